@@ -1,0 +1,92 @@
+import type { Store } from '../store/api.ts';
+import type { BenchClientSetup } from './bench-client.ts';
+
+export type BenchTask =
+  /** Insert this client's share of the records, once. */
+  | { operation: 'insert' }
+  /** Work on random records for a while. */
+  | { operation: 'get' | 'put'; milliseconds: number };
+
+export interface Measured {
+  operations: number;
+  milliseconds: number;
+}
+
+/** A power of two, so that going round is a mask. */
+const SAMPLE = 1 << 16;
+/** Operations between two looks at the clock, which costs about as much as an operation. */
+const STRIDE = 256;
+
+export class BenchLoop {
+  readonly #store: Store<Uint8Array>;
+  readonly #setup: BenchClientSetup;
+  readonly #now: () => number;
+  readonly #value: Uint8Array;
+  /** Keys made beforehand: making them is not what is measured. */
+  readonly #sample: string[];
+
+  constructor(store: Store<Uint8Array>, setup: BenchClientSetup, now: () => number) {
+    this.#store = store;
+    this.#setup = setup;
+    this.#now = now;
+    this.#value = new Uint8Array(setup.valueSize).fill(0x61 + (setup.client % 26));
+    const random = xorshift(setup.client + 1);
+    this.#sample = Array.from({ length: SAMPLE }, () => keyOf(random() % setup.records));
+  }
+
+  run(task: BenchTask): Measured {
+    if (task.operation === 'insert') return this.#insert();
+    const act = task.operation === 'get' ? this.#get : this.#put;
+    const start = this.#now();
+    let operations = 0;
+    let milliseconds = 0;
+    while (milliseconds < task.milliseconds) {
+      for (let step = 0; step < STRIDE; step++) {
+        act(this.#sample[(operations + step) & (SAMPLE - 1)]);
+      }
+      operations += STRIDE;
+      milliseconds = this.#now() - start;
+    }
+    return { operations, milliseconds };
+  }
+
+  #insert(): Measured {
+    const { client, clients, records } = this.#setup;
+    const start = this.#now();
+    let operations = 0;
+    for (let record = client; record < records; record += clients) {
+      if (!this.#store.insert(keyOf(record), this.#value)) throw lost(record, 'was there already');
+      operations++;
+    }
+    return { operations, milliseconds: this.#now() - start };
+  }
+
+  readonly #get = (key: string): void => {
+    const value = this.#store.get(key);
+    // A rate of wrong answers is worth nothing.
+    if (value?.length !== this.#value.length) throw lost(key, 'has not the value put');
+  };
+
+  readonly #put = (key: string): void => {
+    this.#store.put(key, this.#value);
+  };
+}
+
+function keyOf(record: number): string {
+  return `bench:${record}`;
+}
+
+function lost(key: string | number, what: string): Error {
+  return new Error(`benchmark record ${key} ${what}`);
+}
+
+/** Marsaglia's 32-bit generator: the same sequence in every run. */
+function xorshift(seed: number): () => number {
+  let state = Math.imul(seed, 0x9e3779b1) | 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state >>> 0;
+  };
+}

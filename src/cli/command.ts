@@ -1,0 +1,46 @@
+import type { Context } from './context.ts';
+
+/** An option that carries a value, read by `read` (default: the text as it is). */
+export interface ValueOption<T = unknown> {
+  about: string;
+  /** What stands for the value in the help. */
+  value: string;
+  read?: (text: string) => T;
+  short?: string;
+}
+
+export interface FlagOption {
+  about: string;
+  value?: undefined;
+  short?: string;
+}
+
+export type OptionSpecs = Record<string, ValueOption | FlagOption>;
+
+/** The options as a command sees them: flags are booleans, values are read or absent. */
+export type OptionValues<S extends OptionSpecs> = {
+  [K in keyof S]: S[K] extends FlagOption
+    ? boolean
+    : S[K] extends { read: (text: string) => infer T }
+      ? T | undefined
+      : string | undefined;
+};
+
+export interface Command<S extends OptionSpecs = OptionSpecs> {
+  name: string;
+  /** As cac writes them: `<url> <key> [value]`, `<...keys>`. */
+  arguments: string;
+  summary: string;
+  /** More than fits the summary, shown by --help. */
+  details?: string;
+  options: S;
+  /** Complete command lines without the program's name; the first also illustrates errors. */
+  examples: readonly string[];
+  /** Returns the exit code. `args` holds the words in order, at least the required ones. */
+  run(context: Context, args: string[], options: OptionValues<S>): Promise<number>;
+}
+
+/** Lets TypeScript work out the options' types, then forgets them: the parser guarantees them. */
+export function defineCommand<const S extends OptionSpecs>(command: Command<S>): Command {
+  return command as unknown as Command;
+}

@@ -1,0 +1,65 @@
+import type { CheckReport } from '../../store/api.ts';
+import { defineCommand } from '../command.ts';
+import { EXIT } from '../failures.ts';
+import { Progress } from '../progress.ts';
+import { formatCount, formatDuration, formatSize, plural } from '../sizes.ts';
+import { sharedUrl } from '../store-options.ts';
+import { printable, type Style, styleFor } from '../style.ts';
+import { table } from '../table.ts';
+
+const EXAMPLES = ['check shm:demo', 'check file:/var/tmp/cities.pool --json'];
+
+export const check = defineCommand({
+  name: 'check',
+  arguments: '<url>',
+  summary: 'Walk a pool and list everything that contradicts itself',
+  details:
+    '  Exits with 1 when there are problems. Best done while no other client writes: what a\n' +
+    '  writer has half done looks like a problem until it is finished.',
+  options: {
+    json: { about: 'Print the report as JSON' },
+  },
+  examples: EXAMPLES,
+  async run(context, [url], { json }) {
+    sharedUrl(url, EXAMPLES[0]);
+    const { checkPool } = await context.library();
+    const progress = new Progress(context, 'checking', 'steps');
+    const onProgress = (done: number, total: number) => progress.update(done, total);
+    const report = checkPool(url, { onProgress });
+    progress.clear();
+    const style = styleFor(context.stdout.isTTY, context.env);
+    const text = json ? JSON.stringify(report, null, 2) : describe(report, progress.seconds, style);
+    await context.stdout.line(text);
+    return report.problems.length === 0 ? EXIT.ok : EXIT.negative;
+  },
+});
+
+function describe(report: CheckReport, seconds: number, style: Style): string {
+  const { stores, blocks, leaked, problems } = report;
+  const parts = [
+    table(
+      [
+        { head: 'STORE' },
+        { head: 'RECORDS', align: 'right' },
+        { head: 'SUBTABLES', align: 'right' },
+        { head: 'SLOTS', align: 'right' },
+        { head: 'SIZE', align: 'right' },
+      ],
+      stores.map((store) => [
+        store.name,
+        formatCount(store.records),
+        formatCount(store.subtables),
+        formatCount(store.slots),
+        formatSize(store.bytes),
+      ]),
+      style,
+    ),
+    `${formatCount(blocks.reachable)} blocks reachable, ${formatCount(blocks.claimed)} claimed, ` +
+      `${formatCount(blocks.free)} free, ${formatCount(leaked)} leaked`,
+    ...problems.map((problem) => `${style.red('problem:')} ${printable(problem)}`),
+    problems.length === 0
+      ? style.green(`every invariant holds (${formatDuration(seconds)})`)
+      : style.red(`${plural(problems.length, 'problem')} (${formatDuration(seconds)})`),
+  ];
+  return parts.join('\n');
+}

@@ -1,0 +1,24 @@
+import { defineCommand } from '../command.ts';
+import { EXIT } from '../failures.ts';
+import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+
+const EXAMPLES = ['del shm:demo greeting', 'del shm:demo user:1 user:2 user:3'];
+
+export const del = defineCommand({
+  name: 'del',
+  arguments: '<url> <...keys>',
+  summary: 'Remove keys and print how many were there',
+  options: STORE_OPTION,
+  examples: EXAMPLES,
+  async run(context, [url, ...keys], { store: name }) {
+    sharedUrl(url, EXAMPLES[0]);
+    const { open } = await context.library();
+    const store = await open(url, { ...storeNamed('del', name), create: false });
+    try {
+      await context.stdout.line(String(await store.deleteMany(keys)));
+      return EXIT.ok;
+    } finally {
+      await store.close();
+    }
+  },
+});

@@ -1,0 +1,80 @@
+import type { AsyncStore } from '../../store/api.ts';
+import { defineCommand } from '../command.ts';
+import { breathe, type Context, throwIfInterrupted } from '../context.ts';
+import { EXIT } from '../failures.ts';
+import { type DumpWriter, dumpWriter } from '../formats/dump-writer.ts';
+import { DUMP_FORMATS, parseDumpFormat } from '../formats/index.ts';
+import { globToRegExp } from '../glob.ts';
+import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+
+const PAGE = 128;
+const FLUSH_LENGTH = 64 * 1024;
+const EXAMPLES = [
+  'dump shm:demo > demo.jsonl',
+  "dump shm:demo --format csv --match 'user:*' > users.csv",
+  'dump shm:demo | npx stepwell load shm:copy - --format jsonl',
+];
+
+export const dump = defineCommand({
+  name: 'dump',
+  arguments: '<url>',
+  summary: 'Write all records to standard output',
+  details:
+    '  A line per record: {"key": …, "value": …, "version": …}. Bytes that are no UTF-8 stand as\n' +
+    '  {"base64": …}; "bytes": true marks text that was stored as bytes. `load` restores it all\n' +
+    '  but the versions. Records written while the dump runs may be in it or not.',
+  options: {
+    format: {
+      value: 'FORMAT',
+      read: parseDumpFormat,
+      about: `One of ${DUMP_FORMATS.join(', ')} (default: jsonl)`,
+    },
+    match: {
+      value: 'PATTERN',
+      read: globToRegExp,
+      about: 'Only keys like this: * and ? and [a-z] as in Redis',
+    },
+    ...STORE_OPTION,
+  },
+  examples: EXAMPLES,
+  async run(context, [url], options) {
+    sharedUrl(url, EXAMPLES[0]);
+    const { open } = await context.library();
+    const store = await open(url, { ...storeNamed('dump', options.store), create: false });
+    try {
+      await writeAll(context, store, dumpWriter(options.format ?? 'jsonl'), options.match);
+      return EXIT.ok;
+    } finally {
+      await store.close();
+    }
+  },
+});
+
+async function writeAll(
+  { stdout, signal }: Context,
+  store: AsyncStore,
+  writer: DumpWriter,
+  match: RegExp | undefined,
+): Promise<void> {
+  let text = writer.head;
+  let cursor = 0;
+  do {
+    const page = await store.scan(cursor, PAGE);
+    cursor = page.cursor;
+    for (const entry of page.entries) {
+      if (match !== undefined && !match.test(keyText(entry.key))) continue;
+      text += writer.line(entry);
+      if (text.length < FLUSH_LENGTH) continue;
+      await stdout.write(text);
+      text = '';
+    }
+    await breathe();
+    throwIfInterrupted(signal, 'interrupted: the dump is not complete');
+  } while (cursor !== 0);
+  if (text !== '') await stdout.write(text);
+}
+
+/** A key that is no text is matched by what of it can be read. */
+function keyText(key: string | Uint8Array): string {
+  return typeof key === 'string' ? key : Buffer.from(key).toString('utf8');
+}

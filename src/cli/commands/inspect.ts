@@ -1,0 +1,118 @@
+import type { PoolReport } from '../../store/api.ts';
+import { defineCommand } from '../command.ts';
+import { EXIT } from '../failures.ts';
+import { formatCount, formatRatio, formatSize } from '../sizes.ts';
+import { sharedUrl } from '../store-options.ts';
+import { type Style, styleFor } from '../style.ts';
+import { facts, table } from '../table.ts';
+
+const EXAMPLES = ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'];
+
+export const inspect = defineCommand({
+  name: 'inspect',
+  arguments: '<url>',
+  summary: 'Show a pool: its memory, stores and clients',
+  options: {
+    json: { about: 'Print the report as JSON' },
+  },
+  examples: EXAMPLES,
+  async run(context, [url], { json }) {
+    sharedUrl(url, EXAMPLES[0]);
+    const { inspectPool } = await context.library();
+    const report = inspectPool(url);
+    const style = styleFor(context.stdout.isTTY, context.env);
+    await context.stdout.line(json ? JSON.stringify(report, null, 2) : describe(report, style));
+    return EXIT.ok;
+  },
+});
+
+function describe(report: PoolReport, style: Style): string {
+  const heading = (text: string) => `\n${style.bold(text)}`;
+  return [
+    poolFacts(report, style),
+    heading('Stores'),
+    report.stores.length === 0 ? 'none' : storeTable(report, style),
+    heading('Clients'),
+    report.clients.length === 0 ? 'none' : clientTable(report, style),
+  ].join('\n');
+}
+
+function poolFacts(report: PoolReport, style: Style): string {
+  const { chunks, chunkSize } = report;
+  const memory =
+    `${formatSize(chunks.used * chunkSize)} in use of ${formatSize(report.sizeMax)} ` +
+    `(${formatCount(chunks.used)} of ${formatCount(chunks.total)} chunks of ` +
+    `${formatSize(chunkSize)}, ${formatCount(chunks.free)} free)`;
+  return facts(
+    [
+      ['Pool', report.url],
+      ['Path', report.path === '' ? '(memory of this process)' : report.path],
+      ['Created', report.createdAt],
+      ['Memory', memory],
+      ['Regions', `${formatCount(report.regions)} of ${formatSize(report.regionSize)}`],
+      ['Huge pages', report.hugePages ? 'yes' : 'no'],
+      ['Layout', `version ${report.layoutVersion}, epoch ${formatCount(report.epoch)}`],
+    ],
+    style,
+  );
+}
+
+function storeTable({ stores }: PoolReport, style: Style): string {
+  return table(
+    [
+      { head: 'NAME' },
+      { head: 'INDEX' },
+      { head: 'STATE' },
+      { head: 'RECORDS', align: 'right' },
+      { head: 'LOAD', align: 'right' },
+      { head: 'SLOTS', align: 'right' },
+      { head: 'SUBTABLES', align: 'right' },
+      { head: 'DEPTH', align: 'right' },
+      { head: 'RECORD MEMORY', align: 'right' },
+      { head: 'INDEX MEMORY', align: 'right' },
+      { head: 'PARAMETERS' },
+    ],
+    stores.map((store) => [
+      store.name,
+      store.index,
+      store.state,
+      formatCount(store.records),
+      formatRatio(store.loadFactor),
+      formatCount(store.slots),
+      formatCount(store.subtables),
+      String(store.globalDepth),
+      formatSize(store.memory.records),
+      formatSize(store.memory.subtables + store.memory.directory),
+      Object.entries(store.parameters)
+        .map(([name, value]) => `${name}=${value}`)
+        .join(' '),
+    ]),
+    style,
+  );
+}
+
+function clientTable({ clients }: PoolReport, style: Style): string {
+  return table(
+    [
+      { head: 'ID', align: 'right' },
+      { head: 'NAME' },
+      { head: 'PID', align: 'right' },
+      { head: 'THREAD', align: 'right' },
+      { head: 'STATE' },
+      { head: 'ATTACHED' },
+      { head: 'EPOCH', align: 'right' },
+      { head: 'CHUNKS', align: 'right' },
+    ],
+    clients.map((client) => [
+      String(client.id),
+      client.name,
+      String(client.pid),
+      String(client.thread),
+      client.self ? 'this command' : client.alive ? 'alive' : 'dead',
+      client.attachedAt,
+      formatCount(client.epoch),
+      formatCount(client.chunks),
+    ]),
+    style,
+  );
+}

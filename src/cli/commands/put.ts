@@ -1,0 +1,53 @@
+import { buffer } from 'node:stream/consumers';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { EXIT, UsageError } from '../failures.ts';
+import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+
+const EXAMPLES = [
+  'put shm:demo greeting hello',
+  'put shm:demo picture < picture.png',
+  'put shm:demo lock "$HOSTNAME" --insert',
+];
+
+export const put = defineCommand({
+  name: 'put',
+  arguments: '<url> <key> [value]',
+  summary: 'Store a value under a key',
+  details:
+    '  The value comes from standard input, byte for byte, when it is left out or `-`.\n' +
+    '  Makes the pool and the store when they do not exist.',
+  options: {
+    ...STORE_OPTION,
+    insert: { about: 'Only if the key is absent; exits with 1 otherwise' },
+    update: { about: 'Only if the key is present; exits with 1 otherwise' },
+  },
+  examples: EXAMPLES,
+  async run(context, [url, key, word], options) {
+    sharedUrl(url, EXAMPLES[0]);
+    if (options.insert && options.update) {
+      throw new UsageError('--insert and --update exclude each other', EXAMPLES[2]);
+    }
+    const value = await readValue(word, context);
+    const { open } = await context.library();
+    // An update can only succeed in a store that is there, so it need not make one.
+    const create = !options.update;
+    const store = await open(url, { ...storeNamed('put', options.store), create });
+    try {
+      const when = options.insert ? 'absent' : options.update ? 'present' : 'always';
+      const { written } = await store.write(key, value, { when });
+      if (!written) context.stderr.writeNow(options.insert ? 'key exists\n' : 'not found\n');
+      return written ? EXIT.ok : EXIT.negative;
+    } finally {
+      await store.close();
+    }
+  },
+});
+
+async function readValue(word: string | undefined, context: Context): Promise<string | Uint8Array> {
+  if (word !== undefined && word !== '-') return word;
+  if (word === undefined && context.stdin.isTTY) {
+    throw new UsageError('no value: give one, or send it to standard input', EXAMPLES[0]);
+  }
+  return await buffer(context.stdin);
+}

@@ -1,0 +1,119 @@
+import type { Store } from '../../store/api.ts';
+import { defineCommand } from '../command.ts';
+import type { Context, Gateway, Library } from '../context.ts';
+import { EXIT } from '../failures.ts';
+import { formatSize, parseCount } from '../sizes.ts';
+import {
+  definedOnly,
+  POOL_OPTIONS,
+  poolOptions,
+  STORE_OPTION,
+  storeNamed,
+} from '../store-options.ts';
+import { type Style, styleFor } from '../style.ts';
+import { facts } from '../table.ts';
+
+const DEFAULT_URL = 'shm:stepwell';
+const DEFAULT_HOST = '127.0.0.1';
+const DEFAULT_PORT = 6380;
+
+export const serve = defineCommand({
+  name: 'serve',
+  arguments: '[url]',
+  summary: `Serve a store to Redis clients (default pool: ${DEFAULT_URL})`,
+  details:
+    '  Makes the pool when it does not exist. Ctrl-C or SIGTERM ends serving and keeps the pool;\n' +
+    '  a second Ctrl-C ends at once. Any number of servers and programs can share one pool.',
+  options: {
+    host: { value: 'HOST', about: `Loopback address to listen on (default: ${DEFAULT_HOST})` },
+    port: {
+      value: 'PORT',
+      read: parseCount(0, 65_535),
+      about: `Port to listen on, 0 for any free one (default: ${DEFAULT_PORT})`,
+    },
+    'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients than this' },
+    ...STORE_OPTION,
+    ...POOL_OPTIONS,
+  },
+  examples: ['serve', 'serve shm:demo --port 6390 --store sessions', 'serve file:/var/tmp/db.pool'],
+  async run(context, [url = DEFAULT_URL], options) {
+    // Asked for first: a Ctrl-C from here on must find its handler.
+    const { signal } = context;
+    const library = await context.library();
+    const serveRedis = await context.serveRedis();
+    const store = library.openSync<Uint8Array>(url, {
+      ...storeNamed('serve', options.store),
+      ...poolOptions(options),
+      create: true,
+      values: 'bytes',
+    });
+    try {
+      const place = describePlace(library, store, url);
+      const gateway = await serveRedis({
+        store,
+        host: options.host ?? DEFAULT_HOST,
+        port: options.port ?? DEFAULT_PORT,
+        ...definedOnly({ maxConnections: options['max-connections'] }),
+        onError: (error) => complain(context, error),
+      });
+      await serveUntil(signal, gateway, () => announce(context, gateway, url, place));
+      await context.stdout.line('stopped; the pool is kept');
+      return EXIT.ok;
+    } finally {
+      store.close();
+    }
+  },
+});
+
+async function serveUntil(
+  signal: AbortSignal,
+  gateway: Gateway,
+  announced: () => Promise<void>,
+): Promise<void> {
+  try {
+    await announced();
+    if (signal.aborted) return;
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  } finally {
+    await gateway.close();
+  }
+}
+
+async function announce(
+  context: Context,
+  { address }: Gateway,
+  url: string,
+  place: string,
+): Promise<void> {
+  const style = styleFor(context.stdout.isTTY, context.env);
+  const { host, port } = address;
+  const shown = host.includes(':') ? `[${host}]` : host;
+  await context.stdout.line(`Serving the Redis protocol on ${style.bold(`${shown}:${port}`)}`);
+  await context.stdout.line(hints(url, host, port, place, style));
+  await context.stdout.line('Ctrl-C stops serving and keeps the pool.');
+}
+
+function hints(url: string, host: string, port: number, place: string, style: Style): string {
+  const elsewhere = host === DEFAULT_HOST ? '' : `-h ${host} `;
+  const pairs: [string, string][] = [
+    ['connect:', `redis-cli ${elsewhere}-p ${port}`],
+    ['pool:', place],
+  ];
+  // Only this process can see into a pool in its own memory.
+  if (!url.startsWith('memory:')) pairs.push(['look inside:', `npx stepwell inspect ${url}`]);
+  return facts(
+    pairs.map(([name, text]) => [`  ${name}`, text]),
+    style,
+  );
+}
+
+function describePlace(library: Library, store: Store<Uint8Array>, url: string): string {
+  const { path, chunks, chunkSize, sizeMax } = library.inspectPool(store.handle);
+  const used = formatSize(chunks.used * chunkSize);
+  return `${path === '' ? url : path} (${used} in use, up to ${formatSize(sizeMax)})`;
+}
+
+function complain(context: Context, error: unknown): void {
+  const message = error instanceof Error ? error.message : String(error);
+  context.stderr.writeNow(`stepwell: ${message}\n`);
+}

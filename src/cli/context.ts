@@ -1,0 +1,48 @@
+import type { Readable } from 'node:stream';
+import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
+import type * as openModule from '../store/open.ts';
+import type { BenchClient, BenchClientSetup } from './bench-client.ts';
+import { Interrupted } from './failures.ts';
+import type { Output } from './output.ts';
+
+export type Library = Pick<
+  typeof openModule,
+  'open' | 'openSync' | 'createPool' | 'destroyPool' | 'inspectPool' | 'checkPool'
+>;
+
+export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
+
+export type ServeRedis = (options: GatewayOptions) => Promise<Gateway>;
+
+/** All that a command touches outside itself, so that tests can stand in for any of it. */
+export interface Context {
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly env: NodeJS.ProcessEnv;
+  readonly version: string;
+  readonly pid: number;
+  /** Milliseconds of a clock that only goes forward. */
+  now(): number;
+  /**
+   * Aborted by the first Ctrl-C. Asking for it takes the signal over from the system's default,
+   * so only commands that look at it while they run ask.
+   */
+  readonly signal: AbortSignal;
+  /** Loaded on demand: `--help` must work where the native parts do not. */
+  library(): Promise<Library>;
+  serveRedis(): Promise<ServeRedis>;
+  startBenchClient(setup: BenchClientSetup): Promise<BenchClient>;
+}
+
+/**
+ * Lets timers, signals and stream errors through. Loops over a store in shared memory never wait
+ * for the system, so without this nothing else would run until they end.
+ */
+export async function breathe(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+export function throwIfInterrupted(signal: AbortSignal, message: string): void {
+  if (signal.aborted) throw new Interrupted(message);
+}

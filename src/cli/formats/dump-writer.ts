@@ -1,0 +1,25 @@
+import type { Entry, Value } from '../../store/api.ts';
+import { DUMP_COLUMNS, dumpCells, dumpRecord } from './dump-record.ts';
+
+export interface DumpWriter {
+  /** What stands before the first record. */
+  head: string;
+  line(entry: Entry<Value>): string;
+}
+
+export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv'): DumpWriter {
+  if (format === 'jsonl') {
+    return { head: '', line: (entry) => `${JSON.stringify(dumpRecord(entry))}\n` };
+  }
+  const delimiter = format === 'csv' ? ',' : '\t';
+  return {
+    head: `${DUMP_COLUMNS.join(delimiter)}\n`,
+    line: (entry) => `${dumpCells(dumpRecord(entry)).map(quoted).join(delimiter)}\n`,
+  };
+}
+
+/** Quotes as RFC 4180 does, and also around tabs and spaces at the ends, which readers may trim. */
+function quoted(cell: string): string {
+  if (!/[",\t\r\n]|^[\s\ufeff]|\s$/.test(cell)) return cell;
+  return `"${cell.replaceAll('"', '""')}"`;
+}

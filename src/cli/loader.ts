@@ -1,0 +1,105 @@
+import type { AsyncStore, Key, Value } from '../store/api.ts';
+import { breathe, type Context, throwIfInterrupted } from './context.ts';
+import { InputError } from './failures.ts';
+import { entryOf, type Mapping } from './formats/entries.ts';
+import type { Input } from './formats/input.ts';
+import type { Row, RowSource } from './formats/rows.ts';
+import { Progress } from './progress.ts';
+import { plural } from './sizes.ts';
+import { printable } from './style.ts';
+
+/** Bad records that are told one by one; of the rest there is only the count. */
+const COMPLAINTS = 10;
+const BATCHES_PER_BREATH = 64;
+
+export interface LoadResult {
+  records: number;
+  skipped: number;
+  seconds: number;
+}
+
+/** Moves rows into a store in batches, keeping count. */
+export class Loader {
+  readonly #context: Context;
+  readonly #store: AsyncStore;
+  readonly #input: Input;
+  readonly #batchSize: number;
+  readonly #skipErrors: boolean;
+  readonly #progress: Progress;
+  #batch: [Key, Value][] = [];
+  #batches = 0;
+  #records = 0;
+  #skipped = 0;
+
+  constructor(
+    context: Context,
+    store: AsyncStore,
+    input: Input,
+    options: { batch: number; skipErrors: boolean },
+  ) {
+    this.#context = context;
+    this.#store = store;
+    this.#input = input;
+    this.#batchSize = options.batch;
+    this.#skipErrors = options.skipErrors;
+    this.#progress = new Progress(context, 'loading', 'bytes');
+  }
+
+  async load(
+    source: RowSource,
+    columns: { key?: readonly string[] | undefined; value?: string | undefined },
+  ): Promise<LoadResult> {
+    const firstColumn = source.firstColumn ?? (() => undefined);
+    const mapping: Mapping = { key: columns.key, value: columns.value, firstColumn };
+    try {
+      for await (const row of source.rows) {
+        this.#take(row, mapping, source.unit);
+        if (this.#batch.length >= this.#batchSize) await this.#flush();
+      }
+      await this.#flush();
+    } catch (error) {
+      await this.#tellWhatIsStored(error);
+      throw error;
+    } finally {
+      this.#progress.clear();
+    }
+    const seconds = this.#progress.seconds;
+    return { records: this.#records, skipped: this.#skipped, seconds };
+  }
+
+  #take(row: Row, mapping: Mapping, unit: string): void {
+    try {
+      this.#batch.push(entryOf(row, mapping));
+    } catch (error) {
+      if (!(error instanceof InputError)) throw error;
+      const message = `${this.#input.name}, ${unit} ${row.at}: ${error.message}`;
+      if (!this.#skipErrors) throw new InputError(message);
+      this.#skipped++;
+      if (this.#skipped <= COMPLAINTS) this.#complain(`skipped: ${message}`);
+    }
+  }
+
+  async #flush(): Promise<void> {
+    const batch = this.#batch;
+    this.#batch = [];
+    await this.#store.putMany(batch);
+    this.#records += batch.length;
+    this.#progress.update(this.#input.done(), this.#input.total, this.#records);
+    if (++this.#batches % BATCHES_PER_BREATH === 0) await breathe();
+    throwIfInterrupted(this.#context.signal, 'interrupted');
+  }
+
+  /** After a bad record the good ones before it are stored; whoever mends the file counts on it. */
+  async #tellWhatIsStored(error: unknown): Promise<void> {
+    if (error instanceof InputError) {
+      await this.#store.putMany(this.#batch);
+      this.#records += this.#batch.length;
+    }
+    this.#complain(`${plural(this.#records, 'record')} stored before the end`);
+  }
+
+  #complain(message: string): void {
+    this.#progress.clear();
+    this.#context.stderr.writeNow(`${printable(message)}\n`);
+  }
+}

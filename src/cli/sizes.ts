@@ -1,0 +1,72 @@
+import { UsageError } from './failures.ts';
+
+const POWERS = 'bkmgt';
+const BINARY_NAMES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** `512m`, `4g`, `4GiB` and `1048576` count in powers of 1024; `4GB` is decimal as SI has it. */
+export function parseSize(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)\s*(?:([bkmgt])|([kmgt])(i?)b)?$/i.exec(text.trim());
+  if (match === null) {
+    throw new UsageError(`'${text}' is not a size; write 512m, 4g, 4GiB or a number of bytes`);
+  }
+  const power = POWERS.indexOf((match[2] ?? match[3] ?? 'b').toLowerCase());
+  const decimal = match[3] !== undefined && match[4] === '';
+  const bytes = Number(match[1]) * (decimal ? 1000 : 1024) ** power;
+  if (!Number.isSafeInteger(bytes)) {
+    throw new UsageError(`'${text}' is not a whole number of bytes`);
+  }
+  return bytes;
+}
+
+export function formatSize(bytes: number): string {
+  let power = 0;
+  let amount = bytes;
+  while (amount >= 1024 && power < BINARY_NAMES.length - 1) {
+    amount /= 1024;
+    power++;
+  }
+  const digits = Number.isInteger(amount) || amount >= 100 ? 0 : 1;
+  return `${amount.toFixed(digits)} ${BINARY_NAMES[power]}`;
+}
+
+/** A reader for options that are whole numbers within a range. */
+export function parseCount(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (count >= min && count <= max) return count;
+    const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+    throw new UsageError(`'${text}' is not a whole number ${range}`);
+  };
+}
+
+/** A reader for durations in seconds, which may have a fraction. */
+export function parseSeconds(text: string): number {
+  const seconds = /^\d*\.?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (seconds > 0 && seconds <= 86_400) return seconds;
+  throw new UsageError(`'${text}' is not a number of seconds`);
+}
+
+/** 171075 as 171,075, in every locale alike: scripts and tests read it too. */
+export function formatCount(count: number): string {
+  return Math.round(count).toLocaleString('en-US');
+}
+
+export function plural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** 0.8 s, 12.3 s, 4:05, 1:02:03. */
+export function formatDuration(seconds: number): string {
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  const pad = (part: number) => String(part).padStart(2, '0');
+  const minutes = Math.floor(whole / 60) % 60;
+  const hours = Math.floor(whole / 3600);
+  return hours > 0
+    ? `${hours}:${pad(minutes)}:${pad(whole % 60)}`
+    : `${minutes}:${pad(whole % 60)}`;
+}
+
+export function formatRatio(ratio: number): string {
+  return `${(ratio * 100).toFixed(1)}%`;
+}

@@ -1,0 +1,59 @@
+import { UsageError } from './failures.ts';
+import { parseCount, parseSize } from './sizes.ts';
+
+/** Options that several commands share; each takes what it needs. */
+export const STORE_OPTION = {
+  store: { value: 'NAME', about: 'The store inside the pool, if it is not `default`' },
+} as const;
+
+export const POOL_OPTIONS = {
+  size: { value: 'SIZE', read: parseSize, about: 'Upper bound of the pool, e.g. 512m or 4g' },
+  'region-size': {
+    value: 'SIZE',
+    read: parseSize,
+    about: 'Steps in which the pool grows, a power of two up to 2g',
+  },
+  'max-clients': {
+    value: 'N',
+    read: parseCount(1, 65_536),
+    about: 'How many clients can be attached at once',
+  },
+} as const;
+
+export function poolOptions(options: {
+  size: number | undefined;
+  'region-size': number | undefined;
+  'max-clients'?: number | undefined;
+}): { size?: number; regionSize?: number; maxClients?: number } {
+  return definedOnly({
+    size: options.size,
+    regionSize: options['region-size'],
+    maxClients: options['max-clients'],
+  });
+}
+
+/** The store to open, with the name under which `inspect` shows this client. */
+export function storeNamed(
+  command: string,
+  store: string | undefined,
+): { store?: string; client: string } {
+  return { ...definedOnly({ store }), client: `stepwell ${command}` };
+}
+
+/** Leaves absent options out, so that the library's defaults apply. */
+export function definedOnly<T extends object>(options: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}
+
+/** A `memory:` pool ends with the process that made it, so no other command could ever see it. */
+export function sharedUrl(url: string, example: string): string {
+  if (url.startsWith('memory:')) {
+    throw new UsageError(
+      'a memory: pool lives inside one process; name a shm:NAME or file:PATH pool',
+      example,
+    );
+  }
+  return url;
+}

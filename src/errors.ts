@@ -1,0 +1,45 @@
+/**
+ * Every error that Stepwell raises on purpose. `code` is stable across versions and is what programs
+ * should test; the message is one line, written for the person who reads it.
+ */
+export type ErrorCode =
+  | 'SW_INVALID_URL' // the pool URL cannot be understood
+  | 'SW_INVALID_ARGUMENT' // an option or an argument is out of its range or of the wrong type
+  | 'SW_INVALID_KEY' // a key is not a string or bytes, or is too long, or is not well-formed Unicode
+  | 'SW_INVALID_VALUE' // a value is not a string or bytes, or is too long, or is not well-formed Unicode
+  | 'SW_UNSUPPORTED' // this platform, index or fabric cannot do what was asked
+  | 'SW_POOL_NOT_FOUND' // no pool at this URL
+  | 'SW_POOL_EXISTS' // a pool is already there and the caller asked for a new one
+  | 'SW_POOL_FOREIGN' // the file is not a Stepwell pool
+  | 'SW_POOL_CORRUPT' // a superblock, catalog entry, index or record contradicts itself
+  | 'SW_POOL_VERSION' // the pool has another layout version
+  | 'SW_POOL_TRUNCATED' // the file is shorter than its superblock says
+  | 'SW_POOL_TOO_SMALL' // the asked size cannot hold an empty pool
+  | 'SW_POOL_FULL' // no memory left in the pool (or in the file system below it)
+  | 'SW_POOL_BUSY' // the pool is attached by a living client and the caller asked to remove it
+  | 'SW_TOO_MANY_CLIENTS' // the client table is full
+  | 'SW_STORE_NOT_FOUND' // the pool has no store of this name
+  | 'SW_STORE_MISMATCH' // the store exists with other parameters than those asked for
+  | 'SW_INDEX_FULL' // the index reached its maximum depth
+  | 'SW_NOT_INTEGER' // increment met a value that is not a decimal integer
+  | 'SW_OVERFLOW' // increment would leave the range of integers
+  | 'SW_CONTENTION' // an operation gave up after its bounded number of retries
+  | 'SW_TIMEOUT' // waiting for another client took too long
+  | 'SW_RECORD_CORRUPT' // a record does not match its checksum
+  | 'SW_ADDRESS_IN_USE' // another server already listens on this host and port
+  | 'SW_CLOSED'; // the store or pool has been closed
+
+export class StepwellError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'StepwellError';
+    this.code = code;
+  }
+}
+
+/** Raises SW_POOL_CORRUPT-like failures of invariants that must hold whatever other clients do. */
+export function invariant(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new StepwellError('SW_POOL_CORRUPT', `invariant broken: ${message}`);
+}

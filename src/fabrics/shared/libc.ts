@@ -1,0 +1,94 @@
+import { ftruncateSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { StepwellError } from '../../errors.ts';
+
+const PROT_READ_WRITE = 3;
+const MAP_SHARED = 0x01;
+const MAP_PRIVATE = 0x02;
+const MAP_FIXED = 0x10;
+const MAP_ANONYMOUS = 0x20;
+const MAP_NORESERVE = 0x4000;
+const MADV_HUGEPAGE = 14;
+const MADV_POPULATE_WRITE = 23;
+const MAP_FAILED = 2n ** 64n - 1n;
+const ENOSPC = 28;
+const EINTR = 4;
+const EINVAL = 22;
+const EAGAIN = 11;
+const PAGE_BYTES = 4096;
+
+export interface Mapping {
+  readonly memory: ArrayBuffer;
+  readonly address: bigint;
+}
+
+/** The few system calls that Node does not offer, through koffi (Linux). */
+export interface Libc {
+  mapShared(fd: number, offset: number, bytes: number): Mapping;
+  /**
+   * Gives the file's pages back while the addresses stay valid: a stale typed array then reads
+   * zeros of private memory instead of crashing the process.
+   */
+  release(mapping: Mapping): void;
+  /** Lengthens a file to at least `bytes`; never shortens it, whoever else lengthens it too. */
+  lengthen(fd: number, bytes: number): boolean;
+  /**
+   * Makes pages present for writing now; false when the file system has no space left, which would
+   * otherwise be a bus error at the first touch. Honours the mapping's huge-page advice, which
+   * fallocate does not.
+   */
+  populate(mapping: Mapping, offset: number, bytes: number): boolean;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
+type Foreign = any;
+
+export function loadLibc(): Libc {
+  if (process.platform !== 'linux') {
+    throw new StepwellError('SW_UNSUPPORTED', 'shm: and file: pools need Linux; use memory:');
+  }
+  let koffi: Foreign;
+  try {
+    koffi = createRequire(import.meta.url)('koffi');
+  } catch (cause) {
+    throw new StepwellError('SW_UNSUPPORTED', 'shm: and file: pools need the koffi package', {
+      cause,
+    });
+  }
+  const libc = koffi.load(null);
+  const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
+  const madvise = libc.func('int madvise(void *, size_t, int)');
+  const fallocate = libc.func('int fallocate(int, int, int64_t, int64_t)');
+  return {
+    mapShared(fd, offset, bytes) {
+      const pointer = mmap(null, bytes, PROT_READ_WRITE, MAP_SHARED, fd, offset);
+      const address = BigInt(koffi.address(pointer));
+      if (address === MAP_FAILED || address === -1n) {
+        throw new StepwellError('SW_UNSUPPORTED', `mmap failed with errno ${koffi.errno()}`);
+      }
+      madvise(pointer, bytes, MADV_HUGEPAGE);
+      return { memory: koffi.view(pointer, bytes), address };
+    },
+    release({ memory, address }) {
+      const flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+      mmap(address, memory.byteLength, PROT_READ_WRITE, flags, -1, 0);
+    },
+    lengthen(fd, bytes) {
+      // Allocating the last page moves the end of the file forward only; ftruncate could undo a
+      // longer file that another client has just made.
+      if (fallocate(fd, 0, bytes - PAGE_BYTES, PAGE_BYTES) === 0) return true;
+      if (koffi.errno() === ENOSPC) return false;
+      ftruncateSync(fd, bytes);
+      return true;
+    },
+    populate({ address }, offset, bytes) {
+      for (;;) {
+        if (madvise(address + BigInt(offset), bytes, MADV_POPULATE_WRITE) === 0) return true;
+        const errno = koffi.errno();
+        if (errno === EINTR || errno === EAGAIN) continue;
+        // Kernels before 5.14 do not know the advice: pages then come at the first touch.
+        return errno === EINVAL;
+      }
+    },
+  };
+}

@@ -1,0 +1,65 @@
+import { closeSync, fstatSync, readFileSync } from 'node:fs';
+import { type Libc, loadLibc, type Mapping } from './libc.ts';
+import { poolFull, Region, type RegionSource } from './region.ts';
+
+/** `shm:` and `file:`: one sparse file, mapped region by region. */
+export class MappedSource implements RegionSource {
+  readonly path: string;
+  readonly #fd: number;
+  readonly #regionBytes: number;
+  readonly #libc: Libc;
+  /** By region; a client maps only the regions that it has met. */
+  readonly #mappings: Mapping[] = [];
+  readonly #regions: Region[] = [];
+
+  /** Owns the open file from now on. */
+  constructor(path: string, fd: number, regionBytes: number) {
+    this.path = path;
+    this.#fd = fd;
+    this.#regionBytes = regionBytes;
+    this.#libc = loadLibc();
+  }
+
+  map(index: number): Region | undefined {
+    if (this.#regions[index]) return this.#regions[index];
+    const start = index * this.#regionBytes;
+    // Beyond the end of the file a mapping would be a bus error at the first touch.
+    if (start + this.#regionBytes > fstatSync(this.#fd).size) return undefined;
+    const mapping = this.#libc.mapShared(this.#fd, start, this.#regionBytes);
+    // The buffer must stay reachable as long as any view of it is used.
+    this.#mappings[index] = mapping;
+    this.#regions[index] = new Region(mapping.memory);
+    return this.#regions[index];
+  }
+
+  extend(count: number): void {
+    const bytes = count * this.#regionBytes;
+    if (fstatSync(this.#fd).size >= bytes) return;
+    if (!this.#libc.lengthen(this.#fd, bytes)) throw this.#noSpace();
+  }
+
+  reserve(region: number, offset: number, bytes: number): void {
+    this.map(region);
+    if (!this.#libc.populate(this.#mappings[region], offset, bytes)) throw this.#noSpace();
+  }
+
+  #noSpace() {
+    return poolFull(`no space left in the file system of ${this.path}`);
+  }
+
+  hugePages(): boolean {
+    const starts = new Set(this.#mappings.filter(Boolean).map(({ address }) => address.toString(16)));
+    let inMapping = false;
+    for (const line of readFileSync('/proc/self/smaps', 'utf8').split('\n')) {
+      const header = /^([0-9a-f]+)-[0-9a-f]+ /.exec(line);
+      if (header) inMapping = starts.has(header[1]);
+      else if (inMapping && /^(ShmemPmdMapped|FilePmdMapped):\s+[1-9]/.test(line)) return true;
+    }
+    return false;
+  }
+
+  close(): void {
+    for (const mapping of this.#mappings.splice(0)) if (mapping) this.#libc.release(mapping);
+    closeSync(this.#fd);
+  }
+}

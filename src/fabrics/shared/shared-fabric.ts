@@ -1,0 +1,189 @@
+import { StepwellError } from '../../errors.ts';
+import {
+  ADDS,
+  type Address,
+  type Batch,
+  BYTES_READ,
+  BYTES_WRITTEN,
+  CAS,
+  FAA,
+  type Fabric,
+  PAUSE,
+  READ,
+  READS,
+  REGION_STRIDE,
+  ROUND_TRIPS,
+  type Scratch,
+  SWAPS,
+  TrafficCounters,
+  WRITE,
+  WRITES,
+} from '../../verbs/index.ts';
+import type { Region, RegionSource } from './region.ts';
+
+/** Longer copies go through memcpy; shorter ones are cheaper word by word. */
+const WORD_COPY_BYTES_MAX = 1024;
+
+/**
+ * Verbs on memory that this thread can address: a SharedArrayBuffer or a mapped file.
+ *
+ * READ and WRITE copy aligned 8-byte words by Float64 elements, which keeps every bit pattern and
+ * never tears a word under a concurrent writer (a loop over Int32 elements tears). CAS and FAA are
+ * `Atomics` on BigInt64 elements and full barriers.
+ */
+export class SharedFabric implements Fabric {
+  readonly traffic = new TrafficCounters();
+  readonly source: RegionSource;
+  readonly #regions: Region[] = [];
+  readonly #fence = new Int32Array(new SharedArrayBuffer(8));
+  /**
+   * Whether a WRITE may still stand in the store buffer. x86 lets a later load pass an earlier
+   * store, which the contract (WRITE before anything) forbids.
+   */
+  #unfenced = false;
+  /** Where `#touch` leaves what it loaded, so that the loads are not optimised away. */
+  touched = 0;
+
+  constructor(source: RegionSource) {
+    this.source = source;
+  }
+
+  execute(batch: Batch): void {
+    if (batch.length > 1) this.#touch(batch);
+    this.#run(batch);
+  }
+
+  /**
+   * Loads one word of every line that any of the batches reads before copying the first: the loads
+   * do not depend on one another, so the processor overlaps their cache and TLB misses.
+   */
+  executeAll(batches: readonly Batch[], count: number): void {
+    for (let i = 0; i < count; i++) this.#touch(batches[i]);
+    for (let i = 0; i < count; i++) this.#run(batches[i]);
+  }
+
+  window(address: Address, bytes: number): Uint8Array {
+    const index = (address / REGION_STRIDE) | 0;
+    const offset = address - index * REGION_STRIDE;
+    return this.region(index).u8.subarray(offset, offset + bytes);
+  }
+
+  region(index: number): Region {
+    return this.#regions[index] ?? this.#map(index);
+  }
+
+  #map(index: number): Region {
+    const region = this.source.map(index);
+    if (region === undefined) {
+      throw new StepwellError('SW_POOL_CORRUPT', `an address names region ${index}, not in pool`);
+    }
+    this.#regions[index] = region;
+    return region;
+  }
+
+  #touch(batch: Batch): void {
+    let sum = 0;
+    const rows = batch.length;
+    for (let row = 0; row < rows; row++) {
+      if (batch.kind[row] !== READ || batch.bytes[row] > WORD_COPY_BYTES_MAX) continue;
+      const address = batch.address[row];
+      const index = (address / REGION_STRIDE) | 0;
+      const start = (address - index * REGION_STRIDE) >> 2;
+      const end = start + (batch.bytes[row] >> 2);
+      const { i32 } = this.region(index);
+      for (let word = start; word < end; word += 16) sum = (sum + i32[word]) | 0;
+    }
+    this.touched = sum;
+  }
+
+  #run(batch: Batch): void {
+    const counters = this.traffic.rows;
+    const rows = batch.length;
+    counters[ROUND_TRIPS]++;
+    for (let row = 0; row < rows; row++) {
+      const kind = batch.kind[row];
+      const bytes = batch.bytes[row];
+      const scratch = batch.scratch[row];
+      const local = batch.offset[row];
+      if (kind === PAUSE) {
+        this.#pause(bytes);
+        continue;
+      }
+      const address = batch.address[row];
+      const index = (address / REGION_STRIDE) | 0;
+      const offset = address - index * REGION_STRIDE;
+      const region = this.region(index);
+      if (offset + bytes > region.bytes) {
+        throw new StepwellError('SW_POOL_CORRUPT', `verb beyond region ${index}: ${offset}`);
+      }
+      if (kind === READ) {
+        counters[READS]++;
+        counters[BYTES_READ] += bytes;
+        if (this.#unfenced) this.#storeLoadFence();
+        readWords(region, offset, scratch, local, bytes);
+      } else if (kind === WRITE) {
+        counters[WRITES]++;
+        counters[BYTES_WRITTEN] += bytes;
+        writeWords(region, offset, scratch, local, bytes);
+        this.#unfenced = true;
+      } else if (kind === CAS) {
+        counters[SWAPS]++;
+        const word = local >> 3;
+        const { i64 } = scratch;
+        i64[word + 2] = Atomics.compareExchange(region.i64, offset >>> 3, i64[word], i64[word + 1]);
+        this.#unfenced = false;
+      } else if (kind === FAA) {
+        counters[ADDS]++;
+        const word = local >> 3;
+        scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
+        this.#unfenced = false;
+      }
+    }
+  }
+
+  #storeLoadFence(): void {
+    Atomics.add(this.#fence, 0, 0);
+    this.#unfenced = false;
+  }
+
+  #pause(microseconds: number): void {
+    // Atomics.wait refuses mapped memory, but sleeping needs only some shared word of our own.
+    Atomics.wait(this.#fence, 1, 0, microseconds / 1000);
+  }
+}
+
+function readWords(region: Region, offset: number, scratch: Scratch, local: number, bytes: number) {
+  if (bytes > WORD_COPY_BYTES_MAX) {
+    scratch.u8.set(region.u8.subarray(offset, offset + bytes), local);
+    return;
+  }
+  const from = region.f64;
+  const to = scratch.f64;
+  const start = offset >>> 3;
+  const first = local >> 3;
+  const words = bytes >> 3;
+  for (let i = 0; i < words; i++) to[first + i] = from[start + i];
+}
+
+function writeWords(
+  region: Region,
+  offset: number,
+  scratch: Scratch,
+  local: number,
+  bytes: number,
+) {
+  if (bytes > WORD_COPY_BYTES_MAX) {
+    region.u8.set(scratch.u8.subarray(local, local + bytes), offset);
+    return;
+  }
+  if (((bytes | local | offset) & 7) !== 0) {
+    for (let i = 0; i < bytes; i++) region.u8[offset + i] = scratch.u8[local + i];
+    return;
+  }
+  const from = scratch.f64;
+  const to = region.f64;
+  const start = offset >>> 3;
+  const first = local >> 3;
+  const words = bytes >> 3;
+  for (let i = 0; i < words; i++) to[start + i] = from[first + i];
+}

@@ -1,0 +1,123 @@
+import type { Command, CommandTable } from '../command.ts';
+import type { ReplyWriter } from '../reply.ts';
+import { container } from './support/container.ts';
+
+const shared = { group: 'server', flags: ['loading', 'stale'] } as const;
+
+const count: Command = {
+  ...shared,
+  name: 'command|count',
+  summary: 'Returns the number of commands.',
+  arity: 2,
+  run(_request, { reply, commands }) {
+    reply.integer(commands.all.length);
+  },
+};
+
+const info: Command = {
+  ...shared,
+  name: 'command|info',
+  summary: 'Describes the named commands, or all: arity, flags and where the keys are.',
+  arity: -2,
+  run(request, { reply, commands }) {
+    if (request.length === 2) {
+      writeAll(reply, commands);
+      return;
+    }
+    reply.array(request.length - 2);
+    for (let at = 2; at < request.length; at++) {
+      const command = findNamed(commands, request[at]);
+      if (command === undefined) reply.nullArray();
+      else writeInfo(reply, command);
+    }
+  },
+};
+
+const docs: Command = {
+  ...shared,
+  name: 'command|docs',
+  summary: 'Returns summaries of the named commands, or of all.',
+  arity: -2,
+  run(request, { reply, commands }) {
+    const named =
+      request.length === 2
+        ? commands.all
+        : request.slice(2).map((name) => findNamed(commands, name));
+    writeDocs(
+      reply,
+      [...new Set(named)].filter((command) => command !== undefined),
+    );
+  },
+};
+
+export const command = container({
+  ...shared,
+  name: 'command',
+  summary: 'Describes the commands of this server.',
+  arity: -1,
+  subcommands: [count, docs, info],
+  run(_request, { reply, commands }) {
+    writeAll(reply, commands);
+  },
+});
+
+/** By its name, or as `config|get`. */
+function findNamed(commands: CommandTable, name: Buffer): Command | undefined {
+  const bar = name.indexOf('|');
+  if (bar < 0) return commands.find(name);
+  const wanted = name.toString('latin1').toLowerCase();
+  return commands.find(name.subarray(0, bar))?.subcommands?.find(({ name }) => name === wanted);
+}
+
+function writeAll(reply: ReplyWriter, commands: CommandTable): void {
+  reply.array(commands.all.length);
+  for (const each of commands.all) writeInfo(reply, each);
+}
+
+/** The ten elements that Redis 7 returns; hints for clusters and key specifications stay empty. */
+function writeInfo(reply: ReplyWriter, command: Command): void {
+  const [first, last, step] = command.keys ?? [0, 0, 0];
+  const subcommands = command.subcommands ?? [];
+  reply.array(10);
+  reply.bulk(command.name);
+  reply.integer(command.arity);
+  writeNames(reply, command.flags);
+  reply.integer(first);
+  reply.integer(last);
+  reply.integer(step);
+  writeNames(reply, categories(command));
+  reply.array(0);
+  reply.array(0);
+  reply.array(subcommands.length);
+  for (const subcommand of subcommands) writeInfo(reply, subcommand);
+}
+
+function writeNames(reply: ReplyWriter, names: readonly string[]): void {
+  reply.set(names.length);
+  for (const name of names) reply.simple(name);
+}
+
+/** The categories by which access is granted in Redis. */
+function categories({ flags, group, keys }: Command): string[] {
+  const found = flags.includes('fast') ? ['@fast'] : ['@slow'];
+  if (keys !== undefined && flags.includes('readonly')) found.push('@read');
+  if (flags.includes('write')) found.push('@write');
+  if (group === 'string' || group === 'connection') found.push(`@${group}`);
+  if (group === 'generic') found.push('@keyspace');
+  return found;
+}
+
+function writeDocs(reply: ReplyWriter, commands: readonly Command[]): void {
+  reply.map(commands.length);
+  for (const { name, summary, group, subcommands } of commands) {
+    reply.bulk(name);
+    reply.map(subcommands === undefined ? 2 : 3);
+    reply.bulk('summary');
+    reply.bulk(summary);
+    reply.bulk('group');
+    reply.bulk(group);
+    if (subcommands === undefined) continue;
+    reply.bulk('subcommands');
+    writeDocs(reply, subcommands);
+  }
+}

@@ -1,0 +1,13 @@
+import type { Command } from '../command.ts';
+
+export const getdel: Command = {
+  name: 'getdel',
+  summary: 'Returns the value of a key and deletes the key.',
+  group: 'string',
+  arity: 2,
+  flags: ['write', 'fast'],
+  keys: [1, 1, 1],
+  run(request, { store, reply }) {
+    reply.bulkOrNull(store.take(request[1]));
+  },
+};

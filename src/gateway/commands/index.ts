@@ -1,0 +1,87 @@
+import type { Command, CommandTable } from '../command.ts';
+import { client } from './client.ts';
+import { command } from './command.ts';
+import { config } from './config.ts';
+import { dbsize } from './dbsize.ts';
+import { decr } from './decr.ts';
+import { decrby } from './decrby.ts';
+import { del } from './del.ts';
+import { echo } from './echo.ts';
+import { exists } from './exists.ts';
+import { flushall } from './flushall.ts';
+import { flushdb } from './flushdb.ts';
+import { get } from './get.ts';
+import { getdel } from './getdel.ts';
+import { getset } from './getset.ts';
+import { hello } from './hello.ts';
+import { incr } from './incr.ts';
+import { incrby } from './incrby.ts';
+import { info } from './info.ts';
+import { mget } from './mget.ts';
+import { mset } from './mset.ts';
+import { ping } from './ping.ts';
+import { quit } from './quit.ts';
+import { scan } from './scan.ts';
+import { select } from './select.ts';
+import { set } from './set.ts';
+import { setnx } from './setnx.ts';
+import { strlen } from './strlen.ts';
+import { type } from './type.ts';
+import { unlink } from './unlink.ts';
+
+class Table implements CommandTable {
+  readonly all: readonly Command[];
+  readonly #byName: ReadonlyMap<string, Command>;
+  readonly #nameLengthMax: number;
+
+  constructor(commands: readonly Command[]) {
+    this.all = commands;
+    // Clients send a name all in one case or the other, which then costs no conversion.
+    this.#byName = new Map(
+      commands.flatMap((each) => [
+        [each.name, each],
+        [each.name.toUpperCase(), each],
+      ]),
+    );
+    this.#nameLengthMax = Math.max(...commands.map(({ name }) => name.length));
+  }
+
+  find(name: Buffer): Command | undefined {
+    if (name.length > this.#nameLengthMax) return undefined;
+    const text = name.toString('latin1');
+    return this.#byName.get(text) ?? this.#byName.get(text.toLowerCase());
+  }
+}
+
+/** Every command that the gateway serves. */
+export const COMMANDS: CommandTable = new Table([
+  client,
+  command,
+  config,
+  dbsize,
+  decr,
+  decrby,
+  del,
+  echo,
+  exists,
+  flushall,
+  flushdb,
+  get,
+  getdel,
+  getset,
+  hello,
+  incr,
+  incrby,
+  info,
+  mget,
+  mset,
+  ping,
+  quit,
+  scan,
+  select,
+  set,
+  setnx,
+  strlen,
+  type,
+  unlink,
+]);

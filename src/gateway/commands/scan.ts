@@ -1,0 +1,66 @@
+import { type Command, keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../command.ts';
+import { Glob } from '../glob.ts';
+import type { Request } from '../request-reader.ts';
+
+const COUNT_DEFAULT = 10;
+/** COUNT is a hint; more than this would keep the other clients waiting. */
+const COUNT_MAX = 16_384;
+const INVALID_CURSOR = 'ERR invalid cursor';
+
+export const scan: Command = {
+  name: 'scan',
+  summary: 'Walks over the keys, some per call: begin with 0, go on with the cursor returned.',
+  group: 'generic',
+  arity: -2,
+  flags: ['readonly'],
+  run(request, { store, reply }) {
+    const cursor = parseCursor(request[1]);
+    const { match, count, type } = parseOptions(request);
+    if (type !== 'STRING') {
+      reply.array(2);
+      reply.bulk('0');
+      reply.array(0);
+      return;
+    }
+    const page = store.scan(cursor, count);
+    const keys: Uint8Array[] = [];
+    for (const { key } of page.entries) {
+      const bytes = typeof key === 'string' ? Buffer.from(key) : key;
+      if (match === undefined || match.matches(bytes)) keys.push(bytes);
+    }
+    reply.array(2);
+    reply.bulk(String(page.cursor));
+    reply.array(keys.length);
+    for (const key of keys) reply.bulk(key);
+  },
+};
+
+function parseCursor(argument: Buffer): number {
+  const cursor = parseInteger(argument, INVALID_CURSOR);
+  if (cursor < 0n || cursor > BigInt(Number.MAX_SAFE_INTEGER)) {
+    throw new ReplyError(INVALID_CURSOR);
+  }
+  return Number(cursor);
+}
+
+function parseOptions(request: Request): { match?: Glob; count: number; type: string } {
+  let match: Glob | undefined;
+  let count = COUNT_DEFAULT;
+  let type = 'STRING';
+  for (let at = 2; at < request.length; at += 2) {
+    const option = keyword(request[at]);
+    const argument = request[at + 1];
+    if (argument === undefined) throw new ReplyError(SYNTAX_ERROR);
+    if (option === 'MATCH') match = new Glob(argument);
+    else if (option === 'COUNT') count = parseCount(argument);
+    else if (option === 'TYPE') type = keyword(argument);
+    else throw new ReplyError(SYNTAX_ERROR);
+  }
+  return { match: match?.matchesAll ? undefined : match, count, type };
+}
+
+function parseCount(argument: Buffer): number {
+  const count = parseInteger(argument);
+  if (count < 1n) throw new ReplyError(SYNTAX_ERROR);
+  return count > COUNT_MAX ? COUNT_MAX : Number(count);
+}

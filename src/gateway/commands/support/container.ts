@@ -1,0 +1,39 @@
+import { type Command, wrongNumberOfArguments } from '../../command.ts';
+
+type Container = Omit<Command, 'run' | 'subcommands'> & {
+  readonly subcommands: readonly Command[];
+  /** What the command does without a subcommand; most do not allow it. */
+  readonly run?: Command['run'];
+};
+
+/** A command that only leads to its subcommands, with a HELP that lists them. */
+export function container(command: Container): Command {
+  const help: Command = {
+    name: `${command.name}|help`,
+    summary: 'Lists the subcommands.',
+    group: command.group,
+    arity: 2,
+    flags: ['loading', 'stale'],
+    run(_request, { reply }) {
+      const lines = helpLines(command.name, subcommands);
+      reply.array(lines.length);
+      for (const line of lines) reply.simple(line);
+    },
+  };
+  const subcommands = [...command.subcommands, help];
+  const refuse = () => {
+    throw wrongNumberOfArguments(command.name);
+  };
+  return { ...command, subcommands, run: command.run ?? refuse };
+}
+
+function helpLines(name: string, subcommands: readonly Command[]): string[] {
+  const title = `${name.toUpperCase()} <subcommand> [<arg> ...]. Subcommands are:`;
+  return [
+    title,
+    ...subcommands.flatMap(({ name, summary }) => [
+      name.slice(name.indexOf('|') + 1).toUpperCase(),
+      `    ${summary}`,
+    ]),
+  ];
+}

@@ -1,0 +1,79 @@
+import { StepwellError } from '../errors.ts';
+import {
+  type Command,
+  type CommandContext,
+  hasArity,
+  ReplyError,
+  wrongNumberOfArguments,
+} from './command.ts';
+import type { Request } from './request-reader.ts';
+
+/** Told of failures that are nobody's mistake but the gateway's or the store's. */
+export type ErrorHook = (error: unknown, command: string) => void;
+
+const QUOTED_NAME_MAX = 128;
+
+/** Runs one request and writes its one reply, which is an error when anything goes wrong. */
+export function dispatch(request: Request, context: CommandContext, onError: ErrorHook): void {
+  const { reply } = context;
+  const before = reply.length;
+  let name = '';
+  try {
+    const command = resolve(request, context);
+    name = command.name;
+    command.run(request, context);
+  } catch (error) {
+    context.server.totals.errors++;
+    // Half a reply cannot be taken back, and whatever follows it would be read as its rest.
+    if (reply.length > before) context.session.ended = true;
+    else reply.error(errorText(error));
+    if (!(error instanceof ReplyError || error instanceof StepwellError)) onError(error, name);
+  }
+}
+
+/** The command or subcommand that the request names, with its number of arguments checked. */
+function resolve(request: Request, context: CommandContext): Command {
+  const command = context.commands.find(request[0]);
+  if (command === undefined) throw unknownCommand(request);
+  if (!hasArity(command, request.length)) throw wrongNumberOfArguments(command.name);
+  if (command.subcommands === undefined || request.length === 1) return command;
+  const wanted = `${command.name}|${quotable(request[1]).toLowerCase()}`;
+  const subcommand = command.subcommands.find(({ name }) => name === wanted);
+  if (subcommand === undefined) {
+    const container = command.name.toUpperCase();
+    throw new ReplyError(
+      `ERR unknown subcommand '${quotable(request[1])}'. Try ${container} HELP.`,
+    );
+  }
+  if (!hasArity(subcommand, request.length)) throw wrongNumberOfArguments(subcommand.name);
+  return subcommand;
+}
+
+function unknownCommand(request: Request): ReplyError {
+  let given = '';
+  for (let index = 1; index < request.length && given.length < QUOTED_NAME_MAX; index++) {
+    given += `'${quotable(request[index], QUOTED_NAME_MAX - given.length)}' `;
+  }
+  const name = quotable(request[0]);
+  return new ReplyError(`ERR unknown command '${name}', with args beginning with: ${given}`);
+}
+
+function quotable(argument: Buffer, bytesMax = QUOTED_NAME_MAX): string {
+  return argument.toString('utf8', 0, bytesMax);
+}
+
+/** The error reply for whatever a command or the store has raised. */
+export function errorText(error: unknown): string {
+  if (error instanceof ReplyError) return error.message;
+  if (!(error instanceof StepwellError)) return 'ERR internal error';
+  switch (error.code) {
+    case 'SW_NOT_INTEGER':
+      return 'ERR value is not an integer or out of range';
+    case 'SW_OVERFLOW':
+      return 'ERR increment or decrement would overflow';
+    case 'SW_POOL_FULL':
+      return `OOM command not allowed: ${error.message}`;
+    default:
+      return `ERR ${error.code} ${error.message}`;
+  }
+}

@@ -1,0 +1,189 @@
+import { invariant } from '../errors.ts';
+import type { ChunkTable } from '../pool/chunks.ts';
+import { control } from '../pool/control.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  readInteger,
+  Scratch,
+  setWord,
+} from '../verbs/index.ts';
+
+/**
+ * The directory of extendible hashing by suffix bits, in space reserved for its maximum depth, with
+ * the client's cache of it (RACE section 3.4.1).
+ *
+ *   0  global depth
+ *  64  entries, 8 bytes each: the address of a subtable, or 0
+ *
+ * Entry i belongs for ever to the one subtable that was born with suffix i: a split of the subtable
+ * with suffix s at local depth l fills entry s + 2^l, once, by a CAS from 0. An entry of 0 inherits
+ * from the entry without its highest bit. So doubling the directory is one CAS on the depth, with
+ * nothing to copy, and there is nothing to lock: whoever fills the entry has split the subtable.
+ */
+export const DIRECTORY_HEADER_BYTES = 64;
+const ENTRY_BYTES = 8;
+const LOAD_BYTES = 32 * 1024;
+
+export function directoryBytes(maxDepth: number): number {
+  return DIRECTORY_HEADER_BYTES + ENTRY_BYTES * 2 ** maxDepth;
+}
+
+export class Directory {
+  readonly root: Address;
+  readonly maxDepth: number;
+  readonly initialDepth: number;
+  readonly #chunks: ChunkTable;
+  /** The client's cache: for each suffix of `depth` bits the subtable, inheritance resolved. */
+  #subtables = new Float64Array(1);
+  #mask = 0;
+  #depth = 0;
+
+  constructor(root: Address, initialDepth: number, maxDepth: number, chunks: ChunkTable) {
+    this.root = root;
+    this.initialDepth = initialDepth;
+    this.maxDepth = maxDepth;
+    this.#chunks = chunks;
+  }
+
+  /** Global depth as far as this client knows. */
+  get depth(): number {
+    return this.#depth;
+  }
+
+  /** The cached subtable for a hash: no round trip. It may be stale; bucket headers tell. */
+  lookup(hash: number): Address {
+    return this.#subtables[hash & this.#mask];
+  }
+
+  /** Every subtable that the cache knows, once. */
+  subtables(): Address[] {
+    return [...new Set(this.#subtables)];
+  }
+
+  #entry(index: number): Address {
+    return this.root + DIRECTORY_HEADER_BYTES + ENTRY_BYTES * index;
+  }
+
+  /** Reads the used part of the directory into the cache. */
+  *load(): Operation<void> {
+    const depth = yield* this.#readDepth();
+    const count = 2 ** depth;
+    const subtables = new Float64Array(count);
+    const area = new Scratch(Math.min(LOAD_BYTES, count * ENTRY_BYTES));
+    const perRead = area.u8.length / ENTRY_BYTES;
+    for (let first = 0; first < count; first += perRead) {
+      const some = Math.min(perRead, count - first);
+      yield new Batch().read(this.#entry(first), some * ENTRY_BYTES, area, 0);
+      for (let i = 0; i < some; i++) subtables[first + i] = readInteger(area, i * ENTRY_BYTES);
+    }
+    for (let i = 1; i < count; i++) {
+      if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
+    }
+    this.#subtables = subtables;
+    this.#depth = depth;
+    this.#mask = count - 1;
+  }
+
+  *#readDepth(): Operation<number> {
+    const depth = Number(yield* control.load(this.root));
+    invariant(depth >= this.initialDepth && depth <= this.maxDepth, `global depth is ${depth}`);
+    return depth;
+  }
+
+  /**
+   * Brings the cache up to date for one hash: 2 round trips. The deepest filled entry among the
+   * hash's suffixes is its subtable.
+   */
+  *refresh(hash: number): Operation<Address> {
+    const depth = yield* this.#readDepth();
+    const words = new Scratch((depth + 1) * ENTRY_BYTES);
+    const batch = new Batch();
+    for (let d = this.initialDepth; d <= depth; d++) {
+      batch.read(this.#entry(suffixOf(hash, d)), ENTRY_BYTES, words, d * ENTRY_BYTES);
+    }
+    yield batch;
+    this.#growCache(depth);
+    for (let d = depth; d >= this.initialDepth; d--) {
+      const subtable = readInteger(words, d * ENTRY_BYTES);
+      // An entry counts at the depth it was born at: at a greater one it is the same entry again.
+      if (subtable !== NULL_ADDRESS && bornAt(suffixOf(hash, d), this.initialDepth) === d) {
+        this.learn(suffixOf(hash, d), d, subtable);
+        return subtable;
+      }
+    }
+    return invariant(false, 'the directory has no entry for a suffix') as never;
+  }
+
+  /** The child that a split of (suffix, depth) has made, or 0. */
+  *child(suffix: number, depth: number): Operation<Address> {
+    if (depth >= this.maxDepth) return NULL_ADDRESS;
+    if ((yield* this.#readDepth()) <= depth) return NULL_ADDRESS;
+    return Number(yield* control.load(this.#entry(suffix + 2 ** depth)));
+  }
+
+  /** Makes the global depth greater than `depth`. Returns whether this client did it. */
+  *deepen(depth: number): Operation<boolean> {
+    if ((yield* this.#readDepth()) > depth) return false;
+    this.#chunks.reserve(this.root, DIRECTORY_HEADER_BYTES + ENTRY_BYTES * 2 ** (depth + 1));
+    // From exactly `depth`: a slow splitter can never write a smaller depth back.
+    return yield* control.swap(this.root, BigInt(depth), BigInt(depth + 1));
+  }
+
+  /** Publishes the child of (suffix, depth): of all splitters of a subtable, one wins. */
+  *publish(suffix: number, depth: number, child: Address): Operation<boolean> {
+    const index = suffix + 2 ** depth;
+    const won = yield* control.swap(this.#entry(index), 0n, BigInt(child));
+    if (won) {
+      this.#growCache(depth + 1);
+      this.learn(index, depth + 1, child);
+    }
+    return won;
+  }
+
+  /** Notes in the cache that `subtable` serves (suffix, depth) where the cache has its ancestor. */
+  learn(suffix: number, depth: number, subtable: Address): void {
+    const count = this.#mask + 1;
+    const stride = 2 ** depth;
+    const stale = this.#subtables[suffix & this.#mask];
+    for (let i = suffix; i < count; i += stride) {
+      if (this.#subtables[i] === stale) this.#subtables[i] = subtable;
+    }
+  }
+
+  #growCache(depth: number): void {
+    while (this.#depth < depth) {
+      const grown = new Float64Array(2 * this.#subtables.length);
+      grown.set(this.#subtables, 0);
+      grown.set(this.#subtables, this.#subtables.length);
+      this.#subtables = grown;
+      this.#depth++;
+      this.#mask = grown.length - 1;
+    }
+  }
+
+  /** Fills the entries of the initial subtables and the depth of a new directory. */
+  static *format(root: Address, subtables: readonly Address[]): Operation<void> {
+    const area = new Scratch(ENTRY_BYTES);
+    for (let i = 0; i < subtables.length; i++) {
+      setWord(area, 0, subtables[i] | 0, Math.floor(subtables[i] / 2 ** 32));
+      yield new Batch().write(root + DIRECTORY_HEADER_BYTES + ENTRY_BYTES * i, 8, area, 0);
+    }
+    yield* control.store(root, BigInt(Math.log2(subtables.length)));
+  }
+}
+
+export function suffixOf(hash: number, depth: number): number {
+  return hash & (2 ** depth - 1);
+}
+
+/** The local depth at which the subtable of entry `index` was born. */
+export function bornAt(index: number, initialDepth: number): number {
+  return Math.max(initialDepth, index === 0 ? 0 : 32 - Math.clz32(index));
+}
+
+function withoutHighestBit(index: number): number {
+  return index & ~(1 << (31 - Math.clz32(index)));
+}

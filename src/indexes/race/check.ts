@@ -1,0 +1,158 @@
+import {
+  HEADER_BYTES,
+  KEY_BYTES_AND_KIND,
+  LINK_BYTES,
+  unitsOf,
+  valueOffset,
+} from '../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  type Scratch,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { gatherLive, postBuckets, postCandidates, postLongKeys, slotAddress } from './buckets.ts';
+import { fingerprintOf } from './geometry.ts';
+import { bucketsOf } from './migrate.ts';
+import { eachBucket, isLive } from './shape.ts';
+import { depthOf, lengthOf, pointerOf } from './slot.ts';
+import type { RaceRequest, RaceTable } from './table.ts';
+
+/** What the walker hands out and collects. */
+export interface CheckSink {
+  problem(text: string): void;
+  /** A block that a key reaches. */
+  reachable(address: Address, units: number): void;
+  progress(records: number): void;
+}
+
+interface LiveSlot {
+  address: Address;
+  record: Address;
+  units: number;
+  fingerprint: number;
+  bucket: number;
+}
+
+/**
+ * Verifies every invariant of a table: headers agree with the directory, every record is intact, in
+ * a bucket of its key, under its fingerprint and length, and findable there once and only once.
+ */
+export function* checkTable(table: RaceTable, sink: CheckSink): Operation<number> {
+  const request = table.newRequest();
+  const slots: LiveSlot[] = [];
+  yield* eachBucket(table, (words, at, subtable, bucket) => {
+    checkHeader(table, words, at, subtable, bucket, sink);
+    collectSlots(table, words, at, subtable, bucket, slots);
+  });
+  for (const subtable of table.directory.subtables()) {
+    sink.reachable(subtable, table.geometry.subtableUnits);
+  }
+  let checked = 0;
+  for (const slot of slots) {
+    yield* checkRecord(table, request, slot, sink);
+    if (++checked % 10_000 === 0) sink.progress(checked);
+  }
+  return slots.length;
+}
+
+function checkHeader(
+  table: RaceTable,
+  { i32 }: Scratch,
+  at: number,
+  subtable: Address,
+  bucket: number,
+  sink: CheckSink,
+): void {
+  const suffix = i32[at >> 2];
+  const depth = depthOf(i32[(at >> 2) + 1]);
+  const where = `bucket ${bucket} of subtable ${subtable}`;
+  if (depth > table.directory.depth) {
+    sink.problem(`${where}: local depth ${depth} exceeds the global depth`);
+  } else if (table.directory.lookup(suffix) !== subtable) {
+    sink.problem(`${where}: the directory does not lead suffix ${suffix} here`);
+  } else if (suffix >= 2 ** depth) {
+    sink.problem(`${where}: suffix ${suffix} is longer than its depth ${depth}`);
+  }
+}
+
+function collectSlots(
+  table: RaceTable,
+  { i32 }: Scratch,
+  at: number,
+  subtable: Address,
+  bucket: number,
+  slots: LiveSlot[],
+): void {
+  const base = table.geometry.bucketAddress(subtable, bucket);
+  for (let offset = 8; offset < table.geometry.bucketBytes; offset += 8) {
+    const low = i32[(at + offset) >> 2];
+    const high = i32[((at + offset) >> 2) + 1];
+    if (!isLive(low, high)) continue;
+    slots.push({
+      address: base + offset,
+      record: pointerOf(low, high),
+      units: lengthOf(high),
+      fingerprint: high >>> 24,
+      bucket,
+    });
+  }
+}
+
+function* checkRecord(
+  table: RaceTable,
+  request: RaceRequest,
+  slot: LiveSlot,
+  sink: CheckSink,
+): Operation<void> {
+  const where = `record at ${slot.record}`;
+  const problem = yield* readRecord(table, request, slot);
+  if (problem !== undefined) return sink.problem(`${where}: ${problem}`);
+  request.fingerprint = fingerprintOf(request.hash.h1);
+  if (request.fingerprint !== slot.fingerprint) sink.problem(`${where}: wrong fingerprint`);
+  if (!bucketsOf(table, request).includes(slot.bucket)) sink.problem(`${where}: wrong bucket`);
+  const blocks = yield* table.records.foundBlocks(request, slot.record);
+  for (const block of blocks) sink.reachable(block.address, block.units);
+  const found = yield* slotsOfKey(table, request);
+  if (found.length > 1) sink.problem(`${where}: its key has ${found.length} slots`);
+  if (!found.includes(slot.address)) sink.problem(`${where}: its key is not found at its slot`);
+}
+
+/** Reads the record as the request's found one; returns what is wrong with it. */
+function* readRecord(
+  table: RaceTable,
+  request: RaceRequest,
+  slot: LiveSlot,
+): Operation<string | undefined> {
+  const { incoming } = request;
+  incoming.ensure(slot.units * UNIT_BYTES);
+  yield new Batch().read(slot.record, slot.units * UNIT_BYTES, incoming, 0);
+  const keyBytes = incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
+  if (HEADER_BYTES + keyBytes > slot.units * UNIT_BYTES) {
+    const units = unitsOf(valueOffset(keyBytes) + LINK_BYTES);
+    incoming.ensure(units * UNIT_BYTES);
+    yield new Batch().read(slot.record, units * UNIT_BYTES, incoming, 0);
+  }
+  request.adoptKey(incoming, 0, keyBytes, table.geometry.shape.seed);
+  try {
+    yield* table.records.complete(request);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return undefined;
+}
+
+/** Addresses of all live slots that have the request's key, as an operation would see them. */
+function* slotsOfKey(table: RaceTable, request: RaceRequest): Operation<Address[]> {
+  yield postBuckets(table, request, request.batch.clear());
+  if (gatherLive(table, request) === 0) return [];
+  yield postCandidates(request, request.batch.clear());
+  if (postLongKeys(request, request.batch.clear())) yield request.batch;
+  const found: Address[] = [];
+  for (let i = 0; i < request.candidateCount; i++) {
+    if (!request.matches(request.candidateAt[i])) continue;
+    found.push(slotAddress(table, request, request.candidates[i]));
+  }
+  return found;
+}

@@ -1,0 +1,189 @@
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import {
+  type Address,
+  copyWord,
+  highHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../verbs/index.ts';
+import {
+  CERTAIN,
+  certainty,
+  chooseSlot,
+  depthAt,
+  postCandidates,
+  postLongKeys,
+  repostBuckets,
+  slotAddress,
+} from './buckets.ts';
+import { emptySlot, PENDING, pointerHigh, pointerLow, slotHigh, stampOf } from './slot.ts';
+import { split } from './split.ts';
+import { BUCKETS_AT, OTHER_SWAP_AT, type RaceRequest, type RaceTable, SWAP_AT } from './table.ts';
+
+const POLLS_MAX = 40;
+const POLL_MICROSECONDS = 50;
+
+/**
+ * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the first
+ * round trip; these are the second and the third.
+ *
+ * The published protocol makes the slot visible at once and looks for duplicates afterwards, so for
+ * a while two copies of a key can be seen. Here the slot is PENDING until its owner has seen, after
+ * claiming it, that no other slot has the key. Of two inserters of a key the one that claims later
+ * sees the other's claim, so they cannot both miss each other. Then
+ *   - who meets a live slot withdraws: the key exists by now;
+ *   - who has the higher address withdraws, and waits;
+ *   - who has the lower address withdraws the other's pending slot and goes on.
+ * Anyone may withdraw anyone's pending slot by CAS: its owner's commit then fails and it begins
+ * again. So nobody ever depends on the other being alive.
+ *
+ * Returns false when the operation must begin again.
+ */
+export function* insert(
+  table: RaceTable,
+  request: RaceRequest,
+  attempt: number,
+): Operation<boolean> {
+  const at = chooseSlot(table, request);
+  if (at === 0) {
+    yield* table.retry(request, 'subtableFull', attempt);
+    yield* split(table, request);
+    return false;
+  }
+  const slot = slotAddress(table, request, at);
+  const { batch, words } = request;
+  request.slotAt = at;
+  prepareClaim(table, request, at);
+
+  // 2nd round trip: claim the slot and read both combined buckets again.
+  table.records.post(request, batch.clear());
+  repostBuckets(table, request, batch.cas(slot, words, SWAP_AT));
+  request.blockExposed = true;
+  yield batch;
+  if (!swapped(words, SWAP_AT)) {
+    request.blockExposed = false;
+    yield* table.retry(request, 'slotChanged', attempt);
+    return false;
+  }
+
+  const conflict = yield* findConflict(table, request, slot);
+  if (conflict !== NONE) {
+    yield* withdraw(table, request, slot);
+    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
+    yield* table.retry(request, conflict === UNCERTAIN ? 'movingBucket' : 'pendingKey', attempt);
+    return false;
+  }
+
+  // 3rd round trip: commit.
+  prepareCommit(request);
+  yield batch.clear().cas(slot, words, SWAP_AT);
+  if (swapped(words, SWAP_AT)) return true;
+  // Withdrawn by another inserter, or frozen by a mover, which drops pending slots.
+  table.records.retireOutgoing(request);
+  yield* table.retry(request, 'withdrawn', attempt);
+  return false;
+}
+
+/** CAS words: what the slot was seen to hold, and the pending word. */
+function prepareClaim(table: RaceTable, request: RaceRequest, at: number): void {
+  const { words, block, fingerprint, headUnits } = request;
+  copyWord(words, at, SWAP_AT);
+  const units = Math.min(headUnits, SLOT_UNITS_MAX);
+  const high = slotHigh(block, fingerprint, units, depthAt(table, request, at)) | PENDING;
+  setWord(words, SWAP_AT + 8, pointerLow(block), high);
+}
+
+/** CAS words: the pending word, and the same without PENDING. */
+function prepareCommit(request: RaceRequest): void {
+  const { words } = request;
+  copyWord(words, SWAP_AT + 8, SWAP_AT);
+  const desired = (SWAP_AT + 8) >> 2;
+  words.i32[desired + 1] &= ~PENDING;
+}
+
+/**
+ * Takes the claimed slot back, unless another inserter did so or a mover has frozen it, who drops
+ * pending slots. Others may have seen the record, so the next attempt writes another one.
+ */
+function* withdraw(table: RaceTable, request: RaceRequest, slot: Address): Operation<void> {
+  const { batch, words } = request;
+  copyWord(words, SWAP_AT + 8, SWAP_AT);
+  setWord(words, SWAP_AT + 8, 0, emptySlot(stampOf(highHalf(words, SWAP_AT))));
+  yield batch.clear().cas(slot, words, SWAP_AT);
+  table.records.retireOutgoing(request);
+}
+
+const NONE = 0;
+const LIVE_ELSEWHERE = 1;
+const PENDING_ELSEWHERE = 2;
+const UNCERTAIN = 3;
+
+/**
+ * Looks at the buckets as they were read after the claim. Other slots with the fingerprint cost one
+ * more READ, unless `locate` has seen that their keys differ. A pending slot of the same key at a
+ * higher address is withdrawn here.
+ */
+function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): Operation<number> {
+  if (certainty(table, request) !== CERTAIN) return UNCERTAIN;
+  if (gatherUnknown(table, request) === 0) return NONE;
+  const { batch, candidates, candidateAt, words } = request;
+  yield postCandidates(request, batch.clear());
+  if (postLongKeys(request, batch.clear())) yield batch;
+  for (let i = 0; i < request.candidateCount; i++) {
+    if (!request.matches(candidateAt[i])) continue;
+    const other = candidates[i];
+    if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
+    request.slotAt = other;
+    if (slotAddress(table, request, other) < slot) return PENDING_ELSEWHERE;
+    if (!(yield* evict(table, request, other))) return LIVE_ELSEWHERE;
+  }
+  return NONE;
+}
+
+function gatherUnknown(table: RaceTable, request: RaceRequest): number {
+  const { words, candidates, fingerprint, others, otherCount } = request;
+  const { i32 } = words;
+  const ownLow = pointerLow(request.block);
+  const ownHigh = pointerHigh(request.block);
+  const end = (BUCKETS_AT + 2 * table.geometry.combinedBytes) >> 2;
+  let count = 0;
+  for (let word = BUCKETS_AT >> 2; word < end; word += 2) {
+    const high = i32[word + 1];
+    if (high >>> 24 !== fingerprint) continue;
+    const low = i32[word];
+    if (low === ownLow && (high & 0xff) === ownHigh) continue;
+    let known = false;
+    for (let i = 0; i < otherCount && !known; i++) {
+      known = others[2 * i] === low && others[2 * i + 1] === high;
+    }
+    if (!known) candidates[count++] = word << 2;
+  }
+  request.candidateCount = count;
+  return count;
+}
+
+/** Withdraws another client's pending slot. False when it was committed or changed meanwhile. */
+function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<boolean> {
+  const { batch, words } = request;
+  copyWord(words, at, OTHER_SWAP_AT);
+  setWord(words, OTHER_SWAP_AT + 8, 0, emptySlot(stampOf(highHalf(words, at))));
+  yield batch.clear().cas(slotAddress(table, request, at), words, OTHER_SWAP_AT);
+  return swapped(words, OTHER_SWAP_AT);
+}
+
+/**
+ * Waits for the fate of the earlier pending slot that made this client withdraw (`slotAt`); when
+ * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
+ */
+function* outwait(table: RaceTable, request: RaceRequest): Operation<void> {
+  const { batch, words, slotAt } = request;
+  const address = slotAddress(table, request, slotAt);
+  for (let poll = 0; poll < POLLS_MAX; poll++) {
+    yield batch.clear().pause(POLL_MICROSECONDS, words).read(address, 8, words, OTHER_SWAP_AT);
+    const seen = OTHER_SWAP_AT >> 2;
+    const was = slotAt >> 2;
+    if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;
+  }
+  yield* evict(table, request, slotAt);
+}

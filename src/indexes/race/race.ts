@@ -1,0 +1,161 @@
+import { invariant } from '../../errors.ts';
+import type { Pool } from '../../pool/pool.ts';
+import { type Address, highHalf, lowHalf, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import {
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Index,
+  type IndexManifest,
+  type IndexShape,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../contract.ts';
+import { Directory, directoryBytes } from '../directory.ts';
+import { RecordIo } from '../record-io.ts';
+import { fingerprintOf, RaceGeometry, type RaceShape } from './geometry.ts';
+import { insert } from './insert.ts';
+import { locate, search } from './search.ts';
+import { shapeOf } from './shape.ts';
+import { pointerOf } from './slot.ts';
+import { allocateSubtable, writeSubtable } from './split.ts';
+import { type RaceRequest, RaceTable } from './table.ts';
+import { replace, vacate } from './update.ts';
+
+export const RACE_KIND = 1;
+
+export const RACE_MANIFEST: IndexManifest = {
+  name: 'race',
+  ordered: false,
+  lockFreeReads: true,
+  onlineResize: true,
+};
+
+/** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */
+export class RaceIndex implements Index {
+  readonly manifest = RACE_MANIFEST;
+  readonly table: RaceTable;
+
+  constructor(table: RaceTable) {
+    this.table = table;
+  }
+
+  get hashSeed(): number {
+    return this.table.geometry.shape.seed;
+  }
+
+  newRequest(): RaceRequest {
+    return this.table.newRequest();
+  }
+
+  search(request: RaceRequest): Operation<boolean> {
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    return search(this.table, request);
+  }
+
+  /** Where the record that `search` found stands in the pool. */
+  foundAddress({ words, slotAt }: RaceRequest): Address {
+    return pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
+  }
+
+  shape(): Operation<IndexShape> {
+    return shapeOf(this.table);
+  }
+
+  *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { table } = this;
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    try {
+      for (let attempt = 1; ; attempt++) {
+        if (request.block === 0) yield* table.records.allocate(request);
+        if (yield* locate(table, request)) {
+          if (refuses(condition, expected, request.foundVersion)) return REFUSED;
+          if (yield* replace(table, request, attempt)) return linked(request, REPLACED);
+        } else {
+          if (condition === IF_PRESENT || condition === IF_VERSION) {
+            request.foundAt = -1;
+            return REFUSED;
+          }
+          if (yield* insert(table, request, attempt)) return linked(request, INSERTED);
+        }
+      }
+    } finally {
+      table.records.discard(request);
+    }
+  }
+
+  *remove(request: RaceRequest): Operation<boolean> {
+    const { table } = this;
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    for (let attempt = 1; ; attempt++) {
+      if (!(yield* locate(table, request))) return false;
+      if (yield* vacate(table, request, attempt)) return true;
+    }
+  }
+
+  *modify(request: RaceRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    const { table } = this;
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const present = yield* locate(table, request);
+        if (present) yield* table.records.complete(request);
+        table.records.discard(request);
+        compute(present);
+        yield* table.records.allocate(request);
+        if (present) {
+          if (yield* replace(table, request, attempt)) return linked(request, REPLACED);
+        } else if (yield* insert(table, request, attempt)) {
+          return linked(request, INSERTED);
+        }
+      }
+    } finally {
+      table.records.discard(request);
+    }
+  }
+}
+
+function refuses(condition: Condition, expected: number, version: number): boolean {
+  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
+}
+
+/** The record belongs to the index from now on. */
+function linked(request: RaceRequest, outcome: Outcome): Outcome {
+  request.forgetBlock();
+  return outcome;
+}
+
+/** Allocates and fills an empty table; returns its root for the catalog. */
+export function* buildRace(pool: Pool, shape: RaceShape, catalog: number): Operation<Address> {
+  const geometry = new RaceGeometry(shape);
+  const units = Math.ceil(directoryBytes(shape.maxDepth) / UNIT_BYTES);
+  const root = yield* pool.allocator.allocateSpan(catalog, units);
+  pool.chunks.reserve(root, directoryBytes(shape.initialDepth));
+  const subtables: Address[] = [];
+  for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
+    const address = yield* allocateSubtable(pool.allocator, catalog, geometry);
+    const identity = { parent: 0, suffix, depth: shape.initialDepth, ready: true };
+    yield* writeSubtable(geometry, address, identity);
+    subtables.push(address);
+  }
+  yield* Directory.format(root, subtables);
+  return root;
+}
+
+export function* openRace(
+  pool: Pool,
+  shape: RaceShape,
+  catalog: number,
+  root: Address,
+): Operation<RaceIndex> {
+  invariant(root > 0, 'a store without a root');
+  const directory = new Directory(root, shape.initialDepth, shape.maxDepth, pool.chunks);
+  yield* directory.load();
+  const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
+  return new RaceIndex(
+    new RaceTable(new RaceGeometry(shape), directory, records, pool.allocator, catalog),
+  );
+}

@@ -1,0 +1,69 @@
+import type { Operation } from '../../verbs/index.ts';
+import {
+  CERTAIN,
+  certainty,
+  gatherLive,
+  isWritable,
+  matchCandidate,
+  postBuckets,
+  postCandidates,
+  postLongKeys,
+} from './buckets.ts';
+import { catchUp } from './migrate.ts';
+import type { RaceRequest, RaceTable } from './table.ts';
+
+/**
+ * Lock-free search (RACE Algorithm 4): 2 round trips. A hit counts whatever state its bucket is in:
+ * a slot that is frozen or not thawed yet cannot be changed, so its record is the current one.
+ * A miss counts only when the buckets were the whole truth.
+ */
+export function* search(table: RaceTable, request: RaceRequest): Operation<boolean> {
+  const { batch } = request;
+  for (let attempt = 1; ; attempt++) {
+    yield postBuckets(table, request, batch.clear());
+    if (gatherLive(table, request) > 0) {
+      yield postCandidates(request, batch.clear());
+      if (postLongKeys(request, batch.clear())) yield batch;
+      if (matchCandidate(request)) return true;
+    }
+    if (certainty(table, request) === CERTAIN) return false;
+    yield* catchUp(table, request, attempt);
+  }
+}
+
+/**
+ * The first two round trips of insertion, update and deletion: a search that writes the operation's
+ * own record in the same doorbell (Figure 7), and whose hit is in a bucket that may be written to.
+ */
+export function* locate(table: RaceTable, request: RaceRequest): Operation<boolean> {
+  const { batch } = request;
+  for (let attempt = 1; ; attempt++) {
+    postBuckets(table, request, batch.clear());
+    if (request.block !== 0) table.records.post(request, batch);
+    yield batch;
+    if (gatherLive(table, request) > 0) {
+      yield postCandidates(request, batch.clear());
+      if (postLongKeys(request, batch.clear())) yield batch;
+      if (matchCandidate(request)) {
+        if (isWritable(table, request, request.slotAt)) return true;
+        yield* catchUp(table, request, attempt);
+        continue;
+      }
+    }
+    if (certainty(table, request) === CERTAIN) {
+      rememberOthers(request);
+      return false;
+    }
+    yield* catchUp(table, request, attempt);
+  }
+}
+
+/** The candidates that were looked at all have other keys; insertion need not read them again. */
+function rememberOthers(request: RaceRequest): void {
+  const { candidates, candidateCount, others, words } = request;
+  request.otherCount = Math.min(candidateCount, others.length >> 1);
+  for (let i = 0; i < request.otherCount; i++) {
+    others[2 * i] = words.i32[candidates[i] >> 2];
+    others[2 * i + 1] = words.i32[(candidates[i] >> 2) + 1];
+  }
+}

@@ -1,0 +1,79 @@
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import type { IndexShape } from '../contract.ts';
+import { slotsSettled } from './buckets.ts';
+import { settle } from './migrate.ts';
+import { depthOf, isReady, isVacant, PENDING } from './slot.ts';
+import type { RaceTable } from './table.ts';
+
+const READ_BYTES = 32 * 1024;
+const SETTLE_ROUNDS_MAX = 1000;
+
+/**
+ * Visits every bucket of every subtable once, after finishing moves that a dead client may have left
+ * half done. `at` is the bucket's offset in the scratch.
+ */
+export function* eachBucket(
+  table: RaceTable,
+  visit: (words: Scratch, at: number, subtable: Address, bucket: number) => void,
+): Operation<void> {
+  const { geometry, directory } = table;
+  yield* directory.load();
+  const perRead = Math.min(geometry.buckets, Math.floor(READ_BYTES / geometry.bucketBytes) || 1);
+  const area = new Scratch(perRead * geometry.bucketBytes);
+  for (const subtable of directory.subtables()) {
+    for (let first = 0; first < geometry.buckets; first += perRead) {
+      const count = Math.min(perRead, geometry.buckets - first);
+      yield* readSettled(table, subtable, first, count, area);
+      for (let i = 0; i < count; i++) visit(area, i * geometry.bucketBytes, subtable, first + i);
+    }
+  }
+}
+
+function* readSettled(
+  table: RaceTable,
+  subtable: Address,
+  first: number,
+  count: number,
+  area: Scratch,
+): Operation<void> {
+  const { geometry } = table;
+  for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+    const address = geometry.bucketAddress(subtable, first);
+    yield new Batch().read(address, count * geometry.bucketBytes, area, 0);
+    let unsettled = 0;
+    for (let i = 0; i < count; i++) {
+      const at = i * geometry.bucketBytes;
+      const header = area.i32[(at >> 2) + 1];
+      if (isReady(header) && slotsSettled(area.i32, at, geometry.bucketBytes, depthOf(header))) {
+        continue;
+      }
+      unsettled++;
+      yield* settle(table, subtable, first + i);
+    }
+    if (unsettled === 0) return;
+  }
+}
+
+/** Whether the slot at `word` holds a committed record. */
+export function isLive(low: number, high: number): boolean {
+  return !isVacant(low, high) && (high & PENDING) === 0;
+}
+
+/** Counts by a walk over the slots, without reading records. */
+export function* shapeOf(table: RaceTable): Operation<IndexShape> {
+  const { bucketBytes } = table.geometry;
+  let records = 0;
+  yield* eachBucket(table, ({ i32 }, at) => {
+    const end = (at + bucketBytes) >> 2;
+    for (let word = (at >> 2) + 2; word < end; word += 2) {
+      if (isLive(i32[word], i32[word + 1])) records++;
+    }
+  });
+  const subtables = table.directory.subtables().length;
+  return {
+    globalDepth: table.directory.depth,
+    subtables,
+    slots: subtables * table.geometry.slots,
+    records,
+  };
+}

@@ -1,0 +1,93 @@
+import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+
+/**
+ * A slot is 8 bytes: pointer 40 (in 64-byte units), flags 8, length 8 (in units), fingerprint 8.
+ *
+ *   low half    pointer bits 0-31
+ *   high half   fingerprint 24-31 | length 16-23 | flags 8-15 | pointer bits 32-39 in 0-7
+ *   flags       depth stamp 8-12 | PENDING 13 | UNMOVED 14
+ *
+ * The paper's slot has no flags and a pointer of 48 bits in bytes; 40 bits of units reach 64 TiB.
+ *
+ * The depth stamp is what makes moving safe. Every word that is stored carries the local depth of
+ * its bucket at that time, also an empty one. Freezing a slot for a split to depth d is a CAS that
+ * gives the same word the stamp d, so every CAS in flight that expects the old word fails; and a
+ * reader that sees a stamp above the depth in the bucket's header knows that the bucket is being
+ * split, or that the header it read is older than the slot. When the header reaches depth d the
+ * slots are thawed by that one write: a stamp that is not above the header's depth means nothing.
+ */
+export const STAMP_SHIFT = 8;
+export const STAMP_MASK = 0x1f << STAMP_SHIFT;
+/** Claimed by an insertion that has not yet made sure that its key has no other slot. */
+export const PENDING = 1 << 13;
+/** Of a new subtable: the slot of the parent has not been copied here yet. */
+export const UNMOVED = 1 << 14;
+const POINTER_HIGH = 0xff;
+
+export function stampOf(high: number): number {
+  return (high & STAMP_MASK) >>> STAMP_SHIFT;
+}
+
+export function withStamp(high: number, depth: number): number {
+  return (high & ~STAMP_MASK) | (depth << STAMP_SHIFT);
+}
+
+/** The high half of an empty slot. Its low half is 0. */
+export function emptySlot(depth: number): number {
+  return depth << STAMP_SHIFT;
+}
+
+/** Whether the slot holds no record: neither a live nor a pending one. */
+export function isVacant(low: number, high: number): boolean {
+  return low === 0 && (high & POINTER_HIGH) === 0;
+}
+
+export function pointerOf(low: number, high: number): Address {
+  return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
+}
+
+export function lengthOf(high: number): number {
+  return (high >>> 16) & 0xff;
+}
+
+export function pointerLow(address: Address): number {
+  return (address / UNIT_BYTES) | 0;
+}
+
+export function pointerHigh(address: Address): number {
+  return Math.floor(address / UNIT_BYTES / 2 ** 32);
+}
+
+/** The high half of a slot for a record. */
+export function slotHigh(
+  address: Address,
+  fingerprint: number,
+  units: number,
+  depth: number,
+): number {
+  return (fingerprint << 24) | (units << 16) | (depth << STAMP_SHIFT) | pointerHigh(address);
+}
+
+/**
+ * A bucket header is 8 bytes: the suffix of its subtable in the low half, local depth and state in
+ * the high one. Its top byte is 0, so it matches no fingerprint.
+ */
+const NOT_READY = 1 << 8;
+
+export function bucketHeaderHigh(depth: number, ready: boolean): number {
+  return depth | (ready ? 0 : NOT_READY);
+}
+
+export function depthOf(headerHigh: number): number {
+  return headerHigh & 0xff;
+}
+
+export function isReady(headerHigh: number): boolean {
+  return (headerHigh & NOT_READY) === 0;
+}
+
+/** Whether a key with this hash belongs to the bucket (RACE Algorithm 5, without its first test). */
+export function ownsHash(headerLow: number, headerHigh: number, hash: number): boolean {
+  const mask = (1 << depthOf(headerHigh)) - 1;
+  return (hash & mask) === headerLow;
+}

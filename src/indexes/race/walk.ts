@@ -1,0 +1,222 @@
+import { invariant } from '../../errors.ts';
+import { HEADER_BYTES, KEY_BYTES_AND_KIND } from '../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { slotsSettled } from './buckets.ts';
+import { moveBuckets, settle } from './migrate.ts';
+import { depthOf, isReady, isVacant, lengthOf, PENDING, pointerOf } from './slot.ts';
+import type { RaceRequest, RaceTable } from './table.ts';
+
+/** Buckets of one group are read together. */
+const GROUP_BUCKETS = 3;
+const SETTLE_ROUNDS_MAX = 10_000;
+
+/** The keys whose hashes end with `suffix` (of `depth` bits), in buckets from `bucket` on. */
+export interface WalkPosition {
+  suffix: number;
+  depth: number;
+  bucket: number;
+}
+
+/**
+ * A walk over all records, group by group. It goes through the suffixes in the order of their
+ * reversed bits, so that a subtable that is split is still one run of the order; and because a split
+ * moves a slot to the same place of the child, a bucket index stays good in both halves. So a key
+ * that is present during the whole walk is handed out exactly once, whatever is resized meanwhile.
+ */
+export class RaceWalk {
+  readonly #table: RaceTable;
+  readonly #request: RaceRequest;
+  readonly #group: Scratch;
+  /** Halves of subtables that were split while the walk was in them; the next one last. */
+  readonly #halves: WalkPosition[] = [];
+  position: WalkPosition | undefined;
+
+  constructor(table: RaceTable, request: RaceRequest, position: WalkPosition) {
+    this.#table = table;
+    this.#request = request;
+    this.#group = new Scratch(GROUP_BUCKETS * table.geometry.bucketBytes);
+    this.position = position;
+  }
+
+  /**
+   * Visits the records of the next group and moves on; `position` is undefined after the last one.
+   * The visitor finds each record as the request's found one, its key at `foundAt` + 16.
+   */
+  *next(visit: (request: RaceRequest, keyBytes: number) => void): Operation<void> {
+    const position = this.position as WalkPosition;
+    const depth = yield* this.#readGroup(position);
+    if (depth > position.depth) {
+      this.#descend(position);
+      return;
+    }
+    if (depth < position.depth && position.bucket === 0) position.depth = depth;
+    yield* this.#visitGroup(position, visit);
+    this.#advance(position);
+  }
+
+  /** The subtable has been split since: go through one half after the other, from here on. */
+  #descend({ suffix, depth, bucket }: WalkPosition): void {
+    this.#halves.push({ suffix: suffix + 2 ** depth, depth: depth + 1, bucket });
+    this.position = { suffix, depth: depth + 1, bucket };
+  }
+
+  #advance(position: WalkPosition): void {
+    position.bucket += GROUP_BUCKETS;
+    if (position.bucket < this.#table.geometry.buckets) return;
+    this.position = this.#halves.pop() ?? successor(position);
+  }
+
+  /** Reads a settled group of the subtable for the position's suffix and returns its local depth. */
+  *#readGroup({ suffix, bucket }: WalkPosition): Operation<number> {
+    const { geometry, directory } = this.#table;
+    for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+      const subtable = directory.lookup(suffix);
+      const address = geometry.bucketAddress(subtable, bucket);
+      yield new Batch().read(address, this.#group.u8.length, this.#group, 0);
+      if (!this.#owns(suffix)) {
+        yield* directory.refresh(suffix);
+      } else if (this.#isSettled()) {
+        return this.#headerDepth(0);
+      } else {
+        yield* this.#settleGroup(subtable, suffix, bucket);
+      }
+    }
+    return invariant(false, 'a group does not settle') as never;
+  }
+
+  #owns(suffix: number): boolean {
+    for (let i = 0; i < GROUP_BUCKETS; i++) {
+      const mask = 2 ** this.#headerDepth(i) - 1;
+      if ((suffix & mask) !== this.#group.i32[(i * this.#table.geometry.bucketBytes) >> 2]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Whether all three buckets are at one depth and nothing is being moved. */
+  #isSettled(): boolean {
+    const { bucketBytes } = this.#table.geometry;
+    const depth = this.#headerDepth(0);
+    for (let i = 0; i < GROUP_BUCKETS; i++) {
+      const at = i * bucketBytes;
+      if (this.#headerDepth(i) !== depth || !isReady(this.#group.i32[(at >> 2) + 1])) return false;
+      if (!slotsSettled(this.#group.i32, at, bucketBytes, depth)) return false;
+    }
+    return true;
+  }
+
+  *#settleGroup(subtable: Address, suffix: number, bucket: number): Operation<void> {
+    const depths = [0, 1, 2].map((i) => this.#headerDepth(i));
+    for (let i = 0; i < GROUP_BUCKETS; i++) yield* settle(this.#table, subtable, bucket + i);
+    const shallowest = Math.min(...depths);
+    if (shallowest === Math.max(...depths)) return;
+    const child = yield* this.#table.directory.child(suffix & (2 ** shallowest - 1), shallowest);
+    if (child !== NULL_ADDRESS)
+      yield* moveBuckets(this.#table, subtable, child, bucket, GROUP_BUCKETS);
+  }
+
+  #headerDepth(bucket: number): number {
+    return depthOf(this.#group.i32[((bucket * this.#table.geometry.bucketBytes) >> 2) + 1]);
+  }
+
+  *#visitGroup(
+    position: WalkPosition,
+    visit: (request: RaceRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    const { bucketBytes } = this.#table.geometry;
+    const { incoming } = this.#request;
+    const offsets: number[] = [];
+    const batch = new Batch();
+    const slots: { address: Address; bytes: number }[] = [];
+    let total = 0;
+    for (let at = 0; at < this.#group.u8.length; at += 8) {
+      if (at % bucketBytes === 0) continue;
+      const low = this.#group.i32[at >> 2];
+      const high = this.#group.i32[(at >> 2) + 1];
+      if (isVacant(low, high) || (high & PENDING) !== 0) continue;
+      const bytes = lengthOf(high) * UNIT_BYTES;
+      slots.push({ address: pointerOf(low, high), bytes });
+      offsets.push(total);
+      total += bytes;
+    }
+    if (slots.length === 0) return;
+    incoming.ensure(total);
+    slots.forEach(({ address, bytes }, i) => {
+      batch.read(address, bytes, incoming, offsets[i]);
+    });
+    yield batch;
+    for (let i = 0; i < slots.length; i++) {
+      yield* this.#visitRecord(position, slots[i], offsets[i], visit);
+    }
+  }
+
+  *#visitRecord(
+    { suffix, depth }: WalkPosition,
+    slot: { address: Address; bytes: number },
+    at: number,
+    visit: (request: RaceRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    const request = this.#request;
+    const { records, geometry } = this.#table;
+    const keyBytes = request.incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+    let found = at;
+    if (HEADER_BYTES + keyBytes > slot.bytes) found = yield* this.#readLong(slot.address, keyBytes);
+    request.adoptKey(request.incoming, found, keyBytes, geometry.shape.seed);
+    if ((request.hash.h1 & (2 ** depth - 1)) !== suffix) return;
+    yield* records.complete(request);
+    visit(request, keyBytes);
+  }
+
+  /** A key so long that a slot's length does not cover it: read again behind all other records. */
+  *#readLong(address: Address, keyBytes: number): Operation<number> {
+    const { incoming } = this.#request;
+    const bytes = Math.ceil((HEADER_BYTES + keyBytes + 64) / UNIT_BYTES) * UNIT_BYTES;
+    const used = incoming.u8.slice();
+    incoming.ensure(used.length + bytes);
+    incoming.u8.set(used, 0);
+    yield new Batch().read(address, bytes, incoming, used.length);
+    return used.length;
+  }
+}
+
+/** The next suffix of the same depth in the order of reversed bits; undefined after the last. */
+function successor({ suffix, depth }: WalkPosition): WalkPosition | undefined {
+  // Adding one to the reversed number is carrying from the highest bit downwards.
+  let bit = depth - 1;
+  let next = suffix;
+  while (bit >= 0 && (next & (1 << bit)) !== 0) next &= ~(1 << bit--);
+  if (bit < 0) return undefined;
+  return { suffix: next | (1 << bit), depth, bucket: 0 };
+}
+
+export const WALK_START: Readonly<WalkPosition> = { suffix: 0, depth: 0, bucket: 0 };
+
+/** Bits of a cursor: 0 stands for the start and for the end. */
+const BUCKET_VALUES = 2 ** 18;
+const SUFFIX_VALUES = 2 ** 24;
+
+export function encodeCursor(position: WalkPosition | undefined): number {
+  if (position === undefined) return 0;
+  const { suffix, depth, bucket } = position;
+  return (depth * SUFFIX_VALUES + suffix) * BUCKET_VALUES + bucket + 1;
+}
+
+/** Undefined when the number is no cursor of this table. */
+export function decodeCursor(cursor: number, buckets: number): WalkPosition | undefined {
+  if (cursor === 0) return { ...WALK_START };
+  if (!Number.isSafeInteger(cursor) || cursor < 0) return undefined;
+  const bucket = (cursor - 1) % BUCKET_VALUES;
+  const rest = Math.floor((cursor - 1) / BUCKET_VALUES);
+  const suffix = rest % SUFFIX_VALUES;
+  const depth = Math.floor(rest / SUFFIX_VALUES);
+  const valid = depth <= 24 && suffix < 2 ** depth && bucket < buckets && bucket % 3 === 0;
+  return valid ? { suffix, depth, bucket } : undefined;
+}

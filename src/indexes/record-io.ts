@@ -1,0 +1,256 @@
+import { StepwellError } from '../errors.ts';
+import type { Allocator } from '../pool/allocator.ts';
+import type { Reclamation } from '../pool/reclamation.ts';
+import { type Bytes, bytesBound } from '../records/codec.ts';
+import {
+  type ChainPlan,
+  CONTINUATION_HEADER_BYTES,
+  FLAG_CHAINED,
+  fitsOneBlock,
+  LINK_BYTES,
+  pad8,
+  planChain,
+  SLOT_SIZE_CLASS,
+  SLOT_UNITS_MAX,
+  sizeClassOf,
+  unitsOf,
+  valueOffset,
+} from '../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  UNIT_BYTES,
+  writeInteger,
+} from '../verbs/index.ts';
+import type { Request } from './request.ts';
+
+/** Blocks of one record, for giving them back. */
+interface Block {
+  address: Address;
+  units: number;
+}
+
+/**
+ * Records as all indexes keep them: one block, or a chain for a value that a slot's length field
+ * cannot express (RACE section 3.3).
+ */
+export class RecordIo {
+  readonly #allocator: Allocator;
+  readonly #reclamation: Reclamation;
+  readonly #catalog: number;
+
+  constructor(allocator: Allocator, reclamation: Reclamation, catalog: number) {
+    this.#allocator = allocator;
+    this.#reclamation = reclamation;
+    this.#catalog = catalog;
+  }
+
+  /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
+  encode(request: Request, key: Bytes, value: Bytes, seed: number, version: number): void {
+    request.setKey(key, seed, bytesBound(value));
+    this.encodeValue(request, value, version);
+  }
+
+  encodeValue(request: Request, value: Bytes, version: number): void {
+    request.setValue(value);
+    request.chain = undefined;
+    if (fitsOneBlock(request.keyBytes, request.valueBytes)) {
+      request.headUnits = unitsOf(valueOffset(request.keyBytes) + pad8(request.valueBytes));
+      request.seal(version);
+    } else {
+      const plan = planChain(request.keyBytes, request.valueBytes);
+      request.headUnits = plan.headUnits;
+      request.chain = { plan, blocks: [] };
+      request.seal(version, FLAG_CHAINED);
+    }
+  }
+
+  /** Makes sure that the outgoing record has blocks of its own. Rarely yields. */
+  *allocate(request: Request): Operation<void> {
+    if (request.block !== 0) return;
+    const units = classOfHead(request.headUnits);
+    const sizeClass = this.#allocator.sizeClass(this.#catalog, units);
+    request.block = sizeClass.take();
+    if (request.block === 0) {
+      yield* this.#allocator.refill(sizeClass);
+      request.block = sizeClass.take();
+    }
+    if (request.chain) yield* this.#allocatePieces(request.chain);
+  }
+
+  *#allocatePieces(chain: OutgoingChain): Operation<void> {
+    try {
+      for (const piece of chain.plan.pieces) {
+        const address = yield* this.#allocator.allocate(this.#catalog, piece.units);
+        chain.blocks.push(address);
+      }
+    } catch (error) {
+      this.#giveBackPieces(chain);
+      throw error;
+    }
+  }
+
+  #giveBackPieces(chain: OutgoingChain): void {
+    chain.blocks.forEach((address, i) => {
+      const { units } = chain.plan.pieces[i];
+      this.#allocator.sizeClass(this.#catalog, units).cache.push(address);
+    });
+    chain.blocks.length = 0;
+  }
+
+  /** Adds the WRITEs of the outgoing record to the batch, unless they have been posted before. */
+  post(request: Request, batch: Batch): void {
+    if (request.blockWritten) return;
+    request.blockWritten = true;
+    if (request.chain) {
+      postChain(request, request.chain, batch);
+    } else {
+      const bytes = valueOffset(request.keyBytes) + pad8(request.valueBytes);
+      batch.write(request.block, bytes, request.outgoing, 0);
+    }
+  }
+
+  /** Gives up an outgoing record that was not linked: its blocks are re-used or retired. */
+  discard(request: Request): void {
+    if (request.block === 0) return;
+    if (request.blockExposed) {
+      this.retireOutgoing(request);
+      return;
+    }
+    const units = classOfHead(request.headUnits);
+    this.#allocator.sizeClass(this.#catalog, units).cache.push(request.block);
+    if (request.chain) this.#giveBackPieces(request.chain);
+    request.forgetBlock();
+  }
+
+  /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
+  retireOutgoing(request: Request): void {
+    this.#retire({ address: request.block, units: classOfHead(request.headUnits) });
+    const { chain } = request;
+    chain?.blocks.forEach((address, i) => {
+      this.#retire({ address, units: chain.plan.pieces[i].units });
+    });
+    request.forgetBlock();
+  }
+
+  /** Retires the found record after it was unlinked; `address` is where its head was. */
+  *retireFound(request: Request, address: Address): Operation<void> {
+    if (request.foundChained) {
+      for (const block of yield* this.foundBlocks(request, address)) this.#retire(block);
+      return;
+    }
+    const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
+    this.#retire({ address, units: classOfHead(units) });
+  }
+
+  /** All blocks of the found record, in their size classes. */
+  *foundBlocks(request: Request, address: Address): Operation<Block[]> {
+    const { keyBytes, foundValueBytes } = request;
+    if (!request.foundChained) {
+      const units = unitsOf(valueOffset(keyBytes) + pad8(foundValueBytes));
+      return [{ address, units: classOfHead(units) }];
+    }
+    const plan = planChain(keyBytes, foundValueBytes);
+    const link = request.foundAt + valueOffset(keyBytes);
+    const pieces = yield* this.#chainBlocks(plan, readInteger(request.incoming, link));
+    return [{ address, units: classOfHead(plan.headUnits) }, ...pieces];
+  }
+
+  #retire({ address, units }: Block): void {
+    this.#reclamation.retire(address, units, this.#catalog);
+  }
+
+  *#chainBlocks(plan: ChainPlan, first: Address): Operation<Block[]> {
+    const header = new Scratch(CONTINUATION_HEADER_BYTES);
+    const blocks: Block[] = [];
+    let address = first;
+    for (const { units } of plan.pieces) {
+      blocks.push({ address, units });
+      yield new Batch().read(address, 8, header, 0);
+      address = readInteger(header, 0);
+    }
+    return blocks;
+  }
+
+  /**
+   * Completes and checks the found record, which a candidate READ left in `incoming`. Under an epoch
+   * its blocks are immutable, so a wrong checksum is damage and not a race.
+   */
+  *complete(request: Request): Operation<void> {
+    if (request.foundChained) yield* this.#readChain(request);
+    this.check(request);
+  }
+
+  check(request: Request): void {
+    if (!request.verifies()) {
+      throw new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
+    }
+  }
+
+  *#readChain(request: Request): Operation<void> {
+    const { keyBytes, foundValueBytes, foundAt, incoming } = request;
+    const plan = planChain(keyBytes, foundValueBytes);
+    const link = foundAt + valueOffset(keyBytes);
+    const value = new Scratch(pad8(foundValueBytes));
+    const inlineAt = link + LINK_BYTES;
+    value.u8.set(incoming.u8.subarray(inlineAt, inlineAt + pad8(plan.inlineBytes)), 0);
+    const header = new Scratch(CONTINUATION_HEADER_BYTES);
+    let address = readInteger(incoming, link);
+    let at = plan.inlineBytes;
+    for (const { bytes } of plan.pieces) {
+      yield new Batch()
+        .read(address, 8, header, 0)
+        .read(address + CONTINUATION_HEADER_BYTES, pad8(bytes), value, at);
+      address = readInteger(header, 0);
+      at += bytes;
+    }
+    request.found = value;
+    request.foundValueAt = 0;
+  }
+}
+
+export interface OutgoingChain {
+  plan: ChainPlan;
+  /** Addresses of the pieces, as far as they are allocated. */
+  blocks: Address[];
+}
+
+/** The size class of a head block of `units`. */
+export function classOfHead(units: number): number {
+  return units <= SLOT_UNITS_MAX ? SLOT_SIZE_CLASS[units] : sizeClassOf(units);
+}
+
+/**
+ * Cuts the contiguous outgoing image (header, key, value) into head and pieces. Images are built in
+ * a second scratch, because the pieces need headers in between.
+ */
+function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Batch): void {
+  const { outgoing, keyBytes } = request;
+  const valueAt = valueOffset(keyBytes);
+  const images = new Scratch(
+    plan.headUnits * UNIT_BYTES +
+      plan.pieces.reduce((sum, { units }) => sum + units * UNIT_BYTES, 0),
+  );
+  const headBytes = valueAt + LINK_BYTES + plan.inlineBytes;
+  images.u8.set(outgoing.u8.subarray(0, valueAt), 0);
+  writeInteger(images, valueAt, blocks[0] ?? 0);
+  images.i32[(valueAt + 8) >> 2] = plan.pieces[0]?.units ?? 0;
+  images.i32[(valueAt + 12) >> 2] = plan.inlineBytes;
+  images.u8.set(outgoing.u8.subarray(valueAt, valueAt + plan.inlineBytes), valueAt + LINK_BYTES);
+  let from = valueAt + plan.inlineBytes;
+  let at = plan.headUnits * UNIT_BYTES;
+  plan.pieces.forEach(({ bytes, units }, i) => {
+    writeInteger(images, at, blocks[i + 1] ?? 0);
+    images.i32[(at + 8) >> 2] = plan.pieces[i + 1]?.units ?? 0;
+    images.i32[(at + 12) >> 2] = bytes;
+    writeInteger(images, at + 16, request.block);
+    images.u8.set(outgoing.u8.subarray(from, from + bytes), at + CONTINUATION_HEADER_BYTES);
+    batch.write(blocks[i], CONTINUATION_HEADER_BYTES + pad8(bytes), images, at);
+    from += bytes;
+    at += units * UNIT_BYTES;
+  });
+  batch.write(request.block, pad8(headBytes), images, 0);
+}

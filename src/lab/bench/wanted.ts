@@ -1,0 +1,47 @@
+import { LARGE_GET, LARGE_GET_MANY } from './plan.ts';
+import type { PeerName } from './protocol.ts';
+import type { Wanted } from './results.ts';
+
+/** The ratios that the project promises, and nothing that it does not. */
+export function wantedRatios(): Wanted[] {
+  const rows: Wanted[] = [];
+  for (const kind of ['uniform', 'zipf']) {
+    const get = `get ${kind}`;
+    const put = `put ${kind}`;
+    rows.push(
+      atLeast(2, `get is faster than lmdb's get (${kind})`, get, 'stepwell', get, 'lmdb'),
+      atLeast(6, `put is faster than lmdb's putSync (${kind})`, put, 'stepwell', put, 'lmdb'),
+      {
+        claim: `get takes the time of a Map's get (${kind})`,
+        above: { workload: get, peer: 'map' },
+        below: { workload: get, peer: 'stepwell' },
+        bound: 1.6,
+        direction: 'at most',
+      },
+      twoWriters(`${put}, 2 processes`, put, kind),
+    );
+  }
+  const many = 'getMany(32) is faster than single gets (large)';
+  rows.push(atLeast(1.5, many, LARGE_GET_MANY, 'stepwell', LARGE_GET, 'stepwell'));
+  const trip = 'get is faster than a Redis round trip';
+  rows.push(atLeast(20, trip, 'get uniform', 'stepwell', 'round trip uniform', 'redis'));
+  return rows;
+}
+
+function twoWriters(two: string, one: string, kind: string): Wanted {
+  const claim = `two writing processes beat one (${kind})`;
+  return atLeast(1.7, claim, two, 'stepwell', one, 'stepwell');
+}
+
+function atLeast(
+  bound: number,
+  claim: string,
+  fast: string,
+  fastPeer: PeerName,
+  slow: string,
+  slowPeer: PeerName,
+): Wanted {
+  const above = { workload: fast, peer: fastPeer };
+  const below = { workload: slow, peer: slowPeer };
+  return { claim, above, below, bound, direction: 'at least' };
+}

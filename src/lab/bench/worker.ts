@@ -1,0 +1,45 @@
+import { openPeer } from './peers.ts';
+import type { Answer, Order } from './protocol.ts';
+import { Work } from './work.ts';
+
+/** A child process of the benchmark: one peer alone in its own heap, driven by messages. */
+function serve(): void {
+  let work: Work | undefined;
+  const opened = (): Work => {
+    if (work === undefined) throw new Error('no peer is open');
+    return work;
+  };
+  const obey = async (order: Order): Promise<Answer> => {
+    switch (order.kind) {
+      case 'open':
+        work = new Work(await openPeer(order.settings), order.settings);
+        return { ok: true };
+      case 'prepare':
+        opened().prepare(order.task);
+        return { ok: true };
+      case 'run':
+        return { ok: true, timing: await opened().run(order.at) };
+      case 'load':
+        return { ok: true, timing: opened().loadAll() };
+      case 'verify':
+        await opened().verify(order.count, order.seed);
+        return { ok: true };
+      case 'describe':
+        return { ok: true, description: opened().describe() };
+      case 'close':
+        await work?.close();
+        return { ok: true };
+    }
+  };
+  process.on('message', (order: Order) => {
+    obey(order)
+      .catch((error: Error): Answer => ({ ok: false, message: error.stack ?? error.message }))
+      .then((answer) => process.send?.(answer));
+  });
+  // A benchmark that was killed must not leave its workers behind.
+  process.on('disconnect', () => process.exit(0));
+  // The terminal's interrupt reaches the whole group; the parent ends its workers in order.
+  process.on('SIGINT', () => {});
+}
+
+serve();

@@ -1,0 +1,264 @@
+import { StepwellError } from '../errors.ts';
+import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkTable, type ChunkWord } from './chunks.ts';
+import { control } from './control.ts';
+import {
+  BLOCK_UNITS_MAX,
+  blocksPerChunk,
+  CHUNK_BYTES,
+  type PoolLayout,
+  stateMapBytes,
+} from './layout.ts';
+
+/** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
+export const BLOCK_FREE = 0;
+export const BLOCK_CLAIMED = 1;
+
+/** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
+const CLAIM_BYTES_MAX = 32 * 1024;
+const CLAIM_BLOCKS_MAX = 128;
+/** Own chunks that a refill looks through before it takes another chunk. */
+const CHUNKS_EXAMINED = 4;
+/** A chunk is worth returning to when an eighth of it is free. */
+const WORTHWHILE_SHARE = 8;
+
+/** Blocks of one size for one store, claimed ahead of need by this client. */
+export class SizeClass {
+  readonly catalog: number;
+  readonly units: number;
+  readonly blocks: number;
+  readonly mapBytes: number;
+  /** Claimed blocks that are not in use, the next one last. */
+  readonly cache: Address[] = [];
+  readonly chunks: number[] = [];
+  readonly batch: number;
+  /** The chunk being carved: its start, a copy of its state bytes, and how far it was carved. */
+  current: { start: Address; map: Uint8Array; next: number } | undefined;
+  examined = 0;
+  /** Whether a block was taken since blocks were last claimed ahead. */
+  wanted = false;
+
+  constructor(catalog: number, units: number) {
+    this.catalog = catalog;
+    this.units = units;
+    this.blocks = blocksPerChunk(units);
+    this.mapBytes = stateMapBytes(this.blocks);
+    const fitting = Math.floor(CLAIM_BYTES_MAX / (units * UNIT_BYTES));
+    this.batch = Math.max(1, Math.min(CLAIM_BLOCKS_MAX, fitting));
+  }
+
+  /** The next claimed block, or 0 when `refill` must run first. */
+  take(): Address {
+    this.wanted = true;
+    return this.cache.length === 0 ? 0 : (this.cache.pop() as Address);
+  }
+
+  blockAt(start: Address, index: number): Address {
+    return start + this.mapBytes + index * this.units * UNIT_BYTES;
+  }
+}
+
+/** Carves this client's chunks into blocks and takes blocks back. */
+export class Allocator {
+  readonly #layout: PoolLayout;
+  readonly #chunks: ChunkTable;
+  readonly #classes = new Map<number, SizeClass>();
+  readonly #owned = new Set<number>();
+  #owner = 0;
+  #incarnation = 0;
+
+  constructor(layout: PoolLayout, chunks: ChunkTable) {
+    this.#layout = layout;
+    this.#chunks = chunks;
+  }
+
+  own(owner: number, incarnation: number): void {
+    this.#owner = owner;
+    this.#incarnation = incarnation;
+  }
+
+  sizeClass(catalog: number, units: number): SizeClass {
+    const key = catalog * 65536 + units;
+    let found = this.#classes.get(key);
+    if (found === undefined) {
+      found = new SizeClass(catalog, units);
+      this.#classes.set(key, found);
+    }
+    return found;
+  }
+
+  classes(): Iterable<SizeClass> {
+    return this.#classes.values();
+  }
+
+  /** A block of any size: from a size class, or a span of whole chunks when it is larger. */
+  *allocate(catalog: number, units: number): Operation<Address> {
+    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units);
+    const sizeClass = this.sizeClass(catalog, units);
+    if (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
+    return sizeClass.take();
+  }
+
+  /** Address space only: the caller reserves the parts that it touches. */
+  *allocateSpan(catalog: number, units: number): Operation<Address> {
+    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
+    const first = yield* this.#chunks.takeSpan(
+      this.#word({ state: CHUNK_SPAN, catalog, units: 0 }),
+      count,
+    );
+    return this.#layout.chunkStart(first);
+  }
+
+  /** Takes a range of a span from the operating system now. */
+  reserve(address: Address, bytes: number): void {
+    this.#chunks.reserve(address, bytes);
+  }
+
+  /** Claims blocks until the cache of the class holds some. Raises SW_POOL_FULL. */
+  *refill(sizeClass: SizeClass): Operation<void> {
+    for (;;) {
+      if (sizeClass.current === undefined) yield* this.#nextChunk(sizeClass);
+      if ((yield* this.#carve(sizeClass)) > 0) return;
+      sizeClass.current = undefined;
+    }
+  }
+
+  /** A refill ahead of need: a full pool is no error yet. */
+  *refillQuietly(sizeClass: SizeClass): Operation<void> {
+    try {
+      yield* this.refill(sizeClass);
+    } catch (error) {
+      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    }
+  }
+
+  /** Claims the next free blocks of the current chunk. */
+  *#carve(sizeClass: SizeClass): Operation<number> {
+    const current = sizeClass.current as NonNullable<SizeClass['current']>;
+    const { start, map } = current;
+    const words = new Scratch(CLAIM_BLOCKS_MAX);
+    const batch = new Batch();
+    words.u8.fill(BLOCK_CLAIMED);
+    const claimed: Address[] = [];
+    let index = current.next;
+    while (index < sizeClass.blocks && claimed.length < sizeClass.batch) {
+      let run = 0;
+      while (index + run < sizeClass.blocks && map[index + run] === BLOCK_FREE) {
+        if (claimed.length === sizeClass.batch) break;
+        claimed.push(sizeClass.blockAt(start, index + run));
+        run++;
+      }
+      if (run > 0) batch.write(start + index, run, words, 0);
+      index += run === 0 ? 1 : run;
+    }
+    current.next = index;
+    if (claimed.length > 0) yield batch;
+    // Reversed: the cache is a stack, and ascending addresses are kinder to the prefetcher.
+    for (let i = claimed.length - 1; i >= 0; i--) sizeClass.cache.push(claimed[i]);
+    return claimed.length;
+  }
+
+  *#nextChunk(sizeClass: SizeClass): Operation<void> {
+    const worthwhile = Math.max(1, Math.floor(sizeClass.blocks / WORTHWHILE_SHARE));
+    if (yield* this.#reuseOwn(sizeClass, CHUNKS_EXAMINED, worthwhile)) return;
+    try {
+      yield* this.#takeChunk(sizeClass);
+    } catch (error) {
+      // Full: now any free block of our own is worth a look through all of them.
+      if (yield* this.#reuseOwn(sizeClass, sizeClass.chunks.length, 1)) return;
+      throw error;
+    }
+  }
+
+  *#takeChunk(sizeClass: SizeClass): Operation<void> {
+    const { catalog, units } = sizeClass;
+    const word = this.#word({ state: CHUNK_BLOCKS, catalog, units });
+    const { chunk, origin } = yield* this.#chunks.take(word);
+    const start = this.#layout.chunkStart(chunk);
+    let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
+    if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
+    if (origin === 'recycled') yield* control.writeBytes(start, map);
+    this.#owned.add(chunk);
+    sizeClass.chunks.push(chunk);
+    sizeClass.current = { start, map, next: 0 };
+  }
+
+  /** Goes back to one of this client's chunks of which at least `worthwhile` blocks came free. */
+  *#reuseOwn(sizeClass: SizeClass, examine: number, worthwhile: number): Operation<boolean> {
+    const { chunks } = sizeClass;
+    for (let i = Math.min(examine, chunks.length); i > 0; i--) {
+      sizeClass.examined = (sizeClass.examined + 1) % chunks.length;
+      const chunk = chunks[sizeClass.examined];
+      const start = this.#layout.chunkStart(chunk);
+      const map = yield* this.#readMap(sizeClass, start);
+      const free = countFree(map, sizeClass.blocks);
+      if (free === sizeClass.blocks && chunks.length > 2) {
+        yield* this.#releaseChunk(sizeClass, chunk);
+      } else if (free >= worthwhile) {
+        sizeClass.current = { start, map, next: 0 };
+        return true;
+      }
+      if (chunks.length === 0) return false;
+    }
+    return false;
+  }
+
+  *#releaseChunk(sizeClass: SizeClass, chunk: number): Operation<void> {
+    const { catalog, units } = sizeClass;
+    sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
+    this.#owned.delete(chunk);
+    yield* this.#chunks.release(chunk, this.#word({ state: CHUNK_BLOCKS, catalog, units }));
+  }
+
+  *#readMap(sizeClass: SizeClass, start: Address): Operation<Uint8Array> {
+    return yield* control.readBytes(start, sizeClass.mapBytes);
+  }
+
+  /**
+   * Takes back blocks that nobody can reach any more. Blocks of own chunks stay claimed in the cache
+   * while it has room; the others are marked free for the owners of their chunks.
+   */
+  *free(blocks: readonly { address: Address; units: number; catalog: number }[]): Operation<void> {
+    const words = new Scratch(8);
+    const batch = new Batch();
+    words.u8[0] = BLOCK_FREE;
+    for (const { address, units, catalog } of blocks) {
+      const sizeClass = this.sizeClass(catalog, units);
+      const chunk = this.#chunks.chunkOf(address);
+      if (this.#owned.has(chunk) && sizeClass.cache.length < 2 * sizeClass.batch) {
+        sizeClass.cache.push(address);
+      } else {
+        batch.write(this.#stateByte(sizeClass, chunk, address), 1, words, 0);
+      }
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  #stateByte(sizeClass: SizeClass, chunk: number, address: Address): Address {
+    const start = this.#layout.chunkStart(chunk);
+    return start + (address - start - sizeClass.mapBytes) / (sizeClass.units * UNIT_BYTES);
+  }
+
+  /** Gives all cached blocks back, for leaving the pool. */
+  *surrender(): Operation<void> {
+    for (const sizeClass of this.#classes.values()) {
+      this.#owned.clear();
+      const { catalog, units } = sizeClass;
+      const cached = sizeClass.cache.splice(0);
+      for (let i = 0; i < cached.length; i += 64) {
+        const some = cached.slice(i, i + 64);
+        yield* this.free(some.map((address) => ({ address, units, catalog })));
+      }
+    }
+  }
+
+  #word(use: { state: number; catalog: number; units: number }): ChunkWord {
+    return { ...use, owner: this.#owner, incarnation: this.#incarnation };
+  }
+}
+
+function countFree(map: Uint8Array, blocks: number): number {
+  let free = 0;
+  for (let i = 0; i < blocks; i++) if (map[i] === BLOCK_FREE) free++;
+  return free;
+}

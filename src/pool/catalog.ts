@@ -1,0 +1,182 @@
+import { invariant, StepwellError } from '../errors.ts';
+import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
+import { control, packFields, unpackFields } from './control.ts';
+import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
+import type { Membership } from './membership.ts';
+
+const EMPTY = 0;
+const CREATING = 1;
+const READY = 2;
+
+const ROOT = 8;
+const PARAMETERS = 16;
+const NAME_LENGTH = 64;
+const NAME = 65;
+export const STORE_NAME_BYTES = 48;
+export const STORE_PARAMETERS = 8;
+
+const WAIT_MICROSECONDS = 500;
+const WAITS_MAX = 10_000;
+
+export interface CatalogEntry {
+  /** 1-based row: the catalog number in chunk words. */
+  id: number;
+  name: string;
+  ready: boolean;
+  kind: number;
+  root: Address;
+  /** Meaning given by the index kind; unsigned 32-bit. */
+  parameters: number[];
+}
+
+/** The pool's named stores. */
+export class Catalog {
+  readonly #membership: Membership;
+
+  constructor(membership: Membership) {
+    this.#membership = membership;
+  }
+
+  *entries(): Operation<CatalogEntry[]> {
+    const bytes = yield* control.readBytes(CATALOG_OFFSET, CATALOG_ENTRIES * CATALOG_ENTRY_BYTES);
+    const view = new DataView(bytes.buffer);
+    const found: CatalogEntry[] = [];
+    for (let row = 0; row < CATALOG_ENTRIES; row++) {
+      const at = row * CATALOG_ENTRY_BYTES;
+      const [state, kind] = unpackFields(view.getBigUint64(at, true), [4, 8]);
+      if (state === EMPTY) continue;
+      const length = Math.min(view.getUint8(at + NAME_LENGTH), STORE_NAME_BYTES);
+      found.push({
+        id: row + 1,
+        name: new TextDecoder().decode(bytes.subarray(at + NAME, at + NAME + length)),
+        ready: state === READY,
+        kind,
+        root: Number(view.getBigUint64(at + ROOT, true)),
+        parameters: Array.from({ length: STORE_PARAMETERS }, (_, i) =>
+          view.getUint32(at + PARAMETERS + 4 * i, true),
+        ),
+      });
+    }
+    return found;
+  }
+
+  /** The store if it is ready; no lock is taken, a ready entry does not change. */
+  *find(name: string): Operation<CatalogEntry | undefined> {
+    return (yield* this.entries()).find((entry) => entry.ready && entry.name === name);
+  }
+
+  /**
+   * Finds the store or makes it: under the lock, `build` allocates and fills the index and returns
+   * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
+   * emptied by the next holder of the lock.
+   */
+  *findOrCreate(
+    name: string,
+    kind: number,
+    parameters: readonly number[],
+    build: (id: number) => Operation<Address>,
+  ): Operation<CatalogEntry> {
+    const existing = yield* this.find(name);
+    if (existing) return existing;
+    yield* this.#lock();
+    try {
+      const made = yield* this.find(name);
+      if (made) return made;
+      return yield* this.#create(name, kind, parameters, build);
+    } finally {
+      yield* this.#unlock();
+    }
+  }
+
+  *#create(
+    name: string,
+    kind: number,
+    parameters: readonly number[],
+    build: (id: number) => Operation<Address>,
+  ): Operation<CatalogEntry> {
+    const id = yield* this.#freeRow();
+    const at = CATALOG_OFFSET + (id - 1) * CATALOG_ENTRY_BYTES;
+    const creating = packFields([
+      [CREATING, 4],
+      [kind, 8],
+    ]);
+    yield* control.store(at, creating);
+    let root: Address = NULL_ADDRESS;
+    try {
+      root = yield* build(id);
+    } catch (error) {
+      yield* control.store(at, 0n);
+      throw error;
+    }
+    yield* control.writeBytes(at + ROOT, encodeEntry(name, root, parameters));
+    const ready = yield* control.swap(
+      at,
+      creating,
+      packFields([
+        [READY, 4],
+        [kind, 8],
+      ]),
+    );
+    invariant(ready, 'the catalog changed under its lock');
+    return { id, name, ready: true, kind, root, parameters: [...parameters] };
+  }
+
+  /** Under the lock a CREATING entry can only be a dead holder's. */
+  *#freeRow(): Operation<number> {
+    const entries = yield* this.entries();
+    for (const entry of entries) {
+      if (entry.ready) continue;
+      yield* control.store(CATALOG_OFFSET + (entry.id - 1) * CATALOG_ENTRY_BYTES, 0n);
+    }
+    const taken = new Set(entries.filter((entry) => entry.ready).map((entry) => entry.id));
+    for (let id = 1; id <= CATALOG_ENTRIES; id++) if (!taken.has(id)) return id;
+    throw new StepwellError('SW_POOL_FULL', `the pool already has ${CATALOG_ENTRIES} stores`);
+  }
+
+  *#lock(): Operation<void> {
+    const { id, incarnation } = this.#membership;
+    const mine = packFields([
+      [id, 12],
+      [incarnation, 16],
+    ]);
+    for (let waits = 0; waits < WAITS_MAX; waits++) {
+      const held = yield* control.load(SUPERBLOCK.catalogLock);
+      const stealable = held === 0n || (yield* this.#holderIsGone(held));
+      if (stealable && (yield* control.swap(SUPERBLOCK.catalogLock, held, mine))) return;
+      yield* control.pause(WAIT_MICROSECONDS);
+    }
+    throw new StepwellError('SW_TIMEOUT', 'another client holds the catalog for too long');
+  }
+
+  *#holderIsGone(held: bigint): Operation<boolean> {
+    const [id, incarnation] = unpackFields(held, [12, 16]);
+    const row = (yield* this.#membership.rows(true))[id - 1];
+    if (!row.live || row.incarnation !== incarnation) return true;
+    return this.#membership.liveness(row) === 'gone';
+  }
+
+  *#unlock(): Operation<void> {
+    const { id, incarnation } = this.#membership;
+    yield* control.swap(
+      SUPERBLOCK.catalogLock,
+      packFields([
+        [id, 12],
+        [incarnation, 16],
+      ]),
+      0n,
+    );
+  }
+}
+
+function encodeEntry(name: string, root: Address, parameters: readonly number[]): Uint8Array {
+  const bytes = new Uint8Array(CATALOG_ENTRY_BYTES - ROOT);
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(0, BigInt(root), true);
+  parameters.forEach((value, i) => {
+    view.setUint32(PARAMETERS - ROOT + 4 * i, value, true);
+  });
+  const encoded = new TextEncoder().encode(name);
+  view.setUint8(NAME_LENGTH - ROOT, encoded.length);
+  bytes.set(encoded, NAME - ROOT);
+  return bytes;
+}

@@ -1,0 +1,227 @@
+import { StepwellError } from '../errors.ts';
+import { type Address, type Operation, offsetOf, regionOf, UNIT_BYTES } from '../verbs/index.ts';
+import { control, packFields, unpackFields } from './control.ts';
+import { type PoolLayout, SUPERBLOCK } from './layout.ts';
+
+export const CHUNK_UNUSED = 0;
+/** Recycled: its bytes are stale. */
+export const CHUNK_FREE = 1;
+/** Carved into blocks of one size by its owner; owner 0 is an orphan that anyone may adopt. */
+export const CHUNK_BLOCKS = 2;
+/** Part of a contiguous run that belongs to an index. */
+export const CHUNK_SPAN = 3;
+
+export interface ChunkWord {
+  state: number;
+  /** Row of the catalog whose store the chunk serves. */
+  catalog: number;
+  /** Lines of a block; for a span, of which kind it is. */
+  units: number;
+  owner: number;
+  incarnation: number;
+}
+
+const FIELDS = [4, 8, 16, 12, 24] as const;
+const TABLE_READ_WORDS = 512;
+
+export function packChunk(word: ChunkWord): bigint {
+  const { state, catalog, units, owner, incarnation } = word;
+  const fields = [state, catalog, units, owner, incarnation];
+  return packFields(fields.map((value, i) => [value, FIELDS[i]] as const));
+}
+
+export function unpackChunk(word: bigint): ChunkWord {
+  const [state, catalog, units, owner, incarnation] = unpackFields(word, FIELDS);
+  return { state, catalog, units, owner, incarnation };
+}
+
+export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
+
+/** What the chunk table needs of the machine below the verbs. */
+export interface PoolMemory {
+  extend(regions: number): void;
+  reserve(region: number, offset: number, bytes: number): void;
+}
+
+/**
+ * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
+ * is only a hint of where unused chunks begin: a client that dies between two steps leaks nothing.
+ */
+export class ChunkTable {
+  readonly #layout: PoolLayout;
+  readonly #memory: PoolMemory;
+
+  constructor(layout: PoolLayout, memory: PoolMemory) {
+    this.#layout = layout;
+    this.#memory = memory;
+  }
+
+  /**
+   * Takes one chunk: an orphan of the same store and block size, else a recycled one, else a fresh
+   * one. `fresh` chunks are all zero; an orphan keeps its blocks.
+   */
+  *take(wanted: ChunkWord): Operation<{ chunk: number; origin: ChunkOrigin }> {
+    if ((yield* control.load(SUPERBLOCK.freeChunks)) !== 0n) {
+      const reusable = yield* this.#takeReusable(wanted);
+      if (reusable !== undefined) return reusable;
+    }
+    const chunk = yield* this.#takeFresh(wanted, 1);
+    if (chunk !== undefined) {
+      yield* this.#reserveChunk(chunk, wanted);
+      return { chunk, origin: 'fresh' };
+    }
+    // The count of reusable chunks is a hint that a crash can leave too low: look once more.
+    const reusable = yield* this.#takeReusable(wanted);
+    if (reusable === undefined) throw this.#full();
+    return reusable;
+  }
+
+  /** Takes `count` contiguous fresh chunks of one region; the caller reserves what it touches. */
+  *takeSpan(wanted: ChunkWord, count: number): Operation<number> {
+    const chunk = yield* this.#takeFresh(wanted, count);
+    if (chunk === undefined) throw this.#full();
+    return chunk;
+  }
+
+  #full(): StepwellError {
+    const { regionBytes, regionsMax } = this.#layout.parameters;
+    return new StepwellError(
+      'SW_POOL_FULL',
+      `the pool is full: all ${regionBytes * regionsMax} bytes are in use`,
+    );
+  }
+
+  *#takeReusable(wanted: ChunkWord): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
+    let recycled: { chunk: number; word: bigint } | undefined;
+    for (const [chunk, word] of yield* this.words()) {
+      const { state, catalog, units, owner } = unpackChunk(word);
+      if (state === CHUNK_FREE) recycled ??= { chunk, word };
+      const sameUse = catalog === wanted.catalog && units === wanted.units;
+      if (state !== CHUNK_BLOCKS || owner !== 0 || !sameUse) continue;
+      if (yield* this.#claim(chunk, word, wanted)) return { chunk, origin: 'orphan' };
+    }
+    if (recycled && (yield* this.#claim(recycled.chunk, recycled.word, wanted))) {
+      yield* this.#reserveChunk(recycled.chunk, wanted);
+      return { chunk: recycled.chunk, origin: 'recycled' };
+    }
+    return undefined;
+  }
+
+  *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
+    const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
+    if (won) yield* control.add(SUPERBLOCK.freeChunks, -1n);
+    return won;
+  }
+
+  *#takeFresh(wanted: ChunkWord, count: number): Operation<number | undefined> {
+    const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
+    const { chunksPerRegion, chunksMax } = this.#layout;
+    let first = frontier;
+    let passedUnused = false;
+    for (;;) {
+      const inRegion = first % chunksPerRegion;
+      if (inRegion + count > chunksPerRegion) {
+        // A span may not cross a region. The frontier stays before the chunks that it skips.
+        first += chunksPerRegion - inRegion;
+        passedUnused = true;
+      }
+      if (first + count > chunksMax) return undefined;
+      yield* this.#extendTo(first + count);
+      const taken = yield* this.#takeRun(first, wanted, count);
+      if (taken === count) break;
+      first += taken + 1;
+    }
+    if (!passedUnused) {
+      yield* control.swap(SUPERBLOCK.frontier, BigInt(frontier), BigInt(first + count));
+    }
+    return first;
+  }
+
+  /** Takes chunks first, first+1, … or, when one of them is taken, none; returns how many it got. */
+  *#takeRun(first: number, wanted: ChunkWord, count: number): Operation<number> {
+    const word = packChunk(wanted);
+    for (let i = 0; i < count; i++) {
+      if (yield* control.swap(this.#layout.chunkWord(first + i), 0n, word)) continue;
+      // Somebody's frontier may have passed them by now: only as FREE will they be found again.
+      for (let j = 0; j < i; j++) yield* this.release(first + j, wanted);
+      return i;
+    }
+    return count;
+  }
+
+  *#reserveChunk(chunk: number, owned: ChunkWord): Operation<void> {
+    try {
+      this.reserve(this.#layout.chunkStart(chunk), this.#layout.parameters.chunkBytes);
+    } catch (error) {
+      yield* this.release(chunk, owned);
+      throw error;
+    }
+  }
+
+  *#extendTo(chunks: number): Operation<void> {
+    const needed = Math.ceil(chunks / this.#layout.chunksPerRegion);
+    for (;;) {
+      const regions = yield* control.load(SUPERBLOCK.regionCount);
+      if (regions >= needed) return;
+      this.#memory.extend(Number(regions) + 1);
+      yield* control.swap(SUPERBLOCK.regionCount, regions, regions + 1n);
+    }
+  }
+
+  /** Takes the range from the operating system now; see RegionSource.reserve. */
+  reserve(address: Address, bytes: number): void {
+    const page = 4096;
+    const offset = offsetOf(address);
+    const start = Math.floor(offset / page) * page;
+    const end = Math.ceil((offset + bytes) / page) * page;
+    this.#memory.reserve(regionOf(address), start, end - start);
+  }
+
+  chunkOf(address: Address): number {
+    const { chunksPerRegion, parameters } = this.#layout;
+    const inRegion = Math.floor(offsetOf(address) / parameters.chunkBytes);
+    return regionOf(address) * chunksPerRegion + inRegion;
+  }
+
+  /** Every chunk word from the first usable chunk to the last one ever taken. */
+  *words(): Operation<[chunk: number, word: bigint][]> {
+    const words: [number, bigint][] = [];
+    const regions = Number(yield* control.load(SUPERBLOCK.regionCount));
+    const end = regions * this.#layout.chunksPerRegion;
+    for (let first = this.#layout.reservedChunks; first < end; first += TABLE_READ_WORDS) {
+      const count = Math.min(TABLE_READ_WORDS, end - first);
+      const bytes = yield* control.readBytes(this.#layout.chunkWord(first), 8 * count);
+      const view = new DataView(bytes.buffer);
+      for (let i = 0; i < count; i++) {
+        const word = view.getBigUint64(8 * i, true);
+        if (word !== 0n) words.push([first + i, word]);
+      }
+    }
+    return words;
+  }
+
+  /** Gives back a chunk whose blocks are all free, for any use. */
+  *release(chunk: number, owned: ChunkWord): Operation<void> {
+    const free = packChunk({ ...owned, state: CHUNK_FREE, catalog: 0, units: 0, owner: 0 });
+    if (yield* control.swap(this.#layout.chunkWord(chunk), packChunk(owned), free)) {
+      yield* control.add(SUPERBLOCK.freeChunks, 1n);
+    }
+  }
+
+  /** Leaves all chunks of a client without an owner, blocks and all: it closed, or it died. */
+  *orphan(owner: number, incarnation: number): Operation<void> {
+    for (const [chunk, word] of yield* this.words()) {
+      const fields = unpackChunk(word);
+      if (fields.state !== CHUNK_BLOCKS) continue;
+      if (fields.owner !== owner || fields.incarnation !== incarnation) continue;
+      const orphan = packChunk({ ...fields, owner: 0, incarnation: 0 });
+      if (yield* control.swap(this.#layout.chunkWord(chunk), word, orphan)) {
+        yield* control.add(SUPERBLOCK.freeChunks, 1n);
+      }
+    }
+  }
+}
+
+export function unitsFor(bytes: number): number {
+  return Math.ceil(bytes / UNIT_BYTES);
+}

@@ -1,0 +1,105 @@
+import { StepwellError } from '../errors.ts';
+import { type Address, addressOf, UNIT_BYTES } from '../verbs/index.ts';
+
+/**
+ * Layout version of pools that this code reads and writes. Change it with every change of a byte's
+ * meaning in the superblock, the tables, the records or an index.
+ */
+export const LAYOUT_VERSION = 1;
+
+/** Memory is handed to clients in chunks; a client carves one block size out of each. */
+export const CHUNK_BYTES = 256 * 1024;
+
+export const MAGIC = 0x4c_4c_45_57_50_45_54_53n; // "STEPWELL" in little-endian bytes
+
+/** Superblock words, by byte offset in region 0. Words that clients change have their own line. */
+export const SUPERBLOCK = {
+  magic: 0,
+  versionAndChecksum: 8,
+  regionBytes: 16,
+  regionsMax: 24,
+  clientsMax: 32,
+  chunkBytes: 40,
+  createdAt: 48,
+  poolId: 56,
+  regionCount: 64,
+  catalogLock: 128,
+  frontier: 192,
+  epoch: 256,
+  freeChunks: 320,
+} as const;
+
+export const PARAMETER_BYTES = 64;
+
+export const CATALOG_OFFSET = 4096;
+export const CATALOG_ENTRIES = 64;
+export const CATALOG_ENTRY_BYTES = 128;
+export const CLIENTS_OFFSET = CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES + 4096;
+/** Two lines: adjacent-line prefetch would make neighbours share otherwise. */
+export const CLIENT_ENTRY_BYTES = 128;
+/** Client ids have 12 bits in a chunk word; id 0 means nobody. */
+export const CLIENTS_MAX = 4095;
+
+export interface PoolParameters {
+  regionBytes: number;
+  regionsMax: number;
+  clientsMax: number;
+  chunkBytes: number;
+  createdAt: number;
+  poolId: number;
+}
+
+/** Where everything stands in a pool of the given parameters. */
+export class PoolLayout {
+  readonly parameters: PoolParameters;
+  readonly chunksPerRegion: number;
+  readonly chunksMax: number;
+  readonly chunkTable: number;
+  /** Chunks at the start of region 0 that hold the superblock and the tables. */
+  readonly reservedChunks: number;
+
+  constructor(parameters: PoolParameters) {
+    this.parameters = parameters;
+    this.chunksPerRegion = parameters.regionBytes / parameters.chunkBytes;
+    this.chunksMax = this.chunksPerRegion * parameters.regionsMax;
+    this.chunkTable = CLIENTS_OFFSET + parameters.clientsMax * CLIENT_ENTRY_BYTES;
+    this.reservedChunks = Math.ceil((this.chunkTable + 8 * this.chunksMax) / parameters.chunkBytes);
+    if (this.reservedChunks + 3 > this.chunksPerRegion) {
+      const needed = (this.reservedChunks + 3) * parameters.chunkBytes;
+      throw new StepwellError(
+        'SW_POOL_TOO_SMALL',
+        `a pool with these parameters needs regions of at least ${needed} bytes`,
+      );
+    }
+  }
+
+  chunkWord(chunk: number): Address {
+    return this.chunkTable + 8 * chunk;
+  }
+
+  chunkStart(chunk: number): Address {
+    const region = Math.floor(chunk / this.chunksPerRegion);
+    const inRegion = chunk - region * this.chunksPerRegion;
+    return addressOf(region, inRegion * this.parameters.chunkBytes);
+  }
+
+  clientEntry(id: number): Address {
+    return CLIENTS_OFFSET + (id - 1) * CLIENT_ENTRY_BYTES;
+  }
+}
+
+/** Bytes of state that a chunk of `blocks` blocks keeps in front of them, in whole units. */
+export function stateMapBytes(blocks: number): number {
+  return Math.ceil(blocks / UNIT_BYTES) * UNIT_BYTES;
+}
+
+/** How many blocks of `units` lines fit in a chunk beside one state byte each. */
+export function blocksPerChunk(units: number): number {
+  const blockBytes = units * UNIT_BYTES;
+  let blocks = Math.floor(CHUNK_BYTES / (blockBytes + 1));
+  while (blocks * blockBytes + stateMapBytes(blocks) > CHUNK_BYTES) blocks--;
+  return blocks;
+}
+
+/** The largest block that a chunk can hold; longer ones are spans of whole chunks. */
+export const BLOCK_UNITS_MAX = CHUNK_BYTES / UNIT_BYTES - 1;

@@ -1,0 +1,192 @@
+import { StepwellError } from '../errors.ts';
+import type { Address, Operation } from '../verbs/index.ts';
+import { control, packFields, unpackFields } from './control.ts';
+import { CLIENT_ENTRY_BYTES, type PoolLayout } from './layout.ts';
+import {
+  currentThread,
+  type Liveness,
+  livenessOf,
+  type ThreadIdentity,
+} from './thread-identity.ts';
+
+/** Words of a client's row, by byte offset. */
+const STATE = 0;
+const START_TIME = 8;
+const MACHINE = 16;
+export const EPOCH = 24;
+export const LIMBO_FLOOR = 32;
+const ATTACHED_AT = 40;
+const NAME = 64;
+export const CLIENT_NAME_BYTES = 32;
+
+const FREE = 0;
+const JOINING = 1;
+const LIVE = 2;
+/** The thread in the word is the one that cleans up after the dead one. */
+const RECOVERING = 3;
+
+/** state 2, incarnation 16, pid 22, tid 22: one CAS tells who holds a row. */
+const STATE_FIELDS = [2, 16, 22, 22] as const;
+
+export interface ClientRow {
+  id: number;
+  /** Whether the row is LIVE: only then do its epoch and floor bind anybody. */
+  live: boolean;
+  incarnation: number;
+  thread: ThreadIdentity;
+  epoch: number;
+  limboFloor: number;
+  attachedAt: number;
+  name: string;
+  /** The state word as read, for a CAS. */
+  word: bigint;
+}
+
+/** The client table: who is attached, and who of them is gone. */
+export class Membership {
+  readonly #layout: PoolLayout;
+  readonly thread = currentThread();
+  /** 0 before joining and after leaving. */
+  id = 0;
+  incarnation = 0;
+
+  constructor(layout: PoolLayout) {
+    this.#layout = layout;
+  }
+
+  get epochWord(): Address {
+    return this.#layout.clientEntry(this.id) + EPOCH;
+  }
+
+  /** Takes a row. JOINING already names the thread, so that a row of a dead joiner can be freed. */
+  *join(name: string): Operation<void> {
+    for (const row of yield* this.rows(true)) {
+      if (row.word !== 0n && (row.word & 3n) !== BigInt(FREE)) continue;
+      const incarnation = (row.incarnation + 1) & 0xffff;
+      const address = this.#layout.clientEntry(row.id);
+      const joining = this.#stateWord(JOINING, incarnation);
+      if (!(yield* control.swap(address, row.word, joining))) continue;
+      yield* this.#writeRow(address, name);
+      if (!(yield* control.swap(address, joining, this.#stateWord(LIVE, incarnation)))) {
+        throw new StepwellError('SW_CONTENTION', 'this client was declared dead while joining');
+      }
+      this.id = row.id;
+      this.incarnation = incarnation;
+      return;
+    }
+    throw new StepwellError(
+      'SW_TOO_MANY_CLIENTS',
+      `all ${this.#layout.parameters.clientsMax} rows of the client table are taken`,
+    );
+  }
+
+  *leave(): Operation<void> {
+    const address = this.#layout.clientEntry(this.id);
+    yield* control.store(address + EPOCH, 0n);
+    yield* control.store(address + LIMBO_FLOOR, 0n);
+    const live = this.#stateWord(LIVE, this.incarnation);
+    yield* control.swap(
+      address,
+      live,
+      packFields([
+        [FREE, 2],
+        [this.incarnation, 16],
+      ]),
+    );
+    this.id = 0;
+  }
+
+  /** Rows in use; with `all`, every row of the table. */
+  *rows(all = false): Operation<ClientRow[]> {
+    const rows: ClientRow[] = [];
+    const { clientsMax } = this.#layout.parameters;
+    const perRead = 32;
+    for (let first = 1; first <= clientsMax; first += perRead) {
+      const count = Math.min(perRead, clientsMax - first + 1);
+      const bytes = yield* control.readBytes(
+        this.#layout.clientEntry(first),
+        count * CLIENT_ENTRY_BYTES,
+      );
+      const view = new DataView(bytes.buffer);
+      for (let i = 0; i < count; i++) {
+        const row = this.#parse(first + i, view, i * CLIENT_ENTRY_BYTES);
+        if (all || (row.word & 3n) !== BigInt(FREE)) rows.push(row);
+      }
+    }
+    return rows;
+  }
+
+  liveness(row: ClientRow): Liveness {
+    return livenessOf(row.thread, this.thread);
+  }
+
+  /**
+   * Claims the clean-up after a client that is gone. Exactly one claimant wins; if that one dies
+   * too, its thread stands in the row and the next one claims it again.
+   */
+  *claimRecovery(row: ClientRow): Operation<boolean> {
+    const address = this.#layout.clientEntry(row.id);
+    return yield* control.swap(address, row.word, this.#stateWord(RECOVERING, row.incarnation));
+  }
+
+  *finishRecovery(row: ClientRow): Operation<void> {
+    const address = this.#layout.clientEntry(row.id);
+    yield* control.store(address + EPOCH, 0n);
+    yield* control.store(address + LIMBO_FLOOR, 0n);
+    const recovering = this.#stateWord(RECOVERING, row.incarnation);
+    yield* control.swap(
+      address,
+      recovering,
+      packFields([
+        [FREE, 2],
+        [row.incarnation, 16],
+      ]),
+    );
+  }
+
+  #stateWord(state: number, incarnation: number): bigint {
+    const { pid, tid } = this.thread;
+    const fields = [state, incarnation, pid, tid];
+    return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
+  }
+
+  *#writeRow(address: Address, name: string): Operation<void> {
+    const bytes = new Uint8Array(CLIENT_ENTRY_BYTES - START_TIME);
+    const view = new DataView(bytes.buffer);
+    view.setBigUint64(0, BigInt(this.thread.startTime), true);
+    view.setUint32(MACHINE - START_TIME, this.thread.boot, true);
+    view.setUint32(MACHINE - START_TIME + 4, this.thread.namespace, true);
+    view.setBigUint64(ATTACHED_AT - START_TIME, BigInt(Date.now()), true);
+    new TextEncoder().encodeInto(
+      name,
+      bytes.subarray(NAME - START_TIME, NAME - START_TIME + CLIENT_NAME_BYTES),
+    );
+    yield* control.writeBytes(address + START_TIME, bytes);
+  }
+
+  #parse(id: number, view: DataView, at: number): ClientRow {
+    const word = view.getBigUint64(at + STATE, true);
+    const [state, incarnation, pid, tid] = unpackFields(word, STATE_FIELDS);
+    const name = new Uint8Array(view.buffer, at + NAME, CLIENT_NAME_BYTES);
+    return {
+      id,
+      live: state === LIVE,
+      incarnation,
+      thread: {
+        pid,
+        tid,
+        // Only a LIVE row is known to be written; the others name a thread of this boot.
+        startTime: state === LIVE ? Number(view.getBigUint64(at + START_TIME, true)) : 0,
+        boot: state === LIVE ? view.getUint32(at + MACHINE, true) : this.thread.boot,
+        namespace: state === LIVE ? view.getUint32(at + MACHINE + 4, true) : this.thread.namespace,
+      },
+      epoch: Number(view.getBigUint64(at + EPOCH, true)),
+      limboFloor: Number(view.getBigUint64(at + LIMBO_FLOOR, true)),
+      attachedAt: Number(view.getBigUint64(at + ATTACHED_AT, true)),
+      name: new TextDecoder().decode(
+        name.subarray(0, (name.indexOf(0) + CLIENT_NAME_BYTES + 1) % (CLIENT_NAME_BYTES + 1)),
+      ),
+      word,
+    };
+  }
+}

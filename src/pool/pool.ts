@@ -1,0 +1,185 @@
+import { StepwellError } from '../errors.ts';
+import { type Fabric, type Operation, run } from '../verbs/index.ts';
+import { Allocator } from './allocator.ts';
+import { Catalog } from './catalog.ts';
+import { ChunkTable, type PoolMemory } from './chunks.ts';
+import { control } from './control.ts';
+import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
+import { type ClientRow, Membership } from './membership.ts';
+import { Reclamation } from './reclamation.ts';
+
+/** Operations between two quiescent points: what an announcement costs is shared by so many. */
+const OPERATIONS_PER_QUIESCENCE = 64;
+const IDLE_COLLECT_MS = 25;
+const RECLAIM_ATTEMPTS = 40;
+const RECLAIM_PAUSE_MICROSECONDS = 1000;
+
+/**
+ * One client's attachment to a pool. Everything that touches the pool goes through `fabric`; the
+ * synchronous runner is chosen here because both shared fabrics finish a verb at once.
+ */
+export class Pool {
+  readonly fabric: Fabric;
+  readonly layout: PoolLayout;
+  readonly membership: Membership;
+  readonly chunks: ChunkTable;
+  readonly allocator: Allocator;
+  readonly catalog: Catalog;
+  readonly reclamation: Reclamation;
+  #inFlight = 0;
+  #budget = 0;
+  #burst: NodeJS.Immediate | undefined;
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(fabric: Fabric, parameters: PoolParameters, memory: PoolMemory) {
+    this.fabric = fabric;
+    this.layout = new PoolLayout(parameters);
+    this.membership = new Membership(this.layout);
+    this.chunks = new ChunkTable(this.layout, memory);
+    this.allocator = new Allocator(this.layout, this.chunks);
+    this.catalog = new Catalog(this.membership);
+    this.reclamation = new Reclamation(this.layout, this.membership, this.allocator);
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  run<T>(operation: Operation<T>): T {
+    return run(this.fabric, operation);
+  }
+
+  /** Cleans up after clients that are gone, then takes a row of the client table. */
+  join(name: string): void {
+    this.recoverGone();
+    this.run(this.membership.join(name));
+    this.allocator.own(this.membership.id, this.membership.incarnation);
+  }
+
+  /**
+   * Begins an operation. Between two operations of a client nothing of the pool is held, so this is
+   * where the client announces epochs; while operations nest (a callback inside a read), it is not.
+   */
+  enter(): void {
+    if (this.#inFlight++ === 0 && --this.#budget < 0) this.#quiesce();
+  }
+
+  exit(): void {
+    this.#inFlight--;
+  }
+
+  #quiesce(): void {
+    if (this.#closed) {
+      this.#inFlight--;
+      throw new StepwellError('SW_CLOSED', 'the pool has been closed');
+    }
+    this.#budget = OPERATIONS_PER_QUIESCENCE;
+    this.run(this.reclamation.quiesce());
+    this.run(this.#prefetchBlocks());
+    if (this.reclamation.lagging.length > 0) this.#recoverLagging();
+    this.#burst ??= setImmediate(() => this.#endBurst()).unref();
+  }
+
+  /** Claims blocks ahead of need, off the path of the operations (RACE section 4.2). */
+  *#prefetchBlocks(): Operation<void> {
+    for (const sizeClass of this.allocator.classes()) {
+      if (sizeClass.wanted && sizeClass.cache.length < sizeClass.batch / 2) {
+        sizeClass.wanted = false;
+        yield* this.allocator.refillQuietly(sizeClass);
+      }
+    }
+  }
+
+  /** The event loop has turned: nothing is in flight, so this client holds back nobody. */
+  #endBurst(): void {
+    this.#burst = undefined;
+    if (this.#closed || this.#inFlight > 0) return;
+    this.#budget = 0;
+    this.run(this.reclamation.goOffline());
+    if (this.reclamation.retired > 0) this.#collectLater();
+  }
+
+  #collectLater(): void {
+    this.#idle ??= setTimeout(() => {
+      this.#idle = undefined;
+      if (this.#closed || this.#inFlight > 0) return;
+      this.run(this.reclamation.collect());
+      this.#recoverLagging();
+      if (this.reclamation.retired > 0) this.#collectLater();
+    }, IDLE_COLLECT_MS).unref();
+  }
+
+  /**
+   * Tries to bring back memory after SW_POOL_FULL: only between operations. True when something may
+   * have come free.
+   */
+  reclaim(): boolean {
+    if (this.#inFlight > 0 || this.reclamation.retired === 0) return false;
+    const before = this.reclamation.retired;
+    this.run(this.reclamation.goOffline());
+    for (let attempt = 0; attempt < RECLAIM_ATTEMPTS; attempt++) {
+      this.run(this.reclamation.collect());
+      if (this.reclamation.retired < before) break;
+      this.#recoverLagging();
+      this.run(control.pause(RECLAIM_PAUSE_MICROSECONDS));
+    }
+    this.#budget = 0;
+    return this.reclamation.retired < before;
+  }
+
+  /** Looks whether the clients that hold back the epoch are still there. */
+  #recoverLagging(): void {
+    const lagging = new Set(this.reclamation.lagging);
+    if (lagging.size > 0) this.#recover((row) => lagging.has(row.id));
+  }
+
+  recoverGone(): void {
+    this.#recover(() => true);
+  }
+
+  #recover(concerns: (row: ClientRow) => boolean): void {
+    for (const row of this.run(this.membership.rows())) {
+      if (row.id === this.membership.id || !concerns(row)) continue;
+      if (this.membership.liveness(row) !== 'gone') continue;
+      this.run(this.#takeOver(row));
+    }
+  }
+
+  /**
+   * Cleans up after a dead client: its chunks become orphans that anyone may adopt. What it had
+   * half done in an index is finished by whoever meets it there.
+   */
+  *#takeOver(row: ClientRow): Operation<void> {
+    if (!(yield* this.membership.claimRecovery(row))) return;
+    yield* this.chunks.orphan(row.id, row.incarnation);
+    yield* this.membership.finishRecovery(row);
+  }
+
+  /** Leaves the pool: blocks go back, chunks become orphans, the row is free. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearImmediate(this.#burst);
+    clearTimeout(this.#idle);
+    this.run(this.#depart());
+  }
+
+  *#depart(): Operation<void> {
+    yield* this.reclamation.goOffline();
+    for (let i = 0; i < 8 && this.reclamation.retired > 0; i++) {
+      yield* this.reclamation.collect();
+    }
+    yield* this.allocator.surrender();
+    yield* this.chunks.orphan(this.membership.id, this.membership.incarnation);
+    yield* this.membership.leave();
+  }
+
+  epoch(): number {
+    return Number(this.run(control.load(SUPERBLOCK.epoch)));
+  }
+
+  regionCount(): number {
+    return Number(this.run(control.load(SUPERBLOCK.regionCount)));
+  }
+}

@@ -1,0 +1,152 @@
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  readInteger,
+  Scratch,
+  swapped,
+  writeInteger,
+} from '../verbs/index.ts';
+import type { Allocator } from './allocator.ts';
+import { CLIENT_ENTRY_BYTES, CLIENTS_OFFSET, type PoolLayout, SUPERBLOCK } from './layout.ts';
+import { Limbo } from './limbo.ts';
+import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
+
+/** Retired blocks that make an attempt to advance the epoch worth its scan of the client table. */
+const RETIRED_PER_ADVANCE = 128;
+const FREED_AT_ONCE = 512;
+
+const EPOCH_AT = 0;
+const OWN_EPOCH = 8;
+const OWN_FLOOR = 16;
+const SWAP = 24;
+
+/**
+ * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
+ * operations, when it holds no address; it announces 0 when it goes idle. The epoch moves on when
+ * every live client has announced it or is idle. Nothing on the path of an operation.
+ *
+ * A client that is stopped in the middle of a burst holds back re-use (the pool may fill up) until
+ * it goes on or is gone; nothing else may declare it dead, because it can still issue verbs.
+ */
+export class Reclamation {
+  readonly #layout: PoolLayout;
+  readonly #membership: Membership;
+  readonly #allocator: Allocator;
+  readonly #limbo = new Limbo();
+  readonly #batch = new Batch();
+  readonly #words = new Scratch(SWAP + CAS_BYTES);
+  readonly #table: Scratch;
+  #announced = 0;
+  #publishedFloor = 0;
+  #retiredSinceAdvance = 0;
+  /** Clients that kept the epoch from moving at the last attempt, by id. */
+  lagging: number[] = [];
+
+  constructor(layout: PoolLayout, membership: Membership, allocator: Allocator) {
+    this.#layout = layout;
+    this.#membership = membership;
+    this.#allocator = allocator;
+    this.#table = new Scratch(layout.parameters.clientsMax * CLIENT_ENTRY_BYTES);
+  }
+
+  get retired(): number {
+    return this.#limbo.length;
+  }
+
+  get online(): boolean {
+    return this.#announced !== 0;
+  }
+
+  /** Call after the block was unlinked, from within an operation. */
+  retire(address: Address, units: number, catalog: number): void {
+    this.#limbo.push(address, catalog * 65536 + units, this.#announced);
+    this.#retiredSinceAdvance++;
+  }
+
+  /**
+   * The quiescent point: only between operations. Publishes the floor before the new epoch, so that
+   * a sweep that has seen two epochs pass has seen every floor that matters.
+   */
+  *quiesce(): Operation<void> {
+    yield* this.#publishFloor();
+    yield this.#batch.clear().read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT);
+    const epoch = readInteger(this.#words, EPOCH_AT);
+    if (epoch !== this.#announced) yield* this.#announce(epoch);
+    if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) yield* this.collect(epoch);
+  }
+
+  /** Tries to move the epoch on and frees what has ripened. */
+  *collect(epoch?: number): Operation<void> {
+    this.#retiredSinceAdvance = 0;
+    const now = yield* this.#advance(epoch ?? (yield* this.#readEpoch()));
+    if (this.#announced !== 0 && this.#announced !== now) yield* this.#announce(now);
+    yield* this.#freeRipe(now);
+  }
+
+  /** This client will hold no address until it announces an epoch again. */
+  *goOffline(): Operation<void> {
+    yield* this.#publishFloor();
+    if (this.#announced !== 0) yield* this.#announce(0);
+  }
+
+  *#announce(epoch: number): Operation<void> {
+    // The next READ of this client is ordered after this WRITE by the contract.
+    writeInteger(this.#words, OWN_EPOCH, epoch);
+    const own = this.#layout.clientEntry(this.#membership.id) + EPOCH;
+    yield this.#batch.clear().write(own, 8, this.#words, OWN_EPOCH);
+    this.#announced = epoch;
+  }
+
+  *#publishFloor(): Operation<void> {
+    const { floor } = this.#limbo;
+    if (floor === this.#publishedFloor) return;
+    writeInteger(this.#words, OWN_FLOOR, floor);
+    const own = this.#layout.clientEntry(this.#membership.id) + LIMBO_FLOOR;
+    yield this.#batch.clear().write(own, 8, this.#words, OWN_FLOOR);
+    this.#publishedFloor = floor;
+  }
+
+  *#readEpoch(): Operation<number> {
+    yield this.#batch.clear().read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT);
+    return readInteger(this.#words, EPOCH_AT);
+  }
+
+  /** Returns the epoch after the attempt. */
+  *#advance(epoch: number): Operation<number> {
+    yield this.#batch.clear().read(CLIENTS_OFFSET, this.#table.u8.length, this.#table, 0);
+    this.lagging = this.#laggards(epoch);
+    if (this.lagging.length > 0) return epoch;
+    writeInteger(this.#words, SWAP, epoch);
+    writeInteger(this.#words, SWAP + 8, epoch + 1);
+    yield this.#batch.clear().cas(SUPERBLOCK.epoch, this.#words, SWAP);
+    return swapped(this.#words, SWAP) ? epoch + 1 : readInteger(this.#words, SWAP + 16);
+  }
+
+  #laggards(epoch: number): number[] {
+    const found: number[] = [];
+    const { clientsMax } = this.#layout.parameters;
+    for (let row = 0; row < clientsMax; row++) {
+      const at = row * CLIENT_ENTRY_BYTES;
+      // Whatever the row's state: an epoch that is still announced belongs to a client that has not
+      // left, or to a dead one that nobody has cleaned up after yet.
+      const announced = readInteger(this.#table, at + EPOCH);
+      if (announced !== 0 && announced !== epoch && row + 1 !== this.#membership.id) {
+        found.push(row + 1);
+      }
+    }
+    return found;
+  }
+
+  *#freeRipe(epoch: number): Operation<void> {
+    for (;;) {
+      const ripe: { address: Address; units: number; catalog: number }[] = [];
+      this.#limbo.drain(epoch, FREED_AT_ONCE, (address, key) => {
+        ripe.push({ address, units: key % 65536, catalog: Math.floor(key / 65536) });
+      });
+      if (ripe.length === 0) return;
+      yield* this.#allocator.free(ripe);
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import { StepwellError } from '../errors.ts';
+import {
+  CHUNK_BYTES,
+  CLIENTS_MAX,
+  LAYOUT_VERSION,
+  MAGIC,
+  PARAMETER_BYTES,
+  PoolLayout,
+  type PoolParameters,
+  SUPERBLOCK,
+} from './layout.ts';
+
+/** Bytes at the start of region 0 that tell whether this is a pool and of which shape. */
+export const SUPERBLOCK_BYTES = 4096;
+
+const REGION_BYTES_MAX = 2 ** 31;
+const REGIONS_MAX = 1024;
+const DEFAULT_REGION_BYTES = 2 ** 30;
+const DEFAULT_CLIENTS = 128;
+
+export interface PoolSizing {
+  size?: number;
+  regionSize?: number;
+  maxClients?: number;
+}
+
+/** Checks the wishes of a creator and turns them into the parameters of a pool. */
+export function poolParameters(
+  { size, regionSize, maxClients }: PoolSizing,
+  defaults: { size: number },
+): PoolParameters {
+  const wanted = positiveInteger('size', size ?? defaults.size);
+  const clientsMax = positiveInteger('maxClients', maxClients ?? DEFAULT_CLIENTS);
+  if (clientsMax > CLIENTS_MAX) {
+    throw new StepwellError('SW_INVALID_ARGUMENT', `maxClients is at most ${CLIENTS_MAX}`);
+  }
+  const region = positiveInteger(
+    'regionSize',
+    regionSize ?? Math.min(wanted, DEFAULT_REGION_BYTES),
+  );
+  if (region > REGION_BYTES_MAX) {
+    throw new StepwellError('SW_INVALID_ARGUMENT', 'regionSize is at most 2 GiB');
+  }
+  const regionBytes = Math.floor(Math.min(region, wanted) / CHUNK_BYTES) * CHUNK_BYTES;
+  const regionsMax = regionBytes === 0 ? 0 : Math.floor(wanted / regionBytes);
+  if (regionsMax === 0) {
+    throw new StepwellError('SW_POOL_TOO_SMALL', `a pool of ${wanted} bytes is too small`);
+  }
+  if (regionsMax > REGIONS_MAX) {
+    throw new StepwellError('SW_INVALID_ARGUMENT', `a pool has at most ${REGIONS_MAX} regions`);
+  }
+  const parameters = {
+    regionBytes,
+    regionsMax,
+    clientsMax,
+    chunkBytes: CHUNK_BYTES,
+    createdAt: Date.now(),
+    poolId: Math.floor(Math.random() * 2 ** 52),
+  };
+  new PoolLayout(parameters); // raises SW_POOL_TOO_SMALL when the tables do not fit
+  return parameters;
+}
+
+/** The superblock of an empty pool with one region. */
+export function formatSuperblock(parameters: PoolParameters): Uint8Array {
+  const bytes = new Uint8Array(SUPERBLOCK_BYTES);
+  const view = new DataView(bytes.buffer);
+  const put = (offset: number, value: number | bigint) =>
+    view.setBigUint64(offset, BigInt(value), true);
+  put(SUPERBLOCK.magic, MAGIC);
+  put(SUPERBLOCK.regionBytes, parameters.regionBytes);
+  put(SUPERBLOCK.regionsMax, parameters.regionsMax);
+  put(SUPERBLOCK.clientsMax, parameters.clientsMax);
+  put(SUPERBLOCK.chunkBytes, parameters.chunkBytes);
+  put(SUPERBLOCK.createdAt, parameters.createdAt);
+  put(SUPERBLOCK.poolId, parameters.poolId);
+  put(SUPERBLOCK.regionCount, 1);
+  put(SUPERBLOCK.frontier, new PoolLayout(parameters).reservedChunks);
+  put(SUPERBLOCK.epoch, 1);
+  view.setUint32(SUPERBLOCK.versionAndChecksum, LAYOUT_VERSION, true);
+  view.setUint32(SUPERBLOCK.versionAndChecksum + 4, checksum(bytes), true);
+  return bytes;
+}
+
+/**
+ * Reads a superblock that somebody else wrote and trusts nothing in it.
+ * Raises SW_POOL_FOREIGN, SW_POOL_VERSION, SW_POOL_CORRUPT or SW_POOL_TRUNCATED.
+ */
+export function parseSuperblock(
+  bytes: Uint8Array,
+  memoryBytes: number,
+  url: string,
+): PoolParameters {
+  const fail = (
+    code: 'SW_POOL_FOREIGN' | 'SW_POOL_VERSION' | 'SW_POOL_CORRUPT' | 'SW_POOL_TRUNCATED',
+    why: string,
+  ) => new StepwellError(code, `${url} ${why}`);
+  if (bytes.length < 16) throw fail('SW_POOL_FOREIGN', 'is not a Stepwell pool');
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  if (view.getBigUint64(SUPERBLOCK.magic, true) !== MAGIC) {
+    throw fail('SW_POOL_FOREIGN', 'is not a Stepwell pool');
+  }
+  if (bytes.length < SUPERBLOCK_BYTES) throw fail('SW_POOL_TRUNCATED', 'ends in its superblock');
+  const version = view.getUint32(SUPERBLOCK.versionAndChecksum, true);
+  if (version !== LAYOUT_VERSION) {
+    throw fail('SW_POOL_VERSION', `has layout version ${version}; this is ${LAYOUT_VERSION}`);
+  }
+  if (view.getUint32(SUPERBLOCK.versionAndChecksum + 4, true) !== checksum(bytes)) {
+    throw fail('SW_POOL_CORRUPT', 'has a superblock that does not match its checksum');
+  }
+  const get = (offset: number) => Number(view.getBigUint64(offset, true));
+  const parameters = {
+    regionBytes: get(SUPERBLOCK.regionBytes),
+    regionsMax: get(SUPERBLOCK.regionsMax),
+    clientsMax: get(SUPERBLOCK.clientsMax),
+    chunkBytes: get(SUPERBLOCK.chunkBytes),
+    createdAt: get(SUPERBLOCK.createdAt),
+    poolId: get(SUPERBLOCK.poolId),
+  };
+  const regions = get(SUPERBLOCK.regionCount);
+  if (regions < 1 || regions > parameters.regionsMax || parameters.chunkBytes !== CHUNK_BYTES) {
+    throw fail('SW_POOL_CORRUPT', 'has a superblock that contradicts itself');
+  }
+  if (memoryBytes < regions * parameters.regionBytes) {
+    const expected = regions * parameters.regionBytes;
+    throw fail('SW_POOL_TRUNCATED', `has ${memoryBytes} bytes where ${expected} are expected`);
+  }
+  return parameters;
+}
+
+/** 32-bit FNV-1a over the creation parameters, without the checksum itself. */
+function checksum(bytes: Uint8Array): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < PARAMETER_BYTES; i++) {
+    const counted = i >= SUPERBLOCK.versionAndChecksum + 4 && i < SUPERBLOCK.regionBytes;
+    hash = Math.imul(hash ^ (counted ? 0 : bytes[i]), 0x01000193);
+  }
+  return hash >>> 0;
+}
+
+function positiveInteger(name: string, value: number): number {
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a positive integer: ${value}`);
+}

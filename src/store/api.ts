@@ -1,0 +1,249 @@
+/** The public types of a store. Synchronous and asynchronous stores share every name. */
+
+/** Any byte string is a key, the empty one too. A string is its UTF-8 bytes. At most 65,535 bytes. */
+export type Key = string | Uint8Array;
+
+/** A string is its UTF-8 bytes; at most 64 MiB. */
+export type Value = string | Uint8Array;
+
+/**
+ * How values come back. `auto` (the default) returns what was put: a string for a string, bytes for
+ * bytes. `utf8` and `bytes` always decode so, whoever wrote the value.
+ */
+export type Encoding = 'auto' | 'utf8' | 'bytes';
+
+/** A record with its version. Every write gives a record another version (32 bits, unsigned). */
+export interface Entry<V> {
+  /** A string when the key's bytes are well-formed UTF-8 (unless `keys: 'bytes'`), else bytes. */
+  key: Key;
+  value: V;
+  version: number;
+}
+
+export type WriteCondition = 'always' | 'absent' | 'present';
+
+export interface WriteResult<V> {
+  /** Whether the condition held and the value was stored. */
+  written: boolean;
+  /** The value that the operation found, if the key was present and `previous` was asked for. */
+  previous: V | undefined;
+}
+
+/** One page of a walk. `cursor` is 0 when the walk is complete, else what to pass to go on. */
+export interface Page<V> {
+  cursor: number;
+  entries: Entry<V>[];
+}
+
+export interface RaceParameters {
+  /** Slots in a bucket (the paper's K), 1..64. 7 makes a bucket one 64-byte line. */
+  associativity?: number;
+  /** Bucket groups in a subtable, 2..65536. Each has two main buckets and an overflow bucket. */
+  groups?: number;
+  /** Suffix bits of the directory at creation. */
+  initialDepth?: number;
+  /** Suffix bits for which directory space is reserved, at most 24. */
+  maxDepth?: number;
+}
+
+export interface PoolOptions {
+  /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
+  size?: number;
+  /** Bytes by which the pool grows, a power of two of at most 2 GiB. */
+  regionSize?: number;
+  /** Rows of the client table: how many clients can be attached at once. */
+  maxClients?: number;
+}
+
+export interface OpenOptions extends PoolOptions {
+  /** Name of the store inside the pool, at most 48 bytes. Default `default`. */
+  store?: string;
+  /** Create the pool and the store when they do not exist. Default true. */
+  create?: boolean;
+  /** Parameters for a store that is created; an existing store keeps its own. */
+  race?: RaceParameters;
+  /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
+  keys?: Encoding;
+  /** How values come back. Default `auto`. */
+  values?: Encoding;
+  /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */
+  client?: string;
+}
+
+export interface Traffic {
+  roundTrips: number;
+  reads: number;
+  writes: number;
+  compareAndSwaps: number;
+  fetchAndAdds: number;
+  bytesRead: number;
+  bytesWritten: number;
+}
+
+export interface StoreStats {
+  /** Of this client, since it opened the store. */
+  traffic: Traffic;
+  /** Of this client: how often an operation had to begin again or wait, by reason. */
+  retries: Record<string, number>;
+  /** Of this client: subtables that it split, and directory doublings. */
+  resizes: { splits: number; doublings: number };
+  /** Of the whole store, walked when asked for. */
+  records: number;
+  slots: number;
+  loadFactor: number;
+  globalDepth: number;
+  subtables: number;
+  /** Bytes of the pool's chunks that this store holds, by kind. */
+  memory: { records: number; subtables: number; directory: number };
+}
+
+interface Named {
+  readonly name: string;
+  readonly url: string;
+}
+
+/** Map-like and synchronous: each call finishes before it returns (shared memory). */
+export interface Store<V extends Value = Value> extends Named {
+  get(key: Key): V | undefined;
+  /** The value with its version, for compareAndSet. */
+  getEntry(key: Key): Entry<V> | undefined;
+  has(key: Key): boolean;
+  /** Stores the value whether or not the key exists. */
+  put(key: Key, value: Value): void;
+  /** Stores the value if the key is absent. */
+  insert(key: Key, value: Value): boolean;
+  /** Stores the value if the key is present. */
+  update(key: Key, value: Value): boolean;
+  /** The general form of put, insert and update, which can also return what it replaced. */
+  write(
+    key: Key,
+    value: Value,
+    options?: { when?: WriteCondition; previous?: boolean },
+  ): WriteResult<V>;
+  /** Removes the key; false if it was absent. */
+  delete(key: Key): boolean;
+  /** Removes the key and returns its value. */
+  take(key: Key): V | undefined;
+  /** Stores the value if the record still has `version`; returns the new version or undefined. */
+  compareAndSet(key: Key, version: number, value: Value): number | undefined;
+  /** Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint. */
+  increment(key: Key, by?: number): number;
+  increment(key: Key, by: bigint): bigint;
+  getMany(keys: readonly Key[]): (V | undefined)[];
+  putMany(entries: Iterable<readonly [Key, Value]>): void;
+  /** Removes the keys; returns how many were present. */
+  deleteMany(keys: readonly Key[]): number;
+  /**
+   * Zero-copy read: calls `use` with the value's bytes in the pool itself and returns its result.
+   * Rule: the bytes are valid, and must not be changed, only until `use` returns.
+   */
+  read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined;
+  entries(): IterableIterator<[Key, V]>;
+  keys(): IterableIterator<Key>;
+  values(): IterableIterator<V>;
+  [Symbol.iterator](): IterableIterator<[Key, V]>;
+  /**
+   * Stateless walk: begin with cursor 0, stop when the returned cursor is 0. A key present during
+   * the whole walk is returned at least once, also while the store resizes. `count` is a hint.
+   */
+  scan(cursor: number, count?: number): Page<V>;
+  /** Exact when nobody writes meanwhile; otherwise off by at most the writes that ran meanwhile. */
+  readonly size: number;
+  /** Removes every key that was present when it was called. */
+  clear(): void;
+  stats(): StoreStats;
+  /** The same store returning promises. */
+  readonly async: AsyncStore<V>;
+  /** What another thread or process needs to open the same pool: pass it to `open`. */
+  readonly handle: PoolHandle;
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+export interface AsyncStore<V extends Value = Value> extends Named {
+  get(key: Key): Promise<V | undefined>;
+  getEntry(key: Key): Promise<Entry<V> | undefined>;
+  has(key: Key): Promise<boolean>;
+  put(key: Key, value: Value): Promise<void>;
+  insert(key: Key, value: Value): Promise<boolean>;
+  update(key: Key, value: Value): Promise<boolean>;
+  write(
+    key: Key,
+    value: Value,
+    options?: { when?: WriteCondition; previous?: boolean },
+  ): Promise<WriteResult<V>>;
+  delete(key: Key): Promise<boolean>;
+  take(key: Key): Promise<V | undefined>;
+  compareAndSet(key: Key, version: number, value: Value): Promise<number | undefined>;
+  increment(key: Key, by?: number): Promise<number>;
+  increment(key: Key, by: bigint): Promise<bigint>;
+  getMany(keys: readonly Key[]): Promise<(V | undefined)[]>;
+  putMany(entries: Iterable<readonly [Key, Value]>): Promise<void>;
+  deleteMany(keys: readonly Key[]): Promise<number>;
+  read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;
+  entries(): AsyncIterableIterator<[Key, V]>;
+  keys(): AsyncIterableIterator<Key>;
+  values(): AsyncIterableIterator<V>;
+  [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]>;
+  scan(cursor: number, count?: number): Promise<Page<V>>;
+  size(): Promise<number>;
+  clear(): Promise<void>;
+  stats(): Promise<StoreStats>;
+  /** The same store with synchronous calls, where the fabric is memory. */
+  readonly sync: Store<V>;
+  readonly handle: PoolHandle;
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Structured-cloneable: for `memory:` the buffers themselves, otherwise the URL. */
+export type PoolHandle = string | { readonly memory: readonly SharedArrayBuffer[] };
+
+/** What `stepwell inspect` shows. */
+export interface PoolReport {
+  url: string;
+  /** Where the pool lives, e.g. a path; empty for `memory:`. */
+  path: string;
+  layoutVersion: number;
+  createdAt: string;
+  sizeMax: number;
+  regionSize: number;
+  regions: number;
+  chunkSize: number;
+  chunks: { total: number; used: number; free: number };
+  epoch: number;
+  hugePages: boolean;
+  clients: {
+    id: number;
+    name: string;
+    pid: number;
+    thread: number;
+    alive: boolean;
+    self: boolean;
+    attachedAt: string;
+    epoch: number;
+    chunks: number;
+  }[];
+  stores: {
+    name: string;
+    index: string;
+    state: string;
+    parameters: Record<string, number>;
+    globalDepth: number;
+    subtables: number;
+    slots: number;
+    records: number;
+    loadFactor: number;
+    memory: { records: number; subtables: number; directory: number };
+  }[];
+}
+
+/** What `stepwell check` found. `problems` empty means that every invariant holds. */
+export interface CheckReport {
+  url: string;
+  stores: { name: string; records: number; subtables: number; slots: number; bytes: number }[];
+  blocks: { reachable: number; claimed: number; free: number };
+  /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
+  leaked: number;
+  problems: string[];
+}

@@ -1,0 +1,147 @@
+import { checkTable } from '../indexes/race/check.ts';
+import type { RaceIndex } from '../indexes/race/race.ts';
+import { BLOCK_CLAIMED, BLOCK_FREE } from '../pool/allocator.ts';
+import type { CatalogEntry } from '../pool/catalog.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, CHUNK_SPAN, unpackChunk } from '../pool/chunks.ts';
+import { control } from '../pool/control.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
+import type { Pool } from '../pool/pool.ts';
+import { type Address, UNIT_BYTES } from '../verbs/index.ts';
+import type { CheckReport } from './api.ts';
+
+/** Problems listed in full; beyond, only their number matters. */
+const PROBLEMS_LISTED_MAX = 1000;
+
+/**
+ * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
+ * by a client, or free. A reachable block that is marked free would be handed out again.
+ */
+export function checkStores(
+  pool: Pool,
+  url: string,
+  openIndex: (entry: CatalogEntry) => RaceIndex,
+  onProgress: ((done: number, total: number) => void) | undefined,
+): CheckReport {
+  const problems: string[] = [];
+  const problem = (text: string) => {
+    if (problems.length < PROBLEMS_LISTED_MAX) problems.push(text);
+  };
+  const accounts = new BlockAccounts(pool, problem);
+  const stores: CheckReport['stores'] = [];
+  pool.enter();
+  try {
+    for (const entry of pool.run(pool.catalog.entries())) {
+      if (!entry.ready) continue;
+      const inStore = (text: string) => problem(`store ${entry.name}: ${text}`);
+      stores.push(checkStore(pool, entry, openIndex(entry), accounts, inStore, onProgress));
+    }
+    const blocks = accounts.compare();
+    const others = pool.run(pool.membership.rows()).length - 1;
+    // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to nobody.
+    return { url, stores, blocks, leaked: others === 0 ? blocks.claimed : 0, problems };
+  } finally {
+    pool.exit();
+  }
+}
+
+function checkStore(
+  pool: Pool,
+  entry: CatalogEntry,
+  index: RaceIndex,
+  accounts: BlockAccounts,
+  problem: (text: string) => void,
+  onProgress: ((done: number, total: number) => void) | undefined,
+): CheckReport['stores'][number] {
+  const shape = pool.run(index.shape());
+  let bytes = 0;
+  const records = pool.run(
+    checkTable(index.table, {
+      problem,
+      reachable: (address, units) => {
+        bytes += units * UNIT_BYTES;
+        accounts.reach(address, units, entry.id);
+      },
+      progress: (done) => onProgress?.(done, shape.records),
+    }),
+  );
+  return { name: entry.name, records, subtables: shape.subtables, slots: shape.slots, bytes };
+}
+
+/** Which blocks of which chunks are reachable. */
+class BlockAccounts {
+  readonly #pool: Pool;
+  readonly #problem: (text: string) => void;
+  readonly #reached = new Map<number, Uint8Array>();
+  #spans = 0;
+
+  constructor(pool: Pool, problem: (text: string) => void) {
+    this.#pool = pool;
+    this.#problem = problem;
+  }
+
+  reach(address: Address, units: number, catalog: number): void {
+    if (units > BLOCK_UNITS_MAX) {
+      this.#spans++;
+      return;
+    }
+    const chunk = this.#pool.chunks.chunkOf(address);
+    const blocks = blocksPerChunk(units);
+    const index = this.#blockIndex(address, chunk, units, blocks);
+    if (index === undefined) {
+      this.#problem(`block at ${address} is not where blocks of ${units} units are`);
+      return;
+    }
+    let reached = this.#reached.get(chunk);
+    if (reached === undefined) {
+      reached = new Uint8Array(blocks);
+      this.#reached.set(chunk, reached);
+      this.#checkUse(chunk, units, catalog);
+    }
+    if (reached[index] === 1) this.#problem(`block at ${address} is reached twice`);
+    reached[index] = 1;
+  }
+
+  #blockIndex(address: Address, chunk: number, units: number, blocks: number): number | undefined {
+    const start = this.#pool.layout.chunkStart(chunk) + stateMapBytes(blocks);
+    const index = (address - start) / (units * UNIT_BYTES);
+    return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
+  }
+
+  #checkUse(chunk: number, units: number, catalog: number): void {
+    const address = this.#pool.layout.chunkWord(chunk);
+    const word = unpackChunk(this.#pool.run(control.load(address)));
+    if (word.state !== CHUNK_BLOCKS || word.units !== units || word.catalog !== catalog) {
+      this.#problem(
+        `chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`,
+      );
+    }
+  }
+
+  compare(): CheckReport['blocks'] {
+    const totals = { reachable: this.#spans, claimed: 0, free: 0 };
+    for (const [chunk, packed] of this.#pool.run(this.#pool.chunks.words())) {
+      const word = unpackChunk(packed);
+      if (word.state === CHUNK_BLOCKS) this.#compareChunk(chunk, word.units, totals);
+      else if (word.state !== CHUNK_FREE && word.state !== CHUNK_SPAN) {
+        this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
+      }
+    }
+    return totals;
+  }
+
+  #compareChunk(chunk: number, units: number, totals: CheckReport['blocks']): void {
+    const blocks = blocksPerChunk(units);
+    const start = this.#pool.layout.chunkStart(chunk);
+    const states = this.#pool.run(control.readBytes(start, stateMapBytes(blocks)));
+    const reached = this.#reached.get(chunk);
+    for (let i = 0; i < blocks; i++) {
+      const isReached = reached?.[i] === 1;
+      if (isReached) totals.reachable++;
+      else if (states[i] === BLOCK_FREE) totals.free++;
+      else totals.claimed++;
+      if (isReached && states[i] !== BLOCK_CLAIMED) {
+        this.#problem(`block ${i} of chunk ${chunk} is reachable but marked free`);
+      }
+    }
+  }
+}

@@ -1,0 +1,162 @@
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  ftruncateSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  readSync,
+  unlinkSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { StepwellError } from '../errors.ts';
+import { MappedSource } from '../fabrics/shared/mapped-source.ts';
+import { MemorySource } from '../fabrics/shared/memory-source.ts';
+import type { RegionSource } from '../fabrics/shared/region.ts';
+import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
+import type { PoolParameters } from '../pool/layout.ts';
+import {
+  formatSuperblock,
+  parseSuperblock,
+  poolParameters,
+  SUPERBLOCK_BYTES,
+} from '../pool/superblock.ts';
+import { Batch, Scratch } from '../verbs/index.ts';
+import type { PoolHandle, PoolOptions } from './api.ts';
+
+const SHARED_MEMORY_DIRECTORY = '/dev/shm';
+const SHARED_MEMORY_PREFIX = 'stepwell-';
+/** Pools take memory as they fill; these bounds only keep a mistake from filling the machine. */
+const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
+const DEFAULT_MEMORY_BYTES = 2 ** 30;
+
+/** Where a pool is, as a URL says. */
+export type Location = { kind: 'memory' } | { kind: 'file'; path: string; url: string };
+
+/** Raises SW_INVALID_URL. */
+export function parseUrl(url: unknown): Location {
+  if (typeof url !== 'string') {
+    throw new StepwellError('SW_INVALID_URL', `a pool URL is a string, not ${typeof url}`);
+  }
+  if (url === 'memory:') return { kind: 'memory' };
+  const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
+  if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
+    return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
+  }
+  if (scheme === 'file' && rest.length > 0 && !rest.includes('\0')) {
+    // file:///a/b is the same as file:/a/b
+    return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
+  }
+  throw new StepwellError(
+    'SW_INVALID_URL',
+    `not a pool URL: ${JSON.stringify(url)} (use shm:NAME, file:PATH or memory:)`,
+  );
+}
+
+export interface OpenedPool {
+  source: RegionSource;
+  fabric: SharedFabric;
+  parameters: PoolParameters;
+}
+
+/** A new `memory:` pool. */
+export function createInMemory(options: PoolOptions): OpenedPool & { handle: PoolHandle } {
+  const parameters = poolParameters(options, { size: DEFAULT_MEMORY_BYTES });
+  const source = MemorySource.allocate(parameters.regionsMax, parameters.regionBytes);
+  const fabric = new SharedFabric(source);
+  writeSuperblock(fabric, parameters);
+  return { source, fabric, parameters, handle: { memory: source.buffers } };
+}
+
+/** A `memory:` pool that another thread created. */
+export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPool {
+  const valid = buffers.length > 0 && buffers.every((b) => b instanceof SharedArrayBuffer);
+  if (!valid) throw new StepwellError('SW_INVALID_URL', 'the handle holds no shared buffers');
+  const bytes = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0);
+  const head = new Uint8Array(buffers[0]).slice(0, SUPERBLOCK_BYTES);
+  const parameters = parseSuperblock(head, bytes, 'the memory pool');
+  const source = new MemorySource(buffers);
+  return { source, fabric: new SharedFabric(source), parameters };
+}
+
+/**
+ * Creates a pool file; false when there is one already. The file is made complete under another name
+ * and then linked, so that nobody ever attaches to half a pool, and of two creators one wins.
+ */
+export function createFile(path: string, options: PoolOptions): boolean {
+  if (existsSync(path)) return false;
+  removeAbandoned(path);
+  const parameters = poolParameters(options, { size: DEFAULT_FILE_BYTES });
+  const draft = `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
+  const fd = guardIo(path, () => openSync(draft, 'wx+', 0o600));
+  try {
+    ftruncateSync(fd, parameters.regionBytes);
+    const source = new MappedSource(draft, fd, parameters.regionBytes);
+    try {
+      source.reserve(0, 0, SUPERBLOCK_BYTES);
+      writeSuperblock(new SharedFabric(source), parameters);
+    } finally {
+      source.close();
+    }
+    linkSync(draft, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw asStepwellError(path, error);
+  } finally {
+    unlinkSync(draft);
+  }
+}
+
+/** Drafts that a creator left when it was killed. */
+function removeAbandoned(path: string): void {
+  const prefix = `${basename(path)}.`;
+  for (const name of guardIo(path, () => readdirSync(dirname(path)))) {
+    if (!name.startsWith(prefix) || !name.endsWith('.new')) continue;
+    const pid = Number(name.slice(prefix.length).split('.')[0]);
+    if (Number.isInteger(pid) && pid > 0 && !existsSync(`/proc/${pid}`)) {
+      unlinkSync(join(dirname(path), name));
+    }
+  }
+}
+
+/** Attaches to a pool file. Raises SW_POOL_NOT_FOUND and what `parseSuperblock` raises. */
+export function attachFile(path: string, url: string): OpenedPool {
+  const fd = guardIo(url, () => openSync(path, 'r+'));
+  try {
+    const head = new Uint8Array(SUPERBLOCK_BYTES);
+    const bytes = guardIo(url, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
+    const parameters = parseSuperblock(head.subarray(0, bytes), fstatSync(fd).size, url);
+    const source = new MappedSource(path, fd, parameters.regionBytes);
+    return { source, fabric: new SharedFabric(source), parameters };
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+function writeSuperblock(fabric: SharedFabric, parameters: PoolParameters): void {
+  const image = new Scratch(SUPERBLOCK_BYTES);
+  image.u8.set(formatSuperblock(parameters));
+  fabric.execute(new Batch().write(0, SUPERBLOCK_BYTES, image, 0));
+}
+
+function guardIo<T>(what: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    throw asStepwellError(what, error);
+  }
+}
+
+function asStepwellError(what: string, error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${what}`);
+  if (code === 'EISDIR') return new StepwellError('SW_POOL_FOREIGN', `${what} is a directory`);
+  if (code === 'ENOSPC') return new StepwellError('SW_POOL_FULL', `no space left for ${what}`);
+  if (code === 'EACCES' || code === 'EPERM' || code === 'ENOTDIR') {
+    return new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${what}: ${code}`, { cause: error });
+  }
+  return error;
+}

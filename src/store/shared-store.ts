@@ -1,0 +1,521 @@
+import { StepwellError } from '../errors.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  REFUSED,
+  REPLACED,
+} from '../indexes/contract.ts';
+import type { RaceIndex } from '../indexes/race/race.ts';
+import type { RaceRequest } from '../indexes/race/table.ts';
+import { decodeCursor, encodeCursor, RaceWalk, WALK_START } from '../indexes/race/walk.ts';
+import type { Pool } from '../pool/pool.ts';
+import { CODEC_BYTES, CODEC_UTF8, checkKey, checkValue, decodeFrom } from '../records/codec.ts';
+import { HEADER_BYTES } from '../records/layout.ts';
+import { type Operation, runInterleaved } from '../verbs/index.ts';
+import type {
+  AsyncStore,
+  Encoding,
+  Entry,
+  Key,
+  Page,
+  PoolHandle,
+  Store,
+  StoreStats,
+  Value,
+  WriteCondition,
+  WriteResult,
+} from './api.ts';
+import { PromisedStore } from './promised-store.ts';
+import { storeStats } from './statistics.ts';
+
+/** Operations that getMany and its like keep in flight together. */
+const INTERLEAVED = 32;
+/** A request that grew for a large value is not kept beyond its operation. */
+const KEPT_SCRATCH_BYTES = 1024 * 1024;
+const INT64_MAX = 2n ** 63n - 1n;
+const INT64_MIN = -(2n ** 63n);
+
+export interface StoreSettings {
+  name: string;
+  url: string;
+  handle: PoolHandle;
+  keys: Encoding;
+  values: Encoding;
+  /** Called once, when the store is closed. */
+  onClose: () => void;
+}
+
+/** The store on a fabric whose verbs finish at once: every call runs its operation to the end. */
+export class SharedStore<V extends Value> implements Store<V> {
+  readonly #pool: Pool;
+  readonly #index: RaceIndex;
+  readonly #settings: StoreSettings;
+  readonly #idle: RaceRequest[] = [];
+  /** State of the generator of first versions; see `#freshVersion`. */
+  #versionSeed = (Math.random() * 2 ** 32) | 1;
+  #promised: PromisedStore<V> | undefined;
+  #closed = false;
+
+  constructor(pool: Pool, index: RaceIndex, settings: StoreSettings) {
+    this.#pool = pool;
+    this.#index = index;
+    this.#settings = settings;
+  }
+
+  get name(): string {
+    return this.#settings.name;
+  }
+
+  get url(): string {
+    return this.#settings.url;
+  }
+
+  get handle(): PoolHandle {
+    return this.#settings.handle;
+  }
+
+  get async(): AsyncStore<V> {
+    this.#promised ??= new PromisedStore<V>(this);
+    return this.#promised;
+  }
+
+  get(key: Key): V | undefined {
+    const request = this.#begin(key);
+    try {
+      if (!this.#pool.run(this.#index.search(request))) return undefined;
+      return this.#foundValue(request);
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  getEntry(key: Key): Entry<V> | undefined {
+    const request = this.#begin(key);
+    try {
+      if (!this.#pool.run(this.#index.search(request))) return undefined;
+      return { key, value: this.#foundValue(request), version: request.foundVersion };
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  has(key: Key): boolean {
+    const request = this.#begin(key);
+    try {
+      return this.#pool.run(this.#index.search(request));
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  put(key: Key, value: Value): void {
+    this.#write(key, value, ALWAYS, 0, false);
+  }
+
+  insert(key: Key, value: Value): boolean {
+    return this.#write(key, value, IF_ABSENT, 0, false).written;
+  }
+
+  update(key: Key, value: Value): boolean {
+    return this.#write(key, value, IF_PRESENT, 0, false).written;
+  }
+
+  write(
+    key: Key,
+    value: Value,
+    { when = 'always', previous = false }: { when?: WriteCondition; previous?: boolean } = {},
+  ): WriteResult<V> {
+    const conditions = { always: ALWAYS, absent: IF_ABSENT, present: IF_PRESENT } as const;
+    if (!Object.hasOwn(conditions, when)) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `when is always, absent or present: ${when}`);
+    }
+    const { written, previous: found } = this.#write(key, value, conditions[when], 0, previous);
+    return { written, previous: found };
+  }
+
+  compareAndSet(key: Key, version: number, value: Value): number | undefined {
+    const { written, version: stored } = this.#write(key, value, IF_VERSION, version, false);
+    return written ? stored : undefined;
+  }
+
+  #write(key: Key, value: Value, condition: Condition, expected: number, wantsPrevious: boolean) {
+    checkValue(value);
+    return this.#whileFull(() => {
+      const request = this.#beginWrite(key, value);
+      try {
+        const outcome = this.#pool.run(this.#index.write(request, condition, expected));
+        const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
+        return {
+          written: outcome !== REFUSED,
+          previous: wantsPrevious && found ? this.#foundValue(request) : undefined,
+          version: request.outgoingVersion,
+        };
+      } finally {
+        this.#end(request);
+      }
+    });
+  }
+
+  delete(key: Key): boolean {
+    const request = this.#begin(key);
+    try {
+      return this.#pool.run(this.#index.remove(request));
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  take(key: Key): V | undefined {
+    const request = this.#begin(key);
+    try {
+      if (!this.#pool.run(this.#index.remove(request))) return undefined;
+      return this.#foundValue(request);
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  increment(key: Key, by?: number): number;
+  increment(key: Key, by: bigint): bigint;
+  increment(key: Key, by: number | bigint = 1): number | bigint {
+    if (typeof by === 'number' && !Number.isSafeInteger(by)) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `increment needs an integer, not ${by}`);
+    }
+    const sum = this.#whileFull(() => this.#add(key, BigInt(by), typeof by === 'number'));
+    return typeof by === 'number' ? Number(sum) : sum;
+  }
+
+  #add(key: Key, by: bigint, safe: boolean): bigint {
+    const request = this.#begin(key, 32);
+    const { records } = this.#index.table;
+    let sum = 0n;
+    try {
+      const compute = (present: boolean) => {
+        const old = present ? parseInteger(this.#decode(request, 'utf8') as string) : 0n;
+        sum = checkRange(old + by, safe);
+        records.encodeValue(request, sum.toString(), this.#freshVersion());
+      };
+      this.#pool.run(this.#index.modify(request, compute));
+      return sum;
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  getMany(keys: readonly Key[]): (V | undefined)[] {
+    const values: (V | undefined)[] = new Array(keys.length);
+    this.#interleave(
+      keys.length,
+      (request, i) => {
+        this.#checkedKey(request, keys[i]);
+        return this.#index.search(request);
+      },
+      (request, found, i) => {
+        values[i] = found ? this.#foundValue(request) : undefined;
+      },
+    );
+    return values;
+  }
+
+  putMany(entries: Iterable<readonly [Key, Value]>): void {
+    let some: (readonly [Key, Value])[] = [];
+    const keys = new Set<string>();
+    for (const entry of entries) {
+      checkKey(entry[0]);
+      checkValue(entry[1]);
+      const identity = keyIdentity(entry[0]);
+      // Interleaved operations have no order: a key that comes again must wait for the next round.
+      if (some.length === INTERLEAVED || keys.has(identity)) {
+        this.#putRound(some);
+        some = [];
+        keys.clear();
+      }
+      some.push(entry);
+      keys.add(identity);
+    }
+    if (some.length > 0) this.#putRound(some);
+  }
+
+  #putRound(entries: readonly (readonly [Key, Value])[]): void {
+    const { records } = this.#index.table;
+    this.#whileFull(() =>
+      this.#interleave(
+        entries.length,
+        (request, i) => {
+          const [key, value] = entries[i];
+          records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+          return this.#index.write(request, ALWAYS);
+        },
+        () => {},
+      ),
+    );
+  }
+
+  deleteMany(keys: readonly Key[]): number {
+    let removed = 0;
+    this.#interleave(
+      keys.length,
+      (request, i) => {
+        this.#checkedKey(request, keys[i]);
+        return this.#index.remove(request);
+      },
+      (_request, found) => {
+        if (found) removed++;
+      },
+    );
+    return removed;
+  }
+
+  /** Runs operation i for each i below `count`, up to INTERLEAVED at a time. */
+  #interleave<T>(
+    count: number,
+    start: (request: RaceRequest, i: number) => Operation<T>,
+    finish: (request: RaceRequest, result: T, i: number) => void,
+  ): void {
+    for (let first = 0; first < count; first += INTERLEAVED) {
+      const some = Math.min(INTERLEAVED, count - first);
+      this.#enter();
+      const requests = Array.from({ length: some }, () => this.#request());
+      try {
+        const results: T[] = new Array(some);
+        const operations = requests.map((request, i) => start(request, first + i));
+        runInterleaved(this.#pool.fabric, operations, results);
+        for (let i = 0; i < some; i++) finish(requests[i], results[i], first + i);
+      } finally {
+        this.#pool.exit();
+        for (const request of requests) this.#keep(request);
+      }
+    }
+  }
+
+  read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
+    const request = this.#begin(key);
+    try {
+      if (!this.#pool.run(this.#index.search(request))) return undefined;
+      const { foundValueBytes, foundValueAt, foundAt } = request;
+      if (request.foundChained) {
+        // Not contiguous in the pool: the assembled copy has to do.
+        this.#pool.run(this.#index.table.records.complete(request));
+        const at = request.foundValueAt;
+        return use(request.found.u8.subarray(at, at + foundValueBytes));
+      }
+      this.#index.table.records.check(request);
+      const address = this.#index.foundAddress(request) + (foundValueAt - foundAt);
+      return use(this.#pool.fabric.window(address, foundValueBytes));
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  *entries(): IterableIterator<[Key, V]> {
+    for (const { key, value } of this.#walk()) yield [key, value];
+  }
+
+  *keys(): IterableIterator<Key> {
+    for (const { key } of this.#walk()) yield key;
+  }
+
+  *values(): IterableIterator<V> {
+    for (const { value } of this.#walk()) yield value;
+  }
+
+  [Symbol.iterator](): IterableIterator<[Key, V]> {
+    return this.entries();
+  }
+
+  *#walk(): IterableIterator<Entry<V>> {
+    const request = this.#index.newRequest();
+    const walk = new RaceWalk(this.#index.table, request, { ...WALK_START });
+    while (walk.position !== undefined) yield* this.#step(walk);
+  }
+
+  scan(cursor: number, count = 10): Page<V> {
+    const { table } = this.#index;
+    const position = decodeCursor(cursor, table.geometry.buckets);
+    if (position === undefined) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    }
+    const walk = new RaceWalk(table, this.#index.newRequest(), position);
+    const entries: Entry<V>[] = [];
+    // An empty table has groups too: their number bounds a call as well as the entries do.
+    for (let groups = 0; walk.position && entries.length < count && groups < 64 + count; groups++) {
+      entries.push(...this.#step(walk));
+    }
+    return { cursor: encodeCursor(walk.position), entries };
+  }
+
+  #step(walk: RaceWalk): Entry<V>[] {
+    const found: Entry<V>[] = [];
+    this.#enter();
+    try {
+      this.#pool.run(
+        walk.next((request, keyBytes) => {
+          const key = this.#decodeKey(request, keyBytes);
+          const value = this.#decode(request, this.#settings.values) as V;
+          found.push({ key, value, version: request.foundVersion });
+        }),
+      );
+    } finally {
+      this.#pool.exit();
+    }
+    return found;
+  }
+
+  get size(): number {
+    this.#enter();
+    try {
+      return this.#pool.run(this.#index.shape()).records;
+    } finally {
+      this.#pool.exit();
+    }
+  }
+
+  clear(): void {
+    const request = this.#index.newRequest();
+    const walk = new RaceWalk(this.#index.table, request, { ...WALK_START });
+    while (walk.position !== undefined) {
+      const keys: Uint8Array[] = [];
+      this.#enter();
+      try {
+        this.#pool.run(
+          walk.next(({ outgoing }, keyBytes) => {
+            keys.push(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes));
+          }),
+        );
+      } finally {
+        this.#pool.exit();
+      }
+      this.deleteMany(keys);
+    }
+  }
+
+  stats(): StoreStats {
+    this.#enter();
+    try {
+      return storeStats(this.#pool, this.#index);
+    } finally {
+      this.#pool.exit();
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#settings.onClose();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #enter(): void {
+    if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
+    this.#pool.enter();
+  }
+
+  /** An operation on one key: every `#begin` has its `#end`. */
+  #begin(key: Key, valueBound = 0): RaceRequest {
+    checkKey(key);
+    this.#enter();
+    const request = this.#request();
+    request.setKey(key, this.#index.hashSeed, valueBound);
+    return request;
+  }
+
+  #beginWrite(key: Key, value: Value): RaceRequest {
+    checkKey(key);
+    this.#enter();
+    const request = this.#request();
+    const { records } = this.#index.table;
+    records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+    return request;
+  }
+
+  #end(request: RaceRequest): void {
+    this.#pool.exit();
+    this.#keep(request);
+  }
+
+  #request(): RaceRequest {
+    return this.#idle.pop() ?? this.#index.newRequest();
+  }
+
+  #keep(request: RaceRequest): void {
+    const { outgoing, incoming } = request;
+    if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle.push(request);
+  }
+
+  #checkedKey(request: RaceRequest, key: Key): void {
+    checkKey(key);
+    request.setKey(key, this.#index.hashSeed);
+  }
+
+  /**
+   * A new record's first version. Updates count on from it; starting at random keeps a key that was
+   * deleted and inserted again from repeating a version that somebody remembers.
+   */
+  #freshVersion(): number {
+    let x = this.#versionSeed;
+    x ^= x << 13;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    this.#versionSeed = x;
+    return x >>> 0;
+  }
+
+  /** Runs a write; when the pool is full, once more after memory that only waited was brought back. */
+  #whileFull<T>(write: () => T): T {
+    try {
+      return write();
+    } catch (error) {
+      const full = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+      if (!full || !this.#pool.reclaim()) throw error;
+      return write();
+    }
+  }
+
+  #foundValue(request: RaceRequest): V {
+    if (request.foundChained) this.#pool.run(this.#index.table.records.complete(request));
+    else this.#index.table.records.check(request);
+    return this.#decode(request, this.#settings.values) as V;
+  }
+
+  #decode({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest, as: Encoding): Value {
+    let codec = foundCodec;
+    if (as === 'bytes') codec = CODEC_BYTES;
+    else if (as === 'utf8' && codec === CODEC_BYTES) codec = CODEC_UTF8;
+    return decodeFrom(found, foundValueAt, foundValueBytes, codec);
+  }
+
+  #decodeKey({ outgoing }: RaceRequest, keyBytes: number): Key {
+    const bytes = outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
+    if (this.#settings.keys === 'bytes') return bytes.slice();
+    const text = outgoing.buffer.utf8Slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
+    if (this.#settings.keys === 'utf8' || !text.includes('\ufffd')) return text;
+    return Buffer.from(text).equals(bytes) ? text : bytes.slice();
+  }
+}
+
+/** Equal for equal keys; differing keys may share one. */
+function keyIdentity(key: Key): string {
+  return typeof key === 'string'
+    ? key
+    : Buffer.from(key.buffer, key.byteOffset, key.length).toString('utf8');
+}
+
+function parseInteger(text: string): bigint {
+  const integer = /^-?(0|[1-9][0-9]{0,18})$/.test(text) && text !== '-0' ? BigInt(text) : undefined;
+  if (integer === undefined || integer > INT64_MAX || integer < INT64_MIN) {
+    throw new StepwellError('SW_NOT_INTEGER', 'the value is not a decimal 64-bit integer');
+  }
+  return integer;
+}
+
+function checkRange(sum: bigint, safe: boolean): bigint {
+  const fits = safe ? Number.isSafeInteger(Number(sum)) : sum <= INT64_MAX && sum >= INT64_MIN;
+  if (!fits) throw new StepwellError('SW_OVERFLOW', 'the sum would leave the range of integers');
+  return sum;
+}

@@ -1,0 +1,24 @@
+/**
+ * An address names a byte of the pool: a region number and an offset inside the region. Regions are
+ * at most 2 GiB so that offsets stay small integers; each region owns a 2 GiB stride of the address
+ * space whatever its real size.
+ */
+export type Address = number;
+
+export const REGION_STRIDE = 2 ** 31;
+export const NULL_ADDRESS: Address = 0;
+
+/** Memory is handed out in units of one cache line; packed pointers count units. */
+export const UNIT_BYTES = 64;
+
+export function addressOf(region: number, offset: number): Address {
+  return region * REGION_STRIDE + offset;
+}
+
+export function regionOf(address: Address): number {
+  return (address / REGION_STRIDE) | 0;
+}
+
+export function offsetOf(address: Address): number {
+  return address - regionOf(address) * REGION_STRIDE;
+}

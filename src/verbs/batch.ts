@@ -1,0 +1,99 @@
+import type { Address } from './address.ts';
+import type { Scratch } from './scratch.ts';
+
+export const READ = 0;
+export const WRITE = 1;
+export const CAS = 2;
+export const FAA = 3;
+export const PAUSE = 4;
+
+/** Local words of a CAS: expected, desired, and the old value that the verb fills in. */
+export const CAS_BYTES = 24;
+/** Local words of a FAA: the addend, and the old value that the verb fills in. */
+export const FAA_BYTES = 16;
+
+/**
+ * One doorbell: an ordered list of verbs on one queue pair, one round trip.
+ *
+ * Ordering contract: a WRITE is ordered before everything after it, a READ or atomic before every
+ * later READ or atomic; a READ or atomic is NOT ordered before a later WRITE. READ and WRITE are
+ * atomic only per aligned 8-byte word; their 64-byte lines may be seen in any order. CAS and FAA act
+ * on aligned 8-byte words.
+ *
+ * A batch is reused for every step of an operation; verbs are parallel arrays so that posting one
+ * allocates nothing. Local data must stay untouched until the batch has been executed.
+ */
+export class Batch {
+  length = 0;
+  kind = new Uint8Array(16);
+  address = new Float64Array(16);
+  bytes = new Int32Array(16);
+  /** Byte offset into the scratch of the same row. */
+  offset = new Int32Array(16);
+  scratch: Scratch[] = [];
+
+  clear(): this {
+    this.length = 0;
+    return this;
+  }
+
+  /** Copies `bytes` (a multiple of 8) from the pool into the scratch. */
+  read(address: Address, bytes: number, scratch: Scratch, offset: number): this {
+    return this.#post(READ, address, bytes, scratch, offset);
+  }
+
+  /** Copies `bytes` (a multiple of 8, or a few single bytes) from the scratch into the pool. */
+  write(address: Address, bytes: number, scratch: Scratch, offset: number): this {
+    return this.#post(WRITE, address, bytes, scratch, offset);
+  }
+
+  /** Compare-and-swap: scratch words [expected, desired, old]; see `swapped`. */
+  cas(address: Address, scratch: Scratch, offset: number): this {
+    return this.#post(CAS, address, 8, scratch, offset);
+  }
+
+  /** Fetch-and-add: scratch words [addend, old]. */
+  faa(address: Address, scratch: Scratch, offset: number): this {
+    return this.#post(FAA, address, 8, scratch, offset);
+  }
+
+  /** No verb: lets time pass, so that a protocol can wait for another client on every fabric. */
+  pause(microseconds: number, scratch: Scratch): this {
+    return this.#post(PAUSE, 0, microseconds, scratch, 0);
+  }
+
+  #post(kind: number, address: Address, bytes: number, scratch: Scratch, offset: number): this {
+    const row = this.length;
+    if (row === this.kind.length) this.#grow();
+    this.kind[row] = kind;
+    this.address[row] = address;
+    this.bytes[row] = bytes;
+    this.offset[row] = offset;
+    this.scratch[row] = scratch;
+    this.length = row + 1;
+    return this;
+  }
+
+  #grow(): void {
+    const capacity = 2 * this.kind.length;
+    const kind = new Uint8Array(capacity);
+    const address = new Float64Array(capacity);
+    const bytes = new Int32Array(capacity);
+    const offset = new Int32Array(capacity);
+    kind.set(this.kind);
+    address.set(this.address);
+    bytes.set(this.bytes);
+    offset.set(this.offset);
+    this.kind = kind;
+    this.address = address;
+    this.bytes = bytes;
+    this.offset = offset;
+  }
+}
+
+/** Whether the CAS whose local words are at `offset` found what it expected. */
+export function swapped(scratch: Scratch, offset: number): boolean {
+  const { i32 } = scratch;
+  const word = offset >> 2;
+  return i32[word] === i32[word + 4] && i32[word + 1] === i32[word + 5];
+}

@@ -1,0 +1,17 @@
+import type { Address } from './address.ts';
+import type { Batch } from './batch.ts';
+import type { TrafficCounters } from './traffic.ts';
+
+/** Where verbs run. One fabric value belongs to one client. */
+export interface Fabric {
+  readonly traffic: TrafficCounters;
+  /** Executes one batch: one round trip. */
+  execute(batch: Batch): void;
+  /** Executes the batches of `count` concurrent operations, overlapping their latencies. */
+  executeAll(batches: readonly Batch[], count: number): void;
+  /**
+   * The pool's own memory, without a copy. Only for immutable data that the caller keeps from being
+   * re-used (a record under an epoch), the one case in which a READ's snapshot can be left out.
+   */
+  window(address: Address, bytes: number): Uint8Array;
+}

@@ -1,0 +1,45 @@
+import type { Batch } from './batch.ts';
+import type { Fabric } from './fabric.ts';
+import type { Operation } from './operation.ts';
+
+/** Runs one operation to its end on a fabric whose verbs finish at once. */
+export function run<T>(fabric: Fabric, operation: Operation<T>): T {
+  for (;;) {
+    const step = operation.next();
+    if (step.done) return step.value;
+    fabric.execute(step.value);
+  }
+}
+
+/**
+ * Runs independent operations interleaved: every round collects one batch of each and executes them
+ * together, so that their cache misses (or network round trips) overlap. `results[i]` is what
+ * operation i returned. A failing operation does not stop the others; the first error is raised
+ * when all have ended.
+ */
+export function runInterleaved<T>(fabric: Fabric, operations: Operation<T>[], results: T[]): void {
+  const batches: Batch[] = new Array(operations.length);
+  const live = operations.map((_, index) => index);
+  let liveCount = live.length;
+  let failure: { error: unknown } | undefined;
+  while (liveCount > 0) {
+    let count = 0;
+    for (let i = 0; i < liveCount; i++) {
+      const index = live[i];
+      try {
+        const step = operations[index].next();
+        if (step.done) {
+          results[index] = step.value;
+        } else {
+          batches[count] = step.value;
+          live[count++] = index;
+        }
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+    liveCount = count;
+    if (count > 0) fabric.executeAll(batches, count);
+  }
+  if (failure) throw failure.error;
+}

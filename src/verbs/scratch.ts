@@ -1,0 +1,33 @@
+/**
+ * A client's own memory, the local end of every verb (what RDMA calls a local memory region).
+ * All views share one buffer. Words are little-endian, as the layouts in the pool are.
+ */
+export class Scratch {
+  u8!: Uint8Array;
+  i32!: Int32Array;
+  f64!: Float64Array;
+  i64!: BigInt64Array;
+  /** For the native string codecs, which only a Buffer offers. */
+  buffer!: Buffer;
+
+  constructor(bytes: number) {
+    this.#replace(bytes);
+  }
+
+  /** Makes room for `bytes`. The content is lost: call it before an operation fills the scratch. */
+  ensure(bytes: number): void {
+    if (bytes > this.u8.length) this.#replace(Math.max(bytes, 2 * this.u8.length));
+  }
+
+  #replace(bytes: number): void {
+    const memory = new ArrayBuffer(Math.ceil(bytes / 64) * 64);
+    this.u8 = new Uint8Array(memory);
+    this.i32 = new Int32Array(memory);
+    this.f64 = new Float64Array(memory);
+    this.i64 = new BigInt64Array(memory);
+    this.buffer = Buffer.from(memory);
+  }
+}
+
+const [lowestByte] = new Uint8Array(new Uint32Array([1]).buffer);
+if (lowestByte !== 1) throw new Error('Stepwell needs a little-endian machine');
