@@ -21,9 +21,7 @@ export interface BenchClient {
 }
 
 export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {
-  // The same code runs from sources and compiled, so the worker has this file's extension.
-  const entry = new URL(`./bench-worker${extname(import.meta.url)}`, import.meta.url);
-  const worker = new Worker(entry, { workerData: setup });
+  const worker = startWorker(setup);
   // From the beginning: a worker that fails exits long before anybody stops it.
   const exited = new Promise((resolve) => worker.once('exit', resolve));
   await once(worker, 'message');
@@ -38,4 +36,15 @@ export async function startBenchClient(setup: BenchClientSetup): Promise<BenchCl
       await exited;
     },
   };
+}
+
+/** Starts the file beside this one, from the sources or compiled. */
+function startWorker(setup: BenchClientSetup): Worker {
+  const extension = extname(import.meta.url);
+  const entry = new URL(`./bench-worker${extension}`, import.meta.url);
+  if (extension === '.js') return new Worker(entry, { workerData: setup });
+  // While developing, sources run through tsx, which Node 20 does not take along into threads.
+  const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
+  const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${entry.href}')))`;
+  return new Worker(load, { eval: true, workerData: setup });
 }

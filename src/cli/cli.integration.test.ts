@@ -173,7 +173,7 @@ describe('stepwell serve on a shm: pool', { timeout: 300_000 }, () => {
   it('tells that a port is taken', async () => {
     const taken = await program(['serve', url, '--port', String(first.port)]);
     assert.equal(taken.code, 3);
-    assert.match(taken.err, /^stepwell: .*in use.*\n$/);
+    assert.match(taken.err, /^stepwell: .*\(SW_ADDRESS_IN_USE\)\n$/);
   });
 
   it('ends by Ctrl-C or SIGTERM with code 0 and keeps the pool', async () => {
