@@ -273,7 +273,7 @@ describe('bench', () => {
     const { code, out } = await stepwell(['bench'], { pools, startBenchClient });
     assert.equal(code, 0);
     assert.deepEqual(log, ['insert', ...Array(5).fill('get'), ...Array(5).fill('put'), 'stop']);
-    assert.match(out, /100,000 records of 32 bytes, 1 client\n/);
+    assert.match(out, /^100,000 records of 32 bytes, 1 client, in memory:\n/);
     assert.match(out, /get +4,000 +2,000 +6,000 +250\.00 µs +5\n/);
     assert.ok(pools.store('memory:', 'bench-77'));
   });

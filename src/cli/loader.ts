@@ -54,9 +54,9 @@ export class Loader {
     try {
       for await (const row of source.rows) {
         this.#take(row, mapping, source.unit);
-        if (this.#batch.length >= this.#batchSize) await this.#flush();
+        if (this.#batch.length >= this.#batchSize) await this.#flush(source);
       }
-      await this.#flush();
+      await this.#flush(source);
     } catch (error) {
       await this.#tellWhatIsStored(error);
       throw error;
@@ -79,12 +79,14 @@ export class Loader {
     }
   }
 
-  async #flush(): Promise<void> {
+  async #flush({ share }: RowSource): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
     await this.#store.putMany(batch);
     this.#records += batch.length;
-    this.#progress.update(this.#input.done(), this.#input.total, this.#records);
+    const { total } = this.#input;
+    const done = share === undefined ? this.#input.done() : share() * (total ?? 0);
+    this.#progress.update(done, total, this.#records);
     if (++this.#batches % BATCHES_PER_BREATH === 0) await breathe();
     throwIfInterrupted(this.#context.signal, 'interrupted');
   }

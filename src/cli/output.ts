@@ -26,9 +26,9 @@ export class Output {
     });
   }
 
-  /** Asked each time: a terminal may be resized. */
+  /** Asked each time: a terminal may be resized. Some say 0 when they do not know. */
   get columns(): number {
-    return this.#sink.columns ?? 80;
+    return this.#sink.columns || 80;
   }
 
   /** Resolves when the sink wants more. */

@@ -68,9 +68,15 @@ export class RecordIo {
     }
   }
 
-  /** Makes sure that the outgoing record has blocks of its own. Rarely yields. */
+  /** Gives the outgoing record a block claimed ahead; false when `allocate` must do it. */
+  take(request: Request): boolean {
+    if (request.chain) return false;
+    request.block = this.#allocator.sizeClass(this.#catalog, classOfHead(request.headUnits)).take();
+    return request.block !== 0;
+  }
+
+  /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
-    if (request.block !== 0) return;
     const units = classOfHead(request.headUnits);
     const sizeClass = this.#allocator.sizeClass(this.#catalog, units);
     request.block = sizeClass.take();
@@ -128,22 +134,25 @@ export class RecordIo {
 
   /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
   retireOutgoing(request: Request): void {
-    this.#retire({ address: request.block, units: classOfHead(request.headUnits) });
+    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.#catalog);
     const { chain } = request;
     chain?.blocks.forEach((address, i) => {
-      this.#retire({ address, units: chain.plan.pieces[i].units });
+      this.#reclamation.retire(address, chain.plan.pieces[i].units, this.#catalog);
     });
     request.forgetBlock();
   }
 
-  /** Retires the found record after it was unlinked; `address` is where its head was. */
-  *retireFound(request: Request, address: Address): Operation<void> {
-    if (request.foundChained) {
-      for (const block of yield* this.foundBlocks(request, address)) this.#retire(block);
-      return;
+  /** Retires the blocks of the found record, which was chained, after it was unlinked. */
+  *retireChain(request: Request, address: Address): Operation<void> {
+    for (const { address: at, units } of yield* this.foundBlocks(request, address)) {
+      this.#reclamation.retire(at, units, this.#catalog);
     }
+  }
+
+  /** Retires the found record, which was not chained, after it was unlinked. */
+  retireFound(request: Request, address: Address): void {
     const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
-    this.#retire({ address, units: classOfHead(units) });
+    this.#reclamation.retire(address, classOfHead(units), this.#catalog);
   }
 
   /** All blocks of the found record, in their size classes. */
@@ -157,10 +166,6 @@ export class RecordIo {
     const link = request.foundAt + valueOffset(keyBytes);
     const pieces = yield* this.#chainBlocks(plan, readInteger(request.incoming, link));
     return [{ address, units: classOfHead(plan.headUnits) }, ...pieces];
-  }
-
-  #retire({ address, units }: Block): void {
-    this.#reclamation.retire(address, units, this.#catalog);
   }
 
   *#chainBlocks(plan: ChainPlan, first: Address): Operation<Block[]> {

@@ -4,6 +4,8 @@ import {
   CODEC_ASCII,
   CODEC_BYTES,
   CODEC_UTF8,
+  checkKey,
+  checkValue,
   decodedLength,
   encodeInto,
 } from '../records/codec.ts';
@@ -64,10 +66,8 @@ export class Request extends Frame {
   setKey(key: Bytes, seed: number, valueBound = 0): void {
     const { outgoing } = this;
     outgoing.ensure(HEADER_BYTES + bytesBound(key) + LINK_BYTES + valueBound + 4 * HASH_PADDING);
-    this.keyBytes = decodedLength(encodeInto(key, outgoing, HEADER_BYTES));
-    const end = HEADER_BYTES + this.keyBytes;
-    const { u8 } = outgoing;
-    for (let i = end; i < end + HASH_PADDING; i++) u8[i] = 0;
+    this.keyBytes = decodedLength(encodeInto(key, outgoing, HEADER_BYTES, checkKey));
+    zeroPad(outgoing, HEADER_BYTES + this.keyBytes);
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
     this.forgetBlock();
   }
@@ -83,7 +83,7 @@ export class Request extends Frame {
   /** Puts the value behind the key. Chained records are laid out by record-io. */
   setValue(value: Bytes, at = valueOffset(this.keyBytes)): void {
     const { outgoing } = this;
-    const encoded = encodeInto(value, outgoing, at);
+    const encoded = encodeInto(value, outgoing, at, checkValue);
     this.valueBytes = decodedLength(encoded);
     if (typeof value !== 'string') this.valueCodec = CODEC_BYTES;
     else this.valueCodec = encoded < 0 ? CODEC_UTF8 : CODEC_ASCII;
@@ -149,7 +149,7 @@ export class Request extends Frame {
     this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
     const { u8, i32 } = this.outgoing;
     u8.set(scratch.u8.subarray(at + HEADER_BYTES, at + HEADER_BYTES + keyBytes), HEADER_BYTES);
-    u8.fill(0, HEADER_BYTES + keyBytes, HEADER_BYTES + keyBytes + HASH_PADDING);
+    zeroPad(this.outgoing, HEADER_BYTES + keyBytes);
     this.keyBytes = keyBytes;
     this.hash.compute(i32, HEADER_BYTES >> 2, keyBytes, seed);
     this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
@@ -167,6 +167,13 @@ export class Request extends Frame {
     const expected = recordChecksum(body, this.foundValueBytes, kind, this.foundVersion);
     return header[(this.foundAt + CHECKSUM) >> 2] === expected;
   }
+}
+
+/** Zeros behind a key, enough to hash it and to pad it in a record. */
+function zeroPad({ u8, i32 }: Scratch, end: number): void {
+  let at = end;
+  while ((at & 3) !== 0) u8[at++] = 0;
+  for (let word = at >> 2; word < (at + HASH_PADDING) >> 2; word++) i32[word] = 0;
 }
 
 export function recordChecksum(body: number, bytes: number, kind: number, version: number): number {

@@ -1,7 +1,14 @@
 /** Stepwell beside Map, lmdb and Redis, in one run. See `npm run bench -- --help`. */
 import { writeFileSync } from 'node:fs';
 import { Campaign } from './bench/campaign.ts';
-import { machineLines, NOTES, resultTable, settingsLines, verdictTable } from './bench/report.ts';
+import {
+  machineLines,
+  NOTES,
+  poolLines,
+  resultTable,
+  settingsLines,
+  verdictTable,
+} from './bench/report.ts';
 import { judge, summarize } from './bench/results.ts';
 import { readSettings } from './bench/settings.ts';
 import { wantedRatios } from './bench/wanted.ts';
@@ -19,6 +26,7 @@ async function main(argv: string[]): Promise<void> {
     const outcome = await campaign.run();
     const verdicts = wantedRatios().map((wanted) => judge(wanted, outcome.samples));
     console.log(`${resultTable(outcome)}\n\n${verdictTable(verdicts)}\n\n${NOTES}`);
+    console.log(poolLines(outcome));
     for (const { part, reason } of outcome.skipped) console.log(`Left out: ${part}: ${reason}`);
     if (outcome.skipped.some(({ failed }) => failed)) process.exitCode = 1;
     if (settings.json !== '') {

@@ -62,14 +62,19 @@ export class SizeClass {
 export class Allocator {
   readonly #layout: PoolLayout;
   readonly #chunks: ChunkTable;
+  /** What a state byte of a free block is written from. */
+  readonly #freeByte = new Scratch(8);
   readonly #classes = new Map<number, SizeClass>();
-  readonly #owned = new Set<number>();
+  /** By chunk: whether this client owns it. */
+  readonly #owned: Uint8Array;
+  #last = new SizeClass(0, 1);
   #owner = 0;
   #incarnation = 0;
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
+    this.#owned = new Uint8Array(layout.chunksMax);
   }
 
   own(owner: number, incarnation: number): void {
@@ -78,12 +83,15 @@ export class Allocator {
   }
 
   sizeClass(catalog: number, units: number): SizeClass {
+    // Most stores write records of one size: the last class asked for is the next one too.
+    if (this.#last.catalog === catalog && this.#last.units === units) return this.#last;
     const key = catalog * 65536 + units;
     let found = this.#classes.get(key);
     if (found === undefined) {
       found = new SizeClass(catalog, units);
       this.#classes.set(key, found);
     }
+    this.#last = found;
     return found;
   }
 
@@ -178,7 +186,7 @@ export class Allocator {
     let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
     if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
     if (origin === 'recycled') yield* control.writeBytes(start, map);
-    this.#owned.add(chunk);
+    this.#owned[chunk] = 1;
     sizeClass.chunks.push(chunk);
     sizeClass.current = { start, map, next: 0 };
   }
@@ -206,7 +214,7 @@ export class Allocator {
   *#releaseChunk(sizeClass: SizeClass, chunk: number): Operation<void> {
     const { catalog, units } = sizeClass;
     sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
-    this.#owned.delete(chunk);
+    this.#owned[chunk] = 0;
     yield* this.#chunks.release(chunk, this.#word({ state: CHUNK_BLOCKS, catalog, units }));
   }
 
@@ -215,23 +223,17 @@ export class Allocator {
   }
 
   /**
-   * Takes back blocks that nobody can reach any more. Blocks of own chunks stay claimed in the cache
-   * while it has room; the others are marked free for the owners of their chunks.
+   * Takes back a block that nobody can reach any more. One of an own chunk stays claimed in the
+   * cache while it has room; otherwise the batch gets a WRITE that marks it free for its owner.
    */
-  *free(blocks: readonly { address: Address; units: number; catalog: number }[]): Operation<void> {
-    const words = new Scratch(8);
-    const batch = new Batch();
-    words.u8[0] = BLOCK_FREE;
-    for (const { address, units, catalog } of blocks) {
-      const sizeClass = this.sizeClass(catalog, units);
-      const chunk = this.#chunks.chunkOf(address);
-      if (this.#owned.has(chunk) && sizeClass.cache.length < 2 * sizeClass.batch) {
-        sizeClass.cache.push(address);
-      } else {
-        batch.write(this.#stateByte(sizeClass, chunk, address), 1, words, 0);
-      }
+  free(address: Address, units: number, catalog: number, batch: Batch): void {
+    const sizeClass = this.sizeClass(catalog, units);
+    const chunk = this.#chunks.chunkOf(address);
+    if (this.#owned[chunk] === 1 && sizeClass.cache.length < 2 * sizeClass.batch) {
+      sizeClass.cache.push(address);
+    } else {
+      batch.write(this.#stateByte(sizeClass, chunk, address), 1, this.#freeByte, 0);
     }
-    if (batch.length > 0) yield batch;
   }
 
   #stateByte(sizeClass: SizeClass, chunk: number, address: Address): Address {
@@ -241,14 +243,13 @@ export class Allocator {
 
   /** Gives all cached blocks back, for leaving the pool. */
   *surrender(): Operation<void> {
+    this.#owned.fill(0);
     for (const sizeClass of this.#classes.values()) {
-      this.#owned.clear();
       const { catalog, units } = sizeClass;
       const cached = sizeClass.cache.splice(0);
-      for (let i = 0; i < cached.length; i += 64) {
-        const some = cached.slice(i, i + 64);
-        yield* this.free(some.map((address) => ({ address, units, catalog })));
-      }
+      const batch = new Batch();
+      for (const address of cached) this.free(address, units, catalog, batch);
+      if (batch.length > 0) yield batch;
     }
   }
 

@@ -141,12 +141,12 @@ export class Reclamation {
 
   *#freeRipe(epoch: number): Operation<void> {
     for (;;) {
-      const ripe: { address: Address; units: number; catalog: number }[] = [];
-      this.#limbo.drain(epoch, FREED_AT_ONCE, (address, key) => {
-        ripe.push({ address, units: key % 65536, catalog: Math.floor(key / 65536) });
+      const batch = this.#batch.clear();
+      const freed = this.#limbo.drain(epoch, FREED_AT_ONCE, (address, key) => {
+        this.#allocator.free(address, key % 65536, Math.floor(key / 65536), batch);
       });
-      if (ripe.length === 0) return;
-      yield* this.#allocator.free(ripe);
+      if (batch.length > 0) yield batch;
+      if (freed === 0) return;
     }
   }
 }

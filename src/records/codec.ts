@@ -16,28 +16,40 @@ export type Bytes = string | Uint8Array;
 
 /** An upper bound of the encoded length, for making room before encoding. */
 export function bytesBound(data: Bytes): number {
+  // Whatever is neither is refused by the check when it is encoded.
+  if (data === undefined || data === null) return 0;
   return typeof data === 'string' ? 3 * data.length : data.length;
 }
 
 /**
  * Puts `data` at `offset` of the scratch and returns -1 - length for text beyond ASCII, else length;
- * one number so that the hot path allocates nothing.
+ * one number so that the hot path allocates nothing. `check` is run on all but short ASCII strings,
+ * which cannot be wrong.
  */
-export function encodeInto(data: Bytes, scratch: Scratch, offset: number): number {
-  if (typeof data !== 'string') return encodeBytes(data, scratch, offset);
-  const { length } = data;
-  if (length <= LOOP_CHARACTERS_MAX) {
-    const { u8 } = scratch;
-    let i = 0;
-    for (; i < length; i++) {
-      const character = data.charCodeAt(i);
-      if (character > 127) break;
-      u8[offset + i] = character;
+export function encodeInto(
+  data: Bytes,
+  scratch: Scratch,
+  offset: number,
+  check: (data: unknown) => void,
+): number {
+  if (typeof data === 'string') {
+    const { length } = data;
+    if (length <= LOOP_CHARACTERS_MAX) {
+      const { u8 } = scratch;
+      let i = 0;
+      for (; i < length; i++) {
+        const character = data.charCodeAt(i);
+        if (character > 127) break;
+        u8[offset + i] = character;
+      }
+      if (i === length) return length;
     }
-    if (i === length) return length;
+    check(data);
+    const bytes = scratch.buffer.write(data, offset, 'utf8');
+    return bytes === length ? length : -1 - bytes;
   }
-  const bytes = scratch.buffer.write(data, offset, 'utf8');
-  return bytes === length ? length : -1 - bytes;
+  check(data);
+  return encodeBytes(data, scratch, offset);
 }
 
 function encodeBytes(data: Uint8Array, scratch: Scratch, offset: number): number {
@@ -55,54 +67,31 @@ export function decodedLength(encoded: number): number {
   return encoded < 0 ? -1 - encoded : encoded;
 }
 
+/** Raises SW_INVALID_KEY. */
 export function checkKey(key: unknown): asserts key is Bytes {
-  if (typeof key === 'string') {
-    if (key.length <= LOOP_CHARACTERS_MAX) {
-      if (isAscii(key)) return;
-    }
-    if (key.isWellFormed() && Buffer.byteLength(key) <= KEY_BYTES_MAX) return;
-    throw new StepwellError(
-      'SW_INVALID_KEY',
-      key.isWellFormed()
-        ? `a key has at most ${KEY_BYTES_MAX} bytes, not ${Buffer.byteLength(key)}`
-        : 'a key string must be well-formed Unicode (it has a lone surrogate)',
-    );
-  }
-  if (!(key instanceof Uint8Array)) {
-    throw new StepwellError('SW_INVALID_KEY', `a key is a string or bytes, not ${typeof key}`);
-  }
-  if (key.length > KEY_BYTES_MAX) {
-    throw new StepwellError(
-      'SW_INVALID_KEY',
-      `a key has at most ${KEY_BYTES_MAX} bytes, not ${key.length}`,
-    );
-  }
+  const why = whyInvalid('key', key, KEY_BYTES_MAX);
+  if (why !== undefined) throw new StepwellError('SW_INVALID_KEY', why);
 }
 
+/** Raises SW_INVALID_VALUE. */
 export function checkValue(value: unknown): asserts value is Bytes {
-  if (typeof value === 'string') {
-    if (value.length <= LOOP_CHARACTERS_MAX && isAscii(value)) return;
-    if (!value.isWellFormed()) {
-      throw new StepwellError('SW_INVALID_VALUE', 'a value string must be well-formed Unicode');
-    }
-  } else if (!(value instanceof Uint8Array)) {
-    throw new StepwellError(
-      'SW_INVALID_VALUE',
-      `a value is a string or bytes, not ${typeof value}`,
-    );
-  }
-  const bytes = typeof value === 'string' ? Buffer.byteLength(value) : value.length;
-  if (bytes > VALUE_BYTES_MAX) {
-    throw new StepwellError(
-      'SW_INVALID_VALUE',
-      `a value has at most ${VALUE_BYTES_MAX} bytes, not ${bytes}`,
-    );
-  }
+  const why = whyInvalid('value', value, VALUE_BYTES_MAX);
+  if (why !== undefined) throw new StepwellError('SW_INVALID_VALUE', why);
 }
 
-function isAscii(text: string): boolean {
-  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 127) return false;
-  return true;
+function whyInvalid(what: string, data: unknown, bytesMax: number): string | undefined {
+  if (typeof data === 'string') {
+    if (!data.isWellFormed()) return `a ${what} string must be well-formed Unicode`;
+  } else if (!(data instanceof Uint8Array)) {
+    return `a ${what} is a string or bytes, not ${data === null ? 'null' : typeof data}`;
+  }
+  const bytes = typeof data === 'string' ? utf8Bytes(data, bytesMax) : data.length;
+  return bytes > bytesMax ? `a ${what} has at most ${bytesMax} bytes, not ${bytes}` : undefined;
+}
+
+/** Exact only where it can matter: a short string need not be measured. */
+function utf8Bytes(text: string, bytesMax: number): number {
+  return 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text);
 }
 
 /** A copy of `bytes` bytes of the scratch, as the kind of value that was asked for. */

@@ -142,7 +142,6 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   #write(key: Key, value: Value, condition: Condition, expected: number, wantsPrevious: boolean) {
-    checkValue(value);
     return this.#whileFull(() => {
       const request = this.#beginWrite(key, value);
       try {
@@ -210,7 +209,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#interleave(
       keys.length,
       (request, i) => {
-        this.#checkedKey(request, keys[i]);
+        request.setKey(keys[i], this.#index.hashSeed);
         return this.#index.search(request);
       },
       (request, found, i) => {
@@ -259,7 +258,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#interleave(
       keys.length,
       (request, i) => {
-        this.#checkedKey(request, keys[i]);
+        request.setKey(keys[i], this.#index.hashSeed);
         return this.#index.remove(request);
       },
       (_request, found) => {
@@ -418,19 +417,27 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   /** An operation on one key: every `#begin` has its `#end`. */
   #begin(key: Key, valueBound = 0): RaceRequest {
-    checkKey(key);
     this.#enter();
     const request = this.#request();
-    request.setKey(key, this.#index.hashSeed, valueBound);
+    try {
+      request.setKey(key, this.#index.hashSeed, valueBound);
+    } catch (error) {
+      this.#end(request);
+      throw error;
+    }
     return request;
   }
 
   #beginWrite(key: Key, value: Value): RaceRequest {
-    checkKey(key);
     this.#enter();
     const request = this.#request();
     const { records } = this.#index.table;
-    records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+    try {
+      records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+    } catch (error) {
+      this.#end(request);
+      throw error;
+    }
     return request;
   }
 
@@ -446,11 +453,6 @@ export class SharedStore<V extends Value> implements Store<V> {
   #keep(request: RaceRequest): void {
     const { outgoing, incoming } = request;
     if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle.push(request);
-  }
-
-  #checkedKey(request: RaceRequest, key: Key): void {
-    checkKey(key);
-    request.setKey(key, this.#index.hashSeed);
   }
 
   /**

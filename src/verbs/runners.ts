@@ -2,10 +2,22 @@ import type { Batch } from './batch.ts';
 import type { Fabric } from './fabric.ts';
 import type { Operation } from './operation.ts';
 
+/**
+ * All generators share one `next`. Calling it directly spares a look-up that no inline cache can
+ * serve, because every kind of operation has a prototype of its own.
+ */
+const { next } = Object.getPrototypeOf(
+  Object.getPrototypeOf((function* () {})()),
+) as Operation<unknown>;
+
+function advance<T>(operation: Operation<T>): IteratorResult<Batch, T> {
+  return next.call(operation) as IteratorResult<Batch, T>;
+}
+
 /** Runs one operation to its end on a fabric whose verbs finish at once. */
 export function run<T>(fabric: Fabric, operation: Operation<T>): T {
   for (;;) {
-    const step = operation.next();
+    const step = advance(operation);
     if (step.done) return step.value;
     fabric.execute(step.value);
   }
@@ -27,7 +39,7 @@ export function runInterleaved<T>(fabric: Fabric, operations: Operation<T>[], re
     for (let i = 0; i < liveCount; i++) {
       const index = live[i];
       try {
-        const step = operations[index].next();
+        const step = advance(operations[index]);
         if (step.done) {
           results[index] = step.value;
         } else {

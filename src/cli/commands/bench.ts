@@ -179,7 +179,7 @@ function describe(plan: Plan, rates: Rate[], style: Style): string {
     return { head, align: 'right' as const };
   });
   const setting =
-    `${plan.url}: ${plural(plan.records, 'record')} of ${plural(plan.valueSize, 'byte')}, ` +
-    `${plural(plan.clients, 'client')}`;
+    `${plural(plan.records, 'record')} of ${plural(plan.valueSize, 'byte')}, ` +
+    `${plural(plan.clients, 'client')}, in ${plan.url}`;
   return `${setting}\n${table([{ head: 'OPERATION' }, ...columns], rows, style)}`;
 }

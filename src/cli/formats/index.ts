@@ -43,6 +43,6 @@ export function readRows(
   options: { recogniseDump: boolean },
 ): RowSource {
   if (format === 'jsonl') return { unit: 'line', rows: readJsonLines(bytes) };
-  if (format === 'json') return { unit: 'record', rows: readJsonArray(bytes) };
+  if (format === 'json') return readJsonArray(bytes);
   return readCsv(bytes, { ...options, delimiter: format === 'csv' ? ',' : '\t' });
 }

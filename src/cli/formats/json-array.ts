@@ -1,16 +1,21 @@
 import { constants } from 'node:buffer';
 import { InputError } from '../failures.ts';
-import type { Row } from './rows.ts';
+import type { Row, RowSource } from './rows.ts';
 import { strictText, withoutByteOrderMark } from './utf8.ts';
 
 const HINT = 'for one record per line, say --format jsonl';
 
 /** A whole JSON array in memory; JSON Lines is the format for more than fits there. */
-export async function* readJsonArray(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Row> {
-  const records = parseArray(await wholeText(bytes));
-  for (let at = 0; at < records.length; at++) {
-    yield { at: at + 1, record: records[at] };
+export function readJsonArray(bytes: AsyncIterable<Uint8Array>): RowSource {
+  let share = 0;
+  async function* rows(): AsyncGenerator<Row> {
+    const records = parseArray(await wholeText(bytes));
+    for (let at = 0; at < records.length; at++) {
+      share = at / records.length;
+      yield { at: at + 1, record: records[at] };
+    }
   }
+  return { unit: 'record', rows: rows(), share: () => share };
 }
 
 async function wholeText(bytes: AsyncIterable<Uint8Array>): Promise<string> {

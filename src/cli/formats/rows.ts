@@ -11,6 +11,8 @@ export interface Row {
 export interface RowSource {
   unit: 'line' | 'record';
   rows: AsyncIterable<Row>;
+  /** How much of the rows has been given, 0..1, where bytes read do not tell it. */
+  share?: () => number;
   /** The column that is the key when nobody says which, if the format has an order of columns. */
   firstColumn?: () => string | undefined;
 }

@@ -48,7 +48,9 @@ export class MappedSource implements RegionSource {
   }
 
   hugePages(): boolean {
-    const starts = new Set(this.#mappings.filter(Boolean).map(({ address }) => address.toString(16)));
+    const starts = new Set(
+      this.#mappings.filter(Boolean).map(({ address }) => address.toString(16)),
+    );
     let inMapping = false;
     for (const line of readFileSync('/proc/self/smaps', 'utf8').split('\n')) {
       const header = /^([0-9a-f]+)-[0-9a-f]+ /.exec(line);

@@ -54,33 +54,39 @@ export function gatherLive(table: RaceTable, request: RaceRequest): number {
 
 /** Adds the READs of the candidates' records. */
 export function postCandidates(request: RaceRequest, batch: Batch): Batch {
-  const { candidates, candidateAt, candidateCount, words } = request;
-  const own = longestHead(request);
+  const { candidates, candidateAt, candidateCount, incoming } = request;
+  const { i32 } = request.words;
   let bytes = 0;
+  request.longCandidates = false;
   for (let i = 0; i < candidateCount; i++) {
     candidateAt[i] = bytes;
-    const units = lengthOf(words.i32[(candidates[i] >> 2) + 1]);
-    bytes += (units === SLOT_UNITS_MAX ? own : units) * UNIT_BYTES;
+    const units = lengthOf(i32[(candidates[i] >> 2) + 1]);
+    bytes += units * UNIT_BYTES;
+    if (units < SLOT_UNITS_MAX) continue;
+    request.longCandidates = true;
+    bytes += Math.max(0, longestHead(request) - units) * UNIT_BYTES;
   }
-  request.incoming.ensure(bytes);
+  if (bytes > incoming.u8.length) incoming.ensure(bytes);
   for (let i = 0; i < candidateCount; i++) {
     const word = candidates[i] >> 2;
-    const high = words.i32[word + 1];
-    const address = pointerOf(words.i32[word], high);
-    batch.read(address, lengthOf(high) * UNIT_BYTES, request.incoming, candidateAt[i]);
+    const high = i32[word + 1];
+    batch.read(pointerOf(i32[word], high), lengthOf(high) * UNIT_BYTES, incoming, candidateAt[i]);
   }
   return batch;
 }
 
 /** Lines of a first block that holds the request's key: more than a slot can say for a long key. */
 function longestHead(request: RaceRequest): number {
-  return Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  return unitsOf(valueOffset(request.keyBytes) + LINK_BYTES);
 }
 
-/** Adds the READs of what a slot's length could not express; none in all but a few cases. */
+/**
+ * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round trip
+ * when it returns true.
+ */
 export function postLongKeys(request: RaceRequest, batch: Batch): boolean {
   const units = longestHead(request);
-  if (units === SLOT_UNITS_MAX) return false;
+  if (units <= SLOT_UNITS_MAX) return false;
   const { candidates, candidateAt, candidateCount, words, incoming } = request;
   for (let i = 0; i < candidateCount; i++) {
     const word = candidates[i] >> 2;

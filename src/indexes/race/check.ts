@@ -148,7 +148,7 @@ function* slotsOfKey(table: RaceTable, request: RaceRequest): Operation<Address[
   yield postBuckets(table, request, request.batch.clear());
   if (gatherLive(table, request) === 0) return [];
   yield postCandidates(request, request.batch.clear());
-  if (postLongKeys(request, request.batch.clear())) yield request.batch;
+  if (request.longCandidates && postLongKeys(request, request.batch.clear())) yield request.batch;
   const found: Address[] = [];
   for (let i = 0; i < request.candidateCount; i++) {
     if (!request.matches(request.candidateAt[i])) continue;

@@ -129,7 +129,7 @@ function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): O
   if (gatherUnknown(table, request) === 0) return NONE;
   const { batch, candidates, candidateAt, words } = request;
   yield postCandidates(request, batch.clear());
-  if (postLongKeys(request, batch.clear())) yield batch;
+  if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
   for (let i = 0; i < request.candidateCount; i++) {
     if (!request.matches(candidateAt[i])) continue;
     const other = candidates[i];

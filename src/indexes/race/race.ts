@@ -70,7 +70,9 @@ export class RaceIndex implements Index {
     request.fingerprint = fingerprintOf(request.hash.h1);
     try {
       for (let attempt = 1; ; attempt++) {
-        if (request.block === 0) yield* table.records.allocate(request);
+        if (request.block === 0 && !table.records.take(request)) {
+          yield* table.records.allocate(request);
+        }
         if (yield* locate(table, request)) {
           if (refuses(condition, expected, request.foundVersion)) return REFUSED;
           if (yield* replace(table, request, attempt)) return linked(request, REPLACED);
@@ -105,7 +107,7 @@ export class RaceIndex implements Index {
         if (present) yield* table.records.complete(request);
         table.records.discard(request);
         compute(present);
-        yield* table.records.allocate(request);
+        if (!table.records.take(request)) yield* table.records.allocate(request);
         if (present) {
           if (yield* replace(table, request, attempt)) return linked(request, REPLACED);
         } else if (yield* insert(table, request, attempt)) {

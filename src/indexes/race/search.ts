@@ -23,7 +23,7 @@ export function* search(table: RaceTable, request: RaceRequest): Operation<boole
     yield postBuckets(table, request, batch.clear());
     if (gatherLive(table, request) > 0) {
       yield postCandidates(request, batch.clear());
-      if (postLongKeys(request, batch.clear())) yield batch;
+      if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
       if (matchCandidate(request)) return true;
     }
     if (certainty(table, request) === CERTAIN) return false;
@@ -43,7 +43,7 @@ export function* locate(table: RaceTable, request: RaceRequest): Operation<boole
     yield batch;
     if (gatherLive(table, request) > 0) {
       yield postCandidates(request, batch.clear());
-      if (postLongKeys(request, batch.clear())) yield batch;
+      if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
       if (matchCandidate(request)) {
         if (isWritable(table, request, request.slotAt)) return true;
         yield* catchUp(table, request, attempt);

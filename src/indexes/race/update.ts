@@ -41,7 +41,8 @@ export function* replace(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
-  yield* table.records.retireFound(request, old);
+  if (request.foundChained) yield* table.records.retireChain(request, old);
+  else table.records.retireFound(request, old);
   return true;
 }
 
@@ -60,6 +61,7 @@ export function* vacate(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
-  yield* table.records.retireFound(request, old);
+  if (request.foundChained) yield* table.records.retireChain(request, old);
+  else table.records.retireFound(request, old);
   return true;
 }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { runLab } from '../test-support/run-lab.ts';
 import { combine } from './crew.ts';
 import { openMapPeer } from './map-peer.ts';
 import type { SyncPeer } from './peers.ts';
@@ -16,6 +15,8 @@ import { readSettings } from './settings.ts';
 import { wantedRatios } from './wanted.ts';
 import { Work } from './work.ts';
 
+const PEERS = ['map', 'lmdb', 'stepwell'];
+const ONLY = ['--only', PEERS.join(',')];
 const RECORDS = 500;
 const SETTINGS: PeerSettings = {
   peer: 'map',
@@ -208,29 +209,19 @@ describe('npm run bench', () => {
     const directory = mkdtempSync(join(tmpdir(), 'stepwell-bench-test-'));
     try {
       const json = join(directory, 'bench.json');
-      const sizes = ['--records', '600', '--rounds', '1', '--operations', '300', '--no-large'];
-      const { code, output } = await bench(['--only', 'map,lmdb', ...sizes, '--json', json]);
+      const place = ['--url', `file:${join(directory, 'pool')}`, '--json', json];
+      const sizes = ['--records', '600', '--rounds', '1', '--operations', '300', '--large', '700'];
+      const { code, output } = await runLab('bench.ts', [...ONLY, ...sizes, ...place]);
       assert.equal(code, 0, output);
       assert.match(output, /put uniform, 2 processes/);
       const { samples, skipped } = JSON.parse(readFileSync(json, 'utf8'));
       assert.deepEqual(skipped, []);
-      const own = mainWorkloads().flatMap(({ peers }) => peers.filter((p) => p !== 'redis'));
-      const expected = own.filter((peer) => peer !== 'stepwell').length + 2;
-      assert.equal(samples.length, expected);
+      const rows = [...mainWorkloads(), ...largeWorkloads()].flatMap(({ peers }) => peers);
+      const loads = PEERS.length + 1;
+      assert.equal(samples.length, rows.filter((peer) => peer !== 'redis').length + loads);
+      assert.deepEqual(readdirSync(directory), ['bench.json'], 'the pools are gone');
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }
   });
 });
-
-function bench(options: readonly string[]): Promise<{ code: number | null; output: string }> {
-  const script = fileURLToPath(new URL('../bench.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', script, ...options]);
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => {
-      output += chunk;
-    });
-  }
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, output })));
-}

@@ -23,7 +23,8 @@ export interface Outcome {
   samples: Sample[];
   /** Parts that were left out, with the reason; `failed` marks those that should have run. */
   skipped: { part: string; reason: string; failed: boolean }[];
-  facts: Record<string, unknown>;
+  /** What each peer said of itself at the end. */
+  facts: Record<string, Record<string, unknown>>;
 }
 
 const VERIFIED = 1000;

@@ -21,6 +21,17 @@ export function settingsLines(settings: BenchSettings): string {
   ].join('\n');
 }
 
+/** Where the pools were, and whether the system gave them huge pages. */
+export function poolLines({ facts }: Outcome): string {
+  return ['stepwell', 'large']
+    .flatMap((part) => {
+      const pool = facts[part]?.pool as { path: string; hugePages: boolean } | undefined;
+      if (pool === undefined) return [];
+      return [`pool (${part}): ${pool.path}, ${pool.hugePages ? 'huge pages' : 'no huge pages'}`];
+    })
+    .join('\n');
+}
+
 export function resultTable({ samples }: Outcome): string {
   const rows = summarize(samples).map((row) => {
     const { median, minimum, maximum } = row.nanosecondsPerOperation;
