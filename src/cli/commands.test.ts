@@ -126,7 +126,8 @@ describe('create and destroy', () => {
     assert.match(out, /^created shm:x \(\/fake\/shm:x, up to 4 GiB\)\n$/);
     assert.deepEqual(pools.calls, [
       `createPool ${URL} {"size":4294967296,"regionSize":1073741824}`,
-      `open ${URL} {"store":"s","client":"stepwell create","race":{"groups":64,"initialDepth":2},"create":true}`,
+      `open ${URL} {"store":"s","client":"stepwell create",` +
+        '"race":{"groups":64,"initialDepth":2},"create":true}',
     ]);
   });
 

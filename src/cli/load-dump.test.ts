@@ -188,6 +188,17 @@ describe('load', () => {
   });
 });
 
+describe('progress of load', () => {
+  it('follows the records of a JSON array, which is read as a whole', async () => {
+    const file = join(folder, 'p.json');
+    writeFileSync(file, JSON.stringify(Array.from({ length: 100 }, (_, id) => ({ id }))));
+    const stderr = new Recorder(true);
+    await stepwell(['load', URL, file, '--batch', '10'], { stderr });
+    const shares = [...stderr.text.matchAll(/([\d.]+)%/g)].map(([, share]) => Number(share));
+    assert.deepEqual(shares, [9, 19, 29, 39, 49, 59, 69, 79, 89, 99, 99]);
+  });
+});
+
 async function restored(format: string, entries: [Key, Value][]): Promise<FakePools> {
   const pools = new FakePools();
   await stepwell(['create', URL, '--store', 'default'], { pools });

@@ -10,7 +10,7 @@ export interface Style {
   red: Paint;
 }
 
-/** Colours on terminals only; NO_COLOR (https://no-color.org) and a dumb terminal switch them off. */
+/** Colours on terminals only; NO_COLOR (https://no-color.org) and TERM=dumb switch them off. */
 export function styleFor(isTTY: boolean, env: NodeJS.ProcessEnv): Style {
   const colours = isTTY && !env.NO_COLOR && env.TERM !== 'dumb';
   const paint = (format: 'bold' | 'dim' | 'green' | 'yellow' | 'red'): Paint =>

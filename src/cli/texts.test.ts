@@ -1,4 +1,4 @@
-/** Sizes, tables, progress lines, patterns and styles: everything that only makes text of values. */
+/** Sizes, tables, progress lines, patterns and styles: whatever only makes text of values. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { UsageError } from './failures.ts';
@@ -160,6 +160,12 @@ describe('progress', () => {
       chunks.slice(0, -1).every((chunk) => chunk.toString().startsWith('\r\x1b[2Kloading')),
     );
     assert.ok(text.endsWith('\r\x1b[2K'));
+  });
+
+  it('fits 80 columns where the terminal does not know its width', () => {
+    const recorder = new Recorder(true);
+    recorder.columns = 0;
+    assert.equal(new Output(recorder).columns, 80);
   });
 
   it('writes a line per five seconds elsewhere', () => {

@@ -7,14 +7,17 @@ import type { StoreStats } from './api.ts';
 export function storeStats(pool: Pool, index: RaceIndex): StoreStats {
   const { table } = index;
   const traffic = pool.fabric.traffic.snapshot();
-  const shape = pool.run(index.shape());
+  const { shape, memory } = pool.fabric.traffic.uncounted(() => ({
+    shape: pool.run(index.shape()),
+    memory: memoryByKind(pool, table.catalog, table.geometry.subtableUnits),
+  }));
   return {
     traffic,
     retries: { ...table.retries },
     resizes: { splits: table.splits, doublings: table.doublings },
     ...shape,
     loadFactor: shape.records / shape.slots,
-    memory: memoryByKind(pool, table.catalog, table.geometry.subtableUnits),
+    memory,
   };
 }
 

@@ -11,6 +11,16 @@ export class TrafficCounters {
   /** Doubles in a typed array: counting never allocates and never overflows in practice. */
   readonly rows = new Float64Array(7);
 
+  /** Runs something whose traffic is not the client's, such as counting records for statistics. */
+  uncounted<T>(action: () => T): T {
+    const before = this.rows.slice();
+    try {
+      return action();
+    } finally {
+      this.rows.set(before);
+    }
+  }
+
   snapshot() {
     const [roundTrips, reads, writes, compareAndSwaps, fetchAndAdds, bytesRead, bytesWritten] =
       this.rows;

@@ -34,7 +34,7 @@ export const bench = defineCommand({
   arguments: '[url]',
   summary: 'Measure how many gets and puts per second a store does here',
   details:
-    `  Works on a store of its own in the pool (default: a new memory: pool), in ${ROUNDS} rounds\n` +
+    `  Works on a store of its own in the pool (default: a new memory: pool), ${ROUNDS} rounds\n` +
     '  per operation, each client in its own thread. Other work on the machine shows in the rates.',
   options: {
     records: { value: 'N', read: parseCount(1), about: 'Records in the store (default: 100000)' },
@@ -81,6 +81,8 @@ async function inTemporaryStore<T>(
     const options = { ...storeNamed('bench', name), create: true, ...poolSize };
     const store = library.openSync(plan.url, options);
     try {
+      // A process of this number that was killed while measuring may have left its records.
+      store.clear();
       const clients = await startClients(context, plan, name, store.handle);
       try {
         return await use(clients);

@@ -20,7 +20,7 @@ export const dump = defineCommand({
   arguments: '<url>',
   summary: 'Write all records to standard output',
   details:
-    '  A line per record: {"key": …, "value": …, "version": …}. Bytes that are no UTF-8 stand as\n' +
+    '  A line per record: {"key": …, "value": …, "version": …}. Bytes that are no UTF-8 are\n' +
     '  {"base64": …}; "bytes": true marks text that was stored as bytes. `load` restores it all\n' +
     '  but the versions. Records written while the dump runs may be in it or not.',
   options: {

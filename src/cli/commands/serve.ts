@@ -22,7 +22,7 @@ export const serve = defineCommand({
   arguments: '[url]',
   summary: `Serve a store to Redis clients (default pool: ${DEFAULT_URL})`,
   details:
-    '  Makes the pool when it does not exist. Ctrl-C or SIGTERM ends serving and keeps the pool;\n' +
+    '  Makes the pool when it does not exist. Ctrl-C or SIGTERM ends it and keeps the pool;\n' +
     '  a second Ctrl-C ends at once. Any number of servers and programs can share one pool.',
   options: {
     host: { value: 'HOST', about: `Loopback address to listen on (default: ${DEFAULT_HOST})` },

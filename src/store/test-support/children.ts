@@ -1,0 +1,50 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { Order } from './child-tasks.ts';
+import type { Scope } from './pools.ts';
+import type { ThreadTask } from './worker-tasks.ts';
+
+const SCRIPT = new URL('./child-tasks.ts', import.meta.url);
+const THREAD = new URL('./worker-tasks.ts', import.meta.url);
+
+/** A child process that obeys one order at a time (child-tasks.ts). */
+export class Child {
+  readonly process: ChildProcess;
+  readonly exited: Promise<unknown[]>;
+
+  constructor(scope: Scope) {
+    this.process = fork(SCRIPT, [], { execArgv: ['--import', 'tsx'], silent: true });
+    this.exited = once(this.process, 'exit');
+    scope.after(async () => {
+      if (this.process.exitCode === null && this.process.signalCode === null) {
+        this.process.kill('SIGKILL');
+        await this.exited;
+      }
+    });
+  }
+
+  /** What the order returned; a text with the error when it failed. */
+  async ask(order: Order): Promise<unknown> {
+    const stopped = this.exited.then(([code, signal]) => {
+      throw new Error(`the child ended with code ${code}, signal ${signal}`);
+    });
+    // Only the race below may report it.
+    stopped.catch(() => {});
+    const answered = once(this.process, 'message').then(([answer]) => answer as unknown);
+    this.process.send(order);
+    return Promise.race([answered, stopped]);
+  }
+}
+
+/** Runs a task in another thread and returns its result. */
+export async function inThread(task: ThreadTask): Promise<unknown> {
+  // Node 20 does not take tsx along into threads.
+  const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
+  const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${THREAD.href}')))`;
+  const worker = new Worker(load, { eval: true, workerData: task });
+  const exited = once(worker, 'exit');
+  const [result] = await once(worker, 'message');
+  await exited;
+  return result;
+}

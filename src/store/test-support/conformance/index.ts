@@ -1,0 +1,26 @@
+import { batchCases } from './batches.ts';
+import { counterCases } from './counters.ts';
+import { keyCases } from './keys.ts';
+import { lifecycleCases } from './lifecycle.ts';
+import { readCases } from './reads.ts';
+import { sharingCases } from './sharing.ts';
+import { type Subject, suiteOf } from './suite.ts';
+import { valueCases } from './values.ts';
+import { walkCases } from './walks.ts';
+import { writeCases } from './writes.ts';
+
+export type { Subject } from './suite.ts';
+
+/** What every store must do, whatever its index and its fabric: registers one test for each point. */
+export function conformance(subject: Subject): void {
+  const suite = suiteOf(subject);
+  keyCases(suite);
+  valueCases(suite);
+  writeCases(suite);
+  counterCases(suite);
+  batchCases(suite);
+  readCases(suite);
+  walkCases(suite);
+  sharingCases(suite);
+  lifecycleCases(suite);
+}

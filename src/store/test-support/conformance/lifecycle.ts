@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import type { AsyncStore, Value } from '../../api.ts';
+import { rejectsCode } from '../codes.ts';
+import { numbered } from '../pools.ts';
+import { CRAMPED, collect, type Suite } from './suite.ts';
+
+const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
+  get: (s) => s.get('k'),
+  getEntry: (s) => s.getEntry('k'),
+  has: (s) => s.has('k'),
+  put: (s) => s.put('k', 'v'),
+  insert: (s) => s.insert('k', 'v'),
+  update: (s) => s.update('k', 'v'),
+  write: (s) => s.write('k', 'v'),
+  delete: (s) => s.delete('k'),
+  take: (s) => s.take('k'),
+  compareAndSet: (s) => s.compareAndSet('k', 1, 'v'),
+  increment: (s) => s.increment('k'),
+  getMany: (s) => s.getMany(['k']),
+  putMany: (s) => s.putMany([['k', 'v']]),
+  deleteMany: (s) => s.deleteMany(['k']),
+  read: (s) => s.read('k', () => 0),
+  entries: (s) => collect(s.entries()),
+  keys: (s) => collect(s.keys()),
+  values: (s) => collect(s.values()),
+  iterator: (s) => collect(s),
+  scan: (s) => s.scan(0),
+  size: (s) => s.size(),
+  clear: (s) => s.clear(),
+  stats: (s) => s.stats(),
+};
+
+async function assertClosed(s: AsyncStore<Value>): Promise<void> {
+  for (const [name, call] of Object.entries(CALLS)) {
+    await rejectsCode('SW_CLOSED', () => call(s), name);
+  }
+}
+
+export function lifecycleCases({ check, checkSync }: Suite): void {
+  check('after close every call says so, and others go on', async ({ s, attach }) => {
+    const other = attach();
+    await s.put('k', 'v');
+    const { name, url, handle } = s;
+    await s.close();
+    await assertClosed(s);
+    await s.close();
+    assert.deepEqual([s.name, s.url, s.handle], [name, url, handle]);
+    assert.equal(await other.get('k'), 'v');
+  });
+
+  check('closing in the middle of an iteration ends it', async ({ s, attach }) => {
+    await attach().putMany(numbered('k', 400).map((key) => [key, key] as const));
+    await rejectsCode('SW_CLOSED', async () => {
+      for await (const key of s.keys()) if (key) await s.close();
+    });
+  });
+
+  check('asyncDispose closes', async ({ s }) => {
+    await s[Symbol.asyncDispose]();
+    await assertClosed(s);
+  });
+
+  checkSync('dispose closes both twins', async (store) => {
+    const { async: promised } = store;
+    assert.equal(promised.sync, store);
+    assert.equal(store.async, promised);
+    assert.equal(promised.name, store.name);
+    assert.equal(promised.url, store.url);
+    assert.equal(promised.handle, store.handle);
+    store[Symbol.dispose]();
+    store[Symbol.dispose]();
+    await assertClosed(promised);
+  });
+
+  checkSync('closing inside the callback of a read', async (store) => {
+    store.put('k', 'v');
+    assert.equal(
+      store.read('k', () => {
+        store.close();
+        return 'closed';
+      }),
+      'closed',
+    );
+    await assertClosed(store.async);
+  });
+
+  check('name, url and handle', async ({ s, attach }) => {
+    assert.equal(s.name, 'default');
+    assert.match(s.url, /^(memory|shm|file):/);
+    const other = attach({ store: 'ünïcode ' });
+    assert.equal(other.name, 'ünïcode ');
+    assert.equal(other.url, s.url);
+  });
+
+  check(
+    'stats tell what the store holds and what this client did',
+    async ({ s, attach }) => {
+      const before = await s.stats();
+      assert.equal(before.records, 0);
+      await s.putMany(numbered('k', 300).map((key) => [key, key] as const));
+      const after = await s.stats();
+      assert.equal(after.records, 300);
+      assert.equal(after.loadFactor, 300 / after.slots);
+      assert.equal(after.slots, after.subtables * 3 * 3 * 2);
+      assert.ok(after.subtables <= 2 ** after.globalDepth);
+      assert.equal(after.resizes.splits, after.subtables - before.subtables);
+      assert.equal(after.resizes.doublings, after.globalDepth - before.globalDepth);
+      assert.ok(after.retries.subtableFull >= after.resizes.splits);
+      assert.ok(after.memory.records > 0);
+      assert.ok(after.memory.subtables > 0);
+      assert.ok(after.memory.directory > 0);
+      for (const [row, count] of Object.entries(after.traffic)) {
+        const earlier = before.traffic[row as keyof typeof before.traffic];
+        assert.ok(count >= earlier && Number.isSafeInteger(count), row);
+      }
+      assert.ok(after.traffic.writes >= before.traffic.writes + 300);
+      const other = await attach().stats();
+      assert.equal(other.records, 300);
+      assert.deepEqual(other.resizes, { splits: 0, doublings: 0 });
+    },
+    CRAMPED,
+  );
+}

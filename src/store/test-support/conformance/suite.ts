@@ -1,0 +1,65 @@
+import type { IndexManifest } from '../../../indexes/contract.ts';
+import type { AsyncStore, OpenOptions, Store, Value } from '../../api.ts';
+import { asyncFacade } from '../facade.ts';
+import { attachTo, type Scope } from '../pools.ts';
+
+/** What the suite needs to know of the store that it is run on. */
+export interface Subject {
+  /** node:test's `test`, or one like it. */
+  test: (name: string, body: (scope: Scope) => Promise<void>) => unknown;
+  name: string;
+  /** A store in a new pool; the caller cleans up by `scope.after`. */
+  open: (scope: Scope, options?: OpenOptions) => Store<Value>;
+  manifest: IndexManifest;
+  /** Whether values of tens of MiB are tried too. */
+  largeValues?: boolean;
+}
+
+export interface Case {
+  s: AsyncStore<Value>;
+  /** Another client of the same pool, by default of the same store. */
+  attach: (options?: OpenOptions) => AsyncStore<Value>;
+}
+
+export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
+  /** Registers a test for both twins. */
+  check: (name: string, body: (given: Case) => Promise<void>, options?: OpenOptions) => void;
+  /** Registers a test for the synchronous twin only. */
+  checkSync: (name: string, body: (store: Store<Value>) => Promise<void>) => void;
+}
+
+/** Few slots, so that a few hundred keys make many splits. */
+export const CRAMPED: OpenOptions = { race: { associativity: 2, groups: 3, maxDepth: 16 } };
+
+const TWINS = {
+  sync: asyncFacade,
+  async: (store: Store<Value>) => store.async,
+};
+
+export function suiteOf(subject: Subject): Suite {
+  const { test, name, open, manifest, largeValues } = subject;
+  return {
+    manifest,
+    largeValues,
+    check(title, body, options) {
+      for (const [twin, wrap] of Object.entries(TWINS)) {
+        test(`${name} ${twin}: ${title}`, async (scope) => {
+          const store = open(scope, options);
+          const attach = (more?: OpenOptions) => wrap(attachTo(scope, store, more));
+          await body({ s: wrap(store), attach });
+        });
+      }
+    },
+    checkSync(title, body) {
+      test(`${name}: ${title}`, async (scope) => {
+        await body(open(scope));
+      });
+    },
+  };
+}
+
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}

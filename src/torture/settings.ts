@@ -1,0 +1,103 @@
+import type { RaceParameters } from '../store/api.ts';
+import { Prng } from '../workloads/index.ts';
+import type { OracleShape } from './expected-values.ts';
+import { KINDS, type Mix } from './session.ts';
+
+/** Doubles of a store that break their word; a run with one of them must fail. */
+export type Canary = '' | 'lie' | 'lose-one';
+
+/** What all workers of a round must agree on. Structured-cloneable and JSON. */
+export interface RoundSettings {
+  seed: number;
+  url: string;
+  oracle: string;
+  shape: OracleShape;
+  race: Required<RaceParameters>;
+  poolBytes: number;
+  regionBytes: number;
+  /** Operations of each row, by all its incarnations together. */
+  operations: number;
+  /** Upper bound of the operations between two turns of a worker's event loop. */
+  burst: number;
+  mix: Mix;
+  /**
+   * One of so many doorbells kills its own process between two verbs, and one of an eighth as many
+   * of those that move slots; 0 for never.
+   */
+  suicideEvery: number;
+  canary: Canary;
+}
+
+export interface RoundWishes {
+  seed: number;
+  url: string;
+  oracle: string;
+  processes: number;
+  operations: number;
+  keys?: number;
+  suicideEvery?: number;
+  canary?: Canary;
+}
+
+const MIB = 2 ** 20;
+/** Weights around which each seed draws its own mix. */
+const WEIGHTS: Mix = {
+  put: 30,
+  insert: 16,
+  update: 8,
+  write: 12,
+  delete: 14,
+  take: 8,
+  compareAndSet: 14,
+  putMany: 3,
+  deleteMany: 1,
+  ownGet: 6,
+  get: 24,
+  getEntry: 8,
+  has: 6,
+  getMany: 3,
+  read: 8,
+  scan: 1,
+  entries: 1,
+  increment: 12,
+  compareAndAdd: 6,
+  insertToken: 10,
+  removeToken: 10,
+  writeRegister: 6,
+  readRegister: 6,
+};
+
+/** Draws a round from its seed: no two seeds stress the same things (TigerBeetle's swarm options). */
+export function drawRound(wishes: RoundWishes): RoundSettings {
+  const random = Prng.fromSeed(wishes.seed);
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  const race = {
+    associativity: pick(4, 7, 7),
+    groups: pick(2, 2, 3, 4, 8),
+    initialDepth: 0,
+    maxDepth: 14,
+  };
+  const shape = {
+    rows: wishes.processes,
+    keys: wishes.keys ?? pick(400, 1000, 2500),
+    counters: 6,
+    tokens: pick(2, 8, 32),
+  };
+  const mix = Object.fromEntries(
+    KINDS.map((kind) => [kind, Math.ceil(WEIGHTS[kind] * pick(0.25, 1, 1, 3))]),
+  ) as Record<(typeof KINDS)[number], number>;
+  return {
+    seed: wishes.seed,
+    url: wishes.url,
+    oracle: wishes.oracle,
+    shape,
+    race,
+    poolBytes: 96 * MIB,
+    regionBytes: pick(8, 32) * MIB,
+    operations: wishes.operations,
+    burst: pick(20, 200, 1000),
+    mix,
+    suicideEvery: wishes.suicideEvery ?? 0,
+    canary: wishes.canary ?? '',
+  };
+}

@@ -1,0 +1,165 @@
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../indexes/contract.ts';
+import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
+
+/** What a key holds, as the checker models it. */
+export type KeyState = { value: string; version: number } | undefined;
+
+export const encodeState = (state: KeyState): string =>
+  state === undefined ? '-' : `${state.value}@${state.version}`;
+
+/** What a client asks for. Values are different for every call, so that each can be told apart. */
+export type Call = { key: number } & (
+  | { kind: 'search' }
+  | { kind: 'remove' }
+  | { kind: 'write'; condition: Condition; expected: number; value: string; version: number }
+  /** Adds 1 to the value, or stores `value` when there is none. */
+  | { kind: 'modify'; value: string; version: number }
+);
+
+export interface Result {
+  /** INSERTED, REPLACED or REFUSED for a write; for search and remove REPLACED means present. */
+  outcome: Outcome;
+  /** The record that the call found. */
+  found: KeyState;
+  /** Version of the record that was written. */
+  version: number;
+}
+
+/** A call in the history of a run. */
+export class CallRecord implements HistoryOperation<KeyState> {
+  readonly client: string;
+  readonly call: Call;
+  readonly invoked: number;
+  responded = Number.POSITIVE_INFINITY;
+  result: Result | undefined;
+  /** Raised an error that promises that nothing has happened. */
+  refusedBy: string | undefined;
+  /** Whether an insertion may give its record another version than the one asked for. */
+  anyVersion = false;
+  /** Died with its client. */
+  crashed = false;
+
+  constructor(client: string, call: Call, invoked: number) {
+    this.client = client;
+    this.call = call;
+    this.invoked = invoked;
+  }
+
+  apply(state: KeyState): KeyState | typeof ILLEGAL {
+    const { call, result } = this;
+    if (result !== undefined && result.outcome !== INSERTED && !same(result.found, state)) {
+      return ILLEGAL;
+    }
+    const outcome = expectedOutcome(call, state);
+    if (result !== undefined && result.outcome !== outcome) return ILLEGAL;
+    const next = nextState(call, state, outcome);
+    if (next === undefined || next === state) return next;
+    if (this.anyVersion && (state === undefined || state.version === ANY)) {
+      return { value: next.value, version: result?.version ?? ANY };
+    }
+    return result !== undefined && result.version !== next.version ? ILLEGAL : next;
+  }
+}
+
+/** A version that nobody has seen. */
+const ANY = -1;
+
+function same(a: KeyState, b: KeyState): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a.value === b.value && (a.version === b.version || b.version === ANY);
+}
+
+function expectedOutcome(call: Call, state: KeyState): Outcome {
+  if (call.kind === 'search' || call.kind === 'remove') return state ? REPLACED : REFUSED;
+  if (call.kind === 'modify') return state ? REPLACED : INSERTED;
+  const { condition, expected } = call;
+  if (state === undefined) {
+    return condition === ALWAYS || condition === IF_ABSENT ? INSERTED : REFUSED;
+  }
+  if (condition === IF_ABSENT) return REFUSED;
+  if (condition === IF_VERSION && expected !== state.version && state.version !== ANY) {
+    return REFUSED;
+  }
+  return REPLACED;
+}
+
+function nextState(call: Call, state: KeyState, outcome: Outcome): KeyState {
+  if (outcome === REFUSED || call.kind === 'search') return state;
+  if (call.kind === 'remove') return undefined;
+  const version = state === undefined ? call.version : (state.version + 1) >>> 0;
+  const increments = call.kind === 'modify' && state !== undefined;
+  return { value: increments ? String(Number(state.value) + 1) : call.value, version };
+}
+
+const CONDITIONS = {
+  [ALWAYS]: 'put',
+  [IF_ABSENT]: 'insert',
+  [IF_PRESENT]: 'update',
+  [IF_VERSION]: 'cas',
+} as const;
+
+/** One line for people: what was asked, when, and what came back. */
+export function describe(record: CallRecord, names: readonly string[]): string {
+  const { call, result } = record;
+  const key = names[call.key];
+  let text = `${call.kind} ${key}`;
+  if (call.kind === 'modify') text = `increment ${key} (else ${call.value}@${call.version})`;
+  if (call.kind === 'write') {
+    text = `${CONDITIONS[call.condition]} ${key} = ${call.value}@${call.version}`;
+    if (call.condition === IF_VERSION) text += ` if @${call.expected}`;
+  }
+  return `${text} -> ${record.refusedBy ?? outcomeText(record, result)}`;
+}
+
+function outcomeText({ call, crashed }: CallRecord, result: Result | undefined): string {
+  if (result === undefined) return crashed ? 'crashed' : 'never returned';
+  const found = result.found === undefined ? 'nothing' : encodeState(result.found);
+  if (call.kind === 'search') return found;
+  if (call.kind === 'remove') return result.outcome === REFUSED ? 'absent' : `removed ${found}`;
+  if (result.outcome === INSERTED) return `inserted @${result.version}`;
+  if (result.outcome === REFUSED) return `refused, found ${found}`;
+  return `replaced ${found} by @${result.version}`;
+}
+
+/** Something else that a client did, for the timeline. */
+export interface Note {
+  client: string;
+  invoked: number;
+  responded: number;
+  text: string;
+}
+
+/** Per-client columns would not fit a terminal: one line a call, in the order of invocation. */
+export function timeline(
+  records: readonly CallRecord[],
+  names: readonly string[],
+  notes: readonly Note[] = [],
+): string {
+  const all = [
+    ...records.map((record) => ({
+      client: record.client,
+      invoked: record.invoked,
+      responded: record.responded,
+      text: describe(record, names),
+    })),
+    ...notes,
+  ];
+  const lines = all
+    .sort((a, b) => a.invoked - b.invoked)
+    .map(({ client, invoked, responded, text }) => {
+      const end = responded === Infinity ? '…' : String(responded);
+      const when = `[${String(invoked).padStart(6)} ${end.padStart(6)}]`;
+      return `  ${when} ${client.padEnd(4)} ${text}`;
+    });
+  return lines.join('\n');
+}

@@ -1,0 +1,106 @@
+import type { Pool } from '../pool/pool.ts';
+import { type Address, CAS, FAA, READ, UNIT_BYTES, WRITE } from '../verbs/index.ts';
+import type { AccessObserver, AdversaryMemory } from './adversary.ts';
+
+const POISON = 0xdb;
+
+interface RetiredBlock {
+  by: number;
+  /** When the retiring client last touched the pool: it unlinked the block at or before that. */
+  at: number;
+}
+
+/** What the oracle asks of the run. */
+export interface RunView {
+  now(): number;
+  /** When the client last let a piece happen. */
+  lastStep(client: number): number;
+  /** Clients that are in an operation, with its start: they may hold addresses read since then. */
+  inOperation(): { client: number; since: number }[];
+}
+
+/**
+ * Watches what is retired and given back, apart from the epochs that decide it. A block may be given
+ * back only when no client is still in an operation that began before the block was unlinked; it is
+ * poisoned then, and reading it before it was written again is a use after free.
+ */
+export class ReclamationOracle implements AccessObserver {
+  readonly #memory: AdversaryMemory;
+  readonly #run: RunView;
+  readonly #fail: (text: string) => void;
+  /** Off, only the consequences of an early re-use are seen: for canaries. */
+  readonly #grace: boolean;
+  readonly #retired = new Map<Address, RetiredBlock>();
+  readonly #free = new Set<number>();
+  freed = 0;
+
+  constructor(
+    memory: AdversaryMemory,
+    run: RunView,
+    fail: (text: string) => void,
+    { grace = true }: { grace?: boolean } = {},
+  ) {
+    this.#memory = memory;
+    this.#run = run;
+    this.#fail = fail;
+    this.#grace = grace;
+    memory.observer = this;
+  }
+
+  /** Listens to one client's reclamation and allocator. */
+  watch(client: number, { reclamation, allocator }: Pool): void {
+    const retire = reclamation.retire.bind(reclamation);
+    reclamation.retire = (address, units, catalog) => {
+      this.#onRetire(client, address);
+      retire(address, units, catalog);
+    };
+    const free = allocator.free.bind(allocator);
+    allocator.free = (address, units, catalog, batch) => {
+      this.#onFree(client, address, units);
+      free(address, units, catalog, batch);
+    };
+  }
+
+  #onRetire(client: number, address: Address): void {
+    const earlier = this.#retired.get(address);
+    if (earlier) {
+      this.#fail(`block ${address} was retired by client ${earlier.by} and again by ${client}`);
+    }
+    this.#retired.set(address, { by: client, at: this.#run.lastStep(client) });
+  }
+
+  #onFree(client: number, address: Address, units: number): void {
+    const retired = this.#retired.get(address);
+    // Leaving the pool gives back blocks that were never in use.
+    if (retired === undefined) return;
+    this.#retired.delete(address);
+    this.freed++;
+    if (this.#grace) this.#checkGrace(client, address, retired);
+    this.#memory.fill(address, units * UNIT_BYTES, POISON);
+    for (let i = 0; i < units; i++) this.#free.add(address / UNIT_BYTES + i);
+  }
+
+  #checkGrace(client: number, address: Address, retired: RetiredBlock): void {
+    for (const holder of this.#run.inOperation()) {
+      if (holder.client === retired.by || holder.since >= retired.at) continue;
+      this.#fail(
+        `block ${address}, unlinked by client ${retired.by} at ${retired.at}, is given back by ` +
+          `client ${client} while client ${holder.client} is in an operation since ${holder.since}`,
+      );
+    }
+  }
+
+  onAccess(client: number, kind: number, address: Address): void {
+    const unit = Math.floor(address / UNIT_BYTES);
+    if (this.#free.has(unit)) {
+      if (kind === WRITE) this.#free.delete(unit);
+      else if (kind === READ) {
+        this.#fail(`client ${client} reads block ${unit * UNIT_BYTES} after it was given back`);
+      }
+    }
+    if (kind === WRITE && this.#retired.has(unit * UNIT_BYTES)) {
+      this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
+    }
+    if (kind === CAS || kind === FAA) return;
+  }
+}
