@@ -7,6 +7,8 @@ import {
   CONTINUATION_HEADER_BYTES,
   FLAG_CHAINED,
   fitsOneBlock,
+  HEADER_BYTES,
+  KEY_BYTES_AND_KIND,
   LINK_BYTES,
   pad8,
   planChain,
@@ -178,6 +180,23 @@ export class RecordIo {
       address = readInteger(header, 0);
     }
     return blocks;
+  }
+
+  /**
+   * Reads the record at `address`, whatever its key is, as the request's found one. `units` is what
+   * its slot says; a key that is longer costs another READ.
+   */
+  *adopt(request: Request, address: Address, units: number, seed: number): Operation<void> {
+    const { incoming } = request;
+    incoming.ensure(units * UNIT_BYTES);
+    yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
+    const keyBytes = incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
+    const head = unitsOf(valueOffset(keyBytes) + LINK_BYTES);
+    if (HEADER_BYTES + keyBytes > units * UNIT_BYTES) {
+      incoming.ensure(head * UNIT_BYTES);
+      yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
+    }
+    request.adoptKey(incoming, 0, keyBytes, seed);
   }
 
   /**

@@ -228,17 +228,72 @@ export class Allocator {
    */
   free(address: Address, units: number, catalog: number, batch: Batch): void {
     const sizeClass = this.sizeClass(catalog, units);
-    const chunk = this.#chunks.chunkOf(address);
-    if (this.#owned[chunk] === 1 && sizeClass.cache.length < 2 * sizeClass.batch) {
-      sizeClass.cache.push(address);
-    } else {
-      batch.write(this.#stateByte(sizeClass, chunk, address), 1, this.#freeByte, 0);
+    const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
+    if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
+    else this.#markFree(sizeClass, address, batch);
+  }
+
+  #markFree(sizeClass: SizeClass, address: Address, batch: Batch): void {
+    const start = this.#layout.chunkStart(this.#chunks.chunkOf(address));
+    const index = (address - start - sizeClass.mapBytes) / (sizeClass.units * UNIT_BYTES);
+    batch.write(start + index, 1, this.#freeByte, 0);
+  }
+
+  /** Makes every chunk of a store that has no owner this client's own. */
+  *adoptOrphans(catalog: number): Operation<void> {
+    const orphans = yield* this.#chunks.adoptOrphans(catalog, this.#owner, this.#incarnation);
+    for (const { chunk, units } of orphans) {
+      this.#owned[chunk] = 1;
+      this.sizeClass(catalog, units).chunks.push(chunk);
     }
   }
 
-  #stateByte(sizeClass: SizeClass, chunk: number, address: Address): Address {
-    const start = this.#layout.chunkStart(chunk);
-    return start + (address - start - sizeClass.mapBytes) / (sizeClass.units * UNIT_BYTES);
+  /** Gives back chunks of a store that hold no block in use; returns how many. */
+  *releaseEmpty(catalog: number): Operation<number> {
+    let released = 0;
+    for (const sizeClass of this.#classes.values()) {
+      if (sizeClass.catalog !== catalog) continue;
+      for (const chunk of [...sizeClass.chunks]) {
+        const start = this.#layout.chunkStart(chunk);
+        const map = yield* this.#readMap(sizeClass, start);
+        if (countFree(map, sizeClass.blocks) < sizeClass.blocks) continue;
+        if (sizeClass.current?.start === start) sizeClass.current = undefined;
+        yield* this.#releaseChunk(sizeClass, chunk);
+        released++;
+      }
+    }
+    return released;
+  }
+
+  /** Marks the cached blocks of a store free, so that chunks without a block in use show. */
+  *surrenderCaches(catalog: number): Operation<void> {
+    const batch = new Batch();
+    for (const sizeClass of this.#classes.values()) {
+      if (sizeClass.catalog !== catalog) continue;
+      for (const address of sizeClass.cache.splice(0)) this.#markFree(sizeClass, address, batch);
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /**
+   * Blocks of this client's chunks for one store that are claimed but neither in its cache nor in
+   * `waiting`: in use, retired by others, or lost by a dead client. By address, with their units.
+   */
+  *claimed(catalog: number, waiting: readonly Address[]): Operation<Map<Address, number>> {
+    const found = new Map<Address, number>();
+    for (const sizeClass of this.#classes.values()) {
+      if (sizeClass.catalog !== catalog) continue;
+      for (const chunk of sizeClass.chunks) {
+        const start = this.#layout.chunkStart(chunk);
+        const map = yield* this.#readMap(sizeClass, start);
+        for (let i = 0; i < sizeClass.blocks; i++) {
+          if (map[i] === BLOCK_CLAIMED) found.set(sizeClass.blockAt(start, i), sizeClass.units);
+        }
+      }
+      for (const address of sizeClass.cache) found.delete(address);
+    }
+    for (const address of waiting) found.delete(address);
+    return found;
   }
 
   /** Gives all cached blocks back, for leaving the pool. */

@@ -107,6 +107,24 @@ export class ChunkTable {
     return undefined;
   }
 
+  /** Takes every chunk of a store that its owner left or died with. */
+  *adoptOrphans(
+    catalog: number,
+    owner: number,
+    incarnation: number,
+  ): Operation<{ chunk: number; units: number }[]> {
+    const adopted: { chunk: number; units: number }[] = [];
+    for (const [chunk, word] of yield* this.words()) {
+      const fields = unpackChunk(word);
+      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || fields.catalog !== catalog)
+        continue;
+      if (yield* this.#claim(chunk, word, { ...fields, owner, incarnation })) {
+        adopted.push({ chunk, units: fields.units });
+      }
+    }
+    return adopted;
+  }
+
   *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
     const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
     if (won) yield* control.add(SUPERBLOCK.freeChunks, -1n);

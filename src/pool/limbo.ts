@@ -23,6 +23,16 @@ export class Limbo {
     return this.length === 0 ? 0 : this.#tags[this.#head];
   }
 
+  /** Whether the youngest block may be re-used at `epoch`, and so all of them. */
+  isRipe(epoch: number): boolean {
+    return this.length === 0 || this.#tags[this.#tags.length - 1] + EPOCHS_TO_RIPEN <= epoch;
+  }
+
+  /** The addresses that wait. */
+  addresses(): Address[] {
+    return this.#addresses.slice(this.#head);
+  }
+
   push(address: Address, units: number, tag: number): void {
     this.#addresses.push(address);
     this.#units.push(units);

@@ -128,6 +128,13 @@ export class Pool {
     return this.reclamation.retired < before;
   }
 
+  /** Runs housekeeping that must not interrupt an operation; undefined when one is in flight. */
+  betweenOperations<T>(operation: () => Operation<T>): T | undefined {
+    if (this.#inFlight > 0) return undefined;
+    this.#budget = 0;
+    return this.run(operation());
+  }
+
   /** Looks whether the clients that hold back the epoch are still there. */
   #recoverLagging(): void {
     const lagging = new Set(this.reclamation.lagging);

@@ -10,7 +10,7 @@ import {
 } from '../verbs/index.ts';
 import type { Allocator } from './allocator.ts';
 import { CLIENT_ENTRY_BYTES, CLIENTS_OFFSET, type PoolLayout, SUPERBLOCK } from './layout.ts';
-import { Limbo } from './limbo.ts';
+import { EPOCHS_TO_RIPEN, Limbo } from './limbo.ts';
 import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
 
 /** Retired blocks that make an attempt to advance the epoch worth its scan of the client table. */
@@ -59,6 +59,11 @@ export class Reclamation {
     return this.#announced !== 0;
   }
 
+  /** Blocks that this client has retired and not yet freed. */
+  waiting(): Address[] {
+    return this.#limbo.addresses();
+  }
+
   /** Call after the block was unlinked, from within an operation. */
   retire(address: Address, units: number, catalog: number): void {
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
@@ -77,11 +82,19 @@ export class Reclamation {
     if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) yield* this.collect(epoch);
   }
 
-  /** Tries to move the epoch on and frees what has ripened. */
+  /**
+   * Moves the epoch on, as far as the oldest retired block needs and the others let it, and frees
+   * what has ripened. When all others are idle nothing has to wait.
+   */
   *collect(epoch?: number): Operation<void> {
     this.#retiredSinceAdvance = 0;
-    const now = yield* this.#advance(epoch ?? (yield* this.#readEpoch()));
-    if (this.#announced !== 0 && this.#announced !== now) yield* this.#announce(now);
+    let now = epoch ?? (yield* this.readEpoch());
+    for (let step = 0; step < EPOCHS_TO_RIPEN && !this.#limbo.isRipe(now); step++) {
+      const before = now;
+      now = yield* this.#advance(now);
+      if (now === before) break;
+      if (this.#announced !== 0) yield* this.#announce(now);
+    }
     yield* this.#freeRipe(now);
   }
 
@@ -89,6 +102,26 @@ export class Reclamation {
   *goOffline(): Operation<void> {
     yield* this.#publishFloor();
     if (this.#announced !== 0) yield* this.#announce(0);
+  }
+
+  /**
+   * Whether every block that any client had unlinked by `epoch` has been freed or is held by nobody:
+   * every client has passed a quiescent point since, where it published its floor, and no floor is
+   * that old. Epochs are read before floors, as clients write floors before epochs.
+   */
+  *drainedUpTo(epoch: number): Operation<boolean> {
+    const words = this.#layout.parameters.clientsMax * CLIENT_ENTRY_BYTES;
+    yield this.#batch.clear().read(CLIENTS_OFFSET, words, this.#table, 0);
+    for (let at = 0; at < words; at += CLIENT_ENTRY_BYTES) {
+      const announced = readInteger(this.#table, at + EPOCH);
+      if (announced !== 0 && announced <= epoch) return false;
+    }
+    yield this.#batch.clear().read(CLIENTS_OFFSET, words, this.#table, 0);
+    for (let at = 0; at < words; at += CLIENT_ENTRY_BYTES) {
+      const floor = readInteger(this.#table, at + LIMBO_FLOOR);
+      if (floor !== 0 && floor <= epoch) return false;
+    }
+    return true;
   }
 
   *#announce(epoch: number): Operation<void> {
@@ -108,7 +141,7 @@ export class Reclamation {
     this.#publishedFloor = floor;
   }
 
-  *#readEpoch(): Operation<number> {
+  *readEpoch(): Operation<number> {
     yield this.#batch.clear().read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT);
     return readInteger(this.#words, EPOCH_AT);
   }

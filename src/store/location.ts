@@ -7,6 +7,7 @@ import {
   openSync,
   readdirSync,
   readSync,
+  rmSync,
   unlinkSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -15,7 +16,7 @@ import { MappedSource } from '../fabrics/shared/mapped-source.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
 import type { RegionSource } from '../fabrics/shared/region.ts';
 import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
-import type { PoolParameters } from '../pool/layout.ts';
+import { PoolLayout, type PoolParameters } from '../pool/layout.ts';
 import {
   formatSuperblock,
   parseSuperblock,
@@ -94,7 +95,8 @@ export function createFile(path: string, options: PoolOptions): boolean {
     ftruncateSync(fd, parameters.regionBytes);
     const source = new MappedSource(draft, fd, parameters.regionBytes);
     try {
-      source.reserve(0, 0, SUPERBLOCK_BYTES);
+      // Every table, or a full file system would be a bus error at the first touch of a page.
+      source.reserve(0, 0, tableBytes(parameters));
       writeSuperblock(new SharedFabric(source), parameters);
     } finally {
       source.close();
@@ -109,6 +111,12 @@ export function createFile(path: string, options: PoolOptions): boolean {
   }
 }
 
+/** Whole pages up to the end of the chunk words of region 0. */
+function tableBytes(parameters: PoolParameters): number {
+  const layout = new PoolLayout(parameters);
+  return Math.ceil(layout.chunkWord(layout.chunksPerRegion) / 4096) * 4096;
+}
+
 /** Drafts that a creator left when it was killed. */
 function removeAbandoned(path: string): void {
   const prefix = `${basename(path)}.`;
@@ -116,7 +124,8 @@ function removeAbandoned(path: string): void {
     if (!name.startsWith(prefix) || !name.endsWith('.new')) continue;
     const pid = Number(name.slice(prefix.length).split('.')[0]);
     if (Number.isInteger(pid) && pid > 0 && !existsSync(`/proc/${pid}`)) {
-      unlinkSync(join(dirname(path), name));
+      // Another creator may be removing it too.
+      rmSync(join(dirname(path), name), { force: true });
     }
   }
 }
@@ -154,6 +163,12 @@ function asStepwellError(what: string, error: unknown): unknown {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT') return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${what}`);
   if (code === 'EISDIR') return new StepwellError('SW_POOL_FOREIGN', `${what} is a directory`);
+  if (code === 'ESPIPE' || code === 'ENXIO') {
+    return new StepwellError('SW_POOL_FOREIGN', `${what} is no ordinary file`);
+  }
+  if (code === 'ENAMETOOLONG' || code === 'ELOOP') {
+    return new StepwellError('SW_INVALID_URL', `cannot open ${what}: ${code}`, { cause: error });
+  }
   if (code === 'ENOSPC') return new StepwellError('SW_POOL_FULL', `no space left for ${what}`);
   if (code === 'EACCES' || code === 'EPERM' || code === 'ENOTDIR') {
     return new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${what}: ${code}`, { cause: error });

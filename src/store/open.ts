@@ -42,6 +42,7 @@ export function openSync<V extends Value = Value>(
   url: string | PoolHandle,
   options: OpenOptions = {},
 ): Store<V> {
+  checkEncodings(options);
   const { pool, source, handle, text } = attach(url, options);
   let store: { entry: CatalogEntry; index: RaceIndex };
   try {
@@ -50,9 +51,8 @@ export function openSync<V extends Value = Value>(
     detach(pool, source);
     throw error;
   }
-  // A process that simply ends gives its memory back at once; one that is killed is found out later.
   const onExit = () => detach(pool, source);
-  process.once('exit', onExit);
+  detachAtExit(onExit);
   return new SharedStore<V>(pool, store.index, {
     name: store.entry.name,
     url: text,
@@ -60,7 +60,7 @@ export function openSync<V extends Value = Value>(
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
     onClose: () => {
-      process.removeListener('exit', onExit);
+      ATTACHED.delete(onExit);
       detach(pool, source);
     },
   });
@@ -182,14 +182,42 @@ function detach(pool: Pool, source: RegionSource): void {
   source.close();
 }
 
+/** What is still open when this thread ends. */
+const ATTACHED = new Set<() => void>();
+
+/**
+ * A process that simply ends gives its memory back at once; one that is killed is found out later.
+ * One listener for all stores: Node warns when there are many.
+ */
+function detachAtExit(detachOne: () => void): void {
+  if (!process.listeners('exit').includes(detachAll)) process.on('exit', detachAll);
+  ATTACHED.add(detachOne);
+}
+
+function detachAll(): void {
+  for (const detachOne of ATTACHED) detachOne();
+}
+
+function checkEncodings(options: OpenOptions): void {
+  for (const key of ['keys', 'values'] as const) {
+    const encoding = options[key] ?? 'auto';
+    if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
+    throw new StepwellError('SW_INVALID_ARGUMENT', `${key} is auto, utf8 or bytes: ${encoding}`);
+  }
+}
+
 function clientName({ client }: OpenOptions): string {
+  if (client !== undefined && typeof client !== 'string') {
+    throw new StepwellError('SW_INVALID_ARGUMENT', 'a client name is a string');
+  }
   const name = client ?? basename(process.argv[1] ?? 'node');
   return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
 }
 
 function openStore(pool: Pool, options: OpenOptions): { entry: CatalogEntry; index: RaceIndex } {
   const name = options.store ?? 'default';
-  if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > STORE_NAME_BYTES) {
+  const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
+  if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
     throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
   }
   const entry = options.create === false ? findStore(pool, name) : makeStore(pool, name, options);

@@ -9,6 +9,7 @@ import {
   REPLACED,
 } from '../indexes/contract.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
+import { sweep } from '../indexes/race/sweep.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
 import { decodeCursor, encodeCursor, RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -35,6 +36,7 @@ import { storeStats } from './statistics.ts';
 const INTERLEAVED = 32;
 /** A request that grew for a large value is not kept beyond its operation. */
 const KEPT_SCRATCH_BYTES = 1024 * 1024;
+const SWEEP_INTERVAL_MS = 1000;
 const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
 
@@ -56,6 +58,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   readonly #idle: RaceRequest[] = [];
   /** State of the generator of first versions; see `#freshVersion`. */
   #versionSeed = (Math.random() * 2 ** 32) | 1;
+  #sweptAt = 0;
   #promised: PromisedStore<V> | undefined;
   #closed = false;
 
@@ -180,7 +183,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   increment(key: Key, by?: number): number;
   increment(key: Key, by: bigint): bigint;
   increment(key: Key, by: number | bigint = 1): number | bigint {
-    if (typeof by === 'number' && !Number.isSafeInteger(by)) {
+    if (typeof by !== 'bigint' && !Number.isSafeInteger(by)) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `increment needs an integer, not ${by}`);
     }
     const sum = this.#whileFull(() => this.#add(key, BigInt(by), typeof by === 'number'));
@@ -337,6 +340,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     if (position === undefined) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
     }
+    if (!Number.isInteger(count) || count < 1) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `count must be 1 or more, not ${count}`);
+    }
     const walk = new RaceWalk(table, this.#index.newRequest(), position);
     const entries: Entry<V>[] = [];
     // An empty table has groups too: their number bounds a call as well as the entries do.
@@ -468,15 +474,31 @@ export class SharedStore<V extends Value> implements Store<V> {
     return x >>> 0;
   }
 
-  /** Runs a write; when the pool is full, once more after memory that only waited was brought back. */
+  /**
+   * Runs a write. When the pool is full it is run again after memory that only waited for epochs was
+   * brought back, and once more after a sweep for what dead clients lost.
+   */
   #whileFull<T>(write: () => T): T {
-    try {
-      return write();
-    } catch (error) {
-      const full = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
-      if (!full || !this.#pool.reclaim()) throw error;
-      return write();
+    const remedies = [() => this.#pool.reclaim(), () => this.#sweep() > 0];
+    for (;;) {
+      try {
+        return write();
+      } catch (error) {
+        const full = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+        if (!full) throw error;
+        let helped = false;
+        while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
+        if (!helped) throw error;
+      }
     }
+  }
+
+  /** A sweep walks the whole store: a pool that stays full must not make every write pay for one. */
+  #sweep(): number {
+    if (Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS) return 0;
+    this.#sweptAt = Date.now();
+    this.#pool.recoverGone();
+    return this.#pool.betweenOperations(() => sweep(this.#pool, this.#index.table)) ?? 0;
   }
 
   #foundValue(request: RaceRequest): V {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { destroyPool } from '../store/open.ts';
+import { checkPool, destroyPool } from '../store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { ROW, RUNNING, STARTING } from './expected-values.ts';
 import { OracleFile } from './oracle-file.ts';
@@ -256,9 +256,20 @@ export class Round {
     const others = this.#crew.filter((man) => man.row !== row).map((man) => man.errors);
     return new RoundFailure(
       [`row ${row} ended (code ${child.exitCode}, signal ${child.signalCode}):`, errors, ...others]
+        .concat(this.#postMortem())
         .filter((text) => text !== '')
         .join('\n'),
     );
+  }
+
+  /** What the pool looks like after a failure. */
+  #postMortem(): string {
+    try {
+      const { stores, problems } = checkPool(this.#settings.url);
+      return `afterwards: ${JSON.stringify(stores)}, problems: ${problems.slice(0, 10).join('; ') || 'none'}`;
+    } catch (error) {
+      return `afterwards: ${(error as Error).message}`;
+    }
   }
 
   /** A fresh process attaches and verifies everything. */

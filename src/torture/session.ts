@@ -266,7 +266,19 @@ export class Session {
   }
 
   #fail(key: number, text: string): never {
-    throw new Violation(`key ${key} (${this.#oracle.describe(key)}): ${text}`);
+    const state = this.#oracle.describe(key);
+    throw new Violation(`key ${key} (${state}): ${text}; ${this.#lookAgain(key)}`);
+  }
+
+  /** Tells a passing fault from a lasting one. */
+  #lookAgain(key: number): string {
+    try {
+      const again = showValue(this.#store.get(this.#names[key]));
+      const walked = [...this.#store.keys()].filter((name) => name === this.#names[key]).length;
+      return `a second get got ${again}, a second walk met it ${walked} times`;
+    } catch (error) {
+      return `a second look failed: ${(error as Error).message}`;
+    }
   }
 
   /** Runs one write whose outcome is `did`; the oracle says beforehand what it must be. */

@@ -1,57 +1,80 @@
 import { parseArgs } from 'node:util';
+import { CANARIES } from './canaries.ts';
 import { POLICIES, type PolicyName } from './policies.ts';
-import { type RunOptions, runSchedule } from './simulation.ts';
+import { commandFor, shrink } from './shrink.ts';
+import { type RunOptions, type RunReport, runSchedule } from './simulation.ts';
 
 /**
  * Long runs on built code:
  *   npx tsc -p tsconfig.lab.json && nice node build/verification/campaign.js --seeds 1..100000
  */
 const { values } = parseArgs({
+  allowNegative: true,
   options: {
-    seeds: { type: 'string', default: '1..1000000' },
+    seeds: { type: 'string', default: '1..1000000000' },
     minutes: { type: 'string', default: '10' },
     policy: { type: 'string' },
     schedule: { type: 'string' },
     keep: { type: 'string' },
-    'any-version': { type: 'boolean', default: false },
+    crashes: { type: 'boolean', default: true },
+    canary: { type: 'string' },
+    /** Failures of each kind that are shown. */
     failures: { type: 'string', default: '1' },
+    'any-version': { type: 'boolean', default: false },
+    'shrink-seconds': { type: 'string', default: '20' },
   },
 });
 
-const [first, last] = values.seeds.split('..').map(Number);
+const SHOW_EVERY_MS = 5000;
+const COUNTED = ['operations', 'steps', 'splits', 'retries', 'freed', 'crashes'] as const;
+
+const [first, last = first] = values.seeds.split('..').map(Number);
 const policies = values.policy ? [values.policy as PolicyName] : POLICIES;
 const end = Date.now() + Number(values.minutes) * 60_000;
-const keep = values.keep ? new Set(values.keep.split(',').map(Number)) : undefined;
-const totals = { schedules: 0, operations: 0, steps: 0, splits: 0, freed: 0, crashes: 0 };
-const failures = new Map<string, number>();
+const replays = values.keep !== undefined || values.schedule !== undefined;
+const totals: Record<string, number> = { schedules: 0 };
+const failures: Record<string, number> = {};
 let shown = Date.now();
+let seed = first;
 
-for (let seed = first; seed <= (last ?? first) && Date.now() < end; seed++) {
+for (; seed <= last && Date.now() < end; seed++) {
   for (const policy of policies) {
-    const options: RunOptions = { seed, policy, keep, anyVersion: values['any-version'] };
-    if (values.schedule) options.schedule = Number(values.schedule);
+    const options = optionsFor(seed, policy);
     const report = runSchedule(options);
     totals.schedules++;
-    for (const key of ['operations', 'steps', 'splits', 'freed', 'crashes'] as const) {
-      totals[key] += report[key];
-    }
-    if (report.failure) {
-      const { kind, text } = report.failure;
-      failures.set(kind, (failures.get(kind) ?? 0) + 1);
-      if ((failures.get(kind) ?? 0) <= Number(values.failures)) {
-        console.log(`\n${kind}: seed ${seed}, policy ${policy}\n${text}\n${report.timeline}`);
-      }
-    }
+    for (const name of COUNTED) totals[name] = (totals[name] ?? 0) + report[name];
+    if (report.failure) show(options, report);
   }
-  if (Date.now() - shown > 5000) {
-    shown = Date.now();
-    progress(seed);
-  }
+  if (Date.now() - shown > SHOW_EVERY_MS) progress();
 }
-progress(last ?? first);
-process.exitCode = failures.size > 0 ? 1 : 0;
+progress();
+process.exitCode = Object.keys(failures).length > 0 ? 1 : 0;
 
-function progress(seed: number): void {
+function optionsFor(seed: number, policy: PolicyName): RunOptions {
+  return {
+    seed,
+    policy,
+    schedule: values.schedule ? Number(values.schedule) : undefined,
+    keep: values.keep ? new Set(values.keep.split(',').map(Number)) : undefined,
+    crashes: values.crashes,
+    anyVersion: values['any-version'],
+    canary: CANARIES.find(({ name }) => values.canary && name.includes(values.canary)),
+  };
+}
+
+function show(options: RunOptions, report: RunReport): void {
+  const kind = report.failure?.kind ?? '';
+  failures[kind] = (failures[kind] ?? 0) + 1;
+  if (failures[kind] > Number(values.failures)) return;
+  const milliseconds = replays ? 0 : Number(values['shrink-seconds']) * 1000;
+  const smaller = milliseconds > 0 ? shrink(options, report, milliseconds) : { options, report };
+  console.log(`\n${kind}: seed ${options.seed}, policy ${options.policy}`);
+  console.log(`${smaller.report.failure?.text}\n${smaller.report.timeline}`);
+  console.log(`  ${commandFor(smaller.options)}\n`);
+}
+
+function progress(): void {
+  shown = Date.now();
   const counts = Object.entries(totals).map(([name, count]) => `${count} ${name}`);
-  console.log(`seed ${seed}: ${counts.join(', ')}; failures ${JSON.stringify([...failures])}`);
+  console.log(`seed ${seed}: ${counts.join(', ')}; failures ${JSON.stringify(failures)}`);
 }

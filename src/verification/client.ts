@@ -2,10 +2,10 @@ import { StepwellError } from '../errors.ts';
 import { INSERTED, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
+import { SUPERBLOCK } from '../pool/layout.ts';
 import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import { decodeFrom } from '../records/codec.ts';
-import { SUPERBLOCK } from '../pool/layout.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import type { Prng } from '../workloads/prng.ts';
 import { type AdversaryFabric, Execution } from './adversary.ts';
@@ -111,7 +111,8 @@ export class SimulatedClient {
 
   #begin(): void {
     const row = this.#context.nextRecovery(this);
-    if (row !== undefined) this.#pending.unshift(this.#noted(`recovers client ${row.id}`, this.#recover(row)));
+    if (row !== undefined)
+      this.#pending.unshift(this.#noted(`recovers client ${row.id}`, this.#recover(row)));
     this.#running = this.#pending.shift() ?? this.#nextItem();
     if (this.#running !== undefined) this.#advance();
   }
@@ -212,7 +213,7 @@ export class SimulatedClient {
       return this.#result(request, present ? REPLACED : REFUSED, present);
     }
     const compute = (present: boolean) => {
-      const next = present ? String(Number(valueOf(request)) + 1) : call.value;
+      const next = present ? String(Number(textOf(request)) + 1) : call.value;
       records.encodeValue(request, next, call.version);
     };
     const outcome = yield* this.index.modify(request, compute);
@@ -223,12 +224,12 @@ export class SimulatedClient {
     let found: KeyState;
     if (isFound) {
       this.index.table.records.check(request);
-      found = { value: valueOf(request), version: request.foundVersion };
+      found = { value: textOf(request), version: request.foundVersion };
     }
     return { outcome, found, version: request.outgoingVersion };
   }
 }
 
-function valueOf({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest): string {
+function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest): string {
   return String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
 }

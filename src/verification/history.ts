@@ -15,9 +15,9 @@ import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
 export type KeyState = { value: string; version: number } | undefined;
 
 export const encodeState = (state: KeyState): string =>
-  state === undefined ? '-' : `${state.value}@${state.version}`;
+  state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
 
-/** What a client asks for. Values are different for every call, so that each can be told apart. */
+/** What a client asks for. Values are decimal numbers, different for every call, so that each can be told apart. */
 export type Call = { key: number } & (
   | { kind: 'search' }
   | { kind: 'remove' }
@@ -113,9 +113,10 @@ export function describe(record: CallRecord, names: readonly string[]): string {
   const { call, result } = record;
   const key = names[call.key];
   let text = `${call.kind} ${key}`;
-  if (call.kind === 'modify') text = `increment ${key} (else ${call.value}@${call.version})`;
+  if (call.kind === 'modify')
+    text = `increment ${key} (else ${Number(call.value)}@${call.version})`;
   if (call.kind === 'write') {
-    text = `${CONDITIONS[call.condition]} ${key} = ${call.value}@${call.version}`;
+    text = `${CONDITIONS[call.condition]} ${key} = ${Number(call.value)}@${call.version}`;
     if (call.condition === IF_VERSION) text += ` if @${call.expected}`;
   }
   return `${text} -> ${record.refusedBy ?? outcomeText(record, result)}`;

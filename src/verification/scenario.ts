@@ -28,11 +28,14 @@ export interface ClientPlan {
 export interface Scenario {
   seed: number;
   shape: RaceShape;
+  /** Chunks of the pool; with few of them it becomes full. */
+  chunks: number;
   keys: string[];
   clients: ClientPlan[];
 }
 
 const DEPTH_LIMIT = 8;
+export const CHUNKS_MAX = 64;
 /** A version that no record has, for compare-and-set before the client has seen any. */
 export const LAST_SEEN = -1;
 
@@ -52,6 +55,7 @@ export function scenarioOf(seed: number, { crashes = true } = {}): Scenario {
   const keys = chooseKeys(prng, keyCount, shape, crowded);
   const clientCount = 2 + prng.below(3);
   const length = crowded ? 6 + prng.below(14) : 3 + prng.below(12);
+  const chunks = prng.below(4) === 0 ? 6 + prng.below(8) : CHUNKS_MAX;
   const mortal = crashes && prng.below(3) === 0;
   const mix = chooseMix(prng, crowded);
   let id = 0;
@@ -68,7 +72,7 @@ export function scenarioOf(seed: number, { crashes = true } = {}): Scenario {
       replaced: prng.below(2) === 0,
     };
   });
-  return { seed, shape, keys, clients };
+  return { seed, shape, chunks, keys, clients };
 }
 
 interface Mix {
@@ -90,7 +94,9 @@ function chooseMix(prng: Prng, crowded: boolean): Mix {
 function chooseCall(prng: Prng, keys: number, id: number, mix: Mix): Call {
   const key = prng.below(3) === 0 ? 0 : prng.below(keys);
   const draw = prng.below(100);
-  const value = String(id * 1000);
+  // Now and then a record takes more than one line: another size class, and a longer READ.
+  const digits = prng.below(5) === 0 ? 40 + prng.below(150) : 0;
+  const value = String(id * 1000).padStart(digits, '0');
   // Spaced, so that versions counted on from one record never meet another's.
   const version = id * 1000;
   if (draw < mix.writes) {
@@ -126,13 +132,16 @@ function chooseKeys(prng: Prng, count: number, shape: RaceShape, crowded: boolea
   const geometry = new RaceGeometry(shape);
   const keys: string[] = [];
   const alike = prng.below(crowded ? 6 : 2) === 0;
+  // Suffixes that agree make one split after the other necessary.
+  const suffixMask = 2 ** prng.below(4) - 1;
   let wanted = '';
   for (let i = 0; keys.length < count; i++) {
     const name = `k${i.toString(36)}`;
     const { h1, h2, h3 } = hashOf(name, shape.seed);
     let likeness = '';
     if (alike) likeness += h1 >>> 24;
-    if (crowded) likeness += `/${geometry.firstChoice(h2)}/${geometry.secondChoice(h2, h3)}`;
+    if (crowded)
+      likeness += `/${h1 & suffixMask}/${geometry.firstChoice(h2)}/${geometry.secondChoice(h2, h3)}`;
     if (keys.length > 0 && i < 10_000 && likeness !== wanted) continue;
     wanted = likeness;
     keys.push(name);

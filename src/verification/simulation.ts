@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../indexes/race/race.ts';
-import { CHUNK_BYTES } from '../pool/layout.ts';
+import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import type { ClientRow } from '../pool/membership.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
@@ -12,7 +12,13 @@ import { type CallRecord, encodeState, type KeyState, type Note, timeline } from
 import { checkHistory } from './linearizability.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
-import { type ClientPlan, type ProgramItem, type Scenario, scenarioOf } from './scenario.ts';
+import {
+  CHUNKS_MAX,
+  type ClientPlan,
+  type ProgramItem,
+  type Scenario,
+  scenarioOf,
+} from './scenario.ts';
 
 /** A planted bug: changes one client's attachment before it is used. */
 export interface Canary {
@@ -48,25 +54,18 @@ export interface RunReport {
   operations: number;
   steps: number;
   splits: number;
+  /** Attempts that met another client and had to begin again. */
+  retries: number;
   freed: number;
   crashes: number;
   /** Calls of all clients, readable. */
   timeline: string;
 }
 
-const REGION_BYTES = 64 * CHUNK_BYTES;
+const REGION_BYTES = CHUNKS_MAX * CHUNK_BYTES;
 const CLIENTS_MAX = 12;
 /** Far more than any run needs: reaching it means that somebody does not get ahead. */
 const STEPS_MAX = 150_000;
-const PARAMETERS = {
-  regionBytes: REGION_BYTES,
-  regionsMax: 1,
-  clientsMax: CLIENTS_MAX,
-  chunkBytes: CHUNK_BYTES,
-  createdAt: 0,
-  poolId: 0,
-};
-
 let memory: AdversaryMemory | undefined;
 
 /** One after the other, runs can share their memory. */
@@ -103,6 +102,7 @@ class Simulation {
   readonly #recovering = new Map<number, SimulatedClient>();
   readonly #buried = new Set<SimulatedClient>();
   readonly #root: number;
+  readonly #parameters: PoolParameters;
   #now = 0;
   #failure: SimulationFailure | undefined;
 
@@ -111,7 +111,15 @@ class Simulation {
     this.#scenario = scenarioOf(options.seed, { crashes: options.crashes });
     this.#prng = Prng.fromSeed(options.seed).fork(2 + (options.schedule ?? 0));
     this.#policy = policyOf(options.policy, this.#prng.fork(1));
-    this.#memory.put(0, formatSuperblock(PARAMETERS));
+    this.#parameters = {
+      regionBytes: this.#scenario.chunks * CHUNK_BYTES,
+      regionsMax: 1,
+      clientsMax: CLIENTS_MAX,
+      chunkBytes: CHUNK_BYTES,
+      createdAt: 0,
+      poolId: 0,
+    };
+    this.#memory.put(0, formatSuperblock(this.#parameters));
     this.#oracle = new ReclamationOracle(
       this.#memory,
       {
@@ -143,7 +151,8 @@ class Simulation {
   #inOperation(): { client: number; since: number }[] {
     const found: { client: number; since: number }[] = [];
     for (const { number, dead, operationSince } of this.#clients) {
-      if (!dead && operationSince !== undefined) found.push({ client: number, since: operationSince });
+      if (!dead && operationSince !== undefined)
+        found.push({ client: number, since: operationSince });
     }
     return found;
   }
@@ -151,7 +160,7 @@ class Simulation {
   #attach(): { pool: Pool; number: number } {
     const number = this.#clients.length;
     const fabric = new AdversaryFabric(this.#memory, number);
-    const pool = new Pool(fabric, PARAMETERS, this.#memory.source);
+    const pool = new Pool(fabric, this.#parameters, this.#memory.source);
     const { membership } = pool;
     const thread = { ...membership.thread, tid: 1 + number };
     Object.defineProperty(membership, 'thread', { value: thread });
@@ -250,6 +259,7 @@ class Simulation {
       operations: this.#records.length,
       steps: this.#now,
       splits: this.#clients.reduce((sum, { index }) => sum + index.table.splits, 0),
+      retries: this.#clients.reduce((sum, { index }) => sum + retriesOf(index), 0),
       freed: this.#oracle.freed,
       crashes: this.#clients.filter(({ dead }) => dead).length,
       timeline: failure ? timeline(this.#records, this.#scenario.keys, this.#notes) : '',
@@ -347,6 +357,10 @@ class Simulation {
       );
     }
   }
+}
+
+function retriesOf({ table: { retries } }: RaceIndex): number {
+  return Object.values(retries).reduce((sum, count) => sum + count, 0);
 }
 
 function failureOf(error: unknown): SimulationFailure {

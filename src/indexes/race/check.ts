@@ -1,22 +1,9 @@
-import {
-  HEADER_BYTES,
-  KEY_BYTES_AND_KIND,
-  LINK_BYTES,
-  unitsOf,
-  valueOffset,
-} from '../../records/layout.ts';
-import {
-  type Address,
-  Batch,
-  type Operation,
-  type Scratch,
-  UNIT_BYTES,
-} from '../../verbs/index.ts';
+import type { Address, Operation, Scratch } from '../../verbs/index.ts';
 import { gatherLive, postBuckets, postCandidates, postLongKeys, slotAddress } from './buckets.ts';
 import { fingerprintOf } from './geometry.ts';
 import { bucketsOf } from './migrate.ts';
-import { eachBucket, isLive } from './shape.ts';
-import { depthOf, lengthOf, pointerOf } from './slot.ts';
+import { eachBucket } from './shape.ts';
+import { depthOf, isLive, lengthOf, pointerOf } from './slot.ts';
 import type { RaceRequest, RaceTable } from './table.ts';
 
 /** What the walker hands out and collects. */
@@ -125,16 +112,7 @@ function* readRecord(
   request: RaceRequest,
   slot: LiveSlot,
 ): Operation<string | undefined> {
-  const { incoming } = request;
-  incoming.ensure(slot.units * UNIT_BYTES);
-  yield new Batch().read(slot.record, slot.units * UNIT_BYTES, incoming, 0);
-  const keyBytes = incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
-  if (HEADER_BYTES + keyBytes > slot.units * UNIT_BYTES) {
-    const units = unitsOf(valueOffset(keyBytes) + LINK_BYTES);
-    incoming.ensure(units * UNIT_BYTES);
-    yield new Batch().read(slot.record, units * UNIT_BYTES, incoming, 0);
-  }
-  request.adoptKey(incoming, 0, keyBytes, table.geometry.shape.seed);
+  yield* table.records.adopt(request, slot.record, slot.units, table.geometry.shape.seed);
   try {
     yield* table.records.complete(request);
   } catch (error) {

@@ -2,7 +2,7 @@ import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.
 import type { IndexShape } from '../contract.ts';
 import { slotsSettled } from './buckets.ts';
 import { settle } from './migrate.ts';
-import { depthOf, isReady, isVacant, PENDING } from './slot.ts';
+import { depthOf, isLive, isReady } from './slot.ts';
 import type { RaceTable } from './table.ts';
 
 const READ_BYTES = 32 * 1024;
@@ -52,11 +52,6 @@ function* readSettled(
     }
     if (unsettled === 0) return;
   }
-}
-
-/** Whether the slot at `word` holds a committed record. */
-export function isLive(low: number, high: number): boolean {
-  return !isVacant(low, high) && (high & PENDING) === 0;
 }
 
 /** Counts by a walk over the slots, without reading records. */

@@ -42,6 +42,11 @@ export function isVacant(low: number, high: number): boolean {
   return low === 0 && (high & POINTER_HIGH) === 0;
 }
 
+/** Whether the slot holds a committed record. */
+export function isLive(low: number, high: number): boolean {
+  return !isVacant(low, high) && (high & PENDING) === 0;
+}
+
 export function pointerOf(low: number, high: number): Address {
   return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
 }

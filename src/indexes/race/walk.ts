@@ -10,7 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
-import { depthOf, isReady, isVacant, lengthOf, PENDING, pointerOf } from './slot.ts';
+import { depthOf, isLive, isReady, lengthOf, pointerOf } from './slot.ts';
 import type { RaceRequest, RaceTable } from './table.ts';
 
 /** Buckets of one group are read together. */
@@ -51,14 +51,38 @@ export class RaceWalk {
    */
   *next(visit: (request: RaceRequest, keyBytes: number) => void): Operation<void> {
     const position = this.position as WalkPosition;
+    if (!(yield* this.#arrive(position))) return;
+    yield* this.#visitGroup(position, visit);
+    this.#advance(position);
+  }
+
+  /** As `next`, without reading the records: visits the live slots of the group. */
+  *nextSlots(visit: (record: Address, units: number) => void): Operation<void> {
+    const position = this.position as WalkPosition;
+    if (!(yield* this.#arrive(position))) return;
+    this.#eachLive((low, high) => visit(pointerOf(low, high), lengthOf(high)));
+    this.#advance(position);
+  }
+
+  /** Reads the group; false when its subtable was split and the walk goes on with the halves. */
+  *#arrive(position: WalkPosition): Operation<boolean> {
     const depth = yield* this.#readGroup(position);
     if (depth > position.depth) {
       this.#descend(position);
-      return;
+      return false;
     }
     if (depth < position.depth && position.bucket === 0) position.depth = depth;
-    yield* this.#visitGroup(position, visit);
-    this.#advance(position);
+    return true;
+  }
+
+  #eachLive(visit: (low: number, high: number) => void): void {
+    const { bucketBytes } = this.#table.geometry;
+    for (let at = 0; at < this.#group.u8.length; at += 8) {
+      if (at % bucketBytes === 0) continue;
+      const low = this.#group.i32[at >> 2];
+      const high = this.#group.i32[(at >> 2) + 1];
+      if (isLive(low, high)) visit(low, high);
+    }
   }
 
   /** The subtable has been split since: go through one half after the other, from here on. */
@@ -131,22 +155,17 @@ export class RaceWalk {
     position: WalkPosition,
     visit: (request: RaceRequest, keyBytes: number) => void,
   ): Operation<void> {
-    const { bucketBytes } = this.#table.geometry;
     const { incoming } = this.#request;
     const offsets: number[] = [];
     const batch = new Batch();
     const slots: { address: Address; bytes: number }[] = [];
     let total = 0;
-    for (let at = 0; at < this.#group.u8.length; at += 8) {
-      if (at % bucketBytes === 0) continue;
-      const low = this.#group.i32[at >> 2];
-      const high = this.#group.i32[(at >> 2) + 1];
-      if (isVacant(low, high) || (high & PENDING) !== 0) continue;
+    this.#eachLive((low, high) => {
       const bytes = lengthOf(high) * UNIT_BYTES;
       slots.push({ address: pointerOf(low, high), bytes });
       offsets.push(total);
       total += bytes;
-    }
+    });
     if (slots.length === 0) return;
     incoming.ensure(total);
     slots.forEach(({ address, bytes }, i) => {

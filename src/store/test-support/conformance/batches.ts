@@ -38,8 +38,16 @@ export function batchCases({ check }: Suite): void {
   check('putMany of keys that come again: the last one wins', async ({ s }) => {
     const entries: [Key, Value][] = [];
     for (let i = 0; i < 200; i++) entries.push([`k${i % 13}`, `v${i}`]);
-    entries.push([Buffer.from('k3'), 'as bytes'], ['k4', 'text'], [Buffer.from('k4'), 'bytes last']);
-    entries.push([Uint8Array.of(0xff), 'a'], [Uint8Array.of(0xfe), 'b'], [Uint8Array.of(0xff), 'c']);
+    entries.push(
+      [Buffer.from('k3'), 'as bytes'],
+      ['k4', 'text'],
+      [Buffer.from('k4'), 'bytes last'],
+    );
+    entries.push(
+      [Uint8Array.of(0xff), 'a'],
+      [Uint8Array.of(0xfe), 'b'],
+      [Uint8Array.of(0xff), 'c'],
+    );
     await s.putMany(entries);
     for (let i = 0; i < 13; i++) {
       const expected = { 3: 'as bytes', 4: 'bytes last' }[i];

@@ -9,8 +9,37 @@ const KEY = 'sixteen byte key';
 
 /** With a 16-byte key: the record limit is at 16,288, the first piece ends at 48,944. */
 const LENGTHS = [
-  0, 1, 7, 8, 9, 31, 32, 33, 47, 48, 49, 127, 128, 129, 1000, 1024, 16_271, 16_272, 16_273, 16_280,
-  16_287, 16_288, 16_289, 16_296, 17 * 1024, 48_943, 48_944, 48_945, 81_616, 100 * 1024, MIB,
+  0,
+  1,
+  7,
+  8,
+  9,
+  31,
+  32,
+  33,
+  47,
+  48,
+  49,
+  127,
+  128,
+  129,
+  1000,
+  1024,
+  16_271,
+  16_272,
+  16_273,
+  16_280,
+  16_287,
+  16_288,
+  16_289,
+  16_296,
+  17 * 1024,
+  48_943,
+  48_944,
+  48_945,
+  81_616,
+  100 * 1024,
+  MIB,
 ];
 
 /** Not deepEqual: it takes seconds for megabytes. */
@@ -102,7 +131,16 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
 
   check('a value that is refused, with its code, leaves the old one', async ({ s }) => {
     await s.put('k', 'old');
-    const wrong = [undefined, null, 5, {}, [], new Uint16Array(2), new ArrayBuffer(2), Symbol.iterator];
+    const wrong = [
+      undefined,
+      null,
+      5,
+      {},
+      [],
+      new Uint16Array(2),
+      new ArrayBuffer(2),
+      Symbol.iterator,
+    ];
     for (const value of [...wrong, '\ud800', `${'x'.repeat(60)}\udc00`]) {
       const refused = (action: () => Promise<unknown>) => rejectsCode('SW_INVALID_VALUE', action);
       await refused(() => s.put('k', value as Value));

@@ -43,7 +43,9 @@ export function writeCases({ check }: Suite): void {
     assert.equal(await s.get('k'), '5');
     assert.deepEqual(await s.write('n', '8', { when: 'absent', previous: true }), none);
     assert.deepEqual(await s.write('m', '9', { when: 'always', previous: true }), none);
-    await rejectsCode('SW_INVALID_ARGUMENT', () => s.write('k', 'x', { when: 'never' as 'absent' }));
+    await rejectsCode('SW_INVALID_ARGUMENT', () =>
+      s.write('k', 'x', { when: 'never' as 'absent' }),
+    );
     await rejectsCode('SW_INVALID_ARGUMENT', () =>
       s.write('k', 'x', { when: 'toString' as 'absent' }),
     );

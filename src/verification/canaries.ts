@@ -1,0 +1,157 @@
+import {
+  type Condition,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../indexes/contract.ts';
+import {
+  chooseSlot,
+  depthAt,
+  gatherLive,
+  matchCandidate,
+  postBuckets,
+  postCandidates,
+  repostBuckets,
+  slotAddress,
+} from '../indexes/race/buckets.ts';
+import { fingerprintOf } from '../indexes/race/geometry.ts';
+import { RaceIndex } from '../indexes/race/race.ts';
+import { locate } from '../indexes/race/search.ts';
+import { emptySlot, pointerLow, slotHigh } from '../indexes/race/slot.ts';
+import { split } from '../indexes/race/split.ts';
+import { OTHER_SWAP_AT, type RaceRequest, type RaceTable, SWAP_AT } from '../indexes/race/table.ts';
+import { replace } from '../indexes/race/update.ts';
+import type { Pool } from '../pool/pool.ts';
+import { Batch, copyWord, type Operation, setWord, swapped } from '../verbs/index.ts';
+import type { Canary } from './simulation.ts';
+
+/**
+ * Planted bugs, which the checker must find: they prove that it can fail. They are test doubles of
+ * parts of the product and never options of it.
+ */
+export const CANARIES: readonly Canary[] = [
+  {
+    name: 'published insert: live at once, duplicates removed afterwards',
+    index: ({ table }) => new PublishedInsert(table),
+  },
+  { name: 'a search whose miss needs no certainty', index: ({ table }) => new HastySearch(table) },
+  { name: 'blocks are re-used as soon as they are unlinked', pool: reuseAtOnce },
+  {
+    name: 'an update that expects whatever the slot holds',
+    index: ({ table }) => new LostUpdate(table),
+  },
+];
+
+/** RACE Algorithm 1 as printed: for a while two copies of a key can be seen. */
+class PublishedInsert extends RaceIndex {
+  override *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { table } = this;
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    const fresh = request.outgoingVersion;
+    for (let attempt = 1; ; attempt++) {
+      if (request.block === 0) yield* table.records.allocate(request);
+      if (yield* locate(table, request)) {
+        const refused = condition === IF_VERSION && request.foundVersion !== expected;
+        if (refused || (condition !== IF_PRESENT && condition !== IF_VERSION && condition !== 0)) {
+          return REFUSED;
+        }
+        if (yield* replace(table, request, attempt)) return REPLACED;
+      } else {
+        if (condition === IF_PRESENT || condition === IF_VERSION) {
+          request.foundAt = -1;
+          return REFUSED;
+        }
+        request.reseal(fresh);
+        request.blockWritten = false;
+        if (yield* publishedInsert(table, request, attempt)) return INSERTED;
+      }
+    }
+  }
+}
+
+function* publishedInsert(
+  table: RaceTable,
+  request: RaceRequest,
+  attempt: number,
+): Operation<boolean> {
+  const at = chooseSlot(table, request);
+  if (at === 0) {
+    yield* split(table, request);
+    return false;
+  }
+  const { words, batch, block } = request;
+  const slot = slotAddress(table, request, at);
+  copyWord(words, at, SWAP_AT);
+  const high = slotHigh(block, request.fingerprint, request.headUnits, depthAt(table, request, at));
+  setWord(words, SWAP_AT + 8, pointerLow(block), high);
+  table.records.post(request, batch.clear());
+  repostBuckets(table, request, batch.cas(slot, words, SWAP_AT));
+  yield batch;
+  if (!swapped(words, SWAP_AT)) {
+    yield* table.retry(request, 'slotChanged', attempt);
+    return false;
+  }
+  return yield* keepSmallest(table, request, slot);
+}
+
+/** Of several slots of the key the one with the lowest address stays. */
+function* keepSmallest(table: RaceTable, request: RaceRequest, own: number): Operation<boolean> {
+  const { words, batch, candidates, candidateAt } = request;
+  if (gatherLive(table, request) < 2) return true;
+  yield postCandidates(request, batch.clear());
+  let smallest = own;
+  const slots: number[] = [];
+  for (let i = 0; i < request.candidateCount; i++) {
+    if (!request.matches(candidateAt[i])) continue;
+    slots.push(candidates[i]);
+    smallest = Math.min(smallest, slotAddress(table, request, candidates[i]));
+  }
+  for (const at of slots) {
+    const address = slotAddress(table, request, at);
+    if (address === smallest) continue;
+    copyWord(words, at, OTHER_SWAP_AT);
+    setWord(words, OTHER_SWAP_AT + 8, 0, emptySlot(depthAt(table, request, at)));
+    yield batch.clear().cas(address, words, OTHER_SWAP_AT);
+  }
+  if (smallest === own) return true;
+  request.forgetBlock();
+  return false;
+}
+
+/** Takes not finding the key for its absence, whatever state the buckets are in. */
+class HastySearch extends RaceIndex {
+  override *search(request: RaceRequest): Operation<boolean> {
+    const { table } = this;
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    yield postBuckets(table, request, request.batch.clear());
+    if (gatherLive(table, request) === 0) return false;
+    yield postCandidates(request, request.batch.clear());
+    return matchCandidate(request);
+  }
+}
+
+/** Reads the slot again right before the CAS, so that another client's update is overwritten. */
+class LostUpdate extends RaceIndex {
+  override *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { table } = this;
+    if (condition !== 0) return yield* super.write(request, condition, expected);
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    yield* table.records.allocate(request);
+    if (!(yield* locate(table, request))) {
+      table.records.discard(request);
+      return yield* super.write(request, condition, expected);
+    }
+    const { batch, words, slotAt } = request;
+    yield batch.clear().read(slotAddress(table, request, slotAt), 8, words, slotAt);
+    return (yield* replace(table, request, 1)) ? REPLACED : yield* super.write(request, condition);
+  }
+}
+
+function reuseAtOnce(pool: Pool): void {
+  pool.reclamation.retire = (address, units, catalog) => {
+    pool.allocator.free(address, units, catalog, new Batch());
+  };
+}

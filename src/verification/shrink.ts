@@ -1,0 +1,51 @@
+import { scenarioOf } from './scenario.ts';
+import { type RunOptions, type RunReport, runSchedule } from './simulation.ts';
+
+/** Schedules tried for each smaller program: leaving a call out shifts the whole schedule. */
+const SCHEDULES_TRIED = 150;
+
+export interface Shrunk {
+  options: RunOptions;
+  report: RunReport;
+}
+
+/** Leaves calls out as long as some schedule still fails in the same way. */
+export function shrink(options: RunOptions, report: RunReport, milliseconds: number): Shrunk {
+  const end = Date.now() + milliseconds;
+  const { clients } = scenarioOf(options.seed, { crashes: options.crashes });
+  let ids = clients.flatMap(({ items }) => items.map(({ id }) => id));
+  if (options.keep) ids = ids.filter((id) => options.keep?.has(id));
+  let best: Shrunk = { options, report };
+  for (let size = ids.length >> 1; size > 0 && Date.now() < end; ) {
+    let smaller = false;
+    for (let first = 0; first < ids.length && Date.now() < end; first += size) {
+      const rest = ids.filter((_, i) => i < first || i >= first + size);
+      const failing = firstFailing({ ...options, keep: new Set(rest) }, report);
+      if (failing === undefined) continue;
+      best = failing;
+      ids = rest;
+      smaller = true;
+    }
+    if (!smaller) size >>= 1;
+    else size = Math.min(size, ids.length >> 1);
+  }
+  return best;
+}
+
+function firstFailing(options: RunOptions, { failure }: RunReport): Shrunk | undefined {
+  for (let schedule = 0; schedule < SCHEDULES_TRIED; schedule++) {
+    const tried = { ...options, schedule };
+    const report = runSchedule(tried);
+    if (report.failure?.kind === failure?.kind) return { options: tried, report };
+  }
+  return undefined;
+}
+
+/** A command that replays the run. */
+export function commandFor({ seed, policy, schedule, keep, crashes }: RunOptions): string {
+  const parts = [`--seeds ${seed}`, `--policy ${policy}`];
+  if (schedule) parts.push(`--schedule ${schedule}`);
+  if (keep) parts.push(`--keep ${[...keep].join(',')}`);
+  if (crashes === false) parts.push('--no-crashes');
+  return `npx tsc -p tsconfig.lab.json && node build/verification/campaign.js ${parts.join(' ')}`;
+}
