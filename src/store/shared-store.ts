@@ -59,6 +59,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   /** State of the generator of first versions; see `#freshVersion`. */
   #versionSeed = (Math.random() * 2 ** 32) | 1;
   #sweptAt = 0;
+  #sweptInVain = false;
   #promised: PromisedStore<V> | undefined;
   #closed = false;
 
@@ -495,10 +496,12 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   /** A sweep walks the whole store: a pool that stays full must not make every write pay for one. */
   #sweep(): number {
-    if (Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS) return 0;
-    this.#sweptAt = Date.now();
+    if (this.#sweptInVain && Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS) return 0;
     this.#pool.recoverGone();
-    return this.#pool.betweenOperations(() => sweep(this.#pool, this.#index.table)) ?? 0;
+    const brought = this.#pool.betweenOperations(() => sweep(this.#pool, this.#index.table)) ?? 0;
+    this.#sweptInVain = brought === 0;
+    this.#sweptAt = Date.now();
+    return brought;
   }
 
   #foundValue(request: RaceRequest): V {
