@@ -27,6 +27,7 @@ export type ErrorCode =
   | 'SW_TIMEOUT' // waiting for another client took too long
   | 'SW_RECORD_CORRUPT' // a record does not match its checksum
   | 'SW_ADDRESS_IN_USE' // another server already listens on this host and port
+  | 'SW_REVOKED' // other clients took this one for dead; it must open the pool again
   | 'SW_CLOSED'; // the store or pool has been closed
 
 export class StepwellError extends Error {

@@ -7,7 +7,6 @@ import {
   CONTINUATION_HEADER_BYTES,
   FLAG_CHAINED,
   fitsOneBlock,
-  HEADER_BYTES,
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
   pad8,
@@ -16,6 +15,7 @@ import {
   SLOT_UNITS_MAX,
   sizeClassOf,
   unitsOf,
+  VALUE_BYTES_MAX,
   valueOffset,
 } from '../records/layout.ts';
 import {
@@ -82,7 +82,7 @@ export class RecordIo {
     const units = classOfHead(request.headUnits);
     const sizeClass = this.#allocator.sizeClass(this.#catalog, units);
     request.block = sizeClass.take();
-    if (request.block === 0) {
+    while (request.block === 0) {
       yield* this.#allocator.refill(sizeClass);
       request.block = sizeClass.take();
     }
@@ -152,8 +152,10 @@ export class RecordIo {
   }
 
   /** Retires the found record, which was not chained, after it was unlinked. */
-  retireFound(request: Request, address: Address): void {
+  retireFound(request: Request, address: Address, slotUnits: number): void {
     const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
+    // The length decides which state byte is cleared: a damaged one must not free another block.
+    if (units !== slotUnits) throw damaged();
     this.#reclamation.retire(address, classOfHead(units), this.#catalog);
   }
 
@@ -190,9 +192,11 @@ export class RecordIo {
     const { incoming } = request;
     incoming.ensure(units * UNIT_BYTES);
     yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
-    const keyBytes = incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
-    const head = unitsOf(valueOffset(keyBytes) + LINK_BYTES);
-    if (HEADER_BYTES + keyBytes > units * UNIT_BYTES) {
+    const kind = incoming.i32[KEY_BYTES_AND_KIND >> 2];
+    const keyBytes = kind & 0xffff;
+    const head = (kind >>> 24) & FLAG_CHAINED ? unitsOf(valueOffset(keyBytes) + LINK_BYTES) : 0;
+    if (head > units) {
+      // A key so long that key and link do not fit what a slot can say; never one that is shorter.
       incoming.ensure(head * UNIT_BYTES);
       yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
     }
@@ -204,14 +208,13 @@ export class RecordIo {
    * its blocks are immutable, so a wrong checksum is damage and not a race.
    */
   *complete(request: Request): Operation<void> {
+    if (request.foundValueBytes > VALUE_BYTES_MAX) throw damaged();
     if (request.foundChained) yield* this.#readChain(request);
     this.check(request);
   }
 
   check(request: Request): void {
-    if (!request.verifies()) {
-      throw new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
-    }
+    if (request.foundValueBytes > VALUE_BYTES_MAX || !request.verifies()) throw damaged();
   }
 
   *#readChain(request: Request): Operation<void> {
@@ -240,6 +243,10 @@ export interface OutgoingChain {
   plan: ChainPlan;
   /** Addresses of the pieces, as far as they are allocated. */
   blocks: Address[];
+}
+
+function damaged(): StepwellError {
+  return new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
 }
 
 /** The size class of a head block of `units`. */

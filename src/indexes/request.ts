@@ -47,6 +47,8 @@ export class Request extends Frame {
   headUnits = 0;
   chain: OutgoingChain | undefined;
   sealedBody = 0;
+  /** The version that the record has if it is inserted; an update counts on from the old one. */
+  firstVersion = 0;
 
   /** The record that was found: where it is in local memory, and what its header says. */
   found: Scratch = this.incoming;
@@ -102,6 +104,7 @@ export class Request extends Frame {
     i32[VERSION >> 2] = version;
     i32[CHECKSUM >> 2] = recordChecksum(body, this.valueBytes, kind, version);
     this.sealedBody = body;
+    this.firstVersion = version >>> 0;
   }
 
   /** Gives the sealed record another version, without hashing the value again. */

@@ -35,6 +35,7 @@ export class SizeClass {
   /** The chunk being carved: its start, a copy of its state bytes, and how far it was carved. */
   current: { start: Address; map: Uint8Array; next: number } | undefined;
   examined = 0;
+  refilling = false;
   /** Whether a block was taken since blocks were last claimed ahead. */
   wanted = false;
 
@@ -103,7 +104,7 @@ export class Allocator {
   *allocate(catalog: number, units: number): Operation<Address> {
     if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units);
     const sizeClass = this.sizeClass(catalog, units);
-    if (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
+    while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
     return sizeClass.take();
   }
 
@@ -122,12 +123,25 @@ export class Allocator {
     this.#chunks.reserve(address, bytes);
   }
 
-  /** Claims blocks until the cache of the class holds some. Raises SW_POOL_FULL. */
+  /**
+   * Claims blocks until the cache of the class holds some. Raises SW_POOL_FULL. Of interleaved
+   * operations one refills and the others wait for it: two that read the same state bytes would
+   * claim the same blocks.
+   */
   *refill(sizeClass: SizeClass): Operation<void> {
-    for (;;) {
-      if (sizeClass.current === undefined) yield* this.#nextChunk(sizeClass);
-      if ((yield* this.#carve(sizeClass)) > 0) return;
-      sizeClass.current = undefined;
+    while (sizeClass.refilling) {
+      yield* control.pause(0);
+      if (sizeClass.cache.length > 0) return;
+    }
+    sizeClass.refilling = true;
+    try {
+      for (;;) {
+        if (sizeClass.current === undefined) yield* this.#nextChunk(sizeClass);
+        if ((yield* this.#carve(sizeClass)) > 0) return;
+        sizeClass.current = undefined;
+      }
+    } finally {
+      sizeClass.refilling = false;
     }
   }
 
@@ -185,7 +199,10 @@ export class Allocator {
     const start = this.#layout.chunkStart(chunk);
     let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
     if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
-    if (origin === 'recycled') yield* control.writeBytes(start, map);
+    if (origin === 'recycled') {
+      yield* control.writeBytes(start, map);
+      yield* this.#chunks.prepared(chunk, word);
+    }
     this.#owned[chunk] = 1;
     sizeClass.chunks.push(chunk);
     sizeClass.current = { start, map, next: 0 };

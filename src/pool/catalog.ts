@@ -60,9 +60,14 @@ export class Catalog {
     return found;
   }
 
-  /** The store if it is ready; no lock is taken, a ready entry does not change. */
+  /**
+   * The store if it is ready; no lock is taken, a ready entry does not change. It is read twice: the
+   * words of the first READ may be older than the READY among them.
+   */
   *find(name: string): Operation<CatalogEntry | undefined> {
-    return (yield* this.entries()).find((entry) => entry.ready && entry.name === name);
+    const isIt = (entry: CatalogEntry) => entry.ready && entry.name === name;
+    if (!(yield* this.entries()).some(isIt)) return undefined;
+    return (yield* this.entries()).find(isIt);
   }
 
   /**
@@ -152,7 +157,7 @@ export class Catalog {
     const [id, incarnation] = unpackFields(held, [12, 16]);
     const row = (yield* this.#membership.rows(true))[id - 1];
     if (!row.live || row.incarnation !== incarnation) return true;
-    return this.#membership.liveness(row) === 'gone';
+    return yield* this.#membership.isGone(row);
   }
 
   *#unlock(): Operation<void> {

@@ -11,6 +11,9 @@ export const CHUNK_BLOCKS = 2;
 /** Part of a contiguous run that belongs to an index. */
 export const CHUNK_SPAN = 3;
 
+/** Recycled and taken; its state bytes are not zero yet, so nobody may adopt it as it is. */
+export const CHUNK_PREPARING = 4;
+
 export interface ChunkWord {
   state: number;
   /** Row of the catalog whose store the chunk serves. */
@@ -45,7 +48,8 @@ export interface PoolMemory {
 
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
- * is only a hint of where unused chunks begin: a client that dies between two steps leaks nothing.
+ * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
+ * Only a span that was taken for an index whose creator died stays taken.
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
@@ -100,8 +104,9 @@ export class ChunkTable {
       if (state !== CHUNK_BLOCKS || owner !== 0 || !sameUse) continue;
       if (yield* this.#claim(chunk, word, wanted)) return { chunk, origin: 'orphan' };
     }
-    if (recycled && (yield* this.#claim(recycled.chunk, recycled.word, wanted))) {
-      yield* this.#reserveChunk(recycled.chunk, wanted);
+    const preparing = { ...wanted, state: CHUNK_PREPARING };
+    if (recycled && (yield* this.#claim(recycled.chunk, recycled.word, preparing))) {
+      yield* this.#reserveChunk(recycled.chunk, preparing);
       return { chunk: recycled.chunk, origin: 'recycled' };
     }
     return undefined;
@@ -218,6 +223,12 @@ export class ChunkTable {
     return words;
   }
 
+  /** A recycled chunk has zero state bytes now. */
+  *prepared(chunk: number, owned: ChunkWord): Operation<void> {
+    const preparing = packChunk({ ...owned, state: CHUNK_PREPARING });
+    yield* control.swap(this.#layout.chunkWord(chunk), preparing, packChunk(owned));
+  }
+
   /** Gives back a chunk whose blocks are all free, for any use. */
   *release(chunk: number, owned: ChunkWord): Operation<void> {
     const free = packChunk({ ...owned, state: CHUNK_FREE, catalog: 0, units: 0, owner: 0 });
@@ -230,8 +241,9 @@ export class ChunkTable {
   *orphan(owner: number, incarnation: number): Operation<void> {
     for (const [chunk, word] of yield* this.words()) {
       const fields = unpackChunk(word);
-      if (fields.state !== CHUNK_BLOCKS) continue;
       if (fields.owner !== owner || fields.incarnation !== incarnation) continue;
+      if (fields.state === CHUNK_PREPARING) yield* this.release(chunk, fields);
+      if (fields.state !== CHUNK_BLOCKS) continue;
       const orphan = packChunk({ ...fields, owner: 0, incarnation: 0 });
       if (yield* control.swap(this.#layout.chunkWord(chunk), word, orphan)) {
         yield* control.add(SUPERBLOCK.freeChunks, 1n);

@@ -6,12 +6,14 @@ import {
   currentThread,
   type Liveness,
   livenessOf,
+  NAMESPACE_BITS,
   type ThreadIdentity,
 } from './thread-identity.ts';
 
 /** Words of a client's row, by byte offset. */
 const STATE = 0;
 const START_TIME = 8;
+/** Boot 32 | process id 32. */
 const MACHINE = 16;
 export const EPOCH = 24;
 export const LIMBO_FLOOR = 32;
@@ -25,12 +27,15 @@ const LIVE = 2;
 /** The thread in the word is the one that cleans up after the dead one. */
 const RECOVERING = 3;
 
-/** state 2, incarnation 16, pid 22, tid 22: one CAS tells who holds a row. */
-const STATE_FIELDS = [2, 16, 22, 22] as const;
+/**
+ * State, incarnation, pid namespace, thread id: one CAS tells who holds a row, also while the rest
+ * of the row is not written. A thread id alone names a thread of its namespace.
+ */
+const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22] as const;
 
 export interface ClientRow {
   id: number;
-  /** Whether the row is LIVE: only then do its epoch and floor bind anybody. */
+  /** Whether the row is LIVE: only then is it completely written. */
   live: boolean;
   incarnation: number;
   thread: ThreadIdentity;
@@ -49,6 +54,7 @@ export class Membership {
   /** 0 before joining and after leaving. */
   id = 0;
   incarnation = 0;
+  #ownWord = 0n;
 
   constructor(layout: PoolLayout) {
     this.#layout = layout;
@@ -72,6 +78,7 @@ export class Membership {
       }
       this.id = row.id;
       this.incarnation = incarnation;
+      this.#ownWord = this.#stateWord(LIVE, incarnation);
       return;
     }
     throw new StepwellError(
@@ -116,8 +123,26 @@ export class Membership {
     return rows;
   }
 
+  /** As far as the row, as it was read, tells. */
   liveness(row: ClientRow): Liveness {
     return livenessOf(row.thread, this.thread);
+  }
+
+  /**
+   * Whether the row's client cannot issue verbs any more. The words of one READ can be of different
+   * times, so the row is read again: what stands beside a LIVE word that was seen before is complete.
+   */
+  *isGone(row: ClientRow): Operation<boolean> {
+    if (this.liveness(row) !== 'gone') return false;
+    const address = this.#layout.clientEntry(row.id);
+    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
+    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
+    return again.word === row.word && this.liveness(again) === 'gone';
+  }
+
+  /** Whether a state word is this client's, LIVE: nobody has declared it dead. */
+  isOwnState(word: bigint): boolean {
+    return BigInt.asUintN(64, word) === this.#ownWord;
   }
 
   /**
@@ -131,8 +156,8 @@ export class Membership {
 
   *finishRecovery(row: ClientRow): Operation<void> {
     const address = this.#layout.clientEntry(row.id);
-    yield* control.store(address + EPOCH, 0n);
-    yield* control.store(address + LIMBO_FLOOR, 0n);
+    yield* this.#clear(address + EPOCH);
+    yield* this.#clear(address + LIMBO_FLOOR);
     const recovering = this.#stateWord(RECOVERING, row.incarnation);
     yield* control.swap(
       address,
@@ -144,41 +169,47 @@ export class Membership {
     );
   }
 
+  /** By CAS: a recoverer that was itself taken for dead must not clear the next tenant's word. */
+  *#clear(address: Address): Operation<void> {
+    const value = yield* control.load(address);
+    if (value !== 0n) yield* control.swap(address, value, 0n);
+  }
+
   #stateWord(state: number, incarnation: number): bigint {
-    const { pid, tid } = this.thread;
-    const fields = [state, incarnation, pid, tid];
+    const { namespace, tid } = this.thread;
+    const fields = [state, incarnation, namespace, tid];
     return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
   }
 
+  /** Epoch and floor are 0 in a free row and are left alone. */
   *#writeRow(address: Address, name: string): Operation<void> {
-    const bytes = new Uint8Array(CLIENT_ENTRY_BYTES - START_TIME);
-    const view = new DataView(bytes.buffer);
-    view.setBigUint64(0, BigInt(this.thread.startTime), true);
-    view.setUint32(MACHINE - START_TIME, this.thread.boot, true);
-    view.setUint32(MACHINE - START_TIME + 4, this.thread.namespace, true);
-    view.setBigUint64(ATTACHED_AT - START_TIME, BigInt(Date.now()), true);
-    new TextEncoder().encodeInto(
-      name,
-      bytes.subarray(NAME - START_TIME, NAME - START_TIME + CLIENT_NAME_BYTES),
-    );
-    yield* control.writeBytes(address + START_TIME, bytes);
+    const identity = new DataView(new ArrayBuffer(16));
+    identity.setBigUint64(0, BigInt(this.thread.startTime), true);
+    identity.setUint32(8, this.thread.boot, true);
+    identity.setUint32(12, this.thread.pid, true);
+    yield* control.writeBytes(address + START_TIME, new Uint8Array(identity.buffer));
+    const label = new Uint8Array(CLIENT_ENTRY_BYTES - ATTACHED_AT);
+    new DataView(label.buffer).setBigUint64(0, BigInt(Date.now()), true);
+    new TextEncoder().encodeInto(name, label.subarray(NAME - ATTACHED_AT));
+    yield* control.writeBytes(address + ATTACHED_AT, label);
   }
 
   #parse(id: number, view: DataView, at: number): ClientRow {
     const word = view.getBigUint64(at + STATE, true);
-    const [state, incarnation, pid, tid] = unpackFields(word, STATE_FIELDS);
+    const [state, incarnation, namespace, tid] = unpackFields(word, STATE_FIELDS);
     const name = new Uint8Array(view.buffer, at + NAME, CLIENT_NAME_BYTES);
+    const live = state === LIVE;
     return {
       id,
-      live: state === LIVE,
+      live,
       incarnation,
       thread: {
-        pid,
+        pid: live ? view.getUint32(at + MACHINE + 4, true) : tid,
         tid,
         // Only a LIVE row is known to be written; the others name a thread of this boot.
-        startTime: state === LIVE ? Number(view.getBigUint64(at + START_TIME, true)) : 0,
-        boot: state === LIVE ? view.getUint32(at + MACHINE, true) : this.thread.boot,
-        namespace: state === LIVE ? view.getUint32(at + MACHINE + 4, true) : this.thread.namespace,
+        startTime: live ? Number(view.getBigUint64(at + START_TIME, true)) : 0,
+        boot: live ? view.getUint32(at + MACHINE, true) : this.thread.boot,
+        namespace,
       },
       epoch: Number(view.getBigUint64(at + EPOCH, true)),
       limboFloor: Number(view.getBigUint64(at + LIMBO_FLOOR, true)),

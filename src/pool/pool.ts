@@ -12,6 +12,8 @@ import { Reclamation } from './reclamation.ts';
 const OPERATIONS_PER_QUIESCENCE = 64;
 const IDLE_COLLECT_MS = 25;
 const RECLAIM_ATTEMPTS = 40;
+/** How long a leaving client waits for the others to let go of what it retired. */
+const DEPARTURE_ATTEMPTS = 20;
 const RECLAIM_PAUSE_MICROSECONDS = 1000;
 
 /**
@@ -62,7 +64,8 @@ export class Pool {
    * where the client announces epochs; while operations nest (a callback inside a read), it is not.
    */
   enter(): void {
-    if (this.#inFlight++ === 0 && --this.#budget < 0) this.#quiesce();
+    if (this.#inFlight === 0 && --this.#budget < 0) this.#quiesce();
+    this.#inFlight++;
   }
 
   exit(): void {
@@ -70,12 +73,9 @@ export class Pool {
   }
 
   #quiesce(): void {
-    if (this.#closed) {
-      this.#inFlight--;
-      throw new StepwellError('SW_CLOSED', 'the pool has been closed');
-    }
-    this.#budget = OPERATIONS_PER_QUIESCENCE;
+    if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
     this.run(this.reclamation.quiesce());
+    this.#budget = OPERATIONS_PER_QUIESCENCE;
     this.run(this.#prefetchBlocks());
     if (this.reclamation.lagging.length > 0) this.#recoverLagging();
     this.#burst ??= setImmediate(() => this.#endBurst()).unref();
@@ -117,6 +117,7 @@ export class Pool {
   reclaim(): boolean {
     if (this.#inFlight > 0 || this.reclamation.retired === 0) return false;
     const before = this.reclamation.retired;
+    this.#budget = 0;
     this.run(this.reclamation.goOffline());
     for (let attempt = 0; attempt < RECLAIM_ATTEMPTS; attempt++) {
       this.run(this.reclamation.collect());
@@ -124,7 +125,6 @@ export class Pool {
       this.#recoverLagging();
       this.run(control.pause(RECLAIM_PAUSE_MICROSECONDS));
     }
-    this.#budget = 0;
     return this.reclamation.retired < before;
   }
 
@@ -148,8 +148,7 @@ export class Pool {
   #recover(concerns: (row: ClientRow) => boolean): void {
     for (const row of this.run(this.membership.rows())) {
       if (row.id === this.membership.id || !concerns(row)) continue;
-      if (this.membership.liveness(row) !== 'gone') continue;
-      this.run(this.#takeOver(row));
+      if (this.run(this.membership.isGone(row))) this.run(this.#takeOver(row));
     }
   }
 
@@ -174,8 +173,9 @@ export class Pool {
 
   *#depart(): Operation<void> {
     yield* this.reclamation.goOffline();
-    for (let i = 0; i < 8 && this.reclamation.retired > 0; i++) {
+    for (let i = 0; this.reclamation.retired > 0 && i < DEPARTURE_ATTEMPTS; i++) {
       yield* this.reclamation.collect();
+      if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
     yield* this.allocator.surrender();
     yield* this.chunks.orphan(this.membership.id, this.membership.incarnation);

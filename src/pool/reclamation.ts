@@ -1,3 +1,4 @@
+import { StepwellError } from '../errors.ts';
 import {
   type Address,
   Batch,
@@ -20,7 +21,8 @@ const FREED_AT_ONCE = 512;
 const EPOCH_AT = 0;
 const OWN_EPOCH = 8;
 const OWN_FLOOR = 16;
-const SWAP = 24;
+const OWN_STATE = 24;
+const SWAP = 32;
 
 /**
  * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
@@ -76,9 +78,15 @@ export class Reclamation {
    */
   *quiesce(): Operation<void> {
     yield* this.#publishFloor();
-    yield this.#batch.clear().read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT);
+    yield this.#batch
+      .clear()
+      .read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT)
+      .read(this.#layout.clientEntry(this.#membership.id), 8, this.#words, OWN_STATE);
+    if (!this.#membership.isOwnState(this.#words.i64[OWN_STATE >> 3])) {
+      throw new StepwellError('SW_REVOKED', 'this client was declared dead; open the pool again');
+    }
     const epoch = readInteger(this.#words, EPOCH_AT);
-    if (epoch !== this.#announced) yield* this.#announce(epoch);
+    if (epoch !== this.#announced) yield* this.#comeOnline(epoch);
     if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) yield* this.collect(epoch);
   }
 
@@ -122,6 +130,18 @@ export class Reclamation {
       if (floor !== 0 && floor <= epoch) return false;
     }
     return true;
+  }
+
+  /**
+   * Announces until the announced epoch is still the global one afterwards. A client that paused
+   * between reading the epoch and announcing it would otherwise tag what it retires with an epoch
+   * that readers have long left behind.
+   */
+  *#comeOnline(epoch: number): Operation<void> {
+    for (let now = epoch; now !== this.#announced; ) {
+      yield* this.#announce(now);
+      now = yield* this.readEpoch();
+    }
   }
 
   *#announce(epoch: number): Operation<void> {

@@ -1,4 +1,9 @@
 import { readFileSync, readlinkSync } from 'node:fs';
+import { StepwellError } from '../errors.ts';
+
+/** A row's state word has room for so many bits of the namespace. */
+export const NAMESPACE_BITS = 22;
+const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
 
 /**
  * Who a client is for the operating system. A client is one thread: a worker may be terminated
@@ -16,40 +21,55 @@ export interface ThreadIdentity {
 
 export type Liveness = 'alive' | 'gone' | 'unknown';
 
+/** Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux). */
 export function currentThread(): ThreadIdentity {
+  if (process.platform !== 'linux') {
+    return { pid: process.pid, tid: 0, startTime: 0, boot: 0, namespace: 0 };
+  }
   try {
     const [pid, , tid] = readlinkSync('/proc/thread-self').split('/').map(Number);
+    const namespace = fingerprint(readlinkSync('/proc/self/ns/pid'));
+    const stat = readStat(tid);
+    if (stat === undefined || stat === 'unreadable') throw new Error('/proc shows no own thread');
     return {
       pid,
       tid,
-      startTime: readStat(pid, tid)?.startTime ?? 0,
+      startTime: stat.startTime,
       boot: fingerprint(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
-      namespace: fingerprint(readlinkSync('/proc/self/ns/pid')),
+      namespace: namespace & NAMESPACE_MASK,
     };
-  } catch {
-    // Without /proc (macOS, where only memory: pools exist) threads cannot be told apart.
-    return { pid: process.pid, tid: 0, startTime: 0, boot: 0, namespace: 0 };
+  } catch (cause) {
+    throw new StepwellError('SW_UNSUPPORTED', 'a pool needs /proc to tell its clients apart', {
+      cause,
+    });
   }
 }
 
-/** Whether the thread can still issue verbs, asked of the operating system. */
+/**
+ * Whether the thread can still issue verbs, asked of the operating system. Only its word that there
+ * is no such thread counts as gone: a table of open files that is full, or a /proc that hides
+ * others, says nothing. Threads of another pid namespace cannot be asked about.
+ */
 export function livenessOf(other: ThreadIdentity, self: ThreadIdentity): Liveness {
-  if (self.tid === 0) return processExists(other.pid) ? 'alive' : 'gone';
-  if (other.boot !== self.boot) return 'gone';
+  if (self.tid === 0 || other.tid === 0) return processExists(other.pid) ? 'unknown' : 'gone';
   if (other.namespace !== self.namespace) return 'unknown';
-  const stat = readStat(other.pid, other.tid);
+  if (other.boot !== self.boot) return 'gone';
+  const stat = readStat(other.tid);
+  if (stat === 'unreadable') return 'unknown';
   // A zombie executes nothing any more; it waits only for its parent.
   if (stat === undefined || stat.state === 'Z' || stat.state === 'X') return 'gone';
   if (other.startTime !== 0 && stat.startTime !== other.startTime) return 'gone';
   return 'alive';
 }
 
-function readStat(pid: number, tid: number): { state: string; startTime: number } | undefined {
+/** A thread's own entry, which a thread id alone names; undefined when there is no such thread. */
+function readStat(tid: number): { state: string; startTime: number } | 'unreadable' | undefined {
   let text: string;
   try {
-    text = readFileSync(`/proc/${pid}/task/${tid}/stat`, 'latin1');
-  } catch {
-    return undefined;
+    text = readFileSync(`/proc/${tid}/task/${tid}/stat`, 'latin1');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' || code === 'ESRCH' ? undefined : 'unreadable';
   }
   // The second field is the command in parentheses and may hold spaces and parentheses itself.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');

@@ -2,7 +2,13 @@ import { checkTable } from '../indexes/race/check.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
 import { BLOCK_CLAIMED, BLOCK_FREE } from '../pool/allocator.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, CHUNK_SPAN, unpackChunk } from '../pool/chunks.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_FREE,
+  CHUNK_PREPARING,
+  CHUNK_SPAN,
+  unpackChunk,
+} from '../pool/chunks.ts';
 import { control } from '../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -122,7 +128,7 @@ class BlockAccounts {
     for (const [chunk, packed] of this.#pool.run(this.#pool.chunks.words())) {
       const word = unpackChunk(packed);
       if (word.state === CHUNK_BLOCKS) this.#compareChunk(chunk, word.units, totals);
-      else if (word.state !== CHUNK_FREE && word.state !== CHUNK_SPAN) {
+      else if (![CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
       }
     }

@@ -8,7 +8,7 @@ import {
   readdirSync,
   readSync,
   rmSync,
-  unlinkSync,
+  statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { StepwellError } from '../errors.ts';
@@ -30,6 +30,8 @@ const SHARED_MEMORY_DIRECTORY = '/dev/shm';
 const SHARED_MEMORY_PREFIX = 'stepwell-';
 /** Pools take memory as they fill; these bounds only keep a mistake from filling the machine. */
 const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
+/** A creator needs milliseconds; one in another pid namespace cannot be asked whether it lives. */
+const ABANDONED_AFTER_MS = 60_000;
 const DEFAULT_MEMORY_BYTES = 2 ** 30;
 
 /** Where a pool is, as a URL says. */
@@ -107,14 +109,14 @@ export function createFile(path: string, options: PoolOptions): boolean {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw asStepwellError(path, error);
   } finally {
-    unlinkSync(draft);
+    rmSync(draft, { force: true });
   }
 }
 
-/** Whole pages up to the end of the chunk words of region 0. */
+/** Whole pages up to the end of the chunk table. */
 function tableBytes(parameters: PoolParameters): number {
   const layout = new PoolLayout(parameters);
-  return Math.ceil(layout.chunkWord(layout.chunksPerRegion) / 4096) * 4096;
+  return Math.ceil(layout.chunkWord(layout.chunksMax) / 4096) * 4096;
 }
 
 /** Drafts that a creator left when it was killed. */
@@ -123,10 +125,9 @@ function removeAbandoned(path: string): void {
   for (const name of guardIo(path, () => readdirSync(dirname(path)))) {
     if (!name.startsWith(prefix) || !name.endsWith('.new')) continue;
     const pid = Number(name.slice(prefix.length).split('.')[0]);
-    if (Number.isInteger(pid) && pid > 0 && !existsSync(`/proc/${pid}`)) {
-      // Another creator may be removing it too.
-      rmSync(join(dirname(path), name), { force: true });
-    }
+    const draft = join(dirname(path), name);
+    const age = Date.now() - (statSync(draft, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+    if (age > ABANDONED_AFTER_MS && !existsSync(`/proc/${pid}`)) rmSync(draft, { force: true });
   }
 }
 

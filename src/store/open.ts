@@ -112,9 +112,14 @@ function refuseWhileBusy(path: string, url: string): void {
 
 /** Describes a pool, its clients and its stores. */
 export function inspectPool(url: string | PoolHandle): PoolReport {
-  return withPool(url, ({ pool, source, text }) =>
-    reportPool(pool, source, text, (entry) => openIndex(pool, entry)),
-  );
+  return withPool(url, ({ pool, source, text }) => {
+    pool.enter();
+    try {
+      return reportPool(pool, source, text, (entry) => openIndex(pool, entry));
+    } finally {
+      pool.exit();
+    }
+  });
 }
 
 /**

@@ -244,17 +244,22 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   #putRound(entries: readonly (readonly [Key, Value])[]): void {
     const { records } = this.#index.table;
-    this.#whileFull(() =>
+    // What has taken effect must not be repeated: another client may have written the key since.
+    const left = new Set(entries);
+    this.#whileFull(() => {
+      const round = [...left];
       this.#interleave(
-        entries.length,
+        round.length,
         (request, i) => {
-          const [key, value] = entries[i];
+          const [key, value] = round[i];
           records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
           return this.#index.write(request, ALWAYS);
         },
-        () => {},
-      ),
-    );
+        (_request, _outcome, i) => {
+          left.delete(round[i]);
+        },
+      );
+    });
   }
 
   deleteMany(keys: readonly Key[]): number {
@@ -285,8 +290,11 @@ export class SharedStore<V extends Value> implements Store<V> {
       try {
         const results: T[] = new Array(some);
         const operations = requests.map((request, i) => start(request, first + i));
-        runInterleaved(this.#pool.fabric, operations, results);
-        for (let i = 0; i < some; i++) finish(requests[i], results[i], first + i);
+        const failure = runInterleaved(this.#pool.fabric, operations, results);
+        for (let i = 0; i < some; i++) {
+          if (results[i] !== undefined) finish(requests[i], results[i], first + i);
+        }
+        if (failure) throw failure.error;
       } finally {
         this.#pool.exit();
         for (const request of requests) this.#keep(request);

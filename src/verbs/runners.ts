@@ -26,10 +26,14 @@ export function run<T>(fabric: Fabric, operation: Operation<T>): T {
 /**
  * Runs independent operations interleaved: every round collects one batch of each and executes them
  * together, so that their cache misses (or network round trips) overlap. `results[i]` is what
- * operation i returned. A failing operation does not stop the others; the first error is raised
- * when all have ended.
+ * operation i returned. A failing operation does not stop the others; when all have ended the first
+ * error is returned, and `results` has no entry where an operation failed.
  */
-export function runInterleaved<T>(fabric: Fabric, operations: Operation<T>[], results: T[]): void {
+export function runInterleaved<T>(
+  fabric: Fabric,
+  operations: Operation<T>[],
+  results: T[],
+): { error: unknown } | undefined {
   const batches: Batch[] = new Array(operations.length);
   const live = operations.map((_, index) => index);
   let liveCount = live.length;
@@ -53,5 +57,5 @@ export function runInterleaved<T>(fabric: Fabric, operations: Operation<T>[], re
     liveCount = count;
     if (count > 0) fabric.executeAll(batches, count);
   }
-  if (failure) throw failure.error;
+  return failure;
 }

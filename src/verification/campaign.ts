@@ -17,6 +17,8 @@ const { values } = parseArgs({
     schedule: { type: 'string' },
     keep: { type: 'string' },
     crashes: { type: 'boolean', default: true },
+    /** Off, only the consequences of an early re-use count. */
+    grace: { type: 'boolean', default: true },
     canary: { type: 'string' },
     /** Failures of each kind that are shown. */
     failures: { type: 'string', default: '1' },
@@ -57,6 +59,7 @@ function optionsFor(seed: number, policy: PolicyName): RunOptions {
     schedule: values.schedule ? Number(values.schedule) : undefined,
     keep: values.keep ? new Set(values.keep.split(',').map(Number)) : undefined,
     crashes: values.crashes,
+    grace: values.grace,
     anyVersion: values['any-version'],
     canary: CANARIES.find(({ name }) => values.canary && name.includes(values.canary)),
   };

@@ -1,4 +1,3 @@
-import { ftruncateSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { StepwellError } from '../../errors.ts';
 
@@ -76,10 +75,17 @@ export function loadLibc(): Libc {
     lengthen(fd, bytes) {
       // Allocating the last page moves the end of the file forward only; ftruncate could undo a
       // longer file that another client has just made.
-      if (fallocate(fd, 0, bytes - PAGE_BYTES, PAGE_BYTES) === 0) return true;
-      if (koffi.errno() === ENOSPC) return false;
-      ftruncateSync(fd, bytes);
-      return true;
+      for (;;) {
+        if (fallocate(fd, 0, bytes - PAGE_BYTES, PAGE_BYTES) === 0) return true;
+        const errno = koffi.errno();
+        if (errno === EINTR) continue;
+        if (errno === ENOSPC) return false;
+        throw new StepwellError(
+          'SW_UNSUPPORTED',
+          `this file system cannot hold a growing pool (fallocate: errno ${errno}); ` +
+            'create the pool with regionSize equal to size',
+        );
+      }
     },
     populate({ address }, offset, bytes) {
       for (;;) {

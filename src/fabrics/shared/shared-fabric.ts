@@ -48,6 +48,10 @@ export class SharedFabric implements Fabric {
   touched = 0;
 
   constructor(source: RegionSource) {
+    // Between two WRITEs, and between two READs, only x86 itself keeps the contract's order.
+    if (process.arch !== 'x64') {
+      throw new StepwellError('SW_UNSUPPORTED', `shared memory needs x86-64, not ${process.arch}`);
+    }
     this.source = source;
   }
 

@@ -30,7 +30,7 @@ export function postBuckets(table: RaceTable, request: RaceRequest, batch: Batch
   return repostBuckets(table, request, batch);
 }
 
-/** The same READs again, wherever the cache points by now. */
+/** The same READs again, of the same subtable even if the cache has learned of another by now. */
 export function repostBuckets(table: RaceTable, request: RaceRequest, batch: Batch): Batch {
   const { combinedBytes } = table.geometry;
   return batch

@@ -233,7 +233,10 @@ class Move {
       else this.#postSwap(to + at, 0, UNMOVED, 0, empty);
     }
     for (let at = header + 8, slot = firstSlot; at < end; at += 8, slot++) {
-      const pending = (this.#high(at) & PENDING) !== 0;
+      // Only one that was frozen for this split: this mover may be so late that the next split has
+      // frozen a claim made since, and thawing that would let it commit behind the next mover.
+      const high = this.#high(at);
+      const pending = (high & PENDING) !== 0 && stampOf(high) === this.#depth;
       if (!this.#moves[slot] && !pending) continue;
       this.#postSwap(this.#parent + at, this.#low(at), this.#high(at), 0, empty);
     }

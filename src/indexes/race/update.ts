@@ -8,7 +8,7 @@ import {
   swapped,
 } from '../../verbs/index.ts';
 import { depthAt, slotAddress } from './buckets.ts';
-import { emptySlot, pointerLow, pointerOf, slotHigh } from './slot.ts';
+import { emptySlot, lengthOf, pointerLow, pointerOf, slotHigh } from './slot.ts';
 import { type RaceRequest, type RaceTable, SWAP_AT } from './table.ts';
 
 /**
@@ -42,7 +42,7 @@ export function* replace(
     return false;
   }
   if (request.foundChained) yield* table.records.retireChain(request, old);
-  else table.records.retireFound(request, old);
+  else table.records.retireFound(request, old, lengthOf(highHalf(words, slotAt)));
   return true;
 }
 
@@ -62,6 +62,6 @@ export function* vacate(
     return false;
   }
   if (request.foundChained) yield* table.records.retireChain(request, old);
-  else table.records.retireFound(request, old);
+  else table.records.retireFound(request, old, lengthOf(highHalf(words, slotAt)));
   return true;
 }

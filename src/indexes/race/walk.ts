@@ -1,5 +1,11 @@
 import { invariant } from '../../errors.ts';
-import { HEADER_BYTES, KEY_BYTES_AND_KIND } from '../../records/layout.ts';
+import {
+  FLAG_CHAINED,
+  KEY_BYTES_AND_KIND,
+  LINK_BYTES,
+  unitsOf,
+  valueOffset,
+} from '../../records/layout.ts';
 import {
   type Address,
   Batch,
@@ -185,9 +191,13 @@ export class RaceWalk {
   ): Operation<void> {
     const request = this.#request;
     const { records, geometry } = this.#table;
-    const keyBytes = request.incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+    const kind = request.incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
+    const keyBytes = kind & 0xffff;
+    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
     let found = at;
-    if (HEADER_BYTES + keyBytes > slot.bytes) found = yield* this.#readLong(slot.address, keyBytes);
+    if (chained && valueOffset(keyBytes) + LINK_BYTES > slot.bytes) {
+      found = yield* this.#readLong(slot.address, keyBytes);
+    }
     request.adoptKey(request.incoming, found, keyBytes, geometry.shape.seed);
     if ((request.hash.h1 & (2 ** depth - 1)) !== suffix) return;
     yield* records.complete(request);
@@ -197,7 +207,7 @@ export class RaceWalk {
   /** A key so long that a slot's length does not cover it: read again behind all other records. */
   *#readLong(address: Address, keyBytes: number): Operation<number> {
     const { incoming } = this.#request;
-    const bytes = Math.ceil((HEADER_BYTES + keyBytes + 64) / UNIT_BYTES) * UNIT_BYTES;
+    const bytes = unitsOf(valueOffset(keyBytes) + LINK_BYTES) * UNIT_BYTES;
     const used = incoming.u8.slice();
     incoming.ensure(used.length + bytes);
     incoming.u8.set(used, 0);
