@@ -13,9 +13,8 @@ import { sweep } from '../indexes/race/sweep.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
 import { decodeCursor, encodeCursor, RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import type { Pool } from '../pool/pool.ts';
-import { CODEC_BYTES, CODEC_UTF8, checkKey, checkValue, decodeFrom } from '../records/codec.ts';
+import { CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
-import { type Operation, runInterleaved } from '../verbs/index.ts';
 import type {
   AsyncStore,
   Encoding,
@@ -29,16 +28,14 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
+import { checkRange, parseInteger } from './integers.ts';
+import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
 import { storeStats } from './statistics.ts';
 
-/** Operations that getMany and its like keep in flight together. */
-const INTERLEAVED = 32;
 /** A request that grew for a large value is not kept beyond its operation. */
 const KEPT_SCRATCH_BYTES = 1024 * 1024;
 const SWEEP_INTERVAL_MS = 1000;
-const INT64_MAX = 2n ** 63n - 1n;
-const INT64_MIN = -(2n ** 63n);
 
 export interface StoreSettings {
   name: string;
@@ -56,6 +53,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   readonly #index: RaceIndex;
   readonly #settings: StoreSettings;
   readonly #idle: RaceRequest[] = [];
+  readonly #pipelines: Pipeline[] = [];
   /** State of the generator of first versions; see `#freshVersion`. */
   #versionSeed = (Math.random() * 2 ** 32) | 1;
   #sweptAt = 0;
@@ -210,96 +208,92 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   getMany(keys: readonly Key[]): (V | undefined)[] {
     const values: (V | undefined)[] = new Array(keys.length);
-    this.#interleave(
-      keys.length,
-      (request, i) => {
-        request.setKey(keys[i], this.#index.hashSeed);
-        return this.#index.search(request);
-      },
-      (request, found, i) => {
-        values[i] = found ? this.#foundValue(request) : undefined;
-      },
-    );
-    return values;
-  }
-
-  putMany(entries: Iterable<readonly [Key, Value]>): void {
-    let some: (readonly [Key, Value])[] = [];
-    const keys = new Set<string>();
-    for (const entry of entries) {
-      checkKey(entry[0]);
-      checkValue(entry[1]);
-      const identity = keyIdentity(entry[0]);
-      // Interleaved operations have no order: a key that comes again must wait for the next round.
-      if (some.length === INTERLEAVED || keys.has(identity)) {
-        this.#putRound(some);
-        some = [];
-        keys.clear();
+    this.#rounds(keys, (pipeline, count, first) => {
+      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.search(pipeline.request(i)));
+      const failure = pipeline.run(count);
+      if (failure) throw failure.error;
+      for (let i = 0; i < count; i++) {
+        const request = pipeline.request(i);
+        values[first + i] = pipeline.result(i) ? this.#foundValue(request) : undefined;
       }
-      some.push(entry);
-      keys.add(identity);
-    }
-    if (some.length > 0) this.#putRound(some);
-  }
-
-  #putRound(entries: readonly (readonly [Key, Value])[]): void {
-    const { records } = this.#index.table;
-    // What has taken effect must not be repeated: another client may have written the key since.
-    const left = new Set(entries);
-    this.#whileFull(() => {
-      const round = [...left];
-      this.#interleave(
-        round.length,
-        (request, i) => {
-          const [key, value] = round[i];
-          records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
-          return this.#index.write(request, ALWAYS);
-        },
-        (_request, _outcome, i) => {
-          left.delete(round[i]);
-        },
-      );
     });
+    return values;
   }
 
   deleteMany(keys: readonly Key[]): number {
     let removed = 0;
-    this.#interleave(
-      keys.length,
-      (request, i) => {
-        request.setKey(keys[i], this.#index.hashSeed);
-        return this.#index.remove(request);
-      },
-      (_request, found) => {
-        if (found) removed++;
-      },
-    );
+    this.#rounds(keys, (pipeline, count) => {
+      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
+      const failure = pipeline.run(count);
+      for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
+      if (failure) throw failure.error;
+    });
     return removed;
   }
 
-  /** Runs operation i for each i below `count`, up to INTERLEAVED at a time. */
-  #interleave<T>(
-    count: number,
-    start: (request: RaceRequest, i: number) => Operation<T>,
-    finish: (request: RaceRequest, result: T, i: number) => void,
+  /** Calls `round` for every PIPELINE_WIDTH keys, which are then in the pipeline's requests. */
+  #rounds(
+    keys: readonly Key[],
+    round: (pipeline: Pipeline, count: number, first: number) => void,
   ): void {
-    for (let first = 0; first < count; first += INTERLEAVED) {
-      const some = Math.min(INTERLEAVED, count - first);
+    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
+    for (let first = 0; first < keys.length; first += PIPELINE_WIDTH) {
+      const count = Math.min(PIPELINE_WIDTH, keys.length - first);
       this.#enter();
-      const requests = Array.from({ length: some }, () => this.#request());
       try {
-        const results: T[] = new Array(some);
-        const operations = requests.map((request, i) => start(request, first + i));
-        const failure = runInterleaved(this.#pool.fabric, operations, results);
-        for (let i = 0; i < some; i++) {
-          if (results[i] !== undefined) finish(requests[i], results[i], first + i);
+        for (let i = 0; i < count; i++) {
+          pipeline.request(i).setKey(keys[first + i], this.#index.hashSeed);
+        }
+        round(pipeline, count, first);
+      } finally {
+        this.#pool.exit();
+      }
+    }
+    this.#pipelines.push(pipeline);
+  }
+
+  /** An entry that is refused ends it; entries before may have been stored. */
+  putMany(entries: Iterable<readonly [Key, Value]>): void {
+    const { records } = this.#index.table;
+    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
+    let count = 0;
+    for (const [key, value] of entries) {
+      const request = pipeline.request(count);
+      records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+      // Interleaved operations have no order: a key that comes again waits for the next round.
+      if (pipeline.repeatsKey(count)) {
+        this.#putRound(pipeline, count);
+        pipeline.exchange(0, count);
+        count = 0;
+      }
+      if (++count < PIPELINE_WIDTH) continue;
+      this.#putRound(pipeline, count);
+      count = 0;
+    }
+    if (count > 0) this.#putRound(pipeline, count);
+    this.#pipelines.push(pipeline);
+  }
+
+  /** When the pool is full, only what has not taken effect is repeated: others may write meanwhile. */
+  #putRound(pipeline: Pipeline, count: number): void {
+    let left = count;
+    this.#whileFull(() => {
+      this.#enter();
+      try {
+        for (let i = 0; i < left; i++) {
+          pipeline.prepare(i, this.#index.write(pipeline.request(i), ALWAYS));
+        }
+        const failure = pipeline.run(left);
+        const round = left;
+        left = 0;
+        for (let i = 0; i < round; i++) {
+          if (pipeline.result(i) === undefined) pipeline.exchange(i, left++);
         }
         if (failure) throw failure.error;
       } finally {
         this.#pool.exit();
-        for (const request of requests) this.#keep(request);
       }
-    }
+    });
   }
 
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
@@ -532,25 +526,4 @@ export class SharedStore<V extends Value> implements Store<V> {
     if (this.#settings.keys === 'utf8' || !text.includes('\ufffd')) return text;
     return Buffer.from(text).equals(bytes) ? text : bytes.slice();
   }
-}
-
-/** Equal for equal keys; differing keys may share one. */
-function keyIdentity(key: Key): string {
-  return typeof key === 'string'
-    ? key
-    : Buffer.from(key.buffer, key.byteOffset, key.length).toString('utf8');
-}
-
-function parseInteger(text: string): bigint {
-  const integer = /^-?(0|[1-9][0-9]{0,18})$/.test(text) && text !== '-0' ? BigInt(text) : undefined;
-  if (integer === undefined || integer > INT64_MAX || integer < INT64_MIN) {
-    throw new StepwellError('SW_NOT_INTEGER', 'the value is not a decimal 64-bit integer');
-  }
-  return integer;
-}
-
-function checkRange(sum: bigint, safe: boolean): bigint {
-  const fits = safe ? Number.isSafeInteger(Number(sum)) : sum <= INT64_MAX && sum >= INT64_MIN;
-  if (!fits) throw new StepwellError('SW_OVERFLOW', 'the sum would leave the range of integers');
-  return sum;
 }

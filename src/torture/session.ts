@@ -97,7 +97,7 @@ export class Session {
     const number = KINDS.indexOf(kind);
     this.#oracle.setRow(this.#row, ROW.doing, number + 1);
     try {
-      this.#run(kind);
+      this.#actions[kind]();
     } catch (error) {
       throw explain(error, kind);
     }
@@ -139,56 +139,32 @@ export class Session {
     }
   }
 
-  #run(kind: Kind): void {
-    switch (kind) {
-      case 'put':
-        return this.#owned((key) => this.#putKey(key));
-      case 'insert':
-        return this.#owned((key) => this.#insertKey(key));
-      case 'update':
-        return this.#owned((key) => this.#updateKey(key));
-      case 'write':
-        return this.#owned((key) => this.#writeKey(key));
-      case 'delete':
-        return this.#owned((key) => this.#deleteKey(key));
-      case 'take':
-        return this.#owned((key) => this.#takeKey(key));
-      case 'compareAndSet':
-        return this.#owned((key) => this.#compareAndSetKey(key));
-      case 'ownGet':
-        return this.#owned((key) => this.#exact(key, 'get by the owner'));
-      case 'putMany':
-        return this.#ownedMany((keys) => this.#putMany(keys));
-      case 'deleteMany':
-        return this.#ownedMany((keys) => this.#deleteMany(keys));
-      case 'get':
-        return this.#checked((key) => this.#store.get(this.#spell(key)));
-      case 'getEntry':
-        return this.#checked((key) => this.#store.getEntry(this.#spell(key))?.value);
-      case 'read':
-        return this.#checked((key) => this.#zeroCopy(key));
-      case 'has':
-        return this.#has();
-      case 'getMany':
-        return this.#getMany();
-      case 'scan':
-        return this.#walk(true);
-      case 'entries':
-        return this.#walk(false);
-      case 'increment':
-        return this.#increment();
-      case 'compareAndAdd':
-        return this.#compareAndAdd();
-      case 'insertToken':
-        return this.#insertToken();
-      case 'removeToken':
-        return this.#removeToken();
-      case 'writeRegister':
-        return this.#writeRegister();
-      case 'readRegister':
-        return this.#readRegister(this.#random.below(REGISTERS));
-    }
-  }
+  /** What each kind of operation does. */
+  readonly #actions: Readonly<Record<Kind, () => void>> = {
+    put: () => this.#owned((key) => this.#putKey(key)),
+    insert: () => this.#owned((key) => this.#insertKey(key)),
+    update: () => this.#owned((key) => this.#updateKey(key)),
+    write: () => this.#owned((key) => this.#writeKey(key)),
+    delete: () => this.#owned((key) => this.#deleteKey(key)),
+    take: () => this.#owned((key) => this.#takeKey(key)),
+    compareAndSet: () => this.#owned((key) => this.#compareAndSetKey(key)),
+    ownGet: () => this.#owned((key) => this.#exact(key, 'get by the owner')),
+    putMany: () => this.#ownedMany((keys) => this.#putMany(keys)),
+    deleteMany: () => this.#ownedMany((keys) => this.#deleteMany(keys)),
+    get: () => this.#checked((key) => this.#store.get(this.#spell(key))),
+    getEntry: () => this.#checked((key) => this.#store.getEntry(this.#spell(key))?.value),
+    read: () => this.#checked((key) => this.#zeroCopy(key)),
+    has: () => this.#has(),
+    getMany: () => this.#getMany(),
+    scan: () => this.#walk(true),
+    entries: () => this.#walk(false),
+    increment: () => this.#increment(),
+    compareAndAdd: () => this.#compareAndAdd(),
+    insertToken: () => this.#insertToken(),
+    removeToken: () => this.#removeToken(),
+    writeRegister: () => this.#writeRegister(),
+    readRegister: () => this.#readRegister(this.#random.below(REGISTERS)),
+  };
 
   // Keys in use: more and more of them, so that the table splits during the whole run.
 
@@ -288,7 +264,8 @@ export class Session {
     const outcome = this.#unlessFull(() => did(value));
     if (outcome === FULL) {
       this.#oracle.rollBack(key);
-      return this.#exact(key, 'get after a write that found the pool full');
+      this.#exact(key, 'get after a write that found the pool full');
+      return;
     }
     if (outcome !== must) this.#fail(key, `a write answered ${outcome}`);
     if (outcome) this.#oracle.commitWrite(key);
@@ -384,15 +361,21 @@ export class Session {
     const got = this.#store.get(this.#spell(key));
     const old = this.#currentValue(key);
     const isOld = got === undefined || old === undefined ? got === old : sameValue(got, old);
-    if (expected.isWritePending(word)) {
-      const attempt = this.#oracle.attempts(key);
-      const written = makeValue({ key, attempt, tag: expected.nextBase(word) });
-      if (got !== undefined && sameValue(got, written)) return this.#oracle.commitWrite(key);
+    if (this.#isPendingWrite(key, word, got)) {
+      this.#oracle.commitWrite(key);
     } else if (expected.isDeletePending(word) && got === undefined) {
-      return this.#oracle.commitDelete(key);
+      this.#oracle.commitDelete(key);
+    } else if (isOld) {
+      this.#oracle.rollBack(key);
+    } else {
+      this.#fail(key, `after an interrupted operation: ${showValue(got)}`);
     }
-    if (!isOld) this.#fail(key, `after an interrupted operation: ${showValue(got)}`);
-    this.#oracle.rollBack(key);
+  }
+
+  #isPendingWrite(key: number, word: number, got: Value | undefined): boolean {
+    if (!expected.isWritePending(word) || got === undefined) return false;
+    const attempt = this.#oracle.attempts(key);
+    return sameValue(got, makeValue({ key, attempt, tag: expected.nextBase(word) }));
   }
 
   // Operations of readers, who accept anything between what was before and after.
@@ -493,7 +476,11 @@ export class Session {
 
   #increment(): void {
     const counter = this.#random.below(this.#oracle.shape.counters);
-    if (counter % 2 === 1) return this.#compareAndAdd();
+    // Odd counters are added to by compareAndSet.
+    if (counter % 2 === 1) {
+      this.#compareAndAdd();
+      return;
+    }
     const by = 1 + this.#random.below(9);
     this.#oracle.beginSum(this.#row, counter, by);
     const sum = this.#unlessFull(() => this.#store.increment(counterName(counter), by));

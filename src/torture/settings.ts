@@ -72,7 +72,7 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
   const random = Prng.fromSeed(wishes.seed);
   const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
   const race = {
-    associativity: pick(4, 7, 7),
+    associativity: pick(1, 2, 3, 4, 7, 7, 8),
     groups: pick(2, 2, 3, 4, 8),
     initialDepth: 0,
     maxDepth: 14,
@@ -92,7 +92,7 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     oracle: wishes.oracle,
     shape,
     race,
-    poolBytes: 96 * MIB,
+    poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,
     burst: pick(20, 200, 1000),

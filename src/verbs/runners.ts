@@ -25,37 +25,54 @@ export function run<T>(fabric: Fabric, operation: Operation<T>): T {
 
 /**
  * Runs independent operations interleaved: every round collects one batch of each and executes them
- * together, so that their cache misses (or network round trips) overlap. `results[i]` is what
- * operation i returned. A failing operation does not stop the others; when all have ended the first
- * error is returned, and `results` has no entry where an operation failed.
+ * together, so that their cache misses (or network round trips) overlap. Its lists are reused.
  */
+export class Interleaver {
+  readonly #batches: Batch[] = [];
+  readonly #live: number[] = [];
+
+  /**
+   * `results[i]` is what operation i returned. A failing operation does not stop the others; when
+   * all have ended the first error is returned, and the results of the failed ones are undefined.
+   */
+  run<T>(
+    fabric: Fabric,
+    operations: readonly Operation<T>[],
+    count: number,
+    results: (T | undefined)[],
+  ): { error: unknown } | undefined {
+    let failure: { error: unknown } | undefined;
+    const live = this.#live;
+    for (let i = 0; i < count; i++) live[i] = i;
+    for (let running = count; running > 0; ) {
+      let waiting = 0;
+      for (let i = 0; i < running; i++) {
+        const index = live[i];
+        results[index] = undefined;
+        try {
+          const step = advance(operations[index]);
+          if (step.done) {
+            results[index] = step.value;
+          } else {
+            this.#batches[waiting] = step.value;
+            live[waiting++] = index;
+          }
+        } catch (error) {
+          failure ??= { error };
+        }
+      }
+      running = waiting;
+      if (running > 0) fabric.executeAll(this.#batches, running);
+    }
+    return failure;
+  }
+}
+
+/** Runs independent operations interleaved, once; see Interleaver. */
 export function runInterleaved<T>(
   fabric: Fabric,
-  operations: Operation<T>[],
-  results: T[],
+  operations: readonly Operation<T>[],
+  results: (T | undefined)[],
 ): { error: unknown } | undefined {
-  const batches: Batch[] = new Array(operations.length);
-  const live = operations.map((_, index) => index);
-  let liveCount = live.length;
-  let failure: { error: unknown } | undefined;
-  while (liveCount > 0) {
-    let count = 0;
-    for (let i = 0; i < liveCount; i++) {
-      const index = live[i];
-      try {
-        const step = advance(operations[index]);
-        if (step.done) {
-          results[index] = step.value;
-        } else {
-          batches[count] = step.value;
-          live[count++] = index;
-        }
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-    liveCount = count;
-    if (count > 0) fabric.executeAll(batches, count);
-  }
-  return failure;
+  return new Interleaver().run(fabric, operations, operations.length, results);
 }

@@ -7,11 +7,16 @@ export class Scratch {
   i32!: Int32Array;
   f64!: Float64Array;
   i64!: BigInt64Array;
-  /** For the native string codecs, which only a Buffer offers. */
-  buffer!: Buffer;
+  #buffer: Buffer | undefined;
 
   constructor(bytes: number) {
     this.#replace(bytes);
+  }
+
+  /** For the native string codecs, which only a Buffer offers; made when first asked for. */
+  get buffer(): Buffer {
+    this.#buffer ??= Buffer.from(this.u8.buffer);
+    return this.#buffer;
   }
 
   /** Makes room for `bytes`. The content is lost: call it before an operation fills the scratch. */
@@ -25,7 +30,7 @@ export class Scratch {
     this.i32 = new Int32Array(memory);
     this.f64 = new Float64Array(memory);
     this.i64 = new BigInt64Array(memory);
-    this.buffer = Buffer.from(memory);
+    this.#buffer = undefined;
   }
 }
 

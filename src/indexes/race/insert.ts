@@ -68,7 +68,10 @@ export function* insert(
     return false;
   }
 
-  const conflict = yield* findConflict(table, request, slot);
+  let conflict = certainty(table, request) === CERTAIN ? NONE : UNCERTAIN;
+  if (conflict === NONE && gatherUnknown(table, request) > 0) {
+    conflict = yield* findConflict(table, request, slot);
+  }
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
     if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
@@ -134,13 +137,11 @@ const PENDING_ELSEWHERE = 2;
 const UNCERTAIN = 3;
 
 /**
- * Looks at the buckets as they were read after the claim. Other slots with the fingerprint cost one
- * more READ, unless `locate` has seen that their keys differ. A pending slot of the same key at a
+ * Looks at the other slots with the fingerprint in the buckets as they were read after the claim. A
+ * pending slot of the same key at a
  * higher address is withdrawn here.
  */
 function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): Operation<number> {
-  if (certainty(table, request) !== CERTAIN) return UNCERTAIN;
-  if (gatherUnknown(table, request) === 0) return NONE;
   const { batch, candidates, candidateAt, words } = request;
   yield postCandidates(request, batch.clear());
   if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
@@ -155,6 +156,7 @@ function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): O
   return NONE;
 }
 
+/** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
 function gatherUnknown(table: RaceTable, request: RaceRequest): number {
   const { words, candidates, fingerprint, others, otherCount } = request;
   const { i32 } = words;

@@ -17,8 +17,8 @@ import {
   bucketHeaderHigh,
   depthOf,
   emptySlot,
+  isLive,
   isReady,
-  isVacant,
   lengthOf,
   PENDING,
   pointerOf,
@@ -95,23 +95,30 @@ export function* moveBuckets(
   first: number,
   count: number,
 ): Operation<void> {
-  const move = new Move(table, parent, child, first, count);
+  const move = table.idleMoves.pop() ?? new Move(table);
+  move.begin(parent, child, first, count);
   yield* move.identify();
-  if (!(yield* move.freeze())) return;
-  yield* move.readKeys();
-  yield move.transfer();
+  if (yield* move.freeze()) {
+    yield* move.readKeys();
+    yield move.transfer();
+  }
+  table.idleMoves.push(move);
 }
 
-class Move {
+/** One move of some buckets; reused, because a split is many of them. */
+export class Move {
   readonly #table: RaceTable;
-  readonly #parent: Address;
-  readonly #child: Address;
-  readonly #first: number;
-  readonly #count: number;
   readonly #bucketBytes: number;
-  /** The parent's buckets, then CAS words. */
-  readonly #buckets: Scratch;
-  readonly #swaps: Scratch;
+  #parent: Address = NULL_ADDRESS;
+  #child: Address = NULL_ADDRESS;
+  #first = 0;
+  #count = 0;
+  /** The parent's buckets; CAS words; the beginnings of records; a key to hash. */
+  readonly #buckets = new Scratch(64);
+  readonly #swaps = new Scratch(64);
+  readonly #records = new Scratch(64);
+  readonly #key = new Scratch(KEY_UNITS * UNIT_BYTES + HASH_PADDING);
+  readonly #hash = new KeyHash();
   readonly #batch = new Batch();
   /** Local depth and suffix of the child. */
   #depth = 0;
@@ -119,16 +126,20 @@ class Move {
   /** By slot, in the order of the buckets: whether its record belongs to the child. */
   readonly #moves: boolean[] = [];
 
-  constructor(table: RaceTable, parent: Address, child: Address, first: number, count: number) {
+  constructor(table: RaceTable) {
     this.#table = table;
-    this.#parent = table.geometry.bucketAddress(parent, first);
+    this.#bucketBytes = table.geometry.bucketBytes;
+  }
+
+  begin(parent: Address, child: Address, first: number, count: number): void {
+    this.#parent = this.#table.geometry.bucketAddress(parent, first);
     this.#child = child;
     this.#first = first;
     this.#count = count;
-    this.#bucketBytes = table.geometry.bucketBytes;
-    this.#buckets = new Scratch(count * this.#bucketBytes + 16);
-    const slots = count * table.geometry.shape.associativity;
-    this.#swaps = new Scratch(CAS_BYTES * (2 * slots + 2 * count));
+    const slots = count * this.#table.geometry.shape.associativity;
+    this.#buckets.ensure(count * this.#bucketBytes);
+    this.#swaps.ensure(CAS_BYTES * (2 * slots + 2 * count));
+    this.#records.ensure(slots * KEY_UNITS * UNIT_BYTES);
   }
 
   *identify(): Operation<void> {
@@ -177,38 +188,46 @@ class Move {
 
   /** Step 2. */
   *readKeys(): Operation<void> {
-    const { associativity } = this.#table.geometry.shape;
-    const area = new Scratch(this.#count * associativity * KEY_UNITS * UNIT_BYTES);
-    const reads: { slot: number; at: number; address: Address }[] = [];
     this.#batch.clear();
-    let slot = -1;
+    let slot = 0;
     this.#eachSlot((_bucket, at) => {
-      slot++;
-      const high = this.#high(at);
       this.#moves[slot] = false;
-      if (isVacant(this.#low(at), high) || (high & PENDING) !== 0) return;
-      const address = pointerOf(this.#low(at), high);
-      const here = reads.length * KEY_UNITS * UNIT_BYTES;
-      const units = Math.min(lengthOf(high), KEY_UNITS);
-      this.#batch.read(address, units * UNIT_BYTES, area, here);
-      reads.push({ slot, at: here, address });
+      if (isLive(this.#low(at), this.#high(at))) this.#postRecord(slot, at);
+      slot++;
     });
-    if (reads.length === 0) return;
+    if (this.#batch.length === 0) return;
     yield this.#batch;
-    const hash = new KeyHash();
-    const key = new Scratch(KEY_UNITS * UNIT_BYTES + HASH_PADDING);
-    for (const { slot: index, at, address } of reads) {
-      const keyBytes = area.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-      if (HEADER_BYTES + keyBytes <= KEY_UNITS * UNIT_BYTES) {
-        key.u8.set(area.u8.subarray(at + HEADER_BYTES, at + HEADER_BYTES + keyBytes), 0);
-      } else {
-        key.ensure(keyBytes + 2 * HASH_PADDING);
-        yield this.#batch.clear().read(address + HEADER_BYTES, pad8(keyBytes), key, 0);
-      }
-      key.u8.fill(0, keyBytes, keyBytes + HASH_PADDING);
-      hash.compute(key.i32, 0, keyBytes, this.#table.geometry.shape.seed);
-      this.#moves[index] = ((hash.h1 >>> (this.#depth - 1)) & 1) === 1;
+    slot = 0;
+    for (let at = 0; at < this.#count * this.#bucketBytes; at += 8) {
+      if (at % this.#bucketBytes === 0) continue;
+      if (isLive(this.#low(at), this.#high(at))) this.#moves[slot] = yield* this.#belongs(slot, at);
+      slot++;
     }
+  }
+
+  #postRecord(slot: number, at: number): void {
+    const high = this.#high(at);
+    const bytes = Math.min(lengthOf(high), KEY_UNITS) * UNIT_BYTES;
+    const here = slot * KEY_UNITS * UNIT_BYTES;
+    this.#batch.read(pointerOf(this.#low(at), high), bytes, this.#records, here);
+  }
+
+  /** Whether the record of a slot belongs to the child, by one more bit of its key's hash. */
+  *#belongs(slot: number, at: number): Operation<boolean> {
+    const here = slot * KEY_UNITS * UNIT_BYTES;
+    const keyBytes = this.#records.i32[(here + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+    const key = this.#key;
+    key.ensure(keyBytes + 2 * HASH_PADDING);
+    if (HEADER_BYTES + keyBytes <= KEY_UNITS * UNIT_BYTES) {
+      const from = here + HEADER_BYTES;
+      for (let i = 0; i < keyBytes; i++) key.u8[i] = this.#records.u8[from + i];
+    } else {
+      const address = pointerOf(this.#low(at), this.#high(at)) + HEADER_BYTES;
+      yield this.#batch.clear().read(address, pad8(keyBytes), key, 0);
+    }
+    for (let i = keyBytes; i < keyBytes + HASH_PADDING; i++) key.u8[i] = 0;
+    this.#hash.compute(key.i32, 0, keyBytes, this.#table.geometry.shape.seed);
+    return ((this.#hash.h1 >>> (this.#depth - 1)) & 1) === 1;
   }
 
   /** Steps 3 to 6 in one doorbell: atomics of a queue pair are executed in order. */

@@ -5,6 +5,7 @@ import type { Directory } from '../directory.ts';
 import type { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
 import type { RaceGeometry } from './geometry.ts';
+import type { Move } from './migrate.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -56,6 +57,8 @@ export class RaceTable {
     withdrawn: 0,
     subtableFull: 0,
   };
+  /** Moves that are not in use; see migrate.ts. */
+  readonly idleMoves: Move[] = [];
   splits = 0;
   doublings = 0;
 

@@ -1,0 +1,59 @@
+import type { RaceIndex } from '../indexes/race/race.ts';
+import type { RaceRequest } from '../indexes/race/table.ts';
+import type { Pool } from '../pool/pool.ts';
+import { Interleaver, type Operation } from '../verbs/index.ts';
+
+/** Operations that the batch forms keep in flight together. */
+export const PIPELINE_WIDTH = 32;
+
+/** Requests of operations that run interleaved, kept for the next round. */
+export class Pipeline {
+  readonly #pool: Pool;
+  readonly #index: RaceIndex;
+  readonly #interleaver = new Interleaver();
+  readonly #requests: RaceRequest[] = [];
+  readonly #operations: Operation<unknown>[] = [];
+  readonly #results: unknown[] = [];
+
+  constructor(pool: Pool, index: RaceIndex) {
+    this.#pool = pool;
+    this.#index = index;
+  }
+
+  request(i: number): RaceRequest {
+    this.#requests[i] ??= this.#index.newRequest();
+    return this.#requests[i];
+  }
+
+  /** Makes operation `i` of the next round. It must use `request(i)`. */
+  prepare(i: number, operation: Operation<unknown>): void {
+    this.#operations[i] = operation;
+  }
+
+  /** Runs operations 0..count-1; the first error, if any failed. */
+  run(count: number): { error: unknown } | undefined {
+    return this.#interleaver.run(this.#pool.fabric, this.#operations, count, this.#results);
+  }
+
+  /** What operation `i` returned; undefined when it failed. */
+  result<T>(i: number): T | undefined {
+    return this.#results[i] as T | undefined;
+  }
+
+  /** Whether the key of request `i` is, as far as its hash tells, that of an earlier request. */
+  repeatsKey(i: number): boolean {
+    const { h1, h2 } = this.#requests[i].hash;
+    for (let j = 0; j < i; j++) {
+      const other = this.#requests[j].hash;
+      if (other.h1 === h1 && other.h2 === h2) return true;
+    }
+    return false;
+  }
+
+  /** Exchanges two requests: what was prepared as `i` becomes `j`. */
+  exchange(i: number, j: number): void {
+    const request = this.#requests[i];
+    this.#requests[i] = this.#requests[j];
+    this.#requests[j] = request;
+  }
+}
