@@ -92,18 +92,21 @@ test('no variable at module level', () => {
   report(broken);
 });
 
-test('files and lines have a length that one can read', () => {
-  const broken: string[] = [];
-  for (const file of files) {
-    const lines = file.text.split('\n');
-    if (!isTest(file) && lines.length > LINES_MAX + 1) {
-      broken.push(`${file.path} has ${lines.length - 1} lines`);
-    }
-    lines.forEach((line, i) => {
+test('files have a length that one can read', () => {
+  const broken = product.flatMap(({ path, text }) => {
+    const lines = text.split('\n').length - 1;
+    return lines > LINES_MAX ? [`${path} has ${lines} lines`] : [];
+  });
+  report(broken);
+});
+
+test('lines have a length that one can read', () => {
+  const broken = files.flatMap(({ path, text }) =>
+    text.split('\n').flatMap((line, i) => {
       const columns = [...line].length;
-      if (columns > COLUMNS_MAX) broken.push(`${file.path}:${i + 1} has ${columns} columns`);
-    });
-  }
+      return columns > COLUMNS_MAX ? [`${path}:${i + 1} has ${columns} columns`] : [];
+    }),
+  );
   report(broken);
 });
 

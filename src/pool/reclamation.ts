@@ -104,6 +104,14 @@ export class Reclamation {
       if (this.#announced !== 0) yield* this.#announce(now);
     }
     yield* this.#freeRipe(now);
+    // After the freeing: whoever waits for this client's floor may act on it.
+    yield* this.#publishFloor();
+  }
+
+  /** One attempt to make the epoch greater than `epoch`; a sweep waits for that. */
+  *advanceBeyond(epoch: number): Operation<void> {
+    const now = yield* this.readEpoch();
+    if (now <= epoch) yield* this.#advance(now);
   }
 
   /** This client will hold no address until it announces an epoch again. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { checkPool, inspectPool, openSync } from './open.ts';
@@ -10,6 +10,12 @@ const OPTIONS = { size: 2 * 2 ** 20, maxClients: 8, race: { groups: 8, maxDepth:
 const ROUNDS = 40;
 const soon = () => Date.now() + 4;
 
+/** Of a process that is long gone. */
+function abandonedDraft(path: string): void {
+  writeFileSync(path, '');
+  utimesSync(path, 1, 1);
+}
+
 /** Both children meet at a fresh path in each round. */
 test('two processes that create and open the same pool: one pool, nobody fails', async (t) => {
   const directory = temporaryDirectory(t);
@@ -17,7 +23,7 @@ test('two processes that create and open the same pool: one pool, nobody fails',
   for (let round = 0; round < ROUNDS; round++) {
     const path = join(directory, `pool-${round}`);
     // Drafts of creators that were killed are cleaned up by both at the same time.
-    for (let i = 0; i < 5; i++) writeFileSync(`${path}.4194303.${i}.new`, '');
+    for (let i = 0; i < 5; i++) abandonedDraft(`${path}.4194303.${i}.new`);
     const at = soon();
     const order = { kind: 'open', url: `file:${path}`, options: OPTIONS, at } as const;
     const answers = await Promise.all(

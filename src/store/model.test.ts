@@ -7,9 +7,9 @@ import { KNOWN_FAILURES } from './test-support/known-failures.ts';
 import { SMALL } from './test-support/pools.ts';
 
 /**
- * Random operations against a Map, by two clients of one pool in turn. Tables are so small that most
- * runs split many times. fast-check prints the seed and the shrunk operations of a failure; all
- * chances of the store itself come from `Math.random`, which is seeded here.
+ * Random operations against a Map, by two clients of one pool in turn. Tables are so small that
+ * most runs split many times. fast-check prints the seed and the shrunk operations of a failure;
+ * all chances of the store itself come from `Math.random`, which is seeded here.
  */
 type Model = Map<string, { key: Uint8Array; value: Value }>;
 

@@ -42,7 +42,7 @@ export interface LitmusAnswer {
 }
 
 /** With fewer changes seen, writer and reader hardly ran at the same time. */
-const CHANGES_MIN = 1000;
+export const CHANGES_MIN = 1000;
 
 export type Litmus = 'held' | 'violated' | 'inconclusive';
 

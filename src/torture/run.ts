@@ -11,6 +11,7 @@ const SPEC = {
   rounds: { kind: 'integer', fallback: 0, help: 'end after so many rounds; 0 for no bound' },
   processes: { kind: 'integer', fallback: 4, minimum: 1, help: 'workers at a time' },
   operations: { kind: 'integer', fallback: 60_000, minimum: 1, help: 'of each worker in a round' },
+  keys: { kind: 'integer', fallback: 0, help: 'owned keys; 0 lets the seed draw' },
   seed: { kind: 'integer', fallback: 0, help: 'of the first round; 0 draws one' },
   kill: { kind: 'flag', help: 'kill workers at random, and all at once at times' },
   kills: { kind: 'integer', fallback: 8, help: 'per round, with --kill' },
@@ -22,6 +23,7 @@ const SPEC = {
   },
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
+  strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
 } as const;
 
@@ -52,6 +54,7 @@ async function main(argv: string[]): Promise<void> {
         oracle: `/dev/shm/stepwell-${name}.oracle`,
         processes: options.processes,
         operations: options.operations,
+        keys: options.keys || undefined,
         suicideEvery: options.suicide,
         canary: options.canary as Canary,
       });
@@ -59,6 +62,7 @@ async function main(argv: string[]): Promise<void> {
         kills: options.kill ? options.kills : 0,
         massacres: options.kill ? 1 : 0,
         stops: options.stop ? 4 : 0,
+        strict: options.strict,
         stallMs: options.stall,
       };
       const began = performance.now();

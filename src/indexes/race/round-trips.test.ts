@@ -23,8 +23,8 @@ import { fingerprintOf } from './geometry.ts';
 
 /**
  * Round trips of single operations (RACE, Figure 7): search 2, insert 3, update 3, delete 3. The
- * operations are driven by hand, so nothing of what a client does between two operations (announcing
- * epochs, claiming blocks ahead) is counted: blocks are claimed before the first one. The keys are
+ * operations are driven by hand, so nothing of what a client does between two operations
+ * (announcing epochs, claiming blocks ahead) is counted: blocks are claimed before the first one. The keys are
  * chosen so that no two share a fingerprint, and nobody else is at work.
  */
 function quietClient(scope: Scope): ByHand & { keys: string[] } {

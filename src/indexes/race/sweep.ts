@@ -67,12 +67,15 @@ function* unmarkReachable(table: RaceTable, lost: Map<Address, number>): Operati
       for (const { address } of blocks) lost.delete(address);
     }
   }
+  // Read anew: a splitter may have died right after it had published a child that nobody met yet.
+  yield* table.directory.load();
   for (const subtable of table.directory.subtables()) lost.delete(subtable);
 }
 
 function* outwaitOthers(pool: Pool, epoch: number): Operation<boolean> {
   for (let waits = 0; waits < WAITS_MAX; waits++) {
     yield* pool.reclamation.collect();
+    yield* pool.reclamation.advanceBeyond(epoch);
     if (yield* pool.reclamation.drainedUpTo(epoch)) return true;
     yield* control.pause(WAIT_MICROSECONDS);
   }

@@ -16,7 +16,7 @@ import {
 } from '../../verbs/index.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
-import { depthOf, isLive, isReady, lengthOf, pointerOf } from './slot.ts';
+import { depthOf, isLive, isReady, isVacant, lengthOf, pointerOf } from './slot.ts';
 import type { RaceRequest, RaceTable } from './table.ts';
 
 /** Buckets of one group are read together. */
@@ -62,11 +62,16 @@ export class RaceWalk {
     this.#advance(position);
   }
 
-  /** As `next`, without reading the records: visits the live slots of the group. */
+  /**
+   * As `next`, without reading the records: visits all slots of the group that point to one, also
+   * pending ones.
+   */
   *nextSlots(visit: (record: Address, units: number) => void): Operation<void> {
     const position = this.position as WalkPosition;
     if (!(yield* this.#arrive(position))) return;
-    this.#eachLive((low, high) => visit(pointerOf(low, high), lengthOf(high)));
+    this.#eachSlot((low, high) => {
+      if (!isVacant(low, high)) visit(pointerOf(low, high), lengthOf(high));
+    });
     this.#advance(position);
   }
 
@@ -81,13 +86,13 @@ export class RaceWalk {
     return true;
   }
 
-  #eachLive(visit: (low: number, high: number) => void): void {
+  #eachSlot(visit: (low: number, high: number) => void): void {
     const { bucketBytes } = this.#table.geometry;
     for (let at = 0; at < this.#group.u8.length; at += 8) {
       if (at % bucketBytes === 0) continue;
       const low = this.#group.i32[at >> 2];
       const high = this.#group.i32[(at >> 2) + 1];
-      if (isLive(low, high)) visit(low, high);
+      visit(low, high);
     }
   }
 
@@ -166,7 +171,8 @@ export class RaceWalk {
     const batch = new Batch();
     const slots: { address: Address; bytes: number }[] = [];
     let total = 0;
-    this.#eachLive((low, high) => {
+    this.#eachSlot((low, high) => {
+      if (!isLive(low, high)) return;
       const bytes = lengthOf(high) * UNIT_BYTES;
       slots.push({ address: pointerOf(low, high), bytes });
       offsets.push(total);
@@ -179,7 +185,7 @@ export class RaceWalk {
     });
     yield batch;
     for (let i = 0; i < slots.length; i++) {
-      yield* this.#visitRecord(position, slots[i], offsets[i], visit);
+      yield* this.#visitRecord(position, slots[i], offsets[i], total, visit);
     }
   }
 
@@ -187,6 +193,7 @@ export class RaceWalk {
     { suffix, depth }: WalkPosition,
     slot: { address: Address; bytes: number },
     at: number,
+    end: number,
     visit: (request: RaceRequest, keyBytes: number) => void,
   ): Operation<void> {
     const request = this.#request;
@@ -196,7 +203,7 @@ export class RaceWalk {
     const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
     let found = at;
     if (chained && valueOffset(keyBytes) + LINK_BYTES > slot.bytes) {
-      found = yield* this.#readLong(slot.address, keyBytes);
+      found = yield* this.#readLong(slot.address, keyBytes, end);
     }
     request.adoptKey(request.incoming, found, keyBytes, geometry.shape.seed);
     if ((request.hash.h1 & (2 ** depth - 1)) !== suffix) return;
@@ -204,15 +211,20 @@ export class RaceWalk {
     visit(request, keyBytes);
   }
 
-  /** A key so long that a slot's length does not cover it: read again behind all other records. */
-  *#readLong(address: Address, keyBytes: number): Operation<number> {
+  /**
+   * A key so long that a slot's length does not cover it: read again behind the group's records, in
+   * one place, because they are visited one after the other.
+   */
+  *#readLong(address: Address, keyBytes: number, at: number): Operation<number> {
     const { incoming } = this.#request;
     const bytes = unitsOf(valueOffset(keyBytes) + LINK_BYTES) * UNIT_BYTES;
-    const used = incoming.u8.slice();
-    incoming.ensure(used.length + bytes);
-    incoming.u8.set(used, 0);
-    yield new Batch().read(address, bytes, incoming, used.length);
-    return used.length;
+    if (at + bytes > incoming.u8.length) {
+      const records = incoming.u8.slice(0, at);
+      incoming.ensure(at + bytes);
+      incoming.u8.set(records, 0);
+    }
+    yield new Batch().read(address, bytes, incoming, at);
+    return at;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Points of the conformance suite at which the product is known to fail. Remove a line with the fix:
- * the suite then guards it.
+ * Points of the conformance suite at which the product is known to fail. Remove a line with the
+ * fix: the suite then guards it.
  */
 const GROUP = 'a walk reads beyond its group unless 3 buckets fill whole lines (race/walk.ts)';
 

@@ -16,15 +16,15 @@ export interface Witness {
 export function witness(scope: Scope, kind: PoolKind, options: OpenOptions = {}): Witness {
   const store = freshStore(scope, kind, options);
   const other = attachTo(scope, store);
-  const valueOf = (i: number) => patternBytes(i % 10 === 0 ? 20_000 : i, i + 1);
-  for (let i = 0; i < COUNT; i++) store.put(`witness ${i}`, valueOf(i));
+  const expected = (i: number) => patternBytes(i % 10 === 0 ? 20_000 : i, i + 1);
+  for (let i = 0; i < COUNT; i++) store.put(`witness ${i}`, expected(i));
   return {
     store,
     url: store.url,
     assertUnharmed() {
       for (let i = 0; i < COUNT; i++) {
         const value = other.get(`witness ${i}`);
-        assert.ok(value instanceof Uint8Array && Buffer.from(value).equals(valueOf(i)), `${i}`);
+        assert.ok(value instanceof Uint8Array && Buffer.from(value).equals(expected(i)), `${i}`);
       }
       other.put('still writable', 'yes');
       assert.equal(store.take('still writable'), 'yes');

@@ -11,7 +11,7 @@ import { writeCases } from './writes.ts';
 
 export type { Subject } from './suite.ts';
 
-/** What every store must do, whatever its index and its fabric: registers one test for each point. */
+/** What every store must do, whatever its index and its fabric: one test for each point. */
 export function conformance(subject: Subject): void {
   const suite = suiteOf(subject);
   keyCases(suite);
