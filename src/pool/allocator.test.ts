@@ -39,9 +39,7 @@ test('two clients never get the same block', (t) => {
   assertDistinct(blocks, 16);
 });
 
-test('interleaved operations that all run out of blocks get different ones', {
-  todo: 'they carve the same chunk from map copies that are older than one another (reuseOwn)',
-}, (t) => {
+test('interleaved operations that all run out of blocks get different ones', (t) => {
   const { pool } = clientByHand(t);
   const { allocator } = pool;
   const units = 256;

@@ -40,6 +40,7 @@ export class RaceWalk {
   readonly #table: RaceTable;
   readonly #request: RaceRequest;
   readonly #group: Scratch;
+  readonly #groupBytes: number;
   /** Halves of subtables that were split while the walk was in them; the next one last. */
   readonly #halves: WalkPosition[] = [];
   position: WalkPosition | undefined;
@@ -47,7 +48,8 @@ export class RaceWalk {
   constructor(table: RaceTable, request: RaceRequest, position: WalkPosition) {
     this.#table = table;
     this.#request = request;
-    this.#group = new Scratch(GROUP_BUCKETS * table.geometry.bucketBytes);
+    this.#groupBytes = GROUP_BUCKETS * table.geometry.bucketBytes;
+    this.#group = new Scratch(this.#groupBytes);
     this.position = position;
   }
 
@@ -88,7 +90,7 @@ export class RaceWalk {
 
   #eachSlot(visit: (low: number, high: number) => void): void {
     const { bucketBytes } = this.#table.geometry;
-    for (let at = 0; at < this.#group.u8.length; at += 8) {
+    for (let at = 0; at < this.#groupBytes; at += 8) {
       if (at % bucketBytes === 0) continue;
       const low = this.#group.i32[at >> 2];
       const high = this.#group.i32[(at >> 2) + 1];
@@ -114,7 +116,7 @@ export class RaceWalk {
     for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
       const subtable = directory.lookup(suffix);
       const address = geometry.bucketAddress(subtable, bucket);
-      yield new Batch().read(address, this.#group.u8.length, this.#group, 0);
+      yield new Batch().read(address, this.#groupBytes, this.#group, 0);
       if (!this.#owns(suffix)) {
         yield* directory.refresh(suffix);
       } else if (this.#isSettled()) {

@@ -5,10 +5,6 @@
 const GROUP = 'a walk reads beyond its group unless 3 buckets fill whole lines (race/walk.ts)';
 
 export const KNOWN_FAILURES: Readonly<Record<string, string>> = {
-  'many blocks come free and are filled by putMany again':
-    'interleaved refills of a size class hand out the same blocks twice (pool/allocator.ts)',
-  'iteration over keys around the length that a slot can say':
-    'a walk reads too little of a record whose key ends at the slot limit (race/walk.ts)',
   'a key that is there during the whole iteration comes once, whatever splits': GROUP,
   'scan while the store splits: a key that stays comes at least once': GROUP,
   'clear removes what was there, also after splits': GROUP,
