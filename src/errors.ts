@@ -1,6 +1,6 @@
 /**
- * Every error that Stepwell raises on purpose. `code` is stable across versions and is what programs
- * should test; the message is one line, written for the person who reads it.
+ * Every error that Stepwell raises on purpose. `code` is stable across versions and is what
+ * programs should test; the message is one line, written for the person who reads it.
  */
 export type ErrorCode =
   | 'SW_INVALID_URL' // the pool URL cannot be understood

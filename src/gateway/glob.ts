@@ -1,5 +1,6 @@
 /**
- * Redis' glob patterns over bytes: `*`, `?`, `[abc]`, `[^a]`, `[a-z]`, and `\` to quote a character.
+ * Redis' glob patterns over bytes: `*`, `?`, `[abc]`, `[^a]`, `[a-z]`, and `\` to quote a
+ * character.
  *
  * Matching takes time linear in the text for each `*` at most, never exponential: a mismatch goes
  * back only to the latest `*`. That is enough, because whatever an earlier `*` could give up, the

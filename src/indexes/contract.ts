@@ -38,8 +38,8 @@ export interface WalkPosition {
 export type Visitor = (request: Request) => void;
 
 /**
- * Every index is written against this contract: operations on one key, linearizable per key. The key
- * is already in the request; results are left in it. `version` is the new record's version.
+ * Every index is written against this contract: operations on one key, linearizable per key. The
+ * key is already in the request; results are left in it. `version` is the new record's version.
  */
 export interface Index {
   readonly manifest: IndexManifest;
@@ -51,7 +51,8 @@ export interface Index {
   search(request: Request): Operation<boolean>;
   /**
    * Stores the request's outgoing value under the condition; `expected` is the version for
-   * IF_VERSION. With REPLACED, or REFUSED because of a present key, the old record is the found one.
+   * IF_VERSION. With REPLACED, or REFUSED because of a present key, the old record is the found
+   * one.
    */
   write(request: Request, condition: Condition, expected?: number): Operation<Outcome>;
   /** Removes the key; the removed record is the found one. */

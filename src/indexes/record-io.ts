@@ -204,8 +204,8 @@ export class RecordIo {
   }
 
   /**
-   * Completes and checks the found record, which a candidate READ left in `incoming`. Under an epoch
-   * its blocks are immutable, so a wrong checksum is damage and not a race.
+   * Completes and checks the found record, which a candidate READ left in `incoming`. Under an
+   * epoch its blocks are immutable, so a wrong checksum is damage and not a race.
    */
   *complete(request: Request): Operation<void> {
     if (request.foundValueBytes > VALUE_BYTES_MAX) throw damaged();

@@ -145,8 +145,8 @@ export class Request extends Frame {
   }
 
   /**
-   * Takes key and record from `at` of a scratch, whatever key it is: for walks, which do not ask for
-   * a key but meet one.
+   * Takes key and record from `at` of a scratch, whatever key it is: for walks, which do not ask
+   * for a key but meet one.
    */
   adoptKey(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
     this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);

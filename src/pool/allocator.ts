@@ -69,6 +69,8 @@ export class Allocator {
   /** By chunk: whether this client owns it. */
   readonly #owned: Uint8Array;
   #last = new SizeClass(0, 1);
+  /** Blocks that were given back through this client. */
+  freed = 0;
   #owner = 0;
   #incarnation = 0;
 
@@ -187,7 +189,7 @@ export class Allocator {
       yield* this.#takeChunk(sizeClass);
     } catch (error) {
       // Full: now any free block of our own is worth a look through all of them.
-      if (yield* this.#reuseOwn(sizeClass, sizeClass.chunks.length, 1)) return;
+      if (yield* this.#reuseOwn(sizeClass, sizeClass.chunks.length, 1, true)) return;
       throw error;
     }
   }
@@ -209,7 +211,12 @@ export class Allocator {
   }
 
   /** Goes back to one of this client's chunks of which at least `worthwhile` blocks came free. */
-  *#reuseOwn(sizeClass: SizeClass, examine: number, worthwhile: number): Operation<boolean> {
+  *#reuseOwn(
+    sizeClass: SizeClass,
+    examine: number,
+    worthwhile: number,
+    keepsEmpty = false,
+  ): Operation<boolean> {
     const { chunks } = sizeClass;
     for (let i = Math.min(examine, chunks.length); i > 0; i--) {
       sizeClass.examined = (sizeClass.examined + 1) % chunks.length;
@@ -217,7 +224,7 @@ export class Allocator {
       const start = this.#layout.chunkStart(chunk);
       const map = yield* this.#readMap(sizeClass, start);
       const free = countFree(map, sizeClass.blocks);
-      if (free === sizeClass.blocks && chunks.length > 2) {
+      if (free === sizeClass.blocks && chunks.length > 2 && !keepsEmpty) {
         yield* this.#releaseChunk(sizeClass, chunk);
       } else if (free >= worthwhile) {
         sizeClass.current = { start, map, next: 0 };
@@ -245,6 +252,7 @@ export class Allocator {
    */
   free(address: Address, units: number, catalog: number, batch: Batch): void {
     const sizeClass = this.sizeClass(catalog, units);
+    this.freed++;
     const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
     if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
     else this.#markFree(sizeClass, address, batch);

@@ -48,7 +48,9 @@ export class Catalog {
       const length = Math.min(view.getUint8(at + NAME_LENGTH), STORE_NAME_BYTES);
       found.push({
         id: row + 1,
-        name: new TextDecoder().decode(bytes.subarray(at + NAME, at + NAME + length)),
+        name: new TextDecoder('utf-8', { ignoreBOM: true }).decode(
+          bytes.subarray(at + NAME, at + NAME + length),
+        ),
         ready: state === READY,
         kind,
         root: Number(view.getBigUint64(at + ROOT, true)),
@@ -61,8 +63,8 @@ export class Catalog {
   }
 
   /**
-   * The store if it is ready; no lock is taken, a ready entry does not change. It is read twice: the
-   * words of the first READ may be older than the READY among them.
+   * The store if it is ready; no lock is taken, a ready entry does not change. It is read twice:
+   * the words of the first READ may be older than the READY among them.
    */
   *find(name: string): Operation<CatalogEntry | undefined> {
     const isIt = (entry: CatalogEntry) => entry.ready && entry.name === name;

@@ -130,7 +130,8 @@ export class Membership {
 
   /**
    * Whether the row's client cannot issue verbs any more. The words of one READ can be of different
-   * times, so the row is read again: what stands beside a LIVE word that was seen before is complete.
+   * times, so the row is read again: what stands beside a LIVE word that was seen before is
+   * complete.
    */
   *isGone(row: ClientRow): Operation<boolean> {
     if (this.liveness(row) !== 'gone') return false;

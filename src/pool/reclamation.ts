@@ -121,9 +121,9 @@ export class Reclamation {
   }
 
   /**
-   * Whether every block that any client had unlinked by `epoch` has been freed or is held by nobody:
-   * every client has passed a quiescent point since, where it published its floor, and no floor is
-   * that old. Epochs are read before floors, as clients write floors before epochs.
+   * Whether every block that any client had unlinked by `epoch` has been freed or is held by
+   * nobody: every client has passed a quiescent point since, where it published its floor, and no
+   * floor is that old. Epochs are read before floors, as clients write floors before epochs.
    */
   *drainedUpTo(epoch: number): Operation<boolean> {
     const words = this.#layout.parameters.clientsMax * CLIENT_ENTRY_BYTES;

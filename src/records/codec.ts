@@ -22,9 +22,9 @@ export function bytesBound(data: Bytes): number {
 }
 
 /**
- * Puts `data` at `offset` of the scratch and returns -1 - length for text beyond ASCII, else length;
- * one number so that the hot path allocates nothing. `check` is run on all but short ASCII strings,
- * which cannot be wrong.
+ * Puts `data` at `offset` of the scratch and returns -1 - length for text beyond ASCII, else
+ * length; one number so that the hot path allocates nothing. `check` is run on all but short ASCII
+ * strings, which cannot be wrong.
  */
 export function encodeInto(
   data: Bytes,

@@ -35,7 +35,8 @@ const HEAD_BYTES_MAX = SLOT_UNITS_MAX * UNIT_BYTES;
 
 /**
  * A further block of a chained value:
- *   0 next address 8 | 8 next units 4 | 12 value bytes here 4 | 16 head address 8 | 24 unused 8 | 32 value
+ *   0 next address 8 | 8 next units 4 | 12 value bytes here 4 | 16 head address 8 | 24 unused 8 |
+ *   32 value
  * The head's address lets a sweep find out whether the block is in use. Eight fill a chunk.
  */
 export const CONTINUATION_HEADER_BYTES = 32;

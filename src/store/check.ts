@@ -43,7 +43,8 @@ export function checkStores(
     }
     const blocks = accounts.compare();
     const others = pool.run(pool.membership.rows()).length - 1;
-    // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to nobody.
+    // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to
+    // nobody.
     return { url, stores, blocks, leaked: others === 0 ? blocks.claimed : 0, problems };
   } finally {
     pool.exit();

@@ -84,8 +84,8 @@ export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPoo
 }
 
 /**
- * Creates a pool file; false when there is one already. The file is made complete under another name
- * and then linked, so that nobody ever attaches to half a pool, and of two creators one wins.
+ * Creates a pool file; false when there is one already. The file is made complete under another
+ * name and then linked, so that nobody ever attaches to half a pool, and of two creators one wins.
  */
 export function createFile(path: string, options: PoolOptions): boolean {
   if (existsSync(path)) return false;
@@ -143,6 +143,15 @@ export function attachFile(path: string, url: string): OpenedPool {
   } catch (error) {
     closeSync(fd);
     throw error;
+  }
+}
+
+/** A damaged pool may be removed by force, a file that never was one may not. */
+export function refuseForeign(path: string, url: string): void {
+  try {
+    attachFile(path, url).source.close();
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FOREIGN') throw error;
   }
 }
 

@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Key, OpenOptions, Store, Value } from './api.ts';
 import { checkPool, openSync } from './open.ts';
-import { KNOWN_FAILURES } from './test-support/known-failures.ts';
 import { SMALL } from './test-support/pools.ts';
 
 /**
@@ -231,9 +230,7 @@ function runModel(random: { seed: number; race: OpenOptions['race'] }, list: Cal
   }
 }
 
-const todo = KNOWN_FAILURES.model;
-
-test('random operations of two clients agree with a Map', { todo }, (t) => {
+test('random operations of two clients agree with a Map', (t) => {
   const property = fc.property(fc.nat(), shapes, calls, (seed, race, list) => {
     const mocked = t.mock.method(Math, 'random', seeded(seed));
     try {

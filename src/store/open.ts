@@ -27,6 +27,7 @@ import {
   createInMemory,
   type OpenedPool,
   parseUrl,
+  refuseForeign,
 } from './location.ts';
 import { SharedStore } from './shared-store.ts';
 
@@ -34,7 +35,8 @@ import { SharedStore } from './shared-store.ts';
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
  * has the same names returning promises.
  *
- * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store (for `memory:` the
+ * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store (for `memory:`
+ * the
  *   way to reach the same pool from a worker thread).
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
@@ -92,7 +94,8 @@ export function destroyPool(url: string, { force = false }: { force?: boolean } 
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool ends with its last thread');
   }
   if (!existsSync(location.path)) throw new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}`);
-  if (!force) refuseWhileBusy(location.path, url);
+  if (force) refuseForeign(location.path, url);
+  else refuseWhileBusy(location.path, url);
   unlinkSync(location.path);
 }
 

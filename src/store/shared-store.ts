@@ -9,12 +9,8 @@ import {
   REPLACED,
 } from '../indexes/contract.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
-import { sweep } from '../indexes/race/sweep.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
-import { decodeCursor, encodeCursor, RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import type { Pool } from '../pool/pool.ts';
-import { CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
-import { HEADER_BYTES } from '../records/layout.ts';
 import type {
   AsyncStore,
   Encoding,
@@ -28,14 +24,16 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
+import { decodeValue } from './decoding.ts';
+import { FullPool } from './full-pool.ts';
 import { checkRange, parseInteger } from './integers.ts';
 import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
 import { storeStats } from './statistics.ts';
+import { StoreWalk } from './store-walk.ts';
 
 /** A request that grew for a large value is not kept beyond its operation. */
 const KEPT_SCRATCH_BYTES = 1024 * 1024;
-const SWEEP_INTERVAL_MS = 1000;
 
 export interface StoreSettings {
   name: string;
@@ -54,16 +52,16 @@ export class SharedStore<V extends Value> implements Store<V> {
   readonly #settings: StoreSettings;
   readonly #idle: RaceRequest[] = [];
   readonly #pipelines: Pipeline[] = [];
+  readonly #full: FullPool;
   /** State of the generator of first versions; see `#freshVersion`. */
   #versionSeed = (Math.random() * 2 ** 32) | 1;
-  #sweptAt = 0;
-  #sweptInVain = false;
   #promised: PromisedStore<V> | undefined;
   #closed = false;
 
   constructor(pool: Pool, index: RaceIndex, settings: StoreSettings) {
     this.#pool = pool;
     this.#index = index;
+    this.#full = new FullPool(pool, index);
     this.#settings = settings;
   }
 
@@ -144,7 +142,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   #write(key: Key, value: Value, condition: Condition, expected: number, wantsPrevious: boolean) {
-    return this.#whileFull(() => {
+    return this.#full.retry(() => {
       const request = this.#beginWrite(key, value);
       try {
         const outcome = this.#pool.run(this.#index.write(request, condition, expected));
@@ -185,7 +183,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     if (typeof by !== 'bigint' && !Number.isSafeInteger(by)) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `increment needs an integer, not ${by}`);
     }
-    const sum = this.#whileFull(() => this.#add(key, BigInt(by), typeof by === 'number'));
+    const sum = this.#full.retry(() => this.#add(key, BigInt(by), typeof by === 'number'));
     return typeof by === 'number' ? Number(sum) : sum;
   }
 
@@ -195,7 +193,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     let sum = 0n;
     try {
       const compute = (present: boolean) => {
-        const old = present ? parseInteger(this.#decode(request, 'utf8') as string) : 0n;
+        const old = present ? parseInteger(decodeValue(request, 'utf8') as string) : 0n;
         sum = checkRange(old + by, safe);
         records.encodeValue(request, sum.toString(), this.#freshVersion());
       };
@@ -277,7 +275,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   /** When the pool is full, only what has not taken effect is repeated: others may write meanwhile. */
   #putRound(pipeline: Pipeline, count: number): void {
     let left = count;
-    this.#whileFull(() => {
+    this.#full.retry(() => {
       this.#enter();
       try {
         for (let i = 0; i < left; i++) {
@@ -332,44 +330,20 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   *#walk(): IterableIterator<Entry<V>> {
-    const request = this.#index.newRequest();
-    const walk = new RaceWalk(this.#index.table, request, { ...WALK_START });
-    while (walk.position !== undefined) yield* this.#step(walk);
+    const walk = this.#newWalk();
+    while (!walk.done) yield* walk.entries();
   }
 
   scan(cursor: number, count = 10): Page<V> {
-    const { table } = this.#index;
-    const position = decodeCursor(cursor, table.geometry.buckets);
-    if (position === undefined) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
-    }
     if (!Number.isInteger(count) || count < 1) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `count must be 1 or more, not ${count}`);
     }
-    const walk = new RaceWalk(table, this.#index.newRequest(), position);
-    const entries: Entry<V>[] = [];
-    // An empty table has groups too: their number bounds a call as well as the entries do.
-    for (let groups = 0; walk.position && entries.length < count && groups < 64 + count; groups++) {
-      entries.push(...this.#step(walk));
-    }
-    return { cursor: encodeCursor(walk.position), entries };
+    return this.#newWalk(cursor).page(count);
   }
 
-  #step(walk: RaceWalk): Entry<V>[] {
-    const found: Entry<V>[] = [];
-    this.#enter();
-    try {
-      this.#pool.run(
-        walk.next((request, keyBytes) => {
-          const key = this.#decodeKey(request, keyBytes);
-          const value = this.#decode(request, this.#settings.values) as V;
-          found.push({ key, value, version: request.foundVersion });
-        }),
-      );
-    } finally {
-      this.#pool.exit();
-    }
-    return found;
+  #newWalk(cursor?: number): StoreWalk<V> {
+    this.#refuseClosed();
+    return new StoreWalk<V>(this.#pool, this.#index, this.#settings, cursor);
   }
 
   get size(): number {
@@ -382,22 +356,8 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   clear(): void {
-    const request = this.#index.newRequest();
-    const walk = new RaceWalk(this.#index.table, request, { ...WALK_START });
-    while (walk.position !== undefined) {
-      const keys: Uint8Array[] = [];
-      this.#enter();
-      try {
-        this.#pool.run(
-          walk.next(({ outgoing }, keyBytes) => {
-            keys.push(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes));
-          }),
-        );
-      } finally {
-        this.#pool.exit();
-      }
-      this.deleteMany(keys);
-    }
+    const walk = this.#newWalk();
+    while (!walk.done) this.deleteMany(walk.keys());
   }
 
   stats(): StoreStats {
@@ -420,8 +380,12 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   #enter(): void {
-    if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
+    this.#refuseClosed();
     this.#pool.enter();
+  }
+
+  #refuseClosed(): void {
+    if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
   }
 
   /** An operation on one key: every `#begin` has its `#end`. */
@@ -477,53 +441,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     return x >>> 0;
   }
 
-  /**
-   * Runs a write. When the pool is full it is run again after memory that only waited for epochs was
-   * brought back, and once more after a sweep for what dead clients lost.
-   */
-  #whileFull<T>(write: () => T): T {
-    const remedies = [() => this.#pool.reclaim(), () => this.#sweep() > 0];
-    for (;;) {
-      try {
-        return write();
-      } catch (error) {
-        const full = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
-        if (!full) throw error;
-        let helped = false;
-        while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
-        if (!helped) throw error;
-      }
-    }
-  }
-
-  /** A sweep walks the whole store: a pool that stays full must not make every write pay for one. */
-  #sweep(): number {
-    if (this.#sweptInVain && Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS) return 0;
-    this.#pool.recoverGone();
-    const brought = this.#pool.betweenOperations(() => sweep(this.#pool, this.#index.table)) ?? 0;
-    this.#sweptInVain = brought === 0;
-    this.#sweptAt = Date.now();
-    return brought;
-  }
-
   #foundValue(request: RaceRequest): V {
     if (request.foundChained) this.#pool.run(this.#index.table.records.complete(request));
     else this.#index.table.records.check(request);
-    return this.#decode(request, this.#settings.values) as V;
-  }
-
-  #decode({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest, as: Encoding): Value {
-    let codec = foundCodec;
-    if (as === 'bytes') codec = CODEC_BYTES;
-    else if (as === 'utf8' && codec === CODEC_BYTES) codec = CODEC_UTF8;
-    return decodeFrom(found, foundValueAt, foundValueBytes, codec);
-  }
-
-  #decodeKey({ outgoing }: RaceRequest, keyBytes: number): Key {
-    const bytes = outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
-    if (this.#settings.keys === 'bytes') return bytes.slice();
-    const text = outgoing.buffer.utf8Slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
-    if (this.#settings.keys === 'utf8' || !text.includes('\ufffd')) return text;
-    return Buffer.from(text).equals(bytes) ? text : bytes.slice();
+    return decodeValue(request, this.#settings.values) as V;
   }
 }

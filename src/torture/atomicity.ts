@@ -1,6 +1,6 @@
 /**
- * Whether this machine keeps what the verbs promise on mapped memory, between processes: atomics are
- * exact, and a copy by Float64 elements never tears a word. After Garnet's LightEpochLitmus the
+ * Whether this machine keeps what the verbs promise on mapped memory, between processes: atomics
+ * are exact, and a copy by Float64 elements never tears a word. After Garnet's LightEpochLitmus the
  * detector must first be seen to fire: a copy by Int32 elements does tear.
  */
 import { type ChildProcess, spawn } from 'node:child_process';

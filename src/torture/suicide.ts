@@ -25,13 +25,13 @@ export function dieBetweenVerbs(random: Prng, every: number): void {
     if (isLast(batch)) die(this, batch);
     execute.call(this, batch);
   };
-  SharedFabric.prototype.executeAll = function (this: SharedFabric, batches, count) {
+  SharedFabric.prototype.executeAll = function (this: SharedFabric, batches, count, errors) {
     for (let i = 0; i < count; i++) {
       if (!isLast(batches[i])) continue;
-      executeAll.call(this, batches, i);
+      executeAll.call(this, batches, i, errors);
       die(this, batches[i]);
     }
-    executeAll.call(this, batches, count);
+    executeAll.call(this, batches, count, errors);
   };
 }
 

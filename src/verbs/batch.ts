@@ -17,8 +17,8 @@ export const FAA_BYTES = 16;
  *
  * Ordering contract: a WRITE is ordered before everything after it, a READ or atomic before every
  * later READ or atomic; a READ or atomic is NOT ordered before a later WRITE. READ and WRITE are
- * atomic only per aligned 8-byte word; their 64-byte lines may be seen in any order. CAS and FAA act
- * on aligned 8-byte words.
+ * atomic only per aligned 8-byte word; their 64-byte lines may be seen in any order. CAS and FAA
+ * act on aligned 8-byte words.
  *
  * A batch is reused for every step of an operation; verbs are parallel arrays so that posting one
  * allocates nothing. Local data must stay untouched until the batch has been executed.

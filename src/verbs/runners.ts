@@ -16,11 +16,18 @@ function advance<T>(operation: Operation<T>): IteratorResult<Batch, T> {
 
 /** Runs one operation to its end on a fabric whose verbs finish at once. */
 export function run<T>(fabric: Fabric, operation: Operation<T>): T {
-  for (;;) {
-    const step = advance(operation);
-    if (step.done) return step.value;
-    fabric.execute(step.value);
+  let step = advance(operation);
+  while (!step.done) {
+    try {
+      fabric.execute(step.value);
+    } catch (error) {
+      // The operation hears of it, so that it can give back what it holds.
+      step = operation.throw(error);
+      continue;
+    }
+    step = advance(operation);
   }
+  return step.value;
 }
 
 /**
@@ -30,6 +37,8 @@ export function run<T>(fabric: Fabric, operation: Operation<T>): T {
 export class Interleaver {
   readonly #batches: Batch[] = [];
   readonly #live: number[] = [];
+  /** What the last batch of each operation that is still running failed with. */
+  readonly #errors: unknown[] = [];
 
   /**
    * `results[i]` is what operation i returned. A failing operation does not stop the others; when
@@ -43,14 +52,19 @@ export class Interleaver {
   ): { error: unknown } | undefined {
     let failure: { error: unknown } | undefined;
     const live = this.#live;
-    for (let i = 0; i < count; i++) live[i] = i;
+    for (let i = 0; i < count; i++) {
+      live[i] = i;
+      this.#errors[i] = undefined;
+    }
     for (let running = count; running > 0; ) {
       let waiting = 0;
       for (let i = 0; i < running; i++) {
         const index = live[i];
         results[index] = undefined;
         try {
-          const step = advance(operations[index]);
+          const error = this.#errors[i];
+          const operation = operations[index];
+          const step = error === undefined ? advance(operation) : operation.throw(error);
           if (step.done) {
             results[index] = step.value;
           } else {
@@ -62,7 +76,7 @@ export class Interleaver {
         }
       }
       running = waiting;
-      if (running > 0) fabric.executeAll(this.#batches, running);
+      fabric.executeAll(this.#batches, running, this.#errors);
     }
     return failure;
   }

@@ -138,7 +138,7 @@ test('runInterleaved ends all others before it tells of the first failure', () =
   }
   const operations = [steps(4, 'a'), failing(2, 'later'), failing(1, 'first'), steps(2, 'd')];
   const failure = runInterleaved(fabric, operations, results);
-  assert.equal((failure?.error as Error).message, 'first');
+  assert.match(String(failure?.error), /first/);
   assert.equal(results[1], undefined);
   assert.equal(results[0], 'a');
   assert.equal(results[3], 'd');

@@ -36,18 +36,17 @@ const end = Date.now() + Number(values.minutes) * 60_000;
 const replays = values.keep !== undefined || values.schedule !== undefined;
 const totals: Record<string, number> = { schedules: 0 };
 const failures: Record<string, number> = {};
-let shown = Date.now();
-let seed = first;
 
-for (; seed <= last && Date.now() < end; seed++) {
+const position = { seed: first, shown: Date.now() };
+for (; position.seed <= last && Date.now() < end; position.seed++) {
   for (const policy of policies) {
-    const options = optionsFor(seed, policy);
+    const options = optionsFor(position.seed, policy);
     const report = runSchedule(options);
     totals.schedules++;
     for (const name of COUNTED) totals[name] = (totals[name] ?? 0) + report[name];
     if (report.failure) show(options, report);
   }
-  if (Date.now() - shown > SHOW_EVERY_MS) progress();
+  if (Date.now() - position.shown > SHOW_EVERY_MS) progress();
 }
 progress();
 process.exitCode = Object.keys(failures).length > 0 ? 1 : 0;
@@ -77,7 +76,7 @@ function show(options: RunOptions, report: RunReport): void {
 }
 
 function progress(): void {
-  shown = Date.now();
+  position.shown = Date.now();
   const counts = Object.entries(totals).map(([name, count]) => `${count} ${name}`);
-  console.log(`seed ${seed}: ${counts.join(', ')}; failures ${JSON.stringify(failures)}`);
+  console.log(`seed ${position.seed}: ${counts.join(', ')}; failures ${JSON.stringify(failures)}`);
 }

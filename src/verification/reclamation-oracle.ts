@@ -20,9 +20,9 @@ export interface RunView {
 }
 
 /**
- * Watches what is retired and given back, apart from the epochs that decide it. A block may be given
- * back only when no client is still in an operation that began before the block was unlinked; it is
- * poisoned then, and reading it before it was written again is a use after free.
+ * Watches what is retired and given back, apart from the epochs that decide it. A block may be
+ * given back only when no client is still in an operation that began before the block was unlinked;
+ * it is poisoned then, and reading it before it was written again is a use after free.
  */
 export class ReclamationOracle implements AccessObserver {
   readonly #memory: AdversaryMemory;

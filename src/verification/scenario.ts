@@ -125,8 +125,8 @@ function choosePause(prng: Prng, { restless }: Mix): Pause {
 }
 
 /**
- * Keys of which some share a fingerprint, so that candidates of other keys are met, or, in a crowded
- * table, all four buckets, so that it has to be split.
+ * Keys of which some share a fingerprint, so that candidates of other keys are met, or, in a
+ * crowded table, all four buckets, so that it has to be split.
  */
 function chooseKeys(prng: Prng, count: number, shape: RaceShape, crowded: boolean): string[] {
   const geometry = new RaceGeometry(shape);

@@ -66,14 +66,6 @@ const REGION_BYTES = CHUNKS_MAX * CHUNK_BYTES;
 const CLIENTS_MAX = 12;
 /** Far more than any run needs: reaching it means that somebody does not get ahead. */
 const STEPS_MAX = 150_000;
-let memory: AdversaryMemory | undefined;
-
-/** One after the other, runs can share their memory. */
-function cleanMemory(): AdversaryMemory {
-  if (memory === undefined) memory = new AdversaryMemory(1, REGION_BYTES);
-  else memory.reset();
-  return memory;
-}
 
 class SimulationFailure extends Error {
   readonly kind: FailureKind;
@@ -93,7 +85,7 @@ class Simulation {
   readonly #scenario: Scenario;
   readonly #prng: Prng;
   readonly #policy: Policy;
-  readonly #memory = cleanMemory();
+  readonly #memory = new AdversaryMemory(1, REGION_BYTES);
   readonly #oracle: ReclamationOracle;
   readonly #clients: SimulatedClient[] = [];
   readonly #records: CallRecord[] = [];

@@ -1,6 +1,7 @@
 /**
  * xoshiro128** 1.1 (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021).
- * The state is the object's own, so two streams never disturb each other and one seed replays a run.
+ * The state is the object's own, so two streams never disturb each other and one seed replays a
+ * run.
  */
 export class Prng {
   #a: number;

@@ -23,6 +23,7 @@ export class MappedSource implements RegionSource {
   map(index: number): Region | undefined {
     if (this.#regions[index]) return this.#regions[index];
     const start = index * this.#regionBytes;
+    if (start < 0) return undefined;
     // Beyond the end of the file a mapping would be a bus error at the first touch.
     if (start + this.#regionBytes > fstatSync(this.#fd).size) return undefined;
     const mapping = this.#libc.mapShared(this.#fd, start, this.#regionBytes);

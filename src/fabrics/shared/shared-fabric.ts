@@ -65,9 +65,23 @@ export class SharedFabric implements Fabric {
    * Loads one word of every line that any of the batches reads before copying the first: the loads
    * do not depend on one another, so the processor overlaps their cache and TLB misses.
    */
-  executeAll(batches: readonly Batch[], count: number): void {
-    for (let i = 0; i < count; i++) this.#touch(batches[i]);
-    for (let i = 0; i < count; i++) this.#run(batches[i]);
+  executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
+    for (let i = 0; i < count; i++) {
+      errors[i] = undefined;
+      try {
+        this.#touch(batches[i]);
+      } catch (error) {
+        errors[i] = error;
+      }
+    }
+    for (let i = 0; i < count; i++) {
+      if (errors[i] !== undefined) continue;
+      try {
+        this.#run(batches[i]);
+      } catch (error) {
+        errors[i] = error;
+      }
+    }
   }
 
   window(address: Address, bytes: number): Uint8Array {

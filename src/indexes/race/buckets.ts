@@ -81,8 +81,8 @@ function longestHead(request: RaceRequest): number {
 }
 
 /**
- * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round trip
- * when it returns true.
+ * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round
+ * trip when it returns true.
  */
 export function postLongKeys(request: RaceRequest, batch: Batch): boolean {
   const units = longestHead(request);

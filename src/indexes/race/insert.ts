@@ -26,8 +26,8 @@ const POLLS_MAX = 40;
 const POLL_MICROSECONDS = 50;
 
 /**
- * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the first
- * round trip; these are the second and the third.
+ * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the
+ * first round trip; these are the second and the third.
  *
  * The published protocol makes the slot visible at once and looks for duplicates afterwards, so for
  * a while two copies of a key can be seen. Here the slot is PENDING until its owner has seen, after

@@ -24,8 +24,8 @@ import { fingerprintOf } from './geometry.ts';
 /**
  * Round trips of single operations (RACE, Figure 7): search 2, insert 3, update 3, delete 3. The
  * operations are driven by hand, so nothing of what a client does between two operations
- * (announcing epochs, claiming blocks ahead) is counted: blocks are claimed before the first one. The keys are
- * chosen so that no two share a fingerprint, and nobody else is at work.
+ * (announcing epochs, claiming blocks ahead) is counted: blocks are claimed before the first one.
+ * The keys are chosen so that no two share a fingerprint, and nobody else is at work.
  */
 function quietClient(scope: Scope): ByHand & { keys: string[] } {
   const client = clientByHand(scope, { race: { groups: 64, initialDepth: 1 } });
@@ -131,9 +131,9 @@ test('a batch of searches rings twice, whatever its size', (t) => {
   const counting: Fabric = {
     traffic: pool.fabric.traffic,
     execute: (batch) => pool.fabric.execute(batch),
-    executeAll(batches: readonly Batch[], count: number) {
+    executeAll(batches: readonly Batch[], count: number, errors: unknown[]) {
       doorbells.push(count);
-      pool.fabric.executeAll(batches, count);
+      pool.fabric.executeAll(batches, count, errors);
     },
     window: (address, bytes) => pool.fabric.window(address, bytes),
   };

@@ -9,8 +9,8 @@ const READ_BYTES = 32 * 1024;
 const SETTLE_ROUNDS_MAX = 1000;
 
 /**
- * Visits every bucket of every subtable once, after finishing moves that a dead client may have left
- * half done. `at` is the bucket's offset in the scratch.
+ * Visits every bucket of every subtable once, after finishing moves that a dead client may have
+ * left half done. `at` is the bucket's offset in the scratch.
  */
 export function* eachBucket(
   table: RaceTable,

@@ -9,10 +9,11 @@ const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
 
 /**
- * Brings back blocks that dead clients lost: claimed ahead, or retired and never freed. Only in this
- * client's own chunks (those of the dead are adopted first), where nobody else allocates, so a block
- * that no key reaches stays unreachable. It may still be in a living client's limbo, which will free
- * it; therefore the sweep waits until everything unlinked before its walk ended has been freed.
+ * Brings back blocks that dead clients lost: claimed ahead, or retired and never freed. Only in
+ * this client's own chunks (those of the dead are adopted first), where nobody else allocates, so a
+ * block that no key reaches stays unreachable. It may still be in a living client's limbo, which
+ * will free it; therefore the sweep waits until everything unlinked before its walk ended has been
+ * freed.
  *
  * Runs between operations, when the pool is full; chunks without a block in use become free for any
  * block size. Returns how many blocks and chunks it brought back.

@@ -32,9 +32,10 @@ export interface WalkPosition {
 
 /**
  * A walk over all records, group by group. It goes through the suffixes in the order of their
- * reversed bits, so that a subtable that is split is still one run of the order; and because a split
- * moves a slot to the same place of the child, a bucket index stays good in both halves. So a key
- * that is present during the whole walk is handed out exactly once, whatever is resized meanwhile.
+ * reversed bits, so that a subtable that is split is still one run of the order; and because a
+ * split moves a slot to the same place of the child, a bucket index stays good in both halves. So a
+ * key that is present during the whole walk is handed out exactly once, whatever is resized
+ * meanwhile.
  */
 export class RaceWalk {
   readonly #table: RaceTable;

@@ -1,0 +1,22 @@
+import type { RaceRequest } from '../indexes/race/table.ts';
+import { CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
+import { HEADER_BYTES } from '../records/layout.ts';
+import type { Encoding, Key, Value } from './api.ts';
+
+/** The value of the request's found record. */
+export function decodeValue(request: RaceRequest, as: Encoding): Value {
+  const { found, foundValueAt, foundValueBytes, foundCodec } = request;
+  let codec = foundCodec;
+  if (as === 'bytes') codec = CODEC_BYTES;
+  else if (as === 'utf8' && codec === CODEC_BYTES) codec = CODEC_UTF8;
+  return decodeFrom(found, foundValueAt, foundValueBytes, codec);
+}
+
+/** The key that a walk met; `auto` is a string when the bytes are well-formed UTF-8. */
+export function decodeKey({ outgoing }: RaceRequest, keyBytes: number, as: Encoding): Key {
+  const bytes = outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
+  if (as === 'bytes') return bytes.slice();
+  const text = outgoing.buffer.utf8Slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
+  if (as === 'utf8' || !text.includes('\ufffd')) return text;
+  return Buffer.from(text).equals(bytes) ? text : bytes.slice();
+}
