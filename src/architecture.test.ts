@@ -93,7 +93,9 @@ test('no variable at module level', () => {
 });
 
 test('files have a length that one can read', () => {
-  const broken = product.flatMap(({ path, text }) => {
+  // Torture is a tool around the product, in no layer.
+  const inLayers = product.filter(({ folder }) => !OUTSIDE.includes(folder));
+  const broken = inLayers.flatMap(({ path, text }) => {
     const lines = text.split('\n').length - 1;
     return lines > LINES_MAX ? [`${path} has ${lines} lines`] : [];
   });
@@ -103,6 +105,8 @@ test('files have a length that one can read', () => {
 test('lines have a length that one can read', () => {
   const broken = files.flatMap(({ path, text }) =>
     text.split('\n').flatMap((line, i) => {
+      // A name or a text that is one literal is not cut up.
+      if (/^\s*(test\(|[^'"`]*`[^`]*`?;?$|[^`]*`[,)]*$)/.test(line)) return [];
       const columns = [...line].length;
       return columns > COLUMNS_MAX ? [`${path}:${i + 1} has ${columns} columns`] : [];
     }),

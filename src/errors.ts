@@ -5,8 +5,8 @@
 export type ErrorCode =
   | 'SW_INVALID_URL' // the pool URL cannot be understood
   | 'SW_INVALID_ARGUMENT' // an option or an argument is out of its range or of the wrong type
-  | 'SW_INVALID_KEY' // a key is not a string or bytes, or is too long, or is not well-formed Unicode
-  | 'SW_INVALID_VALUE' // a value is not a string or bytes, or is too long, or is not well-formed Unicode
+  | 'SW_INVALID_KEY' // a key is neither well-formed text nor bytes, or is too long
+  | 'SW_INVALID_VALUE' // a value is neither well-formed text nor bytes, or is too long
   | 'SW_UNSUPPORTED' // this platform, index or fabric cannot do what was asked
   | 'SW_POOL_NOT_FOUND' // no pool at this URL
   | 'SW_POOL_EXISTS' // a pool is already there and the caller asked for a new one

@@ -8,7 +8,9 @@ export interface RequestLimits {
   /** Longest argument: the longest value that a store holds. */
   bulkBytesMax: number;
   argumentsMax: number;
-  /** Longest request, framing included: all that a connection can make the gateway hold unparsed. */
+  /**
+   * Longest request, framing included: all that a connection can make the gateway hold unparsed.
+   */
   requestBytesMax: number;
   inlineBytesMax: number;
 }

@@ -41,7 +41,9 @@ export class Request extends Frame {
   /** Where the new record stands in the pool, and whether its WRITE has been posted. */
   block: Address = 0;
   blockWritten = false;
-  /** Whether others may have seen the new record, so that its blocks must be retired, not re-used. */
+  /**
+   * Whether others may have seen the new record, so that its blocks must be retired, not re-used.
+   */
   blockExposed = false;
   /** Lines of the new record's first block, and the rest of a chained one. */
   headUnits = 0;

@@ -1,4 +1,6 @@
-/** Round trips and verbs of each operation without conflicts, as the client's own counters see it. */
+/**
+ * Round trips and verbs of each operation without conflicts, as the client's own counters see it.
+ */
 import { writeFileSync } from 'node:fs';
 import type { Store, Traffic } from '../store/api.ts';
 import { openSync } from '../store/open.ts';

@@ -160,7 +160,9 @@ export class ChunkTable {
     return first;
   }
 
-  /** Takes chunks first, first+1, … or, when one of them is taken, none; returns how many it got. */
+  /**
+   * Takes chunks first, first+1, … or, when one of them is taken, none; returns how many it got.
+   */
   *#takeRun(first: number, wanted: ChunkWord, count: number): Operation<number> {
     const word = packChunk(wanted);
     for (let i = 0; i < count; i++) {

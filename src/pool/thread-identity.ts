@@ -21,7 +21,9 @@ export interface ThreadIdentity {
 
 export type Liveness = 'alive' | 'gone' | 'unknown';
 
-/** Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux). */
+/**
+ * Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux).
+ */
 export function currentThread(): ThreadIdentity {
   if (process.platform !== 'linux') {
     return { pid: process.pid, tid: 0, startTime: 0, boot: 0, namespace: 0 };

@@ -1,6 +1,8 @@
 /** The public types of a store. Synchronous and asynchronous stores share every name. */
 
-/** Any byte string is a key, the empty one too. A string is its UTF-8 bytes. At most 65,535 bytes. */
+/**
+ * Any byte string is a key, the empty one too. A string is its UTF-8 bytes. At most 65,535 bytes.
+ */
 export type Key = string | Uint8Array;
 
 /** A string is its UTF-8 bytes; at most 64 MiB. */

@@ -272,7 +272,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#pipelines.push(pipeline);
   }
 
-  /** When the pool is full, only what has not taken effect is repeated: others may write meanwhile. */
+  /**
+   * When the pool is full, only what has not taken effect is repeated: others may write meanwhile.
+   */
   #putRound(pipeline: Pipeline, count: number): void {
     let left = count;
     this.#full.retry(() => {

@@ -61,7 +61,9 @@ export interface OracleShape {
   keys: number;
   /** Sums that all workers add to at once. */
   counters: number;
-  /** Keys that all workers insert and remove at once: acknowledged inserts less removals = presence. */
+  /**
+   * Keys that all workers insert and remove at once: acknowledged inserts less removals = presence.
+   */
   tokens: number;
 }
 

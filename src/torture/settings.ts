@@ -67,7 +67,9 @@ const WEIGHTS: Mix = {
   readRegister: 6,
 };
 
-/** Draws a round from its seed: no two seeds stress the same things (TigerBeetle's swarm options). */
+/**
+ * Draws a round from its seed: no two seeds stress the same things (TigerBeetle's swarm options).
+ */
 export function drawRound(wishes: RoundWishes): RoundSettings {
   const random = Prng.fromSeed(wishes.seed);
   const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];

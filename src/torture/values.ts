@@ -1,7 +1,9 @@
 import type { Value } from '../store/api.ts';
 import { mix32 } from '../workloads/index.ts';
 
-/** Who wrote a value: `key` names the register or key, `attempt` the write, `tag` what it is for. */
+/**
+ * Who wrote a value: `key` names the register or key, `attempt` the write, `tag` what it is for.
+ */
 export interface ValueIdentity {
   key: number;
   attempt: number;

@@ -14,7 +14,9 @@ export type Operation<T> = Generator<Batch, T, void>;
  */
 export class Frame {
   readonly batch = new Batch();
-  /** Words for CAS and FAA, directory entries, buckets: fixed small areas given out by each index. */
+  /**
+   * Words for CAS and FAA, directory entries, buckets: fixed small areas given out by each index.
+   */
   readonly words: Scratch;
   /** The record that the operation writes; its key stands there also for a search. */
   readonly outgoing = new Scratch(512);

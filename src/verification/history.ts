@@ -17,7 +17,10 @@ export type KeyState = { value: string; version: number } | undefined;
 export const encodeState = (state: KeyState): string =>
   state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
 
-/** What a client asks for. Values are decimal numbers, different for every call, so that each can be told apart. */
+/**
+ * What a client asks for. Values are decimal numbers, different for every call, so that each can be
+ * told apart.
+ */
 export type Call = { key: number } & (
   | { kind: 'search' }
   | { kind: 'remove' }

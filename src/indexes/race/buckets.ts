@@ -220,7 +220,9 @@ function occupiedIn(request: RaceRequest, bucket: number, bucketBytes: number): 
   return count;
 }
 
-/** The hash word that chose the combined bucket tells by its lowest bit which half is the main one. */
+/**
+ * The hash word that chose the combined bucket tells by its lowest bit which half is the main one.
+ */
 function vacantIn(
   table: RaceTable,
   request: RaceRequest,

@@ -91,7 +91,9 @@ export function isReady(headerHigh: number): boolean {
   return (headerHigh & NOT_READY) === 0;
 }
 
-/** Whether a key with this hash belongs to the bucket (RACE Algorithm 5, without its first test). */
+/**
+ * Whether a key with this hash belongs to the bucket (RACE Algorithm 5, without its first test).
+ */
 export function ownsHash(headerLow: number, headerHigh: number, hash: number): boolean {
   const mask = (1 << depthOf(headerHigh)) - 1;
   return (hash & mask) === headerLow;

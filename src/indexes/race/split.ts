@@ -16,7 +16,9 @@ import { bucketsOf, IDENTITY, moveBuckets, PARENT, settle } from './migrate.ts';
 import { bucketHeaderHigh, depthOf, isReady, UNMOVED } from './slot.ts';
 import { BUCKETS_AT, type RaceRequest, type RaceTable } from './table.ts';
 
-/** Buckets moved together: their records' cache misses overlap, and writers wait for few of them. */
+/**
+ * Buckets moved together: their records' cache misses overlap, and writers wait for few of them.
+ */
 const BUCKETS_AT_ONCE = 6;
 const READ_BYTES = 32 * 1024;
 

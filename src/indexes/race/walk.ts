@@ -111,7 +111,9 @@ export class RaceWalk {
     this.position = this.#halves.pop() ?? successor(position);
   }
 
-  /** Reads a settled group of the subtable for the position's suffix and returns its local depth. */
+  /**
+   * Reads a settled group of the subtable for the position's suffix and returns its local depth.
+   */
   *#readGroup({ suffix, bucket }: WalkPosition): Operation<number> {
     const { geometry, directory } = this.#table;
     for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {

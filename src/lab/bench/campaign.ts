@@ -32,7 +32,9 @@ const VERIFIED = 1000;
 const POOL_BYTES_PER_RECORD = 160;
 const POOL_BASE = 256 * 2 ** 20;
 
-/** Runs all parts. Peers take turns within a round, so a slow minute of the machine hits them all. */
+/**
+ * Runs all parts. Peers take turns within a round, so a slow minute of the machine hits them all.
+ */
 export class Campaign {
   readonly #settings: BenchSettings;
   readonly #cleanup: Cleanup;

@@ -123,7 +123,9 @@ function inGroups<T>(items: readonly T[], size: number): T[][] {
   return groups;
 }
 
-/** Reads a value's first byte as a weight too small to change a count: what is used is not skipped. */
+/**
+ * Reads a value's first byte as a weight too small to change a count: what is used is not skipped.
+ */
 function touch(value: Uint8Array): number {
   return value[0] * 2 ** -40;
 }
