@@ -38,6 +38,19 @@ export function unpackChunk(word: bigint): ChunkWord {
   return { state, catalog, units, owner, incarnation };
 }
 
+const RECYCLED = packChunk({
+  state: CHUNK_FREE,
+  catalog: 0,
+  units: 0,
+  owner: 0,
+  incarnation: 0,
+});
+
+/** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
+function useOf({ catalog, units }: ChunkWord): number {
+  return catalog * 65536 + units;
+}
+
 export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
 
 /** What the chunk table needs of the machine below the verbs. */
@@ -54,6 +67,10 @@ export interface PoolMemory {
 export class ChunkTable {
   readonly #layout: PoolLayout;
   readonly #memory: PoolMemory;
+  /** The count of reusable chunks at the last look, and what was seen then and not taken since. */
+  #reusableSeen = 0n;
+  readonly #recycled: number[] = [];
+  readonly #orphans = new Map<number, number[]>();
 
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
@@ -65,19 +82,17 @@ export class ChunkTable {
    * one. `fresh` chunks are all zero; an orphan keeps its blocks.
    */
   *take(wanted: ChunkWord): Operation<{ chunk: number; origin: ChunkOrigin }> {
-    if ((yield* control.load(SUPERBLOCK.freeChunks)) !== 0n) {
-      const reusable = yield* this.#takeReusable(wanted);
-      if (reusable !== undefined) return reusable;
-    }
+    const reusable = yield* this.#takeReusable(wanted, false);
+    if (reusable !== undefined) return reusable;
     const chunk = yield* this.#takeFresh(wanted, 1);
     if (chunk !== undefined) {
       yield* this.#reserveChunk(chunk, wanted);
       return { chunk, origin: 'fresh' };
     }
     // The count of reusable chunks is a hint that a crash can leave too low: look once more.
-    const reusable = yield* this.#takeReusable(wanted);
-    if (reusable === undefined) throw this.#full();
-    return reusable;
+    const overlooked = yield* this.#takeReusable(wanted, true);
+    if (overlooked === undefined) throw this.#full();
+    return overlooked;
   }
 
   /** Takes `count` contiguous fresh chunks of one region; the caller reserves what it touches. */
@@ -95,21 +110,44 @@ export class ChunkTable {
     );
   }
 
-  *#takeReusable(wanted: ChunkWord): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
-    let recycled: { chunk: number; word: bigint } | undefined;
-    for (const [chunk, word] of yield* this.words()) {
-      const { state, catalog, units, owner } = unpackChunk(word);
-      if (state === CHUNK_FREE) recycled ??= { chunk, word };
-      const sameUse = catalog === wanted.catalog && units === wanted.units;
-      if (state !== CHUNK_BLOCKS || owner !== 0 || !sameUse) continue;
-      if (yield* this.#claim(chunk, word, wanted)) return { chunk, origin: 'orphan' };
+  *#takeReusable(
+    wanted: ChunkWord,
+    thorough: boolean,
+  ): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
+    yield* this.#look(thorough);
+    const orphans = this.#orphans.get(useOf(wanted)) ?? [];
+    for (let chunk = orphans.pop(); chunk !== undefined; chunk = orphans.pop()) {
+      const orphan = packChunk({ ...wanted, owner: 0, incarnation: 0 });
+      if (yield* this.#claim(chunk, orphan, wanted)) return { chunk, origin: 'orphan' };
     }
     const preparing = { ...wanted, state: CHUNK_PREPARING };
-    if (recycled && (yield* this.#claim(recycled.chunk, recycled.word, preparing))) {
-      yield* this.#reserveChunk(recycled.chunk, preparing);
-      return { chunk: recycled.chunk, origin: 'recycled' };
+    for (let chunk = this.#recycled.pop(); chunk !== undefined; chunk = this.#recycled.pop()) {
+      if (!(yield* this.#claim(chunk, RECYCLED, preparing))) continue;
+      yield* this.#reserveChunk(chunk, preparing);
+      return { chunk, origin: 'recycled' };
     }
     return undefined;
+  }
+
+  /**
+   * Reads the table for chunks to take, but only when their number has changed since: what was seen
+   * then is taken one by one, and a chunk that somebody else took meanwhile fails its CAS.
+   */
+  *#look(thorough: boolean): Operation<void> {
+    const count = yield* control.load(SUPERBLOCK.freeChunks);
+    if (count === this.#reusableSeen && !thorough) return;
+    this.#reusableSeen = count;
+    this.#recycled.length = 0;
+    this.#orphans.clear();
+    for (const [chunk, word] of yield* this.words()) {
+      const fields = unpackChunk(word);
+      if (fields.state === CHUNK_FREE) this.#recycled.push(chunk);
+      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0) continue;
+      const use = useOf(fields);
+      const orphans = this.#orphans.get(use);
+      if (orphans === undefined) this.#orphans.set(use, [chunk]);
+      else orphans.push(chunk);
+    }
   }
 
   /** Takes every chunk of a store that its owner left or died with. */
@@ -132,8 +170,11 @@ export class ChunkTable {
 
   *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
     const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
-    if (won) yield* control.add(SUPERBLOCK.freeChunks, -1n);
-    return won;
+    if (!won) return false;
+    const before = yield* control.add(SUPERBLOCK.freeChunks, -1n);
+    // One's own taking is no news.
+    if (before === this.#reusableSeen) this.#reusableSeen = BigInt.asUintN(64, before - 1n);
+    return true;
   }
 
   *#takeFresh(wanted: ChunkWord, count: number): Operation<number | undefined> {
@@ -233,8 +274,7 @@ export class ChunkTable {
 
   /** Gives back a chunk whose blocks are all free, for any use. */
   *release(chunk: number, owned: ChunkWord): Operation<void> {
-    const free = packChunk({ ...owned, state: CHUNK_FREE, catalog: 0, units: 0, owner: 0 });
-    if (yield* control.swap(this.#layout.chunkWord(chunk), packChunk(owned), free)) {
+    if (yield* control.swap(this.#layout.chunkWord(chunk), packChunk(owned), RECYCLED)) {
       yield* control.add(SUPERBLOCK.freeChunks, 1n);
     }
   }
