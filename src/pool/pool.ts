@@ -11,6 +11,7 @@ import { Reclamation } from './reclamation.ts';
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;
 const IDLE_COLLECT_MS = 25;
+const LIVENESS_INTERVAL_MS = 50;
 const RECLAIM_ATTEMPTS = 40;
 /** How long a leaving client waits for the others to let go of what it retired. */
 const DEPARTURE_ATTEMPTS = 20;
@@ -29,6 +30,8 @@ export class Pool {
   readonly catalog: Catalog;
   readonly reclamation: Reclamation;
   #inFlight = 0;
+  /** When the operating system was last asked about lagging clients. */
+  #askedAt = 0;
   #budget = 0;
   #burst: NodeJS.Immediate | undefined;
   #idle: NodeJS.Timeout | undefined;
@@ -137,8 +140,13 @@ export class Pool {
 
   /** Looks whether the clients that hold back the epoch are still there. */
   #recoverLagging(): void {
+    if (this.reclamation.lagging.length === 0) return;
+    // A busy client lags now and then; asking the system about it each time would cost more.
+    const now = Date.now();
+    if (now - this.#askedAt < LIVENESS_INTERVAL_MS) return;
+    this.#askedAt = now;
     const lagging = new Set(this.reclamation.lagging);
-    if (lagging.size > 0) this.#recover((row) => lagging.has(row.id));
+    this.#recover((row) => lagging.has(row.id));
   }
 
   recoverGone(): void {
