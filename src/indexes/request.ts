@@ -69,7 +69,8 @@ export class Request extends Frame {
   /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
   setKey(key: Bytes, seed: number, valueBound = 0): void {
     const { outgoing } = this;
-    outgoing.ensure(HEADER_BYTES + bytesBound(key) + LINK_BYTES + valueBound + 4 * HASH_PADDING);
+    const room = HEADER_BYTES + bytesBound(key) + LINK_BYTES + valueBound + 4 * HASH_PADDING;
+    if (room > outgoing.u8.length) outgoing.ensure(room);
     this.keyBytes = decodedLength(encodeInto(key, outgoing, HEADER_BYTES, checkKey));
     zeroPad(outgoing, HEADER_BYTES + this.keyBytes);
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);

@@ -149,8 +149,8 @@ function report(rows: readonly Row[], operations: number, single: number): void 
   console.log(table(['round trips', ...trips, ...verbs, 'verdict'], cells));
   console.log(`One client, no conflicts, a quarter of the slots used, 16-byte keys, 32-byte values.
 Fewest round trips of ${single} operations counted one by one, and the share that took so few; means
-of ${operations} operations, which include the client's housekeeping between operations (epochs, memory)
-and the records of other keys with the same fingerprint.`);
+of ${operations} operations, which include the client's housekeeping between operations
+(epochs, memory), and the records of other keys with the same fingerprint.`);
   for (const { kind, singles } of rows) console.log(`${kind}: ${JSON.stringify(singles)}`);
 }
 

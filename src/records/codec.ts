@@ -17,8 +17,8 @@ export type Bytes = string | Uint8Array;
 /** An upper bound of the encoded length, for making room before encoding. */
 export function bytesBound(data: Bytes): number {
   // Whatever is neither is refused by the check when it is encoded.
-  if (data === undefined || data === null) return 0;
-  return typeof data === 'string' ? 3 * data.length : data.length;
+  if (typeof data === 'string') return 3 * data.length;
+  return data instanceof Uint8Array ? data.length : 0;
 }
 
 /**

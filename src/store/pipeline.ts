@@ -2,6 +2,7 @@ import type { RaceIndex } from '../indexes/race/race.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
 import type { Pool } from '../pool/pool.ts';
 import { Interleaver, type Operation } from '../verbs/index.ts';
+import type { Key } from './api.ts';
 
 /** Operations that the batch forms keep in flight together. */
 export const PIPELINE_WIDTH = 32;
@@ -56,4 +57,14 @@ export class Pipeline {
     this.#requests[i] = this.#requests[j];
     this.#requests[j] = request;
   }
+}
+
+/** Reads a bit of every key first, so that the cache misses of strings that lie apart overlap. */
+export function touchKeys(keys: readonly Key[], first: number, count: number): number {
+  let sum = 0;
+  for (let i = first; i < first + count; i++) {
+    const key = keys[i];
+    if (typeof key === 'string') sum += key.charCodeAt(0) | 0;
+  }
+  return sum;
 }

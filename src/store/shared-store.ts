@@ -25,9 +25,10 @@ import type {
   WriteResult,
 } from './api.ts';
 import { decodeValue } from './decoding.ts';
+import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
 import { checkRange, parseInteger } from './integers.ts';
-import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
+import { PIPELINE_WIDTH, Pipeline, touchKeys } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
 import { storeStats } from './statistics.ts';
 import { StoreWalk } from './store-walk.ts';
@@ -50,11 +51,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   readonly #pool: Pool;
   readonly #index: RaceIndex;
   readonly #settings: StoreSettings;
-  readonly #idle: RaceRequest[] = [];
+  /** The request that the last call used; calls nest only inside a read's callback. */
+  #idle: RaceRequest | undefined;
   readonly #pipelines: Pipeline[] = [];
   readonly #full: FullPool;
-  /** State of the generator of first versions; see `#freshVersion`. */
-  #versionSeed = (Math.random() * 2 ** 32) | 1;
+  readonly #versions = new FirstVersions();
   #promised: PromisedStore<V> | undefined;
   #closed = false;
 
@@ -195,7 +196,7 @@ export class SharedStore<V extends Value> implements Store<V> {
       const compute = (present: boolean) => {
         const old = present ? parseInteger(decodeValue(request, 'utf8') as string) : 0n;
         sum = checkRange(old + by, safe);
-        records.encodeValue(request, sum.toString(), this.#freshVersion());
+        records.encodeValue(request, sum.toString(), this.#versions.next());
       };
       this.#pool.run(this.#index.modify(request, compute));
       return sum;
@@ -239,6 +240,7 @@ export class SharedStore<V extends Value> implements Store<V> {
       const count = Math.min(PIPELINE_WIDTH, keys.length - first);
       this.#enter();
       try {
+        touchKeys(keys, first, count);
         for (let i = 0; i < count; i++) {
           pipeline.request(i).setKey(keys[first + i], this.#index.hashSeed);
         }
@@ -257,7 +259,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     let count = 0;
     for (const [key, value] of entries) {
       const request = pipeline.request(count);
-      records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+      records.encode(request, key, value, this.#index.hashSeed, this.#versions.next());
       // Interleaved operations have no order: a key that comes again waits for the next round.
       if (pipeline.repeatsKey(count)) {
         this.#putRound(pipeline, count);
@@ -408,7 +410,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     const request = this.#request();
     const { records } = this.#index.table;
     try {
-      records.encode(request, key, value, this.#index.hashSeed, this.#freshVersion());
+      records.encode(request, key, value, this.#index.hashSeed, this.#versions.next());
     } catch (error) {
       this.#end(request);
       throw error;
@@ -422,25 +424,14 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   #request(): RaceRequest {
-    return this.#idle.pop() ?? this.#index.newRequest();
+    const request = this.#idle ?? this.#index.newRequest();
+    this.#idle = undefined;
+    return request;
   }
 
   #keep(request: RaceRequest): void {
     const { outgoing, incoming } = request;
-    if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle.push(request);
-  }
-
-  /**
-   * A new record's first version. Updates count on from it; starting at random keeps a key that was
-   * deleted and inserted again from repeating a version that somebody remembers.
-   */
-  #freshVersion(): number {
-    let x = this.#versionSeed;
-    x ^= x << 13;
-    x ^= x >>> 17;
-    x ^= x << 5;
-    this.#versionSeed = x;
-    return x >>> 0;
+    if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle = request;
   }
 
   #foundValue(request: RaceRequest): V {

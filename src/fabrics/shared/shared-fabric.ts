@@ -24,6 +24,10 @@ import type { Region, RegionSource } from './region.ts';
 /** Exact, and cheaper than a division. */
 const REGION_SCALE = 1 / REGION_STRIDE;
 
+/** Lines that are touched ahead of one execution; more would push the first out of the cache. */
+const LINES_MAX = 512;
+const WORDS_PER_LINE = 16;
+
 /** Longer copies go through memcpy; shorter ones are cheaper word by word. */
 const WORD_COPY_BYTES_MAX = 1024;
 
@@ -44,8 +48,11 @@ export class SharedFabric implements Fabric {
    * store, which the contract (WRITE before anything) forbids.
    */
   #unfenced = false;
-  /** Where `#touch` leaves what it loaded, so that the loads are not optimised away. */
+  /** Where `#touchLines` leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
+  readonly #lines = new Int32Array(LINES_MAX);
+  readonly #lineRegions = new Uint16Array(LINES_MAX);
+  #lineCount = 0;
 
   constructor(source: RegionSource) {
     // Between two WRITEs, and between two READs, only x86 itself keeps the contract's order.
@@ -57,7 +64,11 @@ export class SharedFabric implements Fabric {
 
   execute(batch: Batch): void {
     // One copy is longer than what the processor looks ahead, so two READs would not overlap.
-    if (batch.length > 1) this.#touch(batch);
+    if (batch.length > 1) {
+      this.#lineCount = 0;
+      this.#noteLines(batch);
+      this.#touchLines();
+    }
     this.#run(batch);
   }
 
@@ -66,14 +77,16 @@ export class SharedFabric implements Fabric {
    * do not depend on one another, so the processor overlaps their cache and TLB misses.
    */
   executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
+    this.#lineCount = 0;
     for (let i = 0; i < count; i++) {
       errors[i] = undefined;
       try {
-        this.#touch(batches[i]);
+        this.#noteLines(batches[i]);
       } catch (error) {
         errors[i] = error;
       }
     }
+    this.#touchLines();
     for (let i = 0; i < count; i++) {
       if (errors[i] !== undefined) continue;
       try {
@@ -103,35 +116,60 @@ export class SharedFabric implements Fabric {
     return region;
   }
 
-  #touch(batch: Batch): void {
-    let sum = 0;
-    const rows = batch.length;
+  /** Notes the lines of the batch's READs for `#touchLines`. */
+  #noteLines(batch: Batch): void {
+    const { length: rows, kind, address: addresses, bytes } = batch;
+    const lines = this.#lines;
+    const lineRegions = this.#lineRegions;
+    let count = this.#lineCount;
     for (let row = 0; row < rows; row++) {
-      if (batch.kind[row] !== READ || batch.bytes[row] > WORD_COPY_BYTES_MAX) continue;
-      const address = batch.address[row];
+      const length = bytes[row];
+      if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
+      const address = addresses[row];
       const index = (address * REGION_SCALE) | 0;
-      const start = (address - index * REGION_STRIDE) >> 2;
-      const end = start + (batch.bytes[row] >> 2);
-      const { i32 } = this.region(index);
-      for (let word = start; word < end; word += 16) sum = (sum + i32[word]) | 0;
+      if (this.#regions[index] === undefined) this.#map(index);
+      let word = (address - index * REGION_STRIDE) >>> 2;
+      const end = word + (length >> 2);
+      if (count + (length >> 6) + 1 > LINES_MAX) break;
+      for (; word < end; word += WORDS_PER_LINE) {
+        lineRegions[count] = index;
+        lines[count++] = word;
+      }
     }
+    this.#lineCount = count;
+  }
+
+  /** A loop of nothing but loads: as many misses are under way as the processor can keep. */
+  #touchLines(): void {
+    const regions = this.#regions;
+    const lines = this.#lines;
+    const lineRegions = this.#lineRegions;
+    const count = this.#lineCount;
+    let sum = 0;
+    for (let i = 0; i < count; i++) sum = (sum + regions[lineRegions[i]].i32[lines[i]]) | 0;
     this.touched = sum;
   }
 
   #run(batch: Batch): void {
     const counters = this.traffic.rows;
-    const rows = batch.length;
+    const {
+      length: rows,
+      kind: kinds,
+      address: addresses,
+      bytes: lengths,
+      offset: offsets,
+    } = batch;
     counters[ROUND_TRIPS]++;
     for (let row = 0; row < rows; row++) {
-      const kind = batch.kind[row];
-      const bytes = batch.bytes[row];
-      const scratch = batch.scratch[row];
-      const local = batch.offset[row];
+      const kind = kinds[row];
+      const bytes = lengths[row];
       if (kind === PAUSE) {
         this.#pause(bytes);
         continue;
       }
-      const address = batch.address[row];
+      const scratch = batch.scratch[row];
+      const local = offsets[row];
+      const address = addresses[row];
       const index = (address * REGION_SCALE) | 0;
       const offset = address - index * REGION_STRIDE;
       const region = this.region(index);
