@@ -342,6 +342,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     if (!Number.isInteger(count) || count < 1) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `count must be 1 or more, not ${count}`);
     }
+    if (!Number.isSafeInteger(cursor)) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    }
     return this.#newWalk(cursor).page(count);
   }
 

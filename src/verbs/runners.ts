@@ -76,7 +76,7 @@ export class Interleaver {
         }
       }
       running = waiting;
-      fabric.executeAll(this.#batches, running, this.#errors);
+      if (running > 0) fabric.executeAll(this.#batches, running, this.#errors);
     }
     return failure;
   }

@@ -7,8 +7,8 @@ import type { PeerSettings, Task, Timing } from './protocol.ts';
 export const MANY = 32;
 export const PIPELINE = 100;
 const BATCH = 1024;
-/** Operations before the clock starts. */
-const WARM_UP = 20_000;
+/** Operations with which the bench's own processes warm up. */
+export const WARM_UP = 20_000;
 
 /** Everything that a task touches, made before its clock starts. */
 interface Prepared {
@@ -26,9 +26,12 @@ export class Work {
   readonly #keyOf = new KeyGenerator();
   readonly #values = new ValueGenerator();
   readonly #kept: string[] = [];
+  /** Operations of each task before the clock starts. */
+  readonly #warmUpCount: number;
   #prepared: Prepared | undefined;
 
-  constructor(peer: Peer, settings: PeerSettings, clock: Clock = monotonic) {
+  constructor(peer: Peer, settings: PeerSettings, clock: Clock = monotonic, warmUp = 0) {
+    this.#warmUpCount = warmUp;
     this.#peer = peer;
     this.#settings = settings;
     this.#clock = clock;
@@ -62,12 +65,13 @@ export class Work {
   #warmUp(prepared: Prepared): void {
     const peer = this.#peer;
     if (peer.kind !== 'sync' || prepared.task.operation === 'insert') return;
+    const count = this.#warmUpCount;
     const { keys, groups, values } = prepared;
     runSync(peer, {
       ...prepared,
-      keys: keys.slice(0, WARM_UP),
-      groups: groups.slice(0, Math.ceil(WARM_UP / MANY)),
-      values: values.slice(0, WARM_UP),
+      keys: keys.slice(0, count),
+      groups: groups.slice(0, Math.ceil(count / MANY)),
+      values: values.slice(0, count),
     });
   }
 

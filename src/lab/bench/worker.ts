@@ -1,6 +1,7 @@
+import { monotonic } from '../support/clock.ts';
 import { openPeer } from './peers.ts';
 import type { Answer, Order } from './protocol.ts';
-import { Work } from './work.ts';
+import { WARM_UP, Work } from './work.ts';
 
 /** A child process of the benchmark: one peer alone in its own heap, driven by messages. */
 function serve(): void {
@@ -12,7 +13,7 @@ function serve(): void {
   const obey = async (order: Order): Promise<Answer> => {
     switch (order.kind) {
       case 'open':
-        work = new Work(await openPeer(order.settings), order.settings);
+        work = new Work(await openPeer(order.settings), order.settings, monotonic, WARM_UP);
         return { ok: true };
       case 'prepare':
         opened().prepare(order.task);
