@@ -29,14 +29,6 @@ export interface IndexShape {
   records: number;
 }
 
-/** A place in a walk over all records, stable under resizing; see each index. */
-export interface WalkPosition {
-  cursor: number;
-}
-
-/** What a walk hands out: the record is in `request` as a found one. */
-export type Visitor = (request: Request) => void;
-
 /**
  * Every index is written against this contract: operations on one key, linearizable per key. The
  * key is already in the request; results are left in it. `version` is the new record's version.

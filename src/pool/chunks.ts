@@ -1,9 +1,8 @@
 import { StepwellError } from '../errors.ts';
-import { type Address, type Operation, offsetOf, regionOf, UNIT_BYTES } from '../verbs/index.ts';
+import { type Address, type Operation, offsetOf, regionOf } from '../verbs/index.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { type PoolLayout, SUPERBLOCK } from './layout.ts';
 
-export const CHUNK_UNUSED = 0;
 /** Recycled: its bytes are stale. */
 export const CHUNK_FREE = 1;
 /** Carved into blocks of one size by its owner; owner 0 is an orphan that anyone may adopt. */
@@ -292,8 +291,4 @@ export class ChunkTable {
       }
     }
   }
-}
-
-export function unitsFor(bytes: number): number {
-  return Math.ceil(bytes / UNIT_BYTES);
 }
