@@ -4,8 +4,9 @@ import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import type { Prng } from '../workloads/prng.ts';
-import { type AdversaryFabric, Execution } from './adversary.ts';
+import type { AdversaryFabric } from './adversary.ts';
 import { Caller, type CallLog } from './caller.ts';
+import { RandomExecution } from './chance.ts';
 import type { Note } from './history.ts';
 import type { ClientPlan, ProgramItem } from './scenario.ts';
 
@@ -33,7 +34,7 @@ export class SimulatedClient {
   #at = 0;
   #pending: Operation<void>[] = [];
   #running: Operation<void> | undefined;
-  #execution: Execution | undefined;
+  #execution: RandomExecution | undefined;
   #online = false;
   pieces = 0;
   lastStep = 0;
@@ -121,7 +122,7 @@ export class SimulatedClient {
   #advance(): void {
     const { done, value } = (this.#running as Operation<void>).next();
     if (done) this.#running = undefined;
-    else this.#execution = new Execution(this.#fabric, value, this.#context.prng);
+    else this.#execution = new RandomExecution(this.#fabric, value, this.#context.prng);
   }
 
   *#noted(text: string, operation: Operation<void>): Operation<void> {
