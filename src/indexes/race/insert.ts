@@ -4,6 +4,7 @@ import {
   type Batch,
   copyWord,
   highHalf,
+  lowHalf,
   type Operation,
   setWord,
   swapped,
@@ -21,9 +22,6 @@ import {
 import { emptySlot, PENDING, pointerHigh, pointerLow, slotHigh, stampOf } from './slot.ts';
 import { split } from './split.ts';
 import { BUCKETS_AT, OTHER_SWAP_AT, type RaceRequest, type RaceTable, SWAP_AT } from './table.ts';
-
-const POLLS_MAX = 40;
-const POLL_MICROSECONDS = 50;
 
 /**
  * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the
@@ -179,13 +177,22 @@ function gatherUnknown(table: RaceTable, request: RaceRequest): number {
   return count;
 }
 
-/** Withdraws another client's pending slot. False when it was committed or changed meanwhile. */
+/**
+ * Withdraws another client's pending slot. False when it was committed, frozen or re-used meanwhile.
+ *
+ * When its owner withdrew it just before, it is gone as well: were that a conflict, two inserters
+ * in step could withdraw for each other for ever. Exactly the empty word that a withdrawal leaves
+ * will do: one with a later stamp may be what a mover left of a slot that was committed and moved.
+ */
 function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<boolean> {
   const { batch, words } = request;
+  const vacant = emptySlot(stampOf(highHalf(words, at)));
   copyWord(words, at, OTHER_SWAP_AT);
-  setWord(words, OTHER_SWAP_AT + 8, 0, emptySlot(stampOf(highHalf(words, at))));
+  setWord(words, OTHER_SWAP_AT + 8, 0, vacant);
   yield batch.clear().cas(slotAddress(table, request, at), words, OTHER_SWAP_AT);
-  return swapped(words, OTHER_SWAP_AT);
+  if (swapped(words, OTHER_SWAP_AT)) return true;
+  const found = OTHER_SWAP_AT + 16;
+  return lowHalf(words, found) === 0 && highHalf(words, found) === vacant;
 }
 
 /**
@@ -194,9 +201,10 @@ function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<b
  */
 function* outwait(table: RaceTable, request: RaceRequest): Operation<void> {
   const { batch, words, slotAt } = request;
+  const { polls, microseconds } = table.patience;
   const address = slotAddress(table, request, slotAt);
-  for (let poll = 0; poll < POLLS_MAX; poll++) {
-    yield batch.clear().pause(POLL_MICROSECONDS, words).read(address, 8, words, OTHER_SWAP_AT);
+  for (let poll = 0; poll < polls; poll++) {
+    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
     const seen = OTHER_SWAP_AT >> 2;
     const was = slotAt >> 2;
     if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;

@@ -57,6 +57,11 @@ export class RaceTable {
     withdrawn: 0,
     subtableFull: 0,
   };
+  /**
+   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
+   * been decided before it takes the claimer for slow or dead.
+   */
+  patience = { polls: 40, microseconds: 50 };
   /** Moves that are not in use; see migrate.ts. */
   readonly idleMoves: Move[] = [];
   splits = 0;
