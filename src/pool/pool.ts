@@ -57,8 +57,12 @@ export class Pool {
 
   /** Cleans up after clients that are gone, then takes a row of the client table. */
   join(name: string): void {
-    this.recoverGone();
-    this.run(this.membership.join(name));
+    this.run(this.joining(name));
+  }
+
+  *joining(name: string): Operation<void> {
+    yield* this.recovering(() => true);
+    yield* this.membership.join(name);
     this.allocator.own(this.membership.id, this.membership.incarnation);
   }
 
@@ -146,17 +150,18 @@ export class Pool {
     if (now - this.#askedAt < LIVENESS_INTERVAL_MS) return;
     this.#askedAt = now;
     const lagging = new Set(this.reclamation.lagging);
-    this.#recover((row) => lagging.has(row.id));
+    this.run(this.recovering((row) => lagging.has(row.id)));
   }
 
   recoverGone(): void {
-    this.#recover(() => true);
+    this.run(this.recovering(() => true));
   }
 
-  #recover(concerns: (row: ClientRow) => boolean): void {
-    for (const row of this.run(this.membership.rows())) {
+  /** Cleans up after those clients that are gone and that `concerns` says. */
+  *recovering(concerns: (row: ClientRow) => boolean): Operation<void> {
+    for (const row of yield* this.membership.rows()) {
       if (row.id === this.membership.id || !concerns(row)) continue;
-      if (this.run(this.membership.isGone(row))) this.run(this.#takeOver(row));
+      if (yield* this.membership.isGone(row)) yield* this.#takeOver(row);
     }
   }
 
@@ -176,10 +181,11 @@ export class Pool {
     this.#closed = true;
     clearImmediate(this.#burst);
     clearTimeout(this.#idle);
-    this.run(this.#depart());
+    this.run(this.departing());
   }
 
-  *#depart(): Operation<void> {
+  /** What `close` does in the pool: only between operations. */
+  *departing(): Operation<void> {
     yield* this.reclamation.goOffline();
     for (let i = 0; this.reclamation.retired > 0 && i < DEPARTURE_ATTEMPTS; i++) {
       yield* this.reclamation.collect();
