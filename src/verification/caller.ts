@@ -2,7 +2,7 @@ import { StepwellError } from '../errors.ts';
 import { INSERTED, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
-import { decodeFrom } from '../records/codec.ts';
+import { bytesBound, decodeFrom } from '../records/codec.ts';
 import type { Operation } from '../verbs/index.ts';
 import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from './history.ts';
 
@@ -16,7 +16,7 @@ export interface CallLog {
   record(record: CallRecord): void;
 }
 
-/** Turns calls into operations of an index and writes down when they were made and what came back. */
+/** Turns calls into operations of an index; writes down when they were made and what came back. */
 export class Caller {
   readonly #name: string;
   readonly #index: RaceIndex;
@@ -25,6 +25,8 @@ export class Caller {
   readonly #seen = new Map<number, number>();
   /** The call that is in flight. */
   current: CallRecord | undefined;
+  /** Whether the last call found the pool full. */
+  refused = false;
 
   constructor(name: string, index: RaceIndex, log: CallLog) {
     this.#name = name;
@@ -44,6 +46,7 @@ export class Caller {
       if (!(error instanceof StepwellError && HARMLESS.has(error.code))) throw error;
       record.refusedBy = error.code;
     }
+    this.refused = record.refusedBy === 'SW_POOL_FULL';
     record.responded = this.#log.now();
     this.current = undefined;
     if (record.result) this.#remember(record.result, call.key);
@@ -68,27 +71,28 @@ export class Caller {
       records.encode(request, key, call.value, index.hashSeed, call.version);
       const outcome = yield* index.write(request, call.condition, call.expected);
       const found = outcome !== INSERTED && request.foundAt >= 0;
-      return this.#result(outcome, found);
+      return yield* this.#result(outcome, found);
     }
-    request.setKey(key, index.hashSeed, 32);
+    request.setKey(key, index.hashSeed, call.kind === 'modify' ? bytesBound(call.value) : 0);
     if (call.kind === 'search' || call.kind === 'remove') {
       const present =
         call.kind === 'search' ? yield* index.search(request) : yield* index.remove(request);
-      return this.#result(present ? REPLACED : REFUSED, present);
+      return yield* this.#result(present ? REPLACED : REFUSED, present);
     }
     const compute = (present: boolean) => {
       const next = present ? String(Number(textOf(request)) + 1) : call.value;
       records.encodeValue(request, next, call.version);
     };
     const outcome = yield* index.modify(request, compute);
-    return this.#result(outcome, outcome === REPLACED);
+    return yield* this.#result(outcome, outcome === REPLACED);
   }
 
-  #result(outcome: Outcome, isFound: boolean): Result {
+  /** Within the operation: the blocks of a chained value are read now, before an epoch passes. */
+  *#result(outcome: Outcome, isFound: boolean): Operation<Result> {
     const request = this.#request;
     let found: KeyState;
     if (isFound) {
-      this.#index.table.records.check(request);
+      yield* this.#index.table.records.complete(request);
       found = { value: textOf(request), version: request.foundVersion };
     }
     return { outcome, found, version: request.outgoingVersion };

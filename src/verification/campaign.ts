@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { CANARIES } from './canaries.ts';
 import { POLICIES, type PolicyName } from './policies.ts';
 import { commandFor, shrink } from './shrink.ts';
-import { type RunOptions, type RunReport, runSchedule } from './simulation.ts';
+import { newSimulationMemory, type RunOptions, type RunReport, runSchedule } from './simulation.ts';
 
 /**
  * Long runs on built code:
@@ -28,7 +28,10 @@ const { values } = parseArgs({
 });
 
 const SHOW_EVERY_MS = 5000;
-const COUNTED = ['operations', 'steps', 'splits', 'retries', 'freed', 'crashes'] as const;
+const COUNTED = [
+  ...(['operations', 'steps', 'splits', 'retries', 'freed', 'crashes', 'walks'] as const),
+  ...(['sweeps', 'joins', 'departures', 'expulsions'] as const),
+] as const;
 
 const [first, last = first] = values.seeds.split('..').map(Number);
 const policies = values.policy ? [values.policy as PolicyName] : POLICIES;
@@ -36,14 +39,18 @@ const end = Date.now() + Number(values.minutes) * 60_000;
 const replays = values.keep !== undefined || values.schedule !== undefined;
 const totals: Record<string, number> = { schedules: 0 };
 const failures: Record<string, number> = {};
+const longest = { settled: 0, steps: 0 };
+const memory = newSimulationMemory();
 
 const position = { seed: first, shown: Date.now() };
 for (; position.seed <= last && Date.now() < end; position.seed++) {
   for (const policy of policies) {
     const options = optionsFor(position.seed, policy);
-    const report = runSchedule(options);
+    const report = runSchedule(options, memory);
     totals.schedules++;
     for (const name of COUNTED) totals[name] = (totals[name] ?? 0) + report[name];
+    longest.settled = Math.max(longest.settled, report.settled);
+    longest.steps = Math.max(longest.steps, report.steps);
     if (report.failure) show(options, report);
   }
   if (Date.now() - position.shown > SHOW_EVERY_MS) progress();
@@ -78,5 +85,7 @@ function show(options: RunOptions, report: RunReport): void {
 function progress(): void {
   position.shown = Date.now();
   const counts = Object.entries(totals).map(([name, count]) => `${count} ${name}`);
-  console.log(`seed ${position.seed}: ${counts.join(', ')}; failures ${JSON.stringify(failures)}`);
+  const settled = `${longest.settled} pieces to settle at most, ${longest.steps} steps`;
+  const failed = `failures ${JSON.stringify(failures)}`;
+  console.log(`seed ${position.seed}: ${counts.join(', ')}; ${settled}; ${failed}`);
 }

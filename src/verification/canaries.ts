@@ -35,12 +35,22 @@ import type { Canary } from './simulation.ts';
 export const CANARIES: readonly Canary[] = [
   {
     name: 'published insert: live at once, duplicates removed afterwards',
+    caughtBy: 'linearizability',
     index: ({ table }) => new PublishedInsert(table),
   },
-  { name: 'a search whose miss needs no certainty', index: ({ table }) => new HastySearch(table) },
-  { name: 'blocks are re-used as soon as they are unlinked', pool: reuseAtOnce },
+  {
+    name: 'a search whose miss needs no certainty',
+    caughtBy: 'linearizability',
+    index: ({ table }) => new HastySearch(table),
+  },
+  {
+    name: 'blocks are re-used as soon as they are unlinked',
+    caughtBy: 'reclamation',
+    pool: reuseAtOnce,
+  },
   {
     name: 'an update that expects whatever the slot holds',
+    caughtBy: 'linearizability',
     index: ({ table }) => new LostUpdate(table),
   },
 ];

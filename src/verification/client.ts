@@ -1,158 +1,286 @@
+import { StepwellError } from '../errors.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
+import { sweep } from '../indexes/race/sweep.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
-import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import type { Prng } from '../workloads/prng.ts';
 import type { AdversaryFabric } from './adversary.ts';
 import { Caller, type CallLog } from './caller.ts';
-import { RandomExecution } from './chance.ts';
 import type { Note } from './history.ts';
-import type { ClientPlan, ProgramItem } from './scenario.ts';
+import { Lane } from './lane.ts';
+import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
+import { Walker } from './walker.ts';
 
 export interface ClientContext extends CallLog {
   prng: Prng;
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
-  /** A dead client whose death has been noticed and that this client may clean up after. */
-  nextRecovery(client: SimulatedClient): ClientRow | undefined;
-  recovered(row: ClientRow): void;
+  /** Joins the pool and opens the store. */
+  startup(client: SimulatedClient): Operation<RaceIndex>;
+  /** Whether the client has learned of a death and not cleaned up after it yet. */
+  mayRecover(client: SimulatedClient): boolean;
+  recovers(client: SimulatedClient): void;
 }
 
-/** One client of the pool that runs its program a piece at a time. */
+/** What a client does between its operations, when none is in flight. */
+interface Duty {
+  phase: Phase;
+  text: string;
+  operation: Operation<void>;
+}
+
+/** A write that finds the pool full is made again after each of these, as in store/full-pool.ts. */
+const REMEDIES = ['offline', 'sweep'] as const;
+
+/**
+ * One client of the pool that runs its program a piece at a time. Its lanes share the pool handle,
+ * the allocator, the directory cache and the announced epoch, as the operations of `putMany` do;
+ * duties wait until no lane has an operation in flight, and no operation begins before them.
+ */
 export class SimulatedClient {
   readonly name: string;
   readonly number: number;
   readonly pool: Pool;
-  readonly index: RaceIndex;
   readonly plan: ClientPlan;
   readonly #context: ClientContext;
-  readonly #fabric: AdversaryFabric;
-  readonly #caller: Caller;
+  readonly #lanes: Lane[];
+  readonly #callers: Caller[] = [];
+  readonly #walkers: (Walker | undefined)[] = [];
   readonly #items: ProgramItem[];
-  #at = 0;
-  #pending: Operation<void>[] = [];
-  #running: Operation<void> | undefined;
-  #execution: RandomExecution | undefined;
+  readonly #duties: Duty[] = [];
+  #index: RaceIndex | undefined;
   #online = false;
-  pieces = 0;
+  #phase: Phase = 'call';
+  #piecesInPhase = 0;
+  #pieces = 0;
   lastStep = 0;
   dead = false;
   diedAt = 0;
-  paused = false;
+  /** Has left the pool, and what it did not get through goes nowhere. */
+  left = false;
+  /** Has noticed that it was declared dead. */
+  expelled = false;
+  /** Was declared dead while it stood still; see ClientPlan.freezesBelow. */
+  frozen = false;
+  startedAt = 0;
+  sweeps = 0;
+  walks = 0;
 
-  constructor(
-    number: number,
-    pool: Pool,
-    index: RaceIndex,
-    plan: ClientPlan,
-    context: ClientContext,
-  ) {
+  constructor(number: number, pool: Pool, plan: ClientPlan, context: ClientContext) {
     this.name = `c${number}`;
     this.number = number;
     this.pool = pool;
-    this.index = index;
     this.plan = plan;
-    this.#items = plan.items;
+    this.#items = [...plan.items];
     this.#context = context;
-    this.#fabric = pool.fabric as AdversaryFabric;
-    this.#caller = new Caller(this.name, index, context);
+    const fabric = pool.fabric as AdversaryFabric;
+    this.#lanes = Array.from({ length: plan.lanes }, () => new Lane(fabric, context.prng));
   }
 
-  get done(): boolean {
-    return this.#running === undefined && this.#at === this.#items.length && this.#idle();
+  get index(): RaceIndex | undefined {
+    return this.#index;
   }
 
-  #idle(): boolean {
-    return this.#pending.length === 0;
-  }
-
+  /** The part of the program that nobody has begun. */
   get rest(): ProgramItem[] {
-    return this.#items.slice(this.#at);
+    return this.#items;
   }
 
-  /** When the operation that is in flight began; undefined between operations. */
-  get operationSince(): number | undefined {
-    return this.#caller.current?.invoked;
+  /** When the operations that are in flight began. */
+  get operationsSince(): number[] {
+    const calls = this.#callers.map(({ current }) => current?.invoked);
+    const steps = this.#walkers.map((walker) => walker?.since);
+    return [...calls, ...steps].filter((since) => since !== undefined);
   }
 
+  /** Whether its time to die has come. */
+  get doomed(): boolean {
+    const crash = this.plan.crashes[0];
+    if (crash === undefined) return false;
+    if (crash.phase === 'call') return this.#pieces >= crash.pieces;
+    return this.#phase === crash.phase && this.#piecesInPhase >= crash.pieces;
+  }
+
+  /** All lanes stop where they are. */
   die(): void {
     this.dead = true;
     this.diedAt = this.#context.now();
-    if (this.#caller.current) this.#caller.current.crashed = true;
+    for (const { current } of this.#callers) if (current) current.crashed = true;
   }
 
-  /** Lets one piece happen, or begins the next thing to do. */
-  step(): void {
-    this.paused = false;
-    if (this.#execution !== undefined) {
-      this.#execution.step();
-      this.pieces++;
-      this.lastStep = this.#context.now();
-      this.paused = this.#execution.paused;
-      if (!this.#execution.finished) return;
-      this.#execution = undefined;
-      this.#advance();
-    } else {
-      this.#begin();
+  /** Outside of the schedule. */
+  startAtOnce(): void {
+    this.pool.run(this.#start());
+  }
+
+  sweepAtOnce(): void {
+    this.pool.run(this.#sweep());
+  }
+
+  /** Lanes with an operation in flight. */
+  busy(): number[] {
+    const busy: number[] = [];
+    for (let i = 0; i < this.#lanes.length; i++) if (!this.#lanes[i].idle) busy.push(i);
+    return busy;
+  }
+
+  /** Lanes that can go on, or begin something. */
+  ready(): number[] {
+    if (this.dead || this.left || this.frozen) return [];
+    const busy = this.busy();
+    if (busy.length > 0 && this.#phase !== 'call') return busy;
+    if (this.#dutyIsDue(busy.length === 0)) return busy.length > 0 ? busy : [0];
+    const free = this.#lanes.findIndex(({ idle }, i) => idle && this.#hasWorkFor(i));
+    return free < 0 ? busy : [...busy, free];
+  }
+
+  #hasWorkFor(lane: number): boolean {
+    return this.#walkers[lane] !== undefined || this.#items.length > 0;
+  }
+
+  get #hasWork(): boolean {
+    return this.#items.length > 0 || this.#walkers.some((walker) => walker !== undefined);
+  }
+
+  #dutyIsDue(allIdle: boolean): boolean {
+    if (this.#duties.length > 0 || this.#index === undefined) return true;
+    if (allIdle && this.#context.mayRecover(this)) return true;
+    return this.#hasWork ? !this.#online : this.plan.leaves && !this.left;
+  }
+
+  /** Lets one piece of a lane happen, or begins the next thing to do. Whether time passed. */
+  step(at: number): boolean {
+    const lane = this.#lanes[at];
+    if (lane.idle) {
+      this.#begin(at);
+      return false;
     }
+    this.#pieces++;
+    this.#piecesInPhase++;
+    this.lastStep = this.#context.now();
+    lane.step();
+    return lane.paused;
   }
 
-  #begin(): void {
-    const row = this.#context.nextRecovery(this);
-    if (row !== undefined)
-      this.#pending.unshift(this.#noted(`recovers client ${row.id}`, this.#recover(row)));
-    this.#running = this.#pending.shift() ?? this.#nextItem();
-    if (this.#running !== undefined) this.#advance();
+  #begin(at: number): void {
+    const duty = this.busy().length === 0 ? this.#nextDuty() : undefined;
+    this.#phase = duty?.phase ?? 'call';
+    this.#piecesInPhase = 0;
+    this.#lanes[at].begin(duty ? this.#perform(duty) : this.#nextOperation(at));
   }
 
-  #nextItem(): Operation<void> | undefined {
-    if (this.#at === this.#items.length) return undefined;
+  /** Only when no operation is in flight. */
+  #nextDuty(): Duty | undefined {
+    if (this.#index === undefined) return this.#duty('startup', this.#start());
+    if (this.#context.mayRecover(this)) {
+      this.#context.recovers(this);
+      return this.#duty(
+        'recovery',
+        this.pool.recovering(() => true),
+      );
+    }
+    const next = this.#duties.shift();
+    if (next !== undefined) return next;
     // As Pool.enter does: an epoch is announced before the first operation after an idle time.
-    if (!this.#online) {
-      this.#online = true;
-      return this.#noted('begins a burst', this.pool.reclamation.quiesce());
-    }
-    const item = this.#items[this.#at++];
-    if (item.after !== 'none') this.#pending.push(this.#noted(item.after, this.#pause(item.after)));
-    return this.#caller.perform(item.call);
+    if (this.#hasWork) return this.#online ? undefined : this.#duty('burst', this.#comeOnline());
+    return this.plan.leaves ? this.#duty('departure', this.#depart()) : undefined;
   }
 
-  #advance(): void {
-    const { done, value } = (this.#running as Operation<void>).next();
-    if (done) this.#running = undefined;
-    else this.#execution = new RandomExecution(this.#fabric, value, this.#context.prng);
+  #duty(phase: Phase, operation: Operation<void>, text: string = phase): Duty {
+    return { phase, text, operation };
   }
 
-  *#noted(text: string, operation: Operation<void>): Operation<void> {
+  #nextOperation(at: number): Operation<void> {
+    const walker = this.#walkers[at];
+    if (walker) return this.#walkOn(walker, at);
+    const item = this.#items.shift() as ProgramItem;
+    if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
+    if (item.call !== 'walk') return this.#call(item, this.#callers[at]);
+    this.walks++;
+    return this.#walkOn(new Walker(this.name, this.#index as RaceIndex, this.#context), at);
+  }
+
+  *#walkOn(walker: Walker, at: number): Operation<void> {
+    this.#walkers[at] = walker;
+    yield* walker.step();
+    if (walker.done) this.#walkers[at] = undefined;
+  }
+
+  *#call(item: ProgramItem, caller: Caller): Operation<void> {
+    if (item.call === 'walk') return;
+    yield* caller.perform(item.call);
+    if (!caller.refused || !this.plan.insists) return;
+    const remedy = REMEDIES[item.remedies ?? 0];
+    if (remedy === undefined) return;
+    this.#items.unshift({ ...item, after: 'none', remedies: (item.remedies ?? 0) + 1 });
+    this.#duties.push(
+      remedy === 'sweep'
+        ? this.#duty('sweep', this.#sweep())
+        : this.#duty('pause', this.#pause('offline')),
+    );
+  }
+
+  *#perform({ text, operation }: Duty): Operation<void> {
     const { now, peek } = this.#context;
     const note = { client: this.name, invoked: now(), responded: Number.POSITIVE_INFINITY, text };
     this.#context.note(note);
-    yield* operation;
+    try {
+      yield* operation;
+    } catch (error) {
+      if (!(error instanceof StepwellError && error.code === 'SW_REVOKED')) throw error;
+      note.text += '; notices that it was declared dead';
+      this.#leaveExpelled();
+    }
     note.responded = now();
     const announced = peek(this.pool.membership.epochWord);
     note.text += `; announced ${announced}, epoch ${peek(SUPERBLOCK.epoch)}`;
   }
 
-  *#pause(kind: ProgramItem['after']): Operation<void> {
+  /** All that such a client can do is to close the pool; a new one goes on with its program. */
+  #leaveExpelled(): void {
+    this.expelled = true;
+    this.#duties.length = 0;
+    this.#duties.push(this.#duty('departure', this.#depart()));
+  }
+
+  *#start(): Operation<void> {
+    const index = yield* this.#context.startup(this);
+    this.#index = index;
+    this.startedAt = this.#context.now();
+    for (let i = 0; i < this.#lanes.length; i++) {
+      this.#callers.push(new Caller(this.name, index, this.#context));
+    }
+  }
+
+  *#comeOnline(): Operation<void> {
+    yield* this.pool.reclamation.quiesce();
+    this.#online = true;
+  }
+
+  *#pause(kind: Pause): Operation<void> {
     const { reclamation } = this.pool;
     if (kind === 'offline') {
       this.#online = false;
       yield* reclamation.goOffline();
       yield* reclamation.collect();
+      this.frozen = this.#items.length < this.plan.freezesBelow;
       return;
     }
     yield* reclamation.quiesce();
     if (kind === 'collect') yield* reclamation.collect();
   }
 
-  /** What Pool does when it finds that a client is gone; there it may not be interleaved. */
-  *#recover(row: ClientRow): Operation<void> {
-    const { membership, chunks } = this.pool;
-    if (!(yield* membership.claimRecovery(row))) return;
-    yield* chunks.orphan(row.id, row.incarnation);
-    yield* membership.finishRecovery(row);
-    this.#context.recovered(row);
+  *#sweep(): Operation<void> {
+    this.sweeps++;
+    this.#online = false;
+    yield* sweep(this.pool, (this.#index as RaceIndex).table);
+  }
+
+  *#depart(): Operation<void> {
+    this.#online = false;
+    yield* this.pool.departing();
+    this.left = true;
   }
 }

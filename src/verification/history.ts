@@ -24,8 +24,8 @@ export const LAST_SEEN = -1;
  * What a client asks for. Values are decimal numbers, different for every call, so that each can be
  * told apart.
  */
-export type Call = { key: number } & (
-  | { kind: 'search' }
+export type Call = { key: number } /** `walked`: it was a walk that met the key, or did not. */ & (
+  | { kind: 'search'; walked?: boolean }
   | { kind: 'remove' }
   | { kind: 'write'; condition: Condition; expected: number; value: string; version: number }
   /** Adds 1 to the value, or stores `value` when there is none. */
@@ -119,6 +119,7 @@ export function describe(record: CallRecord, names: readonly string[]): string {
   const { call, result } = record;
   const key = names[call.key];
   let text = `${call.kind} ${key}`;
+  if (call.kind === 'search' && call.walked) text = `walk past ${key}`;
   if (call.kind === 'modify')
     text = `increment ${key} (else ${Number(call.value)}@${call.version})`;
   if (call.kind === 'write') {

@@ -1,24 +1,25 @@
 import type { Prng } from '../workloads/prng.ts';
 
-/** Chooses who goes on. `candidates` are positions of clients that can. */
+/** Chooses who goes on. `candidates` are the actors that can: lanes of clients. */
 export interface Policy {
   pick(candidates: readonly number[], step: number): number;
-  /** The client waits for others: it let time pass. */
-  paused(client: number): void;
+  /** The actor waits for others: it let time pass. */
+  paused(actor: number): void;
 }
 
 export const POLICIES = ['uniform', 'priorities', 'stall'] as const;
 export type PolicyName = (typeof POLICIES)[number];
 
-export function policyOf(name: PolicyName, prng: Prng): Policy {
-  if (name === 'priorities') return new Priorities(prng);
+/** `steps`: about how many steps the run will have. */
+export function policyOf(name: PolicyName, prng: Prng, steps: number): Policy {
+  if (name === 'priorities') return new Priorities(prng, steps);
   if (name === 'stall') return new Stall(prng);
   return new Uniform(prng);
 }
 
 const STICKINESS = [0, 50, 80, 95];
 
-/** Any client at any step; in some runs the last one goes on more likely than not. */
+/** Any actor at any step; in some runs the last one goes on more likely than not. */
 class Uniform implements Policy {
   readonly #prng: Prng;
   readonly #sticky: number;
@@ -40,48 +41,54 @@ class Uniform implements Policy {
   }
 }
 
-const CHANGES_MAX = 6;
-const HORIZON = 3000;
+const DEPTH_MAX = 7;
 
 /**
- * Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the runnable client with the
- * highest priority goes on; at a few random steps it is put last. Finds bugs of small depth that a
- * uniform choice hides in noise.
+ * Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010), for bugs of depth d: those
+ * that d ordering constraints are enough for. Actors have random priorities of d and above; the
+ * runnable one with the highest goes on. Of the run's k steps d - 1 are drawn as change points: the
+ * actor that takes step k_i has priority i from then on. The change points are in no order, so one
+ * that is demoted later may still come before one that was demoted earlier.
+ *
+ * d is drawn for each run. An actor that waits goes behind all others, which the paper does for
+ * threads that yield: otherwise it would wait for ever for somebody of lower priority.
  */
 class Priorities implements Policy {
   readonly #prng: Prng;
-  readonly #changes = new Set<number>();
+  /** By step: the priority that it leaves its actor with. */
+  readonly #changes = new Map<number, number>();
   readonly #priority = new Map<number, number>();
   #lowest = 0;
 
-  constructor(prng: Prng) {
+  constructor(prng: Prng, steps: number) {
     this.#prng = prng;
-    const horizon = 1 + prng.below(HORIZON);
-    for (let i = prng.below(CHANGES_MAX); i >= 0; i--) this.#changes.add(prng.below(horizon));
+    const depth = 1 + prng.below(DEPTH_MAX);
+    for (let i = 1; i < depth; i++) this.#changes.set(prng.below(steps), i);
   }
 
   pick(candidates: readonly number[], step: number): number {
     let best = candidates[0];
-    for (const client of candidates) if (this.#rank(client) > this.#rank(best)) best = client;
-    if (this.#changes.has(step)) this.paused(best);
+    for (const actor of candidates) if (this.#rank(actor) > this.#rank(best)) best = actor;
+    const change = this.#changes.get(step);
+    if (change !== undefined) this.#priority.set(best, change);
     return best;
   }
 
-  #rank(client: number): number {
-    let rank = this.#priority.get(client);
+  #rank(actor: number): number {
+    let rank = this.#priority.get(actor);
     if (rank === undefined) {
-      rank = 1 + this.#prng.nextDouble();
-      this.#priority.set(client, rank);
+      rank = DEPTH_MAX + this.#prng.nextDouble();
+      this.#priority.set(actor, rank);
     }
     return rank;
   }
 
-  paused(client: number): void {
-    this.#priority.set(client, --this.#lowest);
+  paused(actor: number): void {
+    this.#priority.set(actor, --this.#lowest);
   }
 }
 
-/** Uniform, but one client stands still for long, wherever it is; then another one. */
+/** Uniform, but one actor stands still for long, wherever it is; then another one. */
 class Stall implements Policy {
   readonly #uniform: Uniform;
   readonly #prng: Prng;
@@ -101,7 +108,7 @@ class Stall implements Policy {
       this.#until = this.#from + 100 + this.#prng.below(2500);
     }
     if (step < this.#from || candidates.length === 1) return this.#uniform.pick(candidates);
-    return this.#uniform.pick(candidates.filter((client) => client !== this.#victim));
+    return this.#uniform.pick(candidates.filter((actor) => actor !== this.#victim));
   }
 
   paused(): void {

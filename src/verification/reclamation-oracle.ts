@@ -1,5 +1,5 @@
 import type { Pool } from '../pool/pool.ts';
-import { type Address, CAS, FAA, READ, UNIT_BYTES, WRITE } from '../verbs/index.ts';
+import { type Address, READ, UNIT_BYTES, WRITE } from '../verbs/index.ts';
 import type { AccessObserver, AdversaryMemory } from './adversary.ts';
 
 const POISON = 0xdb;
@@ -13,9 +13,9 @@ interface RetiredBlock {
 /** What the oracle asks of the run. */
 export interface RunView {
   now(): number;
-  /** When the client last let a piece happen. */
+  /** When the client last let a piece happen, in whichever lane. */
   lastStep(client: number): number;
-  /** Clients that are in an operation, with its start: they may hold addresses read since then. */
+  /** Operations in flight, with their starts: they may hold addresses read since then. */
   inOperation(): { client: number; since: number }[];
 }
 
@@ -69,20 +69,24 @@ export class ReclamationOracle implements AccessObserver {
     this.#retired.set(address, { by: client, at: this.#run.lastStep(client) });
   }
 
+  /** Whether the block waits to be given back, or went down with whoever retired it. */
+  isRetired(address: Address): boolean {
+    return this.#retired.has(address);
+  }
+
+  /** Blocks that nobody retired come from a cache on leaving, or from a sweep. */
   #onFree(client: number, address: Address, units: number): void {
     const retired = this.#retired.get(address);
-    // Leaving the pool gives back blocks that were never in use.
-    if (retired === undefined) return;
     this.#retired.delete(address);
     this.freed++;
-    if (this.#grace) this.#checkGrace(client, address, retired);
+    if (this.#grace && retired) this.#checkGrace(client, address, retired);
     this.#memory.fill(address, units * UNIT_BYTES, POISON);
     for (let i = 0; i < units; i++) this.#free.add(address / UNIT_BYTES + i);
   }
 
   #checkGrace(client: number, address: Address, retired: RetiredBlock): void {
     for (const holder of this.#run.inOperation()) {
-      if (holder.client === retired.by || holder.since >= retired.at) continue;
+      if (holder.since >= retired.at) continue;
       this.#fail(
         `block ${address}, unlinked by client ${retired.by} at ${retired.at}, is given back by ` +
           `client ${client} while client ${holder.client} is in an operation since ${holder.since}`,
@@ -101,6 +105,5 @@ export class ReclamationOracle implements AccessObserver {
     if (kind === WRITE && this.#retired.has(unit * UNIT_BYTES)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
     }
-    if (kind === CAS || kind === FAA) return;
   }
 }

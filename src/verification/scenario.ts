@@ -1,29 +1,56 @@
 import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT, IF_VERSION } from '../indexes/contract.ts';
 import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
 import { HASH_PADDING, KeyHash } from '../records/hash.ts';
-import { Scratch } from '../verbs/index.ts';
+import { SLOT_UNITS_MAX } from '../records/layout.ts';
+import { Scratch, UNIT_BYTES } from '../verbs/index.ts';
 import { Prng } from '../workloads/prng.ts';
 import { type Call, LAST_SEEN } from './history.ts';
+import { chooseSwarm, type Swarm } from './swarm.ts';
 
 /** What a client does between two operations. */
 export type Pause = 'none' | 'quiesce' | 'collect' | 'offline';
 
+/** What a client is at: its operations, or a duty between them. */
+export type Phase = 'call' | 'startup' | 'burst' | 'pause' | 'recovery' | 'sweep' | 'departure';
+
 export interface ProgramItem {
   /** Names the item in a shrunk reproduction. */
   id: number;
-  call: Call;
+  call: Call | 'walk';
   after: Pause;
+  /** How many remedies for a full pool have been tried for the call. */
+  remedies?: number;
+}
+
+/** A client dies after so many pieces of a phase; in 'call', of its whole life. */
+export interface Crash {
+  phase: Phase;
+  pieces: number;
 }
 
 export interface ClientPlan {
   items: ProgramItem[];
-  /** The client dies when it has let so many pieces happen; Infinity for most. */
-  crashAfter: number;
+  /** Operations that it keeps in flight. */
+  lanes: number;
+  /** How it dies, then the client that goes on with its program, and so on. */
+  crashes: Crash[];
   /** Steps of the run between its death and the time at which another client notices. */
   noticedAfter: number;
   /** Whether a new client goes on with the rest of its program. */
   replaced: boolean;
+  /** Whether it leaves the pool when it has done everything. */
+  leaves: boolean;
+  /** Whether it makes a write again that found the pool full. */
+  insists: boolean;
+  /**
+   * When it goes idle with fewer items left than this, it stands still until others have declared
+   * it dead. That is outside of the pool's rules only for a client that is not idle.
+   */
+  freezesBelow: number;
 }
+
+/** Which of a run's first steps are interleaved: none, joining, or also making the store. */
+export type Startup = 'prepared' | 'joining' | 'creating';
 
 export interface Scenario {
   seed: number;
@@ -31,16 +58,27 @@ export interface Scenario {
   /** Chunks of the pool; with few of them it becomes full. */
   chunks: number;
   keys: string[];
+  startup: Startup;
   clients: ClientPlan[];
+  /** Steps after a crash until everybody must finish what is in flight. */
+  settlesAfter: number;
+}
+
+export interface ScenarioOptions {
+  crashes?: boolean;
+  /** Operations in flight of each client; drawn when left out. */
+  lanes?: number;
 }
 
 const DEPTH_LIMIT = 8;
-export const CHUNKS_MAX = 64;
+/** A value that does not fit one block with any key of a scenario. */
+const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
 
 /** Everything but the schedule, from one seed. */
-export function scenarioOf(seed: number, { crashes = true } = {}): Scenario {
+export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenario {
   const prng = Prng.fromSeed(seed).fork(1);
-  const crowded = prng.below(2) === 0;
+  const swarm = chooseSwarm(prng, options);
+  const { crowded } = swarm;
   const shape = {
     associativity: crowded && prng.below(3) > 0 ? 1 : 1 + prng.below(2),
     groups: 2 + prng.below(2),
@@ -53,48 +91,57 @@ export function scenarioOf(seed: number, { crashes = true } = {}): Scenario {
   const keys = chooseKeys(prng, keyCount, shape, crowded);
   const clientCount = 2 + prng.below(3);
   const length = crowded ? 6 + prng.below(14) : 3 + prng.below(12);
-  const chunks = prng.below(4) === 0 ? 6 + prng.below(8) : CHUNKS_MAX;
-  const mortal = crashes && prng.below(3) === 0;
-  const mix = chooseMix(prng, crowded);
-  let id = 0;
+  const id = { last: 0 };
   const clients = Array.from({ length: clientCount }, (_, client) => {
-    const items = Array.from({ length }, () => {
-      const call = chooseCall(prng, keys.length, ++id, mix);
-      return { id, call, after: choosePause(prng, mix) };
-    });
-    const dies = mortal && client > 0 && prng.below(2) === 0;
-    return {
-      items,
-      crashAfter: dies ? 1 + prng.below(40 * length) : Number.POSITIVE_INFINITY,
-      noticedAfter: prng.below(2) === 0 ? prng.below(50) : prng.below(3000),
-      replaced: prng.below(2) === 0,
-    };
+    const items = Array.from({ length }, () => chooseItem(prng, keys.length, ++id.last, swarm));
+    return { items, ...chooseFate(prng, swarm, client, length) };
   });
-  return { seed, shape, chunks, keys, clients };
+  const { startup, chunks } = swarm;
+  return { seed, shape, chunks, keys, startup, clients, settlesAfter: prng.below(300) };
 }
 
-interface Mix {
-  writes: number;
-  removes: number;
-  modifies: number;
-  restless: number;
+function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): ProgramItem {
+  const call = prng.below(100) < swarm.walks ? 'walk' : chooseCall(prng, keys, id, swarm);
+  return { id, call, after: choosePause(prng, swarm) };
 }
 
-function chooseMix(prng: Prng, crowded: boolean): Mix {
+/** The first client never dies, so that somebody is left. */
+function chooseFate(
+  prng: Prng,
+  swarm: Swarm,
+  client: number,
+  length: number,
+): Omit<ClientPlan, 'items'> {
+  const crashes: Crash[] = [];
+  while (client > 0 && crashes.length < 3 && prng.below(100) < swarm.deaths) {
+    crashes.push(chooseCrash(prng, length));
+  }
+  const freezes = client > 0 && prng.below(100) < swarm.freezes;
   return {
-    writes: (crowded ? 40 : 20) + prng.below(crowded ? 40 : 50),
-    removes: crowded ? 2 + prng.below(15) : 5 + prng.below(25),
-    modifies: prng.below(20),
-    restless: 30 + prng.below(70),
+    lanes: swarm.lanes > 1 ? 1 + prng.below(swarm.lanes) : 1,
+    crashes,
+    noticedAfter: prng.below(100) < swarm.lateNotice ? prng.below(3000) : prng.below(50),
+    replaced: prng.below(100) < swarm.replacements,
+    leaves: client > 0 && prng.below(100) < swarm.departures,
+    insists: swarm.insists,
+    freezesBelow: freezes ? 1 + prng.below(length) : 0,
   };
 }
 
-function chooseCall(prng: Prng, keys: number, id: number, mix: Mix): Call {
+const DUTY_PHASES = ['startup', 'recovery', 'recovery', 'pause', 'sweep', 'departure'] as const;
+
+function chooseCrash(prng: Prng, length: number): Crash {
+  if (prng.below(3) > 0) return { phase: 'call', pieces: 1 + prng.below(40 * length) };
+  return {
+    phase: DUTY_PHASES[prng.below(DUTY_PHASES.length)],
+    pieces: 1 + prng.below(prng.below(2) === 0 ? 20 : 200),
+  };
+}
+
+function chooseCall(prng: Prng, keys: number, id: number, mix: Swarm): Call {
   const key = prng.below(3) === 0 ? 0 : prng.below(keys);
   const draw = prng.below(100);
-  // Now and then a record takes more than one line: another size class, and a longer READ.
-  const digits = prng.below(5) === 0 ? 40 + prng.below(150) : 0;
-  const value = String(id * 1000).padStart(digits, '0');
+  const value = String(id * 1000).padStart(chooseDigits(prng, mix), '0');
   // Spaced, so that versions counted on from one record never meet another's.
   const version = id * 1000;
   if (draw < mix.writes) {
@@ -108,6 +155,15 @@ function chooseCall(prng: Prng, keys: number, id: number, mix: Mix): Call {
   return { key, kind: 'search' };
 }
 
+/**
+ * Now and then a record takes more than one line: another size class, and a longer READ. Rarely it
+ * takes more than a slot can say, and then a chain of two blocks: many pieces, so few of them.
+ */
+function chooseDigits(prng: Prng, { chains }: Swarm): number {
+  if (prng.below(100) < chains) return CHAINED_BYTES + prng.below(100);
+  return prng.below(5) === 0 ? 40 + prng.below(150) : 0;
+}
+
 function chooseCondition(prng: Prng): Condition {
   const draw = prng.below(10);
   if (draw < 5) return ALWAYS;
@@ -115,7 +171,7 @@ function chooseCondition(prng: Prng): Condition {
   return draw < 9 ? IF_PRESENT : IF_VERSION;
 }
 
-function choosePause(prng: Prng, { restless }: Mix): Pause {
+function choosePause(prng: Prng, { restless }: Swarm): Pause {
   if (prng.below(100) >= restless) return 'none';
   const draw = prng.below(10);
   if (draw < 3) return 'quiesce';

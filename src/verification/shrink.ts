@@ -1,5 +1,5 @@
 import { scenarioOf } from './scenario.ts';
-import { type RunOptions, type RunReport, runSchedule } from './simulation.ts';
+import { newSimulationMemory, type RunOptions, type RunReport, runSchedule } from './simulation.ts';
 
 /** Schedules tried for each smaller program: leaving a call out shifts the whole schedule. */
 const SCHEDULES_TRIED = 150;
@@ -33,9 +33,10 @@ export function shrink(options: RunOptions, report: RunReport, milliseconds: num
 }
 
 function firstFailing(options: RunOptions, { failure }: RunReport): Shrunk | undefined {
+  const memory = newSimulationMemory();
   for (let schedule = 0; schedule < SCHEDULES_TRIED; schedule++) {
     const tried = { ...options, schedule };
-    const report = runSchedule(tried);
+    const report = runSchedule(tried, memory);
     if (report.failure?.kind === failure?.kind) return { options: tried, report };
   }
   return undefined;

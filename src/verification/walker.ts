@@ -1,0 +1,84 @@
+import { REFUSED, REPLACED } from '../indexes/contract.ts';
+import type { RaceIndex } from '../indexes/race/race.ts';
+import type { RaceRequest } from '../indexes/race/table.ts';
+import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
+import { decodeFrom } from '../records/codec.ts';
+import { HEADER_BYTES } from '../records/layout.ts';
+import type { Operation } from '../verbs/index.ts';
+import type { CallLog } from './caller.ts';
+import { CallRecord, type KeyState } from './history.ts';
+
+/** When a walk met a key: the step that handed it out. */
+interface Sighting {
+  from: number;
+  to: number;
+}
+
+/**
+ * A walk, put in terms of searches so that the history of each key judges it: a record that a step
+ * hands out is a search in that step which found it, and a key that the walk did not hand out is a
+ * search during the walk which missed, because a key that is present throughout is met. As it is
+ * met exactly once, between two sightings there was a moment without the key.
+ */
+export class Walker {
+  readonly #name: string;
+  readonly #log: CallLog;
+  readonly #walk: RaceWalk;
+  readonly #began: number;
+  readonly #sightings = new Map<number, Sighting>();
+  /** When the step that is in flight began; undefined between steps. */
+  since: number | undefined;
+
+  constructor(name: string, index: RaceIndex, log: CallLog) {
+    this.#name = name;
+    this.#log = log;
+    this.#walk = new RaceWalk(index.table, index.newRequest(), { ...WALK_START });
+    this.#began = log.now();
+  }
+
+  get done(): boolean {
+    return this.#walk.position === undefined;
+  }
+
+  /** One group of buckets: an operation of its own, as in the store. */
+  *step(): Operation<void> {
+    const from = this.#log.now();
+    this.since = from;
+    const met: { key: number; found: KeyState }[] = [];
+    yield* this.#walk.next((request, keyBytes) => met.push(this.#read(request, keyBytes)));
+    const to = this.#log.now();
+    for (const { key, found } of met) this.#meet(key, found, { from, to });
+    if (this.done) this.#missTheRest(to);
+    this.since = undefined;
+  }
+
+  #read(request: RaceRequest, keyBytes: number): { key: number; found: KeyState } {
+    const bytes = request.outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
+    const name = Buffer.from(bytes).toString();
+    const key = this.#log.keys.indexOf(name);
+    if (key < 0) throw new Error(`a walk hands out ${name}, a key that was never there`);
+    const { found, foundValueAt, foundValueBytes, foundCodec, foundVersion } = request;
+    const value = String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
+    return { key, found: { value, version: foundVersion } };
+  }
+
+  #meet(key: number, found: KeyState, sighting: Sighting): void {
+    const earlier = this.#sightings.get(key);
+    if (earlier) this.#search(key, undefined, earlier.from, sighting.to);
+    this.#sightings.set(key, sighting);
+    this.#search(key, found, sighting.from, sighting.to);
+  }
+
+  #missTheRest(to: number): void {
+    this.#log.keys.forEach((_, key) => {
+      if (!this.#sightings.has(key)) this.#search(key, undefined, this.#began, to);
+    });
+  }
+
+  #search(key: number, found: KeyState, from: number, to: number): void {
+    const record = new CallRecord(this.#name, { key, kind: 'search', walked: true }, from);
+    record.responded = to;
+    record.result = { outcome: found ? REPLACED : REFUSED, found, version: 0 };
+    this.#log.record(record);
+  }
+}
