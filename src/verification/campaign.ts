@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { CANARIES } from './canaries.ts';
+import { CANARIES } from './canaries/index.ts';
 import { POLICIES, type PolicyName } from './policies.ts';
 import { commandFor, shrink } from './shrink.ts';
 import { newSimulationMemory, type RunOptions, type RunReport, runSchedule } from './simulation.ts';

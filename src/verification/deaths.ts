@@ -10,6 +10,8 @@ export class Deaths {
   readonly #peek: (address: Address) => bigint;
   /** By dead client: who has set out to clean up after it. */
   readonly #attempts = new Map<SimulatedClient, Set<SimulatedClient>>();
+  /** The state word of its row then. */
+  readonly #states = new Map<SimulatedClient, bigint>();
   readonly #replaced = new Set<SimulatedClient>();
   /** Chunks that somebody owned who died: what was claimed there may be lost until a sweep. */
   readonly taintedChunks = new Set<number>();
@@ -42,6 +44,7 @@ export class Deaths {
   add(client: SimulatedClient): void {
     client.diedAt = this.#now();
     this.#attempts.set(client, new Set());
+    this.#states.set(client, this.#stateOf(client));
     // Whoever wanted to clean up after others has died on the way: it is for somebody else.
     for (const attempts of this.#attempts.values()) if (attempts.has(client)) attempts.clear();
     this.#taint(client);
@@ -92,12 +95,17 @@ export class Deaths {
     }
   }
 
+  /** The state word of the row that the client joined with. */
+  #stateOf({ pool: { layout, membership } }: SimulatedClient): bigint {
+    return this.#peek(layout.clientEntry(membership.id));
+  }
+
   /** Those who stood still go on when others have declared them dead. */
   thaw(): void {
     for (const client of this.#attempts.keys()) {
-      const { membership, layout } = client.pool;
-      const state = () => this.#peek(layout.clientEntry(membership.id));
-      if (client.frozen && !membership.isOwnState(state())) client.frozen = false;
+      if (client.frozen && this.#stateOf(client) !== this.#states.get(client)) {
+        client.frozen = false;
+      }
     }
   }
 

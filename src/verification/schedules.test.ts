@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CANARIES } from './canaries.ts';
+import { CANARIES } from './canaries/index.ts';
 import { POLICIES } from './policies.ts';
 import { commandFor, shrink } from './shrink.ts';
 import {

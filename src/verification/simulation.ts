@@ -23,7 +23,9 @@ export interface Canary {
   caughtBy: FailureKind;
   /** What the bug needs in order to show. */
   scenario?: ScenarioOptions;
-  index?: (index: RaceIndex) => RaceIndex;
+  /** What it does looks wrong by itself: only what follows of it counts. */
+  consequencesOnly?: boolean;
+  index?: (index: RaceIndex, pool: Pool) => RaceIndex;
   pool?: (pool: Pool) => void;
 }
 
@@ -121,7 +123,7 @@ class Simulation {
   constructor(options: RunOptions, memory: AdversaryMemory) {
     this.#options = options;
     this.#memory = memory;
-    const { seed, policy, schedule = 0, crashes, canary, grace } = options;
+    const { seed, policy, schedule = 0, crashes, canary, grace = true } = options;
     this.#scenario = scenarioOf(seed, { crashes, ...canary?.scenario });
     this.#prng = Prng.fromSeed(seed).fork(2 + schedule);
     this.#policy = policyOf(policy, this.#prng.fork(1), expectedSteps(this.#scenario));
@@ -140,7 +142,9 @@ class Simulation {
     const fail = (text: string) => {
       this.#failure ??= new SimulationFailure('reclamation', text);
     };
-    this.#oracle = new ReclamationOracle(memory, view, fail, { grace });
+    this.#oracle = new ReclamationOracle(memory, view, fail, {
+      grace: grace && !canary?.consequencesOnly,
+    });
     this.#scenario.clients.forEach((plan, i) => {
       const kept = options.keep ? plan.items.filter(({ id }) => options.keep?.has(id)) : plan.items;
       this.#addClient({ ...plan, items: kept }, this.#startsBefore(i));
@@ -206,7 +210,7 @@ class Simulation {
     this.#root ??= root;
     if (this.#root !== root) throw new SimulationFailure('structure', 'one store has two roots');
     const opened = yield* openRace(pool, shape, id, root);
-    return this.#options.canary?.index?.(opened) ?? opened;
+    return this.#options.canary?.index?.(opened, pool) ?? opened;
   }
 
   #record(record: CallRecord): void {
@@ -218,8 +222,9 @@ class Simulation {
     try {
       this.#runSchedule();
       this.#checkLiveness();
-      this.#checkFinalState();
+      const pool = this.#audit();
       this.#checkHistories();
+      this.#checkStructure(pool);
     } catch (error) {
       this.#failure ??= failureOf(error);
     }
@@ -351,35 +356,40 @@ class Simulation {
     }
   }
 
-  /** Structure and memory, then a last search of every key that has to fit the history. */
-  #checkFinalState(): void {
+  /** A last search of every key, which has to fit its history. */
+  #audit(): Pool {
     const items = this.#scenario.keys.map((_, key) => ({
       id: 0,
       call: { key, kind: 'search' as const },
       after: 'none' as const,
     }));
-    this.#addClient({ ...this.#scenario.clients[0], items, lanes: 1, crashes: [] }, true);
+    const plan = { ...this.#scenario.clients[0], items, lanes: 1, crashes: [], leaves: false };
+    this.#addClient(plan, true);
     const auditor = this.#clients[this.#clients.length - 1];
-    const { pool } = auditor;
-    const open = () => pool.run(openRace(pool, this.#scenario.shape, 1, this.#root as Address));
+    while (auditor.ready().length > 0) {
+      this.#now++;
+      auditor.step(0);
+    }
+    auditor.pool.run(auditor.pool.reclamation.goOffline());
+    return auditor.pool;
+  }
+
+  /** The table and the pool's memory, then what a sweep makes of it. */
+  #checkStructure(pool: Pool): void {
     const living = this.#living.map((client) => client.pool);
     const crashed = this.#records.filter((record) => record.crashed).length;
     const check = (isLost: Holders['isLost']) => {
-      const problems = account(pool, open(), { living, isLost, crashed });
+      const index = pool.run(openRace(pool, this.#scenario.shape, 1, this.#root as Address));
+      const problems = account(pool, index, { living, isLost, crashed });
       if (problems.length > 0) throw new SimulationFailure('structure', problems.join('; '));
     };
     check(
       (address, chunk) => this.#deaths.taintedChunks.has(chunk) || this.#oracle.isRetired(address),
     );
     // A sweep brings back all that the dead had: then nothing is lost any more.
-    if (this.#deaths.count > 0) {
-      for (const client of this.#living) client.sweepAtOnce();
-      check(() => false);
-    }
-    while (auditor.ready().length > 0) {
-      this.#now++;
-      auditor.step(0);
-    }
+    if (this.#deaths.count === 0) return;
+    for (const client of this.#living) client.sweepAtOnce();
+    check(() => false);
   }
 
   #checkHistories(): void {

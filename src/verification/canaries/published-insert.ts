@@ -6,54 +6,35 @@ import {
   type Outcome,
   REFUSED,
   REPLACED,
-} from '../indexes/contract.ts';
+} from '../../indexes/contract.ts';
 import {
   chooseSlot,
   depthAt,
   gatherLive,
-  matchCandidate,
-  postBuckets,
   postCandidates,
   repostBuckets,
   slotAddress,
-} from '../indexes/race/buckets.ts';
-import { fingerprintOf } from '../indexes/race/geometry.ts';
-import { RaceIndex } from '../indexes/race/race.ts';
-import { locate } from '../indexes/race/search.ts';
-import { emptySlot, pointerLow, slotHigh } from '../indexes/race/slot.ts';
-import { split } from '../indexes/race/split.ts';
-import { OTHER_SWAP_AT, type RaceRequest, type RaceTable, SWAP_AT } from '../indexes/race/table.ts';
-import { replace } from '../indexes/race/update.ts';
-import type { Pool } from '../pool/pool.ts';
-import { Batch, copyWord, type Operation, setWord, swapped } from '../verbs/index.ts';
-import type { Canary } from './simulation.ts';
+} from '../../indexes/race/buckets.ts';
+import { fingerprintOf } from '../../indexes/race/geometry.ts';
+import { RaceIndex } from '../../indexes/race/race.ts';
+import { locate } from '../../indexes/race/search.ts';
+import { emptySlot, pointerLow, slotHigh } from '../../indexes/race/slot.ts';
+import { split } from '../../indexes/race/split.ts';
+import {
+  OTHER_SWAP_AT,
+  type RaceRequest,
+  type RaceTable,
+  SWAP_AT,
+} from '../../indexes/race/table.ts';
+import { replace } from '../../indexes/race/update.ts';
+import { copyWord, type Operation, setWord, swapped } from '../../verbs/index.ts';
+import type { Canary } from '../simulation.ts';
 
-/**
- * Planted bugs, which the checker must find: they prove that it can fail. They are test doubles of
- * parts of the product and never options of it.
- */
-export const CANARIES: readonly Canary[] = [
-  {
-    name: 'published insert: live at once, duplicates removed afterwards',
-    caughtBy: 'linearizability',
-    index: ({ table }) => new PublishedInsert(table),
-  },
-  {
-    name: 'a search whose miss needs no certainty',
-    caughtBy: 'linearizability',
-    index: ({ table }) => new HastySearch(table),
-  },
-  {
-    name: 'blocks are re-used as soon as they are unlinked',
-    caughtBy: 'reclamation',
-    pool: reuseAtOnce,
-  },
-  {
-    name: 'an update that expects whatever the slot holds',
-    caughtBy: 'linearizability',
-    index: ({ table }) => new LostUpdate(table),
-  },
-];
+export const publishedInsertCanary: Canary = {
+  name: 'published insert: live at once, duplicates removed afterwards',
+  caughtBy: 'linearizability',
+  index: ({ table }) => new PublishedInsert(table),
+};
 
 /** RACE Algorithm 1 as printed: for a while two copies of a key can be seen. */
 class PublishedInsert extends RaceIndex {
@@ -129,39 +110,4 @@ function* keepSmallest(table: RaceTable, request: RaceRequest, own: number): Ope
   if (smallest === own) return true;
   request.forgetBlock();
   return false;
-}
-
-/** Takes not finding the key for its absence, whatever state the buckets are in. */
-class HastySearch extends RaceIndex {
-  override *search(request: RaceRequest): Operation<boolean> {
-    const { table } = this;
-    request.fingerprint = fingerprintOf(request.hash.h1);
-    yield postBuckets(table, request, request.batch.clear());
-    if (gatherLive(table, request) === 0) return false;
-    yield postCandidates(request, request.batch.clear());
-    return matchCandidate(request);
-  }
-}
-
-/** Reads the slot again right before the CAS, so that another client's update is overwritten. */
-class LostUpdate extends RaceIndex {
-  override *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    const { table } = this;
-    if (condition !== 0) return yield* super.write(request, condition, expected);
-    request.fingerprint = fingerprintOf(request.hash.h1);
-    yield* table.records.allocate(request);
-    if (!(yield* locate(table, request))) {
-      table.records.discard(request);
-      return yield* super.write(request, condition, expected);
-    }
-    const { batch, words, slotAt } = request;
-    yield batch.clear().read(slotAddress(table, request, slotAt), 8, words, slotAt);
-    return (yield* replace(table, request, 1)) ? REPLACED : yield* super.write(request, condition);
-  }
-}
-
-function reuseAtOnce(pool: Pool): void {
-  pool.reclamation.retire = (address, units, catalog) => {
-    pool.allocator.free(address, units, catalog, new Batch());
-  };
 }

@@ -1,0 +1,30 @@
+import type { Canary } from '../simulation.ts';
+import { earlyGoodbyeCanary } from './early-goodbye.ts';
+import { earlyReuseCanary } from './early-reuse.ts';
+import { hastySearchCanary } from './hasty-search.ts';
+import { ignoredRevocationCanary } from './ignored-revocation.ts';
+import { leakedBlockCanary } from './leaked-block.ts';
+import { lostUpdateCanary } from './lost-update.ts';
+import { publishedInsertCanary } from './published-insert.ts';
+import { publishedResizeCanary } from './published-resize.ts';
+import { silentClientCanary } from './silent-client.ts';
+import { splitLockCanary } from './split-lock.ts';
+import { unverifiedAnnouncementCanary } from './unverified-announcement.ts';
+
+/**
+ * Planted bugs, which the checkers must find: they prove that each of them can fail. They are test
+ * doubles of parts of the product and never options of it.
+ */
+export const CANARIES: readonly Canary[] = [
+  publishedInsertCanary,
+  publishedResizeCanary,
+  hastySearchCanary,
+  lostUpdateCanary,
+  earlyReuseCanary,
+  silentClientCanary,
+  unverifiedAnnouncementCanary,
+  earlyGoodbyeCanary,
+  ignoredRevocationCanary,
+  leakedBlockCanary,
+  splitLockCanary,
+];

@@ -1,0 +1,11 @@
+import type { Canary } from '../simulation.ts';
+
+/** A write that is refused has a record that was never linked. */
+export const leakedBlockCanary: Canary = {
+  name: 'a block that nobody gives back',
+  caughtBy: 'structure',
+  index: (index) => {
+    index.table.records.discard = (request) => request.forgetBlock();
+    return index;
+  },
+};

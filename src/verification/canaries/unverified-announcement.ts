@@ -1,0 +1,23 @@
+import { control } from '../../pool/control.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Canary } from '../simulation.ts';
+
+/**
+ * A client that stops between reading the epoch and announcing it may announce one that is long
+ * over. It must look again; this one takes its own announcement for the global epoch, tags what it
+ * unlinks with the old one, and frees it while readers of the new one still hold it.
+ */
+export const unverifiedAnnouncementCanary: Canary = {
+  name: 'an announcement that is not verified after it was made',
+  caughtBy: 'reclamation',
+  scenario: { crashes: false },
+  pool: trustOwnAnnouncement,
+};
+
+function trustOwnAnnouncement({ reclamation, membership }: Pool): void {
+  const readEpoch = reclamation.readEpoch.bind(reclamation);
+  reclamation.readEpoch = function* () {
+    const announced = Number(yield* control.load(membership.epochWord));
+    return announced === 0 ? yield* readEpoch() : announced;
+  };
+}
