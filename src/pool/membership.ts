@@ -141,6 +141,10 @@ export class Membership {
     return again.word === row.word && this.liveness(again) === 'gone';
   }
 
+  *holdsRow(): Operation<boolean> {
+    return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
+  }
+
   /** Whether a state word is this client's, LIVE: nobody has declared it dead. */
   isOwnState(word: bigint): boolean {
     return BigInt.asUintN(64, word) === this.#ownWord;

@@ -184,8 +184,13 @@ export class Pool {
     this.run(this.departing());
   }
 
-  /** What `close` does in the pool: only between operations. */
+  /**
+   * What `close` does in the pool: only between operations. Nothing, when this client was declared
+   * dead while it stood still: its row may be another client's by now, whose announced epoch must
+   * not be cleared, and the blocks that it had cached may be in use.
+   */
   *departing(): Operation<void> {
+    if (!(yield* this.membership.holdsRow())) return;
     yield* this.reclamation.goOffline();
     for (let i = 0; this.reclamation.retired > 0 && i < DEPARTURE_ATTEMPTS; i++) {
       yield* this.reclamation.collect();

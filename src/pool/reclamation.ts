@@ -78,14 +78,10 @@ export class Reclamation {
    */
   *quiesce(): Operation<void> {
     yield* this.#publishFloor();
-    yield this.#batch
-      .clear()
-      .read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT)
-      .read(this.#layout.clientEntry(this.#membership.id), 8, this.#words, OWN_STATE);
-    if (!this.#membership.isOwnState(this.#words.i64[OWN_STATE >> 3])) {
+    const epoch = yield* this.#look();
+    if (epoch === undefined) {
       throw new StepwellError('SW_REVOKED', 'this client was declared dead; open the pool again');
     }
-    const epoch = readInteger(this.#words, EPOCH_AT);
     if (epoch !== this.#announced) yield* this.#comeOnline(epoch);
     if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) yield* this.collect(epoch);
   }
@@ -93,10 +89,15 @@ export class Reclamation {
   /**
    * Moves the epoch on, as far as the oldest retired block needs and the others let it, and frees
    * what has ripened. When all others are idle nothing has to wait.
+   *
+   * An idle client does this too. When it was declared dead since, a sweep may have brought back
+   * what it retired, so that the blocks are in use again: they are not its to free any more.
    */
   *collect(epoch?: number): Operation<void> {
     this.#retiredSinceAdvance = 0;
-    let now = epoch ?? (yield* this.readEpoch());
+    const looked = epoch ?? (yield* this.#look());
+    if (looked === undefined) return;
+    let now = looked;
     for (let step = 0; step < EPOCHS_TO_RIPEN && !this.#limbo.isRipe(now); step++) {
       const before = now;
       now = yield* this.#advance(now);
@@ -167,6 +168,16 @@ export class Reclamation {
     const own = this.#layout.clientEntry(this.#membership.id) + LIMBO_FLOOR;
     yield this.#batch.clear().write(own, 8, this.#words, OWN_FLOOR);
     this.#publishedFloor = floor;
+  }
+
+  /** The epoch; undefined when this client was declared dead. */
+  *#look(): Operation<number | undefined> {
+    yield this.#batch
+      .clear()
+      .read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT)
+      .read(this.#layout.clientEntry(this.#membership.id), 8, this.#words, OWN_STATE);
+    const isOwn = this.#membership.isOwnState(this.#words.i64[OWN_STATE >> 3]);
+    return isOwn ? readInteger(this.#words, EPOCH_AT) : undefined;
   }
 
   *readEpoch(): Operation<number> {

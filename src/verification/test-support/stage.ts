@@ -1,0 +1,110 @@
+import { ALWAYS } from '../../indexes/contract.ts';
+import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
+import { sweep } from '../../indexes/race/sweep.ts';
+import { BLOCK_CLAIMED } from '../../pool/allocator.ts';
+import { CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
+import { Pool } from '../../pool/pool.ts';
+import { formatSuperblock } from '../../pool/superblock.ts';
+import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+import { AdversaryFabric, AdversaryMemory } from '../adversary.ts';
+
+const PARAMETERS = {
+  regionBytes: 64 * CHUNK_BYTES,
+  regionsMax: 1,
+  clientsMax: 8,
+  chunkBytes: CHUNK_BYTES,
+  createdAt: 0,
+  poolId: 0,
+};
+const SHAPE = { associativity: 2, groups: 3, initialDepth: 0, maxDepth: 8, seed: 7 };
+
+export interface Client {
+  pool: Pool;
+  index: RaceIndex;
+}
+
+/** Clients of one small table that are moved, and killed, by hand. */
+export class Stage {
+  readonly memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
+  readonly #dead = new Set<number>();
+  readonly #root: number;
+  #clients = 0;
+
+  constructor() {
+    this.memory.put(0, formatSuperblock(PARAMETERS));
+    const pool = this.#join();
+    const entry = pool.run(
+      pool.catalog.findOrCreate('s', RACE_KIND, [], (id) => buildRace(pool, SHAPE, id)),
+    );
+    this.#root = entry.root;
+    pool.close();
+  }
+
+  #join(): Pool {
+    const number = this.#clients++;
+    const pool = new Pool(new AdversaryFabric(this.memory, number), PARAMETERS, this.memory.source);
+    const { membership } = pool;
+    Object.defineProperty(membership, 'thread', {
+      value: { ...membership.thread, tid: 1 + number },
+    });
+    membership.liveness = ({ id }) => (this.#dead.has(id) ? 'gone' : 'alive');
+    pool.join(`c${number}`);
+    return pool;
+  }
+
+  client(): Client {
+    const pool = this.#join();
+    return { pool, index: pool.run(openRace(pool, SHAPE, 1, this.#root)) };
+  }
+
+  kill({ pool }: Client): void {
+    this.#dead.add(pool.membership.id);
+  }
+
+  /** Whoever takes the row next is alive. */
+  revive(row: number): void {
+    this.#dead.delete(row);
+  }
+
+  /** As the store does: nothing is in flight, the dead are recovered, then it sweeps. */
+  sweep({ pool, index }: Client): number {
+    pool.recoverGone();
+    return pool.betweenOperations(() => sweep(pool, index.table)) ?? 0;
+  }
+
+  put({ pool, index }: Client, key: string, value = 'value'): void {
+    const request = index.newRequest();
+    index.table.records.encode(request, key, value, SHAPE.seed, 1000);
+    pool.enter();
+    pool.run(index.write(request, ALWAYS));
+    pool.exit();
+  }
+
+  remove({ pool, index }: Client, key: string): void {
+    const request = index.newRequest();
+    request.setKey(key, SHAPE.seed);
+    pool.enter();
+    pool.run(index.remove(request));
+    pool.exit();
+  }
+
+  /** Where the record of a key stands. */
+  addressOf({ pool, index }: Client, key: string): Address {
+    const request = index.newRequest();
+    request.setKey(key, SHAPE.seed);
+    if (!pool.run(index.search(request))) throw new Error(`${key} is absent`);
+    return index.foundAddress(request);
+  }
+
+  epochOf({ pool }: Client): bigint {
+    return this.memory.word(pool.membership.epochWord);
+  }
+
+  /** Whether a block of `units` lines is marked as claimed. */
+  isClaimed({ pool, index }: Client, address: Address, units: number): boolean {
+    const start = pool.layout.chunkStart(pool.chunks.chunkOf(address));
+    const { blocks } = pool.allocator.sizeClass(index.table.catalog, units);
+    const at = (address - start - stateMapBytes(blocks)) / (units * UNIT_BYTES);
+    return this.memory.region(0).u8[start + at] === BLOCK_CLAIMED;
+  }
+}
