@@ -266,6 +266,8 @@ export class SimulatedClient {
       yield* reclamation.goOffline();
       yield* reclamation.collect();
       this.frozen = this.#items.length < this.plan.freezesBelow;
+      // The timer of an idle client: Pool collects without asking for an operation.
+      if (this.frozen) this.#duties.unshift(this.#duty('pause', reclamation.collect()));
       return;
     }
     yield* reclamation.quiesce();

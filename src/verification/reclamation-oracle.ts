@@ -31,7 +31,8 @@ export class ReclamationOracle implements AccessObserver {
   /** Off, only the consequences of an early re-use are seen: for canaries. */
   readonly #grace: boolean;
   readonly #retired = new Map<Address, RetiredBlock>();
-  readonly #free = new Set<number>();
+  /** By unit: who gave the block back that it is part of. */
+  readonly #free = new Map<number, number>();
   freed = 0;
 
   constructor(
@@ -69,9 +70,9 @@ export class ReclamationOracle implements AccessObserver {
     this.#retired.set(address, { by: client, at: this.#run.lastStep(client) });
   }
 
-  /** Whether the block waits to be given back, or went down with whoever retired it. */
-  isRetired(address: Address): boolean {
-    return this.#retired.has(address);
+  /** Who retired the block, or was about to mark it free: what dies with that client is lost. */
+  holderOf(address: Address): number | undefined {
+    return this.#retired.get(address)?.by ?? this.#free.get(address / UNIT_BYTES);
   }
 
   /** Blocks that nobody retired come from a cache on leaving, or from a sweep. */
@@ -81,7 +82,7 @@ export class ReclamationOracle implements AccessObserver {
     this.freed++;
     if (this.#grace && retired) this.#checkGrace(client, address, retired);
     this.#memory.fill(address, units * UNIT_BYTES, POISON);
-    for (let i = 0; i < units; i++) this.#free.add(address / UNIT_BYTES + i);
+    for (let i = 0; i < units; i++) this.#free.set(address / UNIT_BYTES + i, client);
   }
 
   #checkGrace(client: number, address: Address, retired: RetiredBlock): void {

@@ -1,10 +1,10 @@
 import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT, IF_VERSION } from '../indexes/contract.ts';
 import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
-import { HASH_PADDING, KeyHash } from '../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../records/layout.ts';
-import { Scratch, UNIT_BYTES } from '../verbs/index.ts';
+import { UNIT_BYTES } from '../verbs/index.ts';
 import { Prng } from '../workloads/prng.ts';
 import { type Call, LAST_SEEN } from './history.ts';
+import { hashOf } from './keys.ts';
 import { chooseSwarm, type Swarm } from './swarm.ts';
 
 /** What a client does between two operations. */
@@ -201,12 +201,4 @@ function chooseKeys(prng: Prng, count: number, shape: RaceShape, crowded: boolea
     keys.push(name);
   }
   return keys;
-}
-
-function hashOf(name: string, seed: number): KeyHash {
-  const scratch = new Scratch(64 + HASH_PADDING);
-  for (let i = 0; i < name.length; i++) scratch.u8[i] = name.charCodeAt(i);
-  const hash = new KeyHash();
-  hash.compute(scratch.i32, 0, name.length, seed);
-  return hash;
 }

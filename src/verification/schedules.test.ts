@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { FailureKind } from './audit.ts';
 import { CANARIES } from './canaries/index.ts';
 import { POLICIES } from './policies.ts';
 import { commandFor, shrink } from './shrink.ts';
-import {
-  type FailureKind,
-  newSimulationMemory,
-  type RunOptions,
-  runSchedule,
-} from './simulation.ts';
+import { newSimulationMemory, type RunOptions, runSchedule } from './simulation.ts';
 
 const SEEDS = 1500;
 /** What all runs of a policy have done at least: a checker that exercises nothing finds nothing. */

@@ -7,10 +7,15 @@ import type { Address, Operation } from '../verbs/index.ts';
 import { Prng } from '../workloads/prng.ts';
 import { account, type Holders } from './accounting.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
+import {
+  auditHistories,
+  auditReclamation,
+  type FailureKind,
+  VerificationFailure,
+} from './audit.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
-import { type CallRecord, encodeState, type KeyState, type Note, timeline } from './history.ts';
-import { checkHistory } from './linearizability.ts';
+import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
 import { type ClientPlan, type Scenario, type ScenarioOptions, scenarioOf } from './scenario.ts';
@@ -43,8 +48,6 @@ export interface RunOptions {
   /** Whether the oracle checks the grace period itself and not only what follows of it. */
   grace?: boolean;
 }
-
-export type FailureKind = 'linearizability' | 'reclamation' | 'structure' | 'liveness' | 'error';
 
 export interface Failure {
   kind: FailureKind;
@@ -83,15 +86,6 @@ const STEPS_MAX = 300_000;
  */
 const SETTLE_PIECES_MAX = 100_000;
 
-export class SimulationFailure extends Error {
-  readonly kind: FailureKind;
-
-  constructor(kind: FailureKind, text: string) {
-    super(text);
-    this.kind = kind;
-  }
-}
-
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
 export function newSimulationMemory(): AdversaryMemory {
   return new AdversaryMemory(1, CHUNKS_MAX * CHUNK_BYTES);
@@ -118,7 +112,7 @@ class Simulation {
   #now = 0;
   #settledFor = 0;
   #longestSettling = 0;
-  #failure: SimulationFailure | undefined;
+  #failure: VerificationFailure | undefined;
 
   constructor(options: RunOptions, memory: AdversaryMemory) {
     this.#options = options;
@@ -140,7 +134,7 @@ class Simulation {
     this.#deaths = new Deaths(this.#clients, now, (address) => memory.word(address));
     const view = { now, inOperation: () => this.#inOperation(), lastStep: this.#lastStep };
     const fail = (text: string) => {
-      this.#failure ??= new SimulationFailure('reclamation', text);
+      this.#failure ??= new VerificationFailure('reclamation', text);
     };
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
@@ -208,7 +202,7 @@ class Simulation {
     const build = (id: number) => buildRace(pool, shape, id);
     const { id, root } = yield* pool.catalog.findOrCreate(NAME, RACE_KIND, [], build);
     this.#root ??= root;
-    if (this.#root !== root) throw new SimulationFailure('structure', 'one store has two roots');
+    if (this.#root !== root) throw new VerificationFailure('structure', 'one store has two roots');
     const opened = yield* openRace(pool, shape, id, root);
     return this.#options.canary?.index?.(opened, pool) ?? opened;
   }
@@ -221,9 +215,10 @@ class Simulation {
   run(): RunReport {
     try {
       this.#runSchedule();
-      this.#checkLiveness();
-      const pool = this.#audit();
-      this.#checkHistories();
+      this.#deaths.announce();
+      auditReclamation(this.#living.map((client) => client.pool));
+      const pool = this.#auditKeys();
+      auditHistories(this.#records, this.#scenario.keys);
       this.#checkStructure(pool);
     } catch (error) {
       this.#failure ??= failureOf(error);
@@ -283,7 +278,7 @@ class Simulation {
     if (client.frozen && !this.#deaths.has(client)) this.#deaths.add(client);
     if (this.#failure) throw this.#failure;
     if (this.#now > STEPS_MAX) {
-      throw new SimulationFailure('liveness', `not finished after ${STEPS_MAX} steps`);
+      throw new VerificationFailure('liveness', `not finished after ${STEPS_MAX} steps`);
     }
     return paused;
   }
@@ -327,9 +322,9 @@ class Simulation {
     }
   }
 
-  #stuck(actors: readonly number[]): SimulationFailure {
+  #stuck(actors: readonly number[]): VerificationFailure {
     const names = actors.map((actor) => `c${Math.floor(actor / LANES_MAX)}.${actor % LANES_MAX}`);
-    return new SimulationFailure(
+    return new VerificationFailure(
       'liveness',
       `${names.join(', ')}: an operation in flight at a crash is not finished after ` +
         `${SETTLE_PIECES_MAX} pieces of its own`,
@@ -340,24 +335,8 @@ class Simulation {
     return this.#clients.filter((client) => !client.left && !this.#deaths.has(client));
   }
 
-  /** What was retired comes free when everybody has gone idle and the dead are buried. */
-  #checkLiveness(): void {
-    this.#deaths.announce();
-    for (const { pool } of this.#living) {
-      pool.recoverGone();
-      pool.run(pool.reclamation.goOffline());
-    }
-    for (const { pool, name } of this.#living) {
-      for (let i = 0; i < 4; i++) pool.run(pool.reclamation.collect());
-      if (pool.reclamation.retired > 0) {
-        const left = pool.reclamation.retired;
-        throw new SimulationFailure('liveness', `${left} blocks of ${name} never come free`);
-      }
-    }
-  }
-
   /** A last search of every key, which has to fit its history. */
-  #audit(): Pool {
+  #auditKeys(): Pool {
     const items = this.#scenario.keys.map((_, key) => ({
       id: 0,
       call: { key, kind: 'search' as const },
@@ -381,37 +360,17 @@ class Simulation {
     const check = (isLost: Holders['isLost']) => {
       const index = pool.run(openRace(pool, this.#scenario.shape, 1, this.#root as Address));
       const problems = account(pool, index, { living, isLost, crashed });
-      if (problems.length > 0) throw new SimulationFailure('structure', problems.join('; '));
+      if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
-    check(
-      (address, chunk) => this.#deaths.taintedChunks.has(chunk) || this.#oracle.isRetired(address),
-    );
+    check((address, chunk) => {
+      const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];
+      const wentDown = holder.left || this.#deaths.has(holder);
+      return wentDown || this.#deaths.taintedChunks.has(chunk);
+    });
     // A sweep brings back all that the dead had: then nothing is lost any more.
     if (this.#deaths.count === 0) return;
     for (const client of this.#living) client.sweepAtOnce();
     check(() => false);
-  }
-
-  #checkHistories(): void {
-    const { keys } = this.#scenario;
-    for (let key = 0; key < keys.length; key++) {
-      const records = this.#records.filter(
-        ({ call, refusedBy, result }) =>
-          call.key === key &&
-          refusedBy === undefined &&
-          (result !== undefined || call.kind !== 'search'),
-      );
-      const verdict = checkHistory<KeyState>(records, undefined, encodeState);
-      if (verdict.linearizable) continue;
-      const explained = new Set(verdict.order);
-      const rest = records.filter((_, i) => !explained.has(i));
-      throw new SimulationFailure(
-        'linearizability',
-        `the history of ${keys[key]} cannot be put in order:\n${timeline(records, keys)}\n` +
-          `  the longest order ends in ${encodeState(verdict.state)} and leaves out\n` +
-          timeline(rest, keys),
-      );
-    }
   }
 }
 
@@ -426,9 +385,9 @@ function retriesOf({ table: { retries } }: RaceIndex): number {
   return Object.values(retries).reduce((sum, count) => sum + count, 0);
 }
 
-function failureOf(error: unknown): SimulationFailure {
-  if (error instanceof SimulationFailure) return error;
+function failureOf(error: unknown): VerificationFailure {
+  if (error instanceof VerificationFailure) return error;
   const { message, stack } = error as Error;
   const code = error instanceof StepwellError ? `${error.code}: ` : '';
-  return new SimulationFailure('error', `${code}${message}\n${stack}`);
+  return new VerificationFailure('error', `${code}${message}\n${stack}`);
 }

@@ -119,7 +119,7 @@ export class ScopeModel implements Model {
 
   #open(pool: Pool): RaceIndex {
     const opened = pool.run(openRace(pool, this.#scope.shape, 1, this.#root));
-    const index = this.#canary?.index?.(opened) ?? opened;
+    const index = this.#canary?.index?.(opened, pool) ?? opened;
     // Who waits longer only waits through more schedules.
     index.table.patience = { polls: 1, microseconds: 1 };
     return index;
