@@ -30,7 +30,7 @@ const { values } = parseArgs({
 const SHOW_EVERY_MS = 5000;
 const COUNTED = [
   ...(['operations', 'steps', 'splits', 'retries', 'freed', 'crashes', 'walks'] as const),
-  ...(['sweeps', 'joins', 'departures', 'expulsions'] as const),
+  ...(['dutyCrashes', 'refusals', 'sweeps', 'joins', 'departures', 'expulsions'] as const),
 ] as const;
 
 const [first, last = first] = values.seeds.split('..').map(Number);
@@ -39,7 +39,7 @@ const end = Date.now() + Number(values.minutes) * 60_000;
 const replays = values.keep !== undefined || values.schedule !== undefined;
 const totals: Record<string, number> = { schedules: 0 };
 const failures: Record<string, number> = {};
-const longest = { settled: 0, steps: 0 };
+const longest = { call: 0, duty: 0, steps: 0 };
 const memory = newSimulationMemory();
 
 const position = { seed: first, shown: Date.now() };
@@ -49,8 +49,10 @@ for (; position.seed <= last && Date.now() < end; position.seed++) {
     const report = runSchedule(options, memory);
     totals.schedules++;
     for (const name of COUNTED) totals[name] = (totals[name] ?? 0) + report[name];
-    longest.settled = Math.max(longest.settled, report.settled);
-    longest.steps = Math.max(longest.steps, report.steps);
+    const { steps, settled } = report;
+    longest.call = Math.max(longest.call, settled.call);
+    longest.duty = Math.max(longest.duty, settled.duty);
+    longest.steps = Math.max(longest.steps, steps);
     if (report.failure) show(options, report);
   }
   if (Date.now() - position.shown > SHOW_EVERY_MS) progress();
@@ -85,7 +87,8 @@ function show(options: RunOptions, report: RunReport): void {
 function progress(): void {
   position.shown = Date.now();
   const counts = Object.entries(totals).map(([name, count]) => `${count} ${name}`);
-  const settled = `${longest.settled} pieces to settle at most, ${longest.steps} steps`;
   const failed = `failures ${JSON.stringify(failures)}`;
-  console.log(`seed ${position.seed}: ${counts.join(', ')}; ${settled}; ${failed}`);
+  console.log(
+    `seed ${position.seed}: ${counts.join(', ')}; at most ${JSON.stringify(longest)}; ${failed}`,
+  );
 }

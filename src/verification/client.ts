@@ -1,6 +1,7 @@
 import { StepwellError } from '../errors.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
 import { sweep } from '../indexes/race/sweep.ts';
+import type { RaceTable } from '../indexes/race/table.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Address, Operation } from '../verbs/index.ts';
@@ -17,6 +18,8 @@ export interface ClientContext extends CallLog {
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
+  /** The table as a walk sees it. */
+  walked(index: RaceIndex): RaceTable;
   /** Joins the pool and opens the store. */
   startup(client: SimulatedClient): Operation<RaceIndex>;
   /** Whether the client has learned of a death and not cleaned up after it yet. */
@@ -119,6 +122,10 @@ export class SimulatedClient {
     this.pool.run(this.#sweep());
   }
 
+  get atDuty(): boolean {
+    return this.#phase !== 'call' && this.busy().length > 0;
+  }
+
   /** Lanes with an operation in flight. */
   busy(): number[] {
     const busy: number[] = [];
@@ -199,7 +206,8 @@ export class SimulatedClient {
     if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
     if (item.call !== 'walk') return this.#call(item, this.#callers[at]);
     this.walks++;
-    return this.#walkOn(new Walker(this.name, this.#index as RaceIndex, this.#context), at);
+    const table = this.#context.walked(this.#index as RaceIndex);
+    return this.#walkOn(new Walker(this.name, table, this.#context), at);
   }
 
   *#walkOn(walker: Walker, at: number): Operation<void> {

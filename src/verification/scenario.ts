@@ -66,8 +66,8 @@ export interface Scenario {
 
 export interface ScenarioOptions {
   crashes?: boolean;
-  /** Operations in flight of each client; drawn when left out. */
-  lanes?: number;
+  /** Features that are not left to chance. */
+  swarm?: Partial<Swarm>;
 }
 
 const DEPTH_LIMIT = 8;

@@ -10,6 +10,7 @@ const SEEDS = 1500;
 /** What all runs of a policy have done at least: a checker that exercises nothing finds nothing. */
 const EXERCISED = {
   ...{ splits: 200, freed: 10_000, crashes: 200, walks: 500, sweeps: 200 },
+  ...{ dutyCrashes: 40, refusals: 500 },
   ...{ joins: 500, departures: 100, expulsions: 30 },
 };
 const CANARY_SEEDS = 2000;

@@ -37,7 +37,7 @@ export interface Swarm {
  * others, because features hide each other's bugs. A pool that is always full never splits, and
  * where everybody dies nobody meets what the dead have left.
  */
-export function chooseSwarm(prng: Prng, { crashes = true, lanes }: ScenarioOptions): Swarm {
+export function chooseSwarm(prng: Prng, { crashes = true, swarm }: ScenarioOptions): Swarm {
   const oneIn = (n: number) => prng.below(n) === 0;
   const crowded = oneIn(2);
   const mortal = oneIn(3);
@@ -49,7 +49,7 @@ export function chooseSwarm(prng: Prng, { crashes = true, lanes }: ScenarioOptio
     walks: oneIn(3) ? 3 + prng.below(25) : 0,
     chains: oneIn(12) ? 5 + prng.below(20) : 0,
     restless: oneIn(6) ? prng.below(10) : 30 + prng.below(70),
-    lanes: chooseLanes(prng, lanes),
+    lanes: oneIn(2) ? 1 : 2 + prng.below(LANES_MAX - 1),
     chunks: oneIn(4) ? 6 + prng.below(10) : CHUNKS_MAX,
     insists: oneIn(2),
     startup: chooseStartup(prng),
@@ -58,12 +58,8 @@ export function chooseSwarm(prng: Prng, { crashes = true, lanes }: ScenarioOptio
     replacements: prng.below(101),
     departures: oneIn(3) ? prng.below(101) : 0,
     freezes: crashes && oneIn(6) ? prng.below(101) : 0,
+    ...swarm,
   };
-}
-
-function chooseLanes(prng: Prng, fixed: number | undefined): number {
-  const drawn = prng.below(2) === 0 ? 1 : 2 + prng.below(LANES_MAX - 1);
-  return fixed ?? drawn;
 }
 
 function chooseStartup(prng: Prng): Startup {

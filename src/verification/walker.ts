@@ -1,6 +1,5 @@
 import { REFUSED, REPLACED } from '../indexes/contract.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
+import type { RaceRequest, RaceTable } from '../indexes/race/table.ts';
 import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import { decodeFrom } from '../records/codec.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
@@ -29,10 +28,10 @@ export class Walker {
   /** When the step that is in flight began; undefined between steps. */
   since: number | undefined;
 
-  constructor(name: string, index: RaceIndex, log: CallLog) {
+  constructor(name: string, table: RaceTable, log: CallLog) {
     this.#name = name;
     this.#log = log;
-    this.#walk = new RaceWalk(index.table, index.newRequest(), { ...WALK_START });
+    this.#walk = new RaceWalk(table, table.newRequest(), { ...WALK_START });
     this.#began = log.now();
   }
 

@@ -24,7 +24,7 @@ import type { Canary } from '../simulation.ts';
 export const earlyGoodbyeCanary: Canary = {
   name: 'a WRITE that relies on being ordered behind the READs of its doorbell',
   caughtBy: 'reclamation',
-  scenario: { crashes: false, lanes: 1 },
+  scenario: { crashes: false, swarm: { lanes: 1 } },
   consequencesOnly: true,
   index: ({ table }, pool) => new EarlyGoodbye(table, pool),
 };

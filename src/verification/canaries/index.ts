@@ -7,6 +7,7 @@ import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
 import { publishedResizeCanary } from './published-resize.ts';
+import { shortWalkCanary } from './short-walk.ts';
 import { silentClientCanary } from './silent-client.ts';
 import { splitLockCanary } from './split-lock.ts';
 import { unverifiedAnnouncementCanary } from './unverified-announcement.ts';
@@ -20,6 +21,7 @@ export const CANARIES: readonly Canary[] = [
   publishedResizeCanary,
   hastySearchCanary,
   lostUpdateCanary,
+  shortWalkCanary,
   earlyReuseCanary,
   silentClientCanary,
   unverifiedAnnouncementCanary,

@@ -10,7 +10,7 @@ import type { Canary } from '../simulation.ts';
 export const unverifiedAnnouncementCanary: Canary = {
   name: 'an announcement that is not verified after it was made',
   caughtBy: 'reclamation',
-  scenario: { crashes: false },
+  scenario: { crashes: false, swarm: { lanes: 1, restless: 100, crowded: false } },
   pool: trustOwnAnnouncement,
 };
 
