@@ -59,6 +59,8 @@ export interface Scenario {
   chunks: number;
   keys: string[];
   startup: Startup;
+  /** Whether some values are chained. */
+  chains: boolean;
   clients: ClientPlan[];
   /** Steps after a crash until everybody must finish what is in flight. */
   settlesAfter: number;
@@ -97,7 +99,8 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     return { items, ...chooseFate(prng, swarm, client, length) };
   });
   const { startup, chunks } = swarm;
-  return { seed, shape, chunks, keys, startup, clients, settlesAfter: prng.below(300) };
+  const chains = swarm.chains > 0;
+  return { seed, shape, chunks, keys, startup, chains, clients, settlesAfter: prng.below(300) };
 }
 
 function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): ProgramItem {
