@@ -66,7 +66,7 @@ export class Explorer {
     const result = this.#result;
     do {
       this.#execute();
-      if (result.failure !== undefined || enough(result)) return result;
+      if (enough(result) || result.failure !== undefined) return result;
     } while (this.#branch());
     result.exhausted = true;
     return result;
