@@ -81,7 +81,13 @@ function scope(plan: Plan): Scope {
 /** Four records fill all buckets of keys alike: the fifth needs a split. */
 const fill = ({ put }: Calls) => [0, 1, 2, 3].map((key) => put(key));
 
-/** The scopes that every index is searched with; the first ones are quick. */
+/** Scopes of which all schedules, with crashes, are run within seconds. */
+export const QUICK_SCOPES: readonly string[] = [
+  ...['put-search', 'put-remove', 'increment-increment', 'update-remove-search'],
+  ...['put-put-vacate', 'split-search', 'reuse'],
+];
+
+/** The scopes that every index is searched with. */
 export function scopes(): Scope[] {
   return [
     scope({

@@ -26,42 +26,48 @@ export interface SearchOptions {
   /** Also lets every client die after each of its verbs that changes something. */
   crashes?: boolean;
   canary?: Canary;
-  /** Asked after every execution; the search ends when it says so. */
-  enough?: (coverage: Coverage) => boolean;
 }
 
-/** Runs every schedule of a scope, then every schedule with each crash of one client. */
-export function searchScope(
+/**
+ * Runs every schedule of a scope, then every schedule with each crash of one client. Yields after
+ * every execution; the coverage is one object that grows.
+ */
+export function* searchScope(
   scope: Scope,
-  { crashes = true, canary, enough = () => false }: SearchOptions = {},
-): Coverage {
-  const coverage: Coverage = {
-    schedules: 0,
-    crashed: 0,
-    cut: 0,
-    steps: 0,
-    exhausted: true,
-    failure: undefined,
-  };
-  const explore = (crash?: Crash): number => {
-    const model = new ScopeModel(scope, { crash, canary });
-    const before = { ...coverage };
-    const { exhausted, failure } = new Explorer(model).run(({ schedules, cut, steps }) => {
-      coverage.schedules = before.schedules + schedules;
-      coverage.cut = before.cut + cut;
-      coverage.steps = before.steps + steps;
-      coverage.crashed = before.crashed + model.crashes;
-      return enough(coverage);
-    });
-    coverage.exhausted &&= exhausted;
-    if (failure) coverage.failure = { ...failure, crash };
-    return model.crashes;
-  };
-  const goesOn = () => coverage.exhausted && !coverage.failure;
-  explore();
+  { crashes = true, canary }: SearchOptions = {},
+): Generator<Coverage, Coverage> {
+  const coverage = nothing();
+  yield* explore(scope, coverage, { canary });
   for (let client = 0; crashes && client < scope.clients.length; client++) {
-    // Until it has nothing left to change: then it did not die in any execution.
-    for (let after = 1; goesOn(); after++) if (explore({ client, after }) === 0) break;
+    for (let after = 1; coverage.failure === undefined; after++) {
+      const crashed = yield* explore(scope, coverage, { canary, crash: { client, after } });
+      // It has nothing left to change: it died in no execution.
+      if (crashed === 0) break;
+    }
   }
+  coverage.exhausted = coverage.failure === undefined;
   return coverage;
+}
+
+function nothing(): Coverage {
+  return { schedules: 0, crashed: 0, cut: 0, steps: 0, exhausted: false, failure: undefined };
+}
+
+/** Returns in how many executions the crash happened. */
+function* explore(
+  scope: Scope,
+  coverage: Coverage,
+  { crash, canary }: { crash?: Crash; canary?: Canary },
+): Generator<Coverage, number> {
+  const model = new ScopeModel(scope, { crash, canary });
+  const before = { ...coverage };
+  for (const { schedules, cut, steps, failure } of new Explorer(model).run()) {
+    coverage.schedules = before.schedules + schedules;
+    coverage.cut = before.cut + cut;
+    coverage.steps = before.steps + steps;
+    coverage.crashed = before.crashed + model.crashes;
+    if (failure) coverage.failure = { ...failure, crash };
+    yield coverage;
+  }
+  return model.crashes;
 }
