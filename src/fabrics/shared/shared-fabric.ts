@@ -48,7 +48,7 @@ export class SharedFabric implements Fabric {
    * store, which the contract (WRITE before anything) forbids.
    */
   #unfenced = false;
-  /** Where `#touchLines` leaves what it loaded, so that the loads are not optimised away. */
+  /** Where touching leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
   readonly #lines = new Int32Array(LINES_MAX);
   readonly #lineRegions = new Uint16Array(LINES_MAX);
@@ -63,12 +63,7 @@ export class SharedFabric implements Fabric {
   }
 
   execute(batch: Batch): void {
-    // One copy is longer than what the processor looks ahead, so two READs would not overlap.
-    if (batch.length > 1) {
-      this.#lineCount = 0;
-      this.#noteLines(batch);
-      this.#touchLines();
-    }
+    if (batch.length > 1) this.#touch(batch);
     this.#run(batch);
   }
 
@@ -116,6 +111,26 @@ export class SharedFabric implements Fabric {
     return region;
   }
 
+  /**
+   * The same for one short batch: one copy is longer than what the processor looks ahead, so two
+   * READs would not overlap.
+   */
+  #touch(batch: Batch): void {
+    const { length: rows, kind, address: addresses, bytes } = batch;
+    let sum = 0;
+    for (let row = 0; row < rows; row++) {
+      const length = bytes[row];
+      if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
+      const address = addresses[row];
+      const index = (address * REGION_SCALE) | 0;
+      const { i32 } = this.region(index);
+      const first = (address - index * REGION_STRIDE) >>> 2;
+      const end = first + (length >> 2);
+      for (let word = first; word < end; word += WORDS_PER_LINE) sum = (sum + i32[word]) | 0;
+    }
+    this.touched = sum;
+  }
+
   /** Notes the lines of the batch's READs for `#touchLines`. */
   #noteLines(batch: Batch): void {
     const { length: rows, kind, address: addresses, bytes } = batch;
@@ -151,53 +166,61 @@ export class SharedFabric implements Fabric {
   }
 
   #run(batch: Batch): void {
-    const counters = this.traffic.rows;
-    const {
-      length: rows,
-      kind: kinds,
-      address: addresses,
-      bytes: lengths,
-      offset: offsets,
-    } = batch;
-    counters[ROUND_TRIPS]++;
+    const { length: rows, kind: kinds, address: addresses, bytes: lengths } = batch;
+    let reads = 0;
+    let bytesRead = 0;
     for (let row = 0; row < rows; row++) {
-      const kind = kinds[row];
-      const bytes = lengths[row];
-      if (kind === PAUSE) {
-        this.#pause(bytes);
+      if (kinds[row] !== READ) {
+        this.#change(batch, row);
         continue;
       }
-      const scratch = batch.scratch[row];
-      const local = offsets[row];
       const address = addresses[row];
+      const bytes = lengths[row];
       const index = (address * REGION_SCALE) | 0;
       const offset = address - index * REGION_STRIDE;
       const region = this.region(index);
-      if (offset + bytes > region.bytes) {
-        throw new StepwellError('SW_POOL_CORRUPT', `verb beyond region ${index}: ${offset}`);
-      }
-      if (kind === READ) {
-        counters[READS]++;
-        counters[BYTES_READ] += bytes;
-        if (this.#unfenced) this.#storeLoadFence();
-        readWords(region, offset, scratch, local, bytes);
-      } else if (kind === WRITE) {
-        counters[WRITES]++;
-        counters[BYTES_WRITTEN] += bytes;
-        writeWords(region, offset, scratch, local, bytes);
-        this.#unfenced = true;
-      } else if (kind === CAS) {
-        counters[SWAPS]++;
-        const word = local >> 3;
-        const { i64 } = scratch;
-        i64[word + 2] = Atomics.compareExchange(region.i64, offset >>> 3, i64[word], i64[word + 1]);
-        this.#unfenced = false;
-      } else if (kind === FAA) {
-        counters[ADDS]++;
-        const word = local >> 3;
-        scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
-        this.#unfenced = false;
-      }
+      if (offset + bytes > region.bytes) throw beyond(index, offset);
+      if (this.#unfenced) this.#storeLoadFence();
+      readWords(region, offset, batch.scratch[row], batch.offset[row], bytes);
+      reads++;
+      bytesRead += bytes;
+    }
+    const counters = this.traffic.rows;
+    counters[ROUND_TRIPS]++;
+    counters[READS] += reads;
+    counters[BYTES_READ] += bytesRead;
+  }
+
+  /** Any verb but READ, which most are. */
+  #change(batch: Batch, row: number): void {
+    const kind = batch.kind[row];
+    const bytes = batch.bytes[row];
+    if (kind === PAUSE) {
+      this.#pause(bytes);
+      return;
+    }
+    const address = batch.address[row];
+    const index = (address * REGION_SCALE) | 0;
+    const offset = address - index * REGION_STRIDE;
+    const region = this.region(index);
+    if (offset + bytes > region.bytes) throw beyond(index, offset);
+    const counters = this.traffic.rows;
+    const scratch = batch.scratch[row];
+    const word = batch.offset[row] >> 3;
+    if (kind === WRITE) {
+      counters[WRITES]++;
+      counters[BYTES_WRITTEN] += bytes;
+      writeWords(region, offset, scratch, batch.offset[row], bytes);
+      this.#unfenced = true;
+    } else if (kind === CAS) {
+      counters[SWAPS]++;
+      const { i64 } = scratch;
+      i64[word + 2] = Atomics.compareExchange(region.i64, offset >>> 3, i64[word], i64[word + 1]);
+      this.#unfenced = false;
+    } else if (kind === FAA) {
+      counters[ADDS]++;
+      scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
+      this.#unfenced = false;
     }
   }
 
@@ -210,6 +233,10 @@ export class SharedFabric implements Fabric {
     // Atomics.wait refuses mapped memory, but sleeping needs only some shared word of our own.
     Atomics.wait(this.#fence, 1, 0, microseconds / 1000);
   }
+}
+
+function beyond(index: number, offset: number): StepwellError {
+  return new StepwellError('SW_POOL_CORRUPT', `verb beyond region ${index}: ${offset}`);
 }
 
 function readWords(region: Region, offset: number, scratch: Scratch, local: number, bytes: number) {
