@@ -208,12 +208,9 @@ export class SharedStore<V extends Value> implements Store<V> {
   getMany(keys: readonly Key[]): (V | undefined)[] {
     const values: (V | undefined)[] = new Array(keys.length);
     this.#rounds(keys, (pipeline, count, first) => {
-      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.search(pipeline.request(i)));
-      const failure = pipeline.run(count);
-      if (failure) throw failure.error;
+      const found = pipeline.search(count);
       for (let i = 0; i < count; i++) {
-        const request = pipeline.request(i);
-        values[first + i] = pipeline.result(i) ? this.#foundValue(request) : undefined;
+        values[first + i] = found[i] ? this.#foundValue(pipeline.request(i)) : undefined;
       }
     });
     return values;

@@ -27,6 +27,8 @@ const REGION_SCALE = 1 / REGION_STRIDE;
 /** Lines that are touched ahead of one execution; more would push the first out of the cache. */
 const LINES_MAX = 512;
 const WORDS_PER_LINE = 16;
+/** Up to so many, the loads are close enough to one another without being listed first. */
+const FEW_VERBS = 4;
 
 /** Longer copies go through memcpy; shorter ones are cheaper word by word. */
 const WORD_COPY_BYTES_MAX = 1024;
@@ -63,7 +65,13 @@ export class SharedFabric implements Fabric {
   }
 
   execute(batch: Batch): void {
-    if (batch.length > 1) this.#touch(batch);
+    if (batch.length > FEW_VERBS) {
+      this.#lineCount = 0;
+      this.#noteLines(batch);
+      this.#touchLines();
+    } else if (batch.length > 1) {
+      this.#touch(batch);
+    }
     this.#run(batch);
   }
 

@@ -9,7 +9,7 @@ import {
   traced,
 } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
-import { type Batch, type Fabric, runInterleaved } from '../../verbs/index.ts';
+import { Batch, type Fabric, runInterleaved } from '../../verbs/index.ts';
 import {
   ALWAYS,
   IF_ABSENT,
@@ -149,6 +149,48 @@ test('a batch of searches rings twice, whatever its size', (t) => {
   requests.forEach((request, i) => {
     assert.equal(foundText(request), keys[i]);
   });
+});
+
+test('searchMany rings twice, whatever its size and whatever is absent', (t) => {
+  const client = quietClient(t);
+  const { pool, index, keys } = client;
+  for (const key of keys.slice(0, 40)) pool.run(index.write(requestFor(client, key, key), ALWAYS));
+  const requests = keys.map((key) => requestFor(client, key));
+  const found: boolean[] = [];
+  const searching = index.searchMany(requests, keys.length, new Batch(), found);
+  const { trips } = traced(pool.fabric, searching);
+  assert.deepEqual(
+    trips.map((trip) => trip.split(' ')),
+    [new Array(120).fill('READ'), new Array(40).fill('READ')],
+  );
+  keys.forEach((key, i) => {
+    assert.equal(found[i], i < 40);
+    if (found[i]) assert.equal(foundText(requests[i]), key);
+  });
+});
+
+test('searchMany finds what is there at every step of splits', (t) => {
+  const writer = clientByHand(t, { race: { groups: 2, initialDepth: 0 } });
+  const reader = clientByHand(t, { race: { groups: 2, initialDepth: 0 }, handle: writer.handle });
+  const keys = Array.from({ length: 120 }, (_, i) => `key ${i}`);
+  const found: boolean[] = [];
+  const batch = new Batch();
+  for (let present = 0; present < keys.length; present++) {
+    const key = keys[present];
+    const writing = writer.index.write(requestFor(writer, key, key), ALWAYS);
+    for (let step = writing.next(); !step.done; step = writing.next()) {
+      writer.pool.fabric.execute(step.value);
+      const requests = keys.map((each) => requestFor(reader, each));
+      reader.pool.run(reader.index.searchMany(requests, keys.length, batch, found));
+      for (let i = 0; i < keys.length; i++) {
+        if (i !== present) assert.equal(found[i], i < present, `${keys[i]} of ${present}`);
+        if (found[i]) assert.equal(foundText(requests[i]), keys[i]);
+      }
+    }
+  }
+  assert.ok(writer.index.table.splits > 2);
+  const { staleDirectory, movingBucket } = reader.index.table.retries;
+  assert.ok(staleDirectory > 0 && movingBucket > 0, 'the reader has met splits under way');
 });
 
 test('a version is not given again to a key that was deleted meanwhile', (t) => {
