@@ -3,6 +3,7 @@ import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
   type Batch,
+  type Fabric,
   highHalf,
   lowHalf,
   type Operation,
@@ -25,7 +26,7 @@ import { Directory, directoryBytes } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape } from './geometry.ts';
 import { insert } from './insert.ts';
-import { locate, search, searchMany } from './search.ts';
+import { locate, search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
@@ -61,6 +62,11 @@ export class RaceIndex implements Index {
   search(request: RaceRequest): Operation<boolean> {
     request.fingerprint = fingerprintOf(request.hash.h1);
     return search(this.table, request);
+  }
+
+  searchOnce(request: RaceRequest, fabric: Fabric): boolean | undefined {
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    return searchOnce(this.table, request, fabric);
   }
 
   searchMany(
