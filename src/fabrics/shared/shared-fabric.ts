@@ -24,8 +24,8 @@ import type { Region, RegionSource } from './region.ts';
 /** Exact, and cheaper than a division. */
 const REGION_SCALE = 1 / REGION_STRIDE;
 
-/** Lines that are touched ahead of one execution; more would push the first out of the cache. */
-const LINES_MAX = 512;
+/** READs that are touched ahead of one execution; more would push the first out of the cache. */
+const NOTED_MAX = 256;
 const WORDS_PER_LINE = 16;
 /** Up to so many, the loads are close enough to one another without being listed first. */
 const FEW_VERBS = 4;
@@ -52,9 +52,11 @@ export class SharedFabric implements Fabric {
   #unfenced = false;
   /** Where touching leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
-  readonly #lines = new Int32Array(LINES_MAX);
-  readonly #lineRegions = new Uint16Array(LINES_MAX);
-  #lineCount = 0;
+  /** READs whose lines are to be touched: region, first word, end. */
+  readonly #notedRegions = new Uint16Array(NOTED_MAX);
+  readonly #notedFirst = new Int32Array(NOTED_MAX);
+  readonly #notedEnd = new Int32Array(NOTED_MAX);
+  #notedCount = 0;
 
   constructor(source: RegionSource) {
     // Between two WRITEs, and between two READs, only x86 itself keeps the contract's order.
@@ -66,9 +68,9 @@ export class SharedFabric implements Fabric {
 
   execute(batch: Batch): void {
     if (batch.length > FEW_VERBS) {
-      this.#lineCount = 0;
-      this.#noteLines(batch);
-      this.#touchLines();
+      this.#notedCount = 0;
+      this.#note(batch);
+      this.#touchNoted();
     } else if (batch.length > 1) {
       this.#touch(batch);
     }
@@ -80,16 +82,16 @@ export class SharedFabric implements Fabric {
    * do not depend on one another, so the processor overlaps their cache and TLB misses.
    */
   executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
-    this.#lineCount = 0;
+    this.#notedCount = 0;
     for (let i = 0; i < count; i++) {
       errors[i] = undefined;
       try {
-        this.#noteLines(batches[i]);
+        this.#note(batches[i]);
       } catch (error) {
         errors[i] = error;
       }
     }
-    this.#touchLines();
+    this.#touchNoted();
     for (let i = 0; i < count; i++) {
       if (errors[i] !== undefined) continue;
       try {
@@ -139,37 +141,43 @@ export class SharedFabric implements Fabric {
     this.touched = sum;
   }
 
-  /** Notes the lines of the batch's READs for `#touchLines`. */
-  #noteLines(batch: Batch): void {
+  /** Notes the READs of the batch for `#touchNoted`. */
+  #note(batch: Batch): void {
     const { length: rows, kind, address: addresses, bytes } = batch;
-    const lines = this.#lines;
-    const lineRegions = this.#lineRegions;
-    let count = this.#lineCount;
+    let count = this.#notedCount;
     for (let row = 0; row < rows; row++) {
       const length = bytes[row];
       if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
+      if (count === NOTED_MAX) break;
       const address = addresses[row];
       const index = (address * REGION_SCALE) | 0;
       if (this.#regions[index] === undefined) this.#map(index);
-      let word = (address - index * REGION_STRIDE) >>> 2;
-      const end = word + (length >> 2);
-      if (count + (length >> 6) + 1 > LINES_MAX) break;
-      for (; word < end; word += WORDS_PER_LINE) {
-        lineRegions[count] = index;
-        lines[count++] = word;
-      }
+      const first = (address - index * REGION_STRIDE) >>> 2;
+      this.#notedRegions[count] = index;
+      this.#notedFirst[count] = first;
+      this.#notedEnd[count++] = first + (length >> 2);
     }
-    this.#lineCount = count;
+    this.#notedCount = count;
   }
 
-  /** A loop of nothing but loads: as many misses are under way as the processor can keep. */
-  #touchLines(): void {
+  /**
+   * Two loops of nothing but loads: as many misses are under way as the processor can keep. The
+   * first line of every READ goes before the others, because a TLB miss is the longest to wait for.
+   */
+  #touchNoted(): void {
     const regions = this.#regions;
-    const lines = this.#lines;
-    const lineRegions = this.#lineRegions;
-    const count = this.#lineCount;
+    const firsts = this.#notedFirst;
+    const ends = this.#notedEnd;
+    const indexes = this.#notedRegions;
+    const count = this.#notedCount;
     let sum = 0;
-    for (let i = 0; i < count; i++) sum = (sum + regions[lineRegions[i]].i32[lines[i]]) | 0;
+    for (let i = 0; i < count; i++) sum = (sum + regions[indexes[i]].i32[firsts[i]]) | 0;
+    for (let i = 0; i < count; i++) {
+      const end = ends[i];
+      for (let word = firsts[i] + WORDS_PER_LINE; word < end; word += WORDS_PER_LINE) {
+        sum = (sum + regions[indexes[i]].i32[word]) | 0;
+      }
+    }
     this.touched = sum;
   }
 
