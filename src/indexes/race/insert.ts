@@ -21,7 +21,14 @@ import {
 } from './buckets.ts';
 import { emptySlot, PENDING, pointerHigh, pointerLow, slotHigh, stampOf } from './slot.ts';
 import { split } from './split.ts';
-import { BUCKETS_AT, OTHER_SWAP_AT, type RaceRequest, type RaceTable, SWAP_AT } from './table.ts';
+import {
+  BUCKETS_AT,
+  OTHER_SWAP_AT,
+  type RaceRequest,
+  type RaceTable,
+  type RetryReason,
+  SWAP_AT,
+} from './table.ts';
 
 /**
  * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the
@@ -73,7 +80,7 @@ export function* insert(
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
     if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
-    yield* table.retry(request, conflict === UNCERTAIN ? 'movingBucket' : 'pendingKey', attempt);
+    yield* table.retry(request, CONFLICT_REASON[conflict], attempt);
     return false;
   }
 
@@ -133,11 +140,22 @@ const NONE = 0;
 const LIVE_ELSEWHERE = 1;
 const PENDING_ELSEWHERE = 2;
 const UNCERTAIN = 3;
+/**
+ * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
+ * for that, two inserters in step could go on evicting each other for ever.
+ */
+const LOST = 4;
+
+const CONFLICT_REASON: Record<number, RetryReason> = {
+  [LIVE_ELSEWHERE]: 'pendingKey',
+  [PENDING_ELSEWHERE]: 'pendingKey',
+  [UNCERTAIN]: 'movingBucket',
+  [LOST]: 'withdrawn',
+};
 
 /**
  * Looks at the other slots with the fingerprint in the buckets as they were read after the claim. A
- * pending slot of the same key at a
- * higher address is withdrawn here.
+ * pending slot of the same key at a higher address is withdrawn here.
  */
 function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): Operation<number> {
   const { batch, candidates, candidateAt, words } = request;
@@ -148,7 +166,9 @@ function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): O
     const other = candidates[i];
     if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
     request.slotAt = other;
-    if (slotAddress(table, request, other) < slot) return PENDING_ELSEWHERE;
+    const address = slotAddress(table, request, other);
+    if (address < slot) return PENDING_ELSEWHERE;
+    if (address === slot) return LOST;
     if (!(yield* evict(table, request, other))) return LIVE_ELSEWHERE;
   }
   return NONE;

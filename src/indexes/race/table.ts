@@ -33,7 +33,7 @@ export class RaceRequest extends Request {
   combined1: Address = 0;
   combined2: Address = 0;
   fingerprint = 0;
-  /** Whether a candidate's record may be longer than its slot's length can say. */
+  /** Whether a candidate's key may be longer than its slot's length can say. */
   longCandidates = false;
   /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
   slotAt = 0;

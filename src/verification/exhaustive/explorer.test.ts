@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Explorer, type Model } from './explorer.ts';
+import { type Exploration, Explorer, type Model } from './explorer.ts';
 import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts';
 
 type Instruction = [kind: number, word: number];
@@ -51,9 +51,17 @@ class Threads implements Model {
   }
 }
 
+function runAll(model: Model): Exploration {
+  const exploration = new Explorer(model).run();
+  for (;;) {
+    const { done, value } = exploration.next();
+    if (done) return value;
+  }
+}
+
 const explore = (threads: Instruction[][]) => {
   const model = new Threads(threads);
-  return { ...new Explorer(model).run(), outcomes: model.outcomes.size };
+  return { ...runAll(model), outcomes: model.outcomes.size };
 };
 
 /** All interleavings, without any reduction. */
@@ -138,16 +146,22 @@ test('a failure carries a schedule that replays it', () => {
     ],
   ];
   const model = new Threads(threads, (seen) => seen.includes('1.0, 0.0'));
-  const { failure } = new Explorer(model).run();
+  const { failure } = runAll(model);
   assert.ok(failure);
   model.begin();
   for (const id of failure.schedule) model.perform(id);
   assert.equal(model.verdict(), failure.text);
 });
 
-test('the search stops when it is told that it is enough', () => {
-  const threads: Instruction[][] = Array.from({ length: 5 }, () => [[STORE, 7]]);
-  const result = new Explorer(new Threads(threads)).run(({ schedules }) => schedules === 10);
-  assert.equal(result.exhausted, false);
-  assert.equal(result.schedules, 10);
+test('the search tells after every execution how far it is', () => {
+  const threads: Instruction[][] = Array.from({ length: 4 }, () => [[STORE, 7]]);
+  const counts: number[] = [];
+  for (const { schedules, exhausted } of new Explorer(new Threads(threads)).run()) {
+    counts.push(schedules);
+    assert.equal(exhausted, false);
+  }
+  assert.deepEqual(
+    counts,
+    Array.from({ length: 24 }, (_, i) => i + 1),
+  );
 });

@@ -61,12 +61,16 @@ export class Explorer {
     this.#model = model;
   }
 
-  /** Goes on until nothing is left, something fails, or `enough` says so. */
-  run(enough: (progress: Exploration) => boolean = () => false): Exploration {
+  /**
+   * Yields after every execution, for as long as the caller goes on; ends when nothing is left or
+   * something fails.
+   */
+  *run(): Generator<Exploration, Exploration> {
     const result = this.#result;
     do {
       this.#execute();
-      if (result.failure !== undefined || enough(result)) return result;
+      yield result;
+      if (result.failure !== undefined) return result;
     } while (this.#branch());
     result.exhausted = true;
     return result;

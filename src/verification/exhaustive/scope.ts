@@ -78,7 +78,16 @@ function scope(plan: Plan): Scope {
   };
 }
 
-/** The scopes that every index is searched with; the first ones are quick. */
+/** Four records fill all buckets of keys alike: the fifth needs a split. */
+const fill = ({ put }: Calls) => [0, 1, 2, 3].map((key) => put(key));
+
+/** Scopes of which all schedules, with crashes, are run within seconds. */
+export const QUICK_SCOPES: readonly string[] = [
+  ...['put-search', 'put-remove', 'increment-increment', 'update-remove-search'],
+  ...['put-put-vacate', 'split-search', 'reuse'],
+];
+
+/** The scopes that every index is searched with. */
 export function scopes(): Scope[] {
   return [
     scope({
@@ -118,10 +127,53 @@ export function scopes(): Scope[] {
       clients: ({ put, search }) => [[put()], [put()], [search(), search()]],
     }),
     scope({
+      // The slot that comes free in between makes the two inserters choose different ones.
+      name: 'put-put-vacate',
+      keys: { count: 2 },
+      before: ({ put }) => [put(1)],
+      clients: ({ put, remove, search }) => [[put(0)], [remove(1), put(0), search(0)]],
+    }),
+    scope({
       name: 'put-put-impatient',
       clients: ({ put }) => [[put()], [put()]],
       patient: false,
       retriesMax: 1,
+    }),
+    scope({
+      name: 'split-search',
+      keys: { count: 6 },
+      before: fill,
+      clients: ({ put, search }) => [[put(4)], [search(0)]],
+    }),
+    scope({
+      name: 'split-update',
+      keys: { count: 6 },
+      before: fill,
+      clients: ({ put, update }) => [[put(4)], [update(1)]],
+    }),
+    scope({
+      name: 'split-remove-search',
+      keys: { count: 6 },
+      before: fill,
+      clients: ({ put, remove, search }) => [[put(4)], [remove(2)], [search(2)]],
+    }),
+    scope({
+      name: 'split-insert',
+      keys: { count: 6 },
+      before: fill,
+      clients: ({ insert }) => [[insert(4)], [insert(4)]],
+    }),
+    scope({
+      name: 'split-split',
+      keys: { count: 6 },
+      before: fill,
+      clients: ({ put }) => [[put(4)], [put(5)]],
+    }),
+    scope({
+      name: 'split-put-remove',
+      keys: { count: 6 },
+      before: fill,
+      clients: ({ put, remove }) => [[put(4)], [remove(3), put(3)]],
     }),
     scope({
       name: 'reuse',
