@@ -1,7 +1,7 @@
 import { checkTable } from '../indexes/race/check.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
 import { eachBucket } from '../indexes/race/shape.ts';
-import { isLive, isVacant, pointerOf } from '../indexes/race/slot.ts';
+import { isLive, isVacant, lengthOf, pointerOf } from '../indexes/race/slot.ts';
 import { BLOCK_CLAIMED } from '../pool/allocator.ts';
 import { CHUNK_BLOCKS, unpackChunk } from '../pool/chunks.ts';
 import { control } from '../pool/control.ts';
@@ -37,8 +37,8 @@ export function account(pool: Pool, index: RaceIndex, holders: Holders): string[
     }),
   );
   const held = blocksHeldBy(holders.living);
-  const pending = pool.run(pendingRecords(index));
-  for (const address of pending) held.add(address);
+  const pending = pool.run(pendingSlots(index));
+  for (const slot of pending) for (const block of pool.run(blocksOf(index, slot))) held.add(block);
   if (pending.length > holders.crashed) {
     problems.push(`${pending.length} slots are pending, ${holders.crashed} insertions crashed`);
   }
@@ -58,17 +58,30 @@ export function account(pool: Pool, index: RaceIndex, holders: Holders): string[
   return problems;
 }
 
-/** Records of insertions that nobody commits or withdraws any more, until their keys are met. */
-function* pendingRecords({ table }: RaceIndex): Operation<Address[]> {
-  const found: Address[] = [];
+interface PendingSlot {
+  record: Address;
+  units: number;
+}
+
+/** Insertions that nobody commits or withdraws any more, until their keys are met. */
+function* pendingSlots({ table }: RaceIndex): Operation<PendingSlot[]> {
+  const found: PendingSlot[] = [];
   yield* eachBucket(table, ({ i32 }, at) => {
     for (let word = (at >> 2) + 2; word < (at + table.geometry.bucketBytes) >> 2; word += 2) {
       const low = i32[word];
       const high = i32[word + 1];
-      if (!isVacant(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
+      if (isVacant(low, high) || isLive(low, high)) continue;
+      found.push({ record: pointerOf(low, high), units: lengthOf(high) });
     }
   });
   return found;
+}
+
+/** The blocks of a pending record, which was written before its slot was claimed. */
+function* blocksOf({ table }: RaceIndex, { record, units }: PendingSlot): Operation<Address[]> {
+  const request = table.newRequest();
+  yield* table.records.adopt(request, record, units, table.geometry.shape.seed);
+  return (yield* table.records.foundBlocks(request, record)).map(({ address }) => address);
 }
 
 function blocksHeldBy(pools: readonly Pool[]): Set<Address> {

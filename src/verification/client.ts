@@ -8,8 +8,9 @@ import type { Address, Operation } from '../verbs/index.ts';
 import type { Prng } from '../workloads/prng.ts';
 import type { AdversaryFabric } from './adversary.ts';
 import { Caller, type CallLog } from './caller.ts';
-import type { Note } from './history.ts';
+import type { Call, Note } from './history.ts';
 import { Lane } from './lane.ts';
+import { ManySearch } from './many-search.ts';
 import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
 import { Walker } from './walker.ts';
 
@@ -51,6 +52,7 @@ export class SimulatedClient {
   readonly #lanes: Lane[];
   readonly #callers: Caller[] = [];
   readonly #walkers: (Walker | undefined)[] = [];
+  readonly #batches: (ManySearch | undefined)[] = [];
   readonly #items: ProgramItem[];
   readonly #duties: Duty[] = [];
   #index: RaceIndex | undefined;
@@ -95,7 +97,8 @@ export class SimulatedClient {
   get operationsSince(): number[] {
     const calls = this.#callers.map(({ current }) => current?.invoked);
     const steps = this.#walkers.map((walker) => walker?.since);
-    return [...calls, ...steps].filter((since) => since !== undefined);
+    const batches = this.#batches.map((batch) => batch?.since);
+    return [...calls, ...steps, ...batches].filter((since) => since !== undefined);
   }
 
   /** Whether its time to die has come. */
@@ -204,7 +207,8 @@ export class SimulatedClient {
     if (walker) return this.#walkOn(walker, at);
     const item = this.#items.shift() as ProgramItem;
     if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
-    if (item.call !== 'walk') return this.#call(item, this.#callers[at]);
+    if (item.call === 'many') return this.#searchMany(at);
+    if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
     const table = this.#context.walked(this.#index as RaceIndex);
     return this.#walkOn(new Walker(this.name, table, this.#context), at);
@@ -216,9 +220,15 @@ export class SimulatedClient {
     if (walker.done) this.#walkers[at] = undefined;
   }
 
-  *#call(item: ProgramItem, caller: Caller): Operation<void> {
-    if (item.call === 'walk') return;
-    yield* caller.perform(item.call);
+  *#searchMany(at: number): Operation<void> {
+    const batch = new ManySearch(this.name, this.#index as RaceIndex, this.#context);
+    this.#batches[at] = batch;
+    yield* batch.run();
+    this.#batches[at] = undefined;
+  }
+
+  *#call(item: ProgramItem, call: Call, caller: Caller): Operation<void> {
+    yield* caller.perform(call);
     if (!caller.refused || !this.plan.insists) return;
     const remedy = REMEDIES[item.remedies ?? 0];
     if (remedy === undefined) return;

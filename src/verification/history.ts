@@ -9,6 +9,8 @@ import {
   REFUSED,
   REPLACED,
 } from '../indexes/contract.ts';
+import type { RaceRequest } from '../indexes/race/table.ts';
+import { decodeFrom } from '../records/codec.ts';
 import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
 
 /** What a key holds, as the checker models it. */
@@ -17,15 +19,22 @@ export type KeyState = { value: string; version: number } | undefined;
 export const encodeState = (state: KeyState): string =>
   state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
 
+/** The request's found record, complete. */
+export function foundState(request: RaceRequest): KeyState {
+  const { found, foundValueAt, foundValueBytes, foundCodec, foundVersion } = request;
+  const value = String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
+  return { value, version: foundVersion };
+}
+
 /** Stands for the version that the client saw last, in a planned compare-and-set. */
 export const LAST_SEEN = -1;
 
 /**
  * What a client asks for. Values are decimal numbers, different for every call, so that each can be
- * told apart.
+ * told apart. A search says `by` what the key was met, or missed, if not by one of its own.
  */
-export type Call = { key: number } /** `walked`: it was a walk that met the key, or did not. */ & (
-  | { kind: 'search'; walked?: boolean }
+export type Call = { key: number } & (
+  | { kind: 'search'; by?: 'walk' | 'batch' }
   | { kind: 'remove' }
   | { kind: 'write'; condition: Condition; expected: number; value: string; version: number }
   /** Adds 1 to the value, or stores `value` when there is none. */
@@ -59,6 +68,20 @@ export class CallRecord implements HistoryOperation<KeyState> {
     this.client = client;
     this.call = call;
     this.invoked = invoked;
+  }
+
+  /** A search that was made together with others. */
+  static seen(
+    client: string,
+    call: Call & { kind: 'search' },
+    found: KeyState,
+    invoked: number,
+    responded: number,
+  ): CallRecord {
+    const record = new CallRecord(client, call, invoked);
+    record.responded = responded;
+    record.result = { outcome: found ? REPLACED : REFUSED, found, version: 0 };
+    return record;
   }
 
   apply(state: KeyState): KeyState | typeof ILLEGAL {
@@ -119,7 +142,7 @@ export function describe(record: CallRecord, names: readonly string[]): string {
   const { call, result } = record;
   const key = names[call.key];
   let text = `${call.kind} ${key}`;
-  if (call.kind === 'search' && call.walked) text = `walk past ${key}`;
+  if (call.kind === 'search' && call.by) text = `${call.by} looks at ${key}`;
   if (call.kind === 'modify')
     text = `increment ${key} (else ${Number(call.value)}@${call.version})`;
   if (call.kind === 'write') {

@@ -1,4 +1,4 @@
-export { CANARIES } from './canaries.ts';
+export { CANARIES } from './canaries/index.ts';
 export { QUICK_SCOPES, type Scope, scopes } from './exhaustive/scope.ts';
 export { type Coverage, searchScope } from './exhaustive/search.ts';
 export { POLICIES, type PolicyName } from './policies.ts';

@@ -1,5 +1,5 @@
 import { POLICIES, type PolicyName } from './policies.ts';
-import { type RunOptions, type RunReport, runSchedule } from './simulation.ts';
+import { newSimulationMemory, type RunOptions, type RunReport, runSchedule } from './simulation.ts';
 
 const COUNTED = ['operations', 'steps', 'splits', 'retries', 'freed', 'crashes'] as const;
 
@@ -22,10 +22,11 @@ export interface RandomSearch {
 export function* searchSeeds(search: RandomSearch): Generator<RandomCoverage, RandomCoverage> {
   const { first, last, policies = POLICIES, options = {} } = search;
   const coverage = nothing(first);
+  const memory = newSimulationMemory();
   for (let seed = first; seed <= last; seed++) {
     for (const policy of policies) {
       const run = { ...options, seed, policy };
-      const report = runSchedule(run);
+      const report = runSchedule(run, memory);
       coverage.schedules++;
       coverage.seed = seed;
       for (const name of COUNTED) coverage[name] += report[name];

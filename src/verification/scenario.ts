@@ -16,7 +16,7 @@ export type Phase = 'call' | 'startup' | 'burst' | 'pause' | 'recovery' | 'sweep
 export interface ProgramItem {
   /** Names the item in a shrunk reproduction. */
   id: number;
-  call: Call | 'walk';
+  call: Call | 'walk' | 'many';
   after: Pause;
   /** How many remedies for a full pool have been tried for the call. */
   remedies?: number;
@@ -104,8 +104,11 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
 }
 
 function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): ProgramItem {
-  const call = prng.below(100) < swarm.walks ? 'walk' : chooseCall(prng, keys, id, swarm);
-  return { id, call, after: choosePause(prng, swarm) };
+  const draw = prng.below(100);
+  const after = choosePause(prng, swarm);
+  if (draw < swarm.walks) return { id, call: 'walk', after };
+  if (draw < swarm.walks + swarm.batches) return { id, call: 'many', after };
+  return { id, call: chooseCall(prng, keys, id, swarm), after };
 }
 
 /** The first client never dies, so that somebody is left. */

@@ -14,6 +14,8 @@ export interface Swarm {
   modifies: number;
   /** Of an item: to be a walk over everything. */
   walks: number;
+  /** … or to be a search for all keys in shared doorbells. */
+  batches: number;
   /** Of a value: to be chained. */
   chains: number;
   /** Of an item: to be followed by a quiescent point. */
@@ -47,6 +49,7 @@ export function chooseSwarm(prng: Prng, { crashes = true, swarm }: ScenarioOptio
     removes: crowded ? 2 + prng.below(15) : 5 + prng.below(25),
     modifies: prng.below(20),
     walks: oneIn(3) ? 3 + prng.below(25) : 0,
+    batches: oneIn(3) ? 3 + prng.below(15) : 0,
     chains: oneIn(12) ? 5 + prng.below(20) : 0,
     restless: oneIn(6) ? prng.below(10) : 30 + prng.below(70),
     lanes: oneIn(2) ? 1 : 2 + prng.below(LANES_MAX - 1),

@@ -1,11 +1,9 @@
-import { REFUSED, REPLACED } from '../indexes/contract.ts';
 import type { RaceRequest, RaceTable } from '../indexes/race/table.ts';
 import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
-import { decodeFrom } from '../records/codec.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { CallLog } from './caller.ts';
-import { CallRecord, type KeyState } from './history.ts';
+import { CallRecord, foundState, type KeyState } from './history.ts';
 
 /** When a walk met a key: the step that handed it out. */
 interface Sighting {
@@ -56,9 +54,7 @@ export class Walker {
     const name = Buffer.from(bytes).toString();
     const key = this.#log.keys.indexOf(name);
     if (key < 0) throw new Error(`a walk hands out ${name}, a key that was never there`);
-    const { found, foundValueAt, foundValueBytes, foundCodec, foundVersion } = request;
-    const value = String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
-    return { key, found: { value, version: foundVersion } };
+    return { key, found: foundState(request) };
   }
 
   #meet(key: number, found: KeyState, sighting: Sighting): void {
@@ -75,9 +71,7 @@ export class Walker {
   }
 
   #search(key: number, found: KeyState, from: number, to: number): void {
-    const record = new CallRecord(this.#name, { key, kind: 'search', walked: true }, from);
-    record.responded = to;
-    record.result = { outcome: found ? REPLACED : REFUSED, found, version: 0 };
-    this.#log.record(record);
+    const call = { key, kind: 'search' as const, by: 'walk' as const };
+    this.#log.record(CallRecord.seen(this.#name, call, found, from, to));
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CANARIES } from '../canaries.ts';
+import { CANARIES } from '../canaries/index.ts';
 import { QUICK_SCOPES, type Scope, scopes } from './scope.ts';
 import { type Coverage, type SearchOptions, searchScope } from './search.ts';
 
