@@ -43,13 +43,11 @@ function firstFailing(options: RunOptions, { failure }: RunReport): Shrunk | und
 
 /** A command that replays the run. */
 export function commandFor(options: RunOptions): string {
-  const { seed, policy, schedule, keep, crashes, grace, anyVersion, canary } = options;
-  const parts = [`--seeds ${seed}`, `--policy ${policy}`];
+  const { seed, policy, schedule, keep, crashes, canary } = options;
+  const parts = ['stepwell verify race', `--seed ${seed}`, `--policy ${policy}`];
   if (schedule) parts.push(`--schedule ${schedule}`);
   if (keep) parts.push(`--keep ${[...keep].join(',')}`);
-  if (crashes === false) parts.push('--no-crashes');
-  if (grace === false) parts.push('--no-grace');
-  if (anyVersion) parts.push('--any-version');
+  if (crashes === false) parts.push('--crash-free');
   if (canary) parts.push(`--canary '${canary.name}'`);
-  return `npx tsc -p tsconfig.lab.json && node build/verification/campaign.js ${parts.join(' ')}`;
+  return parts.join(' ');
 }
