@@ -12,7 +12,7 @@ export const verify = defineCommand({
   arguments: '<index>',
   summary: 'Look for schedules and crashes under which an index goes wrong',
   details:
-    `  Indexes: ${INDEXES.join(', ')}. Runs the index's own operations a verb at a time, in memory\n` +
+    `  Indexes: ${INDEXES.join(', ')}. Runs an index's operations a verb at a time, in memory\n` +
     '  of its own: first every schedule, and every crash of a client, of small scopes; then\n' +
     '  random ones of larger programs until the time is over. Checks that the history is\n' +
     '  linearizable, the structure whole, no freed block in use, and that all get to an end.\n' +
