@@ -1,5 +1,6 @@
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
 import type { Region } from '../fabrics/shared/region.ts';
+import type { Prng } from '../random/prng.ts';
 import {
   type Address,
   addressOf,
@@ -14,7 +15,6 @@ import {
   TrafficCounters,
   WRITE,
 } from '../verbs/index.ts';
-import type { Prng } from '../workloads/prng.ts';
 
 /** Whoever wants to see every access, e.g. the reclamation oracle. Addresses of aligned words. */
 export interface AccessObserver {
