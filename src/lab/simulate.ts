@@ -1,6 +1,6 @@
 /** The papers' experiments on the simulated fabric. See `--help`. */
 import { writeFileSync } from 'node:fs';
-import { PRESETS } from '../fabrics/simulated/model.ts';
+import { CONNECTX5, PRESETS } from '../fabrics/simulated/model.ts';
 import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
@@ -35,8 +35,7 @@ const SPEC = {
 } as const;
 
 async function main(argv: string[]): Promise<void> {
-  const wanted = argv.filter((word, i) => !word.startsWith('-') && !isValue(argv[i - 1]));
-  const flags = argv.filter((word) => !wanted.includes(word));
+  const { names: wanted, flags } = splitArguments(argv);
   const command = `node build/lab/simulate.js [${NAMES}]`;
   const options = parseOptions(command, SPEC, flags);
   const model = PRESETS.find(({ name }) => name === options.preset);
@@ -47,7 +46,7 @@ async function main(argv: string[]): Promise<void> {
   const outcomes: Record<string, Outcome> = {};
   for (const { name, run } of EXPERIMENTS) {
     if (wanted.length > 0 && !wanted.includes(name)) continue;
-    outcomes[name] = run(settings);
+    outcomes[name] = model === CONNECTX5 ? run(settings) : withoutPaper(run(settings));
     console.log(`${printed(outcomes[name])}\n`);
   }
   if (options.json !== '') {
@@ -56,9 +55,16 @@ async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** Every option of this program takes a value. */
-function isValue(before: string | undefined): boolean {
-  return before?.startsWith('--') === true && !before.includes('=') && before !== '--help';
+/** The papers' figures are those of their hardware. */
+function withoutPaper(outcome: Outcome): Outcome {
+  return { ...outcome, rows: outcome.rows.map((row) => ({ ...row, published: undefined })) };
+}
+
+/** Names of experiments come first; every option has a value behind it. */
+function splitArguments(argv: readonly string[]): { names: string[]; flags: string[] } {
+  const first = argv.findIndex((word) => word.startsWith('-'));
+  const end = first < 0 ? argv.length : first;
+  return { names: argv.slice(0, end), flags: argv.slice(end) };
 }
 
 await runLab(main);

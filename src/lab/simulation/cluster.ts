@@ -22,9 +22,12 @@ export interface ClusterOptions<I extends Index = Index> {
   poolBytes?: number;
   memoryNodes?: number;
   computeNodes?: number;
+  acrossNodes?: 'ordered' | 'unordered';
 }
 
 const DEFAULT_POOL_BYTES = 2 ** 27;
+/** A pool takes chunk after chunk: small regions by turns spread it over several memory nodes. */
+const TURN_BYTES = 2 ** 21;
 /** Header, a key of 16 bytes and a value of 32. */
 const RECORD_UNITS = 1;
 
@@ -42,19 +45,21 @@ export class SimulatedCluster<I extends Index = Index> {
 
   constructor(options: ClusterOptions<I>) {
     const { model, seed, kind, clients, poolBytes = DEFAULT_POOL_BYTES } = options;
-    const { memoryNodes = 1, computeNodes = 1 } = options;
+    const { memoryNodes = 1, computeNodes = 1, acrossNodes } = options;
+    const regionBytes = memoryNodes === 1 ? poolBytes : TURN_BYTES;
+    const regions = poolBytes / regionBytes;
     this.#parameters = {
-      regionBytes: Math.floor(poolBytes / memoryNodes / CHUNK_BYTES) * CHUNK_BYTES,
-      regionsMax: memoryNodes,
+      regionBytes,
+      regionsMax: regions,
       clientsMax: clients + 1,
       chunkBytes: CHUNK_BYTES,
       createdAt: 0,
       poolId: 0,
     };
-    const { regionBytes } = this.#parameters;
-    this.#memory = new SimulatedMemory({ regions: memoryNodes, regionBytes, nodes: memoryNodes });
+    this.#memory = new SimulatedMemory({ regions, regionBytes, nodes: memoryNodes });
     this.#memory.put(0, formatSuperblock(this.#parameters));
-    this.network = new SimulatedNetwork({ model, memory: this.#memory, computeNodes, seed });
+    const memory = this.#memory;
+    this.network = new SimulatedNetwork({ model, memory, computeNodes, seed, acrossNodes });
     this.#kind = kind;
     this.#loader = this.#join();
     this.#entry = this.#loader.run(kind.create(this.#loader));

@@ -14,12 +14,14 @@ export const coroutines: Experiment = {
   run(settings) {
     const runs = COROUTINES.map((count) => ratesOf(settings, count));
     const gain = (kind: Kind, run: number) => runs[run].rates[kind] / runs[0].rates[kind];
+    const all = (kind: Kind) =>
+      COROUTINES.map((count, run) => `${count}: ${gain(kind, run).toFixed(2)}`).join(', ');
     const rows: Row[] = byKind((kind) => ({
       what: `${kind}: 16 coroutines to 1`,
       ours: gain(kind, COROUTINES.length - 1),
       unit: 'x',
       published: GAIN_OF_16[kind],
-      detail: `by coroutines ${COROUTINES.map((count, i) => `${count}: ${gain(kind, i).toFixed(2)}`).join(', ')}`,
+      detail: `by coroutines ${all(kind)}`,
     }));
     rows.push(
       ...byKind((kind) => ({
@@ -32,8 +34,8 @@ export const coroutines: Experiment = {
     const busy = runs.map(({ cpu }, i) => `${COROUTINES[i]}: ${(100 * cpu).toFixed(0)} %`);
     const notes = [
       `CPU of the client thread while it deletes, by coroutines: ${busy.join(', ')}.`,
-      'The CPU costs of the model are fixed by the gain of search in this very figure; the gains of',
-      'the other operations, and every other experiment, follow from them.',
+      'The model’s CPU costs are fixed by the gain of search in this very figure; the gains of the',
+      'other operations, and every other experiment, follow from them.',
     ];
     return { title: 'Coroutines of one client thread (Figure 21)', rows, notes };
   },

@@ -33,7 +33,7 @@ export const latency: Experiment = {
       });
     }
     const notes = [
-      'The published insert is SepHash’s port of RACE; the ratios are those of round trips alone.',
+      'The published insert is that of SepHash’s port of RACE; the ratios are of round trips.',
     ];
     return { title: 'Latency of one client', rows, notes };
   },

@@ -9,7 +9,7 @@ import type { Operation } from '../../verbs/index.ts';
 
 /**
  * As in pool/pool.ts for a client without coroutines. All coroutines wait for an announcement, so
- * many of them share one; but what they retire meanwhile exceeds the allocator's cache at some time.
+ * many share one; but what they retire meanwhile should not exceed the allocator's cache.
  */
 const OPERATIONS_PER_QUIESCENCE = 64;
 const OPERATIONS_PER_COROUTINE = 16;
