@@ -10,7 +10,7 @@ import { printed } from './simulation/report.ts';
 import { resizing } from './simulation/resizing.ts';
 import { scale } from './simulation/scale.ts';
 import { speed } from './simulation/speed.ts';
-import { monotonic } from './support/clock.ts';
+import { cpuTime, monotonic } from './support/clock.ts';
 import { describeMachine } from './support/machine.ts';
 import { parseOptions, runLab, UsageError } from './support/options.ts';
 
@@ -21,7 +21,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   preallocation,
   resizing,
   scale,
-  speed(monotonic),
+  speed(monotonic, cpuTime),
 ];
 
 const PRESET_NAMES = PRESETS.map(({ name }) => name).join(', ');

@@ -15,6 +15,8 @@ export interface Row {
   published?: number;
   /** What a figure is made of, for whoever wants to know why. */
   detail?: string;
+  /** The same as numbers, for --json. */
+  figures?: Record<string, number | number[]>;
 }
 
 export interface Outcome {

@@ -49,19 +49,44 @@ export const scale: Experiment = {
 function rowOf(settings: Settings, load: Load, clients: number): Row {
   const { rate, latencies, use, timeline } = measure(settings, load, clients);
   const [node] = use.memoryNodes;
-  const share = (value: number) => `${(100 * value).toFixed(0)} %`;
-  const rates = timeline.rates().slice(0, INTERVALS);
-  const range = `${(Math.min(...rates) / 1e6).toFixed(2)}-${(Math.max(...rates) / 1e6).toFixed(2)}`;
+  const figures = {
+    messages: node.messages,
+    linkIn: node.inbound,
+    linkOut: node.outbound,
+    atomics: node.atomics,
+    clientCpu: use.clientCpu.mean,
+    p50: latencies.quantile(0.5) / 1000,
+    p99: latencies.quantile(0.99) / 1000,
+    overTime: timeline.rates().slice(0, INTERVALS),
+  };
   return {
     what: `${load.kind}, ${clients} clients x ${load.coroutines}`,
     ours: rate / 1e6,
     unit: 'M/s',
-    detail:
-      `node: messages ${share(node.messages)}, link out ${share(node.outbound)}, ` +
-      `atomics ${share(node.atomics)}; client CPU ${share(use.clientCpu.mean)}; ` +
-      `p50 ${(latencies.quantile(0.5) / 1000).toFixed(1)}, ` +
-      `p99 ${(latencies.quantile(0.99) / 1000).toFixed(1)} us; over time ${range}`,
+    detail: inWords(figures),
+    figures,
   };
+}
+
+interface Figures {
+  messages: number;
+  linkOut: number;
+  atomics: number;
+  clientCpu: number;
+  p50: number;
+  p99: number;
+  overTime: number[];
+}
+
+function inWords({ messages, linkOut, atomics, clientCpu, p50, p99, overTime }: Figures): string {
+  const share = (value: number) => `${(100 * value).toFixed(0)} %`;
+  const millions = (value: number) => (value / 1e6).toFixed(2);
+  return [
+    `node: messages ${share(messages)}, link out ${share(linkOut)}, atomics ${share(atomics)}`,
+    `client CPU ${share(clientCpu)}`,
+    `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} us`,
+    `over time ${millions(Math.min(...overTime))}-${millions(Math.max(...overTime))}`,
+  ].join('; ');
 }
 
 interface Measured {
