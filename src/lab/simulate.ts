@@ -5,6 +5,7 @@ import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
 import { latency } from './simulation/latency.ts';
+import { nodes } from './simulation/nodes.ts';
 import { preallocation } from './simulation/preallocation.ts';
 import { printed } from './simulation/report.ts';
 import { resizing } from './simulation/resizing.ts';
@@ -21,6 +22,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   preallocation,
   resizing,
   scale,
+  nodes,
   speed(monotonic, cpuTime),
 ];
 

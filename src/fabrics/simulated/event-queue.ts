@@ -1,5 +1,5 @@
-/** What happens next, to whom: the fields of the event that `pop` took. */
 const INITIAL_CAPACITY = 1024;
+/** What an event can say beside its time, so that two 32-bit words hold it. */
 export const KINDS_MAX = 8;
 export const PARTS_MAX = 65_536;
 

@@ -27,7 +27,7 @@ export interface ClusterOptions<I extends Index = Index> {
 
 const DEFAULT_POOL_BYTES = 2 ** 27;
 /** A pool takes chunk after chunk: small regions by turns spread it over several memory nodes. */
-const TURN_BYTES = 2 ** 21;
+const TURN_BYTES = 2 ** 20;
 /** Header, a key of 16 bytes and a value of 32. */
 const RECORD_UNITS = 1;
 
