@@ -1,6 +1,14 @@
 import { invariant } from '../../errors.ts';
 import { Prng } from '../../random/prng.ts';
-import { CAS, FAA, PAUSE, READ, type TrafficCounters, WRITE } from '../../verbs/index.ts';
+import {
+  type Batch,
+  CAS,
+  FAA,
+  PAUSE,
+  READ,
+  type TrafficCounters,
+  WRITE,
+} from '../../verbs/index.ts';
 import { CALL } from './call.ts';
 import { ClientThread, type Ended, type Flight, type Surroundings } from './client-thread.ts';
 import { EventQueue, PARTS_MAX } from './event-queue.ts';
@@ -128,8 +136,7 @@ export class SimulatedNetwork implements Surroundings {
   }
 
   post(flight: Flight): void {
-    const { batch } = flight;
-    invariant(batch !== undefined, 'a flight without a batch');
+    const batch = batchOf(flight);
     countBatch(flight.thread.traffic, batch);
     flight.ensure(batch.length);
     flight.row = 0;
@@ -152,8 +159,9 @@ export class SimulatedNetwork implements Surroundings {
 
   /** Sends the next verbs of the batch, or lets the coroutine go on after the last ones. */
   #issue(flight: Flight): void {
-    const { batch, thread, end } = flight;
-    if (batch === undefined || end >= batch.length || flight.failed) {
+    const { thread, end } = flight;
+    const batch = batchOf(flight);
+    if (end >= batch.length || flight.failed) {
       thread.resume(flight);
       return;
     }
@@ -178,8 +186,7 @@ export class SimulatedNetwork implements Surroundings {
 
   /** A verb has reached its memory node. Those behind it follow one by one. */
   #arrive(flight: Flight, row: number): void {
-    const { batch, thread } = flight;
-    invariant(batch !== undefined, 'a verb without a batch');
+    const batch = batchOf(flight);
     const address = batch.address[row];
     const kind = batch.kind[row];
     try {
@@ -196,7 +203,7 @@ export class SimulatedNetwork implements Surroundings {
     const bytes = this.model.headerBytes + outboundBytes(batch, row);
     const received = node.nic.inbound.receive(this.now, bytes * this.#nsPerByte);
     const ready = node.nic.messages.serve(received, this.#messageNs);
-    const queuePair = thread.queuePairs[node.id];
+    const queuePair = flight.thread.queuePairs[node.id];
     if (kind === READ) this.#read(flight, row, ready, queuePair);
     else if (kind === WRITE) this.#write(flight, row, ready, queuePair);
     else if (kind === CAS || kind === FAA) this.#atomic(flight, row, ready, node, queuePair);
@@ -231,14 +238,14 @@ export class SimulatedNetwork implements Surroundings {
   ): void {
     const begun = node.atomics.begin(ready, this.#atomicNs);
     const ordered = Math.max(begun, queuePair.readDone, queuePair.writeDone);
-    const address = (flight.batch as NonNullable<Flight['batch']>).address[row];
+    const address = batchOf(flight).address[row];
     const start = node.lockWord(address, ordered, this.model.wordNs);
     queuePair.readDone = this.#scatter(flight, row, start, this.model.writeWindowNs);
   }
 
   /** Gives each line of a verb a time of its own; returns the last one. */
   #scatter(flight: Flight, row: number, start: number, windowNs: number): number {
-    const { address, bytes } = flight.batch as NonNullable<Flight['batch']>;
+    const { address, bytes } = batchOf(flight);
     const lines = linesOf(address[row], bytes[row]);
     invariant(lines <= PARTS_MAX, 'a verb of too many lines');
     const { packetBytes, packetNs } = this.model;
@@ -254,20 +261,20 @@ export class SimulatedNetwork implements Surroundings {
   }
 
   #touch(flight: Flight, row: number, line: number): void {
-    const batch = flight.batch as NonNullable<Flight['batch']>;
+    const batch = batchOf(flight);
     performLine(this.memory, batch, row, line);
     if (--flight.linesLeft[row] === 0) this.#sendAnswer(flight, row);
   }
 
   #served(flight: Flight, row: number): void {
-    const { address, scratch, offset } = flight.batch as NonNullable<Flight['batch']>;
+    const { address, scratch, offset } = batchOf(flight);
     const handler = this.memory.handlers[this.memory.nodeOf(address[row])];
     handler?.(scratch[row], offset[row]);
     this.#sendAnswer(flight, row);
   }
 
   #sendAnswer(flight: Flight, row: number): void {
-    const batch = flight.batch as NonNullable<Flight['batch']>;
+    const batch = batchOf(flight);
     const { nic } = this.memoryNodes[this.memory.nodeOf(batch.address[row])];
     const bytes = this.model.headerBytes + inboundBytes(batch, row);
     const sent = nic.outbound.serve(this.now, bytes * this.#nsPerByte);
@@ -275,7 +282,7 @@ export class SimulatedNetwork implements Surroundings {
   }
 
   #answer(flight: Flight, row: number): void {
-    const batch = flight.batch as NonNullable<Flight['batch']>;
+    const batch = batchOf(flight);
     const bytes = this.model.headerBytes + inboundBytes(batch, row);
     const done = flight.thread.nic.inbound.receive(this.now, bytes * this.#nsPerByte);
     this.#complete(flight, 1, done);
@@ -297,4 +304,9 @@ export class SimulatedNetwork implements Surroundings {
     flight.error = error;
     this.#complete(flight, flight.end - row, this.now + this.#oneWayNs);
   }
+}
+
+function batchOf({ batch }: Flight): Batch {
+  invariant(batch !== undefined, 'a verb without a batch');
+  return batch;
 }
