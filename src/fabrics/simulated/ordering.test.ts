@@ -8,6 +8,8 @@ import { addLoop, newNetwork, REGION_BYTES, single } from './test-support/rig.ts
 /** Bytes of the pool that one verb of a recorded batch has for itself. */
 const PLACE = 1024;
 const VERBS = 6;
+/** Longer than a NIC takes for a message, so that nothing is in order by its arrival alone. */
+const WIDE = { readWindowNs: 1000, writeWindowNs: 1000 };
 
 /** Notes which place is touched when, line by line. */
 class RecordingMemory extends SimulatedMemory {
@@ -73,7 +75,7 @@ function overtakings(batch: Batch, touched: readonly number[]) {
 
 function recordBatches(nodes: number, acrossNodes: 'ordered' | 'unordered') {
   const memory = new RecordingMemory({ regions: nodes, regionBytes: REGION_BYTES, nodes });
-  const network = newNetwork({ memory, acrossNodes });
+  const network = newNetwork({ memory, acrossNodes, model: WIDE });
   const prng = Prng.fromSeed(7);
   const sum = { allowed: 0, forbidden: 0 };
   let left = 2000;
