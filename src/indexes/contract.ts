@@ -1,4 +1,4 @@
-import type { Operation } from '../verbs/index.ts';
+import type { Batch, Fabric, Operation } from '../verbs/index.ts';
 import type { Request } from './request.ts';
 
 /** What an index can do beyond the contract; the conformance suite reads it. */
@@ -41,6 +41,21 @@ export interface Index {
   newRequest(): Request;
   /** Whether the key is present; the record is then the request's found one. */
   search(request: Request): Operation<boolean>;
+  /**
+   * What `search` would return, if its first attempt tells, on a fabric that executes at once; else
+   * undefined, and `search` has to be run.
+   */
+  searchOnce(request: Request, fabric: Fabric): boolean | undefined;
+  /**
+   * Searches for the keys of requests 0..count-1 in doorbells that they share; `batch` is the
+   * caller's to lend. `found[i]` becomes what `search` would return for request i.
+   */
+  searchMany(
+    requests: readonly Request[],
+    count: number,
+    batch: Batch,
+    found: boolean[],
+  ): Operation<void>;
   /**
    * Stores the request's outgoing value under the condition; `expected` is the version for
    * IF_VERSION. With REPLACED, or REFUSED because of a present key, the old record is the found

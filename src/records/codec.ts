@@ -103,12 +103,5 @@ export function decodeFrom(
 ): string | Uint8Array {
   if (codec === CODEC_ASCII) return scratch.buffer.latin1Slice(offset, offset + bytes);
   if (codec === CODEC_UTF8) return scratch.buffer.utf8Slice(offset, offset + bytes);
-  const copy = new Uint8Array(bytes);
-  if (bytes > LOOP_BYTES_MAX) {
-    copy.set(scratch.u8.subarray(offset, offset + bytes));
-  } else {
-    const { u8 } = scratch;
-    for (let i = 0; i < bytes; i++) copy[i] = u8[offset + i];
-  }
-  return copy;
+  return scratch.u8.slice(offset, offset + bytes);
 }

@@ -1,7 +1,7 @@
 import type { RaceIndex } from '../indexes/race/race.ts';
 import type { RaceRequest } from '../indexes/race/table.ts';
 import type { Pool } from '../pool/pool.ts';
-import { Interleaver, type Operation } from '../verbs/index.ts';
+import { Batch, Interleaver, type Operation } from '../verbs/index.ts';
 import type { Key } from './api.ts';
 
 /** Operations that the batch forms keep in flight together. */
@@ -15,6 +15,8 @@ export class Pipeline {
   readonly #requests: RaceRequest[] = [];
   readonly #operations: Operation<unknown>[] = [];
   readonly #results: unknown[] = [];
+  readonly #batch = new Batch();
+  readonly #found: boolean[] = [];
 
   constructor(pool: Pool, index: RaceIndex) {
     this.#pool = pool;
@@ -34,6 +36,12 @@ export class Pipeline {
   /** Runs operations 0..count-1; the first error, if any failed. */
   run(count: number): { error: unknown } | undefined {
     return this.#interleaver.run(this.#pool.fabric, this.#operations, count, this.#results);
+  }
+
+  /** Searches for the keys of requests 0..count-1; tells which of them are present. */
+  search(count: number): readonly boolean[] {
+    this.#pool.run(this.#index.searchMany(this.#requests, count, this.#batch, this.#found));
+    return this.#found;
   }
 
   /** What operation `i` returned; undefined when it failed. */

@@ -86,7 +86,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   get(key: Key): V | undefined {
     const request = this.#begin(key);
     try {
-      if (!this.#pool.run(this.#index.search(request))) return undefined;
+      if (!this.#search(request)) return undefined;
       return this.#foundValue(request);
     } finally {
       this.#end(request);
@@ -96,7 +96,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   getEntry(key: Key): Entry<V> | undefined {
     const request = this.#begin(key);
     try {
-      if (!this.#pool.run(this.#index.search(request))) return undefined;
+      if (!this.#search(request)) return undefined;
       return { key, value: this.#foundValue(request), version: request.foundVersion };
     } finally {
       this.#end(request);
@@ -106,7 +106,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   has(key: Key): boolean {
     const request = this.#begin(key);
     try {
-      return this.#pool.run(this.#index.search(request));
+      return this.#search(request);
     } finally {
       this.#end(request);
     }
@@ -208,12 +208,9 @@ export class SharedStore<V extends Value> implements Store<V> {
   getMany(keys: readonly Key[]): (V | undefined)[] {
     const values: (V | undefined)[] = new Array(keys.length);
     this.#rounds(keys, (pipeline, count, first) => {
-      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.search(pipeline.request(i)));
-      const failure = pipeline.run(count);
-      if (failure) throw failure.error;
+      const found = pipeline.search(count);
       for (let i = 0; i < count; i++) {
-        const request = pipeline.request(i);
-        values[first + i] = pipeline.result(i) ? this.#foundValue(request) : undefined;
+        values[first + i] = found[i] ? this.#foundValue(pipeline.request(i)) : undefined;
       }
     });
     return values;
@@ -301,7 +298,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
     const request = this.#begin(key);
     try {
-      if (!this.#pool.run(this.#index.search(request))) return undefined;
+      if (!this.#search(request)) return undefined;
       const { foundValueBytes, foundValueAt, foundAt } = request;
       if (request.foundChained) {
         // Not contiguous in the pool: the assembled copy has to do.
@@ -435,6 +432,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   #keep(request: RaceRequest): void {
     const { outgoing, incoming } = request;
     if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle = request;
+  }
+
+  #search(request: RaceRequest): boolean {
+    const { fabric } = this.#pool;
+    return this.#index.searchOnce(request, fabric) ?? this.#pool.run(this.#index.search(request));
   }
 
   #foundValue(request: RaceRequest): V {

@@ -1,6 +1,5 @@
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
 import type { Region } from '../fabrics/shared/region.ts';
-import type { Prng } from '../random/prng.ts';
 import {
   type Address,
   addressOf,
@@ -78,10 +77,9 @@ export class AdversaryMemory {
 }
 
 const PAGE = 4096;
-const WORD = 8;
-const LINE = 64;
-/** Longer READs and WRITEs (tables) come mostly in whole lines, to keep schedules short. */
-const MOSTLY_LINES_BYTES = 256;
+export const WORD = 8;
+/** Whole verbs. */
+export const WHOLE = 2 ** 30;
 
 /**
  * The fabric contract at its worst: only aligned 8-byte words are atomic, the words of one READ or
@@ -100,8 +98,8 @@ export class AdversaryFabric implements Fabric {
   }
 
   execute(batch: Batch): void {
-    const execution = new Execution(this, batch, undefined);
-    while (!execution.finished) execution.step();
+    const execution = new Execution(this, batch, () => WHOLE);
+    while (!execution.finished) execution.perform(execution.openRows()[0], 0);
   }
 
   executeAll(batches: readonly Batch[], count: number): void {
@@ -114,23 +112,23 @@ export class AdversaryFabric implements Fabric {
   }
 }
 
-/** A batch on its way. Without a source of chance everything happens in order. */
+/**
+ * A batch on its way, cut into pieces that happen at once: words, lines or whole verbs, as `cut`
+ * says for a verb of so many bytes. Whoever holds it lets one piece after the other happen.
+ */
 export class Execution {
   readonly #fabric: AdversaryFabric;
   readonly #batch: Batch;
-  readonly #prng: Prng | undefined;
   /** By row: the pieces that have not happened yet, as [start, bytes] pairs; [] when done. */
-  readonly #pieces: number[][];
+  readonly #pieces: number[][] = [];
   #left: number;
   /** Whether the last piece let time pass. */
   paused = false;
 
-  constructor(fabric: AdversaryFabric, batch: Batch, prng: Prng | undefined) {
+  constructor(fabric: AdversaryFabric, batch: Batch, cut: (bytes: number) => number) {
     this.#fabric = fabric;
     this.#batch = batch;
-    this.#prng = prng;
-    this.#pieces = [];
-    for (let row = 0; row < batch.length; row++) this.#pieces.push(this.#cut(row));
+    for (let row = 0; row < batch.length; row++) this.#pieces.push(this.#cut(row, cut));
     this.#left = batch.length;
   }
 
@@ -138,8 +136,7 @@ export class Execution {
     return this.#left === 0;
   }
 
-  /** Cuts a verb into what happens at once: words, lines or the whole. */
-  #cut(row: number): number[] {
+  #cut(row: number, cut: (bytes: number) => number): number[] {
     const kind = this.#batch.kind[row];
     const bytes = this.#batch.bytes[row];
     const { memory } = this.#fabric;
@@ -150,7 +147,7 @@ export class Execution {
     }
     if ((kind === CAS || kind === FAA) && offset % WORD !== 0) throw new Error('unaligned atomic');
     if (kind !== READ && kind !== WRITE) return [0, WORD];
-    const size = this.#pieceSize(bytes);
+    const size = cut(bytes);
     const pieces: number[] = [];
     for (let at = 0; at < bytes; ) {
       const end = Math.min(bytes, (Math.floor((offset + at) / size) + 1) * size - offset);
@@ -160,46 +157,37 @@ export class Execution {
     return pieces;
   }
 
-  #pieceSize(bytes: number): number {
-    if (this.#prng === undefined) return 2 ** 30;
-    const draw = this.#prng.below(100);
-    if (bytes > MOSTLY_LINES_BYTES) return draw < 5 ? WORD : draw < 60 ? LINE : 2 ** 30;
-    return draw < 60 ? WORD : draw < 75 ? LINE : 2 ** 30;
+  /**
+   * Rows of which a piece may happen now: the first unfinished verb, and WRITEs behind it that only
+   * READs and atomics precede.
+   */
+  openRows(): number[] {
+    const { kind, length } = this.#batch;
+    const rows: number[] = [];
+    for (let row = 0; row < length; row++) {
+      if (this.#pieces[row].length === 0) continue;
+      if (rows.length === 0 || kind[row] === WRITE) rows.push(row);
+      if (kind[row] === WRITE || kind[row] === PAUSE) break;
+    }
+    return rows;
   }
 
-  /** Lets one piece happen. */
-  step(): void {
-    const row = this.#chooseRow();
+  /** The pieces of a row that have not happened yet, as [start, bytes] pairs. */
+  pieces(row: number): readonly number[] {
+    return this.#pieces[row];
+  }
+
+  /** Lets piece number `choice` of a row happen. */
+  perform(row: number, choice: number): void {
     const pieces = this.#pieces[row];
-    const choice = this.#prng ? this.#prng.below(pieces.length >> 1) : 0;
     const at = pieces[2 * choice];
     const bytes = pieces[2 * choice + 1];
     const last = pieces.length - 2;
-    if (this.#prng) {
-      pieces[2 * choice] = pieces[last];
-      pieces[2 * choice + 1] = pieces[last + 1];
-      pieces.length = last;
-    } else {
-      pieces.splice(0, 2);
-    }
-    if (pieces.length === 0) this.#left--;
+    pieces[2 * choice] = pieces[last];
+    pieces[2 * choice + 1] = pieces[last + 1];
+    pieces.length = last;
+    if (last === 0) this.#left--;
     this.#perform(row, at, bytes);
-  }
-
-  /** The first unfinished verb, or a WRITE behind it that only READs and atomics precede. */
-  #chooseRow(): number {
-    const { kind, length } = this.#batch;
-    let first = 0;
-    while (this.#pieces[first].length === 0) first++;
-    if (this.#prng === undefined) return first;
-    let chosen = first;
-    let choices = 1;
-    for (let row = first; row < length; row++) {
-      if (this.#pieces[row].length === 0) continue;
-      if (row > first && kind[row] === WRITE && this.#prng.below(++choices) === 0) chosen = row;
-      if (kind[row] === WRITE || kind[row] === PAUSE) break;
-    }
-    return chosen;
   }
 
   #perform(row: number, at: number, bytes: number): void {

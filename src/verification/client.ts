@@ -1,25 +1,17 @@
-import { StepwellError } from '../errors.ts';
-import { INSERTED, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
 import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Prng } from '../random/prng.ts';
-import { decodeFrom } from '../records/codec.ts';
 import type { Address, Operation } from '../verbs/index.ts';
-import { type AdversaryFabric, Execution } from './adversary.ts';
-import { type Call, CallRecord, type KeyState, type Note, type Result } from './history.ts';
-import { type ClientPlan, LAST_SEEN, type ProgramItem } from './scenario.ts';
+import type { AdversaryFabric } from './adversary.ts';
+import { Caller, type CallLog } from './caller.ts';
+import { RandomExecution } from './chance.ts';
+import type { Note } from './history.ts';
+import type { ClientPlan, ProgramItem } from './scenario.ts';
 
-/** Errors that promise that the operation did nothing. */
-const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
-
-export interface ClientContext {
-  now(): number;
-  keys: readonly string[];
+export interface ClientContext extends CallLog {
   prng: Prng;
-  record(record: CallRecord): void;
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
@@ -37,14 +29,12 @@ export class SimulatedClient {
   readonly plan: ClientPlan;
   readonly #context: ClientContext;
   readonly #fabric: AdversaryFabric;
-  readonly #request: RaceRequest;
-  readonly #seen = new Map<number, number>();
+  readonly #caller: Caller;
   readonly #items: ProgramItem[];
   #at = 0;
   #pending: Operation<void>[] = [];
   #running: Operation<void> | undefined;
-  #execution: Execution | undefined;
-  #record: CallRecord | undefined;
+  #execution: RandomExecution | undefined;
   #online = false;
   pieces = 0;
   lastStep = 0;
@@ -67,7 +57,7 @@ export class SimulatedClient {
     this.#items = plan.items;
     this.#context = context;
     this.#fabric = pool.fabric as AdversaryFabric;
-    this.#request = index.newRequest();
+    this.#caller = new Caller(this.name, index, context);
   }
 
   get done(): boolean {
@@ -84,13 +74,13 @@ export class SimulatedClient {
 
   /** When the operation that is in flight began; undefined between operations. */
   get operationSince(): number | undefined {
-    return this.#record?.invoked;
+    return this.#caller.current?.invoked;
   }
 
   die(): void {
     this.dead = true;
     this.diedAt = this.#context.now();
-    if (this.#record) this.#record.crashed = true;
+    if (this.#caller.current) this.#caller.current.crashed = true;
   }
 
   /** Lets one piece happen, or begins the next thing to do. */
@@ -126,13 +116,13 @@ export class SimulatedClient {
     }
     const item = this.#items[this.#at++];
     if (item.after !== 'none') this.#pending.push(this.#noted(item.after, this.#pause(item.after)));
-    return this.#perform(item.call);
+    return this.#caller.perform(item.call);
   }
 
   #advance(): void {
     const { done, value } = (this.#running as Operation<void>).next();
     if (done) this.#running = undefined;
-    else this.#execution = new Execution(this.#fabric, value, this.#context.prng);
+    else this.#execution = new RandomExecution(this.#fabric, value, this.#context.prng);
   }
 
   *#noted(text: string, operation: Operation<void>): Operation<void> {
@@ -165,71 +155,4 @@ export class SimulatedClient {
     yield* membership.finishRecovery(row);
     this.#context.recovered(row);
   }
-
-  *#perform(planned: Call): Operation<void> {
-    const call = this.#concrete(planned);
-    const record = new CallRecord(this.name, call, this.#context.now());
-    this.#record = record;
-    this.#context.record(record);
-    try {
-      record.result = yield* this.#run(call);
-      record.responded = this.#context.now();
-    } catch (error) {
-      if (!(error instanceof StepwellError && HARMLESS.has(error.code))) throw error;
-      record.refusedBy = error.code;
-      record.responded = this.#context.now();
-    }
-    this.#record = undefined;
-    if (record.result) this.#remember(record.result, call.key);
-  }
-
-  #concrete(call: Call): Call {
-    if (call.kind !== 'write' || call.expected !== LAST_SEEN) return call;
-    return { ...call, expected: this.#seen.get(call.key) ?? 0 };
-  }
-
-  #remember({ found, version, outcome }: Result, key: number): void {
-    if (outcome === INSERTED) this.#seen.set(key, version);
-    else if (found) this.#seen.set(key, found.version);
-  }
-
-  *#run(call: Call): Operation<Result> {
-    const request = this.#request;
-    const { records } = this.index.table;
-    const key = this.#context.keys[call.key];
-    const seed = this.index.hashSeed;
-    if (call.kind === 'write') {
-      records.encode(request, key, call.value, seed, call.version);
-      const outcome = yield* this.index.write(request, call.condition, call.expected);
-      const found = outcome !== INSERTED && request.foundAt >= 0;
-      return this.#result(request, outcome, found);
-    }
-    request.setKey(key, seed, 32);
-    if (call.kind === 'search' || call.kind === 'remove') {
-      const present =
-        call.kind === 'search'
-          ? yield* this.index.search(request)
-          : yield* this.index.remove(request);
-      return this.#result(request, present ? REPLACED : REFUSED, present);
-    }
-    const compute = (present: boolean) => {
-      const next = present ? String(Number(textOf(request)) + 1) : call.value;
-      records.encodeValue(request, next, call.version);
-    };
-    const outcome = yield* this.index.modify(request, compute);
-    return this.#result(request, outcome, outcome === REPLACED);
-  }
-
-  #result(request: RaceRequest, outcome: Outcome, isFound: boolean): Result {
-    let found: KeyState;
-    if (isFound) {
-      this.index.table.records.check(request);
-      found = { value: textOf(request), version: request.foundVersion };
-    }
-    return { outcome, found, version: request.outgoingVersion };
-  }
-}
-
-function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest): string {
-  return String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
 }

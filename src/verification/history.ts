@@ -17,6 +17,9 @@ export type KeyState = { value: string; version: number } | undefined;
 export const encodeState = (state: KeyState): string =>
   state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
 
+/** Stands for the version that the client saw last, in a planned compare-and-set. */
+export const LAST_SEEN = -1;
+
 /**
  * What a client asks for. Values are decimal numbers, different for every call, so that each can be
  * told apart.

@@ -3,7 +3,7 @@ import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
 import { Prng } from '../random/prng.ts';
 import { HASH_PADDING, KeyHash } from '../records/hash.ts';
 import { Scratch } from '../verbs/index.ts';
-import type { Call } from './history.ts';
+import { type Call, LAST_SEEN } from './history.ts';
 
 /** What a client does between two operations. */
 export type Pause = 'none' | 'quiesce' | 'collect' | 'offline';
@@ -36,8 +36,6 @@ export interface Scenario {
 
 const DEPTH_LIMIT = 8;
 export const CHUNKS_MAX = 64;
-/** A version that no record has, for compare-and-set before the client has seen any. */
-export const LAST_SEEN = -1;
 
 /** Everything but the schedule, from one seed. */
 export function scenarioOf(seed: number, { crashes = true } = {}): Scenario {

@@ -45,9 +45,10 @@ test('one seed replays everything', () => {
 });
 
 test('a failure shrinks to few calls and still fails when it is replayed', () => {
-  const [canary] = CANARIES;
+  // One that fails often: a rare failure needs more schedules than a test has time for.
+  const canary = CANARIES.find(({ name }) => name.startsWith('blocks are re-used'));
   const options = findFailure({ canary }) as RunOptions;
-  const shrunk = shrink(options, runSchedule(options), 5000);
+  const shrunk = shrink(options, runSchedule(options), SHRINK_MS);
   assert.ok(shrunk.report.operations < runSchedule(options).operations);
   assert.deepEqual(runSchedule(shrunk.options).failure, shrunk.report.failure);
 });

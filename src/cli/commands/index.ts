@@ -10,6 +10,7 @@ import { inspect } from './inspect.ts';
 import { load } from './load.ts';
 import { put } from './put.ts';
 import { serve } from './serve.ts';
+import { verify } from './verify.ts';
 
 /** In the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -23,5 +24,6 @@ export const COMMANDS: readonly Command[] = [
   inspect,
   check,
   bench,
+  verify,
   destroy,
 ];

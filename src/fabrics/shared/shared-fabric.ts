@@ -24,9 +24,11 @@ import type { Region, RegionSource } from './region.ts';
 /** Exact, and cheaper than a division. */
 const REGION_SCALE = 1 / REGION_STRIDE;
 
-/** Lines that are touched ahead of one execution; more would push the first out of the cache. */
-const LINES_MAX = 512;
+/** READs that are touched ahead of one execution; more would push the first out of the cache. */
+const NOTED_MAX = 256;
 const WORDS_PER_LINE = 16;
+/** Up to so many, the loads are close enough to one another without being listed first. */
+const FEW_VERBS = 4;
 
 /** Longer copies go through memcpy; shorter ones are cheaper word by word. */
 const WORD_COPY_BYTES_MAX = 1024;
@@ -48,11 +50,13 @@ export class SharedFabric implements Fabric {
    * store, which the contract (WRITE before anything) forbids.
    */
   #unfenced = false;
-  /** Where `#touchLines` leaves what it loaded, so that the loads are not optimised away. */
+  /** Where touching leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
-  readonly #lines = new Int32Array(LINES_MAX);
-  readonly #lineRegions = new Uint16Array(LINES_MAX);
-  #lineCount = 0;
+  /** READs whose lines are to be touched: region, first word, end. */
+  readonly #notedRegions = new Uint16Array(NOTED_MAX);
+  readonly #notedFirst = new Int32Array(NOTED_MAX);
+  readonly #notedEnd = new Int32Array(NOTED_MAX);
+  #notedCount = 0;
 
   constructor(source: RegionSource) {
     // Between two WRITEs, and between two READs, only x86 itself keeps the contract's order.
@@ -63,11 +67,12 @@ export class SharedFabric implements Fabric {
   }
 
   execute(batch: Batch): void {
-    // One copy is longer than what the processor looks ahead, so two READs would not overlap.
-    if (batch.length > 1) {
-      this.#lineCount = 0;
-      this.#noteLines(batch);
-      this.#touchLines();
+    if (batch.length > FEW_VERBS) {
+      this.#notedCount = 0;
+      this.#note(batch);
+      this.#touchNoted();
+    } else if (batch.length > 1) {
+      this.#touch(batch);
     }
     this.#run(batch);
   }
@@ -77,16 +82,16 @@ export class SharedFabric implements Fabric {
    * do not depend on one another, so the processor overlaps their cache and TLB misses.
    */
   executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
-    this.#lineCount = 0;
+    this.#notedCount = 0;
     for (let i = 0; i < count; i++) {
       errors[i] = undefined;
       try {
-        this.#noteLines(batches[i]);
+        this.#note(batches[i]);
       } catch (error) {
         errors[i] = error;
       }
     }
-    this.#touchLines();
+    this.#touchNoted();
     for (let i = 0; i < count; i++) {
       if (errors[i] !== undefined) continue;
       try {
@@ -116,88 +121,122 @@ export class SharedFabric implements Fabric {
     return region;
   }
 
-  /** Notes the lines of the batch's READs for `#touchLines`. */
-  #noteLines(batch: Batch): void {
+  /**
+   * The same for one short batch: one copy is longer than what the processor looks ahead, so two
+   * READs would not overlap.
+   */
+  #touch(batch: Batch): void {
     const { length: rows, kind, address: addresses, bytes } = batch;
-    const lines = this.#lines;
-    const lineRegions = this.#lineRegions;
-    let count = this.#lineCount;
+    let sum = 0;
     for (let row = 0; row < rows; row++) {
       const length = bytes[row];
       if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
       const address = addresses[row];
       const index = (address * REGION_SCALE) | 0;
-      if (this.#regions[index] === undefined) this.#map(index);
-      let word = (address - index * REGION_STRIDE) >>> 2;
-      const end = word + (length >> 2);
-      if (count + (length >> 6) + 1 > LINES_MAX) break;
-      for (; word < end; word += WORDS_PER_LINE) {
-        lineRegions[count] = index;
-        lines[count++] = word;
-      }
+      const { i32 } = this.region(index);
+      const first = (address - index * REGION_STRIDE) >>> 2;
+      const end = first + (length >> 2);
+      for (let word = first; word < end; word += WORDS_PER_LINE) sum = (sum + i32[word]) | 0;
     }
-    this.#lineCount = count;
+    this.touched = sum;
   }
 
-  /** A loop of nothing but loads: as many misses are under way as the processor can keep. */
-  #touchLines(): void {
+  /** Notes the READs of the batch for `#touchNoted`. */
+  #note(batch: Batch): void {
+    const { length: rows, kind, address: addresses, bytes } = batch;
+    let count = this.#notedCount;
+    for (let row = 0; row < rows; row++) {
+      const length = bytes[row];
+      if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
+      if (count === NOTED_MAX) break;
+      const address = addresses[row];
+      const index = (address * REGION_SCALE) | 0;
+      if (this.#regions[index] === undefined) this.#map(index);
+      const first = (address - index * REGION_STRIDE) >>> 2;
+      this.#notedRegions[count] = index;
+      this.#notedFirst[count] = first;
+      this.#notedEnd[count++] = first + (length >> 2);
+    }
+    this.#notedCount = count;
+  }
+
+  /**
+   * Two loops of nothing but loads: as many misses are under way as the processor can keep. The
+   * first line of every READ goes before the others, because a TLB miss is the longest to wait for.
+   */
+  #touchNoted(): void {
     const regions = this.#regions;
-    const lines = this.#lines;
-    const lineRegions = this.#lineRegions;
-    const count = this.#lineCount;
+    const firsts = this.#notedFirst;
+    const ends = this.#notedEnd;
+    const indexes = this.#notedRegions;
+    const count = this.#notedCount;
     let sum = 0;
-    for (let i = 0; i < count; i++) sum = (sum + regions[lineRegions[i]].i32[lines[i]]) | 0;
+    for (let i = 0; i < count; i++) sum = (sum + regions[indexes[i]].i32[firsts[i]]) | 0;
+    for (let i = 0; i < count; i++) {
+      const end = ends[i];
+      for (let word = firsts[i] + WORDS_PER_LINE; word < end; word += WORDS_PER_LINE) {
+        sum = (sum + regions[indexes[i]].i32[word]) | 0;
+      }
+    }
     this.touched = sum;
   }
 
   #run(batch: Batch): void {
-    const counters = this.traffic.rows;
-    const {
-      length: rows,
-      kind: kinds,
-      address: addresses,
-      bytes: lengths,
-      offset: offsets,
-    } = batch;
-    counters[ROUND_TRIPS]++;
+    const { length: rows, kind: kinds, address: addresses, bytes: lengths } = batch;
+    let reads = 0;
+    let bytesRead = 0;
     for (let row = 0; row < rows; row++) {
-      const kind = kinds[row];
-      const bytes = lengths[row];
-      if (kind === PAUSE) {
-        this.#pause(bytes);
+      if (kinds[row] !== READ) {
+        this.#change(batch, row);
         continue;
       }
-      const scratch = batch.scratch[row];
-      const local = offsets[row];
       const address = addresses[row];
+      const bytes = lengths[row];
       const index = (address * REGION_SCALE) | 0;
       const offset = address - index * REGION_STRIDE;
       const region = this.region(index);
-      if (offset + bytes > region.bytes) {
-        throw new StepwellError('SW_POOL_CORRUPT', `verb beyond region ${index}: ${offset}`);
-      }
-      if (kind === READ) {
-        counters[READS]++;
-        counters[BYTES_READ] += bytes;
-        if (this.#unfenced) this.#storeLoadFence();
-        readWords(region, offset, scratch, local, bytes);
-      } else if (kind === WRITE) {
-        counters[WRITES]++;
-        counters[BYTES_WRITTEN] += bytes;
-        writeWords(region, offset, scratch, local, bytes);
-        this.#unfenced = true;
-      } else if (kind === CAS) {
-        counters[SWAPS]++;
-        const word = local >> 3;
-        const { i64 } = scratch;
-        i64[word + 2] = Atomics.compareExchange(region.i64, offset >>> 3, i64[word], i64[word + 1]);
-        this.#unfenced = false;
-      } else if (kind === FAA) {
-        counters[ADDS]++;
-        const word = local >> 3;
-        scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
-        this.#unfenced = false;
-      }
+      if (offset + bytes > region.bytes) throw beyond(index, offset);
+      if (this.#unfenced) this.#storeLoadFence();
+      readWords(region, offset, batch.scratch[row], batch.offset[row], bytes);
+      reads++;
+      bytesRead += bytes;
+    }
+    const counters = this.traffic.rows;
+    counters[ROUND_TRIPS]++;
+    counters[READS] += reads;
+    counters[BYTES_READ] += bytesRead;
+  }
+
+  /** Any verb but READ, which most are. */
+  #change(batch: Batch, row: number): void {
+    const kind = batch.kind[row];
+    const bytes = batch.bytes[row];
+    if (kind === PAUSE) {
+      this.#pause(bytes);
+      return;
+    }
+    const address = batch.address[row];
+    const index = (address * REGION_SCALE) | 0;
+    const offset = address - index * REGION_STRIDE;
+    const region = this.region(index);
+    if (offset + bytes > region.bytes) throw beyond(index, offset);
+    const counters = this.traffic.rows;
+    const scratch = batch.scratch[row];
+    const word = batch.offset[row] >> 3;
+    if (kind === WRITE) {
+      counters[WRITES]++;
+      counters[BYTES_WRITTEN] += bytes;
+      writeWords(region, offset, scratch, batch.offset[row], bytes);
+      this.#unfenced = true;
+    } else if (kind === CAS) {
+      counters[SWAPS]++;
+      const { i64 } = scratch;
+      i64[word + 2] = Atomics.compareExchange(region.i64, offset >>> 3, i64[word], i64[word + 1]);
+      this.#unfenced = false;
+    } else if (kind === FAA) {
+      counters[ADDS]++;
+      scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
+      this.#unfenced = false;
     }
   }
 
@@ -210,6 +249,10 @@ export class SharedFabric implements Fabric {
     // Atomics.wait refuses mapped memory, but sleeping needs only some shared word of our own.
     Atomics.wait(this.#fence, 1, 0, microseconds / 1000);
   }
+}
+
+function beyond(index: number, offset: number): StepwellError {
+  return new StepwellError('SW_POOL_CORRUPT', `verb beyond region ${index}: ${offset}`);
 }
 
 function readWords(region: Region, offset: number, scratch: Scratch, local: number, bytes: number) {

@@ -49,6 +49,7 @@ export function gatherLive(table: RaceTable, request: RaceRequest): number {
     if (high >>> 24 === fingerprint && (high & PENDING) === 0) candidates[count++] = word << 2;
   }
   request.candidateCount = count;
+  request.longCandidates = false;
   return count;
 }
 
@@ -57,14 +58,13 @@ export function postCandidates(request: RaceRequest, batch: Batch): Batch {
   const { candidates, candidateAt, candidateCount, incoming } = request;
   const { i32 } = request.words;
   let bytes = 0;
-  request.longCandidates = false;
   for (let i = 0; i < candidateCount; i++) {
     candidateAt[i] = bytes;
     const units = lengthOf(i32[(candidates[i] >> 2) + 1]);
     bytes += units * UNIT_BYTES;
-    if (units < SLOT_UNITS_MAX) continue;
+    if (units < SLOT_UNITS_MAX || longestHead(request) <= units) continue;
     request.longCandidates = true;
-    bytes += Math.max(0, longestHead(request) - units) * UNIT_BYTES;
+    bytes += (longestHead(request) - units) * UNIT_BYTES;
   }
   if (bytes > incoming.u8.length) incoming.ensure(bytes);
   for (let i = 0; i < candidateCount; i++) {

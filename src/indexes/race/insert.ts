@@ -4,6 +4,7 @@ import {
   type Batch,
   copyWord,
   highHalf,
+  lowHalf,
   type Operation,
   setWord,
   swapped,
@@ -20,10 +21,14 @@ import {
 } from './buckets.ts';
 import { emptySlot, PENDING, pointerHigh, pointerLow, slotHigh, stampOf } from './slot.ts';
 import { split } from './split.ts';
-import { BUCKETS_AT, OTHER_SWAP_AT, type RaceRequest, type RaceTable, SWAP_AT } from './table.ts';
-
-const POLLS_MAX = 40;
-const POLL_MICROSECONDS = 50;
+import {
+  BUCKETS_AT,
+  OTHER_SWAP_AT,
+  type RaceRequest,
+  type RaceTable,
+  type RetryReason,
+  SWAP_AT,
+} from './table.ts';
 
 /**
  * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the
@@ -75,7 +80,7 @@ export function* insert(
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
     if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
-    yield* table.retry(request, conflict === UNCERTAIN ? 'movingBucket' : 'pendingKey', attempt);
+    yield* table.retry(request, CONFLICT_REASON[conflict], attempt);
     return false;
   }
 
@@ -135,11 +140,22 @@ const NONE = 0;
 const LIVE_ELSEWHERE = 1;
 const PENDING_ELSEWHERE = 2;
 const UNCERTAIN = 3;
+/**
+ * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
+ * for that, two inserters in step could go on evicting each other for ever.
+ */
+const LOST = 4;
+
+const CONFLICT_REASON: Record<number, RetryReason> = {
+  [LIVE_ELSEWHERE]: 'pendingKey',
+  [PENDING_ELSEWHERE]: 'pendingKey',
+  [UNCERTAIN]: 'movingBucket',
+  [LOST]: 'withdrawn',
+};
 
 /**
  * Looks at the other slots with the fingerprint in the buckets as they were read after the claim. A
- * pending slot of the same key at a
- * higher address is withdrawn here.
+ * pending slot of the same key at a higher address is withdrawn here.
  */
 function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): Operation<number> {
   const { batch, candidates, candidateAt, words } = request;
@@ -150,7 +166,9 @@ function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): O
     const other = candidates[i];
     if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
     request.slotAt = other;
-    if (slotAddress(table, request, other) < slot) return PENDING_ELSEWHERE;
+    const address = slotAddress(table, request, other);
+    if (address < slot) return PENDING_ELSEWHERE;
+    if (address === slot) return LOST;
     if (!(yield* evict(table, request, other))) return LIVE_ELSEWHERE;
   }
   return NONE;
@@ -179,13 +197,22 @@ function gatherUnknown(table: RaceTable, request: RaceRequest): number {
   return count;
 }
 
-/** Withdraws another client's pending slot. False when it was committed or changed meanwhile. */
+/**
+ * Withdraws another client's pending slot. False when it was committed, frozen or re-used meanwhile.
+ *
+ * When its owner withdrew it just before, it is gone as well: were that a conflict, two inserters
+ * in step could withdraw for each other for ever. Exactly the empty word that a withdrawal leaves
+ * will do: one with a later stamp may be what a mover left of a slot that was committed and moved.
+ */
 function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<boolean> {
   const { batch, words } = request;
+  const vacant = emptySlot(stampOf(highHalf(words, at)));
   copyWord(words, at, OTHER_SWAP_AT);
-  setWord(words, OTHER_SWAP_AT + 8, 0, emptySlot(stampOf(highHalf(words, at))));
+  setWord(words, OTHER_SWAP_AT + 8, 0, vacant);
   yield batch.clear().cas(slotAddress(table, request, at), words, OTHER_SWAP_AT);
-  return swapped(words, OTHER_SWAP_AT);
+  if (swapped(words, OTHER_SWAP_AT)) return true;
+  const found = OTHER_SWAP_AT + 16;
+  return lowHalf(words, found) === 0 && highHalf(words, found) === vacant;
 }
 
 /**
@@ -194,9 +221,10 @@ function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<b
  */
 function* outwait(table: RaceTable, request: RaceRequest): Operation<void> {
   const { batch, words, slotAt } = request;
+  const { polls, microseconds } = table.patience;
   const address = slotAddress(table, request, slotAt);
-  for (let poll = 0; poll < POLLS_MAX; poll++) {
-    yield batch.clear().pause(POLL_MICROSECONDS, words).read(address, 8, words, OTHER_SWAP_AT);
+  for (let poll = 0; poll < polls; poll++) {
+    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
     const seen = OTHER_SWAP_AT >> 2;
     const was = slotAt >> 2;
     if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;

@@ -1,6 +1,14 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, highHalf, lowHalf, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import {
+  type Address,
+  type Batch,
+  type Fabric,
+  highHalf,
+  lowHalf,
+  type Operation,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
 import {
   type Condition,
   IF_ABSENT,
@@ -18,7 +26,7 @@ import { Directory, directoryBytes } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape } from './geometry.ts';
 import { insert } from './insert.ts';
-import { locate, search } from './search.ts';
+import { locate, search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
@@ -54,6 +62,21 @@ export class RaceIndex implements Index {
   search(request: RaceRequest): Operation<boolean> {
     request.fingerprint = fingerprintOf(request.hash.h1);
     return search(this.table, request);
+  }
+
+  searchOnce(request: RaceRequest, fabric: Fabric): boolean | undefined {
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    return searchOnce(this.table, request, fabric);
+  }
+
+  searchMany(
+    requests: readonly RaceRequest[],
+    count: number,
+    batch: Batch,
+    found: boolean[],
+  ): Operation<void> {
+    for (let i = 0; i < count; i++) requests[i].fingerprint = fingerprintOf(requests[i].hash.h1);
+    return searchMany(this.table, requests, count, batch, found);
   }
 
   /** Where the record that `search` found stands in the pool. */

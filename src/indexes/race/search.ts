@@ -1,4 +1,4 @@
-import type { Operation } from '../../verbs/index.ts';
+import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import {
   CERTAIN,
   certainty,
@@ -28,6 +28,53 @@ export function* search(table: RaceTable, request: RaceRequest): Operation<boole
     }
     if (certainty(table, request) === CERTAIN) return false;
     yield* catchUp(table, request, attempt);
+  }
+}
+
+/**
+ * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
+ * tests, without what a generator costs. Undefined when the answer takes more than that.
+ */
+export function searchOnce(
+  table: RaceTable,
+  request: RaceRequest,
+  fabric: Fabric,
+): boolean | undefined {
+  const { batch } = request;
+  fabric.execute(postBuckets(table, request, batch.clear()));
+  if (gatherLive(table, request) > 0) {
+    fabric.execute(postCandidates(request, batch.clear()));
+    if (request.longCandidates) return undefined;
+    if (matchCandidate(request)) return true;
+  }
+  return certainty(table, request) === CERTAIN ? false : undefined;
+}
+
+/**
+ * Searches of many keys in the same two doorbells, so that their latencies overlap; `found[i]` is
+ * the answer to request i. What these do not settle is searched for alone.
+ */
+export function* searchMany(
+  table: RaceTable,
+  requests: readonly RaceRequest[],
+  count: number,
+  batch: Batch,
+  found: boolean[],
+): Operation<void> {
+  batch.clear();
+  for (let i = 0; i < count; i++) postBuckets(table, requests[i], batch);
+  yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    if (gatherLive(table, requests[i]) > 0) postCandidates(requests[i], batch);
+  }
+  if (batch.length > 0) yield batch;
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    const settled = !request.longCandidates;
+    found[i] = settled && matchCandidate(request);
+    if (found[i] || (settled && certainty(table, request) === CERTAIN)) continue;
+    found[i] = yield* search(table, request);
   }
 }
 

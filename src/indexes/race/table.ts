@@ -33,7 +33,7 @@ export class RaceRequest extends Request {
   combined1: Address = 0;
   combined2: Address = 0;
   fingerprint = 0;
-  /** Whether a candidate's record may be longer than its slot's length can say. */
+  /** Whether a candidate's key may be longer than its slot's length can say. */
   longCandidates = false;
   /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
   slotAt = 0;
@@ -57,6 +57,11 @@ export class RaceTable {
     withdrawn: 0,
     subtableFull: 0,
   };
+  /**
+   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
+   * been decided before it takes the claimer for slow or dead.
+   */
+  patience = { polls: 40, microseconds: 50 };
   /** Moves that are not in use; see migrate.ts. */
   readonly idleMoves: Move[] = [];
   splits = 0;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CONNECTX5 } from '../../fabrics/simulated/model.ts';
-import { ALWAYS, type Index, REFUSED } from '../../indexes/contract.ts';
+import { ALWAYS, REFUSED } from '../../indexes/contract.ts';
 import type { RaceShape } from '../../indexes/race/geometry.ts';
 import { openRace } from '../../indexes/race/race.ts';
 import type { Request } from '../../indexes/request.ts';
@@ -9,7 +9,7 @@ import { checkStores } from '../../store/check.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { Prng } from '../../workloads/index.ts';
 import { SimulatedCluster } from './cluster.ts';
-import { raceKind } from './index-kind.ts';
+import { raceKind, type TimedIndex } from './index-kind.ts';
 import type { PoolClient } from './pool-client.ts';
 
 /** So small that it is split again and again. */
@@ -61,7 +61,7 @@ function contend({ memoryNodes, ...windows }: Adversity, seed: number) {
   return { cluster, clients, present };
 }
 
-function* found(index: Index, request: Request, { records }: PoolClient): Operation<boolean> {
+function* found(index: TimedIndex, request: Request, { records }: PoolClient): Operation<boolean> {
   const present = yield* index.search(request);
   if (present) records.check(request);
   return present;

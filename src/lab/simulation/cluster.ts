@@ -3,17 +3,17 @@ import { SimulatedFabric } from '../../fabrics/simulated/fabric.ts';
 import { SimulatedMemory } from '../../fabrics/simulated/memory.ts';
 import type { NetworkModel } from '../../fabrics/simulated/model.ts';
 import { SimulatedNetwork } from '../../fabrics/simulated/network.ts';
-import { ALWAYS, type Index } from '../../indexes/contract.ts';
+import { ALWAYS } from '../../indexes/contract.ts';
 import { RecordIo } from '../../indexes/record-io.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
 import { KeyGenerator, ValueGenerator } from '../../workloads/index.ts';
-import type { IndexKind } from './index-kind.ts';
+import type { IndexKind, TimedIndex } from './index-kind.ts';
 import { PoolClient } from './pool-client.ts';
 
-export interface ClusterOptions<I extends Index = Index> {
+export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   model: NetworkModel;
   seed: number;
   kind: IndexKind<I>;
@@ -32,7 +32,7 @@ const TURN_BYTES = 2 ** 20;
 const RECORD_UNITS = 1;
 
 /** A pool on simulated memory nodes with one index in it, and clients on compute nodes. */
-export class SimulatedCluster<I extends Index = Index> {
+export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   readonly network: SimulatedNetwork;
   readonly keys = new KeyGenerator();
   readonly values = new ValueGenerator();

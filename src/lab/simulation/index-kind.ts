@@ -5,8 +5,11 @@ import type { CatalogEntry } from '../../pool/catalog.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 
+/** The part of an index that runs in virtual time. */
+export type TimedIndex = Pick<Index, 'hashSeed' | 'newRequest' | 'search' | 'write' | 'remove'>;
+
 /** How an experiment makes and opens the index that it runs. */
-export interface IndexKind<I extends Index = Index> {
+export interface IndexKind<I extends TimedIndex = TimedIndex> {
   create(pool: Pool): Operation<CatalogEntry>;
   open(pool: Pool, entry: CatalogEntry): Operation<I>;
 }
@@ -24,9 +27,9 @@ export function raceKind(shape: RaceShape): IndexKind<RaceIndex> {
 }
 
 /** A kind whose opened index is replaced by a double of it. */
-export function doubled<I extends Index>(
+export function doubled<I extends TimedIndex>(
   kind: IndexKind<I>,
-  double: (index: I, pool: Pool, entry: CatalogEntry) => Index,
+  double: (index: I, pool: Pool, entry: CatalogEntry) => TimedIndex,
 ): IndexKind {
   return {
     create: (pool) => kind.create(pool),

@@ -1,11 +1,11 @@
 import { invariant } from '../../errors.ts';
 import type { ClientThread, Ended } from '../../fabrics/simulated/client-thread.ts';
 import type { SimulatedNetwork } from '../../fabrics/simulated/network.ts';
-import type { Index } from '../../indexes/contract.ts';
 import type { RecordIo } from '../../indexes/record-io.ts';
 import type { Request } from '../../indexes/request.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { TimedIndex } from './index-kind.ts';
 
 /**
  * As in pool/pool.ts for a client without coroutines. All coroutines wait for an announcement, so
@@ -25,7 +25,7 @@ export interface Work {
  * other. Its housekeeping takes time as well: an epoch is announced when all coroutines are between
  * operations, blocks are claimed ahead by a coroutine of their own (RACE section 4.2).
  */
-export class PoolClient<I extends Index = Index> {
+export class PoolClient<I extends TimedIndex = TimedIndex> {
   readonly pool: Pool;
   readonly index: I;
   readonly records: RecordIo;

@@ -1,8 +1,9 @@
-import type { Condition, Index, Outcome } from '../../indexes/contract.ts';
+import type { Condition, Outcome } from '../../indexes/contract.ts';
 import { DIRECTORY_HEADER_BYTES, suffixOf } from '../../indexes/directory.ts';
 import type { RaceIndex } from '../../indexes/race/race.ts';
 import type { RaceRequest } from '../../indexes/race/table.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { TimedIndex } from './index-kind.ts';
 
 const ENTRY_BYTES = 8;
 
@@ -10,15 +11,11 @@ const ENTRY_BYTES = 8;
  * A double of RACE without the client's directory cache: each operation reads its directory entry
  * first, one more round trip. What it reads it does not need, because the cache is still there.
  */
-export class UncachedRace implements Index {
+export class UncachedRace implements TimedIndex {
   readonly #race: RaceIndex;
 
   constructor(race: RaceIndex) {
     this.#race = race;
-  }
-
-  get manifest() {
-    return this.#race.manifest;
   }
 
   get hashSeed(): number {
@@ -42,15 +39,6 @@ export class UncachedRace implements Index {
   *remove(request: RaceRequest): Operation<boolean> {
     yield this.#readEntry(request);
     return yield* this.#race.remove(request);
-  }
-
-  *modify(request: RaceRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    yield this.#readEntry(request);
-    return yield* this.#race.modify(request, compute);
-  }
-
-  shape() {
-    return this.#race.shape();
   }
 
   #readEntry({ batch, words, hash }: RaceRequest) {

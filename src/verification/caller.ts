@@ -1,0 +1,100 @@
+import { StepwellError } from '../errors.ts';
+import { INSERTED, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
+import type { RaceIndex } from '../indexes/race/race.ts';
+import type { RaceRequest } from '../indexes/race/table.ts';
+import { decodeFrom } from '../records/codec.ts';
+import type { Operation } from '../verbs/index.ts';
+import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from './history.ts';
+
+/** Errors that promise that the operation did nothing. */
+const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
+
+/** Where a caller finds the time and the keys, and leaves what it did. */
+export interface CallLog {
+  now(): number;
+  keys: readonly string[];
+  record(record: CallRecord): void;
+}
+
+/** Turns calls into operations of an index and writes down when they were made and what came back. */
+export class Caller {
+  readonly #name: string;
+  readonly #index: RaceIndex;
+  readonly #log: CallLog;
+  readonly #request: RaceRequest;
+  readonly #seen = new Map<number, number>();
+  /** The call that is in flight. */
+  current: CallRecord | undefined;
+
+  constructor(name: string, index: RaceIndex, log: CallLog) {
+    this.#name = name;
+    this.#index = index;
+    this.#log = log;
+    this.#request = index.newRequest();
+  }
+
+  *perform(planned: Call): Operation<void> {
+    const call = this.#concrete(planned);
+    const record = new CallRecord(this.#name, call, this.#log.now());
+    this.current = record;
+    this.#log.record(record);
+    try {
+      record.result = yield* this.#run(call);
+    } catch (error) {
+      if (!(error instanceof StepwellError && HARMLESS.has(error.code))) throw error;
+      record.refusedBy = error.code;
+    }
+    record.responded = this.#log.now();
+    this.current = undefined;
+    if (record.result) this.#remember(record.result, call.key);
+  }
+
+  #concrete(call: Call): Call {
+    if (call.kind !== 'write' || call.expected !== LAST_SEEN) return call;
+    return { ...call, expected: this.#seen.get(call.key) ?? 0 };
+  }
+
+  #remember({ found, version, outcome }: Result, key: number): void {
+    if (outcome === INSERTED) this.#seen.set(key, version);
+    else if (found) this.#seen.set(key, found.version);
+  }
+
+  *#run(call: Call): Operation<Result> {
+    const request = this.#request;
+    const index = this.#index;
+    const { records } = index.table;
+    const key = this.#log.keys[call.key];
+    if (call.kind === 'write') {
+      records.encode(request, key, call.value, index.hashSeed, call.version);
+      const outcome = yield* index.write(request, call.condition, call.expected);
+      const found = outcome !== INSERTED && request.foundAt >= 0;
+      return this.#result(outcome, found);
+    }
+    request.setKey(key, index.hashSeed, 32);
+    if (call.kind === 'search' || call.kind === 'remove') {
+      const present =
+        call.kind === 'search' ? yield* index.search(request) : yield* index.remove(request);
+      return this.#result(present ? REPLACED : REFUSED, present);
+    }
+    const compute = (present: boolean) => {
+      const next = present ? String(Number(textOf(request)) + 1) : call.value;
+      records.encodeValue(request, next, call.version);
+    };
+    const outcome = yield* index.modify(request, compute);
+    return this.#result(outcome, outcome === REPLACED);
+  }
+
+  #result(outcome: Outcome, isFound: boolean): Result {
+    const request = this.#request;
+    let found: KeyState;
+    if (isFound) {
+      this.#index.table.records.check(request);
+      found = { value: textOf(request), version: request.foundVersion };
+    }
+    return { outcome, found, version: request.outgoingVersion };
+  }
+}
+
+function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest): string {
+  return String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
+}

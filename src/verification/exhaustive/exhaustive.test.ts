@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CANARIES } from '../canaries.ts';
+import { QUICK_SCOPES, type Scope, scopes } from './scope.ts';
+import { type Coverage, type SearchOptions, searchScope } from './search.ts';
+
+function searched(
+  scope: Scope,
+  { enough = () => false, ...options }: SearchOptions & { enough?: (so: Coverage) => boolean } = {},
+): Coverage {
+  const search = searchScope(scope, options);
+  for (;;) {
+    const { done, value } = search.next();
+    if (done || enough(value)) return value;
+  }
+}
+
+for (const scope of scopes().filter(({ name }) => QUICK_SCOPES.includes(name))) {
+  test(`RACE is linearizable under every schedule and crash of ${scope.name}`, () => {
+    const { failure, exhausted, cut, schedules, crashed } = searched(scope);
+    assert.equal(failure?.text, undefined);
+    assert.ok(exhausted && cut === 0);
+    assert.ok(crashed > 10 && schedules > crashed);
+  });
+}
+
+const CAUGHT: [canary: string, scope: string][] = [
+  ['published insert', 'put-put-vacate'],
+  ['a search whose miss', 'split-search'],
+  ['blocks are re-used', 'reuse'],
+  ['an update that expects', 'put-remove'],
+];
+
+for (const [begin, name] of CAUGHT) {
+  test(`the canary is caught in ${name}: ${begin}`, () => {
+    const canary = CANARIES.find((one) => one.name.startsWith(begin));
+    const [scope] = scopes().filter((one) => one.name === name);
+    assert.ok(canary && scope);
+    assert.ok(searched(scope, { canary }).failure);
+  });
+}
+
+test('a search sees a put before, while or after it is claimed, and two real-time orders', () => {
+  const [scope] = scopes().filter(({ name }) => name === 'put-search');
+  assert.equal(searched(scope, { crashes: false }).schedules, 5);
+});
+
+test('a program too long to finish is given up, and counted', () => {
+  const [scope] = scopes().filter(({ name }) => name === 'put-put-impatient');
+  const { cut, schedules } = searched(scope, {
+    crashes: false,
+    enough: (coverage) => coverage.cut >= 3,
+  });
+  assert.equal(cut, 3);
+  assert.ok(schedules > 0);
+});
+
+test('the same search covers the same schedules', () => {
+  const [scope] = scopes().filter(({ name }) => name === 'put-remove');
+  assert.deepEqual(searched(scope), searched(scope));
+});

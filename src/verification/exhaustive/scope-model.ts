@@ -1,0 +1,248 @@
+import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
+import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
+import type { ClientRow } from '../../pool/membership.ts';
+import { Pool } from '../../pool/pool.ts';
+import { formatSuperblock } from '../../pool/superblock.ts';
+import { type Address, READ, UNIT_BYTES } from '../../verbs/index.ts';
+import { AdversaryFabric, AdversaryMemory, WORD } from '../adversary.ts';
+import {
+  auditHistories,
+  auditKeys,
+  auditReclamation,
+  auditStructure,
+  VerificationFailure,
+} from '../audit.ts';
+import { Caller, type CallLog } from '../caller.ts';
+import { type CallRecord, timeline } from '../history.ts';
+import { ReclamationOracle } from '../reclamation-oracle.ts';
+import type { Canary } from '../simulation.ts';
+import type { Model } from './explorer.ts';
+import type { Scope } from './scope.ts';
+import { ScopeClient } from './scope-client.ts';
+import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts';
+
+/** A client dies after so many verbs that changed something. */
+export interface Crash {
+  client: number;
+  after: number;
+}
+
+const CHUNKS = 8;
+const PARAMETERS: PoolParameters = {
+  regionBytes: CHUNKS * CHUNK_BYTES,
+  regionsMax: 1,
+  clientsMax: 8,
+  chunkBytes: CHUNK_BYTES,
+  createdAt: 0,
+  poolId: 0,
+};
+/** An execution that grows longer is given up. */
+const STEPS_MAX = 4000;
+
+/** A scope as a program whose schedules can be explored. */
+export class ScopeModel implements Model {
+  readonly #scope: Scope;
+  readonly #crash: Crash | undefined;
+  readonly #canary: Canary | undefined;
+  readonly #memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
+  #clients: ScopeClient[] = [];
+  #pools: Pool[] = [];
+  #records: CallRecord[] = [];
+  #root: Address = 0;
+  #now = 0;
+  #failure: VerificationFailure | undefined;
+  /** What the step under way touches. */
+  #words: number[] = [];
+  #kinds: number[] = [];
+  cut = false;
+  /** Executions in which the crash happened. */
+  crashes = 0;
+  longest = 0;
+
+  constructor(scope: Scope, { crash, canary }: { crash?: Crash; canary?: Canary } = {}) {
+    this.#scope = scope;
+    this.#crash = crash;
+    this.#canary = canary;
+  }
+
+  begin(): void {
+    this.#memory.reset();
+    this.#clients = [];
+    this.#pools = [];
+    this.#records = [];
+    this.#now = 0;
+    this.#failure = undefined;
+    this.cut = false;
+    this.#memory.put(0, formatSuperblock(PARAMETERS));
+    const creator = this.#attach();
+    const { shape, clients, lead } = this.#scope;
+    const { associativity, groups, initialDepth, maxDepth, seed } = shape;
+    const parameters = [associativity, groups, initialDepth, maxDepth, seed];
+    const build = (id: number) => buildRace(creator, shape, id);
+    const entry = creator.run(creator.catalog.findOrCreate('s', RACE_KIND, parameters, build));
+    this.#root = entry.root;
+    this.#prepare(creator);
+    const oracle = this.#watch();
+    clients.forEach((actions, i) => {
+      const pool = i === 0 ? creator : this.#attach();
+      pool.run(pool.reclamation.quiesce());
+      this.#canary?.pool?.(pool);
+      oracle.watch(i, pool);
+      this.#noteFrees(pool);
+      const { client, after } = this.#crash ?? { client: -1, after: 0 };
+      const diesAfter = client === i ? after : Number.POSITIVE_INFINITY;
+      const index = this.#open(pool);
+      this.#clients.push(new ScopeClient(i, pool, index, actions, this.#log(), diesAfter));
+    });
+    this.#clients[0].lead(lead);
+  }
+
+  #attach(): Pool {
+    const number = this.#pools.length;
+    const fabric = new AdversaryFabric(this.#memory, number);
+    const pool = new Pool(fabric, PARAMETERS, this.#memory.source);
+    const { membership } = pool;
+    const thread = { ...membership.thread, tid: 1 + number };
+    Object.defineProperty(membership, 'thread', { value: thread });
+    membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
+    pool.join(`c${number}`);
+    this.#pools.push(pool);
+    return pool;
+  }
+
+  #isDead({ id, incarnation }: ClientRow): boolean {
+    return this.#clients.some(
+      ({ dead, pool: { membership } }) =>
+        dead && membership.id === id && membership.incarnation === incarnation,
+    );
+  }
+
+  #open(pool: Pool): RaceIndex {
+    const opened = pool.run(openRace(pool, this.#scope.shape, 1, this.#root));
+    const index = this.#canary?.index?.(opened) ?? opened;
+    // Who waits longer only waits through more schedules.
+    index.table.patience = { polls: 1, microseconds: 1 };
+    return index;
+  }
+
+  #prepare(pool: Pool): void {
+    const caller = new Caller('before', this.#open(pool), this.#log());
+    for (const call of this.#scope.before) pool.run(caller.perform(call));
+  }
+
+  /** Time is the number of steps; invocations and responses are told to the explorer. */
+  #log(): CallLog {
+    return {
+      keys: this.#scope.keys,
+      now: () => this.#now,
+      record: (record) => this.#record(record),
+    };
+  }
+
+  #record(record: CallRecord): void {
+    this.#records.push(record);
+    this.#touch(-1 - record.call.key, INVOKE);
+  }
+
+  #touch(word: number, kind: number): void {
+    this.#words.push(word);
+    this.#kinds.push(kind);
+  }
+
+  /** The reclamation oracle, with the accesses of every step noted on their way to it. */
+  #watch(): ReclamationOracle {
+    const oracle = new ReclamationOracle(
+      this.#memory,
+      { now: () => this.#now, lastStep: () => this.#now, inOperation: () => [] },
+      (text) => {
+        this.#failure ??= new VerificationFailure('reclamation', text);
+      },
+      // Grace is a matter of time, which steps that commute do not keep: its consequences count.
+      { grace: false },
+    );
+    this.#memory.observer = {
+      onAccess: (client, kind, address) => {
+        this.#touch(address / WORD, kind === READ ? LOAD : STORE);
+        oracle.onAccess(client, kind, address);
+      },
+    };
+    return oracle;
+  }
+
+  /** A block that is given back is poisoned: a change of memory by no verb. */
+  #noteFrees({ allocator }: Pool): void {
+    const free = allocator.free.bind(allocator);
+    allocator.free = (address, units, catalog, batch) => {
+      for (let at = 0; at < units * UNIT_BYTES; at += WORD)
+        this.#touch((address + at) / WORD, STORE);
+      free(address, units, catalog, batch);
+    };
+  }
+
+  enabled(): readonly StepId[] {
+    const names: number[] = [];
+    if (this.cut || this.#failure) return names;
+    const { patient } = this.#scope;
+    const waiting = this.#clients.filter(({ waits }) => patient && waits);
+    for (const client of this.#clients) if (!waiting.includes(client)) client.addEnabled(names);
+    // Nobody is left who could change what they wait for: their patience ends.
+    if (names.length === 0) for (const client of waiting) client.addEnabled(names);
+    return names;
+  }
+
+  perform(id: StepId): Step {
+    this.#words = [];
+    this.#kinds = [];
+    this.#now++;
+    const client = this.#clients[clientOf(id)];
+    const before = client.caller.current;
+    const polled = client.polled;
+    if (polled !== undefined) this.#touch(polled / WORD, LOAD);
+    const after = this.#try(client, id);
+    if (before !== undefined && before !== client.caller.current) {
+      this.#touch(-1 - before.call.key, RETURN);
+    }
+    const tooOften = client.retries > this.#scope.retriesMax;
+    if (tooOften || this.#now > STEPS_MAX) this.cut = true;
+    return { after, words: this.#words, kinds: this.#kinds };
+  }
+
+  #try(client: ScopeClient, id: StepId): number[] {
+    try {
+      return client.perform(id);
+    } catch (error) {
+      const { message, stack } = error as Error;
+      this.#failure ??= new VerificationFailure('error', `${message}\n${stack}`, error);
+      return [];
+    }
+  }
+
+  verdict(): string | undefined {
+    this.longest = Math.max(this.longest, this.#now);
+    if (this.#clients.some(({ dead }) => dead)) this.crashes++;
+    try {
+      if (this.#failure) throw this.#failure;
+      this.#audit();
+      return undefined;
+    } catch (error) {
+      const { message, stack } = error as Error;
+      const kind = error instanceof VerificationFailure ? error.kind : 'error';
+      const text = error instanceof VerificationFailure ? message : `${message}\n${stack}`;
+      return `${kind}: ${text}\n${timeline(this.#records, this.#scope.keys)}`;
+    }
+  }
+
+  #audit(): void {
+    this.#memory.observer = undefined;
+    auditReclamation(this.#clients.filter(({ dead }) => !dead).map(({ pool }) => pool));
+    const pool = this.#attach();
+    auditStructure(pool, this.#scope.shape, this.#root);
+    this.#now++;
+    auditKeys(pool, this.#open(pool), this.#log());
+    auditHistories(this.#records, this.#scope.keys);
+  }
+}
+
+function clientOf(id: StepId): number {
+  return Math.floor(id / 2 ** 32);
+}

@@ -1,0 +1,7 @@
+export { CANARIES } from './canaries.ts';
+export { QUICK_SCOPES, type Scope, scopes } from './exhaustive/scope.ts';
+export { type Coverage, searchScope } from './exhaustive/search.ts';
+export { POLICIES, type PolicyName } from './policies.ts';
+export { type RandomCoverage, type RandomSearch, searchSeeds } from './random-search.ts';
+export { commandFor, shrink } from './shrink.ts';
+export type { Canary } from './simulation.ts';
