@@ -34,8 +34,8 @@ export const coroutines: Experiment = {
     const busy = runs.map(({ cpu }, i) => `${COROUTINES[i]}: ${(100 * cpu).toFixed(0)} %`);
     const notes = [
       `CPU of the client thread while it deletes, by coroutines: ${busy.join(', ')}.`,
-      'The model’s CPU costs are fitted to this very figure, with the paper’s numbers of verbs: what',
-      'is left is what our operations do more. The other experiments are not fitted.',
+      'The CPU costs are fitted to this very figure, with the paper’s numbers of verbs: what is',
+      'left is what our operations do more. Figures 17, 18 and 22 are not fitted.',
     ];
     return { title: 'Coroutines of one client thread (Figure 21)', rows, notes };
   },
