@@ -1,4 +1,4 @@
-/** Which share of the time of inserts goes into resizing: those that split a subtable themselves. */
+/** Which share of the time of inserts goes into resizing: into those that split a subtable. */
 import { writeFileSync } from 'node:fs';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
 import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
@@ -40,7 +40,7 @@ async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** One client on memory of its own, without the store around the index: its counters are at hand. */
+/** One client on memory of its own, without a store: the counters of its index are at hand. */
 function newIndex(records: number): { pool: Pool; index: RaceIndex } {
   const regions = 1 + Math.ceil((records * BYTES_A_RECORD) / REGION_BYTES);
   const parameters = {

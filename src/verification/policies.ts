@@ -1,4 +1,4 @@
-import type { Prng } from '../workloads/prng.ts';
+import type { Prng } from '../random/prng.ts';
 
 /** Chooses who goes on. `candidates` are positions of clients that can. */
 export interface Policy {

@@ -1,8 +1,8 @@
 import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT, IF_VERSION } from '../indexes/contract.ts';
 import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
+import { Prng } from '../random/prng.ts';
 import { HASH_PADDING, KeyHash } from '../records/hash.ts';
 import { Scratch } from '../verbs/index.ts';
-import { Prng } from '../workloads/prng.ts';
 import { type Call, LAST_SEEN } from './history.ts';
 
 /** What a client does between two operations. */
