@@ -9,7 +9,7 @@ const SOURCE = dirname(fileURLToPath(import.meta.url));
 
 /** A folder may import from itself and from those before it (design.md, Layers). */
 const LAYERS = [
-  ...['verbs', 'fabrics', 'pool', 'records', 'indexes', 'store', 'adapters', 'gateway'],
+  ...['random', 'verbs', 'fabrics', 'pool', 'records', 'indexes', 'store', 'adapters', 'gateway'],
   ...['workloads', 'verification', 'lab', 'cli'],
 ];
 /** Programs that stand beside the layers and use all of them. */

@@ -50,6 +50,14 @@ describe('labs', () => {
     }
   });
 
+  it('simulate runs the experiments that it is told to', LIMIT, async () => {
+    const { outcomes } = await figures('simulate.ts', ['latency', '--operations', '200']);
+    assert.deepEqual(Object.keys(outcomes), ['latency']);
+    const { code, output } = await runLab('simulate.ts', ['latency', 'nothing']);
+    assert.equal(code, 2);
+    assert.match(output, /no experiment 'nothing'/);
+  });
+
   it('refuses a wrong option with its usage', LIMIT, async () => {
     const { code, output } = await runLab('load-factor.ts', ['--seed', '1']);
     assert.equal(code, 2);

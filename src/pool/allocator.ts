@@ -48,6 +48,11 @@ export class SizeClass {
     this.batch = Math.max(1, Math.min(CLAIM_BLOCKS_MAX, fitting));
   }
 
+  /** Whether blocks should be claimed ahead, so that no operation has to wait for them. */
+  get isLow(): boolean {
+    return this.wanted && this.cache.length < this.batch / 2;
+  }
+
   /** The next claimed block, or 0 when `refill` must run first. */
   take(): Address {
     this.wanted = true;

@@ -83,15 +83,15 @@ export class Pool {
     if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
     this.run(this.reclamation.quiesce());
     this.#budget = OPERATIONS_PER_QUIESCENCE;
-    this.run(this.#prefetchBlocks());
+    this.run(this.prefetchBlocks());
     if (this.reclamation.lagging.length > 0) this.#recoverLagging();
     this.#burst ??= setImmediate(() => this.#endBurst()).unref();
   }
 
   /** Claims blocks ahead of need, off the path of the operations (RACE section 4.2). */
-  *#prefetchBlocks(): Operation<void> {
+  *prefetchBlocks(): Operation<void> {
     for (const sizeClass of this.allocator.classes()) {
-      if (sizeClass.wanted && sizeClass.cache.length < sizeClass.batch / 2) {
+      if (sizeClass.isLow) {
         sizeClass.wanted = false;
         yield* this.allocator.refillQuietly(sizeClass);
       }

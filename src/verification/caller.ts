@@ -16,7 +16,7 @@ export interface CallLog {
   record(record: CallRecord): void;
 }
 
-/** Turns calls into operations of an index; writes down when they were made and what came back. */
+/** Turns calls into operations of an index; writes down when each was made and what came back. */
 export class Caller {
   readonly #name: string;
   readonly #index: RaceIndex;

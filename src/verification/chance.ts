@@ -1,5 +1,5 @@
+import type { Prng } from '../random/prng.ts';
 import type { Batch } from '../verbs/index.ts';
-import type { Prng } from '../workloads/prng.ts';
 import { type AdversaryFabric, Execution, WHOLE, WORD } from './adversary.ts';
 
 const LINE = 64;

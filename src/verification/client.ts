@@ -4,8 +4,8 @@ import { sweep } from '../indexes/race/sweep.ts';
 import type { RaceTable } from '../indexes/race/table.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
+import type { Prng } from '../random/prng.ts';
 import type { Address, Operation } from '../verbs/index.ts';
-import type { Prng } from '../workloads/prng.ts';
 import type { AdversaryFabric } from './adversary.ts';
 import { Caller, type CallLog } from './caller.ts';
 import type { Call, Note } from './history.ts';
@@ -275,6 +275,7 @@ export class SimulatedClient {
   *#comeOnline(): Operation<void> {
     yield* this.pool.reclamation.quiesce();
     this.#online = true;
+    yield* this.pool.prefetchBlocks();
   }
 
   *#pause(kind: Pause): Operation<void> {

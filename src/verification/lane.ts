@@ -1,5 +1,5 @@
+import type { Prng } from '../random/prng.ts';
 import type { Operation } from '../verbs/index.ts';
-import type { Prng } from '../workloads/prng.ts';
 import type { AdversaryFabric } from './adversary.ts';
 import { RandomExecution } from './chance.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Prng } from '../workloads/prng.ts';
+import { Prng } from '../random/prng.ts';
 import { POLICIES, type PolicyName, policyOf } from './policies.ts';
 
 const STEPS_EACH = 10;

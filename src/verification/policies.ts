@@ -1,4 +1,4 @@
-import type { Prng } from '../workloads/prng.ts';
+import type { Prng } from '../random/prng.ts';
 
 /** Chooses who goes on. `candidates` are the actors that can: lanes of clients. */
 export interface Policy {

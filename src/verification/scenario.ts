@@ -1,8 +1,8 @@
 import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT, IF_VERSION } from '../indexes/contract.ts';
 import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
+import { Prng } from '../random/prng.ts';
 import { SLOT_UNITS_MAX } from '../records/layout.ts';
 import { UNIT_BYTES } from '../verbs/index.ts';
-import { Prng } from '../workloads/prng.ts';
 import { type Call, LAST_SEEN } from './history.ts';
 import { hashOf } from './keys.ts';
 import { chooseSwarm, type Swarm } from './swarm.ts';

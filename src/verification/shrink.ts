@@ -1,5 +1,10 @@
-import { scenarioOf } from './scenario.ts';
-import { newSimulationMemory, type RunOptions, type RunReport, runSchedule } from './simulation.ts';
+import {
+  newSimulationMemory,
+  type RunOptions,
+  type RunReport,
+  runSchedule,
+  scenarioFor,
+} from './simulation.ts';
 
 /** Schedules tried for each smaller program: leaving a call out shifts the whole schedule. */
 const SCHEDULES_TRIED = 150;
@@ -12,7 +17,7 @@ export interface Shrunk {
 /** Leaves calls out as long as some schedule still fails in the same way. */
 export function shrink(options: RunOptions, report: RunReport, milliseconds: number): Shrunk {
   const end = Date.now() + milliseconds;
-  const { clients } = scenarioOf(options.seed, { crashes: options.crashes });
+  const { clients } = scenarioFor(options);
   let ids = clients.flatMap(({ items }) => items.map(({ id }) => id));
   if (options.keep) ids = ids.filter((id) => options.keep?.has(id));
   let best: Shrunk = { options, report };
@@ -44,13 +49,11 @@ function firstFailing(options: RunOptions, { failure }: RunReport): Shrunk | und
 
 /** A command that replays the run. */
 export function commandFor(options: RunOptions): string {
-  const { seed, policy, schedule, keep, crashes, grace, anyVersion, canary } = options;
-  const parts = [`--seeds ${seed}`, `--policy ${policy}`];
+  const { seed, policy, schedule, keep, crashes, canary } = options;
+  const parts = ['stepwell verify race', `--seed ${seed}`, `--policy ${policy}`];
   if (schedule) parts.push(`--schedule ${schedule}`);
   if (keep) parts.push(`--keep ${[...keep].join(',')}`);
-  if (crashes === false) parts.push('--no-crashes');
-  if (grace === false) parts.push('--no-grace');
-  if (anyVersion) parts.push('--any-version');
+  if (crashes === false) parts.push('--crash-free');
   if (canary) parts.push(`--canary '${canary.name}'`);
-  return `npx tsc -p tsconfig.lab.json && node build/verification/campaign.js ${parts.join(' ')}`;
+  return parts.join(' ');
 }

@@ -4,8 +4,8 @@ import type { RaceTable } from '../indexes/race/table.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
+import { Prng } from '../random/prng.ts';
 import type { Address, Operation } from '../verbs/index.ts';
-import { Prng } from '../workloads/prng.ts';
 import { account, type Holders } from './accounting.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import {
@@ -95,6 +95,10 @@ const STEPS_MAX = 300_000;
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
 
+export function scenarioFor({ seed, crashes, canary }: RunOptions): Scenario {
+  return scenarioOf(seed, { crashes, ...canary?.scenario });
+}
+
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
 export function newSimulationMemory(): AdversaryMemory {
   return new AdversaryMemory(1, CHUNKS_MAX * CHUNK_BYTES);
@@ -126,8 +130,8 @@ class Simulation {
   constructor(options: RunOptions, memory: AdversaryMemory) {
     this.#options = options;
     this.#memory = memory;
-    const { seed, policy, schedule = 0, crashes, canary, grace = true } = options;
-    this.#scenario = scenarioOf(seed, { crashes, ...canary?.scenario });
+    const { seed, policy, schedule = 0, canary, grace = true } = options;
+    this.#scenario = scenarioFor(options);
     this.#prng = Prng.fromSeed(seed).fork(2 + schedule);
     this.#policy = policyOf(policy, this.#prng.fork(1), expectedSteps(this.#scenario));
     this.#parameters = {

@@ -1,4 +1,4 @@
-import type { Prng } from '../workloads/prng.ts';
+import type { Prng } from '../random/prng.ts';
 import type { ScenarioOptions, Startup } from './scenario.ts';
 
 export const CHUNKS_MAX = 64;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { Prng } from '../random/prng.ts';
 import {
   DISTRIBUTION_NAMES,
   type Distribution,
@@ -11,7 +12,6 @@ import {
   ZipfRanks,
   zeta,
 } from './distributions.ts';
-import { Prng } from './prng.ts';
 
 const DRAWS = 200_000;
 

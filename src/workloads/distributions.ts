@@ -1,5 +1,5 @@
+import type { Prng } from '../random/prng.ts';
 import { Permutation } from './permutation.ts';
-import type { Prng } from './prng.ts';
 
 /** The constant of YCSB (Cooper et al., 2010). */
 export const YCSB_ZIPF = 0.99;

@@ -1,3 +1,4 @@
+export { mix32, Prng } from '../random/prng.ts';
 export {
   DISTRIBUTION_NAMES,
   type Distribution,
@@ -12,5 +13,4 @@ export {
 } from './distributions.ts';
 export { KEY_BYTES, KeyGenerator } from './keys.ts';
 export { Permutation } from './permutation.ts';
-export { mix32, Prng } from './prng.ts';
 export { VALUE_BYTES, ValueGenerator } from './values.ts';

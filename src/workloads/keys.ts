@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import { mix32 } from './prng.ts';
+import { mix32 } from '../random/prng.ts';
 
 export const KEY_BYTES = 16;
 

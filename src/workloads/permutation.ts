@@ -1,4 +1,4 @@
-import { mix32 } from './prng.ts';
+import { mix32 } from '../random/prng.ts';
 
 const ROUNDS = 4;
 

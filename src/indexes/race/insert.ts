@@ -198,7 +198,7 @@ function gatherUnknown(table: RaceTable, request: RaceRequest): number {
 }
 
 /**
- * Withdraws another client's pending slot. False when it was committed, frozen or re-used by then.
+ * Withdraws another client's pending slot. False when it was committed or changed meanwhile.
  *
  * When its owner withdrew it just before, it is gone as well: were that a conflict, two inserters
  * in step could withdraw for each other for ever. Exactly the empty word that a withdrawal leaves

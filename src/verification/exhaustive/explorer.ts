@@ -1,6 +1,6 @@
 import { independent, type Step, type StepId, Trace } from './trace.ts';
 
-/** What is explored: a program that begins again as often as asked and behaves the same again. */
+/** What is explored: a program that begins again when asked and behaves the same each time. */
 export interface Model {
   begin(): void;
   /**

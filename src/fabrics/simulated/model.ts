@@ -1,0 +1,114 @@
+/**
+ * What a network does to verbs, as numbers. Times are nanoseconds, rates are per second. Every node
+ * of a simulation has the same NIC; nothing here is chosen by an experiment.
+ */
+export interface NetworkModel {
+  readonly name: string;
+  /** Both ways through wire, switch and PCIe, without what the resources below add. */
+  readonly roundTripNs: number;
+  /** What a NIC processes of requests, as their sender and as their receiver. */
+  readonly messagesPerSecond: number;
+  /** Of each direction of a NIC's link. */
+  readonly bitsPerSecond: number;
+  /** What a message costs on the link besides its payload. */
+  readonly headerBytes: number;
+  /** A payload goes to and from host memory in packets; each one after the first delays it. */
+  readonly packetBytes: number;
+  readonly packetNs: number;
+  /** The lines of one READ or WRITE are touched at random times of a window so long. */
+  readonly readWindowNs: number;
+  readonly writeWindowNs: number;
+  /** CAS and FAA of a memory node, whatever their words. */
+  readonly atomicsPerSecond: number;
+  /** How long a word is locked by one CAS or FAA. */
+  readonly wordNs: number;
+  /** Client CPU: of resuming a coroutine once, and of posting and completing one verb. */
+  readonly stepNs: number;
+  readonly verbNs: number;
+  /** Two-sided calls: threads of a memory node that answer them, and their time for one. */
+  readonly callCores: number;
+  readonly callNs: number;
+}
+
+/**
+ * InfiniBand at 100 Gb/s with ConnectX-5 NICs, the hardware of RACE and SepHash. [000] is SepHash,
+ * [001] SHARD, [002] RACE (shared/papers); the README tells how well each constant is supported.
+ */
+export const CONNECTX5: NetworkModel = {
+  name: 'cx5',
+  // With client CPU and service times an operation's round trip takes 2.2-2.5 us: [000] has a
+  // median RACE insert of 7.4 us in 3 round trips.
+  roundTripNs: 1000,
+  // [001] 15.5 M searches/s of 2 READs over 3 NICs.
+  messagesPerSecond: 10e6,
+  bitsPerSecond: 100e9,
+  // InfiniBand: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2.
+  headerBytes: 42,
+  // [000] Latency has its knee at the PCIe packet of 256 B; PCIe 3.0 x16 moves one in 16 ns, at
+  // both ends.
+  packetBytes: 256,
+  packetNs: 32,
+  // Assumed: long enough that a WRITE now and then overtakes the READ in front of it.
+  readWindowNs: 150,
+  writeWindowNs: 50,
+  // [000] 5.6.3: inserts are bound by CAS; Table 1 has 1.57 M inserts/s of 6.05 tries each at 128
+  // clients, so 1.57 to 9.5 M CAS/s. This is the geometric middle, good to a factor of 2.5.
+  atomicsPerSecond: 4e6,
+  // Assumed: the NIC reads the word over PCIe and writes it back while it is locked.
+  wordNs: 700,
+  // [002] Figure 21: 16 coroutines make searches 2.6 times as fast, limited by the CPU. This fixes
+  // what a search costs (3 verbs, 3 steps); how it is shared between verbs and steps comes from
+  // the figure's other three gains, with the paper's numbers of verbs. So it is no test of them.
+  stepNs: 100,
+  verbNs: 450,
+  // [002] 5.1: one thread answers allocations. Assumed: a microsecond each.
+  callCores: 1,
+  callNs: 1000,
+};
+
+/** Node sockets on the loopback device (shared/reference/fabrics.md). */
+export const LOOPBACK_TCP: NetworkModel = {
+  name: 'tcp',
+  // 80-95 us for one verb, with everything below.
+  roundTripNs: 82_000,
+  // 128 verbs in one write reach about 1 M verbs/s.
+  messagesPerSecond: 1e6,
+  bitsPerSecond: Number.POSITIVE_INFINITY,
+  headerBytes: 0,
+  packetBytes: 65_536,
+  packetNs: 0,
+  readWindowNs: 100,
+  writeWindowNs: 100,
+  // The memory node executes verbs one by one, atomics like the others.
+  atomicsPerSecond: 1e6,
+  wordNs: 0,
+  // A promise a step, about 1 us.
+  stepNs: 1000,
+  verbNs: 100,
+  callCores: 1,
+  callNs: 1000,
+};
+
+/** Memory of the same machine (shared/reference/fabrics.md). */
+export const SHARED_MEMORY: NetworkModel = {
+  name: 'shm',
+  // A dependent random READ takes 380-450 ns with 4 KiB pages, with everything below.
+  roundTripNs: 160,
+  messagesPerSecond: Number.POSITIVE_INFINITY,
+  bitsPerSecond: Number.POSITIVE_INFINITY,
+  headerBytes: 0,
+  packetBytes: 65_536,
+  packetNs: 0,
+  readWindowNs: 20,
+  writeWindowNs: 20,
+  // An uncontended CAS takes 70-100 ns.
+  atomicsPerSecond: Number.POSITIVE_INFINITY,
+  wordNs: 85,
+  // A flat generator costs 0-200 ns; independent READs 100-260 ns each.
+  stepNs: 100,
+  verbNs: 150,
+  callCores: 1,
+  callNs: 1000,
+};
+
+export const PRESETS: readonly NetworkModel[] = [CONNECTX5, LOOPBACK_TCP, SHARED_MEMORY];

@@ -1,0 +1,108 @@
+import { invariant } from '../../errors.ts';
+import { SimulatedFabric } from '../../fabrics/simulated/fabric.ts';
+import { SimulatedMemory } from '../../fabrics/simulated/memory.ts';
+import type { NetworkModel } from '../../fabrics/simulated/model.ts';
+import { SimulatedNetwork } from '../../fabrics/simulated/network.ts';
+import { ALWAYS } from '../../indexes/contract.ts';
+import { RecordIo } from '../../indexes/record-io.ts';
+import type { CatalogEntry } from '../../pool/catalog.ts';
+import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
+import { Pool } from '../../pool/pool.ts';
+import { formatSuperblock } from '../../pool/superblock.ts';
+import { KeyGenerator, ValueGenerator } from '../../workloads/index.ts';
+import type { IndexKind, TimedIndex } from './index-kind.ts';
+import { PoolClient } from './pool-client.ts';
+
+export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
+  model: NetworkModel;
+  seed: number;
+  kind: IndexKind<I>;
+  /** Rows of the client table, the loader's included. */
+  clients: number;
+  poolBytes?: number;
+  memoryNodes?: number;
+  computeNodes?: number;
+  acrossNodes?: 'ordered' | 'unordered';
+}
+
+const DEFAULT_POOL_BYTES = 2 ** 27;
+/** A pool takes chunk after chunk: small regions by turns spread it over several memory nodes. */
+const TURN_BYTES = 2 ** 20;
+/** Header, a key of 16 bytes and a value of 32. */
+const RECORD_UNITS = 1;
+
+/** A pool on simulated memory nodes with one index in it, and clients on compute nodes. */
+export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
+  readonly network: SimulatedNetwork;
+  readonly keys = new KeyGenerator();
+  readonly values = new ValueGenerator();
+  readonly #kind: IndexKind<I>;
+  readonly #memory: SimulatedMemory;
+  readonly #parameters: PoolParameters;
+  readonly #loader: Pool;
+  readonly #entry: CatalogEntry;
+  #joined = 0;
+
+  constructor(options: ClusterOptions<I>) {
+    const { model, seed, kind, clients, poolBytes = DEFAULT_POOL_BYTES } = options;
+    const { memoryNodes = 1, computeNodes = 1, acrossNodes } = options;
+    const regionBytes = memoryNodes === 1 ? poolBytes : TURN_BYTES;
+    const regions = poolBytes / regionBytes;
+    this.#parameters = {
+      regionBytes,
+      regionsMax: regions,
+      clientsMax: clients + 1,
+      chunkBytes: CHUNK_BYTES,
+      createdAt: 0,
+      poolId: 0,
+    };
+    this.#memory = new SimulatedMemory({ regions, regionBytes, nodes: memoryNodes });
+    this.#memory.put(0, formatSuperblock(this.#parameters));
+    const memory = this.#memory;
+    this.network = new SimulatedNetwork({ model, memory, computeNodes, seed, acrossNodes });
+    this.#kind = kind;
+    this.#loader = this.#join();
+    this.#entry = this.#loader.run(kind.create(this.#loader));
+  }
+
+  /** Puts records 0..count-1 into the index before the clock starts. */
+  load(count: number): void {
+    const pool = this.#loader;
+    const index = pool.run(this.#kind.open(pool, this.#entry));
+    const records = this.#records(pool);
+    const request = index.newRequest();
+    for (let i = 0; i < count; i++) {
+      const key = this.keys.bytes(i);
+      records.encode(request, key, this.values.buffer(i), index.hashSeed, 0);
+      pool.run(index.write(request, ALWAYS));
+    }
+    invariant(pool.reclamation.retired === 0, 'loading new keys retires nothing');
+  }
+
+  /** A client thread on a compute node, with the index open and blocks claimed ahead. */
+  addClient(computeNode = 0, coroutines = 1): PoolClient<I> {
+    const pool = this.#join();
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(this.#entry.id, RECORD_UNITS)));
+    const index = pool.run(this.#kind.open(pool, this.#entry));
+    return new PoolClient(this.network, pool, index, this.#records(pool), {
+      computeNode,
+      coroutines,
+    });
+  }
+
+  #records(pool: Pool): RecordIo {
+    return new RecordIo(pool.allocator, pool.reclamation, this.#entry.id);
+  }
+
+  /** As Pool.join, without asking the system about the others: they all are in this thread. */
+  #join(): Pool {
+    const pool = new Pool(new SimulatedFabric(this.#memory), this.#parameters, this.#memory);
+    const { membership } = pool;
+    const thread = { ...membership.thread, tid: 1 + this.#joined };
+    Object.defineProperty(membership, 'thread', { value: thread });
+    membership.liveness = () => 'alive';
+    pool.run(membership.join(`client ${this.#joined++}`));
+    pool.allocator.own(membership.id, membership.incarnation);
+    return pool;
+  }
+}

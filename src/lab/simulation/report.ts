@@ -1,0 +1,21 @@
+import { figure, table } from '../support/text.ts';
+import type { Outcome, Row } from './experiment.ts';
+
+export function printed({ title, rows, notes }: Outcome): string {
+  const header = ['', 'ours', 'paper', 'difference', 'detail'];
+  const cells = rows.map((row) => [
+    row.what,
+    `${figure(row.ours)} ${row.unit}`,
+    row.published === undefined ? '-' : `${figure(row.published)} ${row.unit}`,
+    difference(row),
+    row.detail ?? '',
+  ]);
+  return [title, '', table(header, cells), ...notes.map((note) => `  ${note}`)].join('\n');
+}
+
+/** Of ours to the paper's, relative. */
+export function difference({ ours, published }: Row): string {
+  if (published === undefined) return '-';
+  const percent = 100 * (ours / published - 1);
+  return `${percent >= 0 ? '+' : ''}${percent.toFixed(1)} %`;
+}
