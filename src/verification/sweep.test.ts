@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ALWAYS } from '../indexes/contract.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../indexes/race/race.ts';
 import { allocateSubtable, writeSubtable } from '../indexes/race/split.ts';
-import { sweep } from '../indexes/race/sweep.ts';
+import { sweep } from '../indexes/sweep.ts';
 import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import { BLOCK_CLAIMED } from '../pool/allocator.ts';
 import { CHUNK_BYTES, stateMapBytes } from '../pool/layout.ts';
@@ -68,7 +68,7 @@ class Stage {
   /** As the store does: nothing is in flight, the dead are recovered, then it sweeps. */
   sweep({ pool, index }: Client): number {
     pool.recoverGone();
-    return pool.betweenOperations(() => sweep(pool, index.table)) ?? 0;
+    return pool.betweenOperations(() => sweep(pool, index)) ?? 0;
   }
 
   put({ pool, index }: Client, key: string, value = 'value'): void {
@@ -156,7 +156,7 @@ test('a sweep succeeds although another client is busy, if that one passes quies
   dieWithBlocks(stage);
   sweeper.pool.recoverGone();
   other.pool.run(other.pool.reclamation.quiesce());
-  const operation = sweep(sweeper.pool, sweeper.index.table);
+  const operation = sweep(sweeper.pool, sweeper.index);
   for (;;) {
     const step = operation.next();
     if (step.done) {
