@@ -1,4 +1,6 @@
-import type { Batch, Fabric, Operation } from '../verbs/index.ts';
+import type { Pool } from '../pool/pool.ts';
+import type { Address, Batch, Fabric, Operation } from '../verbs/index.ts';
+import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
 
 /** What an index can do beyond the contract; the conformance suite reads it. */
@@ -22,11 +24,57 @@ export const INSERTED = 1;
 export const REPLACED = 2;
 export type Outcome = typeof REFUSED | typeof INSERTED | typeof REPLACED;
 
+/** Named numbers that say how an index was built; unsigned 32-bit, `seed` is one of them. */
+export type IndexParameters = Readonly<Record<string, number>>;
+
+/** One kind of index: how it is made in a pool and opened by a client. */
+export interface IndexKind {
+  /** Stands for the kind in the catalog, for ever. */
+  readonly number: number;
+  readonly manifest: IndexManifest;
+  /** The parameters in the order in which the catalog keeps them; at most 8. */
+  readonly parameterNames: readonly string[];
+  /** All parameters of a new index, from the wishes for some. Raises SW_INVALID_ARGUMENT. */
+  parameters(
+    wishes: Readonly<Record<string, number | undefined>>,
+    poolBytes: number,
+    seed: number,
+  ): IndexParameters;
+  /** Builds an empty index for the store `catalog`; returns its root. */
+  create(pool: Pool, parameters: IndexParameters, catalog: number): Operation<Address>;
+  open(pool: Pool, parameters: IndexParameters, catalog: number, root: Address): Operation<Index>;
+}
+
 export interface IndexShape {
   globalDepth: number;
+  /** What the index grows by: subtables, segments, leaves. */
   subtables: number;
+  /** Records that would fit. */
   slots: number;
   records: number;
+}
+
+/** What a check hands out and collects. */
+export interface CheckSink {
+  problem(text: string): void;
+  /** A block that the index or a key reaches. */
+  reachable(address: Address, units: number): void;
+  progress(records: number): void;
+}
+
+/**
+ * A walk over all records, some at a time: a key that is present during the whole walk is visited
+ * at least once, whatever is resized meanwhile.
+ */
+export interface IndexWalk {
+  readonly done: boolean;
+  /** Where the walk goes on, as a safe integer: 0 at the start and at the end. */
+  readonly cursor: number;
+  /**
+   * Visits the next records, maybe none. The visitor finds each as the request's found one, checked
+   * and complete, and its key in `outgoing` as `Request.adoptKey` leaves it.
+   */
+  next(visit: (request: Request, keyBytes: number) => void): Operation<void>;
 }
 
 /**
@@ -35,8 +83,18 @@ export interface IndexShape {
  */
 export interface Index {
   readonly manifest: IndexManifest;
+  readonly parameters: IndexParameters;
+  /** The store that the index is of. */
+  readonly catalog: number;
+  readonly records: RecordIo;
   /** Wishes the key's encoding to use. */
   readonly hashSeed: number;
+  /** Of this client: how often an operation had to begin again or wait, by reason. */
+  readonly retries: Readonly<Record<string, number>>;
+  /** Of this client: what it did to let the index grow. */
+  readonly resizes: Readonly<Record<string, number>>;
+  /** Lines of the blocks that are the index itself, to tell their memory from that of records. */
+  readonly tableUnits: readonly number[];
   /** Idle requests to run operations with. */
   newRequest(): Request;
   /** Whether the key is present; the record is then the request's found one. */
@@ -69,4 +127,17 @@ export interface Index {
    * several times. It reads the found record, or none when the key is absent (`present` false).
    */
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
+  /** Where the record that `search` found stands in the pool. */
+  foundAddress(request: Request): Address;
+  /** Counts by a walk over the tables. */
+  shape(): Operation<IndexShape>;
+  /** Begins a walk, or goes on at a cursor. Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  walk(cursor?: number): IndexWalk;
+  /** Verifies every invariant; returns how many records there are. */
+  check(sink: CheckSink): Operation<number>;
+  /**
+   * Visits every block that is reachable from the beginning to the end: those of the index itself
+   * and those of all records. More may be visited, never fewer.
+   */
+  eachReachable(visit: (address: Address) => void): Operation<void>;
 }

@@ -48,6 +48,8 @@ export interface RaceParameters {
   maxDepth?: number;
 }
 
+export type IndexName = 'race';
+
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
   size?: number;
@@ -62,6 +64,8 @@ export interface OpenOptions extends PoolOptions {
   store?: string;
   /** Create the pool and the store when they do not exist. Default true. */
   create?: boolean;
+  /** The index of a store that is created (default `race`); an existing store keeps its own. */
+  index?: IndexName;
   /** Parameters for a store that is created; an existing store keeps its own. */
   race?: RaceParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
@@ -87,8 +91,8 @@ export interface StoreStats {
   traffic: Traffic;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   retries: Record<string, number>;
-  /** Of this client: subtables that it split, and directory doublings. */
-  resizes: { splits: number; doublings: number };
+  /** Of this client: what it did to let the index grow; for RACE splits and doublings. */
+  resizes: Record<string, number>;
   /** Of the whole store, walked when asked for. */
   records: number;
   slots: number;

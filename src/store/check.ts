@@ -1,5 +1,4 @@
-import { checkTable } from '../indexes/race/check.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
 import { BLOCK_CLAIMED, BLOCK_FREE } from '../pool/allocator.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import {
@@ -25,7 +24,7 @@ const PROBLEMS_LISTED_MAX = 1000;
 export function checkStores(
   pool: Pool,
   url: string,
-  openIndex: (entry: CatalogEntry) => RaceIndex,
+  openIndex: (entry: CatalogEntry) => Index,
   onProgress: ((done: number, total: number) => void) | undefined,
 ): CheckReport {
   const problems: string[] = [];
@@ -54,7 +53,7 @@ export function checkStores(
 function checkStore(
   pool: Pool,
   entry: CatalogEntry,
-  index: RaceIndex,
+  index: Index,
   accounts: BlockAccounts,
   problem: (text: string) => void,
   onProgress: ((done: number, total: number) => void) | undefined,
@@ -62,7 +61,7 @@ function checkStore(
   const shape = pool.run(index.shape());
   let bytes = 0;
   const records = pool.run(
-    checkTable(index.table, {
+    index.check({
       problem,
       reachable: (address, units) => {
         bytes += units * UNIT_BYTES;

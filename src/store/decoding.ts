@@ -1,10 +1,10 @@
-import type { RaceRequest } from '../indexes/race/table.ts';
+import type { Request } from '../indexes/request.ts';
 import { CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Encoding, Key, Value } from './api.ts';
 
 /** The value of the request's found record. */
-export function decodeValue(request: RaceRequest, as: Encoding): Value {
+export function decodeValue(request: Request, as: Encoding): Value {
   const { found, foundValueAt, foundValueBytes, foundCodec } = request;
   let codec = foundCodec;
   if (as === 'bytes') codec = CODEC_BYTES;
@@ -13,7 +13,7 @@ export function decodeValue(request: RaceRequest, as: Encoding): Value {
 }
 
 /** The key that a walk met; `auto` is a string when the bytes are well-formed UTF-8. */
-export function decodeKey({ outgoing }: RaceRequest, keyBytes: number, as: Encoding): Key {
+export function decodeKey({ outgoing }: Request, keyBytes: number, as: Encoding): Key {
   const bytes = outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
   if (as === 'bytes') return bytes.slice();
   const text = outgoing.buffer.utf8Slice(HEADER_BYTES, HEADER_BYTES + keyBytes);

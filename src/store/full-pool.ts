@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
-import { sweep } from '../indexes/race/sweep.ts';
+import type { Index } from '../indexes/contract.ts';
+import { sweep } from '../indexes/sweep.ts';
 import type { Pool } from '../pool/pool.ts';
 
 const SWEEP_INTERVAL_MS = 1000;
@@ -8,12 +8,12 @@ const SWEEP_INTERVAL_MS = 1000;
 /** What can be done about a full pool before its error is raised. */
 export class FullPool {
   readonly #pool: Pool;
-  readonly #index: RaceIndex;
+  readonly #index: Index;
   #sweptAt = 0;
   #sweptInVain = false;
   #freedBefore = 0;
 
-  constructor(pool: Pool, index: RaceIndex) {
+  constructor(pool: Pool, index: Index) {
     this.#pool = pool;
     this.#index = index;
   }
@@ -46,7 +46,7 @@ export class FullPool {
     const unchanged = this.#sweptInVain && freed === this.#freedBefore;
     if (unchanged && Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS) return 0;
     this.#pool.recoverGone();
-    const brought = this.#pool.betweenOperations(() => sweep(this.#pool, this.#index.table)) ?? 0;
+    const brought = this.#pool.betweenOperations(() => sweep(this.#pool, this.#index)) ?? 0;
     this.#sweptInVain = brought === 0;
     this.#sweptAt = Date.now();
     this.#freedBefore = this.#pool.allocator.freed;

@@ -1,5 +1,6 @@
 import type { RegionSource } from '../fabrics/shared/region.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
+import { kindOf } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../pool/chunks.ts';
 import { CHUNK_BYTES, LAYOUT_VERSION } from '../pool/layout.ts';
@@ -11,7 +12,7 @@ export function reportPool(
   pool: Pool,
   source: RegionSource,
   url: string,
-  openIndex: (entry: CatalogEntry) => RaceIndex,
+  openIndex: (entry: CatalogEntry) => Index,
 ): PoolReport {
   const { parameters, chunksMax, reservedChunks } = pool.layout;
   const words = pool.run(pool.chunks.words()).map(([, word]) => unpackChunk(word));
@@ -50,24 +51,25 @@ function reportClients(pool: Pool, words: ReturnType<typeof unpackChunk>[]): Poo
 function reportStore(
   pool: Pool,
   entry: CatalogEntry,
-  openIndex: (entry: CatalogEntry) => RaceIndex,
+  openIndex: (entry: CatalogEntry) => Index,
 ): PoolReport['stores'][number] {
   const { name } = entry;
   if (!entry.ready) {
     const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
     const memory = { records: 0, subtables: 0, directory: 0 };
-    return { name, index: 'race', state: 'creating', parameters: {}, ...nothing, memory };
+    const index = kindOf(entry).manifest.name;
+    return { name, index, state: 'creating', parameters: {}, ...nothing, memory };
   }
   const index = openIndex(entry);
   const shape = pool.run(index.shape());
-  const { associativity, groups, initialDepth, maxDepth } = index.table.geometry.shape;
+  const { seed: _, ...parameters } = index.parameters;
   return {
     name,
     index: index.manifest.name,
     state: 'ready',
-    parameters: { associativity, groups, initialDepth, maxDepth },
+    parameters,
     ...shape,
     loadFactor: shape.records / shape.slots,
-    memory: memoryByKind(pool, entry.id, index.table.geometry.subtableUnits),
+    memory: memoryByKind(pool, entry.id, index.tableUnits),
   };
 }

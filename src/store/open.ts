@@ -2,8 +2,8 @@ import { existsSync, unlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import type { RegionSource } from '../fabrics/shared/region.ts';
-import { type RaceShape, raceShape } from '../indexes/race/geometry.ts';
-import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
+import { createStore, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
 import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
 import { Pool } from '../pool/pool.ts';
@@ -14,7 +14,6 @@ import type {
   PoolHandle,
   PoolOptions,
   PoolReport,
-  RaceParameters,
   Store,
   Value,
 } from './api.ts';
@@ -46,7 +45,7 @@ export function openSync<V extends Value = Value>(
 ): Store<V> {
   checkEncodings(options);
   const { pool, source, handle, text } = attach(url, options);
-  let store: { entry: CatalogEntry; index: RaceIndex };
+  let store: { entry: CatalogEntry; index: Index };
   try {
     store = openStore(pool, options);
   } catch (error) {
@@ -118,7 +117,7 @@ export function inspectPool(url: string | PoolHandle): PoolReport {
   return withPool(url, ({ pool, source, text }) => {
     pool.enter();
     try {
-      return reportPool(pool, source, text, (entry) => openIndex(pool, entry));
+      return reportPool(pool, source, text, (entry) => pool.run(openIndex(pool, entry)));
     } finally {
       pool.exit();
     }
@@ -134,7 +133,7 @@ export function checkPool(
   options: { onProgress?: (done: number, total: number) => void } = {},
 ): CheckReport {
   return withPool(url, ({ pool, text }) =>
-    checkStores(pool, text, (entry) => openIndex(pool, entry), options.onProgress),
+    checkStores(pool, text, (entry) => pool.run(openIndex(pool, entry)), options.onProgress),
   );
 }
 
@@ -222,15 +221,16 @@ function clientName({ client }: OpenOptions): string {
   return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
 }
 
-function openStore(pool: Pool, options: OpenOptions): { entry: CatalogEntry; index: RaceIndex } {
+function openStore(pool: Pool, options: OpenOptions): { entry: CatalogEntry; index: Index } {
   const name = options.store ?? 'default';
   const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
   if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
     throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
   }
   const entry = options.create === false ? findStore(pool, name) : makeStore(pool, name, options);
-  const index = openIndex(pool, entry);
-  refuseOtherShape(name, index.table.geometry.shape, options.race);
+  refuseOtherKind(entry, options.index);
+  const index = pool.run(openIndex(pool, entry));
+  refuseOtherShape(entry.name, index, options);
   return { entry, index };
 }
 
@@ -241,32 +241,38 @@ function findStore(pool: Pool, name: string): CatalogEntry {
 }
 
 function makeStore(pool: Pool, name: string, options: OpenOptions): CatalogEntry {
+  const kind = kindNamed(options.index ?? 'race');
   const { regionBytes, regionsMax } = pool.layout.parameters;
   const seed = Math.floor(Math.random() * 2 ** 32);
-  const shape = raceShape(options.race ?? {}, regionBytes * regionsMax, seed);
-  const { associativity, groups, initialDepth, maxDepth } = shape;
-  const parameters = [associativity, groups, initialDepth, maxDepth, seed, 0, 0, 0];
-  return pool.run(
-    pool.catalog.findOrCreate(name, RACE_KIND, parameters, (id) => buildRace(pool, shape, id)),
+  const wishes = wishesFor(kind.manifest.name, options);
+  const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed);
+  return pool.run(createStore(pool, name, kind, parameters));
+}
+
+/** What the options say about the parameters of an index of this name. */
+function wishesFor(
+  name: string,
+  options: OpenOptions,
+): Readonly<Record<string, number | undefined>> {
+  return (options as Record<string, Record<string, number> | undefined>)[name] ?? {};
+}
+
+function refuseOtherKind(entry: CatalogEntry, wanted: string | undefined): void {
+  const { name } = kindOf(entry).manifest;
+  if (wanted === undefined || wanted === name) return;
+  throw new StepwellError(
+    'SW_STORE_MISMATCH',
+    `store ${entry.name} exists with the index ${name}, not ${wanted}`,
   );
 }
 
-function openIndex(pool: Pool, entry: CatalogEntry): RaceIndex {
-  if (entry.kind !== RACE_KIND) {
-    throw new StepwellError('SW_UNSUPPORTED', `store ${entry.name} has an unknown index kind`);
-  }
-  const [associativity, groups, initialDepth, maxDepth, seed] = entry.parameters;
-  const shape = { associativity, groups, initialDepth, maxDepth, seed };
-  return pool.run(openRace(pool, shape, entry.id, entry.root));
-}
-
-function refuseOtherShape(name: string, shape: RaceShape, wishes: RaceParameters = {}): void {
-  for (const [key, wanted] of Object.entries(wishes)) {
-    const actual = shape[key as keyof RaceParameters];
+function refuseOtherShape(store: string, { manifest, parameters }: Index, options: OpenOptions) {
+  for (const [key, wanted] of Object.entries(wishesFor(manifest.name, options))) {
+    const actual = parameters[key];
     if (wanted === undefined || wanted === actual) continue;
     throw new StepwellError(
       'SW_STORE_MISMATCH',
-      `store ${name} exists with ${key} ${actual}, not ${wanted}`,
+      `store ${store} exists with ${key} ${actual}, not ${wanted}`,
     );
   }
 }

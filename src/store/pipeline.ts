@@ -1,5 +1,5 @@
-import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
+import type { Index } from '../indexes/contract.ts';
+import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
 import { Batch, Interleaver, type Operation } from '../verbs/index.ts';
 import type { Key } from './api.ts';
@@ -10,20 +10,20 @@ export const PIPELINE_WIDTH = 32;
 /** Requests of operations that run interleaved, kept for the next round. */
 export class Pipeline {
   readonly #pool: Pool;
-  readonly #index: RaceIndex;
+  readonly #index: Index;
   readonly #interleaver = new Interleaver();
-  readonly #requests: RaceRequest[] = [];
+  readonly #requests: Request[] = [];
   readonly #operations: Operation<unknown>[] = [];
   readonly #results: unknown[] = [];
   readonly #batch = new Batch();
   readonly #found: boolean[] = [];
 
-  constructor(pool: Pool, index: RaceIndex) {
+  constructor(pool: Pool, index: Index) {
     this.#pool = pool;
     this.#index = index;
   }
 
-  request(i: number): RaceRequest {
+  request(i: number): Request {
     this.#requests[i] ??= this.#index.newRequest();
     return this.#requests[i];
   }

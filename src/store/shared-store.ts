@@ -5,11 +5,11 @@ import {
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
+  type Index,
   REFUSED,
   REPLACED,
 } from '../indexes/contract.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
+import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
 import type {
   AsyncStore,
@@ -49,17 +49,17 @@ export interface StoreSettings {
 /** The store on a fabric whose verbs finish at once: every call runs its operation to the end. */
 export class SharedStore<V extends Value> implements Store<V> {
   readonly #pool: Pool;
-  readonly #index: RaceIndex;
+  readonly #index: Index;
   readonly #settings: StoreSettings;
   /** The request that the last call used; calls nest only inside a read's callback. */
-  #idle: RaceRequest | undefined;
+  #idle: Request | undefined;
   readonly #pipelines: Pipeline[] = [];
   readonly #full: FullPool;
   readonly #versions = new FirstVersions();
   #promised: PromisedStore<V> | undefined;
   #closed = false;
 
-  constructor(pool: Pool, index: RaceIndex, settings: StoreSettings) {
+  constructor(pool: Pool, index: Index, settings: StoreSettings) {
     this.#pool = pool;
     this.#index = index;
     this.#full = new FullPool(pool, index);
@@ -190,7 +190,7 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   #add(key: Key, by: bigint, safe: boolean): bigint {
     const request = this.#begin(key, 32);
-    const { records } = this.#index.table;
+    const { records } = this.#index;
     let sum = 0n;
     try {
       const compute = (present: boolean) => {
@@ -251,7 +251,7 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   /** An entry that is refused ends it; entries before may have been stored. */
   putMany(entries: Iterable<readonly [Key, Value]>): void {
-    const { records } = this.#index.table;
+    const { records } = this.#index;
     const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
     let count = 0;
     for (const [key, value] of entries) {
@@ -302,11 +302,11 @@ export class SharedStore<V extends Value> implements Store<V> {
       const { foundValueBytes, foundValueAt, foundAt } = request;
       if (request.foundChained) {
         // Not contiguous in the pool: the assembled copy has to do.
-        this.#pool.run(this.#index.table.records.complete(request));
+        this.#pool.run(this.#index.records.complete(request));
         const at = request.foundValueAt;
         return use(request.found.u8.subarray(at, at + foundValueBytes));
       }
-      this.#index.table.records.check(request);
+      this.#index.records.check(request);
       const address = this.#index.foundAddress(request) + (foundValueAt - foundAt);
       return use(this.#pool.fabric.window(address, foundValueBytes));
     } finally {
@@ -393,7 +393,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   /** An operation on one key: every `#begin` has its `#end`. */
-  #begin(key: Key, valueBound = 0): RaceRequest {
+  #begin(key: Key, valueBound = 0): Request {
     this.#enter();
     const request = this.#request();
     try {
@@ -405,10 +405,10 @@ export class SharedStore<V extends Value> implements Store<V> {
     return request;
   }
 
-  #beginWrite(key: Key, value: Value): RaceRequest {
+  #beginWrite(key: Key, value: Value): Request {
     this.#enter();
     const request = this.#request();
-    const { records } = this.#index.table;
+    const { records } = this.#index;
     try {
       records.encode(request, key, value, this.#index.hashSeed, this.#versions.next());
     } catch (error) {
@@ -418,30 +418,30 @@ export class SharedStore<V extends Value> implements Store<V> {
     return request;
   }
 
-  #end(request: RaceRequest): void {
+  #end(request: Request): void {
     this.#pool.exit();
     this.#keep(request);
   }
 
-  #request(): RaceRequest {
+  #request(): Request {
     const request = this.#idle ?? this.#index.newRequest();
     this.#idle = undefined;
     return request;
   }
 
-  #keep(request: RaceRequest): void {
+  #keep(request: Request): void {
     const { outgoing, incoming } = request;
     if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle = request;
   }
 
-  #search(request: RaceRequest): boolean {
+  #search(request: Request): boolean {
     const { fabric } = this.#pool;
     return this.#index.searchOnce(request, fabric) ?? this.#pool.run(this.#index.search(request));
   }
 
-  #foundValue(request: RaceRequest): V {
-    if (request.foundChained) this.#pool.run(this.#index.table.records.complete(request));
-    else this.#index.table.records.check(request);
+  #foundValue(request: Request): V {
+    if (request.foundChained) this.#pool.run(this.#index.records.complete(request));
+    else this.#index.records.check(request);
     return decodeValue(request, this.#settings.values) as V;
   }
 }

@@ -1,7 +1,5 @@
-import { StepwellError } from '../errors.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
-import { decodeCursor, encodeCursor, RaceWalk, WALK_START } from '../indexes/race/walk.ts';
+import type { Index, IndexWalk } from '../indexes/contract.ts';
+import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Encoding, Entry, Page, Value } from './api.ts';
@@ -16,26 +14,22 @@ const EMPTY_GROUPS_MAX = 64;
  */
 export class StoreWalk<V extends Value> {
   readonly #pool: Pool;
-  readonly #walk: RaceWalk;
+  readonly #walk: IndexWalk;
   readonly #encodings: { keys: Encoding; values: Encoding };
 
   constructor(
     pool: Pool,
-    index: RaceIndex,
+    index: Index,
     encodings: { keys: Encoding; values: Encoding },
     cursor = 0,
   ) {
-    const position = decodeCursor(cursor, index.table.geometry.buckets) ?? { ...WALK_START };
-    if (cursor !== 0 && encodeCursor(position) !== cursor) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
-    }
     this.#pool = pool;
-    this.#walk = new RaceWalk(index.table, index.newRequest(), position);
+    this.#walk = index.walk(cursor);
     this.#encodings = encodings;
   }
 
   get done(): boolean {
-    return this.#walk.position === undefined;
+    return this.#walk.done;
   }
 
   /** The records of the next group. */
@@ -62,10 +56,10 @@ export class StoreWalk<V extends Value> {
       if (this.done || entries.length >= count) break;
       entries.push(...this.entries());
     }
-    return { cursor: encodeCursor(this.#walk.position), entries };
+    return { cursor: this.#walk.cursor, entries };
   }
 
-  #step<T>(visit: (request: RaceRequest, keyBytes: number) => T): T[] {
+  #step<T>(visit: (request: Request, keyBytes: number) => T): T[] {
     const found: T[] = [];
     this.#pool.enter();
     try {

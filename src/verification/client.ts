@@ -1,7 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import type { RaceIndex } from '../indexes/race/race.ts';
-import { sweep } from '../indexes/race/sweep.ts';
-import type { RaceTable } from '../indexes/race/table.ts';
+import { sweep } from '../indexes/sweep.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Prng } from '../random/prng.ts';
@@ -19,8 +18,6 @@ export interface ClientContext extends CallLog {
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
-  /** The table as a walk sees it. */
-  walked(index: RaceIndex): RaceTable;
   /** Joins the pool and opens the store. */
   startup(client: SimulatedClient): Operation<RaceIndex>;
   /** Whether the client has learned of a death and not cleaned up after it yet. */
@@ -210,8 +207,7 @@ export class SimulatedClient {
     if (item.call === 'many') return this.#searchMany(at);
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
-    const table = this.#context.walked(this.#index as RaceIndex);
-    return this.#walkOn(new Walker(this.name, table, this.#context), at);
+    return this.#walkOn(new Walker(this.name, this.#index as RaceIndex, this.#context), at);
   }
 
   *#walkOn(walker: Walker, at: number): Operation<void> {
@@ -296,7 +292,7 @@ export class SimulatedClient {
   *#sweep(): Operation<void> {
     this.sweeps++;
     this.#online = false;
-    yield* sweep(this.pool, (this.#index as RaceIndex).table);
+    yield* sweep(this.pool, this.#index as RaceIndex);
   }
 
   *#depart(): Operation<void> {

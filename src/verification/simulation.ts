@@ -1,6 +1,5 @@
 import { StepwellError } from '../errors.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../indexes/race/race.ts';
-import type { RaceTable } from '../indexes/race/table.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
@@ -33,8 +32,6 @@ export interface Canary {
   consequencesOnly?: boolean;
   index?: (index: RaceIndex, pool: Pool) => RaceIndex;
   pool?: (pool: Pool) => void;
-  /** The table as walks see it. */
-  walk?: (table: RaceTable) => RaceTable;
 }
 
 export interface RunOptions {
@@ -203,7 +200,6 @@ class Simulation {
       note: (note) => this.#notes.push(note),
       peek: (address) => this.#memory.word(address),
       startup: (client) => this.#startup(client),
-      walked: ({ table }) => this.#options.canary?.walk?.(table) ?? table,
       mayRecover: (client) => this.#deaths.mayRecover(client),
       recovers: (client) => this.#deaths.recovers(client),
     };

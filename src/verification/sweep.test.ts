@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allocateSubtable, writeSubtable } from '../indexes/race/split.ts';
-import { sweep } from '../indexes/race/sweep.ts';
 import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
+import { sweep } from '../indexes/sweep.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import { type Client, Stage } from './test-support/stage.ts';
 
@@ -74,7 +74,7 @@ test('a sweep succeeds although another client is busy, if that one passes quies
   dieWithBlocks(stage);
   sweeper.pool.recoverGone();
   other.pool.run(other.pool.reclamation.quiesce());
-  const operation = sweep(sweeper.pool, sweeper.index.table);
+  const operation = sweep(sweeper.pool, sweeper.index);
   for (;;) {
     const step = operation.next();
     if (step.done) {

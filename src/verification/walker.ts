@@ -1,5 +1,6 @@
-import type { RaceRequest, RaceTable } from '../indexes/race/table.ts';
-import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
+import type { RaceIndex } from '../indexes/race/race.ts';
+import type { RaceRequest } from '../indexes/race/table.ts';
+import type { RaceWalk } from '../indexes/race/walk.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { CallLog } from './caller.ts';
@@ -26,15 +27,15 @@ export class Walker {
   /** When the step that is in flight began; undefined between steps. */
   since: number | undefined;
 
-  constructor(name: string, table: RaceTable, log: CallLog) {
+  constructor(name: string, index: RaceIndex, log: CallLog) {
     this.#name = name;
     this.#log = log;
-    this.#walk = new RaceWalk(table, table.newRequest(), { ...WALK_START });
+    this.#walk = index.walk();
     this.#began = log.now();
   }
 
   get done(): boolean {
-    return this.#walk.position === undefined;
+    return this.#walk.done;
   }
 
   /** One group of buckets: an operation of its own, as in the store. */

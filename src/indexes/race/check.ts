@@ -1,18 +1,11 @@
 import type { Address, Operation, Scratch } from '../../verbs/index.ts';
+import type { CheckSink } from '../contract.ts';
 import { gatherLive, postBuckets, postCandidates, postLongKeys, slotAddress } from './buckets.ts';
 import { fingerprintOf } from './geometry.ts';
 import { bucketsOf } from './migrate.ts';
 import { eachBucket } from './shape.ts';
 import { depthOf, isLive, lengthOf, pointerOf } from './slot.ts';
 import type { RaceRequest, RaceTable } from './table.ts';
-
-/** What the walker hands out and collects. */
-export interface CheckSink {
-  problem(text: string): void;
-  /** A block that a key reaches. */
-  reachable(address: Address, units: number): void;
-  progress(records: number): void;
-}
 
 interface LiveSlot {
   address: Address;

@@ -1,4 +1,4 @@
-import { invariant } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
@@ -10,13 +10,16 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import {
+  type CheckSink,
   type Condition,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
   INSERTED,
   type Index,
+  type IndexKind,
   type IndexManifest,
+  type IndexParameters,
   type IndexShape,
   type Outcome,
   REFUSED,
@@ -24,14 +27,17 @@ import {
 } from '../contract.ts';
 import { Directory, directoryBytes } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
-import { fingerprintOf, RaceGeometry, type RaceShape } from './geometry.ts';
+import { checkTable } from './check.ts';
+import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
+import { eachReachable } from './reachable.ts';
 import { locate, search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
 import { type RaceRequest, RaceTable } from './table.ts';
 import { replace, vacate } from './update.ts';
+import { decodeCursor, encodeCursor, RaceWalk } from './walk.ts';
 
 export const RACE_KIND = 1;
 
@@ -49,6 +55,31 @@ export class RaceIndex implements Index {
 
   constructor(table: RaceTable) {
     this.table = table;
+  }
+
+  get parameters(): IndexParameters {
+    return { ...this.table.geometry.shape };
+  }
+
+  get catalog(): number {
+    return this.table.catalog;
+  }
+
+  get records(): RecordIo {
+    return this.table.records;
+  }
+
+  get retries(): Readonly<Record<string, number>> {
+    return this.table.retries;
+  }
+
+  get resizes(): Readonly<Record<string, number>> {
+    const { splits, doublings } = this.table;
+    return { splits, doublings };
+  }
+
+  get tableUnits(): readonly number[] {
+    return [this.table.geometry.subtableUnits];
   }
 
   get hashSeed(): number {
@@ -86,6 +117,23 @@ export class RaceIndex implements Index {
 
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
+  }
+
+  walk(cursor = 0): RaceWalk {
+    const { table } = this;
+    const position = decodeCursor(cursor, table.geometry.buckets);
+    if (position === undefined || (cursor !== 0 && encodeCursor(position) !== cursor)) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    }
+    return new RaceWalk(table, table.newRequest(), position);
+  }
+
+  check(sink: CheckSink): Operation<number> {
+    return checkTable(this.table, sink);
+  }
+
+  eachReachable(visit: (address: Address) => void): Operation<void> {
+    return eachReachable(this.table, visit);
   }
 
   *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
@@ -183,4 +231,19 @@ export function* openRace(
   return new RaceIndex(
     new RaceTable(new RaceGeometry(shape), directory, records, pool.allocator, catalog),
   );
+}
+
+/** RACE as a store's index. */
+export const RACE: IndexKind = {
+  number: RACE_KIND,
+  manifest: RACE_MANIFEST,
+  parameterNames: ['associativity', 'groups', 'initialDepth', 'maxDepth', 'seed'],
+  parameters: (wishes, poolBytes, seed) => ({ ...raceShape(wishes, poolBytes, seed) }),
+  create: (pool, parameters, catalog) => buildRace(pool, shapeFrom(parameters), catalog),
+  open: (pool, parameters, catalog, root) => openRace(pool, shapeFrom(parameters), catalog, root),
+};
+
+function shapeFrom(parameters: IndexParameters): RaceShape {
+  const { associativity, groups, initialDepth, maxDepth, seed } = parameters;
+  return { associativity, groups, initialDepth, maxDepth, seed };
 }

@@ -14,6 +14,7 @@ import {
   Scratch,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
+import type { IndexWalk } from '../contract.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
 import { depthOf, isLive, isReady, isVacant, lengthOf, pointerOf } from './slot.ts';
@@ -37,7 +38,7 @@ export interface WalkPosition {
  * key that is present during the whole walk is handed out exactly once, whatever is resized
  * meanwhile.
  */
-export class RaceWalk {
+export class RaceWalk implements IndexWalk {
   readonly #table: RaceTable;
   readonly #request: RaceRequest;
   readonly #group: Scratch;
@@ -52,6 +53,14 @@ export class RaceWalk {
     this.#groupBytes = GROUP_BUCKETS * table.geometry.bucketBytes;
     this.#group = new Scratch(this.#groupBytes);
     this.position = position;
+  }
+
+  get done(): boolean {
+    return this.position === undefined;
+  }
+
+  get cursor(): number {
+    return encodeCursor(this.position);
   }
 
   /**

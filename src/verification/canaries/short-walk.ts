@@ -1,17 +1,21 @@
-import type { RaceTable } from '../../indexes/race/table.ts';
+import { RaceIndex } from '../../indexes/race/race.ts';
+import { RaceWalk, WALK_START } from '../../indexes/race/walk.ts';
 import type { Canary } from '../simulation.ts';
 
 /** Keys that are present throughout are not met. */
 export const shortWalkCanary: Canary = {
   name: 'a walk that passes over the last group of each subtable',
   caughtBy: 'linearizability',
-  walk: withFewerBuckets,
+  index: ({ table }) => new ShortWalk(table),
 };
 
 const GROUP_BUCKETS = 3;
 
-function withFewerBuckets(table: RaceTable): RaceTable {
-  const buckets = table.geometry.buckets - GROUP_BUCKETS;
-  const geometry = Object.create(table.geometry, { buckets: { value: buckets } });
-  return Object.create(table, { geometry: { value: geometry } });
+class ShortWalk extends RaceIndex {
+  override walk(): RaceWalk {
+    const buckets = this.table.geometry.buckets - GROUP_BUCKETS;
+    const geometry = Object.create(this.table.geometry, { buckets: { value: buckets } });
+    const table = Object.create(this.table, { geometry: { value: geometry } });
+    return new RaceWalk(table, this.newRequest(), { ...WALK_START });
+  }
 }

@@ -1,6 +1,6 @@
 import { ALWAYS } from '../../indexes/contract.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
-import { sweep } from '../../indexes/race/sweep.ts';
+import { sweep } from '../../indexes/sweep.ts';
 import { BLOCK_CLAIMED } from '../../pool/allocator.ts';
 import { CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { Pool } from '../../pool/pool.ts';
@@ -69,7 +69,7 @@ export class Stage {
   /** As the store does: nothing is in flight, the dead are recovered, then it sweeps. */
   sweep({ pool, index }: Client): number {
     pool.recoverGone();
-    return pool.betweenOperations(() => sweep(pool, index.table)) ?? 0;
+    return pool.betweenOperations(() => sweep(pool, index)) ?? 0;
   }
 
   put({ pool, index }: Client, key: string, value = 'value'): void {

@@ -1,9 +1,7 @@
-import { control } from '../../pool/control.ts';
-import type { Pool } from '../../pool/pool.ts';
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
-import { type Address, Batch, type Operation } from '../../verbs/index.ts';
-import type { RaceTable } from './table.ts';
-import { RaceWalk, WALK_START } from './walk.ts';
+import { control } from '../pool/control.ts';
+import type { Pool } from '../pool/pool.ts';
+import { type Address, Batch, type Operation } from '../verbs/index.ts';
+import type { Index } from './contract.ts';
 
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
@@ -18,26 +16,27 @@ const WAIT_MICROSECONDS = 2000;
  * Runs between operations, when the pool is full; chunks without a block in use become free for any
  * block size. Returns how many blocks and chunks it brought back.
  */
-export function* sweep(pool: Pool, table: RaceTable): Operation<number> {
+export function* sweep(pool: Pool, index: Index): Operation<number> {
   const { allocator, reclamation } = pool;
-  yield* allocator.adoptOrphans(table.catalog);
+  const { catalog } = index;
+  yield* allocator.adoptOrphans(catalog);
   yield* reclamation.quiesce();
-  const lost = yield* allocator.claimed(table.catalog, reclamation.waiting());
-  yield* unmarkReachable(table, lost);
+  const lost = yield* allocator.claimed(catalog, reclamation.waiting());
+  yield* index.eachReachable((address) => lost.delete(address));
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
   let swept = 0;
   if (lost.size > 0 && (yield* outwaitOthers(pool, epoch))) {
-    swept = yield* freeClaimed(pool, table, lost);
+    swept = yield* freeClaimed(pool, catalog, lost);
   }
-  yield* allocator.surrenderCaches(table.catalog);
-  return swept + (yield* allocator.releaseEmpty(table.catalog));
+  yield* allocator.surrenderCaches(catalog);
+  return swept + (yield* allocator.releaseEmpty(catalog));
 }
 
 /** What others freed meanwhile is free already, not lost. */
 function* freeClaimed(
   { allocator, reclamation }: Pool,
-  { catalog }: RaceTable,
+  catalog: number,
   lost: ReadonlyMap<Address, number>,
 ): Operation<number> {
   const claimed = yield* allocator.claimed(catalog, reclamation.waiting());
@@ -50,27 +49,6 @@ function* freeClaimed(
   }
   if (batch.length > 0) yield batch;
   return freed;
-}
-
-/** A walk meets every record that is present from its beginning to its end. */
-function* unmarkReachable(table: RaceTable, lost: Map<Address, number>): Operation<void> {
-  const request = table.newRequest();
-  const walk = new RaceWalk(table, request, { ...WALK_START });
-  while (walk.position !== undefined) {
-    const long: Address[] = [];
-    yield* walk.nextSlots((record, units) => {
-      lost.delete(record);
-      if (units === SLOT_UNITS_MAX) long.push(record);
-    });
-    for (const record of long) {
-      yield* table.records.adopt(request, record, SLOT_UNITS_MAX, table.geometry.shape.seed);
-      const blocks = yield* table.records.foundBlocks(request, record);
-      for (const { address } of blocks) lost.delete(address);
-    }
-  }
-  // Read anew: a splitter may have died right after it had published a child that nobody met yet.
-  yield* table.directory.load();
-  for (const subtable of table.directory.subtables()) lost.delete(subtable);
 }
 
 function* outwaitOthers(pool: Pool, epoch: number): Operation<boolean> {

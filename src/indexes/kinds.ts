@@ -1,0 +1,51 @@
+import { StepwellError } from '../errors.ts';
+import type { CatalogEntry } from '../pool/catalog.ts';
+import type { Pool } from '../pool/pool.ts';
+import type { Operation } from '../verbs/index.ts';
+import type { Index, IndexKind, IndexParameters } from './contract.ts';
+import { RACE } from './race/race.ts';
+
+/** Every kind of index that a store can have. */
+export const INDEX_KINDS: readonly IndexKind[] = [RACE];
+
+/** Raises SW_INVALID_ARGUMENT for a name that no index has. */
+export function kindNamed(name: string): IndexKind {
+  const kind = INDEX_KINDS.find(({ manifest }) => manifest.name === name);
+  if (kind) return kind;
+  const names = INDEX_KINDS.map(({ manifest }) => manifest.name).join(', ');
+  throw new StepwellError('SW_INVALID_ARGUMENT', `no index is called ${name}; there is ${names}`);
+}
+
+/** Raises SW_UNSUPPORTED for a store of a later version's index. */
+export function kindOf({ kind: number, name }: CatalogEntry): IndexKind {
+  const kind = INDEX_KINDS.find((one) => one.number === number);
+  if (kind) return kind;
+  throw new StepwellError('SW_UNSUPPORTED', `store ${name} has an unknown index kind`);
+}
+
+/** The parameters of an index as the catalog keeps them, and back. */
+export function packParameters(kind: IndexKind, parameters: IndexParameters): number[] {
+  return kind.parameterNames.map((name) => parameters[name]);
+}
+
+export function unpackParameters(kind: IndexKind, packed: readonly number[]): IndexParameters {
+  return Object.fromEntries(kind.parameterNames.map((name, i) => [name, packed[i]]));
+}
+
+/** Finds the store `name`, or creates it with an index of this kind. */
+export function createStore(
+  pool: Pool,
+  name: string,
+  kind: IndexKind,
+  parameters: IndexParameters,
+): Operation<CatalogEntry> {
+  return pool.catalog.findOrCreate(name, kind.number, packParameters(kind, parameters), (id) =>
+    kind.create(pool, parameters, id),
+  );
+}
+
+/** Opens the index of a store. */
+export function openIndex(pool: Pool, entry: CatalogEntry): Operation<Index> {
+  const kind = kindOf(entry);
+  return kind.open(pool, unpackParameters(kind, entry.parameters), entry.id, entry.root);
+}

@@ -1,0 +1,31 @@
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { RaceTable } from './table.ts';
+import { RaceWalk, WALK_START } from './walk.ts';
+
+/**
+ * Visits every block that a key or the directory reaches throughout. A walk meets every record that
+ * is present from its beginning to its end.
+ */
+export function* eachReachable(
+  table: RaceTable,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const request = table.newRequest();
+  const walk = new RaceWalk(table, request, { ...WALK_START });
+  while (walk.position !== undefined) {
+    const long: Address[] = [];
+    yield* walk.nextSlots((record, units) => {
+      visit(record);
+      if (units === SLOT_UNITS_MAX) long.push(record);
+    });
+    for (const record of long) {
+      yield* table.records.adopt(request, record, SLOT_UNITS_MAX, table.geometry.shape.seed);
+      const blocks = yield* table.records.foundBlocks(request, record);
+      for (const { address } of blocks) visit(address);
+    }
+  }
+  // Read anew: a splitter may have died right after it had published a child that nobody met yet.
+  yield* table.directory.load();
+  for (const subtable of table.directory.subtables()) visit(subtable);
+}
