@@ -19,8 +19,10 @@ const WAIT_MICROSECONDS = 2000;
 export function* sweep(pool: Pool, index: Index): Operation<number> {
   const { allocator, reclamation } = pool;
   const { catalog } = index;
-  yield* allocator.adoptOrphans(catalog);
+  // First, because it tells whether this client was declared dead while it was idle: what such a
+  // client adopts has an owner that nobody cleans up after a second time.
   yield* reclamation.quiesce();
+  yield* allocator.adoptOrphans(catalog);
   const lost = yield* allocator.claimed(catalog, reclamation.waiting());
   yield* index.eachReachable((address) => lost.delete(address));
   const epoch = yield* reclamation.readEpoch();

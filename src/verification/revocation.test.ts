@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { unpackChunk } from '../pool/chunks.ts';
 import { Stage } from './test-support/stage.ts';
 
 /** A client that stands still while it is idle, and is declared dead by others all the same. */
@@ -41,4 +42,19 @@ test('a client that was declared dead frees nothing that a sweep may have brough
   // The timer of an idle client.
   frozen.pool.run(frozen.pool.reclamation.collect());
   assert.ok(stage.isClaimed(other, block, 1), 'a block in use is marked free');
+});
+
+test('a client that was declared dead adopts no chunks, which nobody would take over again', () => {
+  const stage = new Stage();
+  const other = stage.client();
+  const frozen = stage.client();
+  stage.put(frozen, 'a');
+  frozen.pool.run(frozen.pool.reclamation.goOffline());
+  stage.kill(frozen);
+  other.pool.recoverGone();
+  assert.throws(() => stage.sweep(frozen), { code: 'SW_REVOKED' });
+  const owners = other.pool
+    .run(other.pool.chunks.words())
+    .map(([, word]) => unpackChunk(word).owner);
+  assert.ok(!owners.includes(frozen.pool.membership.id), `${owners}`);
 });
