@@ -7,6 +7,7 @@ import type { Experiment, Outcome } from './simulation/experiment.ts';
 import { latency } from './simulation/latency.ts';
 import { nodes } from './simulation/nodes.ts';
 import { preallocation } from './simulation/preallocation.ts';
+import { publishedErrors } from './simulation/published-errors.ts';
 import { printed } from './simulation/report.ts';
 import { resizing } from './simulation/resizing.ts';
 import { scale } from './simulation/scale.ts';
@@ -21,6 +22,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   coroutines,
   preallocation,
   resizing,
+  publishedErrors,
   scale,
   nodes,
   speed(monotonic, cpuTime),

@@ -37,7 +37,10 @@ export const publishedInsertCanary: Canary = {
 };
 
 /** RACE Algorithm 1 as printed: for a while two copies of a key can be seen. */
-class PublishedInsert extends RaceIndex {
+export class PublishedInsert extends RaceIndex {
+  /** Slots that were filled by insertions, and those that were a second one of their key. */
+  readonly tally = { inserted: 0, duplicates: 0 };
+
   override *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
     const { table } = this;
     request.fingerprint = fingerprintOf(request.hash.h1);
@@ -57,7 +60,7 @@ class PublishedInsert extends RaceIndex {
         }
         request.reseal(fresh);
         request.blockWritten = false;
-        if (yield* publishedInsert(table, request, attempt)) return INSERTED;
+        if (yield* publishedInsert(table, request, attempt, this.tally)) return INSERTED;
       }
     }
   }
@@ -67,6 +70,7 @@ function* publishedInsert(
   table: RaceTable,
   request: RaceRequest,
   attempt: number,
+  tally: PublishedInsert['tally'],
 ): Operation<boolean> {
   const at = chooseSlot(table, request);
   if (at === 0) {
@@ -85,13 +89,19 @@ function* publishedInsert(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
-  return yield* keepSmallest(table, request, slot);
+  tally.inserted++;
+  if (gatherLive(table, request) < 2) return true;
+  return yield* keepSmallest(table, request, slot, tally);
 }
 
 /** Of several slots of the key the one with the lowest address stays. */
-function* keepSmallest(table: RaceTable, request: RaceRequest, own: number): Operation<boolean> {
+function* keepSmallest(
+  table: RaceTable,
+  request: RaceRequest,
+  own: number,
+  tally: PublishedInsert['tally'],
+): Operation<boolean> {
   const { words, batch, candidates, candidateAt } = request;
-  if (gatherLive(table, request) < 2) return true;
   yield postCandidates(request, batch.clear());
   let smallest = own;
   const slots: number[] = [];
@@ -100,6 +110,7 @@ function* keepSmallest(table: RaceTable, request: RaceRequest, own: number): Ope
     slots.push(candidates[i]);
     smallest = Math.min(smallest, slotAddress(table, request, candidates[i]));
   }
+  if (slots.length > 1) tally.duplicates++;
   for (const at of slots) {
     const address = slotAddress(table, request, at);
     if (address === smallest) continue;

@@ -46,7 +46,10 @@ const HERE = 0;
 const OLD = 1;
 const ABSENT = 2;
 
-class PublishedResize extends RaceIndex {
+export class PublishedResize extends RaceIndex {
+  /** Items that movers took to their new subtable, and those for which they found no slot. */
+  readonly tally = { moved: 0, left: 0 };
+
   override *search(request: RaceRequest): Operation<boolean> {
     request.fingerprint = fingerprintOf(request.hash.h1);
     return (yield* find(this.table, request)) !== ABSENT;
@@ -110,7 +113,7 @@ class PublishedResize extends RaceIndex {
     if (place === ABSENT && chooseSlot(table, request) !== 0) {
       return yield* insert(table, request, attempt);
     }
-    if (place === ABSENT) yield* publishedSplit(table, request);
+    if (place === ABSENT) yield* publishedSplit(table, request, this.tally);
     yield* control.pause(1);
     return false;
   }

@@ -18,26 +18,36 @@ export const FILLING = 16;
 const SPLITTING = 24;
 const BUCKETS_PER_COMBINED = 2;
 
+export interface MoveTally {
+  moved: number;
+  left: number;
+}
+
 interface Mover {
   table: RaceTable;
   request: RaceRequest;
   child: Address;
   /** Local depth after the split. */
   depth: number;
+  tally: MoveTally;
 }
 
 /** The published split under its lock, item by item; nobody else is kept from inserting. */
-export function* publishedSplit(table: RaceTable, { subtable }: RaceRequest): Operation<void> {
+export function* publishedSplit(
+  table: RaceTable,
+  { subtable }: RaceRequest,
+  tally: MoveTally,
+): Operation<void> {
   if ((yield* control.load(subtable + FILLING)) !== 0n) return;
   if (!(yield* control.swap(subtable + SPLITTING, 0n, 1n))) return;
   try {
-    yield* splitUnderLock(table, subtable);
+    yield* splitUnderLock(table, subtable, tally);
   } finally {
     yield* control.store(subtable + SPLITTING, 0n);
   }
 }
 
-function* splitUnderLock(table: RaceTable, subtable: Address): Operation<void> {
+function* splitUnderLock(table: RaceTable, subtable: Address, tally: MoveTally): Operation<void> {
   const { geometry, directory } = table;
   const header = yield* control.load(geometry.bucketAddress(subtable, 0));
   const suffix = Number(BigInt.asUintN(32, header));
@@ -50,7 +60,7 @@ function* splitUnderLock(table: RaceTable, subtable: Address): Operation<void> {
   yield* control.store(child + FILLING, 1n);
   yield* directory.publish(suffix, depth, child);
   table.splits++;
-  const mover = { table, request: table.newRequest(), child, depth: depth + 1 };
+  const mover = { table, request: table.newRequest(), child, depth: depth + 1, tally };
   for (let bucket = 0; bucket < geometry.buckets; bucket++) {
     yield* moveBucket(mover, geometry.bucketAddress(subtable, bucket), header);
   }
@@ -83,7 +93,10 @@ function* moveSlot(mover: Mover, slot: Address): Operation<boolean> {
   const frozen = joined(low, withStamp(high, depth));
   if (word !== frozen && !(yield* control.swap(slot, word, frozen))) return false;
   if (yield* copyToChild(mover, frozen)) {
+    mover.tally.moved++;
     yield* control.swap(slot, frozen, joined(0, emptySlot(depth)));
+  } else {
+    mover.tally.left++;
   }
   return true;
 }
