@@ -179,6 +179,8 @@ export class Pool {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
+    // The next operation is refused, not the one after many.
+    this.#budget = 0;
     clearImmediate(this.#burst);
     clearTimeout(this.#idle);
     this.run(this.departing());

@@ -48,7 +48,30 @@ export interface RaceParameters {
   maxDepth?: number;
 }
 
-export type IndexName = 'race';
+export interface SepHashParameters {
+  /** Bytes of a CurSegment's entries, a power of two up to 2048 (1024; the paper's
+   * smallest are 128). */
+  segmentBytes?: number;
+  /** CurSegments that a MainSegment holds before it is split, up to 64 (64; the
+   * paper's smallest are 8). */
+  ratio?: number;
+  /** Entries that a write reads to find the first empty one (8). */
+  window?: number;
+  /** 1 (default): a fingerprint filter spares reading the CurSegment; 0: it is always read. */
+  filter?: number;
+  /** What a client keeps of a MainSegment: 0 nothing, 1 its FPTable (default), 2 record points. */
+  cache?: number;
+  /** 1 (default): splits trust the depth bits of entries; 0: they read every record. */
+  depthBits?: number;
+  /** 1 (default): a write does not wait for the filter to be changed before its entry; 0: it does. */
+  zeroWait?: number;
+  /** Suffix bits of the directory at creation. */
+  initialDepth?: number;
+  /** Suffix bits for which directory space is reserved, at most 24. */
+  maxDepth?: number;
+}
+
+export type IndexName = 'race' | 'sephash';
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -68,6 +91,7 @@ export interface OpenOptions extends PoolOptions {
   index?: IndexName;
   /** Parameters for a store that is created; an existing store keeps its own. */
   race?: RaceParameters;
+  sephash?: SepHashParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
   /** How values come back. Default `auto`. */

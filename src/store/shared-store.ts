@@ -2,6 +2,7 @@ import { StepwellError } from '../errors.ts';
 import {
   ALWAYS,
   type Condition,
+  EXCHANGE,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
@@ -133,7 +134,8 @@ export class SharedStore<V extends Value> implements Store<V> {
     if (!Object.hasOwn(conditions, when)) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `when is always, absent or present: ${when}`);
     }
-    const { written, previous: found } = this.#write(key, value, conditions[when], 0, previous);
+    const condition = previous && when === 'always' ? EXCHANGE : conditions[when];
+    const { written, previous: found } = this.#write(key, value, condition, 0, previous);
     return { written, previous: found };
   }
 

@@ -1,6 +1,7 @@
 import {
   ALWAYS,
   type Condition,
+  EXCHANGE,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
@@ -135,6 +136,7 @@ const CONDITIONS = {
   [IF_ABSENT]: 'insert',
   [IF_PRESENT]: 'update',
   [IF_VERSION]: 'cas',
+  [EXCHANGE]: 'exchange',
 } as const;
 
 /** One line for people: what was asked, when, and what came back. */

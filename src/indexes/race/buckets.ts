@@ -1,11 +1,6 @@
-import {
-  KEY_BYTES_AND_KIND,
-  LINK_BYTES,
-  SLOT_UNITS_MAX,
-  unitsOf,
-  valueOffset,
-} from '../../records/layout.ts';
-import { type Address, type Batch, UNIT_BYTES } from '../../verbs/index.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import type { Address, Batch } from '../../verbs/index.ts';
+import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
 import {
   depthOf,
   isReady,
@@ -55,29 +50,14 @@ export function gatherLive(table: RaceTable, request: RaceRequest): number {
 
 /** Adds the READs of the candidates' records. */
 export function postCandidates(request: RaceRequest, batch: Batch): Batch {
-  const { candidates, candidateAt, candidateCount, incoming } = request;
+  const { candidates, candidateCount, candidateRecord, candidateUnits } = request;
   const { i32 } = request.words;
-  let bytes = 0;
-  for (let i = 0; i < candidateCount; i++) {
-    candidateAt[i] = bytes;
-    const units = lengthOf(i32[(candidates[i] >> 2) + 1]);
-    bytes += units * UNIT_BYTES;
-    if (units < SLOT_UNITS_MAX || longestHead(request) <= units) continue;
-    request.longCandidates = true;
-    bytes += (longestHead(request) - units) * UNIT_BYTES;
-  }
-  if (bytes > incoming.u8.length) incoming.ensure(bytes);
   for (let i = 0; i < candidateCount; i++) {
     const word = candidates[i] >> 2;
-    const high = i32[word + 1];
-    batch.read(pointerOf(i32[word], high), lengthOf(high) * UNIT_BYTES, incoming, candidateAt[i]);
+    candidateRecord[i] = pointerOf(i32[word], i32[word + 1]);
+    candidateUnits[i] = lengthOf(i32[word + 1]);
   }
-  return batch;
-}
-
-/** Lines of a first block that holds the request's key: more than a slot can say for a long key. */
-function longestHead(request: RaceRequest): number {
-  return unitsOf(valueOffset(request.keyBytes) + LINK_BYTES);
+  return postRecords(request, batch, SLOT_UNITS_MAX);
 }
 
 /**
@@ -85,29 +65,14 @@ function longestHead(request: RaceRequest): number {
  * trip when it returns true.
  */
 export function postLongKeys(request: RaceRequest, batch: Batch): boolean {
-  const units = longestHead(request);
-  if (units <= SLOT_UNITS_MAX) return false;
-  const { candidates, candidateAt, candidateCount, words, incoming } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    const word = candidates[i] >> 2;
-    const high = words.i32[word + 1];
-    const keyBytes = incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    if (lengthOf(high) !== SLOT_UNITS_MAX || keyBytes !== request.keyBytes) continue;
-    batch.read(pointerOf(words.i32[word], high), units * UNIT_BYTES, incoming, candidateAt[i]);
-  }
-  return batch.length > 0;
+  return postLongRecords(request, batch, SLOT_UNITS_MAX);
 }
 
 /** Finds the candidate that has the key; it becomes the found record. */
 export function matchCandidate(request: RaceRequest): boolean {
-  const { candidates, candidateAt, candidateCount } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    if (request.matches(candidateAt[i])) {
-      request.slotAt = candidates[i];
-      return true;
-    }
-  }
-  return false;
+  const match = firstMatch(request);
+  if (match >= 0) request.slotAt = request.candidates[match];
+  return match >= 0;
 }
 
 export const CERTAIN = 0;

@@ -1,9 +1,9 @@
-import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
+import { backOff } from '../backoff.ts';
 import type { Directory } from '../directory.ts';
 import type { RecordIo } from '../record-io.ts';
-import { Request } from '../request.ts';
+import { CANDIDATES_MAX, Request } from '../request.ts';
 import type { RaceGeometry } from './geometry.ts';
 import type { Move } from './migrate.ts';
 
@@ -15,11 +15,6 @@ export type RetryReason =
   | 'pendingKey' // another client is inserting the same key
   | 'withdrawn' // another client withdrew this client's pending slot
   | 'subtableFull'; // no vacant slot: the subtable was split
-
-/** An operation that meets so many conflicts in a row gives up with SW_CONTENTION. */
-const ATTEMPTS_MAX = 10_000;
-const ATTEMPTS_WITHOUT_PAUSE = 16;
-const PAUSE_MICROSECONDS_MAX = 500;
 
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
@@ -33,8 +28,8 @@ export class RaceRequest extends Request {
   combined1: Address = 0;
   combined2: Address = 0;
   fingerprint = 0;
-  /** Whether a candidate's key may be longer than its slot's length can say. */
-  longCandidates = false;
+  /** Offsets in `words` of the candidates' slots. */
+  readonly candidates = new Int32Array(CANDIDATES_MAX);
   /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
   slotAt = 0;
   /** Slot words whose records are known to have another key. */
@@ -86,14 +81,7 @@ export class RaceTable {
   }
 
   /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
-  *retry(request: RaceRequest, reason: RetryReason, attempt: number): Operation<void> {
-    this.retries[reason]++;
-    if (attempt >= ATTEMPTS_MAX) {
-      const reasons = JSON.stringify(this.retries);
-      throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
-    }
-    if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
-    const pause = Math.min(PAUSE_MICROSECONDS_MAX, attempt);
-    yield request.batch.clear().pause(pause, request.words);
+  retry(request: RaceRequest, reason: RetryReason, attempt: number): Operation<void> {
+    return backOff(this.retries, request, reason, attempt);
   }
 }

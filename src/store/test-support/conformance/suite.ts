@@ -35,7 +35,10 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
 }
 
 /** Few slots, so that a few hundred keys make many splits. */
-export const CRAMPED: OpenOptions = { race: { associativity: 2, groups: 3, maxDepth: 16 } };
+export const CRAMPED: OpenOptions = {
+  race: { associativity: 2, groups: 3, maxDepth: 16 },
+  sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
+};
 
 const TWINS = {
   sync: asyncFacade,
