@@ -1,6 +1,7 @@
 /**
- * Walks go through the suffixes in the order of their reversed bits: a segment that is split is then
- * still one run of the order. Returns the next suffix of `depth` bits; undefined after the last.
+ * Walks go through the suffixes in the order of their reversed bits: a segment that is split is
+ * then still one run of the order. Returns the next suffix of `depth` bits or, after
+ * the last, undefined.
  */
 export function nextSuffix(suffix: number, depth: number): number | undefined {
   // Adding one to the reversed number is carrying from the highest bit downwards.

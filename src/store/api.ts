@@ -63,7 +63,7 @@ export interface SepHashParameters {
   cache?: number;
   /** 1 (default): splits trust the depth bits of entries; 0: they read every record. */
   depthBits?: number;
-  /** 1 (default): a write does not wait for the filter to be changed before its entry; 0: it does. */
+  /** 1 (default): a write changes filter and entry in one doorbell; 0: one after the other. */
   zeroWait?: number;
   /** Suffix bits of the directory at creation. */
   initialDepth?: number;

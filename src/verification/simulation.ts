@@ -154,6 +154,7 @@ class Simulation {
     };
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
+      readsAhead: this.#scenario.subject.readsAhead,
     });
     this.#scenario.clients.forEach((plan, i) => {
       const kept = options.keep ? plan.items.filter(({ id }) => options.keep?.has(id)) : plan.items;
@@ -227,6 +228,7 @@ class Simulation {
 
   #record(record: CallRecord): void {
     record.anyVersion = this.#options.anyVersion ?? false;
+    record.ownVersions = this.#scenario.subject.ownVersions ?? false;
     this.#records.push(record);
   }
 

@@ -42,6 +42,7 @@ export const SHAPE_NAMES = [
   'seed',
 ] as const;
 
+const SLOTS_UNITS_MIN = 5;
 /** The paper's are 128 and a ratio of 8; smaller ones are for tests, which want many merges. */
 const SEGMENT_BYTES_MIN = 16;
 const RATIO_MIN = 1;
@@ -62,9 +63,8 @@ export class SepHashGeometry {
     this.shape = shape;
     this.slotsBytes = shape.segmentBytes;
     this.slots = shape.segmentBytes / 8;
-    // Not a size class of records, so that memory statistics tell tables from them.
-    const units = Math.ceil(shape.segmentBytes / UNIT_BYTES);
-    this.slotsUnits = units > 8 ? units + 1 : units;
+    // Odd and, from 9 on, no size class of records: statistics tell tables from them.
+    this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
     this.mainLimit = shape.ratio * this.slots;
   }
 

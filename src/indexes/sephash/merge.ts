@@ -42,7 +42,7 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
   yield* merge(table, request);
 }
 
-/** Merges after the last entry was taken: the write has taken effect, so a full pool is no error. */
+/** Merges after taking the last entry: the write has taken effect, so a full pool is no error. */
 export function* mergeOwn(table: SepHashTable, request: SepHashRequest): Operation<void> {
   try {
     yield* merge(table, request);

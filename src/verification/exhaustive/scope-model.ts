@@ -138,6 +138,7 @@ export class ScopeModel implements Model {
   }
 
   #record(record: CallRecord): void {
+    record.ownVersions = this.#scope.subject.ownVersions ?? false;
     this.#records.push(record);
     this.#touch(-1 - record.call.key, INVOKE);
   }
@@ -156,7 +157,7 @@ export class ScopeModel implements Model {
         this.#failure ??= new VerificationFailure('reclamation', text);
       },
       // Grace is a matter of time, which steps that commute do not keep: its consequences count.
-      { grace: false },
+      { grace: false, readsAhead: this.#scope.subject.readsAhead },
     );
     this.#memory.observer = {
       onAccess: (client, kind, address) => {
