@@ -162,22 +162,24 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   delete(key: Key): boolean {
-    const request = this.#begin(key);
-    try {
-      return this.#pool.run(this.#index.remove(request));
-    } finally {
-      this.#end(request);
-    }
+    return this.#remove(key, () => true) ?? false;
   }
 
   take(key: Key): V | undefined {
-    const request = this.#begin(key);
-    try {
-      if (!this.#pool.run(this.#index.remove(request))) return undefined;
-      return this.#foundValue(request);
-    } finally {
-      this.#end(request);
-    }
+    return this.#remove(key, (request) => this.#foundValue(request));
+  }
+
+  /** An index that writes in order to remove may meet a full pool. */
+  #remove<T>(key: Key, result: (request: Request) => T): T | undefined {
+    return this.#full.retry(() => {
+      const request = this.#begin(key);
+      try {
+        if (!this.#pool.run(this.#index.remove(request))) return undefined;
+        return result(request);
+      } finally {
+        this.#end(request);
+      }
+    });
   }
 
   increment(key: Key, by?: number): number;
@@ -223,6 +225,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#rounds(keys, (pipeline, count) => {
       for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
       const failure = pipeline.run(count);
+      // When a full pool makes the round begin again, what was removed is absent.
       for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
       if (failure) throw failure.error;
     });
@@ -237,16 +240,18 @@ export class SharedStore<V extends Value> implements Store<V> {
     const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
     for (let first = 0; first < keys.length; first += PIPELINE_WIDTH) {
       const count = Math.min(PIPELINE_WIDTH, keys.length - first);
-      this.#enter();
-      try {
-        touchKeys(keys, first, count);
-        for (let i = 0; i < count; i++) {
-          pipeline.request(i).setKey(keys[first + i], this.#index.hashSeed);
+      this.#full.retry(() => {
+        this.#enter();
+        try {
+          touchKeys(keys, first, count);
+          for (let i = 0; i < count; i++) {
+            pipeline.request(i).setKey(keys[first + i], this.#index.hashSeed);
+          }
+          round(pipeline, count, first);
+        } finally {
+          this.#pool.exit();
         }
-        round(pipeline, count, first);
-      } finally {
-        this.#pool.exit();
-      }
+      });
     }
     this.#pipelines.push(pipeline);
   }
