@@ -29,7 +29,7 @@ import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
 import { checkRange, parseInteger } from './integers.ts';
-import { PIPELINE_WIDTH, Pipeline, touchKeys } from './pipeline.ts';
+import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
 import { storeStats } from './statistics.ts';
 import { StoreWalk } from './store-walk.ts';
@@ -130,12 +130,12 @@ export class SharedStore<V extends Value> implements Store<V> {
     value: Value,
     { when = 'always', previous = false }: { when?: WriteCondition; previous?: boolean } = {},
   ): WriteResult<V> {
-    const conditions = { always: ALWAYS, absent: IF_ABSENT, present: IF_PRESENT } as const;
+    const always = previous ? EXCHANGE : ALWAYS;
+    const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
     if (!Object.hasOwn(conditions, when)) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `when is always, absent or present: ${when}`);
     }
-    const condition = previous && when === 'always' ? EXCHANGE : conditions[when];
-    const { written, previous: found } = this.#write(key, value, condition, 0, previous);
+    const { written, previous: found } = this.#write(key, value, conditions[when], 0, previous);
     return { written, previous: found };
   }
 
@@ -225,7 +225,6 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#rounds(keys, (pipeline, count) => {
       for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
       const failure = pipeline.run(count);
-      // When a full pool makes the round begin again, what was removed is absent.
       for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
       if (failure) throw failure.error;
     });
@@ -243,10 +242,7 @@ export class SharedStore<V extends Value> implements Store<V> {
       this.#full.retry(() => {
         this.#enter();
         try {
-          touchKeys(keys, first, count);
-          for (let i = 0; i < count; i++) {
-            pipeline.request(i).setKey(keys[first + i], this.#index.hashSeed);
-          }
+          pipeline.setKeys(keys, first, count);
           round(pipeline, count, first);
         } finally {
           this.#pool.exit();

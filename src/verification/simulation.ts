@@ -98,8 +98,8 @@ const STEPS_MAX = 300_000;
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
 
-export function scenarioFor({ seed, crashes, canary }: RunOptions): Scenario {
-  return scenarioOf(seed, { crashes, ...canary?.scenario });
+export function scenarioFor({ seed, subject, crashes, canary }: RunOptions): Scenario {
+  return scenarioOf(seed, { subject, crashes, ...canary?.scenario });
 }
 
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */

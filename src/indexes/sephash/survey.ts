@@ -1,6 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import { firstEmpty } from './append.ts';
 import { completeBit, filterIsClear, wantsBit } from './filter.ts';
+import { versionAt } from './header.ts';
 import { gather, postHeader, postRange, postSlots, readCandidates } from './lookup.ts';
 import { aimForSearch, catchUp } from './refresh.ts';
 import type { SepHashRequest, SepHashTable } from './table.ts';
@@ -25,7 +26,10 @@ export function* survey(table: SepHashTable, request: SepHashRequest): Operation
       continue;
     }
     batch.clear();
-    if (request.block !== 0) table.records.post(request, batch);
+    if (request.block !== 0) {
+      if (!request.blockWritten) request.reseal(versionAt(request.epoch, request.view.offset));
+      table.records.post(request, batch);
+    }
     yield postHeader(request, postSlots(table, request, postRange(request, batch)));
     if (!request.metaHolds()) {
       yield* table.retry(request, 'staleSegment', attempt);
