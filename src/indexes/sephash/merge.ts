@@ -102,12 +102,14 @@ export class Merger {
     const grown = plan.kept.length / 2 > this.#table.geometry.mainLimit;
     const splits = grown && header.depth < this.#table.directory.maxDepth;
     const publish = splits ? this.#publishSplit : this.#publishMerge;
-    if (yield* publish.call(this, view, low, high, header, plan)) {
-      yield* this.#retire(old.dropped);
-      if (splits) yield* this.#retire(plan.dropped);
-      this.#retireBlock(mainOf(low, high), mainUnits(header.count + header.dropped));
-      if (splits) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
-    }
+    if (!(yield* publish.call(this, view, low, high, header, plan))) return;
+    // At once: what a client that dies here has not retired is lost until a sweep.
+    const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
+    this.#retireBlock(mainOf(low, high), mainUnits(header.count + header.dropped));
+    if (splits) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
+    for (const entries of dropped) this.#retireShort(entries);
+    for (const entries of dropped) yield* this.#retireLong(entries);
+    if (splits) yield* this.#tellDirectory(header);
   }
 
   /** Whether the segment still has this metadata and all its entries are full. */
@@ -194,10 +196,13 @@ export class Merger {
     this.#table.merges++;
     this.#table.splits++;
     view.note(desired.low, desired.high);
-    const { sibling } = halves;
-    halves.forget();
-    yield* publishSibling(this.#table, header.suffix, header.depth + 1, sibling);
     return true;
+  }
+
+  *#tellDirectory({ suffix, depth }: MainHeader): Operation<void> {
+    const { sibling } = this.#halves;
+    this.#halves.forget();
+    yield* publishSibling(this.#table, suffix, depth + 1, sibling);
   }
 
   #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {
@@ -228,22 +233,26 @@ export class Merger {
     this.#table.reclamation.retire(address, units, this.#table.catalog);
   }
 
-  /** Retires the records of entries that no entry of any epoch has any more. */
-  *#retire(entries: Int32Array): Operation<void> {
+  /** Retires the records of entries that no entry of any epoch names any more. */
+  #retireShort(entries: Int32Array): void {
     for (let at = 0; at < entries.length; at += 2) {
-      const record = recordOf(entries[at], entries[at + 1]);
       const units = unitsOfEntry(entries[at + 1]);
-      if (units < ENTRY_UNITS_MAX) this.#retireBlock(record, SLOT_SIZE_CLASS[units]);
-      else yield* this.#retireLong(record);
+      if (units === ENTRY_UNITS_MAX) continue;
+      this.#retireBlock(recordOf(entries[at], entries[at + 1]), SLOT_SIZE_CLASS[units]);
     }
   }
 
-  *#retireLong(record: Address): Operation<void> {
+  /** Those of which only the record tells how long they are. */
+  *#retireLong(entries: Int32Array): Operation<void> {
     const { records, geometry } = this.#table;
-    this.#request ??= this.#table.newRequest();
-    yield* records.adopt(this.#request, record, ENTRY_UNITS_MAX, geometry.shape.seed);
-    for (const { address, units } of yield* records.foundBlocks(this.#request, record)) {
-      this.#retireBlock(address, units);
+    for (let at = 0; at < entries.length; at += 2) {
+      if (unitsOfEntry(entries[at + 1]) < ENTRY_UNITS_MAX) continue;
+      const record = recordOf(entries[at], entries[at + 1]);
+      this.#request ??= this.#table.newRequest();
+      yield* records.adopt(this.#request, record, ENTRY_UNITS_MAX, geometry.shape.seed);
+      for (const { address, units } of yield* records.foundBlocks(this.#request, record)) {
+        this.#retireBlock(address, units);
+      }
     }
   }
 }
