@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Key, OpenOptions, Store, Value } from './api.ts';
+import type { IndexName, Key, OpenOptions, Store, Value } from './api.ts';
 import { checkPool, openSync } from './open.ts';
 import { SMALL } from './test-support/pools.ts';
 
@@ -49,12 +49,29 @@ const calls = fc.array(
   { minLength: 20, maxLength: 250, size: 'max' },
 );
 
-const shapes = fc.record({
-  associativity: fc.integer({ min: 1, max: 3 }),
-  groups: fc.integer({ min: 2, max: 4 }),
-  initialDepth: fc.integer({ min: 0, max: 2 }),
-  maxDepth: fc.constant(20),
-});
+const flag = fc.constantFrom(0, 1);
+const depths = { initialDepth: fc.integer({ min: 0, max: 2 }), maxDepth: fc.constant(20) };
+
+/** The index of a run and its parameters, by the names of the options. */
+const SHAPES: Record<IndexName, fc.Arbitrary<OpenOptions>> = {
+  race: fc
+    .record({
+      associativity: fc.integer({ min: 1, max: 3 }),
+      groups: fc.integer({ min: 2, max: 4 }),
+      ...depths,
+    })
+    .map((race) => ({ race })),
+  sephash: fc
+    .record({
+      segmentBytes: fc.constantFrom(16, 32, 64, 128),
+      ratio: fc.integer({ min: 1, max: 3 }),
+      window: fc.constantFrom(1, 2),
+      cache: fc.constantFrom(0, 1, 2),
+      ...{ filter: flag, depthBits: flag, zeroWait: flag },
+      ...depths,
+    })
+    .map((sephash) => ({ sephash })),
+};
 
 const idOf = (key: Key) => Buffer.from(key as string).toString('hex');
 const bytesOf = (value: Value) => Buffer.from(value as string);
@@ -209,8 +226,8 @@ function seeded(seed: number): () => number {
   };
 }
 
-function runModel(random: { seed: number; race: OpenOptions['race'] }, list: Call[]): void {
-  const first = openSync('memory:', { ...SMALL, race: random.race });
+function runModel(index: IndexName, shape: OpenOptions, list: Call[]): void {
+  const first = openSync('memory:', { ...SMALL, index, ...shape });
   const second = openSync(first.handle, {});
   try {
     const comparison = new Comparison([first, second]);
@@ -230,18 +247,21 @@ function runModel(random: { seed: number; race: OpenOptions['race'] }, list: Cal
   }
 }
 
-test('random operations of two clients agree with a Map', (t) => {
-  const property = fc.property(fc.nat(), shapes, calls, (seed, race, list) => {
-    const mocked = t.mock.method(Math, 'random', seeded(seed));
-    try {
-      runModel({ seed, race }, list);
-    } finally {
-      mocked.mock.restore();
-    }
+for (const [name, shapes] of Object.entries(SHAPES)) {
+  const index = name as IndexName;
+  test(`${index}: random operations of two clients agree with a Map`, (t) => {
+    const property = fc.property(fc.nat(), shapes, calls, (seed, shape, list) => {
+      const mocked = t.mock.method(Math, 'random', seeded(seed));
+      try {
+        runModel(index, shape, list);
+      } finally {
+        mocked.mock.restore();
+      }
+    });
+    fc.assert(property, {
+      numRuns: 120,
+      includeErrorInReport: true,
+      interruptAfterTimeLimit: 60_000,
+    });
   });
-  fc.assert(property, {
-    numRuns: 120,
-    includeErrorInReport: true,
-    interruptAfterTimeLimit: 60_000,
-  });
-});
+}
