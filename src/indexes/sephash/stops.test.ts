@@ -61,7 +61,7 @@ function get(client: Client, key: string): string | undefined {
   return client.pool.run(client.index.search(request)) ? foundText(request) : undefined;
 }
 
-/** What others do with a segment in which somebody has stopped: nothing may be lost or come back. */
+/** What others do where somebody has stopped: nothing may be lost or come back. */
 function exercise(client: Client, before: number, pending: string): void {
   const { pool, index } = client;
   for (let i = 0; i < before; i++) assert.equal(get(client, `k${i}`), `v${i}`, `k${i}`);

@@ -21,8 +21,8 @@ export interface Subject {
   /** Whether records get versions of the index's own: never the same one twice for a key. */
   readonly ownVersions?: boolean;
   /**
-   * Whether blocks of this size are read by addresses that a client has cached, before it knows that
-   * they are still what they were: reading one after it was given back is then no mistake.
+   * Whether blocks of this size are read by addresses that a client has cached, before it knows
+   * that they are still what they were: reading one after it was given back is then no mistake.
    */
   readonly readsAhead?: (units: number) => boolean;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
