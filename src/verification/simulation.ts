@@ -6,6 +6,7 @@ import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
+import { currentThread } from '../pool/thread-identity.ts';
 import { Prng } from '../random/prng.ts';
 import type { Operation } from '../verbs/index.ts';
 import { account, type Holders } from './accounting.ts';
@@ -124,6 +125,7 @@ class Simulation {
   readonly #records: CallRecord[] = [];
   readonly #notes: Note[] = [];
   readonly #parameters: PoolParameters;
+  readonly #thread = currentThread();
   #entry: CatalogEntry | undefined;
   #now = 0;
   #settledFor = 0;
@@ -180,11 +182,9 @@ class Simulation {
 
   #newPool(number: number): Pool {
     const fabric = new AdversaryFabric(this.#memory, number);
-    const pool = new Pool(fabric, this.#parameters, this.#memory.source);
-    const { membership } = pool;
-    const thread = { ...membership.thread, tid: 1 + number };
-    Object.defineProperty(membership, 'thread', { value: thread });
-    membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
+    const thread = { ...this.#thread, tid: 1 + number };
+    const pool = new Pool(fabric, this.#parameters, this.#memory.source, thread);
+    pool.membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
     return pool;
   }
 

@@ -79,11 +79,12 @@ export class RaceWalk implements IndexWalk {
    * As `next`, without reading the records: visits all slots of the group that point to one, also
    * pending ones.
    */
-  *nextSlots(visit: (record: Address, units: number) => void): Operation<void> {
+  *nextSlots(visit: (record: Address, units: number, pending: boolean) => void): Operation<void> {
     const position = this.position as WalkPosition;
     if (!(yield* this.#arrive(position))) return;
     this.#eachSlot((low, high) => {
-      if (!isVacant(low, high)) visit(pointerOf(low, high), lengthOf(high));
+      if (isVacant(low, high)) return;
+      visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
     });
     this.#advance(position);
   }

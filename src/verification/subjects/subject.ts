@@ -28,10 +28,10 @@ export interface Subject {
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
   hurry(index: Index): void;
   /**
-   * Blocks of records that operations which died have left in the index, neither visible nor
-   * withdrawn, one list for each operation.
+   * First blocks of records that operations which died have left in the index, neither visible nor
+   * withdrawn. What hangs on them a sweep may have brought back.
    */
-  pending(index: Index): Operation<Address[][]>;
+  pending(index: Index): Operation<Address[]>;
 }
 
 /** What a client did to let the index grow. */
