@@ -1,23 +1,8 @@
-import {
-  KEY_BYTES_AND_KIND,
-  LINK_BYTES,
-  SLOT_UNITS_MAX,
-  unitsOf,
-  valueOffset,
-} from '../../records/layout.ts';
-import { type Address, type Batch, UNIT_BYTES } from '../../verbs/index.ts';
-import {
-  depthOf,
-  isReady,
-  isVacant,
-  lengthOf,
-  ownsHash,
-  PENDING,
-  pointerOf,
-  stampOf,
-  UNMOVED,
-} from './slot.ts';
+import type { Address, Batch } from '../../verbs/index.ts';
+import { depthOf, isReady, isVacant, ownsHash, PENDING, stampOf, UNMOVED } from './slot.ts';
 import { BUCKETS_AT, type RaceRequest, type RaceTable } from './table.ts';
+
+export { matchCandidate, postCandidates, postLongKeys } from '../candidates.ts';
 
 /** Adds the READs of the key's two combined buckets, in the subtable that the cache names. */
 export function postBuckets(table: RaceTable, request: RaceRequest, batch: Batch): Batch {
@@ -51,63 +36,6 @@ export function gatherLive(table: RaceTable, request: RaceRequest): number {
   request.candidateCount = count;
   request.longCandidates = false;
   return count;
-}
-
-/** Adds the READs of the candidates' records. */
-export function postCandidates(request: RaceRequest, batch: Batch): Batch {
-  const { candidates, candidateAt, candidateCount, incoming } = request;
-  const { i32 } = request.words;
-  let bytes = 0;
-  for (let i = 0; i < candidateCount; i++) {
-    candidateAt[i] = bytes;
-    const units = lengthOf(i32[(candidates[i] >> 2) + 1]);
-    bytes += units * UNIT_BYTES;
-    if (units < SLOT_UNITS_MAX || longestHead(request) <= units) continue;
-    request.longCandidates = true;
-    bytes += (longestHead(request) - units) * UNIT_BYTES;
-  }
-  if (bytes > incoming.u8.length) incoming.ensure(bytes);
-  for (let i = 0; i < candidateCount; i++) {
-    const word = candidates[i] >> 2;
-    const high = i32[word + 1];
-    batch.read(pointerOf(i32[word], high), lengthOf(high) * UNIT_BYTES, incoming, candidateAt[i]);
-  }
-  return batch;
-}
-
-/** Lines of a first block that holds the request's key: more than a slot can say for a long key. */
-function longestHead(request: RaceRequest): number {
-  return unitsOf(valueOffset(request.keyBytes) + LINK_BYTES);
-}
-
-/**
- * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round
- * trip when it returns true.
- */
-export function postLongKeys(request: RaceRequest, batch: Batch): boolean {
-  const units = longestHead(request);
-  if (units <= SLOT_UNITS_MAX) return false;
-  const { candidates, candidateAt, candidateCount, words, incoming } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    const word = candidates[i] >> 2;
-    const high = words.i32[word + 1];
-    const keyBytes = incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    if (lengthOf(high) !== SLOT_UNITS_MAX || keyBytes !== request.keyBytes) continue;
-    batch.read(pointerOf(words.i32[word], high), units * UNIT_BYTES, incoming, candidateAt[i]);
-  }
-  return batch.length > 0;
-}
-
-/** Finds the candidate that has the key; it becomes the found record. */
-export function matchCandidate(request: RaceRequest): boolean {
-  const { candidates, candidateAt, candidateCount } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    if (request.matches(candidateAt[i])) {
-      request.slotAt = candidates[i];
-      return true;
-    }
-  }
-  return false;
 }
 
 export const CERTAIN = 0;

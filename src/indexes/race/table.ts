@@ -1,11 +1,12 @@
 import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
+import { SlotRequest } from '../candidates.ts';
 import type { Directory } from '../directory.ts';
 import type { RecordIo } from '../record-io.ts';
-import { Request } from '../request.ts';
 import type { RaceGeometry } from './geometry.ts';
 import type { Move } from './migrate.ts';
+import { POINTER_HIGH } from './slot.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -27,19 +28,18 @@ export const OTHER_SWAP_AT = 32;
 export const BUCKETS_AT = 64;
 
 /** A request with what RACE operations remember between their round trips. */
-export class RaceRequest extends Request {
+export class RaceRequest extends SlotRequest {
   subtable: Address = 0;
   /** Address of each combined bucket, whose contents stand at BUCKETS_AT in `words`. */
   combined1: Address = 0;
   combined2: Address = 0;
-  fingerprint = 0;
-  /** Whether a candidate's key may be longer than its slot's length can say. */
-  longCandidates = false;
-  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
-  slotAt = 0;
   /** Slot words whose records are known to have another key. */
   readonly others = new Int32Array(256);
   otherCount = 0;
+
+  constructor(wordBytes: number) {
+    super(wordBytes, POINTER_HIGH);
+  }
 }
 
 /** One client's handle of a RACE table. */
