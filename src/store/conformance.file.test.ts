@@ -1,13 +1,17 @@
 import { test } from 'node:test';
-import { RACE_MANIFEST } from '../indexes/race/race.ts';
+import { INDEX_KINDS } from '../indexes/kinds.ts';
+import type { IndexName } from './api.ts';
 import { conformance } from './test-support/conformance/index.ts';
 import { KNOWN_FAILURES } from './test-support/known-failures.ts';
 import { freshStore } from './test-support/pools.ts';
 
-conformance({
-  test,
-  name: 'race on file:',
-  manifest: RACE_MANIFEST,
-  known: KNOWN_FAILURES,
-  open: (scope, options) => freshStore(scope, 'file', options),
-});
+for (const { manifest } of INDEX_KINDS) {
+  const index = manifest.name as IndexName;
+  conformance({
+    test,
+    name: `${index} on file:`,
+    manifest,
+    known: KNOWN_FAILURES,
+    open: (scope, options) => freshStore(scope, 'file', { index, ...options }),
+  });
+}

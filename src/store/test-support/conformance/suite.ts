@@ -34,8 +34,11 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
   checkSync: (name: string, body: (store: Store<Value>) => Promise<void>) => void;
 }
 
-/** Few slots, so that a few hundred keys make many splits. */
-export const CRAMPED: OpenOptions = { race: { associativity: 2, groups: 3, maxDepth: 16 } };
+/** Few slots, so that a few hundred keys make the index grow many times. */
+export const CRAMPED: OpenOptions = {
+  race: { associativity: 2, groups: 3, maxDepth: 16 },
+  shard: { buckets: 2, level1: 3, level2: 2 },
+};
 
 const TWINS = {
   sync: asyncFacade,
