@@ -24,6 +24,7 @@ export interface Wishes {
 }
 
 export interface Plan {
+  subject: verificationModule.Subject;
   scopes: Scope[];
   seeds: verificationModule.RandomSearch | undefined;
   crashes: boolean;
@@ -39,7 +40,12 @@ export interface Result {
   failure: { text: string; command: string } | undefined;
 }
 
-export function planOf(verification: Verification, wishes: Wishes, begin: number): Plan {
+export function planOf(
+  verification: Verification,
+  subject: verificationModule.Subject,
+  wishes: Wishes,
+  begin: number,
+): Plan {
   const replays = wishes.keep !== undefined || wishes.schedule !== undefined;
   const random = wishes.seed !== undefined || wishes.policy !== undefined || replays;
   if (random && wishes.scope !== undefined) {
@@ -50,9 +56,10 @@ export function planOf(verification: Verification, wishes: Wishes, begin: number
   const { first, last } = wishes.seed ?? { first: 1, last: Number.MAX_SAFE_INTEGER };
   const policies =
     wishes.policy === undefined ? undefined : [policyOf(verification, wishes.policy)];
-  const options = { crashes, canary, schedule: wishes.schedule, keep: wishes.keep };
+  const options = { subject, crashes, canary, schedule: wishes.schedule, keep: wishes.keep };
   return {
-    scopes: random ? [] : scopesOf(verification, wishes.scope ?? 'quick'),
+    subject,
+    scopes: random ? [] : scopesOf(verification, subject, wishes.scope ?? 'quick'),
     seeds: wishes.scope === undefined ? { first, last, policies, options } : undefined,
     crashes,
     canary,
@@ -61,21 +68,25 @@ export function planOf(verification: Verification, wishes: Wishes, begin: number
   };
 }
 
-function scopesOf({ scopes, QUICK_SCOPES }: Verification, wish: string): Scope[] {
-  const all = scopes();
+function scopesOf(
+  { scopes, QUICK_SCOPES }: Verification,
+  subject: verificationModule.Subject,
+  wish: string,
+): Scope[] {
+  const all = scopes(subject);
   if (wish === 'all') return all;
   const names = wish === 'quick' ? QUICK_SCOPES : wish.split(',');
   return names.map((name) => {
     const found = all.find((scope) => scope.name === name);
     if (found) return found;
-    throw new UsageError(`no scope is called '${name}'; see stepwell verify race --list`);
+    throw new UsageError(`no scope is called '${name}'; see --list`);
   });
 }
 
 function canaryOf({ CANARIES }: Verification, wish: string): verificationModule.Canary {
   const found = CANARIES.find(({ name }) => name.includes(wish));
   if (found) return found;
-  throw new UsageError(`no canary is called '${wish}'; see stepwell verify race --list`);
+  throw new UsageError(`no canary is called '${wish}'; see --list`);
 }
 
 function policyOf({ POLICIES }: Verification, wish: string): verificationModule.PolicyName {
@@ -151,8 +162,8 @@ function smallest(
   return { text: `${text}\n${timeline}`, command: commandFor(shrunk.options) };
 }
 
-function commandForScope({ name }: Scope, { crashes, canary }: Plan): string {
-  const parts = ['stepwell verify race', `--scope ${name}`];
+function commandForScope({ name, subject }: Scope, { crashes, canary }: Plan): string {
+  const parts = [`stepwell verify ${subject.kind.manifest.name}`, `--scope ${name}`];
   if (!crashes) parts.push('--crash-free');
   if (canary) parts.push(`--canary '${canary.name}'`);
   return parts.join(' ');

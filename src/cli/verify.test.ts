@@ -46,7 +46,7 @@ describe('verify', () => {
     const { code, out } = await stepwell(words, { now: clock() });
     assert.equal(code, 1);
     const again = /again: stepwell (.*)/.exec(out)?.[1] ?? '';
-    assert.match(again, /--seed \d+ --policy \w+ --schedule \d+ --keep [\d,]+/);
+    assert.match(again, /--seed \d+ --policy \w+( --schedule \d+)? --keep [\d,]+/);
     const repeated = await stepwell(
       again.match(/'[^']*'|\S+/g)?.map((word) => word.replaceAll("'", '')) ?? [],
       { now: clock() },

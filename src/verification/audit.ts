@@ -1,8 +1,8 @@
-import type { RaceShape } from '../indexes/race/geometry.ts';
-import { openRace, type RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
+import { openIndex } from '../indexes/kinds.ts';
+import type { CatalogEntry } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import { checkStores } from '../store/check.ts';
-import type { Address } from '../verbs/index.ts';
 import { Caller, type CallLog } from './caller.ts';
 import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
 import { checkHistory } from './linearizability.ts';
@@ -36,14 +36,14 @@ export function auditReclamation(living: readonly Pool[]): void {
 }
 
 /** Whether the structure is whole, as a client sees it that has just come. */
-export function auditStructure(pool: Pool, shape: RaceShape, root: Address): void {
-  const open = () => pool.run(openRace(pool, shape, 1, root));
+export function auditStructure(pool: Pool): void {
+  const open = (entry: CatalogEntry) => pool.run(openIndex(pool, entry));
   const { problems } = checkStores(pool, 'verification', open, undefined);
   if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
 }
 
 /** Searches every key once more: what it finds has to fit the history. */
-export function auditKeys(pool: Pool, index: RaceIndex, log: CallLog): void {
+export function auditKeys(pool: Pool, index: Index, log: CallLog): void {
   const caller = new Caller('audit', index, log);
   log.keys.forEach((_, key) => {
     pool.run(caller.perform({ key, kind: 'search' }));

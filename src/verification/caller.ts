@@ -1,7 +1,6 @@
 import { StepwellError } from '../errors.ts';
-import { INSERTED, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
+import { INSERTED, type Index, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
+import type { Request } from '../indexes/request.ts';
 import { bytesBound, decodeFrom } from '../records/codec.ts';
 import type { Operation } from '../verbs/index.ts';
 import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from './history.ts';
@@ -19,16 +18,16 @@ export interface CallLog {
 /** Turns calls into operations of an index; writes down when each was made and what came back. */
 export class Caller {
   readonly #name: string;
-  readonly #index: RaceIndex;
+  readonly #index: Index;
   readonly #log: CallLog;
-  readonly #request: RaceRequest;
+  readonly #request: Request;
   readonly #seen = new Map<number, number>();
   /** The call that is in flight. */
   current: CallRecord | undefined;
   /** Whether the last call found the pool full. */
   refused = false;
 
-  constructor(name: string, index: RaceIndex, log: CallLog) {
+  constructor(name: string, index: Index, log: CallLog) {
     this.#name = name;
     this.#index = index;
     this.#log = log;
@@ -65,7 +64,7 @@ export class Caller {
   *#run(call: Call): Operation<Result> {
     const request = this.#request;
     const index = this.#index;
-    const { records } = index.table;
+    const { records } = index;
     const key = this.#log.keys[call.key];
     if (call.kind === 'write') {
       records.encode(request, key, call.value, index.hashSeed, call.version);
@@ -92,13 +91,13 @@ export class Caller {
     const request = this.#request;
     let found: KeyState;
     if (isFound) {
-      yield* this.#index.table.records.complete(request);
+      yield* this.#index.records.complete(request);
       found = { value: textOf(request), version: request.foundVersion };
     }
     return { outcome, found, version: request.outgoingVersion };
   }
 }
 
-function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: RaceRequest): string {
+function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: Request): string {
   return String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
 }

@@ -1,5 +1,5 @@
 import { StepwellError } from '../errors.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
 import { sweep } from '../indexes/sweep.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -14,12 +14,14 @@ import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
 import { Walker } from './walker.ts';
 
 export interface ClientContext extends CallLog {
+  /** Whether the index's walks meet each key exactly once. */
+  walksOnce: boolean;
   prng: Prng;
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
   /** Joins the pool and opens the store. */
-  startup(client: SimulatedClient): Operation<RaceIndex>;
+  startup(client: SimulatedClient): Operation<Index>;
   /** Whether the client has learned of a death and not cleaned up after it yet. */
   mayRecover(client: SimulatedClient): boolean;
   recovers(client: SimulatedClient): void;
@@ -52,7 +54,7 @@ export class SimulatedClient {
   readonly #batches: (ManySearch | undefined)[] = [];
   readonly #items: ProgramItem[];
   readonly #duties: Duty[] = [];
-  #index: RaceIndex | undefined;
+  #index: Index | undefined;
   #online = false;
   #phase: Phase = 'call';
   #piecesInPhase = 0;
@@ -81,7 +83,7 @@ export class SimulatedClient {
     this.#lanes = Array.from({ length: plan.lanes }, () => new Lane(fabric, context.prng));
   }
 
-  get index(): RaceIndex | undefined {
+  get index(): Index | undefined {
     return this.#index;
   }
 
@@ -207,7 +209,8 @@ export class SimulatedClient {
     if (item.call === 'many') return this.#searchMany(at);
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
-    return this.#walkOn(new Walker(this.name, this.#index as RaceIndex, this.#context), at);
+    const once = { once: this.#context.walksOnce };
+    return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, once), at);
   }
 
   *#walkOn(walker: Walker, at: number): Operation<void> {
@@ -217,7 +220,7 @@ export class SimulatedClient {
   }
 
   *#searchMany(at: number): Operation<void> {
-    const batch = new ManySearch(this.name, this.#index as RaceIndex, this.#context);
+    const batch = new ManySearch(this.name, this.#index as Index, this.#context);
     this.#batches[at] = batch;
     yield* batch.run();
     this.#batches[at] = undefined;
@@ -292,7 +295,7 @@ export class SimulatedClient {
   *#sweep(): Operation<void> {
     this.sweeps++;
     this.#online = false;
-    yield* sweep(this.pool, this.#index as RaceIndex);
+    yield* sweep(this.pool, this.#index as Index);
   }
 
   *#depart(): Operation<void> {

@@ -9,7 +9,7 @@ import {
   REFUSED,
   REPLACED,
 } from '../indexes/contract.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
+import type { Request } from '../indexes/request.ts';
 import { decodeFrom } from '../records/codec.ts';
 import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
 
@@ -20,7 +20,7 @@ export const encodeState = (state: KeyState): string =>
   state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
 
 /** The request's found record, complete. */
-export function foundState(request: RaceRequest): KeyState {
+export function foundState(request: Request): KeyState {
   const { found, foundValueAt, foundValueBytes, foundCodec, foundVersion } = request;
   const value = String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
   return { value, version: foundVersion };

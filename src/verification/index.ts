@@ -5,3 +5,5 @@ export { POLICIES, type PolicyName } from './policies.ts';
 export { type RandomCoverage, type RandomSearch, searchSeeds } from './random-search.ts';
 export { commandFor, shrink } from './shrink.ts';
 export type { Canary } from './simulation.ts';
+export { SUBJECTS } from './subjects/index.ts';
+export type { Subject } from './subjects/subject.ts';

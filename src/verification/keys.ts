@@ -1,6 +1,7 @@
-import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
+import type { IndexParameters } from '../indexes/contract.ts';
 import { HASH_PADDING, KeyHash } from '../records/hash.ts';
 import { Scratch } from '../verbs/index.ts';
+import type { Subject } from './subjects/subject.ts';
 
 export function hashOf(name: string, seed: number): KeyHash {
   const scratch = new Scratch(64 + HASH_PADDING);
@@ -10,24 +11,14 @@ export function hashOf(name: string, seed: number): KeyHash {
   return hash;
 }
 
-/** Keys with the same four buckets, the same lowest bits of the hash and, if asked, fingerprint. */
-export function keysAlike(
-  count: number,
-  shape: RaceShape,
-  { suffixBits, fingerprint }: { suffixBits: number; fingerprint: boolean },
-): string[] {
-  const geometry = new RaceGeometry(shape);
+/** Keys that an index tells apart only by their records, in the same places. */
+export function keysAlike(count: number, subject: Subject, parameters: IndexParameters): string[] {
   const keys: string[] = [];
   let wanted = '';
   for (let i = 0; keys.length < count; i++) {
     const name = `k${i.toString(36)}`;
-    const { h1, h2, h3 } = hashOf(name, shape.seed);
-    const likeness = [
-      h1 & (2 ** suffixBits - 1),
-      geometry.firstChoice(h2),
-      geometry.secondChoice(h2, h3),
-      fingerprint ? h1 >>> 24 : 0,
-    ].join('/');
+    const hash = hashOf(name, parameters.seed);
+    const likeness = `${subject.place(hash, parameters)}/${subject.fingerprint(hash)}`;
     if (keys.length > 0 && likeness !== wanted) continue;
     wanted = likeness;
     keys.push(name);

@@ -1,4 +1,4 @@
-import type { RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
 import { Batch, type Operation } from '../verbs/index.ts';
 import type { CallLog } from './caller.ts';
 import { CallRecord, foundState } from './history.ts';
@@ -6,11 +6,11 @@ import { CallRecord, foundState } from './history.ts';
 /** `getMany` of all keys: searches in shared doorbells, each judged by its key's history. */
 export class ManySearch {
   readonly #name: string;
-  readonly #index: RaceIndex;
+  readonly #index: Index;
   readonly #log: CallLog;
   readonly since: number;
 
-  constructor(name: string, index: RaceIndex, log: CallLog) {
+  constructor(name: string, index: Index, log: CallLog) {
     this.#name = name;
     this.#index = index;
     this.#log = log;
@@ -18,17 +18,17 @@ export class ManySearch {
   }
 
   *run(): Operation<void> {
-    const { table, hashSeed } = this.#index;
+    const index = this.#index;
     const requests = this.#log.keys.map((key) => {
-      const request = table.newRequest();
-      request.setKey(key, hashSeed);
+      const request = index.newRequest();
+      request.setKey(key, index.hashSeed);
       return request;
     });
     const found: boolean[] = [];
     yield* this.#index.searchMany(requests, requests.length, new Batch(), found);
     const states = [];
     for (const [key, request] of requests.entries()) {
-      if (found[key]) yield* table.records.complete(request);
+      if (found[key]) yield* index.records.complete(request);
       states.push(found[key] ? foundState(request) : undefined);
     }
     const until = this.#log.now();

@@ -1,10 +1,18 @@
-import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT, IF_VERSION } from '../indexes/contract.ts';
-import { RaceGeometry, type RaceShape } from '../indexes/race/geometry.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  type IndexParameters,
+} from '../indexes/contract.ts';
 import { Prng } from '../random/prng.ts';
 import { SLOT_UNITS_MAX } from '../records/layout.ts';
 import { UNIT_BYTES } from '../verbs/index.ts';
 import { type Call, LAST_SEEN } from './history.ts';
 import { hashOf } from './keys.ts';
+import { RACE_SUBJECT } from './subjects/race.ts';
+import type { Subject } from './subjects/subject.ts';
 import { chooseSwarm, type Swarm } from './swarm.ts';
 
 /** What a client does between two operations. */
@@ -54,7 +62,8 @@ export type Startup = 'prepared' | 'joining' | 'creating';
 
 export interface Scenario {
   seed: number;
-  shape: RaceShape;
+  subject: Subject;
+  parameters: IndexParameters;
   /** Chunks of the pool; with few of them it becomes full. */
   chunks: number;
   keys: string[];
@@ -67,12 +76,13 @@ export interface Scenario {
 }
 
 export interface ScenarioOptions {
+  /** The index; RACE when left out. */
+  subject?: Subject;
   crashes?: boolean;
   /** Features that are not left to chance. */
   swarm?: Partial<Swarm>;
 }
 
-const DEPTH_LIMIT = 8;
 /** A value that does not fit one block with any key of a scenario. */
 const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
 
@@ -81,16 +91,11 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const prng = Prng.fromSeed(seed).fork(1);
   const swarm = chooseSwarm(prng, options);
   const { crowded } = swarm;
-  const shape = {
-    associativity: crowded && prng.below(3) > 0 ? 1 : 1 + prng.below(2),
-    groups: 2 + prng.below(2),
-    initialDepth: prng.below(2),
-    maxDepth: DEPTH_LIMIT,
-    seed: prng.next32(),
-  };
-  const slots = 4 * shape.associativity;
-  const keyCount = crowded ? slots + prng.below(4) : 2 + prng.below(5);
-  const keys = chooseKeys(prng, keyCount, shape, crowded);
+  const { subject = RACE_SUBJECT } = options;
+  const parameters = subject.parameters(prng, crowded);
+  const places = subject.placesOfKey(parameters);
+  const keyCount = crowded ? places + prng.below(4) : 2 + prng.below(5);
+  const keys = chooseKeys(prng, keyCount, subject, parameters, crowded);
   const clientCount = 2 + prng.below(3);
   const length = crowded ? 6 + prng.below(14) : 3 + prng.below(12);
   const id = { last: 0 };
@@ -100,7 +105,8 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   });
   const { startup, chunks } = swarm;
   const chains = swarm.chains > 0;
-  return { seed, shape, chunks, keys, startup, chains, clients, settlesAfter: prng.below(300) };
+  const settlesAfter = prng.below(300);
+  return { seed, subject, parameters, chunks, keys, startup, chains, clients, settlesAfter };
 }
 
 function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): ProgramItem {
@@ -186,10 +192,15 @@ function choosePause(prng: Prng, { restless }: Swarm): Pause {
 
 /**
  * Keys of which some share a fingerprint, so that candidates of other keys are met, or, in a
- * crowded table, all four buckets, so that it has to be split.
+ * crowded table, all their places, so that it has to grow.
  */
-function chooseKeys(prng: Prng, count: number, shape: RaceShape, crowded: boolean): string[] {
-  const geometry = new RaceGeometry(shape);
+function chooseKeys(
+  prng: Prng,
+  count: number,
+  subject: Subject,
+  parameters: IndexParameters,
+  crowded: boolean,
+): string[] {
   const keys: string[] = [];
   const alike = prng.below(crowded ? 6 : 2) === 0;
   // Suffixes that agree make one split after the other necessary.
@@ -197,11 +208,10 @@ function chooseKeys(prng: Prng, count: number, shape: RaceShape, crowded: boolea
   let wanted = '';
   for (let i = 0; keys.length < count; i++) {
     const name = `k${i.toString(36)}`;
-    const { h1, h2, h3 } = hashOf(name, shape.seed);
+    const hash = hashOf(name, parameters.seed);
     let likeness = '';
-    if (alike) likeness += h1 >>> 24;
-    if (crowded)
-      likeness += `/${h1 & suffixMask}/${geometry.firstChoice(h2)}/${geometry.secondChoice(h2, h3)}`;
+    if (alike) likeness += subject.fingerprint(hash);
+    if (crowded) likeness += `/${hash.h1 & suffixMask}/${subject.place(hash, parameters)}`;
     if (keys.length > 0 && i < 10_000 && likeness !== wanted) continue;
     wanted = likeness;
     keys.push(name);

@@ -5,6 +5,7 @@ import {
   runSchedule,
   scenarioFor,
 } from './simulation.ts';
+import { RACE_SUBJECT } from './subjects/race.ts';
 
 /** Schedules tried for each smaller program: leaving a call out shifts the whole schedule. */
 const SCHEDULES_TRIED = 150;
@@ -49,8 +50,12 @@ function firstFailing(options: RunOptions, { failure }: RunReport): Shrunk | und
 
 /** A command that replays the run. */
 export function commandFor(options: RunOptions): string {
-  const { seed, policy, schedule, keep, crashes, canary } = options;
-  const parts = ['stepwell verify race', `--seed ${seed}`, `--policy ${policy}`];
+  const { seed, policy, schedule, keep, crashes, canary, subject = RACE_SUBJECT } = options;
+  const parts = [
+    `stepwell verify ${subject.kind.manifest.name}`,
+    `--seed ${seed}`,
+    `--policy ${policy}`,
+  ];
   if (schedule) parts.push(`--schedule ${schedule}`);
   if (keep) parts.push(`--keep ${[...keep].join(',')}`);
   if (crashes === false) parts.push('--crash-free');

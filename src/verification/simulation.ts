@@ -1,10 +1,13 @@
 import { StepwellError } from '../errors.ts';
-import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../indexes/race/race.ts';
+import type { Index } from '../indexes/contract.ts';
+import { createStore, openIndex } from '../indexes/kinds.ts';
+import type { RaceIndex } from '../indexes/race/race.ts';
+import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
 import { Prng } from '../random/prng.ts';
-import type { Address, Operation } from '../verbs/index.ts';
+import type { Operation } from '../verbs/index.ts';
 import { account, type Holders } from './accounting.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import {
@@ -19,9 +22,10 @@ import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
 import { type ClientPlan, type Scenario, type ScenarioOptions, scenarioOf } from './scenario.ts';
+import { growthsOf, retriesOf, type Subject } from './subjects/subject.ts';
 import { CHUNKS_MAX, LANES_MAX } from './swarm.ts';
 
-/** A planted bug: changes one client's attachment before it is used. */
+/** A planted bug, in RACE or the pool: changes one client's attachment before it is used. */
 export interface Canary {
   name: string;
   /** The checker that must catch it. */
@@ -35,6 +39,8 @@ export interface Canary {
 }
 
 export interface RunOptions {
+  /** The index; RACE when left out. */
+  subject?: Subject;
   seed: number;
   policy: PolicyName;
   /** Another schedule for the same scenario. */
@@ -118,7 +124,7 @@ class Simulation {
   readonly #records: CallRecord[] = [];
   readonly #notes: Note[] = [];
   readonly #parameters: PoolParameters;
-  #root: Address | undefined;
+  #entry: CatalogEntry | undefined;
   #now = 0;
   #settledFor = 0;
   readonly #settled = { call: 0, duty: 0 };
@@ -195,6 +201,7 @@ class Simulation {
     return {
       now: () => this.#now,
       keys: this.#scenario.keys,
+      walksOnce: this.#scenario.subject.walksOnce,
       prng: this.#prng,
       record: (record) => this.#record(record),
       note: (note) => this.#notes.push(note),
@@ -206,15 +213,16 @@ class Simulation {
   }
 
   /** As store/open.ts does it: several clients may make the store at once. */
-  *#startup({ name, pool }: SimulatedClient): Operation<RaceIndex> {
+  *#startup({ name, pool }: SimulatedClient): Operation<Index> {
     yield* pool.joining(name);
-    const { shape } = this.#scenario;
-    const build = (id: number) => buildRace(pool, shape, id);
-    const { id, root } = yield* pool.catalog.findOrCreate(NAME, RACE_KIND, [], build);
-    this.#root ??= root;
-    if (this.#root !== root) throw new VerificationFailure('structure', 'one store has two roots');
-    const opened = yield* openRace(pool, shape, id, root);
-    return this.#options.canary?.index?.(opened, pool) ?? opened;
+    const { subject, parameters } = this.#scenario;
+    const entry = yield* createStore(pool, NAME, subject.kind, parameters);
+    this.#entry ??= entry;
+    if (this.#entry.root !== entry.root) {
+      throw new VerificationFailure('structure', 'one store has two roots');
+    }
+    const opened = yield* openIndex(pool, entry);
+    return this.#options.canary?.index?.(opened as RaceIndex, pool) ?? opened;
   }
 
   #record(record: CallRecord): void {
@@ -240,7 +248,7 @@ class Simulation {
       failure,
       operations: this.#records.length,
       steps: this.#now,
-      splits: sum(({ index }) => index?.table.splits ?? 0),
+      splits: sum(({ index }) => (index ? growthsOf(index) : 0)),
       retries: sum(({ index }) => (index ? retriesOf(index) : 0)),
       freed: this.#oracle.freed,
       crashes: sum(({ dead }) => Number(dead)),
@@ -371,8 +379,8 @@ class Simulation {
     const living = this.#living.map((client) => client.pool);
     const crashed = this.#records.filter((record) => record.crashed).length;
     const check = (isLost: Holders['isLost']) => {
-      const index = pool.run(openRace(pool, this.#scenario.shape, 1, this.#root as Address));
-      const problems = account(pool, index, { living, isLost, crashed });
+      const index = pool.run(openIndex(pool, this.#entry as CatalogEntry));
+      const problems = account(pool, this.#scenario.subject, index, { living, isLost, crashed });
       if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
     // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
@@ -396,10 +404,6 @@ const STEPS_PER_ITEM = 60;
 
 function expectedSteps({ clients }: Scenario): number {
   return STEPS_PER_ITEM * clients.reduce((sum, { items }) => sum + items.length, 0);
-}
-
-function retriesOf({ table: { retries } }: RaceIndex): number {
-  return Object.values(retries).reduce((sum, count) => sum + count, 0);
 }
 
 function failureOf(error: unknown): VerificationFailure {

@@ -1,6 +1,5 @@
-import type { RaceIndex } from '../indexes/race/race.ts';
-import type { RaceRequest } from '../indexes/race/table.ts';
-import type { RaceWalk } from '../indexes/race/walk.ts';
+import type { Index, IndexWalk } from '../indexes/contract.ts';
+import type { Request } from '../indexes/request.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { CallLog } from './caller.ts';
@@ -15,20 +14,23 @@ interface Sighting {
 /**
  * A walk, put in terms of searches so that the history of each key judges it: a record that a step
  * hands out is a search in that step which found it, and a key that the walk did not hand out is a
- * search during the walk which missed, because a key that is present throughout is met. As it is
- * met exactly once, between two sightings there was a moment without the key.
+ * search during the walk which missed, because a key that is present throughout is met. Where
+ * it is met exactly once, between two sightings there was a moment without the key.
  */
 export class Walker {
   readonly #name: string;
   readonly #log: CallLog;
-  readonly #walk: RaceWalk;
+  readonly #walk: IndexWalk;
   readonly #began: number;
+  /** Whether a key that is there throughout is met exactly once. */
+  readonly #once: boolean;
   readonly #sightings = new Map<number, Sighting>();
   /** When the step that is in flight began; undefined between steps. */
   since: number | undefined;
 
-  constructor(name: string, index: RaceIndex, log: CallLog) {
+  constructor(name: string, index: Index, log: CallLog, { once }: { once: boolean }) {
     this.#name = name;
+    this.#once = once;
     this.#log = log;
     this.#walk = index.walk();
     this.#began = log.now();
@@ -50,7 +52,7 @@ export class Walker {
     this.since = undefined;
   }
 
-  #read(request: RaceRequest, keyBytes: number): { key: number; found: KeyState } {
+  #read(request: Request, keyBytes: number): { key: number; found: KeyState } {
     const bytes = request.outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
     const name = Buffer.from(bytes).toString();
     const key = this.#log.keys.indexOf(name);
@@ -60,7 +62,7 @@ export class Walker {
 
   #meet(key: number, found: KeyState, sighting: Sighting): void {
     const earlier = this.#sightings.get(key);
-    if (earlier) this.#search(key, undefined, earlier.from, sighting.to);
+    if (earlier && this.#once) this.#search(key, undefined, earlier.from, sighting.to);
     this.#sightings.set(key, sighting);
     this.#search(key, found, sighting.from, sighting.to);
   }

@@ -1,3 +1,4 @@
+import type { Subject } from '../../verification/index.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatDuration, parseCount, plural } from '../sizes.ts';
@@ -5,7 +6,7 @@ import { type Style, styleFor } from '../style.ts';
 import { table } from '../table.ts';
 import { type Plan, planOf, type Result, search, type Verification } from '../verification.ts';
 
-const INDEXES = ['race'];
+const INDEXES = ['race'] as const;
 
 export const verify = defineCommand({
   name: 'verify',
@@ -36,15 +37,16 @@ export const verify = defineCommand({
     'verify race --scope quick --canary published',
   ],
   async run(context, [index], options) {
-    if (!INDEXES.includes(index)) {
+    const verification = await import('../../verification/index.ts');
+    const subject = verification.SUBJECTS.find(({ kind }) => kind.manifest.name === index);
+    if (subject === undefined) {
       throw new UsageError(`no index is called '${index}'; there is ${INDEXES.join(', ')}`);
     }
-    const verification = await import('../../verification/index.ts');
     if (options.list) {
-      await context.stdout.line(listing(verification));
+      await context.stdout.line(listing(verification, subject));
       return EXIT.ok;
     }
-    const plan = planOf(verification, options, context.now());
+    const plan = planOf(verification, subject, options, context.now());
     const result = await search(context, verification, plan);
     const style = styleFor(context.stdout.isTTY, context.env);
     await context.stdout.line(
@@ -93,11 +95,14 @@ function scopeTable(scopes: Result['scopes'], style: Style): string {
   );
 }
 
-function listing({ scopes, QUICK_SCOPES, POLICIES, CANARIES }: Verification): string {
+function listing(
+  { scopes, QUICK_SCOPES, POLICIES, CANARIES }: Verification,
+  subject: Subject,
+): string {
   const quick = (name: string) => (QUICK_SCOPES.includes(name) ? ' (quick)' : '');
   return [
     'scopes:',
-    ...scopes().map(({ name }) => `  ${name}${quick(name)}`),
+    ...scopes(subject).map(({ name }) => `  ${name}${quick(name)}`),
     'policies:',
     ...POLICIES.map((name) => `  ${name}`),
     'canaries:',

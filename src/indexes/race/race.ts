@@ -198,7 +198,7 @@ export const RACE: IndexKind = {
   open: (pool, parameters, catalog, root) => openRace(pool, shapeFrom(parameters), catalog, root),
 };
 
-function shapeFrom(parameters: IndexParameters): RaceShape {
+export function shapeFrom(parameters: IndexParameters): RaceShape {
   const { associativity, groups, initialDepth, maxDepth, seed } = parameters;
   return { associativity, groups, initialDepth, maxDepth, seed };
 }

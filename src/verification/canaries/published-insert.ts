@@ -66,7 +66,8 @@ export class PublishedInsert extends RaceIndex {
   }
 }
 
-function* publishedInsert(
+/** Second and third round trip; false when the slot was lost, also to an older copy of the key. */
+export function* publishedInsert(
   table: RaceTable,
   request: RaceRequest,
   attempt: number,

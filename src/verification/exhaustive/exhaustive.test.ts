@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CANARIES } from '../canaries/index.ts';
+import { RACE_SUBJECT } from '../subjects/race.ts';
 import { QUICK_SCOPES, type Scope, scopes } from './scope.ts';
 import { type Coverage, type SearchOptions, searchScope } from './search.ts';
 
@@ -15,7 +16,7 @@ function searched(
   }
 }
 
-for (const scope of scopes().filter(({ name }) => QUICK_SCOPES.includes(name))) {
+for (const scope of scopes(RACE_SUBJECT).filter(({ name }) => QUICK_SCOPES.includes(name))) {
   test(`RACE is linearizable under every schedule and crash of ${scope.name}`, () => {
     const { failure, exhausted, cut, schedules, crashed } = searched(scope);
     assert.equal(failure?.text, undefined);
@@ -34,19 +35,19 @@ const CAUGHT: [canary: string, scope: string][] = [
 for (const [begin, name] of CAUGHT) {
   test(`the canary is caught in ${name}: ${begin}`, () => {
     const canary = CANARIES.find((one) => one.name.startsWith(begin));
-    const [scope] = scopes().filter((one) => one.name === name);
+    const [scope] = scopes(RACE_SUBJECT).filter((one) => one.name === name);
     assert.ok(canary && scope);
     assert.ok(searched(scope, { canary }).failure);
   });
 }
 
 test('a search sees a put before, while or after it is claimed, and two real-time orders', () => {
-  const [scope] = scopes().filter(({ name }) => name === 'put-search');
+  const [scope] = scopes(RACE_SUBJECT).filter(({ name }) => name === 'put-search');
   assert.equal(searched(scope, { crashes: false }).schedules, 5);
 });
 
 test('a program too long to finish is given up, and counted', () => {
-  const [scope] = scopes().filter(({ name }) => name === 'put-put-impatient');
+  const [scope] = scopes(RACE_SUBJECT).filter(({ name }) => name === 'put-put-impatient');
   const { cut, schedules } = searched(scope, {
     crashes: false,
     enough: (coverage) => coverage.cut >= 3,
@@ -56,6 +57,6 @@ test('a program too long to finish is given up, and counted', () => {
 });
 
 test('the same search covers the same schedules', () => {
-  const [scope] = scopes().filter(({ name }) => name === 'put-remove');
+  const [scope] = scopes(RACE_SUBJECT).filter(({ name }) => name === 'put-remove');
   assert.deepEqual(searched(scope), searched(scope));
 });

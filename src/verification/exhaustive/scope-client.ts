@@ -1,4 +1,4 @@
-import type { RaceIndex } from '../../indexes/race/race.ts';
+import type { Index } from '../../indexes/contract.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
@@ -12,6 +12,7 @@ import {
 } from '../../verbs/index.ts';
 import { type AdversaryFabric, Execution, WORD } from '../adversary.ts';
 import { Caller, type CallLog } from '../caller.ts';
+import { retriesOf } from '../subjects/subject.ts';
 import type { ScopeAction } from './scope.ts';
 
 const LINE = 64;
@@ -30,7 +31,7 @@ const pieceBytes = (bytes: number) => (bytes < LINE ? WORD : LINE);
 export class ScopeClient {
   readonly number: number;
   readonly pool: Pool;
-  readonly index: RaceIndex;
+  readonly index: Index;
   readonly caller: Caller;
   readonly #actions: readonly ScopeAction[];
   readonly #fabric: AdversaryFabric;
@@ -53,7 +54,7 @@ export class ScopeClient {
   constructor(
     number: number,
     pool: Pool,
-    index: RaceIndex,
+    index: Index,
     actions: readonly ScopeAction[],
     log: CallLog,
     diesAfter: number,
@@ -68,7 +69,7 @@ export class ScopeClient {
   }
 
   get retries(): number {
-    return Object.values(this.index.table.retries).reduce((sum, count) => sum + count, 0);
+    return retriesOf(this.index);
   }
 
   get #mortal(): boolean {

@@ -1,9 +1,12 @@
-import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
+import type { Index } from '../../indexes/contract.ts';
+import { createStore, openIndex } from '../../indexes/kinds.ts';
+import type { RaceIndex } from '../../indexes/race/race.ts';
+import type { CatalogEntry } from '../../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
 import type { ClientRow } from '../../pool/membership.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
-import { type Address, READ, UNIT_BYTES } from '../../verbs/index.ts';
+import { READ, UNIT_BYTES } from '../../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../adversary.ts';
 import {
   auditHistories,
@@ -48,7 +51,7 @@ export class ScopeModel implements Model {
   #clients: ScopeClient[] = [];
   #pools: Pool[] = [];
   #records: CallRecord[] = [];
-  #root: Address = 0;
+  #entry: CatalogEntry | undefined;
   #now = 0;
   #failure: VerificationFailure | undefined;
   /** What the step under way touches. */
@@ -75,12 +78,8 @@ export class ScopeModel implements Model {
     this.cut = false;
     this.#memory.put(0, formatSuperblock(PARAMETERS));
     const creator = this.#attach();
-    const { shape, clients, lead } = this.#scope;
-    const { associativity, groups, initialDepth, maxDepth, seed } = shape;
-    const parameters = [associativity, groups, initialDepth, maxDepth, seed];
-    const build = (id: number) => buildRace(creator, shape, id);
-    const entry = creator.run(creator.catalog.findOrCreate('s', RACE_KIND, parameters, build));
-    this.#root = entry.root;
+    const { subject, parameters, clients, lead } = this.#scope;
+    this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
     this.#prepare(creator);
     const oracle = this.#watch();
     clients.forEach((actions, i) => {
@@ -117,11 +116,10 @@ export class ScopeModel implements Model {
     );
   }
 
-  #open(pool: Pool): RaceIndex {
-    const opened = pool.run(openRace(pool, this.#scope.shape, 1, this.#root));
-    const index = this.#canary?.index?.(opened, pool) ?? opened;
-    // Who waits longer only waits through more schedules.
-    index.table.patience = { polls: 1, microseconds: 1 };
+  #open(pool: Pool): Index {
+    const opened = pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    const index = this.#canary?.index?.(opened as RaceIndex, pool) ?? opened;
+    this.#scope.subject.hurry(index);
     return index;
   }
 
@@ -236,7 +234,7 @@ export class ScopeModel implements Model {
     this.#memory.observer = undefined;
     auditReclamation(this.#clients.filter(({ dead }) => !dead).map(({ pool }) => pool));
     const pool = this.#attach();
-    auditStructure(pool, this.#scope.shape, this.#root);
+    auditStructure(pool);
     this.#now++;
     auditKeys(pool, this.#open(pool), this.#log());
     auditHistories(this.#records, this.#scope.keys);

@@ -1,7 +1,13 @@
-import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
-import type { RaceShape } from '../../indexes/race/geometry.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  type IndexParameters,
+} from '../../indexes/contract.ts';
 import { type Call, LAST_SEEN } from '../history.ts';
 import { keysAlike } from '../keys.ts';
+import type { Subject } from '../subjects/subject.ts';
 
 /** What a client of a scope does, one after the other. */
 export type ScopeAction = Call | 'quiesce' | 'collect';
@@ -9,7 +15,8 @@ export type ScopeAction = Call | 'quiesce' | 'collect';
 /** A program small enough to run in every order: a table, its first content, and clients. */
 export interface Scope {
   name: string;
-  shape: RaceShape;
+  subject: Subject;
+  parameters: IndexParameters;
   keys: string[];
   /** Done by one client, alone, before the others come. */
   before: Call[];
@@ -25,12 +32,17 @@ export interface Scope {
   retriesMax: number;
 }
 
-const SHAPE: RaceShape = { associativity: 1, groups: 2, initialDepth: 0, maxDepth: 3, seed: 7 };
 const RETRIES_MAX = 20;
 
 /** Calls on a key, with values and versions that tell each call from every other one. */
 class Calls {
+  /** Records that fill all places of keys alike: one more makes the index grow. */
+  readonly full: number;
   #id = 0;
+
+  constructor(full: number) {
+    this.full = full;
+  }
 
   #next(): { value: string; version: number } {
     const id = ++this.#id * 1000;
@@ -51,9 +63,8 @@ class Calls {
 
 interface Plan {
   name: string;
-  shape?: Partial<RaceShape>;
-  /** Keys that have all four buckets in common, and as many lower bits of their hashes. */
-  keys?: { count: number; suffixBits?: number; fingerprint?: boolean };
+  /** How many keys there are; they have fingerprint and all places in common. Default: one. */
+  keys?: (full: number) => number;
   before?: (calls: Calls) => Call[];
   clients: (calls: Calls) => ScopeAction[][];
   lead?: number;
@@ -61,15 +72,16 @@ interface Plan {
   retriesMax?: number;
 }
 
-function scope(plan: Plan): Scope {
-  const { name, shape, keys, before, clients, lead = 0, patient = true } = plan;
-  const calls = new Calls();
-  const full = { ...SHAPE, ...shape };
-  const { count = 1, suffixBits = 0, fingerprint = true } = keys ?? {};
+function scopeOf(subject: Subject, plan: Plan): Scope {
+  const { name, keys, before, clients, lead = 0, patient = true } = plan;
+  const parameters = subject.smallest;
+  const full = subject.placesOfKey(parameters);
+  const calls = new Calls(full);
   return {
     name,
-    shape: full,
-    keys: keysAlike(count, full, { suffixBits, fingerprint }),
+    subject,
+    parameters,
+    keys: keysAlike(keys?.(full) ?? 1, subject, parameters),
     before: before?.(calls) ?? [],
     clients: clients(calls),
     lead,
@@ -78,8 +90,7 @@ function scope(plan: Plan): Scope {
   };
 }
 
-/** Four records fill all buckets of keys alike: the fifth needs a split. */
-const fill = ({ put }: Calls) => [0, 1, 2, 3].map((key) => put(key));
+const fill = ({ full, put }: Calls) => Array.from({ length: full }, (_, key) => put(key));
 
 /** Scopes of which all schedules, with crashes, are run within seconds. */
 export const QUICK_SCOPES: readonly string[] = [
@@ -88,7 +99,8 @@ export const QUICK_SCOPES: readonly string[] = [
 ];
 
 /** The scopes that every index is searched with. */
-export function scopes(): Scope[] {
+export function scopes(subject: Subject): Scope[] {
+  const scope = (plan: Plan) => scopeOf(subject, plan);
   return [
     scope({
       name: 'put-search',
@@ -114,7 +126,7 @@ export function scopes(): Scope[] {
     }),
     scope({
       name: 'same-fingerprint',
-      keys: { count: 2 },
+      keys: () => 2,
       clients: ({ put, remove }) => [[put(0), remove(0)], [put(1)]],
     }),
     scope({
@@ -129,7 +141,7 @@ export function scopes(): Scope[] {
     scope({
       // The slot that comes free in between makes the two inserters choose different ones.
       name: 'put-put-vacate',
-      keys: { count: 2 },
+      keys: () => 2,
       before: ({ put }) => [put(1)],
       clients: ({ put, remove, search }) => [[put(0)], [remove(1), put(0), search(0)]],
     }),
@@ -141,39 +153,39 @@ export function scopes(): Scope[] {
     }),
     scope({
       name: 'split-search',
-      keys: { count: 6 },
+      keys: (full) => full + 2,
       before: fill,
-      clients: ({ put, search }) => [[put(4)], [search(0)]],
+      clients: ({ full, put, search }) => [[put(full)], [search(0)]],
     }),
     scope({
       name: 'split-update',
-      keys: { count: 6 },
+      keys: (full) => full + 2,
       before: fill,
-      clients: ({ put, update }) => [[put(4)], [update(1)]],
+      clients: ({ full, put, update }) => [[put(full)], [update(1)]],
     }),
     scope({
       name: 'split-remove-search',
-      keys: { count: 6 },
+      keys: (full) => full + 2,
       before: fill,
-      clients: ({ put, remove, search }) => [[put(4)], [remove(2)], [search(2)]],
+      clients: ({ full, put, remove, search }) => [[put(full)], [remove(2)], [search(2)]],
     }),
     scope({
       name: 'split-insert',
-      keys: { count: 6 },
+      keys: (full) => full + 2,
       before: fill,
-      clients: ({ insert }) => [[insert(4)], [insert(4)]],
+      clients: ({ full, insert }) => [[insert(full)], [insert(full)]],
     }),
     scope({
       name: 'split-split',
-      keys: { count: 6 },
+      keys: (full) => full + 2,
       before: fill,
-      clients: ({ put }) => [[put(4)], [put(5)]],
+      clients: ({ full, put }) => [[put(full)], [put(full + 1)]],
     }),
     scope({
       name: 'split-put-remove',
-      keys: { count: 6 },
+      keys: (full) => full + 2,
       before: fill,
-      clients: ({ put, remove }) => [[put(4)], [remove(3), put(3)]],
+      clients: ({ full, put, remove }) => [[put(full)], [remove(3), put(3)]],
     }),
     scope({
       name: 'reuse',

@@ -1,0 +1,5 @@
+import { RACE_SUBJECT } from './race.ts';
+import type { Subject } from './subject.ts';
+
+/** Every index that `stepwell verify` knows. */
+export const SUBJECTS: readonly Subject[] = [RACE_SUBJECT];

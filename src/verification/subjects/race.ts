@@ -1,0 +1,62 @@
+import type { Index, IndexParameters } from '../../indexes/contract.ts';
+import { RaceGeometry } from '../../indexes/race/geometry.ts';
+import { RACE, type RaceIndex, shapeFrom } from '../../indexes/race/race.ts';
+import { eachBucket } from '../../indexes/race/shape.ts';
+import { isLive, isVacant, lengthOf, pointerOf } from '../../indexes/race/slot.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { Subject } from './subject.ts';
+
+const DEPTH_LIMIT = 8;
+const BUCKETS_OF_KEY = 4;
+
+export const RACE_SUBJECT: Subject = {
+  kind: RACE,
+  parameters: (prng, crowded) => ({
+    associativity: crowded && prng.below(3) > 0 ? 1 : 1 + prng.below(2),
+    groups: 2 + prng.below(2),
+    initialDepth: prng.below(2),
+    maxDepth: DEPTH_LIMIT,
+    seed: prng.next32(),
+  }),
+  smallest: { associativity: 1, groups: 2, initialDepth: 0, maxDepth: 3, seed: 7 },
+  place({ h2, h3 }, parameters) {
+    const geometry = new RaceGeometry(shapeFrom(parameters));
+    return `${geometry.firstChoice(h2)}/${geometry.secondChoice(h2, h3)}`;
+  },
+  fingerprint: ({ h1 }) => h1 >>> 24,
+  placesOfKey: ({ associativity }: IndexParameters) => BUCKETS_OF_KEY * associativity,
+  walksOnce: true,
+  hurry(index) {
+    (index as RaceIndex).table.patience = { polls: 1, microseconds: 1 };
+  },
+  pending: (index) => pendingRecords(index as RaceIndex),
+};
+
+interface PendingSlot {
+  record: Address;
+  units: number;
+}
+
+/** Insertions that nobody commits or withdraws any more, until their keys are met. */
+function* pendingRecords(index: RaceIndex): Operation<Address[][]> {
+  const { table } = index;
+  const found: PendingSlot[] = [];
+  yield* eachBucket(table, ({ i32 }, at) => {
+    for (let word = (at >> 2) + 2; word < (at + table.geometry.bucketBytes) >> 2; word += 2) {
+      const low = i32[word];
+      const high = i32[word + 1];
+      if (isVacant(low, high) || isLive(low, high)) continue;
+      found.push({ record: pointerOf(low, high), units: lengthOf(high) });
+    }
+  });
+  const blocks: Address[][] = [];
+  for (const slot of found) blocks.push(yield* blocksOf(index, slot));
+  return blocks;
+}
+
+/** The blocks of a pending record, which was written before its slot was claimed. */
+function* blocksOf(index: Index, { record, units }: PendingSlot): Operation<Address[]> {
+  const request = index.newRequest();
+  yield* index.records.adopt(request, record, units, index.hashSeed);
+  return (yield* index.records.foundBlocks(request, record)).map(({ address }) => address);
+}

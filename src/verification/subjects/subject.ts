@@ -1,0 +1,37 @@
+import type { Index, IndexKind, IndexParameters } from '../../indexes/contract.ts';
+import type { Prng } from '../../random/prng.ts';
+import type { KeyHash } from '../../records/hash.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+
+/** An index as the verification runs it: so small that few keys fill it. */
+export interface Subject {
+  readonly kind: IndexKind;
+  /** Of random programs; a crowded table has to grow. */
+  parameters(prng: Prng, crowded: boolean): IndexParameters;
+  /** The smallest table there is, for exhaustive search. */
+  readonly smallest: IndexParameters;
+  /** Equal for keys that can only be in the same places. */
+  place(hash: KeyHash, parameters: IndexParameters): string;
+  /** Equal for keys that the index tells apart only by their records. */
+  fingerprint(hash: KeyHash): number;
+  /** How many records fill the places of keys that share them. */
+  placesOfKey(parameters: IndexParameters): number;
+  /** Whether a walk meets each key exactly once, and not only at least once. */
+  readonly walksOnce: boolean;
+  /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
+  hurry(index: Index): void;
+  /**
+   * Blocks of records that operations which died have left in the index, neither visible nor
+   * withdrawn, one list for each operation.
+   */
+  pending(index: Index): Operation<Address[][]>;
+}
+
+/** What a client did to let the index grow. */
+export function growthsOf({ resizes }: Index): number {
+  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
+}
+
+export function retriesOf({ retries }: Index): number {
+  return Object.values(retries).reduce((sum, count) => sum + count, 0);
+}
