@@ -179,6 +179,8 @@ export class Pool {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
+    // The next call of a walk that is under way finds out, although a quiescent point is not due.
+    this.#budget = 0;
     clearImmediate(this.#burst);
     clearTimeout(this.#idle);
     this.run(this.departing());

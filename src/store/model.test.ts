@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Key, OpenOptions, Store, Value } from './api.ts';
+import type { IndexName, Key, OpenOptions, Store, Value } from './api.ts';
 import { checkPool, openSync } from './open.ts';
 import { SMALL } from './test-support/pools.ts';
 
@@ -49,12 +49,29 @@ const calls = fc.array(
   { minLength: 20, maxLength: 250, size: 'max' },
 );
 
-const shapes = fc.record({
-  associativity: fc.integer({ min: 1, max: 3 }),
-  groups: fc.integer({ min: 2, max: 4 }),
-  initialDepth: fc.integer({ min: 0, max: 2 }),
-  maxDepth: fc.constant(20),
-});
+/** Of each kind of index: shapes of tables so small that a few keys make them grow. */
+const SHAPES: Record<IndexName, fc.Arbitrary<OpenOptions>> = {
+  race: fc.record({
+    index: fc.constant<IndexName>('race'),
+    race: fc.record({
+      associativity: fc.integer({ min: 1, max: 3 }),
+      groups: fc.integer({ min: 2, max: 4 }),
+      initialDepth: fc.integer({ min: 0, max: 2 }),
+      maxDepth: fc.constant(20),
+    }),
+  }),
+  shard: fc.record({
+    index: fc.constant<IndexName>('shard'),
+    shard: fc.record({
+      buckets: fc.constantFrom(1, 2, 4),
+      level1: fc.integer({ min: 1, max: 9 }),
+      level2: fc.integer({ min: 1, max: 3 }),
+      threshold: fc.constantFrom(30, 80, 100),
+      resizes: fc.constantFrom(0, 1, 9, 24),
+      ordered: fc.constantFrom(0, 1),
+    }),
+  }),
+};
 
 const idOf = (key: Key) => Buffer.from(key as string).toString('hex');
 const bytesOf = (value: Value) => Buffer.from(value as string);
@@ -209,8 +226,8 @@ function seeded(seed: number): () => number {
   };
 }
 
-function runModel(random: { seed: number; race: OpenOptions['race'] }, list: Call[]): void {
-  const first = openSync('memory:', { ...SMALL, race: random.race });
+function runModel(options: OpenOptions, list: Call[]): void {
+  const first = openSync('memory:', { ...SMALL, ...options });
   const second = openSync(first.handle, {});
   try {
     const comparison = new Comparison([first, second]);
@@ -230,18 +247,20 @@ function runModel(random: { seed: number; race: OpenOptions['race'] }, list: Cal
   }
 }
 
-test('random operations of two clients agree with a Map', (t) => {
-  const property = fc.property(fc.nat(), shapes, calls, (seed, race, list) => {
-    const mocked = t.mock.method(Math, 'random', seeded(seed));
-    try {
-      runModel({ seed, race }, list);
-    } finally {
-      mocked.mock.restore();
-    }
+for (const [index, shapes] of Object.entries(SHAPES)) {
+  test(`${index}: random operations of two clients agree with a Map`, (t) => {
+    const property = fc.property(fc.nat(), shapes, calls, (seed, options, list) => {
+      const mocked = t.mock.method(Math, 'random', seeded(seed));
+      try {
+        runModel(options, list);
+      } finally {
+        mocked.mock.restore();
+      }
+    });
+    fc.assert(property, {
+      numRuns: 120,
+      includeErrorInReport: true,
+      interruptAfterTimeLimit: 60_000,
+    });
   });
-  fc.assert(property, {
-    numRuns: 120,
-    includeErrorInReport: true,
-    interruptAfterTimeLimit: 60_000,
-  });
-});
+}

@@ -197,7 +197,7 @@ export const SHARD: IndexKind = {
   open: (pool, parameters, catalog, root) => openShard(pool, shapeFrom(parameters), catalog, root),
 };
 
-function shapeFrom(parameters: IndexParameters): ShardShape {
+export function shapeFrom(parameters: IndexParameters): ShardShape {
   const { buckets, level1, level2, threshold, alpha, resizes, ordered, seed } = parameters;
   return { buckets, level1, level2, threshold, alpha, resizes, ordered, seed };
 }

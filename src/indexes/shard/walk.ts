@@ -181,21 +181,26 @@ function successor(
 
 export const WALK_START: Readonly<WalkPosition> = { bucket: 0, version: 0 };
 
-/** Bits of a cursor: 0 stands for the start and for the end. */
 const BUCKET_VALUES = 2 ** 28;
+/** Every position is some number; the rest of it by a prime tells one from what is no cursor. */
+const CHECK_VALUES = 1024;
+const CHECK_PRIME = 1021;
 
+/** 0 stands for the start and for the end. */
 function encodeCursor(position: WalkPosition | undefined): number {
   if (position === undefined) return 0;
-  return position.version * BUCKET_VALUES + position.bucket + 1;
+  const code = position.version * BUCKET_VALUES + position.bucket;
+  return code * CHECK_VALUES + (code % CHECK_PRIME) + 1;
 }
 
 /** Raises SW_INVALID_ARGUMENT when the number is no cursor of this table. */
 export function decodeCursor(cursor: number, geometry: ShardGeometry): WalkPosition {
   if (cursor === 0) return { ...WALK_START };
-  if (!Number.isSafeInteger(cursor) || cursor < 0) throw foreignCursor(cursor);
-  const bucket = (cursor - 1) % BUCKET_VALUES;
-  const version = Math.floor((cursor - 1) / BUCKET_VALUES);
-  if (version > VERSION_MAX || bucket >= geometry.bucketsAt(version)) throw foreignCursor(cursor);
+  const code = Number.isSafeInteger(cursor) ? Math.floor((cursor - 1) / CHECK_VALUES) : -1;
+  const bucket = code % BUCKET_VALUES;
+  const version = Math.floor(code / BUCKET_VALUES);
+  const isPosition = code >= 0 && version <= VERSION_MAX && bucket < geometry.bucketsAt(version);
+  if (!isPosition || encodeCursor({ bucket, version }) !== cursor) throw foreignCursor(cursor);
   return { bucket, version };
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { AsyncStore, Value } from '../../api.ts';
 import { rejectsCode } from '../codes.ts';
 import { numbered } from '../pools.ts';
-import { CRAMPED, collect, type Suite } from './suite.ts';
+import { CRAMPED, collect, grown, type Suite } from './suite.ts';
 
 const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   get: (s) => s.get('k'),
@@ -36,7 +36,7 @@ async function assertClosed(s: AsyncStore<Value>): Promise<void> {
   }
 }
 
-export function lifecycleCases({ check, checkSync }: Suite): void {
+export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
   check('after close every call says so, and others go on', async ({ s, attach }) => {
     const other = attach();
     await s.put('k', 'v');
@@ -101,11 +101,14 @@ export function lifecycleCases({ check, checkSync }: Suite): void {
       const after = await s.stats();
       assert.equal(after.records, 300);
       assert.equal(after.loadFactor, 300 / after.slots);
-      assert.equal(after.slots, after.subtables * 3 * 3 * 2);
       assert.ok(after.subtables <= 2 ** after.globalDepth);
-      assert.equal(after.resizes.splits, after.subtables - before.subtables);
-      assert.equal(after.resizes.doublings, after.globalDepth - before.globalDepth);
-      assert.ok(after.retries.subtableFull >= after.resizes.splits);
+      assert.ok(after.subtables > before.subtables && grown(after) > grown(before));
+      if (manifest.name === 'race') {
+        assert.equal(after.slots, after.subtables * 3 * 3 * 2);
+        assert.equal(after.resizes.splits, after.subtables - before.subtables);
+        assert.equal(after.resizes.doublings, after.globalDepth - before.globalDepth);
+        assert.ok(after.retries.subtableFull >= after.resizes.splits);
+      }
       assert.ok(after.memory.records > 0);
       assert.ok(after.memory.subtables > 0);
       assert.ok(after.memory.directory > 0);
@@ -116,7 +119,7 @@ export function lifecycleCases({ check, checkSync }: Suite): void {
       assert.ok(after.traffic.writes >= before.traffic.writes + 300);
       const other = await attach().stats();
       assert.equal(other.records, 300);
-      assert.deepEqual(other.resizes, { splits: 0, doublings: 0 });
+      assert.equal(grown(other), 0);
     },
     CRAMPED,
   );

@@ -1,5 +1,5 @@
 import type { IndexManifest } from '../../../indexes/contract.ts';
-import type { AsyncStore, OpenOptions, Store, Value } from '../../api.ts';
+import type { AsyncStore, OpenOptions, Store, StoreStats, Value } from '../../api.ts';
 import { asyncFacade } from '../facade.ts';
 import { attachTo, type Scope } from '../pools.ts';
 
@@ -72,4 +72,9 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) all.push(item);
   return all;
+}
+
+/** How often a store has grown by a part, whatever its index calls that. */
+export function grown({ resizes }: StoreStats): number {
+  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
 }
