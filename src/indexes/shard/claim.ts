@@ -21,14 +21,7 @@ import { extendChain } from './chain.ts';
 import { prepareEntry } from './insert.ts';
 import { evict, gatherRivals, readRivals } from './rivals.ts';
 import { OVERFLOW, PENDING, usedHigh } from './slot.ts';
-import {
-  BUCKETS_AT,
-  OTHER_SWAP_AT,
-  type RetryReason,
-  type ShardRequest,
-  type ShardTable,
-  SWAP_AT,
-} from './table.ts';
+import { BUCKETS_AT, OTHER_SWAP_AT, type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
 
 /**
  * Insertion where level 1 has no slot that was never used: claim, look, commit, as in RACE here.
@@ -68,12 +61,17 @@ export function* claim(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
-  let conflict = unsettledPlace(table, request) < 0 ? NONE : UNCERTAIN;
-  if (conflict === NONE) conflict = yield* findConflict(table, request, slot);
+  const unsettled = unsettledPlace(table, request);
+  if (unsettled >= 0) {
+    yield* withdraw(table, request, slot);
+    yield* catchUp(table, request, unsettled, attempt);
+    return false;
+  }
+  const conflict = yield* findConflict(table, request, slot);
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
     if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
-    yield* table.retry(request, CONFLICT_REASON[conflict], attempt);
+    yield* table.retry(request, conflict === LOST ? 'withdrawn' : 'pendingKey', attempt);
     return false;
   }
   if (yield* commit(request, slot)) return true;
@@ -164,19 +162,11 @@ function* swapOwn(request: ShardRequest, slot: Address, desire: () => void): Ope
 const NONE = 0;
 const LIVE_ELSEWHERE = 1;
 const PENDING_ELSEWHERE = 2;
-const UNCERTAIN = 3;
 /**
  * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
  * for that, two inserters in step could go on evicting each other for ever.
  */
-const LOST = 4;
-
-const CONFLICT_REASON: Record<number, RetryReason> = {
-  [LIVE_ELSEWHERE]: 'pendingKey',
-  [PENDING_ELSEWHERE]: 'pendingKey',
-  [UNCERTAIN]: 'staleBucket',
-  [LOST]: 'withdrawn',
-};
+const LOST = 3;
 
 /**
  * Looks at the other slots with the fingerprint as they were read after the claim. A pending slot

@@ -33,7 +33,8 @@ export const SHARD_SUBJECT: Subject = {
   place({ h1, h2, h3, h4 }, parameters) {
     const geometry = new ShardGeometry(shapeFrom(parameters));
     const start = geometry.startSlot(h3);
-    return [h1, h2, h3, h4].map((hash) => geometry.bucketOf(hash, 0)).join('/') + `/${start}`;
+    const buckets = [h1, h2, h3, h4].map((hash) => geometry.bucketOf(hash, 0));
+    return `${buckets.join('/')}/${start}`;
   },
   fingerprint: ({ h4 }) => fingerprintOf(h4),
   placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2 + 1,
