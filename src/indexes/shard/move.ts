@@ -147,7 +147,8 @@ export class Move {
     }
     const { seed } = this.#table.geometry.shape;
     yield* hashes.read(seed, (i, hash) => {
-      this.#segmentIds[indexes[i]] = this.#segmentIdFor(hash);
+      const at = indexes[i];
+      this.#segmentIds[at] = this.#segmentIdFor(hash, leaves(this.#high(8 * at)));
     });
   }
 
@@ -157,13 +158,15 @@ export class Move {
     return this.#words.i64[last >> 3] !== 0n;
   }
 
-  /** In level 2 a key has two hash words: that one counts by which it may be in this bucket. */
-  #segmentIdFor(hash: KeyHash): number {
+  /** In level 2 a key has two hash words: that one counts which leads to where the entry goes. */
+  #segmentIdFor(hash: KeyHash, leaving: boolean): number {
     const { geometry } = this.#table;
+    const next = this.#from + 1;
+    const goal = leaving ? this.#bucket + geometry.bucketsAt(this.#from) : this.#bucket;
     const place = PLACE_OF_LEVEL[this.#level];
     const first = hashOfPlace(hash, place);
-    const isSecond = this.#level === 1 && geometry.bucketOf(first, this.#from) !== this.#bucket;
-    return geometry.segmentId(isSecond ? hashOfPlace(hash, place + 1) : first, this.#from + 1);
+    const isSecond = this.#level === 1 && geometry.bucketOf(first, next) !== goal;
+    return geometry.segmentId(isSecond ? hashOfPlace(hash, place + 1) : first, next);
   }
 
   /** Steps 3 and 4, in one doorbell (RDMA-combining): atomics of a queue pair keep their order. */

@@ -1,6 +1,8 @@
-import { raceShape } from '../../indexes/race/geometry.ts';
-import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
-import type { RaceRequest } from '../../indexes/race/table.ts';
+import type { Index, IndexKind } from '../../indexes/contract.ts';
+import { createStore, openIndex } from '../../indexes/kinds.ts';
+import { RACE, type RaceIndex } from '../../indexes/race/race.ts';
+import type { Request } from '../../indexes/request.ts';
+import { SHARD, type ShardIndex } from '../../indexes/shard/shard.ts';
 import { Pool } from '../../pool/pool.ts';
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
@@ -8,49 +10,58 @@ import { attachInMemory, createInMemory } from '../location.ts';
 import { type Scope, SMALL } from './pools.ts';
 
 /** A client whose operations a test drives step by step. */
-export interface ByHand {
+export interface ByHand<I extends Index = RaceIndex> {
   pool: Pool;
-  index: RaceIndex;
+  index: I;
   handle: PoolHandle;
 }
 
+type Wishes = OpenOptions & { handle?: PoolHandle };
+
 /** A new `memory:` pool with one RACE table, or another client of one. */
-export function clientByHand(
+export function clientByHand(scope: Scope, options: Wishes = {}): ByHand {
+  return openByHand<RaceIndex>(scope, RACE, options.race, options);
+}
+
+/** As `clientByHand`, with a SHARD table. */
+export function shardByHand(scope: Scope, options: Wishes = {}): ByHand<ShardIndex> {
+  return openByHand<ShardIndex>(scope, SHARD, options.shard, options);
+}
+
+function openByHand<I extends Index>(
   scope: Scope,
-  options: OpenOptions & { handle?: PoolHandle } = {},
-): ByHand {
-  const { handle, ...wishes } = options;
+  kind: IndexKind,
+  parameters: object = {},
+  { handle, ...wishes }: Wishes,
+): ByHand<I> {
   const memory = typeof handle === 'object' ? handle.memory : undefined;
   const created = memory ? undefined : createInMemory({ ...SMALL, ...wishes });
-  const { fabric, parameters, source } = created ?? attachInMemory(memory ?? []);
-  const pool = new Pool(fabric, parameters, source);
+  const { fabric, parameters: layout, source } = created ?? attachInMemory(memory ?? []);
+  const pool = new Pool(fabric, layout, source);
   pool.join('by hand');
   scope.after(() => pool.close());
   // A fixed seed: which keys share buckets and fingerprints is the same in every run.
-  const shape = raceShape(wishes.race ?? {}, SMALL.size ?? 0, 12_345);
-  const { associativity, groups, initialDepth, maxDepth, seed } = shape;
-  const numbers = [associativity, groups, initialDepth, maxDepth, seed, 0, 0, 0];
-  const build = (id: number) => buildRace(pool, shape, id);
-  const entry = pool.run(pool.catalog.findOrCreate('default', RACE_KIND, numbers, build));
-  const index = pool.run(openRace(pool, shape, entry.id, entry.root));
+  const full = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345);
+  const entry = pool.run(createStore(pool, 'default', kind, full));
+  const index = pool.run(openIndex(pool, entry)) as I;
   return { pool, index, handle: created?.handle ?? handle ?? '' };
 }
 
 /** A request with the key, and with the value for a write. */
-export function requestFor(
-  { index }: ByHand,
+export function requestFor<I extends Index>(
+  { index }: ByHand<I>,
   key: string,
   value?: string,
   version = 1,
-): RaceRequest {
+): ReturnType<I['newRequest']> {
   const request = index.newRequest();
   if (value === undefined) request.setKey(key, index.hashSeed);
-  else index.table.records.encode(request, key, value, index.hashSeed, version);
-  return request;
+  else index.records.encode(request, key, value, index.hashSeed, version);
+  return request as ReturnType<I['newRequest']>;
 }
 
 /** Text of the value that the request found. */
-export function foundText({ found, foundValueAt, foundValueBytes }: RaceRequest): string {
+export function foundText({ found, foundValueAt, foundValueBytes }: Request): string {
   return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
 }
 
