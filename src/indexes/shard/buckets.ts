@@ -40,6 +40,15 @@ export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batc
   return repostLevel1(table, request, batch);
 }
 
+/** Whether level 1 need not be read: the last step of a move by this client has done so. */
+export function isReadAgain(table: ShardTable, request: ShardRequest): boolean {
+  const isRead = request.isRead && request.version === table.segments.version;
+  request.isRead = false;
+  request.isWide = false;
+  request.nodes.length = 0;
+  return isRead;
+}
+
 export function repostLevel1(
   { geometry }: ShardTable,
   { addresses, words }: ShardRequest,

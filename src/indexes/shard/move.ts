@@ -43,21 +43,40 @@ const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
  * 3 is done no record of either bucket can be changed. From then on the frozen words that leave
  * mean nothing. Emptied slots become fresh ones; pending ones are dropped, their owners begin
  * again. The overflow bit goes to both buckets, the chain of level 3 is shared by both.
+ *
+ * Returns whether this client made the last step, and with it the READs of the tail.
  */
 export function* moveBucket(
   table: ShardTable,
   level: number,
   bucket: number,
   version: number,
-): Operation<void> {
+  { seen, tail }: MoveOptions = {},
+): Operation<boolean> {
   const move = table.idleMoves.pop() ?? new Move(table);
-  move.begin(level, bucket);
-  while ((yield* move.freeze(version)) !== DONE) {
+  move.begin(level, bucket, seen);
+  let transferred = false;
+  while (move.isBelow(version) && (yield* move.freeze(version)) !== DONE) {
     yield* move.refreshSegmentIds();
-    yield* move.transfer();
+    yield* move.transfer(tail);
+    transferred = true;
     table.bucketsMoved++;
   }
   table.idleMoves.push(move);
+  return transferred;
+}
+
+/** A bucket as it was read, or is to be read: in `words` from `at` on. */
+export interface View {
+  words: Scratch;
+  at: number;
+}
+
+interface MoveOptions {
+  /** The bucket as the caller has read it: spares the first round trip. */
+  seen?: View;
+  /** Adds READs behind the last step, for whom the move is made. */
+  tail?: (batch: Batch) => void;
 }
 
 const DONE = true;
@@ -76,14 +95,17 @@ export class Move {
   #bytes = 0;
   #old: Address = 0;
   #new: Address = 0;
-  /** The version that the bucket leaves. */
+  /** The version that the bucket leaves, and the one that this client has moved it to. */
   #from = 0;
+  #reached = -1;
+  /** Whether the words are as the caller has read them. */
+  #isRead = false;
 
   constructor(table: ShardTable) {
     this.#table = table;
   }
 
-  begin(level: number, bucket: number): void {
+  begin(level: number, bucket: number, seen?: View): void {
     const { geometry, segments } = this.#table;
     this.#level = level;
     this.#bucket = bucket;
@@ -91,11 +113,21 @@ export class Move {
     this.#old = segments.bucketAddress(level, bucket);
     this.#words.ensure(this.#bytes + 8);
     this.#swaps.ensure(2 * CAS_BYTES * (this.#bytes >> 3));
+    this.#reached = -1;
+    this.#isRead = seen !== undefined;
+    if (seen === undefined) return;
+    this.#words.u8.set(seen.words.u8.subarray(seen.at, seen.at + this.#bytes), 0);
+  }
+
+  /** Whether the bucket is not known to have reached the version. */
+  isBelow(version: number): boolean {
+    return this.#reached < version;
   }
 
   /** Step 1. DONE when the bucket is of `version` at least. */
   *freeze(version: number): Operation<boolean> {
-    yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
+    if (!this.#isRead) yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
+    this.#isRead = false;
     for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
       this.#from = this.#lowestStamp() - 1;
       if (this.#from >= version) return DONE;
@@ -170,7 +202,7 @@ export class Move {
   }
 
   /** Steps 3 and 4, in one doorbell (RDMA-combining): atomics of a queue pair keep their order. */
-  *transfer(): Operation<void> {
+  *transfer(tail?: (batch: Batch) => void): Operation<void> {
     const { combining } = this.#table.techniques;
     this.#batch.clear();
     let complete = false;
@@ -188,7 +220,9 @@ export class Move {
       const { low, high } = this.#next(at, false);
       this.#postSwap(this.#old + at, this.#low(at), this.#high(at), low, high);
     }
+    tail?.(this.#batch);
     yield this.#batch;
+    this.#reached = this.#from + 1;
   }
 
   /** What a word becomes in the new bucket, or in the old one at the next version. */

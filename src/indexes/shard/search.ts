@@ -5,6 +5,7 @@ import {
   gather,
   gatherNodes,
   hasOverflowed,
+  isReadAgain,
   postLevel1,
   postLower,
   readChain,
@@ -27,7 +28,7 @@ import type { ShardRequest, ShardTable } from './table.ts';
  */
 export function* search(table: ShardTable, request: ShardRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
-    yield postLevel1(table, request, request.batch.clear());
+    if (!isReadAgain(table, request)) yield postLevel1(table, request, request.batch.clear());
     beginGathering(request);
     gather(table, request, 0);
     if (yield* readMatch(request)) return true;
@@ -125,9 +126,10 @@ export function* searchMany(
 export function* locate(table: ShardTable, request: ShardRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     const { batch } = request;
-    postLevel1(table, request, batch.clear());
+    batch.clear();
+    if (!isReadAgain(table, request)) postLevel1(table, request, batch);
     if (request.block !== 0) table.records.post(request, batch);
-    yield batch;
+    if (batch.length > 0) yield batch;
     if (verdictOf(table, request, 0) !== SETTLED) {
       yield* catchUp(table, request, 0, attempt);
       continue;

@@ -54,6 +54,8 @@ export class ShardRequest extends SlotRequest {
   nodes: Address[] = [];
   /** Whether levels 2 and 3 have been read. */
   isWide = false;
+  /** Whether level 1 stands in `words` as it is after a move that the operation has made. */
+  isRead = false;
 
   constructor({ bucketBytes }: ShardGeometry) {
     const [level1, level2, level3] = bucketBytes;
@@ -70,6 +72,7 @@ export class ShardRequest extends SlotRequest {
 
   /** Takes what an operation needs from the key's hash. */
   begin(): void {
+    this.isRead = false;
     this.fingerprint = fingerprintOf(this.hash.h4);
   }
 
