@@ -123,8 +123,8 @@ export class RecordIo {
   }
 
   /**
-   * As `post`, for an insertion: an update that failed has left a version in the record that another
-   * client may have given the key before it was deleted; an inserted record has one of its own.
+   * As `post`, for an insertion: an update that failed has left a version in the record that
+   * another client may have given the key before it was deleted; an inserted record has its own.
    */
   postFirst(request: Request, batch: Batch): void {
     const renumbered = request.outgoingVersion !== request.firstVersion;

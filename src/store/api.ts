@@ -108,7 +108,10 @@ export interface StoreStats {
   traffic: Traffic;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   retries: Record<string, number>;
-  /** Of this client: what it did to let the index grow; for RACE splits and doublings, for SHARD resizes and moves. */
+  /**
+   * Of this client: what it did to let the index grow; for RACE splits and doublings, for SHARD
+   * resizes and buckets moved.
+   */
   resizes: Record<string, number>;
   /** Of the whole store, walked when asked for. */
   records: number;

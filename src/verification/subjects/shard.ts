@@ -20,9 +20,10 @@ export const SHARD_SUBJECT: Subject = {
     ordered: prng.below(6) === 0 ? 0 : 1,
     seed: prng.next32(),
   }),
+  // Keys that fill levels 1 and 2 make it resize: every bucket then waits for its first visitor.
   smallest: {
     buckets: 1,
-    level1: 1,
+    level1: 2,
     level2: 1,
     threshold: 100,
     alpha: 1,
@@ -37,7 +38,7 @@ export const SHARD_SUBJECT: Subject = {
     return `${buckets.join('/')}/${start}`;
   },
   fingerprint: ({ h4 }) => fingerprintOf(h4),
-  placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2 + 1,
+  placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
   walksOnce: true,
   hurry(index) {
     (index as ShardIndex).table.patience = { polls: 1, microseconds: 1 };
