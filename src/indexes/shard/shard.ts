@@ -24,6 +24,7 @@ import {
 import { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { checkTable } from './check.ts';
+import { LockTable } from './delegation.ts';
 import { ShardGeometry } from './geometry.ts';
 import { insert } from './insert.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
@@ -52,6 +53,7 @@ export class ShardIndex implements Index {
   readonly manifest = SHARD_MANIFEST;
   readonly table: ShardTable;
   readonly #protocol: SlotProtocol<ShardRequest>;
+  readonly #locks = new LockTable();
 
   constructor(table: ShardTable) {
     this.table = table;
@@ -101,7 +103,9 @@ export class ShardIndex implements Index {
 
   search(request: ShardRequest): Operation<boolean> {
     request.begin();
-    return search(this.table, request);
+    const { table } = this;
+    if (!table.techniques.delegation) return search(table, request);
+    return this.#locks.search(request, (one) => search(table, one));
   }
 
   searchOnce(request: ShardRequest, fabric: Fabric): boolean | undefined {
@@ -119,25 +123,41 @@ export class ShardIndex implements Index {
     return searchMany(this.table, requests, count, batch, found);
   }
 
-  *write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
+  write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.begin();
+    return this.#inTurn(request, () => this.#write(request, condition, expected));
+  }
+
+  *#write(request: ShardRequest, condition: Condition, expected: number): Operation<Outcome> {
     const outcome = yield* writeSlot(this.#protocol, request, condition, expected);
     if (outcome === INSERTED) yield* recordsChanged(this.table, 1);
     return outcome;
   }
 
-  *remove(request: ShardRequest): Operation<boolean> {
+  remove(request: ShardRequest): Operation<boolean> {
     request.begin();
+    return this.#inTurn(request, () => this.#remove(request));
+  }
+
+  *#remove(request: ShardRequest): Operation<boolean> {
     const removed = yield* removeSlot(this.#protocol, request);
     if (removed) yield* recordsChanged(this.table, -1);
     return removed;
   }
 
-  *modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
+  modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
     request.begin();
+    return this.#inTurn(request, () => this.#modify(request, compute));
+  }
+
+  *#modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
     const outcome = yield* modifySlot(this.#protocol, request, compute);
     if (outcome === INSERTED) yield* recordsChanged(this.table, 1);
     return outcome;
+  }
+
+  #inTurn<T>(request: ShardRequest, write: () => Operation<T>): Operation<T> {
+    return this.table.techniques.delegation ? this.#locks.inTurn(request, write) : write();
   }
 
   foundAddress({ words, slotAt }: ShardRequest): Address {

@@ -1,7 +1,16 @@
 import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
-import { type Address, NULL_ADDRESS, type Operation } from '../../verbs/index.ts';
-import { SlotRequest } from '../candidates.ts';
+import { LINK_BYTES, unitsOf, valueOffset } from '../../records/layout.ts';
+import {
+  type Address,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  setWord,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { lengthOf, SlotRequest } from '../candidates.ts';
 import type { RecordIo } from '../record-io.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
@@ -74,6 +83,20 @@ export class ShardRequest extends SlotRequest {
   begin(): void {
     this.isRead = false;
     this.fingerprint = fingerprintOf(this.hash.h4);
+  }
+
+  /** Takes over what another request has found for the same key: record and slot. */
+  takeFound(from: ShardRequest): void {
+    const longest = unitsOf(valueOffset(from.keyBytes) + LINK_BYTES);
+    const units = Math.max(lengthOf(highHalf(from.words, from.slotAt)), longest);
+    const { u8 } = from.incoming;
+    const end = Math.min(u8.length, from.foundAt + units * UNIT_BYTES);
+    this.incoming.ensure(end - from.foundAt);
+    this.incoming.u8.set(u8.subarray(from.foundAt, end), 0);
+    this.matches(0);
+    this.slotAt = BUCKETS_AT;
+    const slot = from.slotAt;
+    setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
   }
 
   /** Makes room for one more chain node without losing what has been read. */

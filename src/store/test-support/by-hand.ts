@@ -91,3 +91,40 @@ export function advance(fabric: Fabric, operation: Operation<unknown>, steps: nu
     fabric.execute(step.value);
   }
 }
+
+/** An operation that a test drives batch by batch. */
+export class Stepped<T> {
+  readonly #fabric: Fabric;
+  readonly #operation: Operation<T>;
+  #pending: Batch | undefined;
+  result: T | undefined;
+  steps = 0;
+
+  constructor(fabric: Fabric, operation: Operation<T>) {
+    this.#fabric = fabric;
+    this.#operation = operation;
+    this.#advance();
+  }
+
+  get done(): boolean {
+    return this.#pending === undefined;
+  }
+
+  /** Executes the batch that waits and prepares the next. */
+  step(): void {
+    this.#fabric.execute(this.#pending as Batch);
+    this.steps++;
+    this.#advance();
+  }
+
+  #advance(): void {
+    const { done, value } = this.#operation.next();
+    if (done) this.result = value;
+    this.#pending = done ? undefined : value;
+  }
+
+  finish(): T {
+    while (!this.done) this.step();
+    return this.result as T;
+  }
+}
