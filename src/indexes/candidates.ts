@@ -1,97 +1,83 @@
 import {
+  FLAG_CHAINED,
+  headUnitsOf,
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
   SLOT_UNITS_MAX,
   unitsOf,
+  VALUE_BYTES,
   valueOffset,
 } from '../records/layout.ts';
-import { type Address, type Batch, UNIT_BYTES } from '../verbs/index.ts';
-import { Request } from './request.ts';
+import { type Batch, UNIT_BYTES } from '../verbs/index.ts';
+import type { Request } from './request.ts';
 
 /**
- * Slots of 8 bytes as hash indexes keep them: low half and lowest bits of the high half are the
- * record's address in 64-byte units, bits 16-23 its length in units, bits 24-31 a fingerprint. What
- * the bits between mean is the index's own matter.
+ * Candidates: records whose fingerprints match, of which one may have the key. An index notes where
+ * they are (`candidateRecord`) and how long its slots say that they are (`candidateUnits`); all of
+ * them are read in one doorbell, so a collision costs a READ, not a round trip.
+ *
+ * `unitsMax` is the largest length that a slot of the index can express: "this much or more".
  */
-export function lengthOf(high: number): number {
-  return (high >>> 16) & 0xff;
-}
-
-export function addressInSlot(low: number, high: number, mask: number): Address {
-  return ((high & mask) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
-}
-
-/** A request with the slots in its words that may hold its key: candidates by fingerprint. */
-export class SlotRequest extends Request {
-  /** Bits of a slot's high half that belong to the address. */
-  readonly addressMask: number;
-  fingerprint = 0;
-  /** Whether a candidate's key may be longer than its slot's length can say. */
-  longCandidates = false;
-  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
-  slotAt = 0;
-
-  constructor(wordBytes: number, addressMask: number) {
-    super(wordBytes);
-    this.addressMask = addressMask;
-  }
-}
-
-/** Adds the READs of the candidates' records. */
-export function postCandidates(request: SlotRequest, batch: Batch): Batch {
-  const { candidates, candidateAt, candidateCount, incoming, addressMask } = request;
-  const { i32 } = request.words;
+export function postRecords(
+  request: Request,
+  batch: Batch,
+  unitsMax: number,
+  first = 0,
+  end = request.candidateCount,
+): Batch {
+  const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
+  request.longCandidates = false;
   let bytes = 0;
-  for (let i = 0; i < candidateCount; i++) {
+  for (let i = first; i < end; i++) {
     candidateAt[i] = bytes;
-    const units = lengthOf(i32[(candidates[i] >> 2) + 1]);
-    bytes += units * UNIT_BYTES;
-    if (units < SLOT_UNITS_MAX || longestHead(request) <= units) continue;
-    request.longCandidates = true;
-    bytes += (longestHead(request) - units) * UNIT_BYTES;
+    const units = candidateUnits[i];
+    bytes += UNIT_BYTES * (units < unitsMax ? units : roomForLong(request, units, unitsMax));
   }
   if (bytes > incoming.u8.length) incoming.ensure(bytes);
-  for (let i = 0; i < candidateCount; i++) {
-    const word = candidates[i] >> 2;
-    const high = i32[word + 1];
-    const address = addressInSlot(i32[word], high, addressMask);
-    batch.read(address, lengthOf(high) * UNIT_BYTES, incoming, candidateAt[i]);
+  for (let i = first; i < end; i++) {
+    batch.read(candidateRecord[i], candidateUnits[i] * UNIT_BYTES, incoming, candidateAt[i]);
   }
   return batch;
 }
 
-/** Lines of a first block that holds the request's key: more than a slot can say for a long key. */
-function longestHead(request: SlotRequest): number {
-  return unitsOf(valueOffset(request.keyBytes) + LINK_BYTES);
+function roomForLong(request: Request, units: number, unitsMax: number): number {
+  // The first block of a record with the request's key: more than a slot can say for a long key.
+  const longest = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  if (longest <= units) return units;
+  if (unitsMax < SLOT_UNITS_MAX || longest > SLOT_UNITS_MAX) request.longCandidates = true;
+  return longest;
 }
 
 /**
- * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round
- * trip when it returns true.
+ * Adds the READs of what a slot's length could not express: one more round trip when it returns
+ * true.
  */
-export function postLongKeys(request: SlotRequest, batch: Batch): boolean {
-  const units = longestHead(request);
-  if (units <= SLOT_UNITS_MAX) return false;
-  const { candidates, candidateAt, candidateCount, words, incoming, addressMask } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    const word = candidates[i] >> 2;
-    const high = words.i32[word + 1];
-    const keyBytes = incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    if (lengthOf(high) !== SLOT_UNITS_MAX || keyBytes !== request.keyBytes) continue;
-    const address = addressInSlot(words.i32[word], high, addressMask);
-    batch.read(address, units * UNIT_BYTES, incoming, candidateAt[i]);
+export function postLongRecords(
+  request: Request,
+  batch: Batch,
+  unitsMax: number,
+  first = 0,
+  end = request.candidateCount,
+): boolean {
+  const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
+  const { i32 } = incoming;
+  const roomMax = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  for (let i = first; i < end; i++) {
+    const units = candidateUnits[i];
+    const kind = i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2];
+    const keyBytes = kind & 0xffff;
+    if (units !== unitsMax || keyBytes !== request.keyBytes) continue;
+    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+    const valueBytes = i32[(candidateAt[i] + VALUE_BYTES) >> 2] >>> 0;
+    // A damaged length is found out by the checksum; it must not make this READ too long.
+    const head = Math.min(roomMax, headUnitsOf(keyBytes, valueBytes, chained));
+    if (head > units) batch.read(candidateRecord[i], head * UNIT_BYTES, incoming, candidateAt[i]);
   }
   return batch.length > 0;
 }
 
-/** Finds the candidate that has the key; it becomes the found record. */
-export function matchCandidate(request: SlotRequest): boolean {
-  const { candidates, candidateAt, candidateCount } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    if (request.matches(candidateAt[i])) {
-      request.slotAt = candidates[i];
-      return true;
-    }
-  }
-  return false;
+/** The first candidate that has the key, which becomes the found record, or -1. */
+export function firstMatch(request: Request, first = 0, end = request.candidateCount): number {
+  for (let i = first; i < end; i++) if (request.matches(request.candidateAt[i])) return i;
+  return -1;
 }

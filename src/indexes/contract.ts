@@ -16,13 +16,22 @@ export const ALWAYS = 0;
 export const IF_ABSENT = 1;
 export const IF_PRESENT = 2;
 export const IF_VERSION = 3;
-export type Condition = typeof ALWAYS | typeof IF_ABSENT | typeof IF_PRESENT | typeof IF_VERSION;
+/** As ALWAYS, and the outcome tells of the old record, which may cost a search. */
+export const EXCHANGE = 4;
+export type Condition =
+  | typeof ALWAYS
+  | typeof IF_ABSENT
+  | typeof IF_PRESENT
+  | typeof IF_VERSION
+  | typeof EXCHANGE;
 
 /** How a write ended. */
 export const REFUSED = 0;
 export const INSERTED = 1;
 export const REPLACED = 2;
-export type Outcome = typeof REFUSED | typeof INSERTED | typeof REPLACED;
+/** Stored, by an index that does not look for an old record first; only with ALWAYS. */
+export const STORED = 3;
+export type Outcome = typeof REFUSED | typeof INSERTED | typeof REPLACED | typeof STORED;
 
 /** Named numbers that say how an index was built; unsigned 32-bit, `seed` is one of them. */
 export type IndexParameters = Readonly<Record<string, number>>;
@@ -32,7 +41,7 @@ export interface IndexKind {
   /** Stands for the kind in the catalog, for ever. */
   readonly number: number;
   readonly manifest: IndexManifest;
-  /** The parameters in the order in which the catalog keeps them; at most 8. */
+  /** The parameters in the order in which the catalog keeps them; at most 12. */
   readonly parameterNames: readonly string[];
   /** All parameters of a new index, from the wishes for some. Raises SW_INVALID_ARGUMENT. */
   parameters(

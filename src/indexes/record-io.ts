@@ -8,6 +8,7 @@ import {
   FLAG_CHAINED,
   fitsOneBlock,
   HEADER_BYTES,
+  headUnitsOf,
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
   pad8,
@@ -16,6 +17,7 @@ import {
   SLOT_UNITS_MAX,
   sizeClassOf,
   unitsOf,
+  VALUE_BYTES,
   VALUE_BYTES_MAX,
   valueOffset,
 } from '../records/layout.ts';
@@ -208,9 +210,12 @@ export class RecordIo {
     yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
     const kind = incoming.i32[KEY_BYTES_AND_KIND >> 2];
     const keyBytes = kind & 0xffff;
-    const head = (kind >>> 24) & FLAG_CHAINED ? unitsOf(valueOffset(keyBytes) + LINK_BYTES) : 0;
+    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+    const valueBytes = incoming.i32[VALUE_BYTES >> 2] >>> 0;
+    const longest = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(keyBytes) + LINK_BYTES));
+    const head = Math.min(longest, headUnitsOf(keyBytes, valueBytes, chained));
     if (head > units) {
-      // A key so long that key and link do not fit what a slot can say; never one that is shorter.
+      // Longer than a slot can say.
       incoming.ensure(head * UNIT_BYTES);
       yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
     }

@@ -25,7 +25,7 @@ import { type Address, Frame, type Scratch } from '../verbs/index.ts';
 import type { OutgoingChain } from './record-io.ts';
 
 /** Slots that one operation can look at: candidates by fingerprint. */
-const CANDIDATES_MAX = 512;
+export const CANDIDATES_MAX = 512;
 
 /**
  * One operation in flight: its key, encoded and hashed, the record that it writes and the record
@@ -61,10 +61,13 @@ export class Request extends Frame {
   foundVersion = 0;
   foundChained = false;
 
-  /** Offsets in `words` of slots whose fingerprint matches, and of their records in `incoming`. */
-  readonly candidates = new Int32Array(CANDIDATES_MAX);
+  /** Slots whose fingerprint matches: their records in the pool and in `incoming`. */
+  readonly candidateRecord = new Float64Array(CANDIDATES_MAX);
+  readonly candidateUnits = new Int32Array(CANDIDATES_MAX);
   readonly candidateAt = new Int32Array(CANDIDATES_MAX);
   candidateCount = 0;
+  /** Whether a candidate's record may be longer than its slot's length can say. */
+  longCandidates = false;
 
   /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
   setKey(key: Bytes, seed: number, valueBound = 0): void {

@@ -1,5 +1,4 @@
 import type { Operation } from '../verbs/index.ts';
-import type { SlotRequest } from './candidates.ts';
 import {
   type Condition,
   IF_ABSENT,
@@ -11,9 +10,10 @@ import {
   REPLACED,
 } from './contract.ts';
 import type { RecordIo } from './record-io.ts';
+import type { Request } from './request.ts';
 
 /** The steps of an index whose slots point at records, of which its operations are made. */
-export interface SlotProtocol<R extends SlotRequest> {
+export interface SlotProtocol<R extends Request> {
   readonly records: RecordIo;
   /** Writes the outgoing record, if it has a block, and looks for the key in slots to write to. */
   locate(request: R): Operation<boolean>;
@@ -24,7 +24,7 @@ export interface SlotProtocol<R extends SlotRequest> {
 }
 
 /** `Index.write` */
-export function* writeSlot<R extends SlotRequest>(
+export function* writeSlot<R extends Request>(
   protocol: SlotProtocol<R>,
   request: R,
   condition: Condition,
@@ -51,7 +51,7 @@ export function* writeSlot<R extends SlotRequest>(
 }
 
 /** `Index.remove` */
-export function* removeSlot<R extends SlotRequest>(
+export function* removeSlot<R extends Request>(
   protocol: SlotProtocol<R>,
   request: R,
 ): Operation<boolean> {
@@ -62,7 +62,7 @@ export function* removeSlot<R extends SlotRequest>(
 }
 
 /** `Index.modify` */
-export function* modifySlot<R extends SlotRequest>(
+export function* modifySlot<R extends Request>(
   protocol: SlotProtocol<R>,
   request: R,
   compute: (present: boolean) => void,
@@ -91,7 +91,7 @@ function refuses(condition: Condition, expected: number, version: number): boole
 }
 
 /** The record belongs to the index from now on. */
-function linked(request: SlotRequest, outcome: Outcome): Outcome {
+function linked(request: Request, outcome: Outcome): Outcome {
   request.forgetBlock();
   return outcome;
 }

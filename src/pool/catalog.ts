@@ -13,7 +13,7 @@ const PARAMETERS = 16;
 const NAME_LENGTH = 64;
 const NAME = 65;
 export const STORE_NAME_BYTES = 48;
-export const STORE_PARAMETERS = 8;
+export const STORE_PARAMETERS = 12;
 
 const WAIT_MICROSECONDS = 500;
 const WAITS_MAX = 10_000;

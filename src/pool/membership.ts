@@ -50,14 +50,15 @@ export interface ClientRow {
 /** The client table: who is attached, and who of them is gone. */
 export class Membership {
   readonly #layout: PoolLayout;
-  readonly thread = currentThread();
+  readonly thread: ThreadIdentity;
   /** 0 before joining and after leaving. */
   id = 0;
   incarnation = 0;
   #ownWord = 0n;
 
-  constructor(layout: PoolLayout) {
+  constructor(layout: PoolLayout, thread = currentThread()) {
     this.#layout = layout;
+    this.thread = thread;
   }
 
   get epochWord(): Address {

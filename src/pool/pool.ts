@@ -7,6 +7,7 @@ import { control } from './control.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { type ClientRow, Membership } from './membership.ts';
 import { Reclamation } from './reclamation.ts';
+import type { ThreadIdentity } from './thread-identity.ts';
 
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;
@@ -37,10 +38,16 @@ export class Pool {
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(fabric: Fabric, parameters: PoolParameters, memory: PoolMemory) {
+  /** Clients that share a thread, in a simulation, say with `thread` who they would be. */
+  constructor(
+    fabric: Fabric,
+    parameters: PoolParameters,
+    memory: PoolMemory,
+    thread?: ThreadIdentity,
+  ) {
     this.fabric = fabric;
     this.layout = new PoolLayout(parameters);
-    this.membership = new Membership(this.layout);
+    this.membership = new Membership(this.layout, thread);
     this.chunks = new ChunkTable(this.layout, memory);
     this.allocator = new Allocator(this.layout, this.chunks);
     this.catalog = new Catalog(this.membership);
@@ -179,7 +186,7 @@ export class Pool {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    // The next call of a walk that is under way finds out, although a quiescent point is not due.
+    // The next operation is refused, not the one after many.
     this.#budget = 0;
     clearImmediate(this.#burst);
     clearTimeout(this.#idle);

@@ -69,10 +69,22 @@ export interface ChainPlan {
   pieces: { bytes: number; units: number }[];
 }
 
+/** Lines of the first block of a record. */
+export function headUnitsOf(keyBytes: number, valueBytes: number, chained: boolean): number {
+  if (!chained) return unitsOf(valueOffset(keyBytes) + pad8(valueBytes));
+  return unitsOf(valueOffset(keyBytes) + LINK_BYTES + inlineBytesOf(keyBytes, valueBytes));
+}
+
+/** Value bytes of a chained record that its first block holds. */
+function inlineBytesOf(keyBytes: number, valueBytes: number): number {
+  const room = HEAD_BYTES_MAX - valueOffset(keyBytes) - LINK_BYTES;
+  return Math.max(0, Math.min(valueBytes, room));
+}
+
 /** How a record that does not fit one block is cut up. */
 export function planChain(keyBytes: number, valueBytes: number): ChainPlan {
   const before = valueOffset(keyBytes) + LINK_BYTES;
-  const inlineBytes = Math.max(0, Math.min(valueBytes, HEAD_BYTES_MAX - before));
+  const inlineBytes = inlineBytesOf(keyBytes, valueBytes);
   const pieces: ChainPlan['pieces'] = [];
   for (let rest = valueBytes - inlineBytes; rest > 0; ) {
     const bytes = Math.min(rest, CONTINUATION_VALUE_BYTES);

@@ -64,7 +64,30 @@ export interface ShardParameters {
   ordered?: number;
 }
 
-export type IndexName = 'race' | 'shard';
+export interface SepHashParameters {
+  /** Bytes of a CurSegment's entries, a power of two up to 2048 (1024; the paper's
+   * smallest are 128). */
+  segmentBytes?: number;
+  /** CurSegments that a MainSegment holds before it is split, up to 64 (64; the
+   * paper's smallest are 8). */
+  ratio?: number;
+  /** Entries that a write reads to find the first empty one (8). */
+  window?: number;
+  /** 1 (default): a fingerprint filter spares reading the CurSegment; 0: it is always read. */
+  filter?: number;
+  /** What a client keeps of a MainSegment: 0 nothing, 1 its FPTable (default), 2 record points. */
+  cache?: number;
+  /** 1 (default): splits trust the depth bits of entries; 0: they read every record. */
+  depthBits?: number;
+  /** 1 (default): a write changes filter and entry in one doorbell; 0: one after the other. */
+  zeroWait?: number;
+  /** Suffix bits of the directory at creation. */
+  initialDepth?: number;
+  /** Suffix bits for which directory space is reserved, at most 24. */
+  maxDepth?: number;
+}
+
+export type IndexName = 'race' | 'sephash' | 'shard';
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -85,6 +108,7 @@ export interface OpenOptions extends PoolOptions {
   /** Parameters for a store that is created; an existing store keeps its own. */
   race?: RaceParameters;
   shard?: ShardParameters;
+  sephash?: SepHashParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
   /** How values come back. Default `auto`. */

@@ -15,6 +15,6 @@ for (const { manifest } of INDEX_KINDS) {
     largeValues: true,
     // Room for a value of 64 MiB and the one that replaces it.
     open: (scope, options) =>
-      freshStore(scope, 'memory', { index, size: 256 * 2 ** 20, ...options }),
+      freshStore(scope, 'memory', { size: 256 * 2 ** 20, index, ...options }),
   });
 }

@@ -28,6 +28,12 @@ export class Pipeline {
     return this.#requests[i];
   }
 
+  /** Puts keys `first`.. into requests 0..count-1. */
+  setKeys(keys: readonly Key[], first: number, count: number): void {
+    touchKeys(keys, first, count);
+    for (let i = 0; i < count; i++) this.request(i).setKey(keys[first + i], this.#index.hashSeed);
+  }
+
   /** Makes operation `i` of the next round. It must use `request(i)`. */
   prepare(i: number, operation: Operation<unknown>): void {
     this.#operations[i] = operation;
@@ -68,7 +74,7 @@ export class Pipeline {
 }
 
 /** Reads a bit of every key first, so that the cache misses of strings that lie apart overlap. */
-export function touchKeys(keys: readonly Key[], first: number, count: number): number {
+function touchKeys(keys: readonly Key[], first: number, count: number): number {
   let sum = 0;
   for (let i = first; i < first + count; i++) {
     const key = keys[i];

@@ -2,6 +2,7 @@ import { StepwellError } from '../errors.ts';
 import {
   ALWAYS,
   type Condition,
+  EXCHANGE,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
@@ -28,7 +29,7 @@ import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
 import { checkRange, parseInteger } from './integers.ts';
-import { PIPELINE_WIDTH, Pipeline, touchKeys } from './pipeline.ts';
+import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
 import { storeStats } from './statistics.ts';
 import { StoreWalk } from './store-walk.ts';
@@ -129,7 +130,8 @@ export class SharedStore<V extends Value> implements Store<V> {
     value: Value,
     { when = 'always', previous = false }: { when?: WriteCondition; previous?: boolean } = {},
   ): WriteResult<V> {
-    const conditions = { always: ALWAYS, absent: IF_ABSENT, present: IF_PRESENT } as const;
+    const always = previous ? EXCHANGE : ALWAYS;
+    const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
     if (!Object.hasOwn(conditions, when)) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `when is always, absent or present: ${when}`);
     }
@@ -160,22 +162,24 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   delete(key: Key): boolean {
-    const request = this.#begin(key);
-    try {
-      return this.#pool.run(this.#index.remove(request));
-    } finally {
-      this.#end(request);
-    }
+    return this.#remove(key, () => true) ?? false;
   }
 
   take(key: Key): V | undefined {
-    const request = this.#begin(key);
-    try {
-      if (!this.#pool.run(this.#index.remove(request))) return undefined;
-      return this.#foundValue(request);
-    } finally {
-      this.#end(request);
-    }
+    return this.#remove(key, (request) => this.#foundValue(request));
+  }
+
+  /** An index that writes in order to remove may meet a full pool. */
+  #remove<T>(key: Key, result: (request: Request) => T): T | undefined {
+    return this.#full.retry(() => {
+      const request = this.#begin(key);
+      try {
+        if (!this.#pool.run(this.#index.remove(request))) return undefined;
+        return result(request);
+      } finally {
+        this.#end(request);
+      }
+    });
   }
 
   increment(key: Key, by?: number): number;
@@ -235,16 +239,15 @@ export class SharedStore<V extends Value> implements Store<V> {
     const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
     for (let first = 0; first < keys.length; first += PIPELINE_WIDTH) {
       const count = Math.min(PIPELINE_WIDTH, keys.length - first);
-      this.#enter();
-      try {
-        touchKeys(keys, first, count);
-        for (let i = 0; i < count; i++) {
-          pipeline.request(i).setKey(keys[first + i], this.#index.hashSeed);
+      this.#full.retry(() => {
+        this.#enter();
+        try {
+          pipeline.setKeys(keys, first, count);
+          round(pipeline, count, first);
+        } finally {
+          this.#pool.exit();
         }
-        round(pipeline, count, first);
-      } finally {
-        this.#pool.exit();
-      }
+      });
     }
     this.#pipelines.push(pipeline);
   }

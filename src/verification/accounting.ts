@@ -36,7 +36,7 @@ export function account(pool: Pool, subject: Subject, index: Index, holders: Hol
   );
   const held = blocksHeldBy(holders.living);
   const pending = pool.run(subject.pending(index));
-  for (const blocks of pending) for (const block of blocks) held.add(block);
+  for (const block of pending) held.add(block);
   if (pending.length > holders.crashed) {
     problems.push(`${pending.length} records are pending, ${holders.crashed} calls crashed`);
   }

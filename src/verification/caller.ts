@@ -1,5 +1,12 @@
 import { StepwellError } from '../errors.ts';
-import { INSERTED, type Index, type Outcome, REFUSED, REPLACED } from '../indexes/contract.ts';
+import {
+  INSERTED,
+  type Index,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+  STORED,
+} from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import { bytesBound, decodeFrom } from '../records/codec.ts';
 import type { Operation } from '../verbs/index.ts';
@@ -57,7 +64,7 @@ export class Caller {
   }
 
   #remember({ found, version, outcome }: Result, key: number): void {
-    if (outcome === INSERTED) this.#seen.set(key, version);
+    if (outcome === INSERTED || outcome === STORED) this.#seen.set(key, version);
     else if (found) this.#seen.set(key, found.version);
   }
 
@@ -69,7 +76,8 @@ export class Caller {
     if (call.kind === 'write') {
       records.encode(request, key, call.value, index.hashSeed, call.version);
       const outcome = yield* index.write(request, call.condition, call.expected);
-      const found = outcome !== INSERTED && request.foundAt >= 0;
+      const blind = outcome === INSERTED || outcome === STORED;
+      const found = !blind && request.foundAt >= 0;
       return yield* this.#result(outcome, found);
     }
     request.setKey(key, index.hashSeed, call.kind === 'modify' ? bytesBound(call.value) : 0);

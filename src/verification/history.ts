@@ -1,6 +1,7 @@
 import {
   ALWAYS,
   type Condition,
+  EXCHANGE,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
@@ -8,6 +9,7 @@ import {
   type Outcome,
   REFUSED,
   REPLACED,
+  STORED,
 } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import { decodeFrom } from '../records/codec.ts';
@@ -61,6 +63,8 @@ export class CallRecord implements HistoryOperation<KeyState> {
   refusedBy: string | undefined;
   /** Whether an insertion may give its record another version than the one asked for. */
   anyVersion = false;
+  /** Whether the index chooses the versions of records: never the same one twice for a key. */
+  ownVersions = false;
   /** Died with its client. */
   crashed = false;
 
@@ -84,15 +88,22 @@ export class CallRecord implements HistoryOperation<KeyState> {
     return record;
   }
 
+  #withOwnVersion({ value }: NonNullable<KeyState>, state: KeyState): KeyState | typeof ILLEGAL {
+    const version = this.result?.version ?? ANY;
+    return version !== ANY && version === state?.version ? ILLEGAL : { value, version };
+  }
+
   apply(state: KeyState): KeyState | typeof ILLEGAL {
     const { call, result } = this;
-    if (result !== undefined && result.outcome !== INSERTED && !same(result.found, state)) {
-      return ILLEGAL;
-    }
-    const outcome = expectedOutcome(call, state);
-    if (result !== undefined && result.outcome !== outcome) return ILLEGAL;
-    const next = nextState(call, state, outcome);
-    if (next === undefined || next === state) return next;
+    const tells = result !== undefined && ![INSERTED, STORED].includes(result.outcome);
+    if (tells && !same(result.found, state)) return ILLEGAL;
+    // Of a write that died only a reader learns the version.
+    const known = tells && state?.version === ANY ? result.found : state;
+    const outcome = expectedOutcome(call, known);
+    if (result !== undefined && !agrees(result.outcome, outcome, call)) return ILLEGAL;
+    const next = nextState(call, known, outcome);
+    if (next === undefined || next === known) return next;
+    if (this.ownVersions) return this.#withOwnVersion(next, known);
     if (this.anyVersion && (state === undefined || state.version === ANY)) {
       return { value: next.value, version: result?.version ?? ANY };
     }
@@ -102,6 +113,12 @@ export class CallRecord implements HistoryOperation<KeyState> {
 
 /** A version that nobody has seen. */
 const ANY = -1;
+
+/** A blind write does not say whether it replaced anything. */
+function agrees(actual: Outcome, expected: Outcome, call: Call): boolean {
+  if (actual !== STORED) return actual === expected;
+  return call.kind === 'write' && call.condition === ALWAYS;
+}
 
 function same(a: KeyState, b: KeyState): boolean {
   if (a === undefined || b === undefined) return a === b;
@@ -135,6 +152,7 @@ const CONDITIONS = {
   [IF_ABSENT]: 'insert',
   [IF_PRESENT]: 'update',
   [IF_VERSION]: 'cas',
+  [EXCHANGE]: 'exchange',
 } as const;
 
 /** One line for people: what was asked, when, and what came back. */
@@ -158,6 +176,7 @@ function outcomeText({ call, crashed }: CallRecord, result: Result | undefined):
   if (call.kind === 'search') return found;
   if (call.kind === 'remove') return result.outcome === REFUSED ? 'absent' : `removed ${found}`;
   if (result.outcome === INSERTED) return `inserted @${result.version}`;
+  if (result.outcome === STORED) return `stored @${result.version}`;
   if (result.outcome === REFUSED) return `refused, found ${found}`;
   return `replaced ${found} by @${result.version}`;
 }

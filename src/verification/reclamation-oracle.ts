@@ -30,21 +30,26 @@ export class ReclamationOracle implements AccessObserver {
   readonly #fail: (text: string) => void;
   /** Off, only the consequences of an early re-use are seen: for canaries. */
   readonly #grace: boolean;
+  readonly #readsAhead: (units: number) => boolean;
   readonly #retired = new Map<Address, RetiredBlock>();
-  /** By unit: who gave the block back that it is part of. */
-  readonly #free = new Map<number, number>();
+  /** By unit: who gave the block back that it is part of, and its size. */
+  readonly #free = new Map<number, { by: number; units: number }>();
   freed = 0;
 
   constructor(
     memory: AdversaryMemory,
     run: RunView,
     fail: (text: string) => void,
-    { grace = true }: { grace?: boolean } = {},
+    {
+      grace = true,
+      readsAhead = () => false,
+    }: { grace?: boolean; readsAhead?: (units: number) => boolean } = {},
   ) {
     this.#memory = memory;
     this.#run = run;
     this.#fail = fail;
     this.#grace = grace;
+    this.#readsAhead = readsAhead;
     memory.observer = this;
   }
 
@@ -72,7 +77,7 @@ export class ReclamationOracle implements AccessObserver {
 
   /** Who retired the block, or was about to mark it free: what dies with that client is lost. */
   holderOf(address: Address): number | undefined {
-    return this.#retired.get(address)?.by ?? this.#free.get(address / UNIT_BYTES);
+    return this.#retired.get(address)?.by ?? this.#free.get(address / UNIT_BYTES)?.by;
   }
 
   /** Blocks that nobody retired come from a cache on leaving, or from a sweep. */
@@ -82,7 +87,9 @@ export class ReclamationOracle implements AccessObserver {
     this.freed++;
     if (this.#grace && retired) this.#checkGrace(client, address, retired);
     this.#memory.fill(address, units * UNIT_BYTES, POISON);
-    for (let i = 0; i < units; i++) this.#free.set(address / UNIT_BYTES + i, client);
+    for (let i = 0; i < units; i++) {
+      this.#free.set(address / UNIT_BYTES + i, { by: client, units });
+    }
   }
 
   #checkGrace(client: number, address: Address, retired: RetiredBlock): void {
@@ -97,9 +104,10 @@ export class ReclamationOracle implements AccessObserver {
 
   onAccess(client: number, kind: number, address: Address): void {
     const unit = Math.floor(address / UNIT_BYTES);
-    if (this.#free.has(unit)) {
+    const free = this.#free.get(unit);
+    if (free) {
       if (kind === WRITE) this.#free.delete(unit);
-      else if (kind === READ) {
+      else if (kind === READ && !this.#readsAhead(free.units)) {
         this.#fail(`client ${client} reads block ${unit * UNIT_BYTES} after it was given back`);
       }
     }

@@ -6,6 +6,7 @@ import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
+import { currentThread } from '../pool/thread-identity.ts';
 import { Prng } from '../random/prng.ts';
 import type { Operation } from '../verbs/index.ts';
 import { account, type Holders } from './accounting.ts';
@@ -98,8 +99,8 @@ const STEPS_MAX = 300_000;
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
 
-export function scenarioFor({ seed, crashes, canary }: RunOptions): Scenario {
-  return scenarioOf(seed, { crashes, ...canary?.scenario });
+export function scenarioFor({ seed, subject, crashes, canary }: RunOptions): Scenario {
+  return scenarioOf(seed, { subject, crashes, ...canary?.scenario });
 }
 
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
@@ -124,6 +125,7 @@ class Simulation {
   readonly #records: CallRecord[] = [];
   readonly #notes: Note[] = [];
   readonly #parameters: PoolParameters;
+  readonly #thread = currentThread();
   #entry: CatalogEntry | undefined;
   #now = 0;
   #settledFor = 0;
@@ -154,6 +156,7 @@ class Simulation {
     };
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
+      readsAhead: this.#scenario.subject.readsAhead,
     });
     this.#scenario.clients.forEach((plan, i) => {
       const kept = options.keep ? plan.items.filter(({ id }) => options.keep?.has(id)) : plan.items;
@@ -179,11 +182,9 @@ class Simulation {
 
   #newPool(number: number): Pool {
     const fabric = new AdversaryFabric(this.#memory, number);
-    const pool = new Pool(fabric, this.#parameters, this.#memory.source);
-    const { membership } = pool;
-    const thread = { ...membership.thread, tid: 1 + number };
-    Object.defineProperty(membership, 'thread', { value: thread });
-    membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
+    const thread = { ...this.#thread, tid: 1 + number };
+    const pool = new Pool(fabric, this.#parameters, this.#memory.source, thread);
+    pool.membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
     return pool;
   }
 
@@ -227,6 +228,7 @@ class Simulation {
 
   #record(record: CallRecord): void {
     record.anyVersion = this.#options.anyVersion ?? false;
+    record.ownVersions = this.#scenario.subject.ownVersions ?? false;
     this.#records.push(record);
   }
 

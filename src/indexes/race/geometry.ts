@@ -1,5 +1,5 @@
-import { StepwellError } from '../../errors.ts';
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+import { inRange } from '../parameters.ts';
 
 /** Parameters of a RACE table; kept in the catalog. */
 export interface RaceShape {
@@ -90,9 +90,4 @@ export function raceShape(
     maxDepth,
   );
   return { associativity, groups, initialDepth, maxDepth, seed };
-}
-
-function inRange(name: string, value: number, low: number, high: number): number {
-  if (Number.isInteger(value) && value >= low && value <= high) return value;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be ${low}..${high}, not ${value}`);
 }

@@ -29,6 +29,8 @@ import {
   SWAP_AT,
 } from './table.ts';
 
+const PATIENCE_GROWTH_MAX = 32;
+
 /**
  * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the
  * first round trip; these are the second and the third.
@@ -78,7 +80,7 @@ export function* insert(
   }
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
-    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
+    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request, attempt);
     yield* table.retry(request, CONFLICT_REASON[conflict], attempt);
     return false;
   }
@@ -184,11 +186,13 @@ function gatherUnknown(table: RaceTable, request: RaceRequest): number {
 }
 
 /**
- * Withdraws another client's pending slot. False when it was committed or changed meanwhile.
+ * Withdraws another client's pending slot. False when it was committed or frozen meanwhile.
  *
- * When its owner withdrew it just before, it is gone as well: were that a conflict, two inserters
- * in step could withdraw for each other for ever. Exactly the empty word that a withdrawal leaves
- * will do: one with a later stamp may be what a mover left of a slot that was committed and moved.
+ * When its owner, or somebody else, withdrew it just before, it is gone as well: were that a
+ * conflict, inserters in step could withdraw for each other for ever. Exactly the empty word that a
+ * withdrawal leaves will do: one with a later stamp may be what a mover left of a slot that was
+ * committed and moved. So will another claim of the same stamp: it came after this client's own,
+ * which its owner will see and give way to.
  */
 function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<boolean> {
   const { batch, words } = request;
@@ -197,19 +201,23 @@ function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<b
   setWord(words, OTHER_SWAP_AT + 8, 0, vacant);
   yield batch.clear().cas(slotAddress(table, request, at), words, OTHER_SWAP_AT);
   if (swapped(words, OTHER_SWAP_AT)) return true;
-  const found = OTHER_SWAP_AT + 16;
-  return lowHalf(words, found) === 0 && highHalf(words, found) === vacant;
+  const low = lowHalf(words, OTHER_SWAP_AT + 16);
+  const high = highHalf(words, OTHER_SWAP_AT + 16);
+  if (stampOf(high) !== stampOf(vacant)) return false;
+  return (low === 0 && high === vacant) || (high & PENDING) !== 0;
 }
 
 /**
  * Waits for the fate of the earlier pending slot that made this client withdraw (`slotAt`); when
  * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
  */
-function* outwait(table: RaceTable, request: RaceRequest): Operation<void> {
+function* outwait(table: RaceTable, request: RaceRequest, attempt: number): Operation<void> {
   const { batch, words, slotAt } = request;
   const { polls, microseconds } = table.patience;
   const address = slotAddress(table, request, slotAt);
-  for (let poll = 0; poll < polls; poll++) {
+  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
+  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
+  for (let poll = 0; poll < enough; poll++) {
     yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
     const seen = OTHER_SWAP_AT >> 2;
     const was = slotAt >> 2;

@@ -15,9 +15,11 @@ export function* eachReachable(
   const walk = new RaceWalk(table, request, { ...WALK_START });
   while (walk.position !== undefined) {
     const long: Address[] = [];
-    yield* walk.nextSlots((record, units) => {
+    yield* walk.nextSlots((record, units, pending) => {
       visit(record);
-      if (units === SLOT_UNITS_MAX) long.push(record);
+      // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
+      // what hangs on a dead client's claim is never read again.
+      if (units === SLOT_UNITS_MAX && !pending) long.push(record);
     });
     for (const record of long) {
       yield* table.records.adopt(request, record, SLOT_UNITS_MAX, table.geometry.shape.seed);

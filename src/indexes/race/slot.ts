@@ -1,7 +1,4 @@
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
-import { addressInSlot } from '../candidates.ts';
-
-export { lengthOf } from '../candidates.ts';
 
 /**
  * A slot is 8 bytes: pointer 40 (in 64-byte units), flags 8, length 8 (in units), fingerprint 8.
@@ -25,7 +22,7 @@ export const STAMP_MASK = 0x1f << STAMP_SHIFT;
 export const PENDING = 1 << 13;
 /** Of a new subtable: the slot of the parent has not been copied here yet. */
 export const UNMOVED = 1 << 14;
-export const POINTER_HIGH = 0xff;
+const POINTER_HIGH = 0xff;
 
 export function stampOf(high: number): number {
   return (high & STAMP_MASK) >>> STAMP_SHIFT;
@@ -51,7 +48,11 @@ export function isLive(low: number, high: number): boolean {
 }
 
 export function pointerOf(low: number, high: number): Address {
-  return addressInSlot(low, high, POINTER_HIGH);
+  return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
+}
+
+export function lengthOf(high: number): number {
+  return (high >>> 16) & 0xff;
 }
 
 export function pointerLow(address: Address): number {

@@ -1,12 +1,11 @@
-import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { SlotRequest } from '../candidates.ts';
+import { backOff } from '../backoff.ts';
 import type { Directory } from '../directory.ts';
 import type { RecordIo } from '../record-io.ts';
+import { CANDIDATES_MAX, Request } from '../request.ts';
 import type { RaceGeometry } from './geometry.ts';
 import type { Move } from './migrate.ts';
-import { POINTER_HIGH } from './slot.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -17,29 +16,25 @@ export type RetryReason =
   | 'withdrawn' // another client withdrew this client's pending slot
   | 'subtableFull'; // no vacant slot: the subtable was split
 
-/** An operation that meets so many conflicts in a row gives up with SW_CONTENTION. */
-const ATTEMPTS_MAX = 10_000;
-const ATTEMPTS_WITHOUT_PAUSE = 16;
-const PAUSE_MICROSECONDS_MAX = 500;
-
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
 export const OTHER_SWAP_AT = 32;
 export const BUCKETS_AT = 64;
 
 /** A request with what RACE operations remember between their round trips. */
-export class RaceRequest extends SlotRequest {
+export class RaceRequest extends Request {
   subtable: Address = 0;
   /** Address of each combined bucket, whose contents stand at BUCKETS_AT in `words`. */
   combined1: Address = 0;
   combined2: Address = 0;
+  fingerprint = 0;
+  /** Offsets in `words` of the candidates' slots. */
+  readonly candidates = new Int32Array(CANDIDATES_MAX);
+  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
+  slotAt = 0;
   /** Slot words whose records are known to have another key. */
   readonly others = new Int32Array(256);
   otherCount = 0;
-
-  constructor(wordBytes: number) {
-    super(wordBytes, POINTER_HIGH);
-  }
 }
 
 /** One client's handle of a RACE table. */
@@ -86,14 +81,7 @@ export class RaceTable {
   }
 
   /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
-  *retry(request: RaceRequest, reason: RetryReason, attempt: number): Operation<void> {
-    this.retries[reason]++;
-    if (attempt >= ATTEMPTS_MAX) {
-      const reasons = JSON.stringify(this.retries);
-      throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
-    }
-    if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
-    const pause = Math.min(PAUSE_MICROSECONDS_MAX, attempt);
-    yield request.batch.clear().pause(pause, request.words);
+  retry(request: RaceRequest, reason: RetryReason, attempt: number): Operation<void> {
+    return backOff(this.retries, request, reason, attempt);
   }
 }

@@ -2,6 +2,7 @@ import { invariant } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
 import { type SlotRecord, visitRecords } from '../record-visits.ts';
+import { nextSuffix } from '../suffix-order.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
 import { depthOf, isLive, isReady, isVacant, lengthOf, pointerOf } from './slot.ts';
@@ -65,11 +66,12 @@ export class RaceWalk implements IndexWalk {
    * As `next`, without reading the records: visits all slots of the group that point to one, also
    * pending ones.
    */
-  *nextSlots(visit: (record: Address, units: number) => void): Operation<void> {
+  *nextSlots(visit: (record: Address, units: number, pending: boolean) => void): Operation<void> {
     const position = this.position as WalkPosition;
     if (!(yield* this.#arrive(position))) return;
     this.#eachSlot((low, high) => {
-      if (!isVacant(low, high)) visit(pointerOf(low, high), lengthOf(high));
+      if (isVacant(low, high)) return;
+      visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
     });
     this.#advance(position);
   }
@@ -104,7 +106,7 @@ export class RaceWalk implements IndexWalk {
   #advance(position: WalkPosition): void {
     position.bucket += GROUP_BUCKETS;
     if (position.bucket < this.#table.geometry.buckets) return;
-    this.position = this.#halves.pop() ?? successor(position);
+    this.position = this.#halves.pop() ?? following(position);
   }
 
   /**
@@ -177,14 +179,9 @@ export class RaceWalk implements IndexWalk {
   }
 }
 
-/** The next suffix of the same depth in the order of reversed bits; undefined after the last. */
-function successor({ suffix, depth }: WalkPosition): WalkPosition | undefined {
-  // Adding one to the reversed number is carrying from the highest bit downwards.
-  let bit = depth - 1;
-  let next = suffix;
-  while (bit >= 0 && (next & (1 << bit)) !== 0) next &= ~(1 << bit--);
-  if (bit < 0) return undefined;
-  return { suffix: next | (1 << bit), depth, bucket: 0 };
+function following({ suffix, depth }: WalkPosition): WalkPosition | undefined {
+  const next = nextSuffix(suffix, depth);
+  return next === undefined ? undefined : { suffix: next, depth, bucket: 0 };
 }
 
 export const WALK_START: Readonly<WalkPosition> = { suffix: 0, depth: 0, bucket: 0 };

@@ -1,4 +1,6 @@
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Batch, highHalf, lowHalf, NULL_ADDRESS, type Operation } from '../../verbs/index.ts';
+import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
 import {
   hashOfPlace,
   LEVEL_OF_PLACE,
@@ -13,6 +15,7 @@ import {
   isFresh,
   isLive,
   leaves,
+  lengthOf,
   MATCH_MASK,
   OVERFLOW,
   PENDING,
@@ -166,6 +169,32 @@ function gatherBetween(
     }
   }
   request.candidateCount = count;
+}
+
+/** Reads the candidates' records, if there are any: one round trip, two for keys over 16 KB. */
+export function* readCandidates(request: ShardRequest): Operation<void> {
+  if (request.candidateCount === 0) return;
+  yield postCandidates(request, request.batch.clear());
+  if (!request.longCandidates) return;
+  if (postLongRecords(request, request.batch.clear(), SLOT_UNITS_MAX)) yield request.batch;
+}
+
+/** Adds the READs of the candidates' records. */
+export function postCandidates(request: ShardRequest, batch: Batch): Batch {
+  const { candidates, candidateCount, candidateRecord, candidateUnits, words } = request;
+  for (let i = 0; i < candidateCount; i++) {
+    const high = highHalf(words, candidates[i]);
+    candidateRecord[i] = pointerOf(lowHalf(words, candidates[i]), high);
+    candidateUnits[i] = lengthOf(high);
+  }
+  return postRecords(request, batch, SLOT_UNITS_MAX);
+}
+
+/** Finds the candidate that has the key; it becomes the found record. */
+export function matchCandidate(request: ShardRequest): boolean {
+  const match = firstMatch(request);
+  if (match >= 0) request.slotAt = request.candidates[match];
+  return match >= 0;
 }
 
 /** Adds the live entries of the chain nodes that have the key's fingerprint. */

@@ -11,6 +11,7 @@ import {
   emptyBelow,
   firstEmpty,
   postLower,
+  readCandidates,
   readChain,
   repostLevel1,
   repostLower,
@@ -19,9 +20,11 @@ import {
 import { catchUp } from './catch-up.ts';
 import { extendChain } from './chain.ts';
 import { prepareEntry } from './insert.ts';
-import { evict, gatherRivals, readRivals } from './rivals.ts';
+import { evict, gatherRivals } from './rivals.ts';
 import { OVERFLOW, PENDING, usedHigh } from './slot.ts';
 import { BUCKETS_AT, OTHER_SWAP_AT, type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
+
+const PATIENCE_GROWTH_MAX = 32;
 
 /**
  * Insertion where level 1 has no slot that was never used: claim, look, commit, as in RACE here.
@@ -70,7 +73,7 @@ export function* claim(
   const conflict = yield* findConflict(table, request, slot);
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
-    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request);
+    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request, attempt);
     yield* table.retry(request, conflict === LOST ? 'withdrawn' : 'pendingKey', attempt);
     return false;
   }
@@ -175,7 +178,7 @@ const LOST = 3;
 function* findConflict(table: ShardTable, request: ShardRequest, slot: Address): Operation<number> {
   const { candidates, candidateAt, words } = request;
   gatherRivals(table, request, 0);
-  yield* readRivals(request);
+  yield* readCandidates(request);
   for (let i = 0; i < request.candidateCount; i++) {
     if (!request.matches(candidateAt[i])) continue;
     const other = candidates[i];
@@ -193,11 +196,13 @@ function* findConflict(table: ShardTable, request: ShardRequest, slot: Address):
  * Waits for the fate of the earlier pending slot that made this client withdraw (`slotAt`); when
  * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
  */
-function* outwait(table: ShardTable, request: ShardRequest): Operation<void> {
+function* outwait(table: ShardTable, request: ShardRequest, attempt: number): Operation<void> {
   const { batch, words, slotAt } = request;
   const { polls, microseconds } = table.patience;
   const address = table.slotAddress(request, slotAt);
-  for (let poll = 0; poll < polls; poll++) {
+  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
+  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
+  for (let poll = 0; poll < enough; poll++) {
     yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
     if (lowHalf(words, OTHER_SWAP_AT) !== lowHalf(words, slotAt)) return;
     if (highHalf(words, OTHER_SWAP_AT) !== highHalf(words, slotAt)) return;

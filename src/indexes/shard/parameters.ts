@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import { inRange } from '../parameters.ts';
 import { POOL_BYTES_MAX, VERSION_MAX } from './slot.ts';
 
 /** Parameters of a SHARD table; kept in the catalog. */
@@ -58,9 +59,4 @@ export function shardShape(
     ordered: inRange('ordered', wishes.ordered ?? 1, 0, 1),
     seed,
   };
-}
-
-function inRange(name: string, value: number, low: number, high: number): number {
-  if (Number.isInteger(value) && value >= low && value <= high) return value;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be ${low}..${high}, not ${value}`);
 }

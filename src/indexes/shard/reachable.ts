@@ -15,9 +15,10 @@ export function* eachReachable(
   const walk = new ShardWalk(table, request, { ...WALK_START });
   while (!walk.done) {
     const long: Address[] = [];
-    yield* walk.nextSlots((record, units) => {
+    yield* walk.nextSlots((record, units, pending) => {
       visit(record);
-      if (units === SLOT_UNITS_MAX) long.push(record);
+      // What hangs on a dead client's claim is never read again.
+      if (units === SLOT_UNITS_MAX && !pending) long.push(record);
     }, visit);
     for (const record of long) {
       yield* table.records.adopt(request, record, SLOT_UNITS_MAX, table.geometry.shape.seed);

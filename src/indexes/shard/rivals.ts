@@ -3,13 +3,21 @@ import {
   highHalf,
   lowHalf,
   type Operation,
+  type Scratch,
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { postCandidates, postLongKeys } from '../candidates.ts';
-import { gatherNodes } from './buckets.ts';
+import { gatherNodes, readCandidates } from './buckets.ts';
 import { LEVEL_OF_PLACE, PLACES } from './geometry.ts';
-import { isEmpty, PENDING, POINTER_HIGH, pointerHigh, pointerLow, usedHigh } from './slot.ts';
+import {
+  isEmpty,
+  PENDING,
+  POINTER_HIGH,
+  pointerHigh,
+  pointerLow,
+  SETTLED_MASK,
+  usedHigh,
+} from './slot.ts';
 import { OTHER_SWAP_AT, type ShardRequest, type ShardTable } from './table.ts';
 
 /**
@@ -45,14 +53,6 @@ function dropOwn(request: ShardRequest): void {
   request.candidateCount = kept;
 }
 
-/** Reads the records of the candidates, of which the caller asks `request.matches`. */
-export function* readRivals(request: ShardRequest): Operation<void> {
-  const { batch } = request;
-  if (request.candidateCount === 0) return;
-  yield postCandidates(request, batch.clear());
-  if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
-}
-
 /** Withdraws claims of the key in levels 2 and 3; returns whether there were any. */
 export function* evictClaims(table: ShardTable, request: ShardRequest): Operation<boolean> {
   const { candidates, candidateAt, words } = request;
@@ -62,7 +62,7 @@ export function* evictClaims(table: ShardTable, request: ShardRequest): Operatio
     if ((highHalf(words, candidates[i]) & PENDING) !== 0) candidates[pending++] = candidates[i];
   }
   request.candidateCount = pending;
-  yield* readRivals(request);
+  yield* readCandidates(request);
   let evicted = false;
   for (let i = 0; i < pending; i++) {
     if (!request.matches(candidateAt[i])) continue;
@@ -73,11 +73,13 @@ export function* evictClaims(table: ShardTable, request: ShardRequest): Operatio
 }
 
 /**
- * Withdraws another client's pending slot. False when it was committed or changed meanwhile.
+ * Withdraws another client's pending slot. False when it was committed or frozen meanwhile.
  *
- * When its owner withdrew it just before, it is gone as well: were that a conflict, two inserters
- * in step could withdraw for each other for ever. Exactly the empty word that a withdrawal leaves
- * will do: one with a later stamp may be what a mover left of a slot that was committed and moved.
+ * When its owner, or somebody else, withdrew it just before, it is gone as well: were that a
+ * conflict, inserters in step could withdraw for each other for ever. Exactly the empty word that a
+ * withdrawal leaves will do: one with a later stamp may be what a mover left of a slot that was
+ * committed and moved. So will another claim of the same stamp: it came after this client's own,
+ * which its owner will see and give way to.
  */
 export function* evict(table: ShardTable, request: ShardRequest, at: number): Operation<boolean> {
   const { batch, words } = request;
@@ -86,6 +88,14 @@ export function* evict(table: ShardTable, request: ShardRequest, at: number): Op
   setWord(words, OTHER_SWAP_AT + 8, 0, emptied);
   yield batch.clear().cas(table.slotAddress(request, at), words, OTHER_SWAP_AT);
   if (swapped(words, OTHER_SWAP_AT)) return true;
-  const found = OTHER_SWAP_AT + 16;
-  return lowHalf(words, found) === 0 && highHalf(words, found) === emptied;
+  const low = lowHalf(words, OTHER_SWAP_AT + 16);
+  const high = highHalf(words, OTHER_SWAP_AT + 16);
+  if ((high & SETTLED_MASK) !== (emptied & SETTLED_MASK)) return false;
+  return isEmpty(low, high) || isOtherClaim(words, at, low, high);
+}
+
+/** Not the same claim, in which only the overflow bit was set meanwhile. */
+function isOtherClaim(words: Scratch, at: number, low: number, high: number): boolean {
+  if ((high & PENDING) === 0) return false;
+  return low !== lowHalf(words, at) || ((high ^ highHalf(words, at)) & POINTER_HIGH) !== 0;
 }

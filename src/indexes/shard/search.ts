@@ -1,13 +1,15 @@
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
-import { matchCandidate, postCandidates, postLongKeys } from '../candidates.ts';
 import {
   beginGathering,
   gather,
   gatherNodes,
   hasOverflowed,
   isReadAgain,
+  matchCandidate,
+  postCandidates,
   postLevel1,
   postLower,
+  readCandidates,
   readChain,
   SETTLED,
   unsettledPlace,
@@ -54,12 +56,8 @@ function* searchLower(table: ShardTable, request: ShardRequest): Operation<boole
   return yield* readMatch(request);
 }
 
-/** Reads the candidates' records, if there are any: one round trip. */
-export function* readMatch(request: ShardRequest): Operation<boolean> {
-  if (request.candidateCount === 0) return false;
-  const { batch } = request;
-  yield postCandidates(request, batch.clear());
-  if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
+function* readMatch(request: ShardRequest): Operation<boolean> {
+  yield* readCandidates(request);
   return matchCandidate(request);
 }
 

@@ -1,7 +1,4 @@
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
-import { addressInSlot } from '../candidates.ts';
-
-export { lengthOf } from '../candidates.ts';
 
 /**
  * An entry is 8 bytes: pointer 36 (in 64-byte units, 4 TiB), segment id 4, flags 8, length 8 (in
@@ -52,7 +49,11 @@ export function stampFor(version: number): number {
 }
 
 export function pointerOf(low: number, high: number): Address {
-  return addressInSlot(low, high, POINTER_HIGH);
+  return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
+}
+
+export function lengthOf(high: number): number {
+  return (high >>> 16) & 0xff;
 }
 
 /** Whether there is no record in the slot: neither a committed nor a pending one. */

@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import { LINK_BYTES, unitsOf, valueOffset } from '../../records/layout.ts';
 import {
@@ -10,12 +9,13 @@ import {
   setWord,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
-import { lengthOf, SlotRequest } from '../candidates.ts';
+import { backOff } from '../backoff.ts';
 import type { RecordIo } from '../record-io.ts';
+import { CANDIDATES_MAX, Request } from '../request.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
 import type { Segments } from './segments.ts';
-import { fingerprintOf, POINTER_HIGH } from './slot.ts';
+import { fingerprintOf, lengthOf } from './slot.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -25,11 +25,6 @@ export type RetryReason =
   | 'pendingKey' // another client is inserting the same key
   | 'withdrawn' // another client withdrew this client's pending slot
   | 'chainExtended'; // no empty slot: a chain node was added
-
-/** An operation that meets so many conflicts in a row gives up with SW_CONTENTION. */
-const ATTEMPTS_MAX = 10_000;
-const ATTEMPTS_WITHOUT_PAUSE = 16;
-const PAUSE_MICROSECONDS_MAX = 500;
 
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
@@ -51,7 +46,12 @@ export interface Techniques {
 }
 
 /** A request with what SHARD operations remember between their round trips. */
-export class ShardRequest extends SlotRequest {
+export class ShardRequest extends Request {
+  fingerprint = 0;
+  /** Offsets in `words` of the candidates' slots. */
+  readonly candidates = new Int32Array(CANDIDATES_MAX);
+  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
+  slotAt = 0;
   /** The version that this attempt goes by, and the key's bucket and its address by place. */
   version = 0;
   readonly buckets = new Int32Array(PLACES);
@@ -69,7 +69,7 @@ export class ShardRequest extends SlotRequest {
   constructor({ bucketBytes }: ShardGeometry) {
     const [level1, level2, level3] = bucketBytes;
     const nodesAt = BUCKETS_AT + level1 + 2 * level2 + level3;
-    super(nodesAt + NODES_EXPECTED * NODE_BYTES, POINTER_HIGH);
+    super(nodesAt + NODES_EXPECTED * NODE_BYTES);
     this.at.set([
       BUCKETS_AT,
       BUCKETS_AT + level1,
@@ -189,13 +189,6 @@ export class ShardTable {
 
   /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
   *retry(request: ShardRequest, reason: RetryReason, attempt: number): Operation<void> {
-    this.retries[reason]++;
-    if (attempt >= ATTEMPTS_MAX) {
-      const reasons = JSON.stringify(this.retries);
-      throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
-    }
-    if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
-    const pause = Math.min(PAUSE_MICROSECONDS_MAX, attempt);
-    yield request.batch.clear().pause(pause, request.words);
+    yield* backOff(this.retries, request, reason, attempt);
   }
 }

@@ -69,13 +69,14 @@ export class ShardWalk implements IndexWalk {
 
   /** As `next`, without reading the records: visits all slots that point to one, and all nodes. */
   *nextSlots(
-    visit: (record: Address, units: number) => void,
+    visit: (record: Address, units: number, pending: boolean) => void,
     visitNode: (address: Address) => void,
   ): Operation<void> {
     const position = this.position as WalkPosition;
     yield* this.#arrive(position);
     const visitSlot = (low: number, high: number) => {
-      if (!isEmpty(low, high)) visit(pointerOf(low, high), lengthOf(high));
+      if (isEmpty(low, high)) return;
+      visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
     };
     this.#eachSlot(visitSlot);
     this.#eachChained(visitSlot);

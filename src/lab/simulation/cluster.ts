@@ -9,6 +9,7 @@ import type { CatalogEntry } from '../../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
+import { currentThread } from '../../pool/thread-identity.ts';
 import { KeyGenerator, ValueGenerator } from '../../workloads/index.ts';
 import type { IndexKind, TimedIndex } from './index-kind.ts';
 import { PoolClient } from './pool-client.ts';
@@ -96,10 +97,10 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
 
   /** As Pool.join, without asking the system about the others: they all are in this thread. */
   #join(): Pool {
-    const pool = new Pool(new SimulatedFabric(this.#memory), this.#parameters, this.#memory);
+    const fabric = new SimulatedFabric(this.#memory);
+    const thread = { ...currentThread(), tid: 1 + this.#joined };
+    const pool = new Pool(fabric, this.#parameters, this.#memory, thread);
     const { membership } = pool;
-    const thread = { ...membership.thread, tid: 1 + this.#joined };
-    Object.defineProperty(membership, 'thread', { value: thread });
     membership.liveness = () => 'alive';
     pool.run(membership.join(`client ${this.#joined++}`));
     pool.allocator.own(membership.id, membership.incarnation);

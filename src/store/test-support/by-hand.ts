@@ -2,6 +2,7 @@ import type { Index, IndexKind } from '../../indexes/contract.ts';
 import { createStore, openIndex } from '../../indexes/kinds.ts';
 import { RACE, type RaceIndex } from '../../indexes/race/race.ts';
 import type { Request } from '../../indexes/request.ts';
+import { SEPHASH, type SepHashIndex } from '../../indexes/sephash/sephash.ts';
 import { SHARD, type ShardIndex } from '../../indexes/shard/shard.ts';
 import { Pool } from '../../pool/pool.ts';
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
@@ -16,48 +17,56 @@ export interface ByHand<I extends Index = RaceIndex> {
   handle: PoolHandle;
 }
 
-type Wishes = OpenOptions & { handle?: PoolHandle };
+export interface ByHandOptions extends OpenOptions {
+  /** Another client of this pool. */
+  handle?: PoolHandle;
+}
 
 /** A new `memory:` pool with one RACE table, or another client of one. */
-export function clientByHand(scope: Scope, options: Wishes = {}): ByHand {
-  return openByHand<RaceIndex>(scope, RACE, options.race, options);
+export function clientByHand(scope: Scope, options: ByHandOptions = {}): ByHand {
+  return clientOf<RaceIndex>(RACE, scope, options.race ?? {}, options);
 }
 
-/** As `clientByHand`, with a SHARD table. */
-export function shardByHand(scope: Scope, options: Wishes = {}): ByHand<ShardIndex> {
-  return openByHand<ShardIndex>(scope, SHARD, options.shard, options);
+/** The same with a SepHash index. */
+export function sepHashByHand(scope: Scope, options: ByHandOptions = {}): ByHand<SepHashIndex> {
+  return clientOf<SepHashIndex>(SEPHASH, scope, options.sephash ?? {}, options);
 }
 
-function openByHand<I extends Index>(
-  scope: Scope,
+/** The same with a SHARD table. */
+export function shardByHand(scope: Scope, options: ByHandOptions = {}): ByHand<ShardIndex> {
+  return clientOf<ShardIndex>(SHARD, scope, options.shard ?? {}, options);
+}
+
+function clientOf<I extends Index>(
   kind: IndexKind,
-  parameters: object = {},
-  { handle, ...wishes }: Wishes,
+  scope: Scope,
+  parameters: object,
+  { handle, ...wishes }: ByHandOptions,
 ): ByHand<I> {
   const memory = typeof handle === 'object' ? handle.memory : undefined;
   const created = memory ? undefined : createInMemory({ ...SMALL, ...wishes });
-  const { fabric, parameters: layout, source } = created ?? attachInMemory(memory ?? []);
-  const pool = new Pool(fabric, layout, source);
+  const { fabric, parameters: sizes, source } = created ?? attachInMemory(memory ?? []);
+  const pool = new Pool(fabric, sizes, source);
   pool.join('by hand');
   scope.after(() => pool.close());
   // A fixed seed: which keys share buckets and fingerprints is the same in every run.
-  const full = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345);
-  const entry = pool.run(createStore(pool, 'default', kind, full));
+  const shape = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345);
+  const entry = pool.run(createStore(pool, 'default', kind, shape));
   const index = pool.run(openIndex(pool, entry)) as I;
   return { pool, index, handle: created?.handle ?? handle ?? '' };
 }
 
 /** A request with the key, and with the value for a write. */
 export function requestFor<I extends Index>(
-  { index }: ByHand<I>,
+  { index }: Pick<ByHand<I>, 'index'>,
   key: string,
   value?: string,
   version = 1,
 ): ReturnType<I['newRequest']> {
-  const request = index.newRequest();
+  const request = index.newRequest() as ReturnType<I['newRequest']>;
   if (value === undefined) request.setKey(key, index.hashSeed);
   else index.records.encode(request, key, value, index.hashSeed, version);
-  return request as ReturnType<I['newRequest']>;
+  return request;
 }
 
 /** Text of the value that the request found. */

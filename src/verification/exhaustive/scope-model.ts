@@ -6,6 +6,7 @@ import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
 import type { ClientRow } from '../../pool/membership.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
+import { currentThread } from '../../pool/thread-identity.ts';
 import { READ, UNIT_BYTES } from '../../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../adversary.ts';
 import {
@@ -48,6 +49,7 @@ export class ScopeModel implements Model {
   readonly #crash: Crash | undefined;
   readonly #canary: Canary | undefined;
   readonly #memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
+  readonly #thread = currentThread();
   #clients: ScopeClient[] = [];
   #pools: Pool[] = [];
   #records: CallRecord[] = [];
@@ -99,11 +101,9 @@ export class ScopeModel implements Model {
   #attach(): Pool {
     const number = this.#pools.length;
     const fabric = new AdversaryFabric(this.#memory, number);
-    const pool = new Pool(fabric, PARAMETERS, this.#memory.source);
-    const { membership } = pool;
-    const thread = { ...membership.thread, tid: 1 + number };
-    Object.defineProperty(membership, 'thread', { value: thread });
-    membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
+    const thread = { ...this.#thread, tid: 1 + number };
+    const pool = new Pool(fabric, PARAMETERS, this.#memory.source, thread);
+    pool.membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
     pool.join(`c${number}`);
     this.#pools.push(pool);
     return pool;
@@ -138,6 +138,7 @@ export class ScopeModel implements Model {
   }
 
   #record(record: CallRecord): void {
+    record.ownVersions = this.#scope.subject.ownVersions ?? false;
     this.#records.push(record);
     this.#touch(-1 - record.call.key, INVOKE);
   }
@@ -156,7 +157,7 @@ export class ScopeModel implements Model {
         this.#failure ??= new VerificationFailure('reclamation', text);
       },
       // Grace is a matter of time, which steps that commute do not keep: its consequences count.
-      { grace: false },
+      { grace: false, readsAhead: this.#scope.subject.readsAhead },
     );
     this.#memory.observer = {
       onAccess: (client, kind, address) => {

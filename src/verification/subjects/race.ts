@@ -1,8 +1,8 @@
-import type { Index, IndexParameters } from '../../indexes/contract.ts';
+import type { IndexParameters } from '../../indexes/contract.ts';
 import { RaceGeometry } from '../../indexes/race/geometry.ts';
 import { RACE, type RaceIndex, shapeFrom } from '../../indexes/race/race.ts';
 import { eachBucket } from '../../indexes/race/shape.ts';
-import { isLive, isVacant, lengthOf, pointerOf } from '../../indexes/race/slot.ts';
+import { isLive, isVacant, pointerOf } from '../../indexes/race/slot.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { Subject } from './subject.ts';
 
@@ -32,31 +32,15 @@ export const RACE_SUBJECT: Subject = {
   pending: (index) => pendingRecords(index as RaceIndex),
 };
 
-interface PendingSlot {
-  record: Address;
-  units: number;
-}
-
 /** Insertions that nobody commits or withdraws any more, until their keys are met. */
-function* pendingRecords(index: RaceIndex): Operation<Address[][]> {
-  const { table } = index;
-  const found: PendingSlot[] = [];
+function* pendingRecords({ table }: RaceIndex): Operation<Address[]> {
+  const found: Address[] = [];
   yield* eachBucket(table, ({ i32 }, at) => {
     for (let word = (at >> 2) + 2; word < (at + table.geometry.bucketBytes) >> 2; word += 2) {
       const low = i32[word];
       const high = i32[word + 1];
-      if (isVacant(low, high) || isLive(low, high)) continue;
-      found.push({ record: pointerOf(low, high), units: lengthOf(high) });
+      if (!isVacant(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
     }
   });
-  const blocks: Address[][] = [];
-  for (const slot of found) blocks.push(yield* blocksOf(index, slot));
-  return blocks;
-}
-
-/** The blocks of a pending record, which was written before its slot was claimed. */
-function* blocksOf(index: Index, { record, units }: PendingSlot): Operation<Address[]> {
-  const request = index.newRequest();
-  yield* index.records.adopt(request, record, units, index.hashSeed);
-  return (yield* index.records.foundBlocks(request, record)).map(({ address }) => address);
+  return found;
 }

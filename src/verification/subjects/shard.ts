@@ -1,8 +1,8 @@
-import type { Index, IndexParameters } from '../../indexes/contract.ts';
+import type { IndexParameters } from '../../indexes/contract.ts';
 import { ShardGeometry } from '../../indexes/shard/geometry.ts';
 import { eachBucket } from '../../indexes/shard/shape.ts';
 import { SHARD, type ShardIndex, shapeFrom } from '../../indexes/shard/shard.ts';
-import { fingerprintOf, isEmpty, isLive, lengthOf, pointerOf } from '../../indexes/shard/slot.ts';
+import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../indexes/shard/slot.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { Subject } from './subject.ts';
 
@@ -46,30 +46,15 @@ export const SHARD_SUBJECT: Subject = {
   pending: (index) => pendingRecords(index as ShardIndex),
 };
 
-interface PendingSlot {
-  record: Address;
-  units: number;
-}
-
 /** Insertions that nobody commits or withdraws any more, until their keys are met. */
-function* pendingRecords(index: ShardIndex): Operation<Address[][]> {
-  const found: PendingSlot[] = [];
-  yield* eachBucket(index.table, ({ words: { i32 }, at, entries }) => {
+function* pendingRecords({ table }: ShardIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  yield* eachBucket(table, ({ words: { i32 }, at, entries }) => {
     for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
       const low = i32[word];
       const high = i32[word + 1];
-      if (isEmpty(low, high) || isLive(low, high)) continue;
-      found.push({ record: pointerOf(low, high), units: lengthOf(high) });
+      if (!isEmpty(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
     }
   });
-  const blocks: Address[][] = [];
-  for (const slot of found) blocks.push(yield* blocksOf(index, slot));
-  return blocks;
-}
-
-/** The blocks of a pending record, which was written before its slot was claimed. */
-function* blocksOf(index: Index, { record, units }: PendingSlot): Operation<Address[]> {
-  const request = index.newRequest();
-  yield* index.records.adopt(request, record, units, index.hashSeed);
-  return (yield* index.records.foundBlocks(request, record)).map(({ address }) => address);
+  return found;
 }

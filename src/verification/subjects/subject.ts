@@ -18,13 +18,20 @@ export interface Subject {
   placesOfKey(parameters: IndexParameters): number;
   /** Whether a walk meets each key exactly once, and not only at least once. */
   readonly walksOnce: boolean;
+  /** Whether records get versions of the index's own: never the same one twice for a key. */
+  readonly ownVersions?: boolean;
+  /**
+   * Whether blocks of this size are read by addresses that a client has cached, before it knows
+   * that they are still what they were: reading one after it was given back is then no mistake.
+   */
+  readonly readsAhead?: (units: number) => boolean;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
   hurry(index: Index): void;
   /**
-   * Blocks of records that operations which died have left in the index, neither visible nor
-   * withdrawn, one list for each operation.
+   * First blocks of records that operations which died have left in the index, neither visible nor
+   * withdrawn. What hangs on them a sweep may have brought back.
    */
-  pending(index: Index): Operation<Address[][]>;
+  pending(index: Index): Operation<Address[]>;
 }
 
 /** What a client did to let the index grow. */

@@ -5,6 +5,7 @@ import { BLOCK_CLAIMED } from '../../pool/allocator.ts';
 import { CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
+import { currentThread } from '../../pool/thread-identity.ts';
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from '../adversary.ts';
 
@@ -42,12 +43,10 @@ export class Stage {
 
   #join(): Pool {
     const number = this.#clients++;
-    const pool = new Pool(new AdversaryFabric(this.memory, number), PARAMETERS, this.memory.source);
-    const { membership } = pool;
-    Object.defineProperty(membership, 'thread', {
-      value: { ...membership.thread, tid: 1 + number },
-    });
-    membership.liveness = ({ id }) => (this.#dead.has(id) ? 'gone' : 'alive');
+    const fabric = new AdversaryFabric(this.memory, number);
+    const thread = { ...currentThread(), tid: 1 + number };
+    const pool = new Pool(fabric, PARAMETERS, this.memory.source, thread);
+    pool.membership.liveness = ({ id }) => (this.#dead.has(id) ? 'gone' : 'alive');
     pool.join(`c${number}`);
     return pool;
   }

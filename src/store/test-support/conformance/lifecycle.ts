@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { AsyncStore, Value } from '../../api.ts';
 import { rejectsCode } from '../codes.ts';
 import { numbered } from '../pools.ts';
-import { CRAMPED, collect, grown, type Suite } from './suite.ts';
+import { CRAMPED, collect, type Suite } from './suite.ts';
 
 const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   get: (s) => s.get('k'),
@@ -101,13 +101,15 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
       const after = await s.stats();
       assert.equal(after.records, 300);
       assert.equal(after.loadFactor, 300 / after.slots);
+      assert.ok(after.subtables > before.subtables);
       assert.ok(after.subtables <= 2 ** after.globalDepth);
-      assert.ok(after.subtables > before.subtables && grown(after) > grown(before));
-      if (manifest.name === 'race') {
-        assert.equal(after.slots, after.subtables * 3 * 3 * 2);
+      // SHARD doubles, and counts buckets moved.
+      if (manifest.name !== 'shard') {
+        assert.equal(after.slots / after.subtables, before.slots / before.subtables);
         assert.equal(after.resizes.splits, after.subtables - before.subtables);
         assert.equal(after.resizes.doublings, after.globalDepth - before.globalDepth);
-        assert.ok(after.retries.subtableFull >= after.resizes.splits);
+        const full = after.retries.subtableFull ?? after.resizes.merges;
+        assert.ok(full >= after.resizes.splits);
       }
       assert.ok(after.memory.records > 0);
       assert.ok(after.memory.subtables > 0);
@@ -119,7 +121,7 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
       assert.ok(after.traffic.writes >= before.traffic.writes + 300);
       const other = await attach().stats();
       assert.equal(other.records, 300);
-      assert.equal(grown(other), 0);
+      assert.ok(Object.values(other.resizes).every((count) => count === 0));
     },
     CRAMPED,
   );

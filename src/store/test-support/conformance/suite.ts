@@ -38,6 +38,7 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
 export const CRAMPED: OpenOptions = {
   race: { associativity: 2, groups: 3, maxDepth: 16 },
   shard: { buckets: 2, level1: 3, level2: 2 },
+  sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
 };
 
 const TWINS = {

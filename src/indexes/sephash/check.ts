@@ -1,0 +1,158 @@
+import type { Operation } from '../../verbs/index.ts';
+import type { CheckSink } from '../contract.ts';
+import {
+  depthBitsFor,
+  depthBitsOf,
+  ENTRY_UNITS_MAX,
+  fingerprintOf,
+  isTombstone,
+  recordOf,
+  signOf,
+  tagFor,
+  tagOf,
+  unitsOfEntry,
+} from './entry.ts';
+import { HEADER_UNITS, mainOf } from './header.ts';
+import { FINGERPRINTS, mainUnits } from './main-segment.ts';
+import { planMerge } from './merge-plan.ts';
+import { RecordKeys } from './record-keys.ts';
+import { search } from './search.ts';
+import type { Snapshot } from './snapshot.ts';
+import type { SepHashRequest, SepHashTable } from './table.ts';
+import { tour } from './tour.ts';
+
+/**
+ * Verifies every invariant of an index: the directory leads to every segment, MainSegments are
+ * sorted as their FPTables say and have no key twice, every record is intact, in the segment of its
+ * key, under its fingerprints, depth bits and length, and findable.
+ */
+export function checkTable(table: SepHashTable, sink: CheckSink): Operation<number> {
+  return new Check(table, sink).run();
+}
+
+class Check {
+  readonly #table: SepHashTable;
+  readonly #sink: CheckSink;
+  readonly #request: SepHashRequest;
+  readonly #keys: RecordKeys;
+  #checked = 0;
+
+  constructor(table: SepHashTable, sink: CheckSink) {
+    this.#table = table;
+    this.#sink = sink;
+    this.#request = table.newRequest();
+    this.#keys = new RecordKeys(table.geometry.shape.seed);
+  }
+
+  *run(): Operation<number> {
+    yield* this.#table.directory.load();
+    yield* tour(this.#table, (snapshot) => this.#segment(snapshot));
+    return this.#checked;
+  }
+
+  *#segment(snapshot: Snapshot): Operation<void> {
+    const { header, main, metaLow, metaHigh, current } = snapshot;
+    const { geometry, directory } = this.#table;
+    const where = `segment ${main.suffix} of depth ${main.depth}`;
+    if (main.depth > directory.depth) this.#sink.problem(`${where}: deeper than the directory`);
+    if (directory.lookup(main.suffix) !== header) {
+      this.#sink.problem(`${where}: the directory does not lead here`);
+    }
+    this.#sink.reachable(header, HEADER_UNITS);
+    this.#sink.reachable(main.slots, geometry.slotsUnits);
+    this.#sink.reachable(mainOf(metaLow, metaHigh), mainUnits(main.count + main.dropped));
+    const all = yield* snapshot.entries();
+    const entries = all.subarray(0, 2 * main.count);
+    this.#order(where, entries, snapshot.ends);
+    yield* this.#records(where, entries, current, all.subarray(2 * main.count), main);
+    this.#checked += (yield* planMerge(entries, current, this.#keys)).kept.length / 2;
+    this.#sink.progress(this.#checked);
+  }
+
+  /** Entries of a MainSegment are sorted, and the FPTable tells where each fingerprint ends. */
+  #order(where: string, entries: Int32Array, ends: Uint16Array): void {
+    const counted = new Uint16Array(FINGERPRINTS);
+    for (let at = 0; at < entries.length; at += 2) {
+      const high = entries[at + 1];
+      counted[fingerprintOf(high)]++;
+      const sorted = at === 0 || tagOf(entries[at - 1]) <= tagOf(high);
+      if (!sorted) this.#sink.problem(`${where}: entry ${at / 2} is not in order`);
+      if (isTombstone(high) || signOf(high) === 1) {
+        this.#sink.problem(`${where}: entry ${at / 2} is no entry of a MainSegment`);
+      }
+    }
+    for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
+      end += counted[fp];
+      if (ends[fp] === end) continue;
+      this.#sink.problem(`${where}: wrong FPTable at ${fp}`);
+      return;
+    }
+  }
+
+  *#records(
+    where: string,
+    entries: Int32Array,
+    current: Int32Array,
+    dropped: Int32Array,
+    place: { suffix: number; depth: number },
+  ): Operation<void> {
+    const reached = new Set<number>();
+    const texts = new Set<string>();
+    for (let at = 0; at < entries.length; at += 2) {
+      yield* this.#record(where, [entries[at], entries[at + 1]], place, reached);
+      if (texts.has(this.#keyText())) this.#sink.problem(`${where}: a key stands twice in Main`);
+      texts.add(this.#keyText());
+    }
+    for (let at = 0; at < current.length; at += 2) {
+      yield* this.#record(where, [current[at], current[at + 1]], place, reached);
+    }
+    for (let at = 0; at < dropped.length; at += 2) {
+      const record = recordOf(dropped[at], dropped[at + 1]);
+      if (reached.has(record)) this.#sink.problem(`${where}: a dropped record is in use`);
+      yield* this.#blocks(record, unitsOfEntry(dropped[at + 1]), reached);
+    }
+  }
+
+  /** Checks what an entry says of its record, and that a search finds the record's key. */
+  *#record(
+    where: string,
+    [low, high]: [number, number],
+    { suffix, depth }: { suffix: number; depth: number },
+    reached: Set<number>,
+  ): Operation<void> {
+    const record = recordOf(low, high);
+    const problem = (text: string) => this.#sink.problem(`${where}: record at ${record}: ${text}`);
+    yield* this.#blocks(record, unitsOfEntry(high), reached);
+    try {
+      yield* this.#table.records.complete(this.#request);
+    } catch (error) {
+      return problem((error as Error).message);
+    }
+    const { hash } = this.#request;
+    if ((hash.h1 & (2 ** depth - 1)) !== suffix) problem('not of this segment');
+    if (tagFor(hash.h2) !== tagOf(high)) problem('wrong fingerprints');
+    if (depthBitsFor(hash.h1, depth) !== depthBitsOf(high)) problem('wrong depth bits');
+    if (isTombstone(high)) return;
+    const text = this.#keyText();
+    const found = yield* search(this.#table, this.#request);
+    if (found || this.#request.match >= 0) return;
+    problem(`its key of ${text.length} bytes is not found`);
+  }
+
+  /** Reads a record and reports its blocks, once. */
+  *#blocks(record: number, units: number, reached: Set<number>): Operation<void> {
+    const request = this.#request;
+    const { records, geometry } = this.#table;
+    yield* records.adopt(request, record, Math.min(units, ENTRY_UNITS_MAX), geometry.shape.seed);
+    if (reached.has(record)) return;
+    reached.add(record);
+    for (const block of yield* records.foundBlocks(request, record)) {
+      this.#sink.reachable(block.address, block.units);
+    }
+  }
+
+  #keyText(): string {
+    const { outgoing, keyBytes } = this.#request;
+    return outgoing.buffer.toString('latin1', 16, 16 + keyBytes);
+  }
+}

@@ -1,0 +1,47 @@
+import type { Pool } from '../../pool/pool.ts';
+import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
+import { Directory, directoryBytes } from '../directory.ts';
+import { SepHashGeometry, type SepHashShape } from './geometry.ts';
+import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './header.ts';
+import { mainUnits, writeMain } from './main-segment.ts';
+
+/** Allocates and fills an empty index; returns its root for the catalog. */
+export function* buildSepHash(
+  pool: Pool,
+  shape: SepHashShape,
+  catalog: number,
+): Operation<Address> {
+  const geometry = new SepHashGeometry(shape);
+  const units = Math.ceil(directoryBytes(shape.maxDepth) / UNIT_BYTES);
+  const root = yield* pool.allocator.allocateSpan(catalog, units);
+  pool.chunks.reserve(root, directoryBytes(shape.initialDepth));
+  const headers: Address[] = [];
+  for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
+    headers.push(yield* buildSegment(pool, geometry, catalog, suffix));
+  }
+  yield* Directory.format(root, headers);
+  return root;
+}
+
+/** An empty segment: its header, the entries of its CurSegment, and a MainSegment of nothing. */
+function* buildSegment(
+  { allocator }: Pool,
+  { shape, slotsBytes, slotsUnits }: SepHashGeometry,
+  catalog: number,
+  suffix: number,
+): Operation<Address> {
+  const header = yield* allocator.allocate(catalog, HEADER_UNITS);
+  const slots = yield* allocator.allocate(catalog, slotsUnits);
+  const main = yield* allocator.allocate(catalog, mainUnits(0));
+  const mainImage = new Scratch(4096);
+  const nothing = new Int32Array(0);
+  const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0 };
+  const bytes = writeMain(mainImage, fields, nothing, nothing);
+  const headerImage = new Scratch(HEADER_BYTES);
+  writeHeader(headerImage, main, shape.initialDepth, FIRST_EPOCH);
+  yield new Batch()
+    .write(main, bytes, mainImage, 0)
+    .write(slots, slotsBytes, new Scratch(slotsBytes), 0)
+    .write(header, HEADER_BYTES, headerImage, 0);
+  return header;
+}

@@ -1,0 +1,91 @@
+import {
+  type Batch,
+  copyWord,
+  highHalf,
+  lowHalf,
+  type Operation,
+  swapped,
+} from '../../verbs/index.ts';
+import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from './header.ts';
+import { FILTER_SWAP_AT, HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
+
+/**
+ * The fingerprint filter of a CurSegment (section 4.4.1): one bit for each fingerprint, so that a
+ * search reads the CurSegment only if the bit is set. The paper sets it with a WRITE after the
+ * operation has returned: a completed insertion could be missed, and two such WRITEs lose bits.
+ *
+ * Here the bit is set by CAS in front of the CAS of the entry, in the same doorbell, unless it is
+ * set already. When another bit of the word was set in between, the first CAS fails and the second
+ * may succeed: then the entry stands without its bit, and counts only when the bit is set, by its
+ * writer before it returns, or by whoever looks at the entry and would act on it. Several entries
+ * that wait for one bit come to count at once, in their order; and a merge makes all count.
+ */
+export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
+  if (!wantsBit(table, request)) return false;
+  const { words, tag, epoch, view } = request;
+  const at = wordAt(request);
+  copyWord(words, at, FILTER_SWAP_AT);
+  addBit(words, at, FILTER_SWAP_AT + 8, tag >>> 8, epoch);
+  batch.cas(view.header + (at - HEADER_AT), words, FILTER_SWAP_AT);
+  return true;
+}
+
+/** Whether the key's bit must still be set, as far as the filter word that was read tells. */
+export function wantsBit(table: SepHashTable, request: SepHashRequest): boolean {
+  return table.geometry.shape.filter === 1 && stateOf(request) !== BIT_SET;
+}
+
+/** After the doorbell of `postBit`: the word that now stands in the header is noted. */
+export function bitWasSet(request: SepHashRequest): boolean {
+  const { words } = request;
+  const at = wordAt(request);
+  const done = swapped(words, FILTER_SWAP_AT);
+  copyWord(words, done ? FILTER_SWAP_AT + 8 : FILTER_SWAP_AT + 16, at);
+  return done;
+}
+
+/** Sets the bit of an entry that stands without it. */
+export function* completeBit(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  // Every failure means that one of 37 bits was set, or that the segment was merged.
+  for (let round = 0; round < 64; round++) {
+    // Of a later epoch: the entry has been merged.
+    if (round > 0 && stateOf(request) === BIT_UNKNOWN) return;
+    if (!postBit(table, request, request.batch.clear())) return;
+    yield request.batch;
+    if (bitWasSet(request)) return;
+  }
+}
+
+/**
+ * Whether the filter word that was read can be relied on. One that looks like a later epoch's was
+ * read after a merge, or has not been touched for millions of merges: in the first case the
+ * metadata must have changed when they are read once more.
+ */
+export function filterIsClear(table: SepHashTable, request: SepHashRequest): boolean {
+  if (table.geometry.shape.filter === 0) return true;
+  if (stateOf(request) !== BIT_UNKNOWN) return true;
+  const at = wordAt(request);
+  const low = lowHalf(request.words, at);
+  const high = highHalf(request.words, at);
+  const again = request.doubtedEpoch === request.epoch;
+  if (again && request.doubtedLow === low && request.doubtedHigh === high) return true;
+  request.doubtedEpoch = request.epoch;
+  request.doubtedLow = low;
+  request.doubtedHigh = high;
+  return false;
+}
+
+/** Whether a search has to read the CurSegment. */
+export function mayHaveRecent(request: SepHashRequest): boolean {
+  return stateOf(request) !== BIT_CLEAR;
+}
+
+function stateOf(request: SepHashRequest): number {
+  const { words, tag, epoch } = request;
+  const at = wordAt(request);
+  return bitState(lowHalf(words, at), highHalf(words, at), tag >>> 8, epoch);
+}
+
+function wordAt({ tag }: SepHashRequest): number {
+  return HEADER_AT + filterWordOf(tag >>> 8);
+}

@@ -1,0 +1,113 @@
+import { StepwellError } from '../../errors.ts';
+import { UNIT_BYTES } from '../../verbs/index.ts';
+import { inRange } from '../parameters.ts';
+import { mainUnits } from './main-segment.ts';
+
+/** How a client finds a key's entries in a MainSegment. */
+export const CACHE_NONE = 0;
+export const CACHE_TABLE = 1;
+export const CACHE_POINTS = 2;
+
+/** Parameters of a SepHash index; kept in the catalog. */
+export interface SepHashShape {
+  /** Bytes of a CurSegment's entries. */
+  segmentBytes: number;
+  /** A MainSegment of more than so many CurSegments is split. */
+  ratio: number;
+  /** Entries that an append reads to find the first empty one. */
+  window: number;
+  /** Whether CurSegments have a fingerprint filter. */
+  filter: number;
+  /** CACHE_NONE, CACHE_TABLE or CACHE_POINTS. */
+  cache: number;
+  /** Whether splits trust the depth bits of the entries; else they read every record. */
+  depthBits: number;
+  /** Whether the filter is changed in the doorbell of the entry; else it is waited for. */
+  zeroWait: number;
+  initialDepth: number;
+  maxDepth: number;
+  seed: number;
+}
+
+export const SHAPE_NAMES = [
+  'segmentBytes',
+  'ratio',
+  'window',
+  'filter',
+  'cache',
+  'depthBits',
+  'zeroWait',
+  'initialDepth',
+  'maxDepth',
+  'seed',
+] as const;
+
+const SLOTS_UNITS_MIN = 5;
+/** The paper's are 128 and a ratio of 8; smaller ones are for tests, which want many merges. */
+const SEGMENT_BYTES_MIN = 16;
+const RATIO_MIN = 1;
+const SEGMENT_BYTES_MAX = 2048;
+export const DEPTH_MAX = 24;
+
+export class SepHashGeometry {
+  readonly shape: SepHashShape;
+  /** Entries of a CurSegment. */
+  readonly slots: number;
+  readonly slotsBytes: number;
+  /** Size class of the block of a CurSegment's entries. */
+  readonly slotsUnits: number;
+  /** Entries beyond which a MainSegment is split. */
+  readonly mainLimit: number;
+
+  constructor(shape: SepHashShape) {
+    this.shape = shape;
+    this.slotsBytes = shape.segmentBytes;
+    this.slots = shape.segmentBytes / 8;
+    // Odd and, from 9 on, no size class of records: statistics tell tables from them.
+    this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
+    this.mainLimit = shape.ratio * this.slots;
+  }
+
+  /** Block sizes that only the index itself uses. */
+  get tableUnits(): number[] {
+    const units = new Set<number>();
+    if (this.slotsUnits > 8) units.add(this.slotsUnits);
+    const most = this.mainLimit + 3 * this.slots;
+    for (let entries = 0; entries <= most; entries += 8) units.add(mainUnits(entries));
+    return [...units];
+  }
+}
+
+export function sepHashShape(
+  wishes: Readonly<Record<string, number | undefined>>,
+  poolBytes: number,
+  seed: number,
+): SepHashShape {
+  const segmentBytes = powerOfTwo('segmentBytes', wishes.segmentBytes ?? 1024);
+  const ratio = inRange('ratio', wishes.ratio ?? 64, RATIO_MIN, 64);
+  const flag = (name: 'filter' | 'depthBits' | 'zeroWait') =>
+    inRange(name, wishes[name] ?? 1, 0, 1);
+  // One level more than a pool filled with half-empty MainSegments could use.
+  const segments = poolBytes / (4 * ratio * segmentBytes);
+  const reachable = Math.min(DEPTH_MAX, Math.max(4, Math.ceil(Math.log2(segments)) + 1));
+  const maxDepth = inRange('maxDepth', wishes.maxDepth ?? reachable, 0, DEPTH_MAX);
+  const initialDepth = Math.min(1, maxDepth);
+  return {
+    segmentBytes,
+    ratio,
+    window: inRange('window', wishes.window ?? Math.min(8, segmentBytes / 8), 1, segmentBytes / 8),
+    filter: flag('filter'),
+    cache: inRange('cache', wishes.cache ?? CACHE_TABLE, CACHE_NONE, CACHE_POINTS),
+    depthBits: flag('depthBits'),
+    zeroWait: flag('zeroWait'),
+    initialDepth: inRange('initialDepth', wishes.initialDepth ?? initialDepth, 0, maxDepth),
+    maxDepth,
+    seed,
+  };
+}
+
+function powerOfTwo(name: string, value: number): number {
+  inRange(name, value, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+  if (Math.log2(value) % 1 === 0) return value;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a power of two, not ${value}`);
+}

@@ -1,0 +1,85 @@
+import type { Batch, Operation } from '../../verbs/index.ts';
+import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
+import { ENTRY_UNITS_MAX, isTombstone, recordOf, signOf, tagOf, unitsOfEntry } from './entry.ts';
+import { HEADER_BYTES } from './header.ts';
+import { MAIN_HEADER_BYTES } from './main-segment.ts';
+import { HEADER_AT, type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
+
+/** Adds the READ of the MainSegment's entries that may have the key's fingerprint. */
+export function postRange(request: SepHashRequest, batch: Batch): Batch {
+  const { rangeStart, rangeEnd, range, main } = request;
+  const bytes = 8 * (rangeEnd - rangeStart);
+  if (bytes === 0) return batch;
+  if (bytes > range.u8.length) range.ensure(bytes);
+  return batch.read(main + MAIN_HEADER_BYTES + 8 * rangeStart, bytes, range, 0);
+}
+
+/** Adds the READ of the CurSegment's entries. Before the header: what it says was true later. */
+export function postSlots(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
+  return batch.read(request.slots, table.geometry.slotsBytes, request.words, SLOTS_AT);
+}
+
+export function postHeader(request: SepHashRequest, batch: Batch): Batch {
+  return batch.read(request.view.header, HEADER_BYTES, request.words, HEADER_AT);
+}
+
+/**
+ * Collects the entries with the key's fingerprints, in the order in which they count: those of the
+ * CurSegment's first `slots` entries from the end, then those of the MainSegment.
+ */
+export function gather(request: SepHashRequest, slots: number): number {
+  const { tag, sign, words, range } = request;
+  request.candidateCount = 0;
+  for (let word = (SLOTS_AT + 8 * slots) >> 2; word > SLOTS_AT >> 2; ) {
+    word -= 2;
+    const high = words.i32[word + 1];
+    if (tagOf(high) === tag && signOf(high) === sign) add(request, words.i32[word], high);
+  }
+  request.recent = request.candidateCount;
+  const end = 2 * (request.rangeEnd - request.rangeStart);
+  for (let word = 0; word < end; word += 2) {
+    const high = range.i32[word + 1];
+    if (tagOf(high) === tag) add(request, range.i32[word], high);
+  }
+  return request.candidateCount;
+}
+
+function add(request: SepHashRequest, low: number, high: number): void {
+  const i = request.candidateCount++;
+  request.candidateLow[i] = low;
+  request.candidateHigh[i] = high;
+  request.candidateRecord[i] = recordOf(low, high);
+  request.candidateUnits[i] = unitsOfEntry(high);
+}
+
+/**
+ * How many candidates are read at first: of the CurSegment the newest alone, because the others are
+ * nearly always older records of the same key.
+ */
+export function firstCandidates({ recent, candidateCount }: SepHashRequest): number {
+  return recent > 0 ? 1 : candidateCount;
+}
+
+/**
+ * Reads the candidates' records and finds the newest entry of the key: 1 round trip, or 2 when keys
+ * share fingerprints in the CurSegment. Whether the key is present; `match` is its entry.
+ */
+export function* readCandidates(request: SepHashRequest): Operation<boolean> {
+  const { batch, candidateCount } = request;
+  request.match = -1;
+  for (let first = 0; first < candidateCount && request.match < 0; ) {
+    const end = first === 0 ? firstCandidates(request) : candidateCount;
+    yield postRecords(request, batch.clear(), ENTRY_UNITS_MAX, first, end);
+    if (request.longCandidates) {
+      if (postLongRecords(request, batch.clear(), ENTRY_UNITS_MAX, first, end)) yield batch;
+    }
+    request.match = firstMatch(request, first, end);
+    first = end;
+  }
+  return isPresent(request);
+}
+
+/** Whether the newest entry of the key holds a record. */
+export function isPresent({ match, candidateHigh }: SepHashRequest): boolean {
+  return match >= 0 && !isTombstone(candidateHigh[match]);
+}

@@ -1,0 +1,103 @@
+import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
+import {
+  type Address,
+  readInteger,
+  type Scratch,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../verbs/index.ts';
+import { fingerprintOf } from './entry.ts';
+
+/**
+ * A MainSegment is written once and never changed; every merge writes another one.
+ *
+ *    0  entries 32 | dropped 32
+ *    8  suffix 32 | local depth 32
+ *   16  address of the CurSegment's entries
+ *   24  address of the sibling's header, if this segment was split off one with this merge, else 0
+ *   64  FPTable: for each fingerprint where its entries end, 256 x 16 bits
+ *  576  entries, sorted by fingerprint
+ *       entries that the last merge dropped: their records are retired with the next one
+ */
+const COUNT = 0;
+const DROPPED = 4;
+const SUFFIX = 8;
+const DEPTH = 12;
+const SLOTS = 16;
+const SIBLING = 24;
+const FPTABLE = 64;
+export const FINGERPRINTS = 256;
+export const MAIN_HEADER_BYTES = FPTABLE + 2 * FINGERPRINTS;
+/** What a client needs that keeps no FPTable. */
+export const MAIN_LINE_BYTES = FPTABLE;
+
+export interface MainHeader {
+  count: number;
+  dropped: number;
+  suffix: number;
+  depth: number;
+  slots: Address;
+  sibling: Address;
+}
+
+export function parseMainHeader(scratch: Scratch, at: number): MainHeader {
+  const { i32 } = scratch;
+  return {
+    count: i32[(at + COUNT) >> 2],
+    dropped: i32[(at + DROPPED) >> 2],
+    suffix: i32[(at + SUFFIX) >> 2],
+    depth: i32[(at + DEPTH) >> 2],
+    slots: readInteger(scratch, at + SLOTS),
+    sibling: readInteger(scratch, at + SIBLING),
+  };
+}
+
+/** Where the entries of each fingerprint end. */
+export function parseFpTable({ u8 }: Scratch, at: number): Uint16Array {
+  return new Uint16Array(u8.slice(at + FPTABLE, at + MAIN_HEADER_BYTES).buffer);
+}
+
+/**
+ * Fills a scratch with the image of a MainSegment; returns its bytes. Entries are pairs of halves:
+ * low, high, low, high …
+ */
+export function writeMain(
+  image: Scratch,
+  header: Omit<MainHeader, 'count' | 'dropped'>,
+  entries: Int32Array,
+  dropped: Int32Array,
+): number {
+  const bytes = mainBytes((entries.length + dropped.length) / 2);
+  image.ensure(bytes);
+  image.u8.fill(0, 0, MAIN_HEADER_BYTES);
+  const { i32 } = image;
+  i32[COUNT >> 2] = entries.length / 2;
+  i32[DROPPED >> 2] = dropped.length / 2;
+  i32[SUFFIX >> 2] = header.suffix;
+  i32[DEPTH >> 2] = header.depth;
+  writeInteger(image, SLOTS, header.slots);
+  writeInteger(image, SIBLING, header.sibling);
+  const ends = new Uint16Array(image.u8.buffer, FPTABLE, FINGERPRINTS);
+  for (let i = 1; i < entries.length; i += 2) ends[fingerprintOf(entries[i])]++;
+  for (let fp = 1; fp < FINGERPRINTS; fp++) ends[fp] += ends[fp - 1];
+  i32.set(entries, MAIN_HEADER_BYTES >> 2);
+  i32.set(dropped, (MAIN_HEADER_BYTES >> 2) + entries.length);
+  return bytes;
+}
+
+export function mainBytes(entries: number): number {
+  return MAIN_HEADER_BYTES + 8 * entries;
+}
+
+/**
+ * Size class of the block of a MainSegment with so many entries, dropped ones included: four to
+ * each doubling. Odd, and so never a size class of records: statistics tell tables from them.
+ */
+export function mainUnits(entries: number): number {
+  const units = Math.ceil(mainBytes(entries) / UNIT_BYTES) - 1;
+  const step = 2 ** Math.max(1, Math.floor(Math.log2(units - 1)) - 2);
+  return Math.min(Math.ceil(units / step) * step + 1, BLOCK_UNITS_MAX);
+}
+
+/** The most entries that a block can hold: a bound that hashing does not come near. */
+export const MAIN_ENTRIES_MAX = Math.floor((BLOCK_UNITS_MAX * UNIT_BYTES - MAIN_HEADER_BYTES) / 8);

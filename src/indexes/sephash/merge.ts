@@ -1,0 +1,258 @@
+import { invariant, StepwellError } from '../../errors.ts';
+import { SLOT_SIZE_CLASS } from '../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../verbs/index.ts';
+import { ENTRY_UNITS_MAX, recordOf, signOf, unitsOfEntry } from './entry.ts';
+import { epochOf, mainOf, metaHigh, metaLow, nextEpoch, signOfEpoch } from './header.ts';
+import {
+  MAIN_ENTRIES_MAX,
+  MAIN_HEADER_BYTES,
+  type MainHeader,
+  mainUnits,
+  parseFpTable,
+  parseMainHeader,
+  writeMain,
+} from './main-segment.ts';
+import { type MergePlan, planMerge } from './merge-plan.ts';
+import { RecordKeys } from './record-keys.ts';
+import { publishSibling } from './refresh.ts';
+import type { SegmentView } from './segment.ts';
+import { Halves, postHalves } from './split.ts';
+import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
+
+/**
+ * Merges a segment that an operation has met full. Whoever took its last entry is about to do so;
+ * when nothing happens for a while, that client is slow or dead, and this one does it.
+ */
+export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  const { batch, words } = request;
+  const { polls, microseconds } = table.patience;
+  for (let poll = 0; poll < polls; poll++) {
+    yield batch.clear().pause(microseconds, words).read(request.view.header, 8, words, HEADER_AT);
+    if (!request.metaHolds()) return;
+  }
+  yield* merge(table, request);
+}
+
+/** Merges after taking the last entry: the write has taken effect, so a full pool is no error. */
+export function* mergeOwn(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  try {
+    yield* merge(table, request);
+  } catch (error) {
+    const harmless = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+    if (!harmless) throw error;
+  }
+}
+
+function* merge(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  const merger = table.idleMergers.pop() ?? new Merger(table);
+  const { view, metaLow: low, metaHigh: high, slots } = request;
+  yield* merger.run(view, low, high, slots);
+  table.idleMergers.push(merger);
+}
+
+/**
+ * One merge or split of a segment (section 4.2.2); reused. Any number of clients may do the same
+ * one at the same time and die anywhere: what they read cannot change any more, because the
+ * CurSegment is full and a MainSegment never changes, and one CAS on the metadata publishes what
+ * they wrote. It replaces the MainSegment and turns the sign over, in one word; for a split it
+ * raises the local depth too.
+ *
+ *   D[READ CurSegment; READ Main header; READ metadata] -> READ Main entries
+ *     [-> READ records of entries that may have the same key]
+ *     [-> READ all records: every fourth split, for their next depth bits]
+ *     -> D[WRITE new Main; CAS metadata]
+ */
+export class Merger {
+  readonly #table: SepHashTable;
+  readonly #batch = new Batch();
+  readonly #words = new Scratch(64);
+  readonly #current: Scratch;
+  readonly #main = new Scratch(4096);
+  readonly #image = new Scratch(4096);
+  readonly #keys: RecordKeys;
+  readonly #halves: Halves;
+  #request: SepHashRequest | undefined;
+
+  constructor(table: SepHashTable) {
+    this.#table = table;
+    this.#current = new Scratch(table.geometry.slotsBytes);
+    this.#keys = new RecordKeys(table.geometry.shape.seed);
+    this.#halves = new Halves(table, this.#keys);
+  }
+
+  /** Merges the segment as it was with this metadata, if it still is so and is full. */
+  *run(view: SegmentView, low: number, high: number, slots: Address): Operation<void> {
+    if (!(yield* this.#readHeads(view, low, high, slots))) return;
+    const header = parseMainHeader(this.#main, 0);
+    // A segment is split again only when the directory knows of the last split.
+    yield* publishSibling(this.#table, header.suffix, header.depth, header.sibling);
+    const old = yield* this.#readMain(mainOf(low, high), header);
+    const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
+    const plan = yield* planMerge(old.entries, current, this.#keys);
+    invariant(plan.kept.length / 2 < MAIN_ENTRIES_MAX, 'a MainSegment with too many entries');
+    const grown = plan.kept.length / 2 > this.#table.geometry.mainLimit;
+    const splits = grown && header.depth < this.#table.directory.maxDepth;
+    const publish = splits ? this.#publishSplit : this.#publishMerge;
+    if (!(yield* publish.call(this, view, low, high, header, plan))) return;
+    // At once: what a client that dies here has not retired is lost until a sweep.
+    const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
+    this.#retireBlock(mainOf(low, high), mainUnits(header.count + header.dropped));
+    if (splits) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
+    for (const entries of dropped) this.#retireShort(entries);
+    for (const entries of dropped) yield* this.#retireLong(entries);
+    if (splits) yield* this.#tellDirectory(header);
+  }
+
+  /** Whether the segment still has this metadata and all its entries are full. */
+  *#readHeads(view: SegmentView, low: number, high: number, slots: Address): Operation<boolean> {
+    const { slotsBytes } = this.#table.geometry;
+    yield this.#batch
+      .clear()
+      .read(slots, slotsBytes, this.#current, 0)
+      .read(mainOf(low, high), MAIN_HEADER_BYTES, this.#main, 0)
+      .read(view.header, 8, this.#words, 0);
+    if (lowHalf(this.#words, 0) !== low || highHalf(this.#words, 0) !== high) {
+      view.note(lowHalf(this.#words, 0), highHalf(this.#words, 0));
+      return false;
+    }
+    const sign = signOfEpoch(epochOf(high));
+    for (let at = 0; at < slotsBytes; at += 8) {
+      if (signOf(highHalf(this.#current, at)) !== sign) return false;
+    }
+    return true;
+  }
+
+  *#readMain(
+    main: Address,
+    { count, dropped }: MainHeader,
+  ): Operation<{ entries: Int32Array; dropped: Int32Array }> {
+    const bytes = 8 * (count + dropped);
+    if (bytes > 0) {
+      this.#main.ensure(bytes);
+      yield this.#batch.clear().read(main + MAIN_HEADER_BYTES, bytes, this.#main, 0);
+    }
+    const { i32 } = this.#main;
+    return {
+      entries: i32.subarray(0, 2 * count),
+      dropped: i32.slice(2 * count, 2 * (count + dropped)),
+    };
+  }
+
+  /** The merge without a split: the CurSegment stays, its entries are empty by the sign. */
+  *#publishMerge(
+    view: SegmentView,
+    low: number,
+    high: number,
+    { suffix, depth, slots }: MainHeader,
+    { kept, dropped }: MergePlan,
+  ): Operation<boolean> {
+    const { allocator, catalog } = this.#table;
+    const units = mainUnits((kept.length + dropped.length) / 2);
+    const main = yield* allocator.allocate(catalog, units);
+    const fields = { suffix, depth, slots, sibling: 0 };
+    const bytes = writeMain(this.#image, fields, kept, dropped);
+    const epoch = nextEpoch(epochOf(high));
+    yield this.#postSwap(this.#batch.clear().write(main, bytes, this.#image, 0), view.header, [
+      low,
+      high,
+      metaLow(main),
+      metaHigh(main, depth, epoch),
+    ]);
+    if (!this.#swapped(view)) {
+      allocator.sizeClass(catalog, units).cache.push(main);
+      return false;
+    }
+    this.#table.merges++;
+    this.#learn(view, main, depth, epoch, { ...fields, count: kept.length / 2 });
+    return true;
+  }
+
+  /** The merge that divides the segment: the suffix gets new CurSegments of zeros, both halves. */
+  *#publishSplit(
+    view: SegmentView,
+    low: number,
+    high: number,
+    header: MainHeader,
+    { kept }: MergePlan,
+  ): Operation<boolean> {
+    const halves = this.#halves;
+    yield* halves.divide(kept, header.depth);
+    yield* halves.allocate();
+    const desired = postHalves(halves, this.#batch.clear(), header, epochOf(high));
+    yield this.#postSwap(this.#batch, view.header, [low, high, desired.low, desired.high]);
+    if (!this.#swapped(view)) {
+      halves.giveBack();
+      return false;
+    }
+    this.#table.merges++;
+    this.#table.splits++;
+    view.note(desired.low, desired.high);
+    return true;
+  }
+
+  *#tellDirectory({ suffix, depth }: MainHeader): Operation<void> {
+    const { sibling } = this.#halves;
+    this.#halves.forget();
+    yield* publishSibling(this.#table, suffix, depth + 1, sibling);
+  }
+
+  #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {
+    setWord(this.#words, 0, words[0], words[1]);
+    setWord(this.#words, 8, words[2], words[3]);
+    return batch.cas(header, this.#words, 0);
+  }
+
+  /** Whether this client's CAS was the one that published; if not, what is there is noted. */
+  #swapped(view: SegmentView): boolean {
+    if (swapped(this.#words, 0)) return true;
+    view.note(lowHalf(this.#words, 16), highHalf(this.#words, 16));
+    return false;
+  }
+
+  #learn(
+    view: SegmentView,
+    main: Address,
+    depth: number,
+    epoch: number,
+    fields: { suffix: number; count: number; slots: Address; sibling: Address },
+  ): void {
+    const cache = this.#table.cacheOf(fields.count, () => parseFpTable(this.#image, 0));
+    view.learn(metaLow(main), metaHigh(main, depth, epoch), fields, cache);
+  }
+
+  #retireBlock(address: Address, units: number): void {
+    this.#table.reclamation.retire(address, units, this.#table.catalog);
+  }
+
+  /** Retires the records of entries that no entry of any epoch names any more. */
+  #retireShort(entries: Int32Array): void {
+    for (let at = 0; at < entries.length; at += 2) {
+      const units = unitsOfEntry(entries[at + 1]);
+      if (units === ENTRY_UNITS_MAX) continue;
+      this.#retireBlock(recordOf(entries[at], entries[at + 1]), SLOT_SIZE_CLASS[units]);
+    }
+  }
+
+  /** Those of which only the record tells how long they are. */
+  *#retireLong(entries: Int32Array): Operation<void> {
+    const { records, geometry } = this.#table;
+    for (let at = 0; at < entries.length; at += 2) {
+      if (unitsOfEntry(entries[at + 1]) < ENTRY_UNITS_MAX) continue;
+      const record = recordOf(entries[at], entries[at + 1]);
+      this.#request ??= this.#table.newRequest();
+      yield* records.adopt(this.#request, record, ENTRY_UNITS_MAX, geometry.shape.seed);
+      for (const { address, units } of yield* records.foundBlocks(this.#request, record)) {
+        this.#retireBlock(address, units);
+      }
+    }
+  }
+}

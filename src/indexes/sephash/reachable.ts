@@ -1,0 +1,39 @@
+import type { Address, Operation } from '../../verbs/index.ts';
+import { ENTRY_UNITS_MAX, recordOf, unitsOfEntry } from './entry.ts';
+import { mainOf } from './header.ts';
+import type { SepHashRequest, SepHashTable } from './table.ts';
+import { tour } from './tour.ts';
+
+/**
+ * Visits every block that a key or the directory reaches throughout, and records that a merge has
+ * dropped and the next one will retire.
+ */
+export function* eachReachable(
+  table: SepHashTable,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const request = table.newRequest();
+  yield* tour(table, function* (snapshot) {
+    visit(snapshot.header);
+    visit(snapshot.main.slots);
+    visit(mainOf(snapshot.metaLow, snapshot.metaHigh));
+    yield* visitRecords(table, request, snapshot.current, visit);
+    yield* visitRecords(table, request, yield* snapshot.entries(), visit);
+  });
+}
+
+function* visitRecords(
+  table: SepHashTable,
+  request: SepHashRequest,
+  entries: Int32Array,
+  visit: (address: Address) => void,
+): Operation<void> {
+  for (let at = 0; at < entries.length; at += 2) {
+    const record = recordOf(entries[at], entries[at + 1]);
+    visit(record);
+    if (unitsOfEntry(entries[at + 1]) < ENTRY_UNITS_MAX) continue;
+    yield* table.records.adopt(request, record, ENTRY_UNITS_MAX, table.geometry.shape.seed);
+    const blocks = yield* table.records.foundBlocks(request, record);
+    for (const { address } of blocks) visit(address);
+  }
+}

@@ -1,0 +1,94 @@
+import { invariant } from '../../errors.ts';
+import { type Address, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
+import { suffixOf } from '../directory.ts';
+import { mainOf } from './header.ts';
+import { parseFpTable, parseMainHeader } from './main-segment.ts';
+import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
+
+/** Aims a request at the segment of its key as the caches know it: no round trip. */
+export function aim(table: SepHashTable, request: SepHashRequest): void {
+  const { h1 } = request.hash;
+  const view = table.viewAt(table.directory.lookup(h1));
+  request.view = view;
+  request.metaLow = view.metaLow;
+  request.metaHigh = view.metaHigh;
+  request.slots = view.slots;
+}
+
+/** Whether the caches know enough for an append. */
+export function aimForAppend(table: SepHashTable, request: SepHashRequest): boolean {
+  aim(table, request);
+  return request.view.knowsSlots && request.view.owns(request.hash.h1);
+}
+
+/** Whether the caches know enough for a search; the range of entries to read is then set. */
+export function aimForSearch(table: SepHashTable, request: SepHashRequest): boolean {
+  aim(table, request);
+  const { view, tag } = request;
+  if (view.cache === undefined || !view.owns(request.hash.h1)) return false;
+  const fingerprint = tag >>> 8;
+  request.rangeStart = view.cache.start(fingerprint);
+  request.rangeEnd = view.cache.end(fingerprint);
+  return true;
+}
+
+/**
+ * Brings the caches up to date for the request's key: 1 round trip after a merge that the operation
+ * has met, 2 at the first use of a segment, more when the directory has to be asked.
+ */
+export function* catchUp(
+  table: SepHashTable,
+  request: SepHashRequest,
+  attempt: number,
+): Operation<void> {
+  const { hash } = request;
+  aim(table, request);
+  const met = request.view;
+  if (!met.knowsMain) yield* loadView(table, request);
+  if (met.knowsSlots && met.owns(hash.h1)) {
+    yield* table.retry(request, 'staleSegment', attempt);
+    return;
+  }
+  yield* table.retry(request, 'staleDirectory', attempt);
+  const header = yield* table.directory.refresh(hash.h1);
+  if (header !== met.header) return;
+  // Split, and whoever did it has not told the directory yet, or never will.
+  request.view = met;
+  request.fresh = undefined;
+  yield* loadView(table, request);
+  if (!met.owns(hash.h1)) yield* publishSibling(table, met.suffix, met.depth, met.sibling);
+}
+
+/** Reads the metadata, unless this operation has, and the beginning of its MainSegment. */
+export function* loadView(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  const { view, batch, words, range } = request;
+  if (request.fresh !== view) {
+    yield batch.clear().read(view.header, 8, words, HEADER_AT);
+    request.noteFresh(lowHalf(words, HEADER_AT), highHalf(words, HEADER_AT));
+  }
+  // Current in the course of this operation, so its block is not re-used before the operation ends.
+  const { freshLow, freshHigh } = request;
+  const bytes = table.mainHeaderBytes;
+  range.ensure(bytes);
+  yield batch.clear().read(mainOf(freshLow, freshHigh), bytes, range, 0);
+  const main = parseMainHeader(range, 0);
+  const cache = table.cacheOf(main.count, () => parseFpTable(range, 0));
+  view.learn(freshLow, freshHigh, main, cache);
+  invariant(main.depth === view.depth, `a MainSegment of depth ${main.depth}`);
+}
+
+/**
+ * Tells the directory of the segment that was split off (suffix, depth), unless it knows: done by
+ * the splitter, or by whoever meets a split of which the directory was not told.
+ */
+export function* publishSibling(
+  table: SepHashTable,
+  suffix: number,
+  depth: number,
+  sibling: Address,
+): Operation<void> {
+  if (sibling === 0) return;
+  const before = depth - 1;
+  if (yield* table.directory.deepen(before)) table.doublings++;
+  yield* table.directory.publish(suffixOf(suffix, before), before, sibling);
+}

@@ -1,0 +1,144 @@
+import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import { firstMatch, postRecords } from '../candidates.ts';
+import { ENTRY_UNITS_MAX } from './entry.ts';
+import { mayHaveRecent } from './filter.ts';
+import {
+  firstCandidates,
+  gather,
+  isPresent,
+  postHeader,
+  postRange,
+  postSlots,
+  readCandidates,
+} from './lookup.ts';
+import { aimForSearch, catchUp } from './refresh.ts';
+import type { SepHashRequest, SepHashTable } from './table.ts';
+
+/**
+ * Lock-free search (section 4.4): 2 round trips, or 3 when the filter says that the CurSegment may
+ * have the key.
+ *
+ *   D[READ entries of the fingerprint in Main; READ header] -> READ record
+ *   D[…] -> D[READ CurSegment; READ header] -> READ record
+ *
+ * It counts only when every header that was read has the metadata that the caches are of: then the
+ * MainSegment that was read is the one below the CurSegment that was read, and nothing was merged
+ * in between. The paper reads them independently: after a merge of which a client has not heard,
+ * old Main and new CurSegment together lack keys.
+ */
+export function* search(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
+  const { batch } = request;
+  request.begin();
+  for (let attempt = 1; ; attempt++) {
+    if (!aimForSearch(table, request)) {
+      yield* catchUp(table, request, attempt);
+      continue;
+    }
+    yield postFirst(table, request, batch.clear());
+    if (!request.metaHolds()) continue;
+    let recent = slotsAtFirst(table);
+    if (needsSlots(table, request)) {
+      yield postHeader(request, postSlots(table, request, batch.clear()));
+      if (!request.metaHolds()) continue;
+      recent = table.geometry.slots;
+    }
+    if (gather(request, recent) === 0) return false;
+    return yield* readCandidates(request);
+  }
+}
+
+/** The first doorbell: without a filter it reads the CurSegment too. */
+function postFirst(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
+  postRange(request, batch);
+  if (table.geometry.shape.filter === 0) postSlots(table, request, batch);
+  return postHeader(request, batch);
+}
+
+function slotsAtFirst({ geometry }: SepHashTable): number {
+  return geometry.shape.filter === 0 ? geometry.slots : 0;
+}
+
+function needsSlots(table: SepHashTable, request: SepHashRequest): boolean {
+  return table.geometry.shape.filter === 1 && mayHaveRecent(request);
+}
+
+/**
+ * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
+ * tests, without what a generator costs. Undefined when the answer takes more than that.
+ */
+export function searchOnce(
+  table: SepHashTable,
+  request: SepHashRequest,
+  fabric: Fabric,
+): boolean | undefined {
+  const { batch } = request;
+  request.begin();
+  if (!aimForSearch(table, request)) return undefined;
+  fabric.execute(postFirst(table, request, batch.clear()));
+  if (!request.metaHolds()) return undefined;
+  let recent = slotsAtFirst(table);
+  if (needsSlots(table, request)) {
+    fabric.execute(postHeader(request, postSlots(table, request, batch.clear())));
+    if (!request.metaHolds()) return undefined;
+    recent = table.geometry.slots;
+  }
+  if (gather(request, recent) === 0) return false;
+  const end = firstCandidates(request);
+  fabric.execute(postRecords(request, batch.clear(), ENTRY_UNITS_MAX, 0, end));
+  return settled(request, end);
+}
+
+/** What the first candidates say, or undefined when they do not tell. */
+function settled(request: SepHashRequest, end: number): boolean | undefined {
+  if (request.longCandidates) return undefined;
+  request.match = firstMatch(request, 0, end);
+  if (request.match < 0 && end < request.candidateCount) return undefined;
+  return isPresent(request);
+}
+
+/**
+ * Searches of many keys in doorbells that they share: 2 of them, or 3 when a filter is hit. What
+ * these do not settle is searched for alone.
+ */
+export function* searchMany(
+  table: SepHashTable,
+  requests: readonly SepHashRequest[],
+  count: number,
+  batch: Batch,
+  found: boolean[],
+): Operation<void> {
+  /** Entries of the CurSegment that a request has read, or -1 when it is searched for alone. */
+  const recent: number[] = [];
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    requests[i].begin();
+    const aimed = aimForSearch(table, requests[i]);
+    recent[i] = aimed ? slotsAtFirst(table) : -1;
+    if (aimed) postFirst(table, requests[i], batch);
+  }
+  if (batch.length > 0) yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    if (recent[i] >= 0 && !requests[i].metaHolds()) recent[i] = -1;
+    if (recent[i] < 0 || !needsSlots(table, requests[i])) continue;
+    postHeader(requests[i], postSlots(table, requests[i], batch));
+    recent[i] = table.geometry.slots;
+  }
+  if (batch.length > 0) yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    if (recent[i] >= 0 && !requests[i].metaHolds()) recent[i] = -1;
+    if (recent[i] < 0 || gather(requests[i], recent[i]) === 0) continue;
+    postRecords(requests[i], batch, ENTRY_UNITS_MAX, 0, firstCandidates(requests[i]));
+  }
+  if (batch.length > 0) yield batch;
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    const answer = recent[i] < 0 ? undefined : answerOf(request);
+    found[i] = answer ?? (yield* search(table, request));
+  }
+}
+
+function answerOf(request: SepHashRequest): boolean | undefined {
+  return request.candidateCount === 0 ? false : settled(request, firstCandidates(request));
+}

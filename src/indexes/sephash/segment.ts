@@ -1,0 +1,72 @@
+import type { Address } from '../../verbs/index.ts';
+import type { FpCache } from './fp-cache.ts';
+import { depthOf } from './header.ts';
+
+/**
+ * What one client knows of a segment. All of it is a hint: it counts in an operation when the
+ * metadata word that the operation reads is the one noted here.
+ */
+export class SegmentView {
+  /** Address of the segment's header; stays for ever. */
+  readonly header: Address;
+  metaLow = 0;
+  metaHigh = 0;
+  /** Entries of the CurSegment, or 0 when not known: they move with a split only. */
+  slots: Address = 0;
+  suffix = 0;
+  /** First entry that was not known to be full (section 4.3, sliding window). */
+  offset = 0;
+  /** Entries of the MainSegment of the noted metadata, or -1 when not known. */
+  count = -1;
+  cache: FpCache | undefined;
+  sibling: Address = 0;
+
+  constructor(header: Address) {
+    this.header = header;
+  }
+
+  get depth(): number {
+    return depthOf(this.metaHigh);
+  }
+
+  /** Whether an append can be tried. */
+  get knowsSlots(): boolean {
+    return this.slots !== 0;
+  }
+
+  /** Whether a search can be tried. */
+  get knowsMain(): boolean {
+    return this.count >= 0;
+  }
+
+  /** Notes a metadata word that was read; what it replaces is forgotten. */
+  note(low: number, high: number): void {
+    if (low === this.metaLow && high === this.metaHigh) return;
+    if (depthOf(high) !== this.depth) this.slots = 0;
+    this.metaLow = low;
+    this.metaHigh = high;
+    this.offset = 0;
+    this.count = -1;
+    this.cache = undefined;
+  }
+
+  /** Notes what the MainSegment of a metadata word says. */
+  learn(
+    low: number,
+    high: number,
+    main: { suffix: number; count: number; slots: Address; sibling: Address },
+    cache: FpCache,
+  ): void {
+    this.note(low, high);
+    this.suffix = main.suffix;
+    this.slots = main.slots;
+    this.sibling = main.sibling;
+    this.count = main.count;
+    this.cache = cache;
+  }
+
+  /** Whether keys with this hash belong to the segment, as far as this client knows. */
+  owns(hash: number): boolean {
+    return (hash & (2 ** this.depth - 1)) === this.suffix;
+  }
+}

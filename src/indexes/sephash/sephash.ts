@@ -1,0 +1,169 @@
+import { invariant, StepwellError } from '../../errors.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type {
+  CheckSink,
+  Condition,
+  Index,
+  IndexKind,
+  IndexManifest,
+  IndexParameters,
+  IndexShape,
+  Outcome,
+} from '../contract.ts';
+import { Directory } from '../directory.ts';
+import { RecordIo } from '../record-io.ts';
+import { checkTable } from './check.ts';
+import { buildSepHash } from './create.ts';
+import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
+import { eachReachable } from './reachable.ts';
+import { search, searchMany, searchOnce } from './search.ts';
+import { shapeOf } from './shape.ts';
+import { type SepHashRequest, SepHashTable } from './table.ts';
+import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
+import { erase, modify, remove, write } from './write.ts';
+
+export const SEPHASH_KIND = 2;
+
+export const SEPHASH_MANIFEST: IndexManifest = {
+  name: 'sephash',
+  ordered: false,
+  lockFreeReads: true,
+  onlineResize: true,
+};
+
+/** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */
+export class SepHashIndex implements Index {
+  readonly manifest = SEPHASH_MANIFEST;
+  readonly table: SepHashTable;
+
+  constructor(table: SepHashTable) {
+    this.table = table;
+  }
+
+  get parameters(): IndexParameters {
+    return { ...this.table.geometry.shape };
+  }
+
+  get catalog(): number {
+    return this.table.catalog;
+  }
+
+  get records(): RecordIo {
+    return this.table.records;
+  }
+
+  get retries(): Readonly<Record<string, number>> {
+    return this.table.retries;
+  }
+
+  get resizes(): Readonly<Record<string, number>> {
+    const { merges, splits, doublings } = this.table;
+    return { merges, splits, doublings };
+  }
+
+  get tableUnits(): readonly number[] {
+    return this.table.geometry.tableUnits;
+  }
+
+  get hashSeed(): number {
+    return this.table.geometry.shape.seed;
+  }
+
+  newRequest(): SepHashRequest {
+    return this.table.newRequest();
+  }
+
+  search(request: SepHashRequest): Operation<boolean> {
+    return search(this.table, request);
+  }
+
+  searchOnce(request: SepHashRequest, fabric: Fabric): boolean | undefined {
+    return searchOnce(this.table, request, fabric);
+  }
+
+  searchMany(
+    requests: readonly SepHashRequest[],
+    count: number,
+    batch: Batch,
+    found: boolean[],
+  ): Operation<void> {
+    return searchMany(this.table, requests, count, batch, found);
+  }
+
+  write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    return write(this.table, request, condition, expected);
+  }
+
+  remove(request: SepHashRequest): Operation<boolean> {
+    return remove(this.table, request);
+  }
+
+  /**
+   * Deletes the key without telling whether it was there: the paper's deletion of 2 round trips.
+   * The request holds an outgoing record of the key with an empty value.
+   */
+  erase(request: SepHashRequest): Operation<void> {
+    return erase(this.table, request);
+  }
+
+  modify(request: SepHashRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    return modify(this.table, request, compute);
+  }
+
+  /** Where the record that `search` found stands in the pool. */
+  foundAddress({ candidateRecord, match }: SepHashRequest): Address {
+    return candidateRecord[match];
+  }
+
+  shape(): Operation<IndexShape> {
+    return shapeOf(this.table);
+  }
+
+  walk(cursor = 0): SepHashWalk {
+    const position = decodeCursor(cursor);
+    if (position === undefined || (cursor !== 0 && encodeCursor(position) !== cursor)) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    }
+    return new SepHashWalk(this.table, position);
+  }
+
+  check(sink: CheckSink): Operation<number> {
+    return checkTable(this.table, sink);
+  }
+
+  eachReachable(visit: (address: Address) => void): Operation<void> {
+    return eachReachable(this.table, visit);
+  }
+}
+
+export function* openSepHash(
+  pool: Pool,
+  shape: SepHashShape,
+  catalog: number,
+  root: Address,
+): Operation<SepHashIndex> {
+  invariant(root > 0, 'a store without a root');
+  const directory = new Directory(root, shape.initialDepth, shape.maxDepth, pool.chunks);
+  yield* directory.load();
+  const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
+  const geometry = new SepHashGeometry(shape);
+  return new SepHashIndex(new SepHashTable(geometry, directory, records, pool, catalog));
+}
+
+/** SepHash as a store's index. */
+export const SEPHASH: IndexKind = {
+  number: SEPHASH_KIND,
+  manifest: SEPHASH_MANIFEST,
+  parameterNames: SHAPE_NAMES,
+  parameters: (wishes, poolBytes, seed) => ({ ...sepHashShape(wishes, poolBytes, seed) }),
+  create: (pool, parameters, catalog) => buildSepHash(pool, shapeFrom(parameters), catalog),
+  open: (pool, parameters, catalog, root) =>
+    openSepHash(pool, shapeFrom(parameters), catalog, root),
+};
+
+function shapeFrom(parameters: IndexParameters): SepHashShape {
+  const shape = {} as Record<(typeof SHAPE_NAMES)[number], number>;
+  for (const name of SHAPE_NAMES) shape[name] = parameters[name];
+  return shape;
+}

@@ -1,0 +1,138 @@
+import { invariant } from '../../errors.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+} from '../../verbs/index.ts';
+import { signOf, tagOf } from './entry.ts';
+import { completeBit, wantsBit } from './filter.ts';
+import { epochOf, HEADER_BYTES, mainOf, signOfEpoch } from './header.ts';
+import {
+  MAIN_HEADER_BYTES,
+  type MainHeader,
+  parseFpTable,
+  parseMainHeader,
+} from './main-segment.ts';
+import { catchUp, publishSibling } from './refresh.ts';
+import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
+
+const ROUNDS_MAX = 10_000;
+
+/**
+ * A segment as it was at one moment: for walks, counting and checks, which look at all entries.
+ * Entries are pairs of halves.
+ */
+export class Snapshot {
+  readonly #table: SepHashTable;
+  readonly #batch = new Batch();
+  readonly #slots: Scratch;
+  readonly #head = new Scratch(MAIN_HEADER_BYTES);
+  readonly #words = new Scratch(HEADER_BYTES);
+  /** The segment is found, and entries without their filter bit are completed, with this one. */
+  readonly request: SepHashRequest;
+  header: Address = 0;
+  metaLow = 0;
+  metaHigh = 0;
+  main!: MainHeader;
+  ends!: Uint16Array;
+  /** The full entries of the CurSegment, oldest first. */
+  current: Int32Array = new Int32Array(0);
+
+  constructor(table: SepHashTable) {
+    this.#table = table;
+    this.#slots = new Scratch(table.geometry.slotsBytes);
+    this.request = table.newRequest();
+  }
+
+  /** Reads the segment to which keys with this suffix of their hashes belong. */
+  *take(suffix: number): Operation<void> {
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      this.header = this.#table.directory.lookup(suffix);
+      yield* this.#readMeta();
+      yield* this.#readMain();
+      const { suffix: own, depth, sibling } = this.main;
+      if ((suffix & (2 ** depth - 1)) !== own) {
+        yield* this.#findOther(suffix);
+        continue;
+      }
+      yield* publishSibling(this.#table, own, depth, sibling);
+      if (yield* this.#readCurrent()) return;
+    }
+    return invariant(false, 'a segment does not come to rest') as never;
+  }
+
+  /** All entries of the MainSegment. */
+  entries(): Operation<Int32Array> {
+    return this.range(0, this.main.count + this.main.dropped);
+  }
+
+  /** Some entries of the MainSegment; behind them are those that its merge has dropped. */
+  *range(start: number, end: number): Operation<Int32Array> {
+    if (start === end) return new Int32Array(0);
+    const area = new Scratch(8 * (end - start));
+    const from = mainOf(this.metaLow, this.metaHigh) + MAIN_HEADER_BYTES + 8 * start;
+    yield this.#batch.clear().read(from, 8 * (end - start), area, 0);
+    return area.i32.subarray(0, 2 * (end - start));
+  }
+
+  *#readMeta(): Operation<void> {
+    yield this.#batch.clear().read(this.header, 8, this.#words, 0);
+    this.metaLow = lowHalf(this.#words, 0);
+    this.metaHigh = highHalf(this.#words, 0);
+  }
+
+  *#readMain(): Operation<void> {
+    const main = mainOf(this.metaLow, this.metaHigh);
+    yield this.#batch.clear().read(main, MAIN_HEADER_BYTES, this.#head, 0);
+    this.main = parseMainHeader(this.#head, 0);
+    this.ends = parseFpTable(this.#head, 0);
+  }
+
+  /** The segment has been split since the directory was read: asks it, and helps it if need be. */
+  *#findOther(suffix: number): Operation<void> {
+    this.request.begin();
+    this.request.hash.h1 = suffix;
+    this.request.view = this.#table.viewAt(this.header);
+    this.request.noteFresh(this.metaLow, this.metaHigh);
+    yield* catchUp(this.#table, this.request, 1);
+  }
+
+  /** False when the segment was merged meanwhile. */
+  *#readCurrent(): Operation<boolean> {
+    const { slotsBytes, slots } = this.#table.geometry;
+    yield this.#batch
+      .clear()
+      .read(this.main.slots, slotsBytes, this.#slots, 0)
+      .read(this.header, HEADER_BYTES, this.#words, 0);
+    if (lowHalf(this.#words, 0) !== this.metaLow) return false;
+    if (highHalf(this.#words, 0) !== this.metaHigh) return false;
+    const sign = signOfEpoch(epochOf(this.metaHigh));
+    let full = 0;
+    while (full < slots && signOf(highHalf(this.#slots, 8 * full)) === sign) full++;
+    this.current = this.#slots.i32.slice(0, 2 * full);
+    yield* this.#completeBits();
+    return true;
+  }
+
+  /** Entries whose writers died before they had set the filter's bit count from now on. */
+  *#completeBits(): Operation<void> {
+    const { request } = this;
+    request.view = this.#table.viewAt(this.header);
+    request.metaLow = this.metaLow;
+    request.metaHigh = this.metaHigh;
+    for (let at = 0; at < HEADER_BYTES; at += 8) this.#copyHeaderWord(at);
+    for (let at = 1; at < this.current.length; at += 2) {
+      request.tag = tagOf(this.current[at]);
+      if (wantsBit(this.#table, request)) yield* completeBit(this.#table, request);
+    }
+  }
+
+  #copyHeaderWord(at: number): void {
+    const { words } = this.request;
+    words.i32[(HEADER_AT + at) >> 2] = lowHalf(this.#words, at);
+    words.i32[(HEADER_AT + at + 4) >> 2] = highHalf(this.#words, at);
+  }
+}

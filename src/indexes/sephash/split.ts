@@ -1,0 +1,137 @@
+import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { depthBitsFor, depthBitsOf, SPLITS_PER_ROUND, withDepthBits } from './entry.ts';
+import {
+  HEADER_BYTES,
+  HEADER_UNITS,
+  metaHigh,
+  metaLow,
+  nextOddEpoch,
+  writeHeader,
+} from './header.ts';
+import { type MainHeader, mainUnits, writeMain } from './main-segment.ts';
+import type { RecordKeys } from './record-keys.ts';
+import type { SepHashTable } from './table.ts';
+
+/** One of the two segments that a split makes. */
+class Half {
+  entries: Int32Array = new Int32Array(0);
+  main: Address = 0;
+  slots: Address = 0;
+  readonly image = new Scratch(4096);
+
+  get units(): number {
+    return mainUnits(this.entries.length / 2);
+  }
+}
+
+/**
+ * The two halves of a segment that is being split. Both get new CurSegments: the old one's words
+ * would still name records that the other half may retire. The half whose next suffix bit is 0
+ * keeps the segment's header; the sibling gets a header of its own, which the first half's
+ * MainSegment names until the directory does, so that nobody depends on the splitter.
+ */
+export class Halves {
+  readonly #table: SepHashTable;
+  readonly #keys: RecordKeys;
+  readonly low = new Half();
+  readonly high = new Half();
+  /** Address of the sibling's header. */
+  sibling: Address = 0;
+  readonly header = new Scratch(HEADER_BYTES);
+  readonly zeros: Scratch;
+
+  constructor(table: SepHashTable, keys: RecordKeys) {
+    this.#table = table;
+    this.#keys = keys;
+    this.zeros = new Scratch(table.geometry.slotsBytes);
+  }
+
+  /**
+   * Divides entries by the bit of the hash that they carry for this split. After the last bit of a
+   * round all records are read for the next four (section 4.2.2).
+   */
+  *divide(entries: Int32Array, depth: number): Operation<void> {
+    const trusts = this.#table.geometry.shape.depthBits === 1;
+    const refills = (depth + 1) % SPLITS_PER_ROUND === 0;
+    const hashes = refills || !trusts ? yield* this.#keys.hashes(entries) : undefined;
+    const parts: [Int32Array, Int32Array] = [
+      new Int32Array(entries.length),
+      new Int32Array(entries.length),
+    ];
+    const ends: [number, number] = [0, 0];
+    for (let at = 0; at < entries.length; at += 2) {
+      let high = entries[at + 1];
+      const bit = hashes
+        ? (hashes[at >> 1] >>> depth) & 1
+        : (depthBitsOf(high) >>> (depth % SPLITS_PER_ROUND)) & 1;
+      if (hashes) high = withDepthBits(high, depthBitsFor(hashes[at >> 1], depth + 1));
+      const side = bit as 0 | 1;
+      parts[side][ends[side]++] = entries[at];
+      parts[side][ends[side]++] = high;
+    }
+    this.low.entries = parts[0].subarray(0, ends[0]);
+    this.high.entries = parts[1].subarray(0, ends[1]);
+  }
+
+  *allocate(): Operation<void> {
+    const { allocator, catalog, geometry } = this.#table;
+    try {
+      for (const half of [this.low, this.high]) {
+        half.main = yield* allocator.allocate(catalog, half.units);
+        half.slots = yield* allocator.allocate(catalog, geometry.slotsUnits);
+      }
+      this.sibling = yield* allocator.allocate(catalog, HEADER_UNITS);
+    } catch (error) {
+      this.giveBack();
+      throw error;
+    }
+  }
+
+  /** Nobody has seen them: another client has split the segment, or there was no memory. */
+  giveBack(): void {
+    const { allocator, catalog, geometry } = this.#table;
+    const give = (address: Address, units: number) => {
+      if (address !== 0) allocator.sizeClass(catalog, units).cache.push(address);
+    };
+    for (const half of [this.low, this.high]) {
+      give(half.main, half.units);
+      give(half.slots, geometry.slotsUnits);
+    }
+    give(this.sibling, HEADER_UNITS);
+    this.forget();
+  }
+
+  /** The blocks belong to the index, or are given back. */
+  forget(): void {
+    for (const half of [this.low, this.high]) {
+      half.main = 0;
+      half.slots = 0;
+    }
+    this.sibling = 0;
+  }
+}
+
+/** Adds the WRITEs of both halves; returns the metadata that publishes them. */
+export function postHalves(
+  halves: Halves,
+  batch: Batch,
+  { suffix, depth }: MainHeader,
+  epoch: number,
+): { low: number; high: number } {
+  const { low, high, header, zeros, sibling } = halves;
+  const next = nextOddEpoch(epoch);
+  const none = new Int32Array(0);
+  for (const half of [high, low]) {
+    const fields = {
+      suffix: half === high ? suffix + 2 ** depth : suffix,
+      depth: depth + 1,
+      slots: half.slots,
+      sibling: half === high ? 0 : sibling,
+    };
+    const bytes = writeMain(half.image, fields, half.entries, none);
+    batch.write(half.main, bytes, half.image, 0).write(half.slots, zeros.u8.length, zeros, 0);
+  }
+  writeHeader(header, high.main, depth + 1, next);
+  batch.write(sibling, HEADER_BYTES, header, 0);
+  return { low: metaLow(low.main), high: metaHigh(low.main, depth + 1, next) };
+}

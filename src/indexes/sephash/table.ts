@@ -1,0 +1,184 @@
+import type { Allocator } from '../../pool/allocator.ts';
+import type { Reclamation } from '../../pool/reclamation.ts';
+import { type Address, highHalf, lowHalf, type Operation, Scratch } from '../../verbs/index.ts';
+import { backOff } from '../backoff.ts';
+import type { Directory } from '../directory.ts';
+import type { RecordIo } from '../record-io.ts';
+import { CANDIDATES_MAX, Request } from '../request.ts';
+import { type FpCache, FpTable, RecordPoints, WholeMain } from './fp-cache.ts';
+import { CACHE_NONE, CACHE_POINTS, type SepHashGeometry } from './geometry.ts';
+import { depthOf, epochOf, mainOf, signOfEpoch } from './header.ts';
+import { MAIN_HEADER_BYTES, MAIN_LINE_BYTES } from './main-segment.ts';
+import type { Merger } from './merge.ts';
+import { SegmentView } from './segment.ts';
+
+/** Why an operation had to begin again. */
+export type RetryReason =
+  | 'staleSegment' // the client's cache of the segment was of an earlier epoch
+  | 'staleDirectory' // the cached directory led to a segment that has been split
+  | 'slotTaken' // another client filled the entry first
+  | 'segmentFull' // no empty entry: the segment had to be merged
+  | 'filterUnclear'; // a filter word was of another epoch than the metadata beside it
+
+/** Offsets in a request's words. */
+export const SWAP_AT = 0;
+export const FILTER_SWAP_AT = 32;
+/** The segment's header: metadata and filter. */
+export const HEADER_AT = 64;
+export const SLOTS_AT = 128;
+
+/** A request with what SepHash operations remember between their round trips. */
+export class SepHashRequest extends Request {
+  /** The segment of the key, and what of it the operation relies on. */
+  view!: SegmentView;
+  metaLow = 0;
+  metaHigh = 0;
+  slots: Address = 0;
+  rangeStart = 0;
+  rangeEnd = 0;
+  /** Both fingerprints of the key. */
+  tag = 0;
+  /** Entries of the MainSegment. */
+  readonly range = new Scratch(1024);
+  /** Words of the candidates' entries; those of the CurSegment come first, newest first. */
+  readonly candidateLow = new Int32Array(CANDIDATES_MAX);
+  readonly candidateHigh = new Int32Array(CANDIDATES_MAX);
+  /** How many of the candidates are of the CurSegment. */
+  recent = 0;
+  /** The candidate that has the key, or -1. */
+  match = -1;
+  /** The entries of the CurSegment that an append has read. */
+  windowStart = 0;
+  windowEnd = 0;
+  /** The first empty entry, when the whole CurSegment was read. */
+  emptySlot = 0;
+  /** Of which segment this operation itself has read the metadata, and the word. */
+  fresh: SegmentView | undefined;
+  freshLow = 0;
+  freshHigh = 0;
+  /** A filter word that did not fit the metadata of this epoch: see filter.ts. */
+  doubtedEpoch = -1;
+  doubtedLow = 0;
+  doubtedHigh = 0;
+  /** Whether a CAS that links the record has been posted and not answered. */
+  inDoubt = false;
+
+  get main(): Address {
+    return mainOf(this.metaLow, this.metaHigh);
+  }
+
+  get epoch(): number {
+    return epochOf(this.metaHigh);
+  }
+
+  get depth(): number {
+    return depthOf(this.metaHigh);
+  }
+
+  get sign(): number {
+    return signOfEpoch(this.epoch);
+  }
+
+  /** Begins an operation: whatever was read before is not fresh any more. */
+  begin(): void {
+    this.tag = this.hash.h2 & 0xffff;
+    this.fresh = undefined;
+    this.doubtedEpoch = -1;
+    this.inDoubt = false;
+    this.match = -1;
+  }
+
+  /** Whether the header that was read has the metadata that the operation relies on. */
+  metaHolds(): boolean {
+    const low = lowHalf(this.words, HEADER_AT);
+    const high = highHalf(this.words, HEADER_AT);
+    if (low === this.metaLow && high === this.metaHigh) return true;
+    this.noteFresh(low, high);
+    return false;
+  }
+
+  noteFresh(low: number, high: number): void {
+    this.fresh = this.view;
+    this.freshLow = low;
+    this.freshHigh = high;
+    this.view.note(low, high);
+  }
+}
+
+/** One client's handle of a SepHash index. */
+export class SepHashTable {
+  readonly geometry: SepHashGeometry;
+  readonly directory: Directory;
+  readonly records: RecordIo;
+  readonly allocator: Allocator;
+  readonly reclamation: Reclamation;
+  readonly catalog: number;
+  readonly retries: Record<RetryReason, number> = {
+    staleSegment: 0,
+    staleDirectory: 0,
+    slotTaken: 0,
+    segmentFull: 0,
+    filterUnclear: 0,
+  };
+  /**
+   * How often, and how long at a time, a client that meets a full segment looks whether another one
+   * has merged it, before it does so itself.
+   */
+  patience = { polls: 20, microseconds: 20 };
+  readonly idleMergers: Merger[] = [];
+  merges = 0;
+  splits = 0;
+  doublings = 0;
+  readonly #views = new Map<Address, SegmentView>();
+
+  constructor(
+    geometry: SepHashGeometry,
+    directory: Directory,
+    records: RecordIo,
+    memory: { allocator: Allocator; reclamation: Reclamation },
+    catalog: number,
+  ) {
+    this.geometry = geometry;
+    this.directory = directory;
+    this.records = records;
+    this.allocator = memory.allocator;
+    this.reclamation = memory.reclamation;
+    this.catalog = catalog;
+  }
+
+  newRequest(): SepHashRequest {
+    return new SepHashRequest(SLOTS_AT + this.geometry.slotsBytes);
+  }
+
+  viewAt(header: Address): SegmentView {
+    let view = this.#views.get(header);
+    if (view === undefined) {
+      view = new SegmentView(header);
+      this.#views.set(header, view);
+    }
+    return view;
+  }
+
+  /** Bytes that a search has to read of a MainSegment's beginning to fill the cache. */
+  get mainHeaderBytes(): number {
+    return this.geometry.shape.cache === CACHE_NONE ? MAIN_LINE_BYTES : MAIN_HEADER_BYTES;
+  }
+
+  cacheOf(count: number, ends: () => Uint16Array): FpCache {
+    const { cache } = this.geometry.shape;
+    if (cache === CACHE_NONE) return new WholeMain(count);
+    return cache === CACHE_POINTS ? new RecordPoints(ends()) : new FpTable(ends());
+  }
+
+  /** Bytes of all FPTables that this client keeps. */
+  get cacheBytes(): number {
+    let bytes = 0;
+    for (const { cache } of this.#views.values()) bytes += cache?.bytes ?? 0;
+    return bytes;
+  }
+
+  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
+  retry(request: SepHashRequest, reason: RetryReason, attempt: number): Operation<void> {
+    return backOff(this.retries, request, reason, attempt);
+  }
+}

@@ -1,0 +1,172 @@
+import { StepwellError } from '../../errors.ts';
+import type { Operation } from '../../verbs/index.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+  STORED,
+} from '../contract.ts';
+import { append, claim, hasWon, newHigh } from './append.ts';
+import { entryLow, tombstoneHigh } from './entry.ts';
+import { mergeFull } from './merge.ts';
+import { aim, catchUp } from './refresh.ts';
+import { survey } from './survey.ts';
+import type { SepHashRequest, SepHashTable } from './table.ts';
+
+/**
+ * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips; what has
+ * to know the old record searches first: 2 round trips for a key whose fingerprints nobody else
+ * has, else 3.
+ */
+export function* write(
+  table: SepHashTable,
+  request: SepHashRequest,
+  condition: Condition,
+  expected: number,
+): Operation<Outcome> {
+  request.begin();
+  try {
+    yield* allocate(table, request);
+    if (condition === ALWAYS && !(yield* mustNotGrow(table, request))) {
+      yield* append(table, request);
+      return STORED;
+    }
+    for (let attempt = 1; ; attempt++) {
+      const present = yield* survey(table, request);
+      if (refuses(condition, expected, present, request.foundVersion)) {
+        if (!present) request.foundAt = -1;
+        return REFUSED;
+      }
+      const outcome = yield* storeSurveyed(table, request, present, attempt);
+      if (outcome !== undefined) return outcome;
+    }
+  } finally {
+    release(table, request);
+  }
+}
+
+/** Deletes without telling whether there was anything: 2 round trips, as the paper's deletion. */
+export function* erase(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  request.begin();
+  try {
+    yield* allocate(table, request);
+    yield* append(table, request, true);
+  } finally {
+    release(table, request);
+  }
+}
+
+/**
+ * Removes the key and tells whether it was there: 3 round trips, or 1 when it was not. The
+ * tombstone points to the record that it deletes, so that no memory is needed for it.
+ */
+export function* remove(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
+  request.begin();
+  for (let attempt = 1; ; attempt++) {
+    if (!(yield* survey(table, request))) return false;
+    const { match, candidateLow, candidateHigh, emptySlot, sign } = request;
+    if (emptySlot === table.geometry.slots) {
+      yield* table.retry(request, 'segmentFull', attempt);
+      yield* mergeFull(table, request);
+      continue;
+    }
+    const high = tombstoneHigh(candidateHigh[match], sign);
+    const fate = yield* claim(table, request, emptySlot, candidateLow[match], high);
+    if (hasWon(fate)) return true;
+    yield* table.retry(request, 'slotTaken', attempt);
+  }
+}
+
+/** Replaces the value by what `compute` makes of the old one: 3 round trips. */
+export function* modify(
+  table: SepHashTable,
+  request: SepHashRequest,
+  compute: (present: boolean) => void,
+): Operation<Outcome> {
+  request.begin();
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const present = yield* survey(table, request);
+      if (present) yield* table.records.complete(request);
+      table.records.discard(request);
+      compute(present);
+      yield* allocate(table, request);
+      const outcome = yield* storeSurveyed(table, request, present, attempt);
+      if (outcome !== undefined) return outcome;
+    }
+  } finally {
+    release(table, request);
+  }
+}
+
+function* allocate(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  if (!table.records.take(request)) yield* table.records.allocate(request);
+}
+
+/** What was not linked is given back; what may have been linked belongs to a sweep. */
+function release(table: SepHashTable, request: SepHashRequest): void {
+  if (request.inDoubt) request.forgetBlock();
+  else table.records.discard(request);
+}
+
+/** The last round trip after a survey; undefined when the operation must begin again. */
+function* storeSurveyed(
+  table: SepHashTable,
+  request: SepHashRequest,
+  present: boolean,
+  attempt: number,
+): Operation<Outcome | undefined> {
+  if (!present && isCrowded(table, request)) throw indexFull(table);
+  if (request.emptySlot === table.geometry.slots) {
+    yield* table.retry(request, 'segmentFull', attempt);
+    yield* mergeFull(table, request);
+    return undefined;
+  }
+  const { emptySlot, block } = request;
+  const fate = yield* claim(table, request, emptySlot, entryLow(block), newHigh(request));
+  if (hasWon(fate)) return present ? REPLACED : INSERTED;
+  yield* table.retry(request, 'slotTaken', attempt);
+  return undefined;
+}
+
+function refuses(
+  condition: Condition,
+  expected: number,
+  present: boolean,
+  version: number,
+): boolean {
+  if (condition === IF_ABSENT) return present;
+  if (condition === IF_PRESENT) return !present;
+  return condition === IF_VERSION && (!present || version !== expected);
+}
+
+/**
+ * A segment at the maximum depth cannot be split. When it holds as much as it should, only writes
+ * that add no key are let in, so that it stays possible to delete; then even ALWAYS searches first.
+ */
+function* mustNotGrow(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    aim(table, request);
+    const { view } = request;
+    if (view.knowsSlots && view.depth < table.directory.maxDepth) return false;
+    if (view.knowsMain && view.owns(request.hash.h1)) return isCrowded(table, request);
+    yield* catchUp(table, request, attempt);
+  }
+}
+
+function isCrowded({ directory, geometry }: SepHashTable, { view }: SepHashRequest): boolean {
+  return view.depth === directory.maxDepth && view.count >= geometry.mainLimit;
+}
+
+function indexFull({ directory }: SepHashTable): StepwellError {
+  return new StepwellError(
+    'SW_INDEX_FULL',
+    `the index has reached its maximum depth of ${directory.maxDepth}`,
+  );
+}

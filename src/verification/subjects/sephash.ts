@@ -1,0 +1,55 @@
+import type { IndexParameters } from '../../indexes/contract.ts';
+import { tagFor } from '../../indexes/sephash/entry.ts';
+import { SEPHASH, type SepHashIndex } from '../../indexes/sephash/sephash.ts';
+import type { Prng } from '../../random/prng.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { Subject } from './subject.ts';
+
+const DEPTH_LIMIT = 8;
+const ENTRY_BYTES = 8;
+
+export const SEPHASH_SUBJECT: Subject = {
+  kind: SEPHASH,
+  parameters: (prng, crowded) => {
+    const segmentBytes = 16 * 2 ** prng.below(crowded ? 2 : 3);
+    return {
+      segmentBytes,
+      ratio: 1 + prng.below(2),
+      window: 1 + prng.below(segmentBytes / ENTRY_BYTES),
+      ...techniques(prng),
+      initialDepth: prng.below(2),
+      maxDepth: DEPTH_LIMIT,
+      seed: prng.next32(),
+    };
+  },
+  smallest: {
+    ...{ segmentBytes: 16, ratio: 1, window: 2 },
+    ...{ filter: 1, cache: 1, depthBits: 1, zeroWait: 1 },
+    ...{ initialDepth: 0, maxDepth: 3, seed: 7 },
+  },
+  // Every key of a suffix may be anywhere in its segment.
+  place: () => '',
+  fingerprint: ({ h2 }) => tagFor(h2),
+  placesOfKey: ({ segmentBytes, ratio }: IndexParameters) =>
+    ((ratio + 1) * segmentBytes) / ENTRY_BYTES - 1,
+  walksOnce: true,
+  ownVersions: true,
+  // MainSegments and CurSegments: no record of a program has such a size.
+  readsAhead: (units) => units === 5 || (units >= 9 && units % 2 === 1),
+  hurry(index) {
+    (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
+  },
+  // An entry without its filter bit is completed by whoever checks the index.
+  pending: () => nothing(),
+};
+
+function* nothing(): Operation<Address[][]> {
+  yield* [];
+  return [];
+}
+
+/** Every technique is on in most runs and off in some. */
+function techniques(prng: Prng): Record<'filter' | 'cache' | 'depthBits' | 'zeroWait', number> {
+  const mostly = () => (prng.below(4) > 0 ? 1 : 0);
+  return { filter: mostly(), cache: prng.below(3), depthBits: mostly(), zeroWait: mostly() };
+}
