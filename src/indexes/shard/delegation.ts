@@ -126,7 +126,7 @@ function* wait(ticket: Ticket): Operation<void> {
   }
 }
 
-/** Gives a follower what its leader has found: the record's head, and the slot that points there. */
+/** Gives a follower what its leader has found: the record's head, and the slot that names it. */
 function serve(follower: Ticket, leader: ShardRequest, found: boolean): void {
   if (follower.state !== 'waiting') return;
   follower.state = 'served';
