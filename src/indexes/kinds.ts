@@ -5,9 +5,10 @@ import type { Operation } from '../verbs/index.ts';
 import type { Index, IndexKind, IndexParameters } from './contract.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
+import { SHARD } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
-export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH];
+export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD];
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {

@@ -7,6 +7,7 @@ import {
   CONTINUATION_HEADER_BYTES,
   FLAG_CHAINED,
   fitsOneBlock,
+  HEADER_BYTES,
   headUnitsOf,
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
@@ -121,6 +122,19 @@ export class RecordIo {
       const bytes = valueOffset(request.keyBytes) + pad8(request.valueBytes);
       batch.write(request.block, bytes, request.outgoing, 0);
     }
+  }
+
+  /**
+   * As `post`, for an insertion: an update that failed has left a version in the record that
+   * another client may have given the key before it was deleted; an inserted record has its own.
+   */
+  postFirst(request: Request, batch: Batch): void {
+    const renumbered = request.outgoingVersion !== request.firstVersion;
+    if (renumbered) request.reseal(request.firstVersion);
+    if (renumbered && request.blockWritten) {
+      batch.write(request.block, HEADER_BYTES, request.outgoing, 0);
+    }
+    this.post(request, batch);
   }
 
   /** Gives up an outgoing record that was not linked: its blocks are re-used or retired. */

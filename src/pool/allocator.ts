@@ -125,6 +125,14 @@ export class Allocator {
     return this.#layout.chunkStart(first);
   }
 
+  /** Gives back a span of which nobody but this client knows. */
+  *releaseSpan(catalog: number, address: Address, units: number): Operation<void> {
+    const first = this.#chunks.chunkOf(address);
+    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
+    const word = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
+    for (let i = 0; i < count; i++) yield* this.#chunks.release(first + i, word);
+  }
+
   /** Takes a range of a span from the operating system now. */
   reserve(address: Address, bytes: number): void {
     this.#chunks.reserve(address, bytes);

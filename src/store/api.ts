@@ -48,6 +48,22 @@ export interface RaceParameters {
   maxDepth?: number;
 }
 
+export interface ShardParameters {
+  /** Buckets of each level before the first resize, a power of two up to 2^20 (64). */
+  buckets?: number;
+  /** Entries of a bucket of level 1, 1..128 (64), and of level 2, 1..32 (8). */
+  level1?: number;
+  level2?: number;
+  /** Load in per cent of the entries of levels 1 and 2 at which the table doubles, 1..100 (80). */
+  threshold?: number;
+  /** Alpha of the adaptive frequency synchronisation in ten-thousandths (1000, the paper's 0.1). */
+  alpha?: number;
+  /** How often the table may double; as often as entries can express when left out. */
+  resizes?: number;
+  /** 0: insertions claim a slot, look and commit, always; 1 (the default): Ordered-CAS. */
+  ordered?: number;
+}
+
 export interface SepHashParameters {
   /** Bytes of a CurSegment's entries, a power of two up to 2048 (1024; the paper's
    * smallest are 128). */
@@ -71,7 +87,7 @@ export interface SepHashParameters {
   maxDepth?: number;
 }
 
-export type IndexName = 'race' | 'sephash';
+export type IndexName = 'race' | 'sephash' | 'shard';
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -91,6 +107,7 @@ export interface OpenOptions extends PoolOptions {
   index?: IndexName;
   /** Parameters for a store that is created; an existing store keeps its own. */
   race?: RaceParameters;
+  shard?: ShardParameters;
   sephash?: SepHashParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
@@ -115,7 +132,10 @@ export interface StoreStats {
   traffic: Traffic;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   retries: Record<string, number>;
-  /** Of this client: what it did to let the index grow; for RACE splits and doublings. */
+  /**
+   * Of this client: what it did to let the index grow; for RACE splits and doublings, for SHARD
+   * resizes and buckets moved.
+   */
   resizes: Record<string, number>;
   /** Of the whole store, walked when asked for. */
   records: number;

@@ -71,6 +71,16 @@ const SHAPES: Record<IndexName, fc.Arbitrary<OpenOptions>> = {
       ...depths,
     })
     .map((sephash) => ({ sephash })),
+  shard: fc
+    .record({
+      buckets: fc.constantFrom(1, 2, 4),
+      level1: fc.integer({ min: 1, max: 9 }),
+      level2: fc.integer({ min: 1, max: 3 }),
+      threshold: fc.constantFrom(30, 80, 100),
+      resizes: fc.constantFrom(0, 1, 9, 24),
+      ordered: flag,
+    })
+    .map((shard) => ({ shard })),
 };
 
 const idOf = (key: Key) => Buffer.from(key as string).toString('hex');

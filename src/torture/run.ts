@@ -2,7 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { kindNamed } from '../indexes/kinds.ts';
 import { parseOptions, runLab } from '../lab/support/options.ts';
+import type { IndexName } from '../store/api.ts';
 import { Round, RoundFailure, type RoundReport } from './round.ts';
 import { type Canary, drawRound } from './settings.ts';
 
@@ -21,6 +23,7 @@ const SPEC = {
     fallback: 0,
     help: 'workers kill themselves at one doorbell of so many',
   },
+  index: { kind: 'text', fallback: 'race', help: 'race or shard' },
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
   strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
@@ -52,6 +55,7 @@ async function main(argv: string[]): Promise<void> {
         seed,
         url: options.place === 'file' ? `file:${join(folder, name)}` : `shm:${name}`,
         oracle: `/dev/shm/stepwell-${name}.oracle`,
+        index: kindNamed(options.index).manifest.name as IndexName,
         processes: options.processes,
         operations: options.operations,
         keys: options.keys || undefined,
@@ -76,7 +80,8 @@ async function main(argv: string[]): Promise<void> {
       total.full += report.poolFull;
       total.repeated += report.repeated;
       total.stall = Math.max(total.stall, report.longestStallMs);
-      console.log(line(seed, report, performance.now() - began, settings.race));
+      const shape = settings.index === 'race' ? settings.race : settings.shard;
+      console.log(line(seed, report, performance.now() - began, shape));
     }
     console.log(`all rounds held: ${JSON.stringify(total)}`);
   } catch (error) {
@@ -95,17 +100,12 @@ async function main(argv: string[]): Promise<void> {
   }
 }
 
-function line(
-  seed: number,
-  report: RoundReport,
-  ms: number,
-  race: { associativity: number; groups: number },
-): string {
+function line(seed: number, report: RoundReport, ms: number, shape: object): string {
   const { operations, kills, suicides, stops, splits, poolFull, longestStallMs, verdict } = report;
   return [
     `seed ${seed}: ${operations} operations in ${(ms / 1000).toFixed(1)} s`,
     `${kills} kills (${suicides} between verbs), ${stops} stops, ${splits} splits`,
-    `associativity ${race.associativity} x ${race.groups} groups`,
+    JSON.stringify(shape),
     `longest stall ${longestStallMs} ms, pool full ${poolFull} times`,
     `${verdict.leakedBlocks} blocks leaked`,
   ].join('; ');

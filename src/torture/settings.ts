@@ -1,4 +1,4 @@
-import type { RaceParameters } from '../store/api.ts';
+import type { IndexName, RaceParameters, ShardParameters } from '../store/api.ts';
 import { Prng } from '../workloads/index.ts';
 import type { OracleShape } from './expected-values.ts';
 import { KINDS, type Mix } from './session.ts';
@@ -12,7 +12,9 @@ export interface RoundSettings {
   url: string;
   oracle: string;
   shape: OracleShape;
+  index: IndexName;
   race: Required<RaceParameters>;
+  shard: ShardParameters;
   poolBytes: number;
   regionBytes: number;
   /** Operations of each row, by all its incarnations together. */
@@ -32,6 +34,7 @@ export interface RoundWishes {
   seed: number;
   url: string;
   oracle: string;
+  index?: IndexName;
   processes: number;
   operations: number;
   keys?: number;
@@ -93,7 +96,9 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     url: wishes.url,
     oracle: wishes.oracle,
     shape,
+    index: wishes.index ?? 'race',
     race,
+    shard: drawShard(random.fork(1)),
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,
@@ -101,5 +106,18 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     mix,
     suicideEvery: wishes.suicideEvery ?? 0,
     canary: wishes.canary ?? '',
+  };
+}
+
+/** From a generator of its own, so that a seed draws the same rounds for other indexes. */
+function drawShard(random: Prng): ShardParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  return {
+    buckets: pick(1, 2, 8, 64),
+    level1: pick(2, 4, 8, 16, 64),
+    level2: pick(1, 2, 8),
+    threshold: pick(40, 80, 80, 100),
+    alpha: pick(10, 1000, 10_000),
+    ordered: pick(1, 1, 1, 0),
   };
 }

@@ -65,10 +65,12 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 }
 
 function openOptions({ settings, row, handle }: WorkOrder) {
-  const { poolBytes, regionBytes, race } = settings;
+  const { poolBytes, regionBytes, index, race, shard } = settings;
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
-  return { size: poolBytes, regionSize: regionBytes, race, create, client: `torture ${row}` };
+  const parameters = index === 'race' ? { race } : { shard };
+  const client = `torture ${row}`;
+  return { size: poolBytes, regionSize: regionBytes, index, ...parameters, create, client };
 }
 
 /** Nobody else is attached. Throws a Violation. */

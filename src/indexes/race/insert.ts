@@ -1,7 +1,6 @@
-import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import {
   type Address,
-  type Batch,
   copyWord,
   highHalf,
   lowHalf,
@@ -65,7 +64,7 @@ export function* insert(
   prepareClaim(table, request, at);
 
   // 2nd round trip: claim the slot and read both combined buckets again.
-  postRecord(table, request, batch.clear());
+  table.records.postFirst(request, batch.clear());
   repostBuckets(table, request, batch.cas(slot, words, SWAP_AT));
   request.blockExposed = true;
   yield batch;
@@ -94,19 +93,6 @@ export function* insert(
   table.records.retireOutgoing(request);
   yield* table.retry(request, 'withdrawn', attempt);
   return false;
-}
-
-/**
- * An update that failed has left a version in the record that another client may have given the key
- * before it was deleted; an inserted record has one of its own.
- */
-function postRecord(table: RaceTable, request: RaceRequest, batch: Batch): void {
-  const renumbered = request.outgoingVersion !== request.firstVersion;
-  if (renumbered) request.reseal(request.firstVersion);
-  if (renumbered && request.blockWritten) {
-    batch.write(request.block, HEADER_BYTES, request.outgoing, 0);
-  }
-  table.records.post(request, batch);
 }
 
 /** CAS words: what the slot was seen to hold, and the pending word. */

@@ -9,24 +9,19 @@ import {
   type Operation,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
-import {
-  type CheckSink,
-  type Condition,
-  IF_ABSENT,
-  IF_PRESENT,
-  IF_VERSION,
-  INSERTED,
-  type Index,
-  type IndexKind,
-  type IndexManifest,
-  type IndexParameters,
-  type IndexShape,
-  type Outcome,
-  REFUSED,
-  REPLACED,
+import type {
+  CheckSink,
+  Condition,
+  Index,
+  IndexKind,
+  IndexManifest,
+  IndexParameters,
+  IndexShape,
+  Outcome,
 } from '../contract.ts';
 import { Directory, directoryBytes } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
+import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { checkTable } from './check.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
@@ -53,8 +48,17 @@ export class RaceIndex implements Index {
   readonly manifest = RACE_MANIFEST;
   readonly table: RaceTable;
 
+  readonly #protocol: SlotProtocol<RaceRequest>;
+
   constructor(table: RaceTable) {
     this.table = table;
+    this.#protocol = {
+      records: table.records,
+      locate: (request) => locate(table, request),
+      insert: (request, attempt) => insert(table, request, attempt),
+      replace: (request, attempt) => replace(table, request, attempt),
+      vacate: (request, attempt) => vacate(table, request, attempt),
+    };
   }
 
   get parameters(): IndexParameters {
@@ -136,69 +140,20 @@ export class RaceIndex implements Index {
     return eachReachable(this.table, visit);
   }
 
-  *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    const { table } = this;
+  write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.fingerprint = fingerprintOf(request.hash.h1);
-    try {
-      for (let attempt = 1; ; attempt++) {
-        if (request.block === 0 && !table.records.take(request)) {
-          yield* table.records.allocate(request);
-        }
-        if (yield* locate(table, request)) {
-          if (refuses(condition, expected, request.foundVersion)) return REFUSED;
-          if (yield* replace(table, request, attempt)) return linked(request, REPLACED);
-        } else {
-          if (condition === IF_PRESENT || condition === IF_VERSION) {
-            request.foundAt = -1;
-            return REFUSED;
-          }
-          if (yield* insert(table, request, attempt)) return linked(request, INSERTED);
-        }
-      }
-    } finally {
-      table.records.discard(request);
-    }
+    return writeSlot(this.#protocol, request, condition, expected);
   }
 
-  *remove(request: RaceRequest): Operation<boolean> {
-    const { table } = this;
+  remove(request: RaceRequest): Operation<boolean> {
     request.fingerprint = fingerprintOf(request.hash.h1);
-    for (let attempt = 1; ; attempt++) {
-      if (!(yield* locate(table, request))) return false;
-      if (yield* vacate(table, request, attempt)) return true;
-    }
+    return removeSlot(this.#protocol, request);
   }
 
-  *modify(request: RaceRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    const { table } = this;
+  modify(request: RaceRequest, compute: (present: boolean) => void): Operation<Outcome> {
     request.fingerprint = fingerprintOf(request.hash.h1);
-    try {
-      for (let attempt = 1; ; attempt++) {
-        const present = yield* locate(table, request);
-        if (present) yield* table.records.complete(request);
-        table.records.discard(request);
-        compute(present);
-        if (!table.records.take(request)) yield* table.records.allocate(request);
-        if (present) {
-          if (yield* replace(table, request, attempt)) return linked(request, REPLACED);
-        } else if (yield* insert(table, request, attempt)) {
-          return linked(request, INSERTED);
-        }
-      }
-    } finally {
-      table.records.discard(request);
-    }
+    return modifySlot(this.#protocol, request, compute);
   }
-}
-
-function refuses(condition: Condition, expected: number, version: number): boolean {
-  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
-}
-
-/** The record belongs to the index from now on. */
-function linked(request: RaceRequest, outcome: Outcome): Outcome {
-  request.forgetBlock();
-  return outcome;
 }
 
 /** Allocates and fills an empty table; returns its root for the catalog. */

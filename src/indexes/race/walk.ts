@@ -1,20 +1,7 @@
 import { invariant } from '../../errors.ts';
-import {
-  FLAG_CHAINED,
-  KEY_BYTES_AND_KIND,
-  LINK_BYTES,
-  unitsOf,
-  valueOffset,
-} from '../../records/layout.ts';
-import {
-  type Address,
-  Batch,
-  NULL_ADDRESS,
-  type Operation,
-  Scratch,
-  UNIT_BYTES,
-} from '../../verbs/index.ts';
+import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
+import { type SlotRecord, visitRecords } from '../record-visits.ts';
 import { nextSuffix } from '../suffix-order.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
@@ -179,68 +166,16 @@ export class RaceWalk implements IndexWalk {
   }
 
   *#visitGroup(
-    position: WalkPosition,
-    visit: (request: RaceRequest, keyBytes: number) => void,
-  ): Operation<void> {
-    const { incoming } = this.#request;
-    const offsets: number[] = [];
-    const batch = new Batch();
-    const slots: { address: Address; bytes: number }[] = [];
-    let total = 0;
-    this.#eachSlot((low, high) => {
-      if (!isLive(low, high)) return;
-      const bytes = lengthOf(high) * UNIT_BYTES;
-      slots.push({ address: pointerOf(low, high), bytes });
-      offsets.push(total);
-      total += bytes;
-    });
-    if (slots.length === 0) return;
-    incoming.ensure(total);
-    slots.forEach(({ address, bytes }, i) => {
-      batch.read(address, bytes, incoming, offsets[i]);
-    });
-    yield batch;
-    for (let i = 0; i < slots.length; i++) {
-      yield* this.#visitRecord(position, slots[i], offsets[i], total, visit);
-    }
-  }
-
-  *#visitRecord(
     { suffix, depth }: WalkPosition,
-    slot: { address: Address; bytes: number },
-    at: number,
-    end: number,
     visit: (request: RaceRequest, keyBytes: number) => void,
   ): Operation<void> {
-    const request = this.#request;
     const { records, geometry } = this.#table;
-    const kind = request.incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
-    const keyBytes = kind & 0xffff;
-    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
-    let found = at;
-    if (chained && valueOffset(keyBytes) + LINK_BYTES > slot.bytes) {
-      found = yield* this.#readLong(slot.address, keyBytes, end);
-    }
-    request.adoptKey(request.incoming, found, keyBytes, geometry.shape.seed);
-    if ((request.hash.h1 & (2 ** depth - 1)) !== suffix) return;
-    yield* records.complete(request);
-    visit(request, keyBytes);
-  }
-
-  /**
-   * A key so long that a slot's length does not cover it: read again behind the group's records, in
-   * one place, because they are visited one after the other.
-   */
-  *#readLong(address: Address, keyBytes: number, at: number): Operation<number> {
-    const { incoming } = this.#request;
-    const bytes = unitsOf(valueOffset(keyBytes) + LINK_BYTES) * UNIT_BYTES;
-    if (at + bytes > incoming.u8.length) {
-      const records = incoming.u8.slice(0, at);
-      incoming.ensure(at + bytes);
-      incoming.u8.set(records, 0);
-    }
-    yield new Batch().read(address, bytes, incoming, at);
-    return at;
+    const slots: SlotRecord[] = [];
+    this.#eachSlot((low, high) => {
+      if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
+    });
+    const isHere = ({ hash }: RaceRequest) => (hash.h1 & (2 ** depth - 1)) === suffix;
+    yield* visitRecords(records, this.#request, slots, geometry.shape.seed, isHere, visit);
   }
 }
 

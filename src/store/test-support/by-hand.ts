@@ -3,6 +3,7 @@ import { createStore, openIndex } from '../../indexes/kinds.ts';
 import { RACE, type RaceIndex } from '../../indexes/race/race.ts';
 import type { Request } from '../../indexes/request.ts';
 import { SEPHASH, type SepHashIndex } from '../../indexes/sephash/sephash.ts';
+import { SHARD, type ShardIndex } from '../../indexes/shard/shard.ts';
 import { Pool } from '../../pool/pool.ts';
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
@@ -29,6 +30,11 @@ export function clientByHand(scope: Scope, options: ByHandOptions = {}): ByHand 
 /** The same with a SepHash index. */
 export function sepHashByHand(scope: Scope, options: ByHandOptions = {}): ByHand<SepHashIndex> {
   return clientOf<SepHashIndex>(SEPHASH, scope, options.sephash ?? {}, options);
+}
+
+/** The same with a SHARD table. */
+export function shardByHand(scope: Scope, options: ByHandOptions = {}): ByHand<ShardIndex> {
+  return clientOf<ShardIndex>(SHARD, scope, options.shard ?? {}, options);
 }
 
 function clientOf<I extends Index>(
@@ -92,5 +98,42 @@ export function advance(fabric: Fabric, operation: Operation<unknown>, steps: nu
     if (step.done) throw new Error('the operation ended early');
     if (i === steps) return step.value;
     fabric.execute(step.value);
+  }
+}
+
+/** An operation that a test drives batch by batch. */
+export class Stepped<T> {
+  readonly #fabric: Fabric;
+  readonly #operation: Operation<T>;
+  #pending: Batch | undefined;
+  result: T | undefined;
+  steps = 0;
+
+  constructor(fabric: Fabric, operation: Operation<T>) {
+    this.#fabric = fabric;
+    this.#operation = operation;
+    this.#advance();
+  }
+
+  get done(): boolean {
+    return this.#pending === undefined;
+  }
+
+  /** Executes the batch that waits and prepares the next. */
+  step(): void {
+    this.#fabric.execute(this.#pending as Batch);
+    this.steps++;
+    this.#advance();
+  }
+
+  #advance(): void {
+    const { done, value } = this.#operation.next();
+    if (done) this.result = value;
+    this.#pending = done ? undefined : value;
+  }
+
+  finish(): T {
+    while (!this.done) this.step();
+    return this.result as T;
   }
 }

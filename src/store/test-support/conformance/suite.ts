@@ -1,5 +1,5 @@
 import type { IndexManifest } from '../../../indexes/contract.ts';
-import type { AsyncStore, OpenOptions, Store, Value } from '../../api.ts';
+import type { AsyncStore, OpenOptions, Store, StoreStats, Value } from '../../api.ts';
 import { asyncFacade } from '../facade.ts';
 import { attachTo, type Scope } from '../pools.ts';
 
@@ -34,9 +34,10 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
   checkSync: (name: string, body: (store: Store<Value>) => Promise<void>) => void;
 }
 
-/** Few slots, so that a few hundred keys make many splits. */
+/** Few slots, so that a few hundred keys make the index grow many times. */
 export const CRAMPED: OpenOptions = {
   race: { associativity: 2, groups: 3, maxDepth: 16 },
+  shard: { buckets: 2, level1: 3, level2: 2 },
   sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
 };
 
@@ -72,4 +73,9 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) all.push(item);
   return all;
+}
+
+/** How often a store has grown by a part, whatever its index calls that. */
+export function grown({ resizes }: StoreStats): number {
+  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
 }

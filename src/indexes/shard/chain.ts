@@ -1,0 +1,36 @@
+import {
+  type Address,
+  copyWord,
+  highHalf,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { lastLinkAt } from './buckets.ts';
+import { NODE_BYTES } from './geometry.ts';
+import { freshHigh, pointerHigh, pointerLow, STAMP_MASK } from './slot.ts';
+import { type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
+
+export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
+/** Chain nodes are not moved: when a bucket of level 3 is split, both halves share its chain. */
+const NODE_VERSION = 0;
+
+/** Adds an empty node to the chain of the key's level 3 bucket, unless somebody was faster. */
+export function* extendChain(table: ShardTable, request: ShardRequest): Operation<void> {
+  const { allocator, catalog } = table;
+  const node = yield* allocator.allocate(catalog, NODE_UNITS);
+  const { batch, words } = request;
+  const at = lastLinkAt(request);
+  const image = new Scratch(NODE_BYTES);
+  for (let slot = 0; slot < NODE_BYTES; slot += 8) {
+    setWord(image, slot, 0, freshHigh(NODE_VERSION));
+  }
+  copyWord(words, at, SWAP_AT);
+  const high = (highHalf(words, at) & STAMP_MASK) | pointerHigh(node);
+  setWord(words, SWAP_AT + 8, pointerLow(node), high);
+  const link: Address = table.slotAddress(request, at);
+  yield batch.clear().write(node, NODE_BYTES, image, 0).cas(link, words, SWAP_AT);
+  if (!swapped(words, SWAP_AT)) allocator.sizeClass(catalog, NODE_UNITS).cache.push(node);
+}

@@ -1,0 +1,179 @@
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { CheckSink } from '../contract.ts';
+import { NODE_UNITS } from './chain.ts';
+import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, PLACES } from './geometry.ts';
+import { search } from './search.ts';
+import { CHAINS, eachBucket, type VisitedBucket } from './shape.ts';
+import {
+  fingerprintOf,
+  isLive,
+  lengthOf,
+  OVERFLOW,
+  pointerOf,
+  segmentIdOf,
+  stampOf,
+} from './slot.ts';
+import type { ShardRequest, ShardTable } from './table.ts';
+
+interface LiveEntry {
+  record: Address;
+  units: number;
+  fingerprint: number;
+  segmentId: number;
+  level: number;
+  bucket: number;
+  version: number;
+}
+
+/**
+ * Verifies every invariant of a table: every bucket is of one version, and new buckets are
+ * initialised exactly when the one they came from has left for their version; every record is
+ * intact, in a bucket of its key, under its fingerprint, segment id and length, and what a search
+ * for its key finds.
+ */
+export function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
+  const request = table.newRequest();
+  const entries: LiveEntry[] = [];
+  const versions = Array.from({ length: LEVELS }, () => new Map<number, number>());
+  const overflowed = new Set<number>();
+  yield* eachBucket(table, (visited) => {
+    const { words, at, level, bucket, version, address } = visited;
+    if (level === CHAINS) sink.reachable(address, NODE_UNITS);
+    else versions[level].set(bucket, version);
+    if (level !== CHAINS) checkStamps(table, visited, sink);
+    if (level === 0 && (words.i32[(at >> 2) + 1] & OVERFLOW) !== 0) overflowed.add(bucket);
+    collectEntries(visited, entries);
+  });
+  versions.forEach((ofLevel, level) => {
+    checkLineage(table, level, ofLevel, sink);
+  });
+  table.segments.addresses.forEach((address, segment) => {
+    sink.reachable(address, table.geometry.segmentUnits(segment));
+  });
+  let checked = 0;
+  for (const entry of entries) {
+    yield* checkRecord(table, request, entry, sink);
+    if (entry.level > 0) checkOverflow(table, request, entry, versions[0], overflowed, sink);
+    if (++checked % 10_000 === 0) sink.progress(checked);
+  }
+  return entries.length;
+}
+
+function checkStamps(
+  table: ShardTable,
+  { words, at, level, bucket, version }: VisitedBucket,
+  sink: CheckSink,
+): void {
+  const where = `bucket ${bucket} of level ${level + 1}`;
+  if (version > table.segments.version) sink.problem(`${where}: version ${version} is to come`);
+  for (let i = at; i < at + table.geometry.bucketBytes[level]; i += 8) {
+    const stamp = stampOf(words.i32[(i >> 2) + 1]);
+    if (stamp !== version + 1) sink.problem(`${where}: stamps ${stamp} and ${version + 1}`);
+  }
+}
+
+/** A bucket at version v has split off its new buckets up to v, and no others. */
+function checkLineage(
+  { geometry, segments }: ShardTable,
+  level: number,
+  versions: ReadonlyMap<number, number>,
+  sink: CheckSink,
+): void {
+  for (const [bucket, version] of versions) {
+    for (let v = geometry.bornAt(bucket); v < segments.version; v++) {
+      const child = bucket + geometry.bucketsAt(v);
+      if (versions.has(child) === v < version) continue;
+      const what = v < version ? 'was never initialised' : 'was initialised too early';
+      sink.problem(`bucket ${child} of level ${level + 1} ${what}`);
+    }
+  }
+}
+
+function collectEntries(visited: VisitedBucket, entries: LiveEntry[]): void {
+  const { words, at, level, bucket, version } = visited;
+  for (let i = at; i < at + 8 * visited.entries; i += 8) {
+    const low = words.i32[i >> 2];
+    const high = words.i32[(i >> 2) + 1];
+    if (!isLive(low, high)) continue;
+    entries.push({
+      record: pointerOf(low, high),
+      units: lengthOf(high),
+      fingerprint: high >>> 24,
+      segmentId: segmentIdOf(high),
+      level,
+      bucket,
+      version,
+    });
+  }
+}
+
+function* checkRecord(
+  table: ShardTable,
+  request: ShardRequest,
+  entry: LiveEntry,
+  sink: CheckSink,
+): Operation<void> {
+  const where = `record at ${entry.record}`;
+  const problem = yield* readRecord(table, request, entry);
+  if (problem !== undefined) return sink.problem(`${where}: ${problem}`);
+  if (fingerprintOf(request.hash.h4) !== entry.fingerprint) {
+    sink.problem(`${where}: wrong fingerprint`);
+  }
+  if (!isPlaced(table, request, entry)) {
+    sink.problem(`${where}: wrong bucket or segment id`);
+  }
+  const blocks = yield* table.records.foundBlocks(request, entry.record);
+  for (const block of blocks) sink.reachable(block.address, block.units);
+  request.begin();
+  const found = yield* search(table, request);
+  const at = request.slotAt >> 2;
+  const { i32 } = request.words;
+  if (!found) sink.problem(`${where}: its key is not found`);
+  else if (pointerOf(i32[at], i32[at + 1]) !== entry.record) {
+    sink.problem(`${where}: its key has another record`);
+  }
+}
+
+/** Whether one of the key's hash words for the level leads to the entry's bucket. */
+function isPlaced({ geometry }: ShardTable, { hash }: ShardRequest, entry: LiveEntry): boolean {
+  const { level, bucket, version, segmentId } = entry;
+  // A chain belongs to all buckets that came from the one that it began in.
+  if (level === CHAINS) return geometry.bucketOf(hash.h4 ^ bucket, 0) === 0;
+  for (let place = 0; place < PLACES; place++) {
+    if (LEVEL_OF_PLACE[place] !== level) continue;
+    const word = hashOfPlace(hash, place);
+    if (geometry.bucketOf(word, version) !== bucket) continue;
+    if (geometry.segmentId(word, version) === segmentId) return true;
+  }
+  return false;
+}
+
+/** A record in level 2 or 3 is only looked for when its bucket of level 1 says so. */
+function checkOverflow(
+  { geometry, segments }: ShardTable,
+  { hash }: ShardRequest,
+  entry: LiveEntry,
+  versions: ReadonlyMap<number, number>,
+  overflowed: ReadonlySet<number>,
+  sink: CheckSink,
+): void {
+  let bucket = geometry.bucketOf(hash.h1, segments.version);
+  while (!versions.has(bucket)) bucket = geometry.parentOf(bucket);
+  if (overflowed.has(bucket)) return;
+  sink.problem(`record at ${entry.record}: bucket ${bucket} of level 1 has no overflow bit`);
+}
+
+/** Reads the record as the request's found one; returns what is wrong with it. */
+function* readRecord(
+  table: ShardTable,
+  request: ShardRequest,
+  { record, units }: LiveEntry,
+): Operation<string | undefined> {
+  yield* table.records.adopt(request, record, units, table.geometry.shape.seed);
+  try {
+    yield* table.records.complete(request);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return undefined;
+}

@@ -1,0 +1,62 @@
+import { StepwellError } from '../../errors.ts';
+import { inRange } from '../parameters.ts';
+import { POOL_BYTES_MAX, VERSION_MAX } from './slot.ts';
+
+/** Parameters of a SHARD table; kept in the catalog. */
+export interface ShardShape {
+  /** Buckets of each level before the first resize, a power of two. */
+  buckets: number;
+  /** Entries of a bucket of level 1 and of level 2. */
+  level1: number;
+  level2: number;
+  /** Load, in per cent of the entries of levels 1 and 2, at which the table is resized. */
+  threshold: number;
+  /** Alpha of the adaptive frequency synchronisation, in ten-thousandths. */
+  alpha: number;
+  /** Resizes for which there is room in the entries. */
+  resizes: number;
+  /** 1: an insertion takes the first empty entry by one CAS; 0: it always claims, then commits. */
+  ordered: number;
+  /** Seed of the key hash, so that nobody can prepare keys that collide. */
+  seed: number;
+}
+
+export const SHARD_PARAMETER_NAMES = [
+  'buckets',
+  'level1',
+  'level2',
+  'threshold',
+  'alpha',
+  'resizes',
+  'ordered',
+  'seed',
+] as const;
+
+/** Bits of a hash word that may say which bucket: the group of a segment id must fit behind. */
+const BUCKET_BITS_MAX = 28;
+
+export function shardShape(
+  wishes: Readonly<Record<string, number | undefined>>,
+  poolBytes: number,
+  seed: number,
+): ShardShape {
+  if (poolBytes > POOL_BYTES_MAX) {
+    const limit = `entries of SHARD reach ${POOL_BYTES_MAX} bytes`;
+    throw new StepwellError('SW_INVALID_ARGUMENT', `the pool is too large: ${limit}`);
+  }
+  const buckets = inRange('buckets', wishes.buckets ?? 64, 1, 2 ** 20);
+  if ((buckets & (buckets - 1)) !== 0) {
+    throw new StepwellError('SW_INVALID_ARGUMENT', `buckets must be a power of two: ${buckets}`);
+  }
+  const most = Math.min(VERSION_MAX, BUCKET_BITS_MAX - Math.log2(buckets));
+  return {
+    buckets,
+    level1: inRange('level1', wishes.level1 ?? 64, 1, 128),
+    level2: inRange('level2', wishes.level2 ?? 8, 1, 32),
+    threshold: inRange('threshold', wishes.threshold ?? 80, 1, 100),
+    alpha: inRange('alpha', wishes.alpha ?? 1000, 1, 1_000_000),
+    resizes: inRange('resizes', wishes.resizes ?? most, 0, most),
+    ordered: inRange('ordered', wishes.ordered ?? 1, 0, 1),
+    seed,
+  };
+}

@@ -1,0 +1,91 @@
+import { StepwellError } from '../../errors.ts';
+import type { Allocator } from '../../pool/allocator.ts';
+import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  Scratch,
+  setWord,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { bringTo } from './catch-up.ts';
+import { LEVELS, type ShardGeometry } from './geometry.ts';
+import { freshHigh } from './slot.ts';
+import type { ShardTable } from './table.ts';
+
+const WRITE_BYTES = 32 * 1024;
+/** Synchronisations after which a resize that another client has claimed is taken over. */
+const CLAIM_PATIENCE = 8;
+
+/**
+ * Doubles the table (section 3.3): a segment as large as all before it, and one CAS that publishes
+ * it. There is no table lock and no barrier: whoever knows only the earlier version goes on with
+ * the buckets that have not been moved, and finds out at the first that has.
+ *
+ * One client at a time makes a segment, so that memory is not taken many times over. The claim
+ * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
+ */
+export function* resize(table: ShardTable): Operation<boolean> {
+  const { segments, geometry } = table;
+  const segment = segments.version + 1;
+  if (segment > geometry.shape.resizes) return false;
+  if (!(yield* segments.claim(segment)) && ++table.claimsSeen < CLAIM_PATIENCE) return false;
+  table.claimsSeen = 0;
+  let address: Address;
+  try {
+    address = yield* makeSegment(table.allocator, table.catalog, geometry, segment);
+  } catch (error) {
+    // A full pool is no error yet: there is room for records in level 3, and the next may succeed.
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    return false;
+  }
+  if (!(yield* segments.publish(segment, address))) {
+    yield* discardSegment(table, segment, address);
+    return true;
+  }
+  table.resizes++;
+  if (!table.techniques.lazy) yield* moveAll(table, segment);
+  return true;
+}
+
+/** Without lazy resizing: all buckets at once, level by level. */
+function* moveAll(table: ShardTable, version: number): Operation<void> {
+  const buckets = table.geometry.bucketsAt(version - 1);
+  for (let level = 0; level < LEVELS; level++) {
+    for (let bucket = 0; bucket < buckets; bucket++) yield* bringTo(table, level, bucket, version);
+  }
+}
+
+/** A segment of words that have never been initialised, or of fresh slots for a new table. */
+export function* makeSegment(
+  allocator: Allocator,
+  catalog: number,
+  geometry: ShardGeometry,
+  segment: number,
+): Operation<Address> {
+  const units = geometry.segmentUnits(segment);
+  const address = yield* allocator.allocate(catalog, units);
+  // Chunks that were never used are zero; a block may have been something else before.
+  const isZero = units > BLOCK_UNITS_MAX;
+  if (isZero) allocator.reserve(address, units * UNIT_BYTES);
+  if (!isZero || segment === 0) yield* fill(address, units * UNIT_BYTES, segment);
+  return address;
+}
+
+function* fill(address: Address, bytes: number, segment: number): Operation<void> {
+  const image = new Scratch(Math.min(bytes, WRITE_BYTES));
+  const high = segment === 0 ? freshHigh(0) : 0;
+  for (let at = 0; at < image.u8.length; at += 8) setWord(image, at, 0, high);
+  for (let at = 0; at < bytes; at += WRITE_BYTES) {
+    yield new Batch().write(address + at, Math.min(WRITE_BYTES, bytes - at), image, 0);
+  }
+}
+
+/** A segment that another client was faster to publish was never seen by anybody. */
+function* discardSegment(table: ShardTable, segment: number, address: Address): Operation<void> {
+  const { allocator, catalog, geometry } = table;
+  const units = geometry.segmentUnits(segment);
+  if (units > BLOCK_UNITS_MAX) yield* allocator.releaseSpan(catalog, address, units);
+  else allocator.sizeClass(catalog, units).cache.push(address);
+}

@@ -1,0 +1,144 @@
+import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import {
+  beginGathering,
+  gather,
+  gatherNodes,
+  hasOverflowed,
+  isReadAgain,
+  matchCandidate,
+  postCandidates,
+  postLevel1,
+  postLower,
+  readCandidates,
+  readChain,
+  SETTLED,
+  unsettledPlace,
+  verdictOf,
+} from './buckets.ts';
+import { catchUp } from './catch-up.ts';
+import { PLACES } from './geometry.ts';
+import type { ShardRequest, ShardTable } from './table.ts';
+
+/**
+ * Search (Algorithm 2): 1 round trip to the index and 1 for the record. A hit counts whatever the
+ * rest of its bucket is; a miss counts only when every word of the bucket was of the version that
+ * the key's bucket was computed by, and not frozen: a key that was there throughout then stood in
+ * one of those words when it was read.
+ *
+ * Only a bucket that has overflowed makes a search look into levels 2 and 3: one doorbell, and one
+ * round trip for each node of a chain.
+ */
+export function* search(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    if (!isReadAgain(table, request)) yield postLevel1(table, request, request.batch.clear());
+    beginGathering(request);
+    gather(table, request, 0);
+    if (yield* readMatch(request)) return true;
+    if (verdictOf(table, request, 0) !== SETTLED) {
+      yield* catchUp(table, request, 0, attempt);
+      continue;
+    }
+    if (!hasOverflowed(request)) return false;
+    if (yield* searchLower(table, request)) return true;
+    const place = unsettledPlace(table, request);
+    if (place < 0) return false;
+    yield* catchUp(table, request, place, attempt);
+  }
+}
+
+/** Reads levels 2 and 3 and looks for the key in them. */
+function* searchLower(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  yield postLower(table, request, request.batch.clear());
+  yield* readChain(request);
+  beginGathering(request);
+  for (let place = 1; place < PLACES; place++) gather(table, request, place);
+  gatherNodes(request);
+  return yield* readMatch(request);
+}
+
+function* readMatch(request: ShardRequest): Operation<boolean> {
+  yield* readCandidates(request);
+  return matchCandidate(request);
+}
+
+/**
+ * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
+ * tests, without what a generator costs. Undefined when the answer takes more than that.
+ */
+export function searchOnce(
+  table: ShardTable,
+  request: ShardRequest,
+  fabric: Fabric,
+): boolean | undefined {
+  const { batch } = request;
+  fabric.execute(postLevel1(table, request, batch.clear()));
+  beginGathering(request);
+  gather(table, request, 0);
+  if (request.candidateCount > 0) {
+    fabric.execute(postCandidates(request, batch.clear()));
+    if (request.longCandidates) return undefined;
+    if (matchCandidate(request)) return true;
+  }
+  return isAbsent(table, request) ? false : undefined;
+}
+
+/** Whether level 1, as it was read, is enough to say that the key is not in the table. */
+function isAbsent(table: ShardTable, request: ShardRequest): boolean {
+  return verdictOf(table, request, 0) === SETTLED && !hasOverflowed(request);
+}
+
+/**
+ * Searches of many keys in the same two doorbells, so that their latencies overlap; `found[i]` is
+ * the answer to request i. What these do not settle is searched for alone.
+ */
+export function* searchMany(
+  table: ShardTable,
+  requests: readonly ShardRequest[],
+  count: number,
+  batch: Batch,
+  found: boolean[],
+): Operation<void> {
+  batch.clear();
+  for (let i = 0; i < count; i++) postLevel1(table, requests[i], batch);
+  yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    beginGathering(requests[i]);
+    gather(table, requests[i], 0);
+    if (requests[i].candidateCount > 0) postCandidates(requests[i], batch);
+  }
+  if (batch.length > 0) yield batch;
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    const settled = !request.longCandidates;
+    found[i] = settled && matchCandidate(request);
+    if (found[i] || (settled && isAbsent(table, request))) continue;
+    found[i] = yield* search(table, request);
+  }
+}
+
+/**
+ * The first round trips of insertion, update and deletion: a search that writes the operation's
+ * own record in the same doorbell, and after which the buckets that were read may be written to.
+ */
+export function* locate(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    const { batch } = request;
+    batch.clear();
+    if (!isReadAgain(table, request)) postLevel1(table, request, batch);
+    if (request.block !== 0) table.records.post(request, batch);
+    if (batch.length > 0) yield batch;
+    if (verdictOf(table, request, 0) !== SETTLED) {
+      yield* catchUp(table, request, 0, attempt);
+      continue;
+    }
+    beginGathering(request);
+    gather(table, request, 0);
+    if (yield* readMatch(request)) return true;
+    if (!hasOverflowed(request)) return false;
+    const found = yield* searchLower(table, request);
+    const place = unsettledPlace(table, request);
+    if (place < 0) return found;
+    yield* catchUp(table, request, place, attempt);
+  }
+}

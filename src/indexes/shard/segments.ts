@@ -1,0 +1,123 @@
+import { invariant } from '../../errors.ts';
+import { control } from '../../pool/control.ts';
+import {
+  type Address,
+  Batch,
+  FAA_BYTES,
+  NULL_ADDRESS,
+  type Operation,
+  readInteger,
+  Scratch,
+  writeInteger,
+} from '../../verbs/index.ts';
+import { LEVELS, type ShardGeometry } from './geometry.ts';
+import { VERSION_MAX } from './slot.ts';
+
+/**
+ * The table's root, with the client's cache of it: O(log n) words (the paper's metadata).
+ *
+ *    0  records that clients have reported
+ *   64  how many resizes have been claimed: whoever moves it on is the one to do the next
+ *  128  addresses of the segments, 8 bytes each; the first 0 ends them
+ *
+ * The version of the table is the number of its segments less one. A CAS of the next segment's word
+ * from 0 is the whole resize: from then on whoever meets a bucket of an earlier version moves it.
+ */
+const RECORDS = 0;
+const CLAIMS = 64;
+const SEGMENTS = 128;
+export const ROOT_BYTES = SEGMENTS + 8 * (VERSION_MAX + 2);
+
+const FAA_AT = 0;
+const SEGMENTS_AT = 64;
+
+export class Segments {
+  readonly root: Address;
+  readonly #geometry: ShardGeometry;
+  readonly #addresses: Address[] = [];
+  /** By level and segment: what to add to the offset of a bucket that counts from bucket 0. */
+  readonly #bases: Address[][] = Array.from({ length: LEVELS }, () => []);
+
+  constructor(root: Address, geometry: ShardGeometry) {
+    this.root = root;
+    this.#geometry = geometry;
+  }
+
+  /** Resizes as far as this client knows. */
+  get version(): number {
+    return this.#addresses.length - 1;
+  }
+
+  get addresses(): readonly Address[] {
+    return this.#addresses;
+  }
+
+  /** A bucket of a segment that the cache knows: no round trip. */
+  bucketAddress(level: number, bucket: number): Address {
+    const base = this.#bases[level][this.#geometry.bornAt(bucket)];
+    return base + bucket * this.#geometry.bucketBytes[level];
+  }
+
+  /** Reads the root; returns how many records have been reported. */
+  *load(): Operation<number> {
+    const words = new Scratch(ROOT_BYTES);
+    yield new Batch().read(this.root, ROOT_BYTES, words, 0);
+    this.#learnFrom(words, SEGMENTS);
+    return readSigned(words, RECORDS);
+  }
+
+  /** Reports so many records more, and reads the root, in one doorbell (section 3.4). */
+  *report(records: number): Operation<number> {
+    const bytes = ROOT_BYTES - SEGMENTS;
+    const words = new Scratch(SEGMENTS_AT + bytes);
+    words.i64[FAA_AT >> 3] = BigInt(records);
+    yield new Batch()
+      .faa(this.root + RECORDS, words, FAA_AT)
+      .read(this.root + SEGMENTS, bytes, words, SEGMENTS_AT);
+    this.#learnFrom(words, SEGMENTS_AT);
+    return readSigned(words, FAA_AT + FAA_BYTES - 8) + records;
+  }
+
+  #learnFrom(words: Scratch, at: number): void {
+    for (let segment = this.#addresses.length; segment <= VERSION_MAX; segment++) {
+      const address = readInteger(words, at + 8 * segment);
+      if (address === NULL_ADDRESS) return;
+      this.#learn(segment, address);
+    }
+  }
+
+  #learn(segment: number, address: Address): void {
+    invariant(segment === this.#addresses.length, 'segments are learned in order');
+    this.#addresses.push(address);
+    const geometry = this.#geometry;
+    const first = segment === 0 ? 0 : geometry.segmentBuckets(segment);
+    for (let level = 0; level < LEVELS; level++) {
+      const start = address + geometry.levelOffset(segment, level);
+      this.#bases[level][segment] = start - first * geometry.bucketBytes[level];
+    }
+  }
+
+  /** Whether this client is the one to make segment `segment`, of those that ask. */
+  *claim(segment: number): Operation<boolean> {
+    return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
+  }
+
+  /** The resize: of all who have made segment `segment`, one wins. */
+  *publish(segment: number, address: Address): Operation<boolean> {
+    const won = yield* control.swap(this.root + SEGMENTS + 8 * segment, 0n, BigInt(address));
+    if (won && segment === this.#addresses.length) this.#learn(segment, address);
+    return won;
+  }
+
+  /** The root of a new table. */
+  static *format(root: Address, first: Address): Operation<void> {
+    const image = new Scratch(ROOT_BYTES);
+    writeInteger(image, SEGMENTS, first);
+    yield new Batch().write(root, ROOT_BYTES, image, 0);
+  }
+}
+
+/** Clients report differences: the sum of those of removals can come first. */
+function readSigned(words: Scratch, at: number): number {
+  return Number(words.i64[at >> 3]);
+}

@@ -1,0 +1,152 @@
+import { Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
+import type { IndexShape } from '../contract.ts';
+import { bringTo } from './catch-up.ts';
+import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './geometry.ts';
+import { FROZEN, isLive, pointerOf, stampOf } from './slot.ts';
+import type { ShardTable } from './table.ts';
+
+const READ_BYTES = 32 * 1024;
+const SETTLE_ROUNDS_MAX = 1000;
+
+/** The level of chain nodes, for visitors. */
+export const CHAINS = LEVELS;
+
+export interface VisitedBucket {
+  words: Scratch;
+  /** Offset of the bucket's first entry in the words, and how many entries it has. */
+  at: number;
+  entries: number;
+  /** CHAINS for a chain node, whose bucket is the one of level 3 that it was found by. */
+  level: number;
+  bucket: number;
+  address: number;
+  /** The version of the bucket. */
+  version: number;
+}
+
+/**
+ * Visits every bucket that has been initialised and every chain node once, after finishing moves
+ * that a dead client may have left half done. Buckets that no one has visited since a resize are
+ * left as they are.
+ */
+export function* eachBucket(
+  table: ShardTable,
+  visit: (bucket: VisitedBucket) => void,
+): Operation<void> {
+  const { geometry, segments } = table;
+  yield* segments.load();
+  const nodes = new Set<number>();
+  const { version } = segments;
+  for (let level = 0; level < LEVELS; level++) {
+    const bytes = geometry.bucketBytes[level];
+    const perRead = Math.max(1, Math.floor(READ_BYTES / bytes));
+    for (let segment = 0; segment <= version; segment++) {
+      const first = segment === 0 ? 0 : geometry.segmentBuckets(segment);
+      const end = first + geometry.segmentBuckets(segment);
+      for (let bucket = first; bucket < end; bucket += perRead) {
+        const count = Math.min(perRead, end - bucket);
+        yield* visitSome(table, level, bucket, count, nodes, visit);
+      }
+    }
+  }
+}
+
+function* visitSome(
+  table: ShardTable,
+  level: number,
+  first: number,
+  count: number,
+  nodes: Set<number>,
+  visit: (bucket: VisitedBucket) => void,
+): Operation<void> {
+  const { geometry, segments } = table;
+  const bytes = geometry.bucketBytes[level];
+  const words = new Scratch(count * bytes);
+  yield* readQuiet(table, level, first, count, words);
+  for (let i = 0; i < count; i++) {
+    const at = i * bytes;
+    const stamp = stampOf(words.i32[(at >> 2) + 1]);
+    if (stamp === 0) continue;
+    const bucket = first + i;
+    const address = segments.bucketAddress(level, bucket);
+    const entries = geometry.entries[level];
+    visit({ words, at, entries, level, bucket, address, version: stamp - 1 });
+    if (level !== LEVELS - 1) continue;
+    const link = (at + LEVEL3_LINK) >> 2;
+    yield* visitChain(pointerOf(words.i32[link], words.i32[link + 1]), bucket, nodes, visit);
+  }
+}
+
+/** Chains are shared by buckets that were one when the chain began. */
+function* visitChain(
+  first: number,
+  bucket: number,
+  nodes: Set<number>,
+  visit: (bucket: VisitedBucket) => void,
+): Operation<void> {
+  for (let address = first; address !== NULL_ADDRESS && !nodes.has(address); ) {
+    nodes.add(address);
+    const words = new Scratch(NODE_BYTES);
+    yield new Batch().read(address, NODE_BYTES, words, 0);
+    const entries = NODE_LINK >> 3;
+    visit({ words, at: 0, entries, level: CHAINS, bucket, address, version: 0 });
+    address = pointerOf(words.i32[NODE_LINK >> 2], words.i32[(NODE_LINK >> 2) + 1]);
+  }
+}
+
+/** Reads buckets none of which is being moved. */
+function* readQuiet(
+  table: ShardTable,
+  level: number,
+  first: number,
+  count: number,
+  words: Scratch,
+): Operation<void> {
+  const { geometry, segments } = table;
+  const bytes = geometry.bucketBytes[level];
+  for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+    const address = segments.bucketAddress(level, first);
+    yield new Batch().read(address, count * bytes, words, 0);
+    let moving = 0;
+    for (let i = 0; i < count; i++) {
+      const goal = movingTo(words, i * bytes, bytes, geometry.bornAt(first + i));
+      if (goal < 0) continue;
+      moving++;
+      if (goal > segments.version) yield* segments.load();
+      yield* bringTo(table, level, first + i, goal);
+    }
+    if (moving === 0) return;
+  }
+}
+
+/** The version that the bucket is being moved to; -1 when it is not being moved. */
+function movingTo({ i32 }: Scratch, at: number, bytes: number, bornAt: number): number {
+  let lowest = Number.POSITIVE_INFINITY;
+  let highest = 0;
+  let frozen = false;
+  for (let word = at >> 2; word < (at + bytes) >> 2; word += 2) {
+    const stamp = stampOf(i32[word + 1]);
+    lowest = Math.min(lowest, stamp);
+    highest = Math.max(highest, stamp);
+    frozen ||= (i32[word + 1] & FROZEN) !== 0;
+  }
+  if (lowest === 0) return highest === 0 ? -1 : bornAt;
+  return frozen || lowest !== highest ? lowest : -1;
+}
+
+/** Counts by a walk over the slots, without reading records. */
+export function* shapeOf(table: ShardTable): Operation<IndexShape> {
+  let records = 0;
+  let nodes = 0;
+  yield* eachBucket(table, ({ words: { i32 }, at, entries, level }) => {
+    if (level === CHAINS) nodes++;
+    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+      if (isLive(i32[word], i32[word + 1])) records++;
+    }
+  });
+  const { geometry, segments } = table;
+  const buckets = geometry.bucketsAt(segments.version);
+  const [level1, level2, level3] = geometry.entries;
+  const slots = buckets * (level1 + level2 + level3) + nodes * (NODE_LINK >> 3);
+  return { globalDepth: Math.log2(buckets), subtables: segments.version + 1, slots, records };
+}

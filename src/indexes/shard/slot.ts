@@ -1,0 +1,124 @@
+import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+
+/**
+ * An entry is 8 bytes: pointer 36 (in 64-byte units, 4 TiB), segment id 4, flags 8, length 8 (in
+ * units), fingerprint 8.
+ *
+ *   low half    pointer bits 0-31
+ *   high half   fingerprint 24-31 | length 16-23 | flags 8-15 | segment id 4-7 | pointer 32-35
+ *   flags       stamp 8-12 | FROZEN 13 | PENDING 14 | OVERFLOW 15
+ *
+ * The stamp is the version of the bucket plus one; a word of 0 has never been initialised. The
+ * paper spreads a version over the lock bits of a line's eight entries. Here READ and WRITE are
+ * atomic by the word only, so every word carries the whole version: a bucket whose words are read
+ * at different times still tells of each word when it was true, and a CAS that expects a word of
+ * an earlier version fails.
+ *
+ * The segment id holds the four bits of the key's hash that decide the next resizes, so that a
+ * mover need not read the record. They belong to the group of four versions that the stamp is in.
+ */
+export const STAMP_SHIFT = 8;
+export const STAMP_MASK = 0x1f << STAMP_SHIFT;
+/** Cannot be changed any more at this version: the bucket is being moved to the next one. */
+export const FROZEN = 1 << 13;
+/** Claimed by an insertion that has not yet made sure that its key has no other slot. */
+export const PENDING = 1 << 14;
+/** In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. */
+export const OVERFLOW = 1 << 15;
+export const POINTER_HIGH = 0xf;
+export const POOL_BYTES_MAX = 2 ** 36 * UNIT_BYTES;
+
+const SEGMENT_ID_SHIFT = 4;
+const SEGMENT_ID_MASK = 0xf << SEGMENT_ID_SHIFT;
+/** Versions whose resizes one segment id covers. */
+export const SEGMENT_ID_BITS = 4;
+/** Tells a slot that was used and emptied from one that never was, in this version. */
+const USED_UNITS = 1 << 16;
+/** What a committed entry of a key has to agree on. */
+export const MATCH_MASK = (0xff << 24) | STAMP_MASK | FROZEN | PENDING | SEGMENT_ID_MASK;
+export const SETTLED_MASK = STAMP_MASK | FROZEN;
+/** Stamps are 5 bits, and 0 is "never initialised". */
+export const VERSION_MAX = 30;
+
+export function stampOf(high: number): number {
+  return (high & STAMP_MASK) >>> STAMP_SHIFT;
+}
+
+export function stampFor(version: number): number {
+  return (version + 1) << STAMP_SHIFT;
+}
+
+export function pointerOf(low: number, high: number): Address {
+  return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
+}
+
+export function lengthOf(high: number): number {
+  return (high >>> 16) & 0xff;
+}
+
+/** Whether there is no record in the slot: neither a committed nor a pending one. */
+export function isEmpty(low: number, high: number): boolean {
+  return low === 0 && (high & POINTER_HIGH) === 0;
+}
+
+/** Whether the slot has never been used in this version of its bucket. */
+export function isFresh(low: number, high: number): boolean {
+  return isEmpty(low, high) && (high & USED_UNITS) === 0;
+}
+
+/** Whether the slot holds a committed record. */
+export function isLive(low: number, high: number): boolean {
+  return (high & PENDING) === 0 && !isEmpty(low, high);
+}
+
+/** The high half of a slot that was never used at this version. */
+export function freshHigh(version: number): number {
+  return stampFor(version);
+}
+
+/** The high half of a slot that was emptied; the flags of the word that stood there are kept. */
+export function usedHigh(high: number): number {
+  return (high & (STAMP_MASK | OVERFLOW)) | USED_UNITS;
+}
+
+export function pointerLow(address: Address): number {
+  return (address / UNIT_BYTES) | 0;
+}
+
+export function pointerHigh(address: Address): number {
+  return Math.floor(address / UNIT_BYTES / 2 ** 32);
+}
+
+/** The high half of an entry, without stamp and flags. */
+export function entryHigh(
+  address: Address,
+  fingerprint: number,
+  units: number,
+  segmentId: number,
+): number {
+  const meta = (fingerprint << 24) | (units << 16) | (segmentId << SEGMENT_ID_SHIFT);
+  return meta | pointerHigh(address);
+}
+
+export function segmentIdOf(high: number): number {
+  return (high & SEGMENT_ID_MASK) >>> SEGMENT_ID_SHIFT;
+}
+
+/** Whether the entry goes to the new bucket when its bucket leaves the version of its stamp. */
+export function leaves(high: number): boolean {
+  const bit = (stampOf(high) - 1) % SEGMENT_ID_BITS;
+  return ((segmentIdOf(high) >>> bit) & 1) === 1;
+}
+
+/** The entry at the next version; its segment id is replaced when a new group of four begins. */
+export function advanced(high: number, version: number, segmentId: number | undefined): number {
+  const kept = high & ~(STAMP_MASK | FROZEN);
+  const entry =
+    segmentId === undefined ? kept : (kept & ~SEGMENT_ID_MASK) | (segmentId << SEGMENT_ID_SHIFT);
+  return entry | stampFor(version);
+}
+
+/** Fingerprints are never 0, so that no empty slot matches one. */
+export function fingerprintOf(h4: number): number {
+  return h4 >>> 24 || 1;
+}

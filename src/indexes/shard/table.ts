@@ -1,0 +1,194 @@
+import type { Allocator } from '../../pool/allocator.ts';
+import { LINK_BYTES, unitsOf, valueOffset } from '../../records/layout.ts';
+import {
+  type Address,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  setWord,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { backOff } from '../backoff.ts';
+import type { RecordIo } from '../record-io.ts';
+import { CANDIDATES_MAX, Request } from '../request.ts';
+import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
+import type { Move } from './move.ts';
+import type { Segments } from './segments.ts';
+import { fingerprintOf, lengthOf } from './slot.ts';
+
+/** Why an operation had to begin again. */
+export type RetryReason =
+  | 'staleVersion' // the table has been resized since this client looked
+  | 'staleBucket' // a bucket of the key had not been moved to this version yet
+  | 'slotChanged' // another client changed the slot first
+  | 'pendingKey' // another client is inserting the same key
+  | 'withdrawn' // another client withdrew this client's pending slot
+  | 'chainExtended'; // no empty slot: a chain node was added
+
+/** Offsets in a request's words. */
+export const SWAP_AT = 0;
+export const OTHER_SWAP_AT = 32;
+export const BUCKETS_AT = 64;
+/** Chain nodes for which a request has room from the start. */
+const NODES_EXPECTED = 2;
+
+/** The paper's techniques, as far as a client can do without them; see README. */
+export interface Techniques {
+  /** Buckets are moved by who meets them first; else whoever resizes moves all of them. */
+  lazy: boolean;
+  /** New and old bucket in one doorbell; else one after the other. */
+  combining: boolean;
+  /** Writes between two synchronisations, or adaptive. */
+  synchronisation: 'adaptive' | number;
+  /** Operations of this client on one key share verbs; see delegation.ts. */
+  delegation: boolean;
+}
+
+/** A request with what SHARD operations remember between their round trips. */
+export class ShardRequest extends Request {
+  fingerprint = 0;
+  /** Offsets in `words` of the candidates' slots. */
+  readonly candidates = new Int32Array(CANDIDATES_MAX);
+  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
+  slotAt = 0;
+  /** The version that this attempt goes by, and the key's bucket and its address by place. */
+  version = 0;
+  readonly buckets = new Int32Array(PLACES);
+  readonly addresses = new Float64Array(PLACES);
+  /** Where the bucket of each place stands in `words`, and where chain nodes begin. */
+  readonly at = new Int32Array(PLACES);
+  readonly nodesAt: number;
+  /** Chain nodes of the key's bucket of level 3 that have been read. */
+  nodes: Address[] = [];
+  /** Whether levels 2 and 3 have been read. */
+  isWide = false;
+  /** Whether level 1 stands in `words` as it is after a move that the operation has made. */
+  isRead = false;
+
+  constructor({ bucketBytes }: ShardGeometry) {
+    const [level1, level2, level3] = bucketBytes;
+    const nodesAt = BUCKETS_AT + level1 + 2 * level2 + level3;
+    super(nodesAt + NODES_EXPECTED * NODE_BYTES);
+    this.at.set([
+      BUCKETS_AT,
+      BUCKETS_AT + level1,
+      BUCKETS_AT + level1 + level2,
+      BUCKETS_AT + level1 + 2 * level2,
+    ]);
+    this.nodesAt = nodesAt;
+  }
+
+  /** Takes what an operation needs from the key's hash. */
+  begin(): void {
+    this.isRead = false;
+    this.fingerprint = fingerprintOf(this.hash.h4);
+  }
+
+  /** Takes over what another request has found for the same key: record and slot. */
+  takeFound(from: ShardRequest): void {
+    const longest = unitsOf(valueOffset(from.keyBytes) + LINK_BYTES);
+    const units = Math.max(lengthOf(highHalf(from.words, from.slotAt)), longest);
+    const { u8 } = from.incoming;
+    const end = Math.min(u8.length, from.foundAt + units * UNIT_BYTES);
+    this.incoming.ensure(end - from.foundAt);
+    this.incoming.u8.set(u8.subarray(from.foundAt, end), 0);
+    this.matches(0);
+    this.slotAt = BUCKETS_AT;
+    const slot = from.slotAt;
+    setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
+  }
+
+  /** Makes room for one more chain node without losing what has been read. */
+  growNodes(): void {
+    const needed = this.nodesAt + (this.nodes.length + 1) * NODE_BYTES;
+    if (needed <= this.words.u8.length) return;
+    const read = this.words.u8.slice();
+    this.words.ensure(needed);
+    this.words.u8.set(read, 0);
+  }
+}
+
+/** One client's handle of a SHARD table. */
+export class ShardTable {
+  readonly geometry: ShardGeometry;
+  readonly segments: Segments;
+  readonly records: RecordIo;
+  readonly allocator: Allocator;
+  readonly catalog: number;
+  readonly techniques: Techniques = {
+    lazy: true,
+    combining: true,
+    synchronisation: 'adaptive',
+    delegation: false,
+  };
+  readonly retries: Record<RetryReason, number> = {
+    staleVersion: 0,
+    staleBucket: 0,
+    slotChanged: 0,
+    pendingKey: 0,
+    withdrawn: 0,
+    chainExtended: 0,
+  };
+  /**
+   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
+   * been decided before it takes the claimer for slow or dead.
+   */
+  patience = { polls: 40, microseconds: 50 };
+  /** Moves that are not in use; see move.ts. */
+  readonly idleMoves: Move[] = [];
+  resizes = 0;
+  bucketsMoved = 0;
+
+  /** Records inserted less removed that have not been reported yet, and what others reported. */
+  unreported = 0;
+  reported = 0;
+  /** Writes since the last synchronisation, and after how many the next is due; see sync.ts. */
+  writes = 0;
+  syncEvery = 1;
+  /** Whether an insertion has found no room but in a chain since the last synchronisation. */
+  crowded = false;
+  /** Synchronisations that have seen a resize claimed by another client that is not done. */
+  claimsSeen = 0;
+
+  constructor(
+    geometry: ShardGeometry,
+    segments: Segments,
+    records: RecordIo,
+    allocator: Allocator,
+    catalog: number,
+  ) {
+    this.geometry = geometry;
+    this.segments = segments;
+    this.records = records;
+    this.allocator = allocator;
+    this.catalog = catalog;
+  }
+
+  newRequest(): ShardRequest {
+    return new ShardRequest(this.geometry);
+  }
+
+  /** Aims the request at the place's bucket by the version that the request goes by. */
+  aim(request: ShardRequest, place: number, level: number): void {
+    const bucket = this.geometry.bucketOf(hashOfPlace(request.hash, place), request.version);
+    request.buckets[place] = bucket;
+    request.addresses[place] = this.segments.bucketAddress(level, bucket);
+  }
+
+  /** Address in the pool of the slot at `at` of the request's words. */
+  slotAddress({ at, addresses, nodes, nodesAt }: ShardRequest, slot: number): Address {
+    if (slot >= nodesAt) {
+      const node = Math.floor((slot - nodesAt) / NODE_BYTES);
+      return (nodes[node] ?? NULL_ADDRESS) + ((slot - nodesAt) % NODE_BYTES);
+    }
+    let place = PLACES - 1;
+    while (slot < at[place]) place--;
+    return addresses[place] + (slot - at[place]);
+  }
+
+  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
+  *retry(request: ShardRequest, reason: RetryReason, attempt: number): Operation<void> {
+    yield* backOff(this.retries, request, reason, attempt);
+  }
+}

@@ -1,0 +1,60 @@
+import type { IndexParameters } from '../../indexes/contract.ts';
+import { ShardGeometry } from '../../indexes/shard/geometry.ts';
+import { eachBucket } from '../../indexes/shard/shape.ts';
+import { SHARD, type ShardIndex, shapeFrom } from '../../indexes/shard/shard.ts';
+import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../indexes/shard/slot.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { Subject } from './subject.ts';
+
+const RESIZES = 6;
+
+export const SHARD_SUBJECT: Subject = {
+  kind: SHARD,
+  parameters: (prng, crowded) => ({
+    buckets: 1 + prng.below(2),
+    level1: 1 + prng.below(crowded ? 2 : 4),
+    level2: 1 + prng.below(2),
+    threshold: [40, 80, 100][prng.below(3)],
+    alpha: [1, 1000, 100_000][prng.below(3)],
+    resizes: prng.below(4) === 0 ? prng.below(3) : RESIZES,
+    ordered: prng.below(6) === 0 ? 0 : 1,
+    seed: prng.next32(),
+  }),
+  // Keys that fill levels 1 and 2 make it resize: every bucket then waits for its first visitor.
+  smallest: {
+    buckets: 1,
+    level1: 2,
+    level2: 1,
+    threshold: 100,
+    alpha: 1,
+    resizes: 2,
+    ordered: 1,
+    seed: 7,
+  },
+  place({ h1, h2, h3, h4 }, parameters) {
+    const geometry = new ShardGeometry(shapeFrom(parameters));
+    const start = geometry.startSlot(h3);
+    const buckets = [h1, h2, h3, h4].map((hash) => geometry.bucketOf(hash, 0));
+    return `${buckets.join('/')}/${start}`;
+  },
+  fingerprint: ({ h4 }) => fingerprintOf(h4),
+  placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
+  walksOnce: true,
+  hurry(index) {
+    (index as ShardIndex).table.patience = { polls: 1, microseconds: 1 };
+  },
+  pending: (index) => pendingRecords(index as ShardIndex),
+};
+
+/** Insertions that nobody commits or withdraws any more, until their keys are met. */
+function* pendingRecords({ table }: ShardIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  yield* eachBucket(table, ({ words: { i32 }, at, entries }) => {
+    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+      const low = i32[word];
+      const high = i32[word + 1];
+      if (!isEmpty(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
+    }
+  });
+  return found;
+}
