@@ -43,7 +43,7 @@ export const SEPHASH_SUBJECT: Subject = {
   pending: () => nothing(),
 };
 
-function* nothing(): Operation<Address[][]> {
+function* nothing(): Operation<Address[]> {
   yield* [];
   return [];
 }
