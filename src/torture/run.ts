@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseOptions, runLab } from '../lab/support/options.ts';
+import type { IndexName } from '../store/api.ts';
 import { Round, RoundFailure, type RoundReport } from './round.ts';
-import { type Canary, drawRound } from './settings.ts';
+import { type Canary, drawRound, type RoundSettings } from './settings.ts';
 
 const SPEC = {
   minutes: { kind: 'integer', fallback: 1, help: 'begin no round after so long' },
@@ -24,6 +25,7 @@ const SPEC = {
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
   strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
+  index: { kind: 'text', fallback: 'race', help: 'race or sephash' },
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
 } as const;
 
@@ -53,6 +55,7 @@ async function main(argv: string[]): Promise<void> {
         url: options.place === 'file' ? `file:${join(folder, name)}` : `shm:${name}`,
         oracle: `/dev/shm/stepwell-${name}.oracle`,
         processes: options.processes,
+        index: options.index as IndexName,
         operations: options.operations,
         keys: options.keys || undefined,
         suicideEvery: options.suicide,
@@ -76,7 +79,7 @@ async function main(argv: string[]): Promise<void> {
       total.full += report.poolFull;
       total.repeated += report.repeated;
       total.stall = Math.max(total.stall, report.longestStallMs);
-      console.log(line(seed, report, performance.now() - began, settings.race));
+      console.log(line(seed, report, performance.now() - began, settings));
     }
     console.log(`all rounds held: ${JSON.stringify(total)}`);
   } catch (error) {
@@ -95,20 +98,20 @@ async function main(argv: string[]): Promise<void> {
   }
 }
 
-function line(
-  seed: number,
-  report: RoundReport,
-  ms: number,
-  race: { associativity: number; groups: number },
-): string {
+function line(seed: number, report: RoundReport, ms: number, settings: RoundSettings): string {
   const { operations, kills, suicides, stops, splits, poolFull, longestStallMs, verdict } = report;
   return [
     `seed ${seed}: ${operations} operations in ${(ms / 1000).toFixed(1)} s`,
     `${kills} kills (${suicides} between verbs), ${stops} stops, ${splits} splits`,
-    `associativity ${race.associativity} x ${race.groups} groups`,
+    shapeText(settings),
     `longest stall ${longestStallMs} ms, pool full ${poolFull} times`,
     `${verdict.leakedBlocks} blocks leaked`,
   ].join('; ');
+}
+
+function shapeText({ index, race, sephash }: RoundSettings): string {
+  if (index === 'race') return `associativity ${race.associativity} x ${race.groups} groups`;
+  return `segments of ${sephash.segmentBytes} bytes, ratio ${sephash.ratio}`;
 }
 
 await runLab(main);

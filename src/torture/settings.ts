@@ -1,4 +1,4 @@
-import type { RaceParameters } from '../store/api.ts';
+import type { IndexName, RaceParameters, SepHashParameters } from '../store/api.ts';
 import { Prng } from '../workloads/index.ts';
 import type { OracleShape } from './expected-values.ts';
 import { KINDS, type Mix } from './session.ts';
@@ -12,7 +12,9 @@ export interface RoundSettings {
   url: string;
   oracle: string;
   shape: OracleShape;
+  index: IndexName;
   race: Required<RaceParameters>;
+  sephash: SepHashParameters;
   poolBytes: number;
   regionBytes: number;
   /** Operations of each row, by all its incarnations together. */
@@ -33,6 +35,8 @@ export interface RoundWishes {
   url: string;
   oracle: string;
   processes: number;
+  /** Default: race. */
+  index?: IndexName;
   operations: number;
   keys?: number;
   suicideEvery?: number;
@@ -88,12 +92,22 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
   const mix = Object.fromEntries(
     KINDS.map((kind) => [kind, Math.ceil(WEIGHTS[kind] * pick(0.25, 1, 1, 3))]),
   ) as Record<(typeof KINDS)[number], number>;
+  const sephash = {
+    segmentBytes: pick(64, 128, 256),
+    ratio: pick(1, 2, 8),
+    window: pick(1, 4, 8),
+    cache: pick(0, 1, 2),
+    ...{ filter: pick(0, 1, 1), depthBits: pick(0, 1, 1), zeroWait: pick(0, 1, 1) },
+    ...{ initialDepth: 0, maxDepth: 14 },
+  };
   return {
     seed: wishes.seed,
     url: wishes.url,
     oracle: wishes.oracle,
     shape,
+    index: wishes.index ?? 'race',
     race,
+    sephash,
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,

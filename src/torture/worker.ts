@@ -65,10 +65,10 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 }
 
 function openOptions({ settings, row, handle }: WorkOrder) {
-  const { poolBytes, regionBytes, race } = settings;
+  const { poolBytes: size, regionBytes: regionSize, index, race, sephash } = settings;
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
-  return { size: poolBytes, regionSize: regionBytes, race, create, client: `torture ${row}` };
+  return { size, regionSize, index, race, sephash, create, client: `torture ${row}` };
 }
 
 /** Nobody else is attached. Throws a Violation. */
