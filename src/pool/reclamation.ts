@@ -61,6 +61,11 @@ export class Reclamation {
     return this.#announced !== 0;
   }
 
+  /** The epoch that this client has announced, 0 when it is idle. */
+  get announced(): number {
+    return this.#announced;
+  }
+
   /** Blocks that this client has retired and not yet freed. */
   waiting(): Address[] {
     return this.#limbo.addresses();

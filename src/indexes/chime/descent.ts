@@ -1,0 +1,126 @@
+import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
+import { CachedNode, childOf } from './cache.ts';
+import { decodeNode } from './internal-node.ts';
+import { addressOfLink, INTERNAL, identityHigh, identityLow, sizeOfLink, UP } from './link.ts';
+import type { ChimeRequest, ChimeTree } from './tree.ts';
+
+/** Levels of the tree, and replacements that are not yet linked, on one way down. */
+const STEPS_MAX = 10_000;
+
+/**
+ * Goes down the remembered internal nodes to the key's leaf, without a verb. Returns the last node
+ * on the way; what it names for the key is the leaf when `request.leaf` is not 0, else an internal
+ * node that is not remembered. Undefined when not even the root link is.
+ */
+export function descend(tree: ChimeTree, request: ChimeRequest): CachedNode | undefined {
+  request.leaf = 0;
+  let node = tree.cache.top;
+  while (node !== undefined) {
+    const child = childOf(node, request);
+    request.child = child;
+    const high = node.links[2 * child + 1];
+    if ((high & INTERNAL) === 0) {
+      request.leafLow = node.links[2 * child];
+      request.leafHigh = high;
+      request.leaf = addressOfLink(request.leafLow, high);
+      return node;
+    }
+    const next: CachedNode | undefined = node.nodes[child];
+    if (next === undefined) return node;
+    node = next;
+  }
+  return undefined;
+}
+
+/**
+ * As `descend`, but reads what is not remembered (CHIME section 4.4: 0 to h round trips). Returns
+ * the node that names the leaf.
+ */
+export function* reach(tree: ChimeTree, request: ChimeRequest): Operation<CachedNode> {
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const node = descend(tree, request);
+    if (node !== undefined && request.leaf !== 0) return node;
+    if (node === undefined) yield* loadRoot(tree);
+    else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
+  }
+  throw endless();
+}
+
+/** Reads the root link. */
+function* loadRoot(tree: ChimeTree): Operation<CachedNode> {
+  const word = new Scratch(8);
+  yield new Batch().read(tree.root, 8, word, 0);
+  const links = word.i32.slice(0, 2);
+  const top = new CachedNode({ links, separators: [] }, tree.cache.epoch);
+  const older = tree.cache.top;
+  if (older) top.inherit(older);
+  tree.cache.top = tree.cache.grow(top);
+  return top;
+}
+
+/**
+ * Reads an internal node and remembers it. False when its block may hold something else by now:
+ * what remembers the link is too old.
+ *
+ * The first word is read once more behind the node: when it is the node's identity then, all of the
+ * node was. A link that is known leads to the node or to one that has been replaced within this
+ * operation, which names its replacement.
+ */
+function* loadChild(tree: ChimeTree, parent: CachedNode, child: number): Operation<boolean> {
+  const low = parent.links[2 * child];
+  const high = parent.links[2 * child + 1];
+  const known = tree.cache.isKnown(parent, child);
+  const { epoch } = tree.cache;
+  const address = addressOfLink(low, high);
+  const bytes = UNIT_BYTES << sizeOfLink(high);
+  const image = new Scratch(bytes + 8);
+  const batch = new Batch().read(address, bytes, image, 0);
+  if (!known) batch.read(address, 8, image, bytes);
+  yield batch;
+  const first = (known ? 0 : bytes) >> 2;
+  const firstLow = image.i32[first];
+  const firstHigh = image.i32[first + 1];
+  const { seed } = tree.geometry.shape;
+  const isNode =
+    firstLow === identityLow(low, high, seed) && firstHigh === identityHigh(low, high, seed);
+  if (!isNode && !known) return false;
+  // Another lane of this client may have remembered more meanwhile.
+  if (parent.links[2 * child] !== low || parent.links[2 * child + 1] !== high) return true;
+  if (isNode || (firstLow === 0 && firstHigh === UP)) {
+    parent.nodes[child] = tree.cache.grow(new CachedNode(decodeNode(image), epoch));
+    parent.knownIn[child] = epoch;
+  } else {
+    parent.relink(child, firstLow, firstHigh, epoch);
+  }
+  return true;
+}
+
+/**
+ * Reads the way to the key's leaf anew, from the root on, because what is remembered of it led
+ * nowhere. The rest of what is remembered is kept.
+ */
+export function* refresh(tree: ChimeTree, request: ChimeRequest): Operation<void> {
+  let older = tree.cache.top;
+  let node = yield* loadRoot(tree);
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const child = childOf(node, request);
+    if ((node.links[2 * child + 1] & INTERNAL) === 0) return;
+    const olderChild: CachedNode | undefined = older && olderNode(older, request);
+    node.nodes[child] = undefined;
+    yield* loadChild(tree, node, child);
+    const next = node.nodes[child] as CachedNode | undefined;
+    if (next === undefined) continue;
+    if (olderChild) next.inherit(olderChild);
+    older = olderChild;
+    node = next;
+  }
+  throw endless();
+}
+
+function olderNode(older: CachedNode, request: ChimeRequest): CachedNode | undefined {
+  return older.nodes[childOf(older, request)];
+}
+
+function endless(): Error {
+  return new Error('the way to a leaf does not end');
+}

@@ -1,0 +1,248 @@
+import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
+import {
+  type Address,
+  type Batch,
+  copyWord,
+  highHalf,
+  lowHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../verbs/index.ts';
+import { mend } from './mend.ts';
+import {
+  CURRENT,
+  distanceAt,
+  judge,
+  pendingSlot,
+  postCandidates,
+  postLongKeys,
+  repostNeighbourhood,
+  slotAddress,
+  vacantSlot,
+} from './neighbourhood.ts';
+import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
+import {
+  type ChimeRequest,
+  type ChimeTree,
+  NEIGHBOURS_AT,
+  OTHER_SWAP_AT,
+  type RetryReason,
+  SWAP_AT,
+} from './tree.ts';
+
+const PATIENCE_GROWTH_MAX = 32;
+
+/**
+ * Lock-free insertion of a key that `locate` did not find. `locate` was the first round trip; these
+ * are the second and the third. The paper locks the leaf instead.
+ *
+ * The slot is PENDING until its owner has seen, after claiming it, that no other slot of the
+ * neighbourhood has the key. Of two inserters of a key the one that claims later sees the other's
+ * claim, so they cannot both miss each other. Then, as in RACE,
+ *   - who meets a live slot withdraws: the key exists by now;
+ *   - who is farther from the home withdraws, and waits;
+ *   - who is nearer withdraws the other's pending slot and goes on.
+ * Anyone may withdraw anyone's pending slot by CAS: its owner's commit then fails and it begins
+ * again. Who replaces the leaf drops pending slots. So nobody ever depends on the other being
+ * alive.
+ *
+ * Returns false when the operation must begin again.
+ */
+export function* insert(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  attempt: number,
+): Operation<boolean> {
+  const at = vacantSlot(tree, request);
+  if (at === 0) {
+    yield* makePlace(tree, request, attempt);
+    return false;
+  }
+  const slot = slotAddress(tree, request, at);
+  const { batch, words } = request;
+  request.slotAt = at;
+  prepareClaim(request, at);
+
+  // 2nd round trip: claim the slot and read the neighbourhood again.
+  postRecord(tree, request, batch.clear());
+  repostNeighbourhood(tree, request, batch.cas(slot, words, SWAP_AT));
+  request.checked = false;
+  request.blockExposed = true;
+  yield batch;
+  if (!swapped(words, SWAP_AT)) {
+    request.blockExposed = false;
+    yield* tree.retry(request, 'slotChanged', attempt);
+    return false;
+  }
+
+  let conflict = judge(tree, request) === CURRENT ? NONE : UNCERTAIN;
+  if (conflict === NONE && gatherUnknown(tree, request) > 0) {
+    conflict = yield* findConflict(tree, request, at);
+  }
+  if (conflict !== NONE) {
+    yield* withdraw(tree, request, slot);
+    if (conflict === PENDING_ELSEWHERE) yield* outwait(tree, request, attempt);
+    yield* tree.retry(request, CONFLICT_REASON[conflict], attempt);
+    return false;
+  }
+
+  // 3rd round trip: commit.
+  prepareCommit(request);
+  yield batch.clear().cas(slot, words, SWAP_AT);
+  if (swapped(words, SWAP_AT)) return true;
+  // Withdrawn by another inserter, or frozen by who replaces the leaf.
+  tree.records.retireOutgoing(request);
+  yield* tree.retry(request, 'withdrawn', attempt);
+  return false;
+}
+
+/**
+ * The neighbourhood is full. While a slot of it is only claimed, its fate is awaited first: a
+ * client that replaced the leaf for that would drop the claim, and two could do so to each other
+ * for ever.
+ */
+function* makePlace(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<void> {
+  yield* tree.retry(request, 'neighbourhoodFull', attempt);
+  request.slotAt = pendingSlot(tree, request);
+  if (request.slotAt === 0) yield* mend(tree, request, true);
+  else yield* outwait(tree, request, attempt);
+}
+
+/**
+ * An update that failed has left a version in the record that another client may have given the key
+ * before it was deleted; an inserted record has one of its own.
+ */
+function postRecord(tree: ChimeTree, request: ChimeRequest, batch: Batch): void {
+  const renumbered = request.outgoingVersion !== request.firstVersion;
+  if (renumbered) request.reseal(request.firstVersion);
+  if (renumbered && request.blockWritten) {
+    batch.write(request.block, HEADER_BYTES, request.outgoing, 0);
+  }
+  tree.records.post(request, batch);
+}
+
+/** CAS words: an empty slot, and the pending word. */
+function prepareClaim({ words, block, fingerprint, headUnits }: ChimeRequest, at: number): void {
+  const units = Math.min(headUnits, SLOT_UNITS_MAX);
+  const high = slotHigh(block, fingerprint, units, distanceAt(at)) | PENDING;
+  setWord(words, SWAP_AT, 0, 0);
+  setWord(words, SWAP_AT + 8, slotLow(block), high);
+}
+
+/** CAS words: the pending word, and the same without PENDING. */
+function prepareCommit({ words }: ChimeRequest): void {
+  copyWord(words, SWAP_AT + 8, SWAP_AT);
+  words.i32[((SWAP_AT + 8) >> 2) + 1] &= ~PENDING;
+}
+
+/**
+ * Takes the claimed slot back, unless another inserter did so or the leaf has been frozen. Others
+ * may have seen the record, so the next attempt writes another one.
+ */
+function* withdraw(tree: ChimeTree, request: ChimeRequest, slot: Address): Operation<void> {
+  const { batch, words } = request;
+  copyWord(words, SWAP_AT + 8, SWAP_AT);
+  setWord(words, SWAP_AT + 8, 0, 0);
+  yield batch.clear().cas(slot, words, SWAP_AT);
+  tree.records.retireOutgoing(request);
+}
+
+const NONE = 0;
+const LIVE_ELSEWHERE = 1;
+const PENDING_ELSEWHERE = 2;
+const UNCERTAIN = 3;
+/**
+ * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
+ * for that, two inserters in step could go on evicting each other for ever.
+ */
+const LOST = 4;
+
+const CONFLICT_REASON: Record<number, RetryReason> = {
+  [LIVE_ELSEWHERE]: 'pendingKey',
+  [PENDING_ELSEWHERE]: 'pendingKey',
+  [UNCERTAIN]: 'replacedLeaf',
+  [LOST]: 'withdrawn',
+};
+
+/**
+ * Looks at the other slots with the fingerprint in the neighbourhood as it was read after the
+ * claim. A pending slot of the same key farther from the home is withdrawn here.
+ */
+function* findConflict(tree: ChimeTree, request: ChimeRequest, claimed: number): Operation<number> {
+  const { batch, candidates, candidateAt, words } = request;
+  yield postCandidates(request, batch.clear());
+  if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
+  for (let i = 0; i < request.candidateCount; i++) {
+    if (!request.matches(candidateAt[i])) continue;
+    const other = candidates[i];
+    if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
+    request.slotAt = other;
+    if (other < claimed) return PENDING_ELSEWHERE;
+    if (other === claimed) return LOST;
+    if (!(yield* evict(tree, request, other))) return LIVE_ELSEWHERE;
+  }
+  return NONE;
+}
+
+/** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
+function gatherUnknown(tree: ChimeTree, request: ChimeRequest): number {
+  const { words, candidates, fingerprint, others, otherCount } = request;
+  const { i32 } = words;
+  const ownLow = i32[(SWAP_AT + 8) >> 2];
+  const ownHigh = i32[((SWAP_AT + 8) >> 2) + 1];
+  const end = (NEIGHBOURS_AT + tree.geometry.neighbourhoodBytes) >> 2;
+  let count = 0;
+  for (let word = NEIGHBOURS_AT >> 2; word < end; word += 2) {
+    const high = i32[word + 1];
+    if (high >>> 24 !== fingerprint) continue;
+    const low = i32[word];
+    if (low === ownLow && high === ownHigh) continue;
+    let known = false;
+    for (let i = 0; i < otherCount && !known; i++) {
+      known = others[2 * i] === low && others[2 * i + 1] === high;
+    }
+    if (!known) candidates[count++] = word << 2;
+  }
+  request.candidateCount = count;
+  request.longCandidates = false;
+  return count;
+}
+
+/**
+ * Withdraws another client's pending slot. False when it was committed or frozen meanwhile.
+ *
+ * When its owner, or somebody else, withdrew it just before, it is gone as well: were that a
+ * conflict, inserters in step could withdraw for each other for ever. So it is when there is
+ * another claim: that came after this client's own, which its owner will see and give way to. But
+ * not when it is frozen: the insertion may go on in another leaf.
+ */
+function* evict(tree: ChimeTree, request: ChimeRequest, at: number): Operation<boolean> {
+  const { batch, words } = request;
+  copyWord(words, at, OTHER_SWAP_AT);
+  setWord(words, OTHER_SWAP_AT + 8, 0, 0);
+  yield batch.clear().cas(slotAddress(tree, request, at), words, OTHER_SWAP_AT);
+  if (swapped(words, OTHER_SWAP_AT)) return true;
+  const low = lowHalf(words, OTHER_SWAP_AT + 16);
+  const high = highHalf(words, OTHER_SWAP_AT + 16);
+  return (low === 0 && high === 0) || (high & (PENDING | SLOT_FROZEN)) === PENDING;
+}
+
+/**
+ * Waits for the fate of the nearer pending slot that made this client withdraw (`slotAt`); when
+ * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
+ */
+function* outwait(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<void> {
+  const { batch, words, slotAt } = request;
+  const { polls, microseconds } = tree.patience;
+  const address = slotAddress(tree, request, slotAt);
+  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
+  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
+  for (let poll = 0; poll < enough; poll++) {
+    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
+    const seen = OTHER_SWAP_AT >> 2;
+    const was = slotAt >> 2;
+    if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;
+  }
+  yield* evict(tree, request, slotAt);
+}

@@ -1,0 +1,137 @@
+import { StepwellError } from '../../errors.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { refresh } from './descent.ts';
+import { SLOTS_AT } from './geometry.ts';
+import { childFor } from './internal-node.ts';
+import { ABSORB, FROZEN } from './link.ts';
+import {
+  goneWith,
+  isInternal,
+  isInUse,
+  isTakenUp,
+  type Link,
+  linkAddress,
+  replacementOf,
+  routesOf,
+  swing,
+  type Visit,
+  visit,
+} from './node-io.ts';
+import { rebuildLeaf } from './rebuild-leaf.ts';
+import { rebuildNode } from './rebuild-node.ts';
+import { isVacant } from './slot.ts';
+import type { ChimeRequest, ChimeTree } from './tree.ts';
+
+/** A key in somebody's memory. */
+export interface KeyAt {
+  u8: Uint8Array;
+  at: number;
+  bytes: number;
+}
+
+/**
+ * Puts the request's way through the tree in order, and then remembers it: see `mendWay`. With
+ * `room`, the leaf is replaced when the key's neighbourhood has no empty slot.
+ */
+export function* mend(tree: ChimeTree, request: ChimeRequest, room = false): Operation<void> {
+  const key = { u8: request.outgoing.u8, at: HEADER_BYTES, bytes: request.keyBytes };
+  yield* mendWay(tree, key, room ? request.home : -1);
+  yield* refresh(tree, request);
+}
+
+/**
+ * Goes down to a key's leaf by READs of this operation alone and finishes whatever others have
+ * begun on the way, whether they are slow or dead: replacements that are not linked, nodes that
+ * are being replaced, nodes that their parents have to take up. Returns the leaf. Each round ends
+ * with one thing less to do, done by this client or by another.
+ */
+export function* mendWay(tree: ChimeTree, key: KeyAt, home: number): Operation<Visit> {
+  const state = { lean: false, home };
+  for (let round = 1; ; round++) {
+    tree.giveUpAfter(round);
+    const leaf = yield* mendOnce(tree, key, state);
+    if (leaf !== undefined) return leaf;
+  }
+}
+
+interface MendState {
+  /**
+   * Whether the pool is too full to put internal nodes in order. Keys are found, and written to,
+   * all the same; the way is only longer.
+   */
+  lean: boolean;
+  /** A home whose neighbourhood must get an empty slot, or less than 0. */
+  home: number;
+}
+
+/** One way down; undefined when something was to be done. */
+function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<Visit | undefined> {
+  let above: Visit | undefined;
+  let node = yield* visit(tree, tree.root, yield* rootLink(tree));
+  for (let step = 1; ; step++) {
+    tree.giveUpAfter(step);
+    if (!isInUse(tree, node) && !isTakenUp(node)) {
+      const to = replacementOf(node);
+      const gone = yield* goneWith(tree, node);
+      if ((yield* swing(tree, node, to, gone)) || !state.lean) return undefined;
+      node = yield* visit(tree, node.owner, to);
+      continue;
+    }
+    if (!isInternal(node.high)) return yield* mendLeaf(tree, node, state);
+    const { links, separators } = routesOf(node);
+    const broken = brokenNode(node, above, links);
+    if (broken !== undefined && !state.lean) {
+      yield* rebuildIfRoom(tree, broken, state);
+      return undefined;
+    }
+    const child = childFor(separators, key.u8, key.at, key.bytes);
+    const link = { low: links[2 * child], high: links[2 * child + 1] };
+    above = node;
+    node = yield* visit(tree, linkAddress(node.address, child), link);
+  }
+}
+
+/** Which of an internal node and the one above it has to be rebuilt, if any. */
+function brokenNode(node: Visit, above: Visit | undefined, links: Int32Array): Visit | undefined {
+  if (above !== undefined && (isTakenUp(node) || (node.high & ABSORB) !== 0)) return above;
+  for (let i = 1; i < links.length; i += 2) if ((links[i] & FROZEN) !== 0) return node;
+  return undefined;
+}
+
+function* rebuildIfRoom(tree: ChimeTree, node: Visit, state: MendState): Operation<void> {
+  try {
+    yield* rebuildNode(tree, node);
+  } catch (error) {
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    state.lean = true;
+  }
+}
+
+function* mendLeaf(tree: ChimeTree, leaf: Visit, state: MendState): Operation<Visit | undefined> {
+  const { i32 } = leaf.image;
+  const end = tree.geometry.leafBytes >> 2;
+  let flags = 0;
+  for (let word = SLOTS_AT >> 2; word < end; word += 2) flags |= i32[word + 1];
+  const full = state.home >= 0 && isFull(tree, leaf, state.home);
+  if ((flags & FROZEN) === 0 && !full) return leaf;
+  yield* rebuildLeaf(tree, leaf, state.home);
+  // Once is enough: who goes on finding the neighbourhood full looks what it is full of.
+  state.home = -1;
+  return undefined;
+}
+
+function isFull({ geometry }: ChimeTree, { image }: Visit, home: number): boolean {
+  const { span, neighbourhood } = geometry.shape;
+  for (let i = 0; i < neighbourhood; i++) {
+    const word = (SLOTS_AT >> 2) + 2 * ((home + i) % span);
+    if (isVacant(image.i32[word], image.i32[word + 1])) return false;
+  }
+  return true;
+}
+
+export function* rootLink(tree: ChimeTree): Operation<Link> {
+  const word = new Scratch(8);
+  yield new Batch().read(tree.root, 8, word, 0);
+  return { low: word.i32[0], high: word.i32[1] };
+}

@@ -1,0 +1,269 @@
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { unitsBeside } from './geometry.ts';
+import { decodeNode, encodeNode, LINKS_AT, type Routes, sizeOf } from './internal-node.ts';
+import {
+  ABSORB,
+  addressOfLink,
+  FROZEN,
+  INTERNAL,
+  identityHigh,
+  identityLow,
+  linkHigh,
+  linkLow,
+  sizeOfLink,
+  TAG_VALUES,
+  UP,
+} from './link.ts';
+import type { ChimeTree } from './tree.ts';
+
+/** A node as it was read, and the word that links it into the tree. */
+export interface Visit {
+  /** Where the link stands: in the node above, or the root link. */
+  owner: Address;
+  /** The link, without FROZEN. */
+  low: number;
+  high: number;
+  address: Address;
+  image: Scratch;
+}
+
+export interface Link {
+  low: number;
+  high: number;
+}
+
+/** Reads a node that is linked into the tree, or was when this operation had begun. */
+export function* visit(tree: ChimeTree, owner: Address, { low, high }: Link): Operation<Visit> {
+  const address = addressOfLink(low, high);
+  const bytes = bytesOf(tree, high);
+  const image = new Scratch(bytes);
+  yield new Batch().read(address, bytes, image, 0);
+  return { owner, low, high: high & ~FROZEN, address, image };
+}
+
+function bytesOf(tree: ChimeTree, high: number): number {
+  return isInternal(high) ? UNIT_BYTES << sizeOfLink(high) : tree.geometry.leafBytes;
+}
+
+export function unitsOfNode(tree: ChimeTree, high: number): number {
+  return isInternal(high) ? unitsBeside(1 << sizeOfLink(high)) : tree.geometry.leafUnits;
+}
+
+export function isInternal(high: number): boolean {
+  return (high & INTERNAL) !== 0;
+}
+
+/** Whether the node has neither been replaced nor taken up by its parent. */
+export function isInUse(tree: ChimeTree, { low, high, image }: Visit): boolean {
+  const { seed } = tree.geometry.shape;
+  return (
+    image.i32[0] === identityLow(low, high, seed) && image.i32[1] === identityHigh(low, high, seed)
+  );
+}
+
+export function isTakenUp({ image }: Visit): boolean {
+  return image.i32[0] === 0 && image.i32[1] === UP;
+}
+
+/** What has replaced the node; only when it is neither in use nor taken up. */
+export function replacementOf({ image }: Visit): Link {
+  return { low: image.i32[0], high: image.i32[1] };
+}
+
+export function routesOf({ image }: Visit): Routes {
+  return decodeNode(image);
+}
+
+/**
+ * Sets the FROZEN bit of every word (a leaf's slots or an internal node's links) by CAS, so that no
+ * CAS in flight can change it any more. `words` holds what was read, and then what was frozen. A
+ * word that somebody else changes meanwhile is tried again as often as that happens: each time an
+ * operation on the leaf has succeeded.
+ */
+export function* freeze(tree: ChimeTree, base: Address, words: Int32Array): Operation<void> {
+  const count = words.length / 2;
+  const area = new Scratch(CAS_BYTES * count);
+  const batch = new Batch();
+  for (let round = 1; ; round++) {
+    batch.clear();
+    for (let i = 0; i < count; i++) {
+      if ((words[2 * i + 1] & FROZEN) !== 0) continue;
+      setWord(area, CAS_BYTES * i, words[2 * i], words[2 * i + 1]);
+      setWord(area, CAS_BYTES * i + 8, words[2 * i], words[2 * i + 1] | FROZEN);
+      batch.cas(base + 8 * i, area, CAS_BYTES * i);
+    }
+    if (batch.length === 0) return;
+    tree.giveUpAfter(round);
+    yield batch;
+    for (let i = 0; i < count; i++) {
+      if ((words[2 * i + 1] & FROZEN) !== 0) continue;
+      const old = (CAS_BYTES * i + 16) >> 2;
+      const frozen = swapped(area, CAS_BYTES * i) ? FROZEN : 0;
+      words[2 * i] = area.i32[old];
+      words[2 * i + 1] = area.i32[old + 1] | frozen;
+    }
+  }
+}
+
+/** Nodes that nobody knows yet: written, and then linked or given back, all together. */
+export class NewNodes {
+  readonly #tree: ChimeTree;
+  readonly #blocks: { address: Address; units: number }[] = [];
+  readonly #writes: { address: Address; bytes: number; image: Scratch }[] = [];
+
+  constructor(tree: ChimeTree) {
+    this.#tree = tree;
+  }
+
+  *#allocate(units: number): Operation<Address> {
+    const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
+    this.#blocks.push({ address, units });
+    return address;
+  }
+
+  /** Room for a leaf, before it is known what will be in it. */
+  reserveLeaf(): Operation<Address> {
+    return this.#allocate(this.#tree.geometry.leafUnits);
+  }
+
+  leafAt(address: Address, slots: Int32Array): Link {
+    const { leafBytes } = this.#tree.geometry;
+    const image = new Scratch(leafBytes);
+    image.i32.set(slots, 2);
+    return this.#write(address, 0, 0, image, leafBytes);
+  }
+
+  *internal(routes: Routes, flags: number): Operation<Link> {
+    const size = sizeOf(routes);
+    const address = yield* this.#allocate(unitsBeside(1 << size));
+    const bytes = UNIT_BYTES << size;
+    const image = new Scratch(bytes);
+    encodeNode(routes, image);
+    return this.#write(address, INTERNAL | flags, size, image, bytes);
+  }
+
+  #write(address: Address, flags: number, size: number, image: Scratch, bytes: number): Link {
+    const { reclamation, geometry } = this.#tree;
+    const low = linkLow(address);
+    const high = linkHigh(address, flags, size, reclamation.announced % TAG_VALUES);
+    const { seed } = geometry.shape;
+    setWord(image, 0, identityLow(low, high, seed), identityHigh(low, high, seed));
+    this.#writes.push({ address, bytes, image });
+    return { low, high };
+  }
+
+  post(batch: Batch): Batch {
+    for (const { address, bytes, image } of this.#writes) batch.write(address, bytes, image, 0);
+    return batch;
+  }
+
+  /** They belong to the tree from now on, but for what was reserved and not used. */
+  keep(): void {
+    const written = new Set(this.#writes.map(({ address }) => address));
+    this.#giveBack(this.#blocks.filter(({ address }) => !written.has(address)));
+  }
+
+  discard(): void {
+    this.#giveBack(this.#blocks);
+  }
+
+  #giveBack(blocks: readonly { address: Address; units: number }[]): void {
+    const { allocator, catalog } = this.#tree;
+    for (const { address, units } of blocks)
+      allocator.sizeClass(catalog, units).cache.push(address);
+    this.#blocks.length = 0;
+    this.#writes.length = 0;
+  }
+}
+
+/**
+ * The moment at which a node is replaced: the CAS that turns its first word from its identity to
+ * the link of what replaces it, which is written in front of it. Of several that try, one succeeds.
+ */
+export function* publish(
+  tree: ChimeTree,
+  old: Visit,
+  nodes: NewNodes,
+  { low, high }: Link,
+): Operation<boolean> {
+  const words = new Scratch(CAS_BYTES);
+  identityInto(tree, old, words);
+  setWord(words, 8, low, high);
+  yield nodes.post(new Batch()).cas(old.address, words, 0);
+  if (!swapped(words, 0)) {
+    nodes.discard();
+    return false;
+  }
+  nodes.keep();
+  return true;
+}
+
+/**
+ * The CAS by which a parent says that it is taking a node up; false when it was replaced before.
+ */
+export function* takeUp(tree: ChimeTree, node: Visit): Operation<boolean> {
+  const words = new Scratch(CAS_BYTES);
+  identityInto(tree, node, words);
+  setWord(words, 8, 0, UP);
+  yield new Batch().cas(node.address, words, 0);
+  return swapped(words, 0);
+}
+
+function identityInto(tree: ChimeTree, { low, high }: Visit, words: Scratch): void {
+  const { seed } = tree.geometry.shape;
+  setWord(words, 0, identityLow(low, high, seed), identityHigh(low, high, seed));
+}
+
+/**
+ * Links what has replaced a node in its place. Whoever succeeds retires the node, and those that
+ * went with it (`gone`), at once; when nobody has yet, because its client died, whoever comes by
+ * does. False when the link is another one by now, or frozen.
+ */
+export function* swing(
+  tree: ChimeTree,
+  old: Visit,
+  to: Link,
+  gone: readonly Link[],
+): Operation<boolean> {
+  const words = new Scratch(CAS_BYTES);
+  setWord(words, 0, old.low, old.high);
+  setWord(words, 8, to.low, to.high);
+  yield new Batch().cas(old.owner, words, 0);
+  if (!swapped(words, 0)) return false;
+  for (const { low, high } of gone) {
+    const units = unitsOfNode(tree, high);
+    tree.reclamation.retire(addressOfLink(low, high), units, tree.catalog);
+  }
+  return true;
+}
+
+/** The nodes that nobody links to any more when a replaced one is unlinked: those it took up. */
+export function* goneWith(tree: ChimeTree, root: Link): Operation<Link[]> {
+  const gone: Link[] = [];
+  const open: Link[] = [root];
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    gone.push(node);
+    if (!isInternal(node.high)) continue;
+    const seen = yield* visit(tree, 0, node);
+    // One that was replaced, and not linked since its parent was frozen.
+    if (node !== root && !isTakenUp(seen)) open.push(replacementOf(seen));
+    const { links } = routesOf(seen);
+    for (let i = 0; i < links.length; i += 2) {
+      if ((links[i + 1] & ABSORB) !== 0) open.push({ low: links[i], high: links[i + 1] & ~FROZEN });
+    }
+  }
+  return gone;
+}
+
+export function linkAddress(node: Address, child: number): Address {
+  return node + LINKS_AT + 8 * child;
+}

@@ -1,0 +1,183 @@
+import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type { CachedNode } from './cache.ts';
+import { descend, reach, refresh } from './descent.ts';
+import { mend } from './mend.ts';
+import {
+  CURRENT,
+  FROZEN_MAYBE_REPLACED,
+  FROZEN_STILL,
+  GONE,
+  gatherLive,
+  judge,
+  matchCandidate,
+  place,
+  postCandidates,
+  postLongKeys,
+  postNeighbourhood,
+} from './neighbourhood.ts';
+import { type ChimeRequest, type ChimeTree, IDENTITY_AT } from './tree.ts';
+
+/**
+ * Lock-free search (CHIME section 4.4): with the internal nodes remembered, one round trip for the
+ * neighbourhood and one for the record. It waits for nobody: what a leaf that is being replaced
+ * says counts until it has been replaced.
+ */
+export function* search(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+  const { batch } = request;
+  place(tree, request);
+  let doubtful = false;
+  for (let attempt = 1; ; attempt++) {
+    const parent = yield* reach(tree, request);
+    const checked = doubtful || !tree.cache.isKnown(parent, request.child);
+    const { child } = request;
+    yield postNeighbourhood(tree, request, batch.clear(), checked);
+    const verdict = judge(tree, request);
+    if (verdict === CURRENT || verdict === FROZEN_STILL) {
+      if (checked) confirm(tree, request, parent, child);
+      return yield* settle(tree, request);
+    }
+    doubtful = verdict === FROZEN_MAYBE_REPLACED;
+    if (verdict === GONE) yield* leaveGone(tree, request, parent, child, attempt);
+  }
+}
+
+/** The leaf was in use in this operation: the link is sure while the epoch stands. */
+function confirm(
+  tree: ChimeTree,
+  { leafLow, leafHigh }: ChimeRequest,
+  parent: CachedNode,
+  child: number,
+): void {
+  if (parent.links[2 * child] !== leafLow || parent.links[2 * child + 1] !== leafHigh) return;
+  parent.knownIn[child] = tree.cache.epoch;
+}
+
+/**
+ * The leaf has been replaced. When its block cannot hold anything else yet, its first word is the
+ * link to the replacement; else the way is read anew (CHIME section 4.2.3, cache validation).
+ */
+export function* leaveGone(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  parent: CachedNode,
+  child: number,
+  attempt: number,
+): Operation<void> {
+  const { words, leafLow, leafHigh } = request;
+  const known = tree.cache.isKnown(parent, child);
+  const same = parent.links[2 * child] === leafLow && parent.links[2 * child + 1] === leafHigh;
+  const low = words.i32[IDENTITY_AT >> 2];
+  const high = words.i32[(IDENTITY_AT >> 2) + 1];
+  yield* tree.retry(request, 'staleCache', attempt);
+  if (!known) yield* refresh(tree, request);
+  else if (same) parent.relink(child, low, high, tree.cache.epoch);
+}
+
+/** Looks among the candidates of a neighbourhood that counts. */
+function* settle(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+  const { batch } = request;
+  if (gatherLive(tree, request) === 0) return false;
+  yield postCandidates(request, batch.clear());
+  if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
+  return matchCandidate(request);
+}
+
+/**
+ * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
+ * tests, without what a generator costs. Undefined when the answer takes more than that.
+ */
+export function searchOnce(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  fabric: Fabric,
+): boolean | undefined {
+  const { batch } = request;
+  place(tree, request);
+  const parent = descend(tree, request);
+  if (parent === undefined || request.leaf === 0) return undefined;
+  const checked = !tree.cache.isKnown(parent, request.child);
+  fabric.execute(postNeighbourhood(tree, request, batch.clear(), checked));
+  const verdict = judge(tree, request);
+  if (verdict !== CURRENT && verdict !== FROZEN_STILL) return undefined;
+  if (checked) confirm(tree, request, parent, request.child);
+  if (gatherLive(tree, request) === 0) return false;
+  fabric.execute(postCandidates(request, batch.clear()));
+  return request.longCandidates ? undefined : matchCandidate(request);
+}
+
+/**
+ * Searches of many keys in the same two doorbells, so that their latencies overlap; `found[i]` is
+ * the answer to request i. What these do not settle is searched for alone.
+ */
+export function* searchMany(
+  tree: ChimeTree,
+  requests: readonly ChimeRequest[],
+  count: number,
+  batch: Batch,
+  found: boolean[],
+): Operation<void> {
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    place(tree, request);
+    const parent = yield* reach(tree, request);
+    request.checked = !tree.cache.isKnown(parent, request.child);
+  }
+  // Not in the same loop: `reach` may have rung the doorbell in between.
+  for (let i = 0; i < count; i++) {
+    postNeighbourhood(tree, requests[i], batch, requests[i].checked);
+  }
+  yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    const verdict = judge(tree, requests[i]);
+    found[i] = verdict === CURRENT || verdict === FROZEN_STILL;
+    // Only then do its slots point to records at all.
+    if (found[i] && gatherLive(tree, requests[i]) > 0) postCandidates(requests[i], batch);
+  }
+  if (batch.length > 0) yield batch;
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    const settled = found[i] && !request.longCandidates;
+    found[i] = settled ? matchCandidate(request) : yield* search(tree, request);
+  }
+}
+
+/**
+ * The first two round trips of insertion, update and deletion: a search that writes the operation's
+ * own record in the same doorbell, and whose leaf may be written to.
+ */
+export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+  const { batch } = request;
+  for (let attempt = 1; ; attempt++) {
+    const parent = yield* reach(tree, request);
+    const { child } = request;
+    const checked = !tree.cache.isKnown(parent, child);
+    postNeighbourhood(tree, request, batch.clear(), checked);
+    if (request.block !== 0) tree.records.post(request, batch);
+    yield batch;
+    const verdict = judge(tree, request);
+    if (verdict === CURRENT) {
+      if (checked) confirm(tree, request, parent, child);
+      const found = yield* settle(tree, request);
+      if (!found) rememberOthers(request);
+      return found;
+    }
+    if (verdict === GONE) {
+      yield* leaveGone(tree, request, parent, child, attempt);
+    } else {
+      yield* tree.retry(request, 'replacedLeaf', attempt);
+      yield* mend(tree, request);
+    }
+  }
+}
+
+/** The candidates that were looked at all have other keys; insertion need not read them again. */
+function rememberOthers(request: ChimeRequest): void {
+  const { candidates, candidateCount, others, words } = request;
+  request.otherCount = candidateCount;
+  for (let i = 0; i < candidateCount; i++) {
+    others[2 * i] = words.i32[candidates[i] >> 2];
+    others[2 * i + 1] = words.i32[(candidates[i] >> 2) + 1];
+  }
+}

@@ -1,0 +1,118 @@
+import { StepwellError } from '../../errors.ts';
+import type { Allocator } from '../../pool/allocator.ts';
+import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { RecordIo } from '../record-io.ts';
+import { Request } from '../request.ts';
+import { NodeCache } from './cache.ts';
+import type { ChimeGeometry } from './geometry.ts';
+import { NEIGHBOURHOOD_MAX } from './slot.ts';
+
+/** Why an operation had to begin again. */
+export type RetryReason =
+  | 'staleCache' // a cached internal node led to what is no leaf any more
+  | 'replacedLeaf' // the leaf is being replaced, or was just now
+  | 'slotChanged' // another client changed the entry first
+  | 'pendingKey' // another client is inserting the same key
+  | 'withdrawn' // another client withdrew this client's pending entry
+  | 'neighbourhoodFull'; // no empty entry: the leaf was rearranged or split
+
+/** An operation that meets so many conflicts in a row gives up with SW_CONTENTION. */
+const ATTEMPTS_MAX = 10_000;
+const ATTEMPTS_WITHOUT_PAUSE = 16;
+const PAUSE_MICROSECONDS_MAX = 500;
+
+/** Offsets in a request's words. */
+export const SWAP_AT = 0;
+export const OTHER_SWAP_AT = 32;
+/** The leaf's first word. */
+export const IDENTITY_AT = 56;
+/** The slots of the neighbourhood, in the order from the key's home on. */
+export const NEIGHBOURS_AT = 64;
+const WORD_BYTES = NEIGHBOURS_AT + 8 * NEIGHBOURHOOD_MAX;
+
+/** A request with what CHIME's operations remember between their round trips. */
+export class ChimeRequest extends Request {
+  fingerprint = 0;
+  home = 0;
+  /** The leaf of the key, as a link, and its address. */
+  leafLow = 0;
+  leafHigh = 0;
+  leaf: Address = 0;
+  /** Which child of the node above it the leaf is. */
+  child = 0;
+  /** Whether the leaf's first word was read after the neighbourhood, or need not be. */
+  checked = false;
+  /** Offsets in `words` of the candidates' slots. */
+  readonly candidates = new Int32Array(NEIGHBOURHOOD_MAX);
+  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
+  slotAt = 0;
+  /** Slot words whose records are known to have another key. */
+  readonly others = new Int32Array(2 * NEIGHBOURHOOD_MAX);
+  otherCount = 0;
+}
+
+/** One client's handle of a CHIME tree. */
+export class ChimeTree {
+  readonly geometry: ChimeGeometry;
+  /** Where the root link stands. */
+  readonly root: Address;
+  readonly records: RecordIo;
+  readonly allocator: Allocator;
+  readonly reclamation: Reclamation;
+  readonly catalog: number;
+  readonly cache: NodeCache;
+  readonly retries: Record<RetryReason, number> = {
+    staleCache: 0,
+    replacedLeaf: 0,
+    slotChanged: 0,
+    pendingKey: 0,
+    withdrawn: 0,
+    neighbourhoodFull: 0,
+  };
+  /**
+   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
+   * been decided before it takes the claimer for slow or dead.
+   */
+  patience = { polls: 40, microseconds: 50 };
+  /** Leaves split, leaves rearranged by hopping, and internal nodes rebuilt, by this client. */
+  splits = 0;
+  hops = 0;
+  rebuilds = 0;
+
+  constructor(
+    geometry: ChimeGeometry,
+    root: Address,
+    records: RecordIo,
+    allocator: Allocator,
+    reclamation: Reclamation,
+    catalog: number,
+  ) {
+    this.geometry = geometry;
+    this.root = root;
+    this.records = records;
+    this.allocator = allocator;
+    this.reclamation = reclamation;
+    this.catalog = catalog;
+    this.cache = new NodeCache(reclamation);
+  }
+
+  newRequest(): ChimeRequest {
+    return new ChimeRequest(WORD_BYTES);
+  }
+
+  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
+  *retry(request: ChimeRequest, reason: RetryReason, attempt: number): Operation<void> {
+    this.retries[reason]++;
+    this.giveUpAfter(attempt);
+    if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
+    const pause = Math.min(PAUSE_MICROSECONDS_MAX, attempt);
+    yield request.batch.clear().pause(pause, request.words);
+  }
+
+  giveUpAfter(attempt: number): void {
+    if (attempt < ATTEMPTS_MAX) return;
+    const reasons = JSON.stringify(this.retries);
+    throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
+  }
+}
