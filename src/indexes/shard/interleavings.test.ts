@@ -23,6 +23,8 @@ function clients(scope: Scope, count: number, shard: object): Client[] {
   for (const { pool, index } of all) {
     pool.enter();
     scope.after(() => pool.exit());
+    // Claimed ahead, so that the first step of a write is its first READ.
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
     index.table.syncEvery = Number.POSITIVE_INFINITY;
     index.table.patience = { polls: 1, microseconds: 1 };
   }
