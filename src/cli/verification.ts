@@ -51,7 +51,8 @@ export function planOf(
   if (random && wishes.scope !== undefined) {
     throw new UsageError('--scope is exhaustive: --seed, --policy, --schedule and --keep are not');
   }
-  const canary = wishes.canary === undefined ? undefined : canaryOf(verification, wishes.canary);
+  const canary =
+    wishes.canary === undefined ? undefined : canaryOf(verification, subject, wishes.canary);
   const crashes = !wishes['crash-free'];
   const { first, last } = wishes.seed ?? { first: 1, last: Number.MAX_SAFE_INTEGER };
   const policies =
@@ -83,8 +84,12 @@ function scopesOf(
   });
 }
 
-function canaryOf({ CANARIES }: Verification, wish: string): verificationModule.Canary {
-  const found = CANARIES.find(({ name }) => name.includes(wish));
+function canaryOf(
+  { CANARIES, isIn }: Verification,
+  subject: verificationModule.Subject,
+  wish: string,
+): verificationModule.Canary {
+  const found = CANARIES.find((one) => isIn(one, subject) && one.name.includes(wish));
   if (found) return found;
   throw new UsageError(`no canary is called '${wish}'; see --list`);
 }

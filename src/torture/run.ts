@@ -6,7 +6,7 @@ import { kindNamed } from '../indexes/kinds.ts';
 import { parseOptions, runLab } from '../lab/support/options.ts';
 import type { IndexName } from '../store/api.ts';
 import { Round, RoundFailure, type RoundReport } from './round.ts';
-import { type Canary, drawRound } from './settings.ts';
+import { type Canary, drawRound, type RoundSettings } from './settings.ts';
 
 const SPEC = {
   minutes: { kind: 'integer', fallback: 1, help: 'begin no round after so long' },
@@ -23,10 +23,10 @@ const SPEC = {
     fallback: 0,
     help: 'workers kill themselves at one doorbell of so many',
   },
-  index: { kind: 'text', fallback: 'race', help: 'race or shard' },
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
   strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
+  index: { kind: 'text', fallback: 'race', help: 'race, sephash or shard' },
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
 } as const;
 
@@ -80,8 +80,7 @@ async function main(argv: string[]): Promise<void> {
       total.full += report.poolFull;
       total.repeated += report.repeated;
       total.stall = Math.max(total.stall, report.longestStallMs);
-      const shape = settings.index === 'race' ? settings.race : settings.shard;
-      console.log(line(seed, report, performance.now() - began, shape));
+      console.log(line(seed, report, performance.now() - began, settings));
     }
     console.log(`all rounds held: ${JSON.stringify(total)}`);
   } catch (error) {
@@ -100,15 +99,19 @@ async function main(argv: string[]): Promise<void> {
   }
 }
 
-function line(seed: number, report: RoundReport, ms: number, shape: object): string {
+function line(seed: number, report: RoundReport, ms: number, settings: RoundSettings): string {
   const { operations, kills, suicides, stops, splits, poolFull, longestStallMs, verdict } = report;
   return [
     `seed ${seed}: ${operations} operations in ${(ms / 1000).toFixed(1)} s`,
     `${kills} kills (${suicides} between verbs), ${stops} stops, ${splits} splits`,
-    JSON.stringify(shape),
+    shapeText(settings),
     `longest stall ${longestStallMs} ms, pool full ${poolFull} times`,
     `${verdict.leakedBlocks} blocks leaked`,
   ].join('; ');
+}
+
+function shapeText(settings: RoundSettings): string {
+  return `${settings.index} ${JSON.stringify(settings[settings.index])}`;
 }
 
 await runLab(main);

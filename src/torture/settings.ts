@@ -1,4 +1,9 @@
-import type { IndexName, RaceParameters, ShardParameters } from '../store/api.ts';
+import type {
+  IndexName,
+  RaceParameters,
+  SepHashParameters,
+  ShardParameters,
+} from '../store/api.ts';
 import { Prng } from '../workloads/index.ts';
 import type { OracleShape } from './expected-values.ts';
 import { KINDS, type Mix } from './session.ts';
@@ -14,6 +19,7 @@ export interface RoundSettings {
   shape: OracleShape;
   index: IndexName;
   race: Required<RaceParameters>;
+  sephash: SepHashParameters;
   shard: ShardParameters;
   poolBytes: number;
   regionBytes: number;
@@ -34,6 +40,7 @@ export interface RoundWishes {
   seed: number;
   url: string;
   oracle: string;
+  /** Default: race. */
   index?: IndexName;
   processes: number;
   operations: number;
@@ -91,6 +98,14 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
   const mix = Object.fromEntries(
     KINDS.map((kind) => [kind, Math.ceil(WEIGHTS[kind] * pick(0.25, 1, 1, 3))]),
   ) as Record<(typeof KINDS)[number], number>;
+  const sephash = {
+    segmentBytes: pick(64, 128, 256),
+    ratio: pick(1, 2, 8),
+    window: pick(1, 4, 8),
+    cache: pick(0, 1, 2),
+    ...{ filter: pick(0, 1, 1), depthBits: pick(0, 1, 1), zeroWait: pick(0, 1, 1) },
+    ...{ initialDepth: 0, maxDepth: 14 },
+  };
   return {
     seed: wishes.seed,
     url: wishes.url,
@@ -98,6 +113,7 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     shape,
     index: wishes.index ?? 'race',
     race,
+    sephash,
     shard: drawShard(random.fork(1)),
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,

@@ -34,9 +34,9 @@ export class ThreadRound {
   }
 
   static async run(settings: RoundSettings, terminations: number): Promise<ThreadReport> {
-    const { poolBytes, regionBytes, race } = settings;
+    const { poolBytes: size, regionBytes: regionSize, index, race, sephash } = settings;
     const round = new ThreadRound(settings);
-    const store = openSync('memory:', { size: poolBytes, regionSize: regionBytes, race });
+    const store = openSync('memory:', { size, regionSize, index, race, sephash });
     try {
       return await round.#work(store.handle, terminations);
     } finally {

@@ -65,12 +65,10 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 }
 
 function openOptions({ settings, row, handle }: WorkOrder) {
-  const { poolBytes, regionBytes, index, race, shard } = settings;
+  const { poolBytes: size, regionBytes: regionSize, index, race, sephash, shard } = settings;
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
-  const parameters = index === 'race' ? { race } : { shard };
-  const client = `torture ${row}`;
-  return { size: poolBytes, regionSize: regionBytes, index, ...parameters, create, client };
+  return { size, regionSize, index, race, sephash, shard, create, client: `torture ${row}` };
 }
 
 /** Nobody else is attached. Throws a Violation. */

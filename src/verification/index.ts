@@ -4,6 +4,6 @@ export { type Coverage, searchScope } from './exhaustive/search.ts';
 export { POLICIES, type PolicyName } from './policies.ts';
 export { type RandomCoverage, type RandomSearch, searchSeeds } from './random-search.ts';
 export { commandFor, shrink } from './shrink.ts';
-export type { Canary } from './simulation.ts';
+export { type Canary, isIn } from './simulation.ts';
 export { SUBJECTS } from './subjects/index.ts';
 export type { Subject } from './subjects/subject.ts';

@@ -5,8 +5,10 @@ import { CANARIES } from './canaries/index.ts';
 import { POLICIES } from './policies.ts';
 import { commandFor, shrink } from './shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from './simulation.ts';
+import { SEPHASH_SUBJECT } from './subjects/sephash.ts';
 
 const SEEDS = 1500;
+const SEPHASH_SEEDS = 150;
 /** What all runs of a policy have done at least: a checker that exercises nothing finds nothing. */
 const EXERCISED = {
   ...{ splits: 200, freed: 10_000, crashes: 200, walks: 500, sweeps: 200 },
@@ -30,6 +32,22 @@ for (const policy of POLICIES) {
     }
   });
 }
+
+test(`SepHash is linearizable under ${SEPHASH_SEEDS} schedules of each policy`, () => {
+  const memory = newSimulationMemory();
+  let growths = 0;
+  let crashes = 0;
+  for (const policy of POLICIES) {
+    for (let seed = 1; seed <= SEPHASH_SEEDS; seed++) {
+      const options = { seed, policy, subject: SEPHASH_SUBJECT };
+      const report = runSchedule(options, memory);
+      if (report.failure) assert.fail(explain(options));
+      growths += report.splits;
+      crashes += report.crashes;
+    }
+  }
+  assert.ok(growths > 1000 && crashes > 50, `${growths} merges, ${crashes} deaths`);
+});
 
 for (const canary of CANARIES) {
   test(`the canary is caught: ${canary.name}`, () => {

@@ -1,7 +1,8 @@
 import { StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
 import { createStore, openIndex } from '../indexes/kinds.ts';
-import type { RaceIndex } from '../indexes/race/race.ts';
+import { RaceIndex } from '../indexes/race/race.ts';
+import { SepHashIndex } from '../indexes/sephash/sephash.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
@@ -23,10 +24,12 @@ import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
 import { type ClientPlan, type Scenario, type ScenarioOptions, scenarioOf } from './scenario.ts';
+import { RACE_SUBJECT } from './subjects/race.ts';
+import { SEPHASH_SUBJECT } from './subjects/sephash.ts';
 import { growthsOf, retriesOf, type Subject } from './subjects/subject.ts';
 import { CHUNKS_MAX, LANES_MAX } from './swarm.ts';
 
-/** A planted bug, in RACE or the pool: changes one client's attachment before it is used. */
+/** A planted bug, in an index or the pool: changes one client's attachment before it is used. */
 export interface Canary {
   name: string;
   /** The checker that must catch it. */
@@ -35,8 +38,24 @@ export interface Canary {
   scenario?: ScenarioOptions;
   /** What it does looks wrong by itself: only what follows of it counts. */
   consequencesOnly?: boolean;
+  /** A bug in RACE. */
   index?: (index: RaceIndex, pool: Pool) => RaceIndex;
+  /** A bug in SepHash. */
+  sephash?: (index: SepHashIndex, pool: Pool) => SepHashIndex;
   pool?: (pool: Pool) => void;
+}
+
+/** The index with the bug, if the bug is in one of its kind. */
+export function planted(index: Index, pool: Pool, canary: Canary | undefined): Index {
+  if (index instanceof RaceIndex) return canary?.index?.(index, pool) ?? index;
+  if (index instanceof SepHashIndex) return canary?.sephash?.(index, pool) ?? index;
+  return index;
+}
+
+/** Whether the bug shows in this index: one in the pool shows in all. */
+export function isIn({ index, sephash }: Canary, subject: Subject): boolean {
+  if (index === undefined && sephash === undefined) return true;
+  return subject === (sephash ? SEPHASH_SUBJECT : RACE_SUBJECT);
 }
 
 export interface RunOptions {
@@ -99,8 +118,12 @@ const STEPS_MAX = 300_000;
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
 
+function subjectOf(canary: Canary | undefined): Subject | undefined {
+  return canary?.sephash && SEPHASH_SUBJECT;
+}
+
 export function scenarioFor({ seed, subject, crashes, canary }: RunOptions): Scenario {
-  return scenarioOf(seed, { subject, crashes, ...canary?.scenario });
+  return scenarioOf(seed, { subject: subject ?? subjectOf(canary), crashes, ...canary?.scenario });
 }
 
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
@@ -223,7 +246,7 @@ class Simulation {
       throw new VerificationFailure('structure', 'one store has two roots');
     }
     const opened = yield* openIndex(pool, entry);
-    return this.#options.canary?.index?.(opened as RaceIndex, pool) ?? opened;
+    return planted(opened, pool, this.#options.canary);
   }
 
   #record(record: CallRecord): void {

@@ -96,7 +96,7 @@ function scopeTable(scopes: Result['scopes'], style: Style): string {
 }
 
 function listing(
-  { scopes, QUICK_SCOPES, POLICIES, CANARIES }: Verification,
+  { scopes, QUICK_SCOPES, POLICIES, CANARIES, isIn }: Verification,
   subject: Subject,
 ): string {
   const quick = (name: string) => (QUICK_SCOPES.includes(name) ? ' (quick)' : '');
@@ -106,7 +106,7 @@ function listing(
     'policies:',
     ...POLICIES.map((name) => `  ${name}`),
     'canaries:',
-    ...CANARIES.map(({ name }) => `  ${name}`),
+    ...CANARIES.filter((canary) => isIn(canary, subject)).map(({ name }) => `  ${name}`),
   ].join('\n');
 }
 

@@ -8,7 +8,7 @@ import {
   swapped,
 } from '../../verbs/index.ts';
 import { depthBitsFor, entryHigh, entryLow, signOf, TOMBSTONE } from './entry.ts';
-import { bitWasSet, completeBit, filterIsClear, postBit } from './filter.ts';
+import { bitWasSet, canSetBit, completeBit, filterIsClear, postBit, wantsBit } from './filter.ts';
 import { versionAt } from './header.ts';
 import { postHeader } from './lookup.ts';
 import { mergeFull, mergeOwn } from './merge.ts';
@@ -140,6 +140,7 @@ export function* claim(
 ): Operation<number> {
   const { batch, words } = request;
   const waited = yield* completeBitFirst(table, request);
+  if (wantsBit(table, request) && (waited || !canSetBit(request))) return CHANGED;
   postRecord(table, request, batch.clear(), versionAt(request.epoch, slot));
   const setsBit = !waited && postBit(table, request, batch);
   const at = SLOTS_AT + 8 * slot;

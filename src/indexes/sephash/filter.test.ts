@@ -6,12 +6,15 @@ import {
   foundText,
   requestFor,
   sepHashByHand,
+  traced,
 } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
-import type { Batch, Operation } from '../../verbs/index.ts';
+import { type Batch, type Operation, setWord } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../contract.ts';
-import { filterWordOf } from './header.ts';
+import { canSetBit, completeBit, filterIsClear } from './filter.ts';
+import { filterWordOf, metaHigh } from './header.ts';
 import type { SepHashIndex } from './sephash.ts';
+import { HEADER_AT } from './table.ts';
 
 type Client = ByHand<SepHashIndex>;
 
@@ -85,6 +88,28 @@ test('who has been told of an entry without its bit finds it from then on', (t) 
   const { other, key } = entryWithoutBit(t);
   assert.equal(other.pool.run(other.index.remove(requestFor(other, key))), true);
   assert.equal(get(other, key), undefined);
+});
+
+test('a filter word of a later epoch is never replaced', (t) => {
+  const [client] = clients(t, 1);
+  const { index, pool } = client;
+  const request = requestFor(client, 'k');
+  request.begin();
+  request.view = index.table.viewAt(index.table.directory.lookup(request.hash.h1));
+  const at = HEADER_AT + filterWordOf(request.tag >>> 8);
+  const epoch = 7;
+  request.metaHigh = metaHigh(64, 0, epoch);
+  // As it was read in one READ with the metadata, or as a CAS that failed has found it.
+  setWord(request.words, at, 0, metaHigh(0, 0, epoch + 1));
+  assert.equal(canSetBit(request), false);
+  assert.deepEqual(traced(pool.fabric, completeBit(index.table, request)).trips, []);
+  // Seen again with the same metadata it must be millions of merges old.
+  assert.equal(filterIsClear(index.table, request), false);
+  assert.equal(canSetBit(request), false);
+  assert.equal(filterIsClear(index.table, request), true);
+  assert.equal(canSetBit(request), true);
+  setWord(request.words, at, 1, metaHigh(0, 0, epoch + 1));
+  assert.equal(canSetBit(request), false, 'another word, as late as that');
 });
 
 test('a merge, a count and a walk let an entry count whose writer has died', (t) => {

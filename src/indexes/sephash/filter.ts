@@ -49,7 +49,7 @@ export function* completeBit(table: SepHashTable, request: SepHashRequest): Oper
   // Every failure means that one of 37 bits was set, or that the segment was merged.
   for (let round = 0; round < 64; round++) {
     // Of a later epoch: the entry has been merged.
-    if (round > 0 && stateOf(request) === BIT_UNKNOWN) return;
+    if (!canSetBit(request)) return;
     if (!postBit(table, request, request.batch.clear())) return;
     yield request.batch;
     if (bitWasSet(request)) return;
@@ -64,15 +64,36 @@ export function* completeBit(table: SepHashTable, request: SepHashRequest): Oper
 export function filterIsClear(table: SepHashTable, request: SepHashRequest): boolean {
   if (table.geometry.shape.filter === 0) return true;
   if (stateOf(request) !== BIT_UNKNOWN) return true;
-  const at = wordAt(request);
-  const low = lowHalf(request.words, at);
-  const high = highHalf(request.words, at);
-  const again = request.doubtedEpoch === request.epoch;
-  if (again && request.doubtedLow === low && request.doubtedHigh === high) return true;
-  request.doubtedEpoch = request.epoch;
-  request.doubtedLow = low;
-  request.doubtedHigh = high;
+  if (isDoubted(request)) {
+    request.trusted = true;
+    return true;
+  }
+  doubt(request);
   return false;
+}
+
+/** Remembers the filter word that was read, of which only a second look can tell how old it is. */
+export function doubt(request: SepHashRequest): void {
+  const at = wordAt(request);
+  request.doubtedEpoch = request.epoch;
+  request.doubtedLow = lowHalf(request.words, at);
+  request.doubtedHigh = highHalf(request.words, at);
+  request.trusted = false;
+}
+
+function isDoubted(request: SepHashRequest): boolean {
+  const { words, epoch, doubtedEpoch, doubtedLow, doubtedHigh } = request;
+  const at = wordAt(request);
+  if (doubtedEpoch !== epoch) return false;
+  return lowHalf(words, at) === doubtedLow && highHalf(words, at) === doubtedHigh;
+}
+
+/**
+ * Whether the filter word that was read may be replaced: never one of a later epoch, whose bits
+ * would be lost. A CAS that failed may have left such a word.
+ */
+export function canSetBit(request: SepHashRequest): boolean {
+  return stateOf(request) !== BIT_UNKNOWN || (request.trusted && isDoubted(request));
 }
 
 /** Whether a search has to read the CurSegment. */

@@ -8,8 +8,8 @@ import {
   Scratch,
 } from '../../verbs/index.ts';
 import { signOf, tagOf } from './entry.ts';
-import { completeBit, wantsBit } from './filter.ts';
-import { epochOf, HEADER_BYTES, mainOf, signOfEpoch } from './header.ts';
+import { canSetBit, completeBit, doubt, wantsBit } from './filter.ts';
+import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './header.ts';
 import {
   MAIN_HEADER_BYTES,
   type MainHeader,
@@ -31,6 +31,8 @@ export class Snapshot {
   readonly #slots: Scratch;
   readonly #head = new Scratch(MAIN_HEADER_BYTES);
   readonly #words = new Scratch(HEADER_BYTES);
+  /** The header when a filter word of it was doubtful. */
+  readonly #seen = new Scratch(HEADER_BYTES);
   /** The segment is found, and entries without their filter bit are completed, with this one. */
   readonly request: SepHashRequest;
   header: Address = 0;
@@ -113,12 +115,14 @@ export class Snapshot {
     let full = 0;
     while (full < slots && signOf(highHalf(this.#slots, 8 * full)) === sign) full++;
     this.current = this.#slots.i32.slice(0, 2 * full);
-    yield* this.#completeBits();
-    return true;
+    return yield* this.#completeBits();
   }
 
-  /** Entries whose writers died before they had set the filter's bit count from now on. */
-  *#completeBits(): Operation<void> {
+  /**
+   * Entries whose writers died before they had set the filter's bit count from now on. False when a
+   * filter word may be of a later epoch: then all is read once more.
+   */
+  *#completeBits(): Operation<boolean> {
     const { request } = this;
     request.view = this.#table.viewAt(this.header);
     request.metaLow = this.metaLow;
@@ -126,8 +130,26 @@ export class Snapshot {
     for (let at = 0; at < HEADER_BYTES; at += 8) this.#copyHeaderWord(at);
     for (let at = 1; at < this.current.length; at += 2) {
       request.tag = tagOf(this.current[at]);
-      if (wantsBit(this.#table, request)) yield* completeBit(this.#table, request);
+      if (!wantsBit(this.#table, request)) continue;
+      if (!canSetBit(request) && !this.#wasSeen(request)) {
+        this.#seen.u8.set(this.#words.u8.subarray(0, HEADER_BYTES));
+        return false;
+      }
+      yield* completeBit(this.#table, request);
     }
+    return true;
+  }
+
+  /** Whether the filter word was there, with the same metadata, when it was read before. */
+  #wasSeen(request: SepHashRequest): boolean {
+    const { words } = request;
+    for (const at of [0, filterWordOf(request.tag >>> 8)]) {
+      if (lowHalf(this.#seen, at) !== lowHalf(words, HEADER_AT + at)) return false;
+      if (highHalf(this.#seen, at) !== highHalf(words, HEADER_AT + at)) return false;
+    }
+    doubt(request);
+    request.trusted = true;
+    return true;
   }
 
   #copyHeaderWord(at: number): void {

@@ -60,6 +60,8 @@ export class SepHashRequest extends Request {
   doubtedEpoch = -1;
   doubtedLow = 0;
   doubtedHigh = 0;
+  /** It was read twice with the same metadata: it is an old one. */
+  trusted = false;
   /** Whether a CAS that links the record has been posted and not answered. */
   inDoubt = false;
 
@@ -84,6 +86,7 @@ export class SepHashRequest extends Request {
     this.tag = this.hash.h2 & 0xffff;
     this.fresh = undefined;
     this.doubtedEpoch = -1;
+    this.trusted = false;
     this.inDoubt = false;
     this.match = -1;
   }

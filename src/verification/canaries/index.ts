@@ -7,6 +7,8 @@ import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
 import { publishedResizeCanary } from './published-resize.ts';
+import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
+import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
 import { shortWalkCanary } from './short-walk.ts';
 import { silentClientCanary } from './silent-client.ts';
 import { splitLockCanary } from './split-lock.ts';
@@ -29,4 +31,6 @@ export const CANARIES: readonly Canary[] = [
   ignoredRevocationCanary,
   leakedBlockCanary,
   splitLockCanary,
+  sepHashHastySearchCanary,
+  sepHashLateFilterCanary,
 ];

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CANARIES } from '../canaries/index.ts';
 import { RACE_SUBJECT } from '../subjects/race.ts';
+import { SEPHASH_SUBJECT } from '../subjects/sephash.ts';
 import { QUICK_SCOPES, type Scope, scopes } from './scope.ts';
 import { type Coverage, type SearchOptions, searchScope } from './search.ts';
 
@@ -24,6 +25,28 @@ for (const scope of scopes(RACE_SUBJECT).filter(({ name }) => QUICK_SCOPES.inclu
     assert.ok(crashed > 10 && schedules > crashed);
   });
 }
+
+/** Of the scopes of SepHash, those whose schedules are run within seconds. */
+const SEPHASH_SCOPES = [
+  ...['put-search', 'put-put', 'insert-insert', 'put-remove', 'increment-increment'],
+  ...['merge-search', 'split-search', 'split-update', 'reuse'],
+];
+
+for (const scope of scopes(SEPHASH_SUBJECT).filter(({ name }) => SEPHASH_SCOPES.includes(name))) {
+  test(`SepHash is linearizable under every schedule and crash of ${scope.name}`, () => {
+    const { failure, exhausted, cut, schedules, crashed } = searched(scope);
+    assert.equal(failure?.text, undefined);
+    assert.ok(exhausted && cut === 0);
+    assert.ok(crashed > 5 && schedules > crashed);
+  });
+}
+
+test('a SepHash write that returns before its filter bit is set is caught in put-search', () => {
+  const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash write'));
+  const scope = scopes(SEPHASH_SUBJECT).find(({ name }) => name === 'put-search');
+  assert.ok(canary && scope);
+  assert.ok(searched(scope, { canary }).failure);
+});
 
 const CAUGHT: [canary: string, scope: string][] = [
   ['published insert', 'put-put-vacate'],

@@ -1,6 +1,5 @@
 import type { Index } from '../../indexes/contract.ts';
 import { createStore, openIndex } from '../../indexes/kinds.ts';
-import type { RaceIndex } from '../../indexes/race/race.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
 import type { ClientRow } from '../../pool/membership.ts';
@@ -19,7 +18,7 @@ import {
 import { Caller, type CallLog } from '../caller.ts';
 import { type CallRecord, timeline } from '../history.ts';
 import { ReclamationOracle } from '../reclamation-oracle.ts';
-import type { Canary } from '../simulation.ts';
+import { type Canary, planted } from '../simulation.ts';
 import type { Model } from './explorer.ts';
 import type { Scope } from './scope.ts';
 import { ScopeClient } from './scope-client.ts';
@@ -118,7 +117,7 @@ export class ScopeModel implements Model {
 
   #open(pool: Pool): Index {
     const opened = pool.run(openIndex(pool, this.#entry as CatalogEntry));
-    const index = this.#canary?.index?.(opened as RaceIndex, pool) ?? opened;
+    const index = planted(opened, pool, this.#canary);
     this.#scope.subject.hurry(index);
     return index;
   }

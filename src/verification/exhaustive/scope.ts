@@ -139,6 +139,12 @@ export function scopes(subject: Subject): Scope[] {
       clients: ({ put, search }) => [[put()], [put()], [search(), search()]],
     }),
     scope({
+      // In an index of logs the last put merges what the earlier ones have written.
+      name: 'merge-search',
+      before: ({ full, put }) => Array.from({ length: full }, () => put()),
+      clients: ({ put, search }) => [[put()], [search(), search()]],
+    }),
+    scope({
       // The slot that comes free in between makes the two inserters choose different ones.
       name: 'put-put-vacate',
       keys: () => 2,
