@@ -23,6 +23,8 @@ function clients(scope: Scope, count: number, shard: object): Client[] {
   for (const { pool, index } of all) {
     pool.enter();
     scope.after(() => pool.exit());
+    // Claimed ahead, so that the first step of a write is its first READ.
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
     index.table.syncEvery = Number.POSITIVE_INFINITY;
     index.table.patience = { polls: 1, microseconds: 1 };
   }
@@ -115,6 +117,90 @@ test('a writer that dies at any verb of its operations leaves a table that serve
   }
 });
 
+test('a mover that dies between two verbs of a doorbell leaves nothing stale to be read', (t) => {
+  const shard = { buckets: 1, level1: 3, level2: 1, resizes: 3 };
+  let partial = 0;
+  for (let stop = 0; ; stop++) {
+    for (let verbs = 1; ; verbs++) {
+      const [mover, other, stale] = clients(t, 3, shard);
+      for (const key of KEYS.slice(0, 4)) put(mover, key, 'old');
+      assert.ok(mover.pool.run(resize(mover.index.table)));
+      other.pool.run(other.index.table.segments.load());
+      const request = requestFor(mover, 'key 9', 'v');
+      const dying = new Stepped(mover.pool.fabric, mover.index.write(request, ALWAYS));
+      while (!dying.done && dying.steps < stop) dying.step();
+      if (dying.done) {
+        assert.ok(partial > 20);
+        return;
+      }
+      const last = verbs >= dying.verbs;
+      dying.dieAfter(verbs);
+      partial++;
+      // The stale client still goes by the version before: old buckets, frozen or not.
+      for (const key of KEYS.slice(0, 4)) assert.equal(get(stale, key), 'old');
+      for (const key of KEYS.slice(0, 4)) assert.equal(put(other, key, 'new'), REPLACED);
+      for (const key of KEYS.slice(0, 4)) assert.equal(get(stale, key), 'new');
+      assert.ok(remove(other, 'key 1'));
+      assert.equal(get(stale, 'key 1'), undefined);
+      assertWhole(other);
+      if (last) break;
+    }
+  }
+});
+
+test('a reader that has read an old bucket half moved finds what was written since', (t) => {
+  const shard = { buckets: 1, level1: 6, level2: 1, resizes: 3 };
+  let updated = 0;
+  for (const key of KEYS.slice(0, 6)) {
+    const [mover, other] = clients(t, 2, shard);
+    const stale = shardByHand(t, { shard, handle: mover.handle });
+    for (const each of KEYS.slice(0, 6)) put(mover, each, 'old');
+    assert.ok(mover.pool.run(resize(mover.index.table)));
+    mover.pool.run(mover.index.table.segments.load());
+    other.pool.run(other.index.table.segments.load());
+    const { h1 } = requestFor(mover, key).hash;
+    if (other.index.table.geometry.bucketOf(h1, 1) === 0) continue;
+    const dying = new Stepped(mover.pool.fabric, mover.index.remove(requestFor(mover, 'none')));
+    while (!dying.done && dying.verbs < 12) dying.step();
+    if (dying.done) assert.fail('the transfer is one doorbell');
+    // The new bucket is complete; every word of the old one is still frozen.
+    dying.dieAfter(6);
+    assert.equal(put(other, key, 'new'), REPLACED);
+    assert.equal(get(stale, key), 'new');
+    updated++;
+  }
+  assert.ok(updated > 0);
+});
+
+test('a claim in a chain from before a resize does not meet an Ordered-CAS after it', (t) => {
+  let met = 0;
+  for (let i = 0; i < 24; i++) {
+    const shard = { buckets: 1, level1: 1, level2: 1, resizes: 3 };
+    const [claimer, other] = clients(t, 2, shard);
+    for (const { index } of [claimer, other]) {
+      // Only the test resizes, however crowded the table is.
+      Object.defineProperty(index.table, 'crowded', { get: () => false, set: () => {} });
+    }
+    for (const key of KEYS.slice(0, 4)) put(claimer, key, key);
+    const key = `claimed ${i}`;
+    const request = requestFor(claimer, key, 'of the claimer');
+    const slow = new Stepped(claimer.pool.fabric, claimer.index.write(request, IF_ABSENT));
+    // Up to its commit: a single CAS.
+    while (!slow.done && !(slow.verbs === 1 && slow.steps > 3)) slow.step();
+    if (slow.done) continue;
+    assert.ok(other.pool.run(resize(other.index.table)));
+    other.pool.run(other.index.table.segments.load());
+    const outcome = put(other, key, 'of the other', IF_ABSENT);
+    met += other.index.table.retries.pendingKey;
+    assert.notEqual(slow.finish(), outcome);
+    assert.equal(get(claimer, key), outcome === INSERTED ? 'of the other' : 'of the claimer');
+    assertWhole(other);
+    assert.ok(remove(claimer, key));
+    assert.equal(get(other, key), undefined);
+  }
+  assert.ok(met > 0, 'a claim has been withdrawn');
+});
+
 test('of two inserters of a key one wins, whatever the step at which the first stands', (t) => {
   for (const full of [0, 3, 4, 5, 6, 7]) {
     for (let stop = 0; stop < 20; stop++) {
@@ -136,20 +222,24 @@ test('of two inserters of a key one wins, whatever the step at which the first s
 
 test('a slot that comes free in between does not bring a removed value back', (t) => {
   // Reference 3.4: B plans to insert behind a slot that comes free; A inserts there, D removes.
-  const [a, b, d] = clients(t, 3, { ...SMALL, level1: 8 });
-  for (const key of KEYS.slice(0, 5)) put(a, key, key);
-  const planned = new Stepped(b.pool.fabric, b.index.write(requestFor(b, 'k', 'of B'), ALWAYS));
-  planned.step();
-  for (const key of KEYS.slice(0, 5)) remove(d, key);
-  put(a, 'k', 'of A');
-  const removing = new Stepped(d.pool.fabric, d.index.remove(requestFor(d, 'k')));
-  removing.step();
-  // B meets A's entry in its slot, and is an update.
-  assert.equal(planned.finish(), REPLACED);
-  assert.equal(get(a, 'k'), 'of B');
-  assert.equal(removing.finish(), true);
-  for (const client of [a, b, d]) assert.equal(get(client, 'k'), undefined);
-  assertWhole(a);
+  for (let i = 0; i < 20; i++) {
+    const key = `key of three ${i}`;
+    const [a, b, d] = clients(t, 3, { ...SMALL, level1: 8 });
+    for (const each of KEYS.slice(0, 5)) put(a, each, each);
+    const write = b.index.write(requestFor(b, key, 'of B'), ALWAYS);
+    const planned = new Stepped(b.pool.fabric, write);
+    planned.step();
+    for (const each of KEYS.slice(0, 5)) remove(d, each);
+    put(a, key, 'of A');
+    const removing = new Stepped(d.pool.fabric, d.index.remove(requestFor(d, key)));
+    removing.step();
+    // B meets A's entry in its slot, and is an update.
+    assert.equal(planned.finish(), REPLACED);
+    assert.equal(get(a, key), 'of B');
+    assert.equal(removing.finish(), true);
+    for (const client of [a, b, d]) assert.equal(get(client, key), undefined);
+    assertWhole(a);
+  }
 });
 
 test('the overflow bit outlives updates, removals and moves of the entry that it is in', (t) => {

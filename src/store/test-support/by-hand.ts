@@ -126,6 +126,18 @@ export class Stepped<T> {
     this.#advance();
   }
 
+  /** Executes only the first verbs of the batch that waits; the operation never goes on. */
+  dieAfter(verbs: number): void {
+    const batch = this.#pending as Batch;
+    batch.length = Math.min(verbs, batch.length);
+    this.#fabric.execute(batch);
+  }
+
+  /** Verbs of the batch that waits. */
+  get verbs(): number {
+    return this.#pending?.length ?? 0;
+  }
+
   #advance(): void {
     const { done, value } = this.#operation.next();
     if (done) this.result = value;
