@@ -27,6 +27,10 @@ export type ErrorCode =
   | 'SW_TIMEOUT' // waiting for another client took too long
   | 'SW_RECORD_CORRUPT' // a record does not match its checksum
   | 'SW_ADDRESS_IN_USE' // another server already listens on this host and port
+  | 'SW_NODE_UNREACHABLE' // a memory node cannot be reached, or went away; outcomes are unknown
+  | 'SW_UNAUTHENTICATED' // a memory node wants a secret, or another one
+  | 'SW_PROTOCOL' // what arrived from the other end of a connection cannot be understood
+  | 'SW_ABORTED' // the caller's AbortSignal was aborted
   | 'SW_REVOKED' // other clients took this one for dead; it must open the pool again
   | 'SW_CLOSED'; // the store or pool has been closed
 

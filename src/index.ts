@@ -1,3 +1,5 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export type * from './store/api.ts';
+export { prefixRange } from './store/key-range.ts';
 export { checkPool, createPool, destroyPool, inspectPool, open, openSync } from './store/open.ts';
+export type * from './store/ordered-api.ts';

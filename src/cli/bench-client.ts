@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { extname } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { startWorker } from '../fabrics/tcp/start-worker.ts';
 import type { PoolHandle } from '../store/api.ts';
 import type { BenchTask, Measured } from './bench-loop.ts';
 
@@ -21,7 +20,7 @@ export interface BenchClient {
 }
 
 export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {
-  const worker = startWorker(setup);
+  const worker = startWorker(import.meta.url, 'bench-worker', setup);
   // From the beginning: a worker that fails exits long before anybody stops it.
   const exited = new Promise((resolve) => worker.once('exit', resolve));
   await once(worker, 'message');
@@ -36,15 +35,4 @@ export async function startBenchClient(setup: BenchClientSetup): Promise<BenchCl
       await exited;
     },
   };
-}
-
-/** Starts the file beside this one, from the sources or compiled. */
-function startWorker(setup: BenchClientSetup): Worker {
-  const extension = extname(import.meta.url);
-  const entry = new URL(`./bench-worker${extension}`, import.meta.url);
-  if (extension === '.js') return new Worker(entry, { workerData: setup });
-  // While developing, sources run through tsx, which Node 20 does not take along into threads.
-  const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${entry.href}')))`;
-  return new Worker(load, { eval: true, workerData: setup });
 }

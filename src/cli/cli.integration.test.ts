@@ -49,6 +49,34 @@ describe('stepwell on a file: pool', { timeout: 300_000 }, () => {
     assert.match(again.err, /^stepwell: .*\(SW_POOL_EXISTS\)\n$/);
   });
 
+  it('scans ranges of an ordered store', async () => {
+    const ordered = `file:${join(folder, 'ordered.pool')}`;
+    await succeeds('create', ordered, '--size', '64m', '--index', 'chime', '--set', 'span=16');
+    const keys = ['a', 'user:1', 'user:2', 'user:3', 'user;', 'z'];
+    for (const key of keys.toReversed()) await succeeds('put', ordered, key, `of ${key}`);
+    const lines = (...words: string[]) =>
+      succeeds('scan', ordered, ...words).then(({ out }) => out.split('\n').slice(0, -1));
+    assert.deepEqual(await lines('--keys'), keys);
+    assert.deepEqual(await lines('--prefix', 'user:', '--keys'), keys.slice(1, 4));
+    assert.deepEqual(await lines('--reverse', '--limit', '2', '--keys'), ['z', 'user;']);
+    assert.deepEqual(await lines('--gt', 'a', '--lte', 'user:2', '--count'), ['2']);
+    assert.deepEqual(await lines('--lt', 'b'), ['{"key":"a","value":"of a"}']);
+    assert.deepEqual(await lines('--gte', 'z', '--format', 'csv'), [
+      'key,value,version,encoding',
+      'z,of z,,',
+    ]);
+    for (const wrong of [
+      ['--prefix', 'a', '--gt', 'a'],
+      ['--count', '--reverse'],
+      ['--limit', '-1'],
+    ]) {
+      assert.equal((await program(['scan', ordered, ...wrong])).code, 2, wrong.join(' '));
+    }
+    const unordered = await program(['scan', url, '--store', 'cities']);
+    assert.equal(unordered.code, 3);
+    assert.match(unordered.err, /no order.*\(SW_UNSUPPORTED\)\n$/);
+  });
+
   it('puts, gets and deletes', async () => {
     await succeeds('put', url, '007', 'bond');
     assert.equal((await succeeds('get', url, '007')).out, 'bond');

@@ -18,6 +18,7 @@ describe('every command', () => {
       ['put', 'k', 'v'],
       ['del', 'k'],
       ['dump'],
+      ['scan'],
       ['inspect'],
       ['check'],
       ['create'],
@@ -129,6 +130,26 @@ describe('create and destroy', () => {
       `open ${URL} {"store":"s","client":"stepwell create",` +
         '"race":{"groups":64,"initialDepth":2},"create":true}',
     ]);
+  });
+
+  it('choose an index and its parameters', async () => {
+    const pools = new FakePools();
+    const words = ['create', URL, '--index', 'chime', '--set', 'span=16, fanout=8'];
+    assert.equal((await stepwell(words, { pools })).code, 0);
+    assert.equal(
+      pools.calls.at(-1),
+      `open ${URL} {"client":"stepwell create","index":"chime",` +
+        '"chime":{"span":16,"fanout":8},"create":true}',
+    );
+    for (const refused of [
+      ['--set', 'span'],
+      ['--set', 'span=x'],
+      ['--set', '=3'],
+      ['--index', 'chime', '--groups', '4'],
+    ]) {
+      assert.equal((await stepwell(['create', 'shm:n', ...refused], { pools })).code, 2);
+    }
+    assert.equal(pools.pools.has('shm:n'), false);
   });
 
   it('make no store unless asked, and no half of what was asked', async () => {

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
+import type { startMemoryNode } from '../store/memory-node.ts';
 import type * as openModule from '../store/open.ts';
 import type { BenchClient, BenchClientSetup } from './bench-client.ts';
 import { Interrupted } from './failures.ts';
@@ -32,6 +33,7 @@ export interface Context {
   /** Loaded on demand: `--help` must work where the native parts do not. */
   library(): Promise<Library>;
   serveRedis(): Promise<ServeRedis>;
+  memoryNodes(): Promise<typeof startMemoryNode>;
   startBenchClient(setup: BenchClientSetup): Promise<BenchClient>;
 }
 

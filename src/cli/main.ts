@@ -24,6 +24,7 @@ function processContext(): Context {
     },
     library: () => import('../store/open.ts'),
     serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
+    memoryNodes: async () => (await import('../store/memory-node.ts')).startMemoryNode,
     startBenchClient,
   };
 }

@@ -76,8 +76,8 @@ function scopesOf(
 ): Scope[] {
   const all = scopes(subject);
   if (wish === 'all') return all;
-  const names = wish === 'quick' ? QUICK_SCOPES : wish.split(',');
-  return names.map((name) => {
+  if (wish === 'quick') return all.filter(({ name }) => QUICK_SCOPES.includes(name));
+  return wish.split(',').map((name) => {
     const found = all.find((scope) => scope.name === name);
     if (found) return found;
     throw new UsageError(`no scope is called '${name}'; see --list`);

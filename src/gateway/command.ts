@@ -1,4 +1,5 @@
-import type { Store } from '../store/api.ts';
+import type { Key, Store, Value } from '../store/api.ts';
+import type { RangeBounds, RangeOptions, ScanOptions } from '../store/ordered-api.ts';
 import type { ReplyWriter } from './reply.ts';
 import type { Request } from './request-reader.ts';
 
@@ -20,15 +21,21 @@ export type GatewayStore = Pick<
   | 'putMany'
   | 'deleteMany'
   | 'read'
-  | 'scan'
   | 'size'
-  | 'clear'
+  | 'scanKeys'
   | 'stats'
->;
+> & {
+  /** These three need an ordered index; others raise SW_UNSUPPORTED. */
+  keys(range: ScanOptions): Iterable<Key>;
+  entries(range: ScanOptions): Iterable<[Key, Value]>;
+  count(bounds: RangeBounds): number;
+  clear(range?: RangeOptions): void;
+};
 
 export type CommandFlag = 'readonly' | 'write' | 'denyoom' | 'fast' | 'loading' | 'stale';
 
-export type CommandGroup = 'connection' | 'generic' | 'server' | 'string';
+/** `module` is for commands that Redis does not have. */
+export type CommandGroup = 'connection' | 'generic' | 'module' | 'server' | 'string';
 
 /**
  * One command. COMMAND, COMMAND INFO and COMMAND DOCS are derived from these fields, and so is the

@@ -32,6 +32,17 @@ export class Glob {
     return this.#steps.length === 1 && this.#steps[0].kind === 'many';
   }
 
+  /** What every text begins with that matches, in bytes; maybe nothing. */
+  get prefix(): Uint8Array {
+    const bytes: number[] = [];
+    if (this.#ignoreCase) return Uint8Array.from(bytes);
+    for (const step of this.#steps) {
+      if (step.kind !== 'byte') break;
+      bytes.push(step.byte);
+    }
+    return Uint8Array.from(bytes);
+  }
+
   matches(text: Uint8Array): boolean {
     const steps = this.#steps;
     let step = 0;

@@ -7,6 +7,8 @@ import type { Request } from './request.ts';
 export interface IndexManifest {
   name: string;
   ordered: boolean;
+  /** Whether walks, too, come in the order of the keys, and a walk's hint leads straight there. */
+  orderedWalk: boolean;
   lockFreeReads: boolean;
   onlineResize: boolean;
 }
@@ -81,9 +83,44 @@ export interface IndexWalk {
   readonly cursor: number;
   /**
    * Visits the next records, maybe none. The visitor finds each as the request's found one, checked
-   * and complete, and its key in `outgoing` as `Request.adoptKey` leaves it.
+   * and complete, and its key in `outgoing` as `Request.adoptKey` leaves it. Who wants the keys
+   * only says so: the record need not be complete or checked then, and its value not be read.
    */
-  next(visit: (request: Request, keyBytes: number) => void): Operation<void>;
+  next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
+}
+
+/** One end of a range of keys. */
+export interface KeyBound {
+  key: Uint8Array;
+  inclusive: boolean;
+}
+
+/** Keys in the lexicographic order of their bytes; a bound that is left out is no bound. */
+export interface KeyRange {
+  lower?: KeyBound | undefined;
+  upper?: KeyBound | undefined;
+  /** From the highest key to the lowest. */
+  reverse?: boolean;
+  /** No more records are visited, and not many more read. Default: all. */
+  limit?: number | undefined;
+  /** Parts of the index (leaves) that are read in one doorbell at most. Default: the index's. */
+  width?: number | undefined;
+}
+
+/**
+ * A scan of a range, some records at a time: each key that is present during the whole scan is
+ * visited exactly once, in order, with a value that was current at some moment of the scan. Each
+ * `next` is an operation of its own; between two of them the caller may leave its epoch.
+ */
+export interface IndexScan {
+  readonly done: boolean;
+  /** Visits the next records, maybe none, as `IndexWalk.next` does. */
+  next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
+  /**
+   * Goes on at the first key from this one on, in the direction of the scan and within its range,
+   * also backwards. The limit begins again.
+   */
+  seek(key: Uint8Array): void;
 }
 
 /**
@@ -149,4 +186,15 @@ export interface Index {
    * and those of all records. More may be visited, never fewer.
    */
   eachReachable(visit: (address: Address) => void): Operation<void>;
+}
+
+/** An index that keeps its keys in order: those whose manifest says so. */
+export interface OrderedIndex extends Index {
+  scan(range?: KeyRange): IndexScan;
+  /** A walk goes through the keys in order, or through those of a range (forward). */
+  walk(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;
+}
+
+export function isOrdered(index: Index): index is OrderedIndex {
+  return index.manifest.ordered;
 }

@@ -2,13 +2,15 @@ import { StepwellError } from '../errors.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
+import { CHIME } from './chime/chime.ts';
 import type { Index, IndexKind, IndexParameters } from './contract.ts';
+import { HSTORE } from './hstore/hstore.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 import { SHARD } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
-export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD];
+export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE];
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {

@@ -16,18 +16,25 @@ export interface SlotRecord {
 }
 
 /**
+ * Lines of a record that are read for its key alone. Most keys end there; others are read again.
+ */
+export const KEY_UNITS = 4;
+
+/**
  * Reads the records of a walk's step together, and visits those that `accepts` takes one after the
  * other: each as the request's found one, complete and checked.
  */
 export function* visitRecords<R extends Request>(
   records: RecordIo,
   request: R,
-  slots: readonly SlotRecord[],
+  whole: readonly SlotRecord[],
   seed: number,
   accepts: (request: R) => boolean,
   visit: (request: R, keyBytes: number) => void,
+  keysOnly = false,
 ): Operation<void> {
-  if (slots.length === 0) return;
+  if (whole.length === 0) return;
+  const slots = keysOnly ? whole.map(keyPart) : whole;
   const { incoming } = request;
   const total = slots.reduce((sum, { units }) => sum + units * UNIT_BYTES, 0);
   incoming.ensure(total);
@@ -40,13 +47,17 @@ export function* visitRecords<R extends Request>(
   yield batch;
   at = 0;
   for (const slot of slots) {
-    const { found, keyBytes } = yield* wholeKey(request, slot, at, total);
+    const { found, keyBytes } = yield* wholeKey(request, slot, at, total, keysOnly);
     at += slot.units * UNIT_BYTES;
     request.adoptKey(incoming, found, keyBytes, seed);
     if (!accepts(request)) continue;
-    yield* records.complete(request);
+    if (!keysOnly) yield* records.complete(request);
     visit(request, keyBytes);
   }
+}
+
+function keyPart({ address, units }: SlotRecord): SlotRecord {
+  return { address, units: Math.min(units, KEY_UNITS) };
 }
 
 /**
@@ -58,13 +69,15 @@ function* wholeKey(
   { address, units }: SlotRecord,
   at: number,
   end: number,
+  keysOnly: boolean,
 ): Operation<{ found: number; keyBytes: number }> {
   const kind = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
   const keyBytes = kind & 0xffff;
   const headBytes = valueOffset(keyBytes) + LINK_BYTES;
-  const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
-  if (!chained || headBytes <= units * UNIT_BYTES) return { found: at, keyBytes };
-  const bytes = unitsOf(headBytes) * UNIT_BYTES;
+  const longer = keysOnly || ((kind >>> 24) & FLAG_CHAINED) !== 0;
+  const needed = keysOnly ? valueOffset(keyBytes) : headBytes;
+  if (!longer || needed <= units * UNIT_BYTES) return { found: at, keyBytes };
+  const bytes = unitsOf(needed) * UNIT_BYTES;
   if (end + bytes > incoming.u8.length) {
     const read = incoming.u8.slice(0, end);
     incoming.ensure(end + bytes);

@@ -24,7 +24,7 @@ import {
 import { type Address, Frame, type Scratch } from '../verbs/index.ts';
 import type { OutgoingChain } from './record-io.ts';
 
-/** Slots that one operation can look at: candidates by fingerprint. */
+/** Slots that one operation can look at, if its index does not ask for more. */
 export const CANDIDATES_MAX = 512;
 
 /**
@@ -62,12 +62,21 @@ export class Request extends Frame {
   foundChained = false;
 
   /** Slots whose fingerprint matches: their records in the pool and in `incoming`. */
-  readonly candidateRecord = new Float64Array(CANDIDATES_MAX);
-  readonly candidateUnits = new Int32Array(CANDIDATES_MAX);
-  readonly candidateAt = new Int32Array(CANDIDATES_MAX);
+  candidateRecord = new Float64Array(CANDIDATES_MAX);
+  candidateUnits = new Int32Array(CANDIDATES_MAX);
+  candidateAt = new Int32Array(CANDIDATES_MAX);
   candidateCount = 0;
   /** Whether a candidate's record may be longer than its slot's length can say. */
   longCandidates = false;
+
+  /** Room for so many candidates. Those noted are lost: call it before any are gathered. */
+  ensureCandidates(count: number): void {
+    if (count <= this.candidateAt.length) return;
+    const room = 2 * count;
+    this.candidateRecord = new Float64Array(room);
+    this.candidateUnits = new Int32Array(room);
+    this.candidateAt = new Int32Array(room);
+  }
 
   /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
   setKey(key: Bytes, seed: number, valueBound = 0): void {

@@ -24,13 +24,53 @@ describe('labs', () => {
     return JSON.parse(readFileSync(json, 'utf8'));
   };
 
-  it('round-trips counts 2, 3, 3 and 3', LIMIT, async () => {
-    const { rows } = await figures('round-trips.ts', ['--operations', '500', '--single', '100']);
-    const fewest = rows.map(({ singles }: { singles: object }) =>
-      Math.min(...Object.keys(singles).map(Number)),
-    );
-    assert.deepEqual(fewest, [2, 3, 3, 3]);
+  it('round-trips counts what the papers say, for every index', LIMIT, async () => {
+    const { rows } = await figures('round-trips.ts', ['--operations', '2000']);
+    const mostly = (index: string) =>
+      rows
+        .filter((row: { index: string }) => row.index === index)
+        .map(({ counts }: { counts: Record<string, number> }) =>
+          Number(Object.entries(counts).sort(([, a], [, b]) => b - a)[0][0]),
+        );
+    // put, insert, update, search, delete
+    assert.deepEqual(mostly('race'), [3, 3, 3, 2, 3]);
+    assert.deepEqual(mostly('sephash'), [2, 2, 3, 2, 3]);
+    const grown = rows.find((row: { index: string; call: string }) => {
+      return row.index === 'sephash' && row.call === 'insert';
+    });
+    assert.ok(grown.resizing > 0 && grown.all[0] > grown.quiet[0], 'merges are told apart');
   });
+
+  it('growing-round-trips counts SHARD’s 1 + 1, 2, 2 + 1 and 2 + 1', LIMIT, async () => {
+    const options = ['--records', '2000', '--indexes', 'race,shard'];
+    const { rows } = await figures('growing-round-trips.ts', options);
+    const quiet = rows.slice(4).map((row: { quiet: number[] }) => Math.floor(row.quiet[0]));
+    assert.deepEqual(quiet, [2, 2, 3, 3]);
+  });
+
+  it('space finds nearly all keys in level 1 of SHARD', LIMIT, async () => {
+    const { runs } = await figures('space.ts', ['--records', '20000', '--looks', '4']);
+    const { looks } = runs.find(({ name }: { name: string }) => name === 'shard');
+    assert.equal(looks.length, 4);
+    for (const { records, levels } of looks) assert.ok(levels[0] / records > 0.95);
+  });
+
+  it(
+    'chime counts 2, 3, 3, 3 and 2 with h + 1 more when nothing is remembered',
+    LIMIT,
+    async () => {
+      const { trips, load, hotspots } = await figures('chime.ts', ['--records', '2000']);
+      assert.deepEqual(
+        trips.slice(0, 5).map((row: { cached: { fewest: number } }) => row.cached.fewest),
+        [2, 3, 3, 3, 2],
+      );
+      for (const { height, cached, uncached } of trips) {
+        assert.equal(uncached.fewest, cached.fewest + height + 1);
+      }
+      for (const { atSplit, fresh } of load) assert.ok(atSplit > 0.2 && fresh > 0.2);
+      for (const { known, right } of hotspots) assert.ok(known > 0.2 && right === 1);
+    },
+  );
 
   it('load-100m loads what it says and leaves no pool behind', LIMIT, async () => {
     const pool = join(directory, 'pool');

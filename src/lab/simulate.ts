@@ -4,6 +4,7 @@ import { CONNECTX5, PRESETS } from '../fabrics/simulated/model.ts';
 import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
+import { hstoreBasics } from './simulation/hstore-basics.ts';
 import { latency } from './simulation/latency.ts';
 import { nodes } from './simulation/nodes.ts';
 import { preallocation } from './simulation/preallocation.ts';
@@ -11,6 +12,11 @@ import { publishedErrors } from './simulation/published-errors.ts';
 import { printed } from './simulation/report.ts';
 import { resizing } from './simulation/resizing.ts';
 import { scale } from './simulation/scale.ts';
+import { sepHashSegments } from './simulation/sephash-segments.ts';
+import { sepHashTechniques } from './simulation/sephash-techniques.ts';
+import { shardAlpha } from './simulation/shard-alpha.ts';
+import { shardResizing } from './simulation/shard-resizing.ts';
+import { shardSteps } from './simulation/shard-steps.ts';
 import { speed } from './simulation/speed.ts';
 import { cpuTime, monotonic } from './support/clock.ts';
 import { describeMachine } from './support/machine.ts';
@@ -25,6 +31,12 @@ const EXPERIMENTS: readonly Experiment[] = [
   publishedErrors,
   scale,
   nodes,
+  sepHashTechniques,
+  sepHashSegments,
+  shardSteps,
+  shardAlpha,
+  shardResizing,
+  hstoreBasics,
   speed(monotonic, cpuTime),
 ];
 

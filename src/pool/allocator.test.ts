@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand } from '../store/test-support/by-hand.ts';
-import { type Operation, runInterleaved } from '../verbs/index.ts';
+import { Batch, type Operation, runInterleaved } from '../verbs/index.ts';
 import { CHUNK_BYTES } from './layout.ts';
 
 const CATALOG = 60;
@@ -64,4 +64,40 @@ test('interleaved operations that all run out of blocks get different ones', (t)
   );
   assert.equal(again.length, 32);
   assertDistinct(again, units);
+});
+
+test('sizes that share chunks give up empty ones to each other, and to no other size', (t) => {
+  const { pool } = clientByHand(t);
+  const { allocator } = pool;
+  const [small, large, other] = [129, 2047, 1023];
+  allocator.shareChunks(CATALOG, [small, large]);
+  const freeAll = (blocks: readonly number[], units: number) => {
+    const batch = new Batch();
+    for (const block of blocks) allocator.free(block, units, CATALOG, batch);
+    if (batch.length > 0) pool.fabric.execute(batch);
+  };
+  const take = (units: number) => pool.run(allocator.allocate(CATALOG, units));
+  const first = Array.from({ length: 62 }, () => take(small));
+  const before = allocator.sizeClass(CATALOG, small).chunks.length;
+  assert.ok(before >= 2);
+  freeAll(first, small);
+  take(other);
+  assert.equal(allocator.sizeClass(CATALOG, small).chunks.length, before);
+  const chunks = new Set(first.map((block) => Math.floor(block / CHUNK_BYTES)));
+  const second = Array.from({ length: 2 * before }, () => take(large));
+  assert.ok(second.every((block) => chunks.has(Math.floor(block / CHUNK_BYTES))));
+  assert.equal(allocator.sizeClass(CATALOG, small).chunks.length, 0);
+  assertDistinct([...second, take(small), take(small)], small);
+});
+
+test('a chunk with one block in use is not given up', (t) => {
+  const { pool } = clientByHand(t);
+  const { allocator } = pool;
+  allocator.shareChunks(CATALOG, [129, 2047]);
+  const kept = pool.run(allocator.allocate(CATALOG, 129));
+  const freed = pool.run(allocator.allocate(CATALOG, 129));
+  allocator.free(freed, 129, CATALOG, new Batch());
+  const large = Array.from({ length: 4 }, () => pool.run(allocator.allocate(CATALOG, 2047)));
+  const chunkOf = (block: number) => Math.floor(block / CHUNK_BYTES);
+  assert.ok(large.every((block) => chunkOf(block) !== chunkOf(kept)));
 });

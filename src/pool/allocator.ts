@@ -38,6 +38,8 @@ export class SizeClass {
   refilling = false;
   /** Whether a block was taken since blocks were last claimed ahead. */
   wanted = false;
+  /** Whether its empty chunks are for any class of the store that shares: see `shareChunks`. */
+  shares = false;
 
   constructor(catalog: number, units: number) {
     this.catalog = catalog;
@@ -103,6 +105,14 @@ export class Allocator {
     return found;
   }
 
+  /**
+   * Before one of these sizes takes a chunk more, an empty chunk of another of them is given back:
+   * for an index whose blocks grow out of one size into the next.
+   */
+  shareChunks(catalog: number, sizes: readonly number[]): void {
+    for (const units of sizes) this.sizeClass(catalog, units).shares = true;
+  }
+
   classes(): Iterable<SizeClass> {
     return this.#classes.values();
   }
@@ -130,7 +140,9 @@ export class Allocator {
     const first = this.#chunks.chunkOf(address);
     const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
     const word = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
-    for (let i = 0; i < count; i++) yield* this.#chunks.release(first + i, word);
+    for (let i = 0; i < count; i++) {
+      yield* this.#chunks.release(first + i * this.#layout.stripe, word);
+    }
   }
 
   /** Takes a range of a span from the operating system now. */
@@ -198,6 +210,7 @@ export class Allocator {
   *#nextChunk(sizeClass: SizeClass): Operation<void> {
     const worthwhile = Math.max(1, Math.floor(sizeClass.blocks / WORTHWHILE_SHARE));
     if (yield* this.#reuseOwn(sizeClass, CHUNKS_EXAMINED, worthwhile)) return;
+    if (sizeClass.shares) yield* this.#emptyAnother(sizeClass);
     try {
       yield* this.#takeChunk(sizeClass);
     } catch (error) {
@@ -244,6 +257,38 @@ export class Allocator {
         return true;
       }
       if (chunks.length === 0) return false;
+    }
+    return false;
+  }
+
+  /** Gives back an empty chunk of another class that shares its chunks, if it is soon found. */
+  *#emptyAnother(wanting: SizeClass): Operation<void> {
+    for (const sizeClass of [...this.#classes.values()]) {
+      const { catalog, shares, refilling } = sizeClass;
+      if (sizeClass === wanting || !shares || catalog !== wanting.catalog || refilling) continue;
+      // Meanwhile no interleaved operation may carve the chunk that is looked at.
+      sizeClass.refilling = true;
+      try {
+        if (yield* this.#releaseOneEmpty(sizeClass)) return;
+      } finally {
+        sizeClass.refilling = false;
+      }
+    }
+  }
+
+  *#releaseOneEmpty(sizeClass: SizeClass): Operation<boolean> {
+    const { chunks, blocks } = sizeClass;
+    for (let i = Math.min(CHUNKS_EXAMINED, chunks.length); i > 0; i--) {
+      sizeClass.examined = (sizeClass.examined + 1) % chunks.length;
+      const chunk = chunks[sizeClass.examined];
+      const start = this.#layout.chunkStart(chunk);
+      const map = yield* this.#readMap(sizeClass, start);
+      const cached = (address: Address) => this.#chunks.chunkOf(address) === chunk;
+      if (countFree(map, blocks) + sizeClass.cache.filter(cached).length < blocks) continue;
+      sizeClass.cache.splice(0, Infinity, ...sizeClass.cache.filter((one) => !cached(one)));
+      if (sizeClass.current?.start === start) sizeClass.current = undefined;
+      yield* this.#releaseChunk(sizeClass, chunk);
+      return true;
     }
     return false;
   }

@@ -57,6 +57,13 @@ test('a span lies within one region, and what it skips is not lost', (t) => {
   throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 16)));
 });
 
+test('a span that no region can hold is refused, and the pool does not grow for it', (t) => {
+  const { pool } = clientByHand(t, { size: 16 * MIB, regionSize: 4 * MIB });
+  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 17)));
+  assert.equal(pool.regionCount(), 1);
+});
+
 test('an orphan goes to who wants blocks of its size', (t) => {
   const { pool } = clientByHand(t);
   const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };

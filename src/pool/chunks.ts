@@ -96,6 +96,12 @@ export class ChunkTable {
 
   /** Takes `count` contiguous fresh chunks of one region; the caller reserves what it touches. */
   *takeSpan(wanted: ChunkWord, count: number): Operation<number> {
+    const { chunksPerRegion, parameters } = this.#layout;
+    if (count > chunksPerRegion) {
+      const { chunkBytes, regionBytes } = parameters;
+      const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
+      throw new StepwellError('SW_POOL_FULL', `no room in one piece for ${sizes}`);
+    }
     const chunk = yield* this.#takeFresh(wanted, count);
     if (chunk === undefined) throw this.#full();
     return chunk;
@@ -178,21 +184,23 @@ export class ChunkTable {
 
   *#takeFresh(wanted: ChunkWord, count: number): Operation<number | undefined> {
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
-    const { chunksPerRegion, chunksMax } = this.#layout;
+    const { chunksPerRegion, chunksMax, stripe } = this.#layout;
     let first = frontier;
-    let passedUnused = false;
+    // A span over stripes leaves out the chunks of the other nodes.
+    let passedUnused = stripe > 1 && count > 1;
     for (;;) {
-      const inRegion = first % chunksPerRegion;
+      const inRegion = this.#layout.chunksBefore(first);
       if (inRegion + count > chunksPerRegion) {
         // A span may not cross a region. The frontier stays before the chunks that it skips.
-        first += chunksPerRegion - inRegion;
+        first += chunksPerRegion * stripe - (first % (chunksPerRegion * stripe));
         passedUnused = true;
       }
-      if (first + count > chunksMax) return undefined;
-      yield* this.#extendTo(first + count);
+      const last = first + (count - 1) * stripe;
+      if (last >= chunksMax) return undefined;
+      yield* this.#extendTo(last);
       const taken = yield* this.#takeRun(first, wanted, count);
       if (taken === count) break;
-      first += taken + 1;
+      first += stripe === 1 ? taken + 1 : 1;
     }
     if (!passedUnused) {
       yield* control.swap(SUPERBLOCK.frontier, BigInt(frontier), BigInt(first + count));
@@ -201,14 +209,17 @@ export class ChunkTable {
   }
 
   /**
-   * Takes chunks first, first+1, … or, when one of them is taken, none; returns how many it got.
+   * Takes `count` chunks of a region from `first` on or, when one of them is taken, none; returns
+   * how many it got.
    */
   *#takeRun(first: number, wanted: ChunkWord, count: number): Operation<number> {
     const word = packChunk(wanted);
+    const { stripe } = this.#layout;
     for (let i = 0; i < count; i++) {
-      if (yield* control.swap(this.#layout.chunkWord(first + i), 0n, word)) continue;
+      const at = this.#layout.chunkWord(first + i * stripe);
+      if (yield* control.swap(at, 0n, word)) continue;
       // Somebody's frontier may have passed them by now: only as FREE will they be found again.
-      for (let j = 0; j < i; j++) yield* this.release(first + j, wanted);
+      for (let j = 0; j < i; j++) yield* this.release(first + j * stripe, wanted);
       return i;
     }
     return count;
@@ -223,8 +234,8 @@ export class ChunkTable {
     }
   }
 
-  *#extendTo(chunks: number): Operation<void> {
-    const needed = Math.ceil(chunks / this.#layout.chunksPerRegion);
+  *#extendTo(chunk: number): Operation<void> {
+    const needed = this.#layout.regionsFor(chunk);
     for (;;) {
       const regions = yield* control.load(SUPERBLOCK.regionCount);
       if (regions >= needed) return;
@@ -243,9 +254,7 @@ export class ChunkTable {
   }
 
   chunkOf(address: Address): number {
-    const { chunksPerRegion, parameters } = this.#layout;
-    const inRegion = Math.floor(offsetOf(address) / parameters.chunkBytes);
-    return regionOf(address) * chunksPerRegion + inRegion;
+    return this.#layout.chunkAt(regionOf(address), offsetOf(address));
   }
 
   /** Every chunk word from the first usable chunk to the last one ever taken. */

@@ -5,7 +5,7 @@ import { type Address, addressOf, UNIT_BYTES } from '../verbs/index.ts';
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 1;
+export const LAYOUT_VERSION = 2;
 
 /** Memory is handed to clients in chunks; a client carves one block size out of each. */
 export const CHUNK_BYTES = 256 * 1024;
@@ -47,6 +47,8 @@ export interface PoolParameters {
   chunkBytes: number;
   createdAt: number;
   poolId: number;
+  /** Memory nodes over which regions and chunks are dealt out in turn; 1 when left out. */
+  nodes?: number;
 }
 
 /** Where everything stands in a pool of the given parameters. */
@@ -55,7 +57,12 @@ export class PoolLayout {
   readonly chunksPerRegion: number;
   readonly chunksMax: number;
   readonly chunkTable: number;
-  /** Chunks at the start of region 0 that hold the superblock and the tables. */
+  /**
+   * Chunks follow one another over so many regions in turn, one a node: chunk n + stripe is the
+   * next of the same region.
+   */
+  readonly stripe: number;
+  /** Chunks before the first usable one: those of region 0 hold the superblock and the tables. */
   readonly reservedChunks: number;
 
   constructor(parameters: PoolParameters) {
@@ -63,9 +70,11 @@ export class PoolLayout {
     this.chunksPerRegion = parameters.regionBytes / parameters.chunkBytes;
     this.chunksMax = this.chunksPerRegion * parameters.regionsMax;
     this.chunkTable = CLIENTS_OFFSET + parameters.clientsMax * CLIENT_ENTRY_BYTES;
-    this.reservedChunks = Math.ceil((this.chunkTable + 8 * this.chunksMax) / parameters.chunkBytes);
-    if (this.reservedChunks + 3 > this.chunksPerRegion) {
-      const needed = (this.reservedChunks + 3) * parameters.chunkBytes;
+    this.stripe = parameters.nodes ?? 1;
+    const reserved = Math.ceil((this.chunkTable + 8 * this.chunksMax) / parameters.chunkBytes);
+    this.reservedChunks = reserved * this.stripe;
+    if (reserved + 3 > this.chunksPerRegion) {
+      const needed = (reserved + 3) * parameters.chunkBytes;
       throw new StepwellError(
         'SW_POOL_TOO_SMALL',
         `a pool with these parameters needs regions of at least ${needed} bytes`,
@@ -78,9 +87,29 @@ export class PoolLayout {
   }
 
   chunkStart(chunk: number): Address {
-    const region = Math.floor(chunk / this.chunksPerRegion);
-    const inRegion = chunk - region * this.chunksPerRegion;
-    return addressOf(region, inRegion * this.parameters.chunkBytes);
+    const { stripe } = this;
+    const inStripe = chunk % (this.chunksPerRegion * stripe);
+    const firstRegion = ((chunk - inStripe) / this.chunksPerRegion) | 0;
+    const inRegion = Math.floor(inStripe / stripe);
+    return addressOf(firstRegion + (inStripe % stripe), inRegion * this.parameters.chunkBytes);
+  }
+
+  chunkAt(region: number, offset: number): number {
+    const { stripe } = this;
+    const inRegion = Math.floor(offset / this.parameters.chunkBytes);
+    const node = region % stripe;
+    return (region - node) * this.chunksPerRegion + inRegion * stripe + node;
+  }
+
+  /** How many chunks of its region stand before this one. */
+  chunksBefore(chunk: number): number {
+    return Math.floor((chunk % (this.chunksPerRegion * this.stripe)) / this.stripe);
+  }
+
+  /** Regions that there must be for a chunk to be there. */
+  regionsFor(chunk: number): number {
+    const { stripe } = this;
+    return (Math.floor(chunk / (this.chunksPerRegion * stripe)) + 1) * stripe;
   }
 
   clientEntry(id: number): Address {

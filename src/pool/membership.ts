@@ -7,6 +7,7 @@ import {
   type Liveness,
   livenessOf,
   NAMESPACE_BITS,
+  NETWORK_NAMESPACE,
   type ThreadIdentity,
 } from './thread-identity.ts';
 
@@ -47,6 +48,15 @@ export interface ClientRow {
   word: bigint;
 }
 
+/** Who can say of a client that came over the network that it issues no verbs any more. */
+export interface Registrar {
+  /**
+   * Makes sure of it where it can: true when no memory node will execute a verb of the session any
+   * more. With `tagOnly` the number is a tag, which may be of several sessions.
+   */
+  isGone(session: number, tagOnly: boolean): Operation<boolean>;
+}
+
 /** The client table: who is attached, and who of them is gone. */
 export class Membership {
   readonly #layout: PoolLayout;
@@ -55,10 +65,16 @@ export class Membership {
   id = 0;
   incarnation = 0;
   #ownWord = 0n;
+  readonly #registrar: Registrar | undefined;
 
-  constructor(layout: PoolLayout, thread = currentThread()) {
+  constructor(layout: PoolLayout, thread = currentThread(), registrar?: Registrar) {
     this.#layout = layout;
     this.thread = thread;
+    this.#registrar = registrar;
+  }
+
+  get clientsMax(): number {
+    return this.#layout.parameters.clientsMax;
   }
 
   get epochWord(): Address {
@@ -126,6 +142,7 @@ export class Membership {
 
   /** As far as the row, as it was read, tells. */
   liveness(row: ClientRow): Liveness {
+    if (row.thread.namespace === NETWORK_NAMESPACE) return 'unknown';
     return livenessOf(row.thread, this.thread);
   }
 
@@ -135,11 +152,15 @@ export class Membership {
    * complete.
    */
   *isGone(row: ClientRow): Operation<boolean> {
-    if (this.liveness(row) !== 'gone') return false;
+    const overNetwork = row.thread.namespace === NETWORK_NAMESPACE;
+    if (overNetwork ? !this.#registrar : this.liveness(row) !== 'gone') return false;
     const address = this.#layout.clientEntry(row.id);
     const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
     const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
-    return again.word === row.word && this.liveness(again) === 'gone';
+    if (again.word !== row.word) return false;
+    if (!overNetwork || !this.#registrar) return this.liveness(again) === 'gone';
+    const { tid, startTime } = again.thread;
+    return yield* this.#registrar.isGone(again.live ? startTime : tid, !again.live);
   }
 
   *holdsRow(): Operation<boolean> {

@@ -5,7 +5,7 @@ import { Catalog } from './catalog.ts';
 import { ChunkTable, type PoolMemory } from './chunks.ts';
 import { control } from './control.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
-import { type ClientRow, Membership } from './membership.ts';
+import { type ClientRow, Membership, type Registrar } from './membership.ts';
 import { Reclamation } from './reclamation.ts';
 import type { ThreadIdentity } from './thread-identity.ts';
 
@@ -38,16 +38,20 @@ export class Pool {
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** Clients that share a thread, in a simulation, say with `thread` who they would be. */
+  /**
+   * Clients that share a thread, in a simulation, and those that come over a network, say with
+   * `thread` who they are; the latter with `registrar` who knows about others of their kind.
+   */
   constructor(
     fabric: Fabric,
     parameters: PoolParameters,
     memory: PoolMemory,
     thread?: ThreadIdentity,
+    registrar?: Registrar,
   ) {
     this.fabric = fabric;
     this.layout = new PoolLayout(parameters);
-    this.membership = new Membership(this.layout, thread);
+    this.membership = new Membership(this.layout, thread, registrar);
     this.chunks = new ChunkTable(this.layout, memory);
     this.allocator = new Allocator(this.layout, this.chunks);
     this.catalog = new Catalog(this.membership);

@@ -7,6 +7,7 @@ import {
   readInteger,
   Scratch,
   swapped,
+  UNIT_BYTES,
   writeInteger,
 } from '../verbs/index.ts';
 import type { Allocator } from './allocator.ts';
@@ -14,8 +15,12 @@ import { CLIENT_ENTRY_BYTES, CLIENTS_OFFSET, type PoolLayout, SUPERBLOCK } from 
 import { EPOCHS_TO_RIPEN, Limbo } from './limbo.ts';
 import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
 
-/** Retired blocks that make an attempt to advance the epoch worth its scan of the client table. */
+/**
+ * Retired blocks, or lines of them, that make an attempt to advance the epoch worth its scan of the
+ * client table: an index that retires large blocks would otherwise let megabytes of them wait.
+ */
 const RETIRED_PER_ADVANCE = 128;
+const RETIRED_UNITS_PER_ADVANCE = 2 ** 20 / UNIT_BYTES;
 const FREED_AT_ONCE = 512;
 
 const EPOCH_AT = 0;
@@ -43,6 +48,7 @@ export class Reclamation {
   #announced = 0;
   #publishedFloor = 0;
   #retiredSinceAdvance = 0;
+  #unitsSinceAdvance = 0;
   /** Clients that kept the epoch from moving at the last attempt, by id. */
   lagging: number[] = [];
 
@@ -75,6 +81,7 @@ export class Reclamation {
   retire(address: Address, units: number, catalog: number): void {
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
     this.#retiredSinceAdvance++;
+    this.#unitsSinceAdvance += units;
   }
 
   /**
@@ -88,7 +95,12 @@ export class Reclamation {
       throw new StepwellError('SW_REVOKED', 'this client was declared dead; open the pool again');
     }
     if (epoch !== this.#announced) yield* this.#comeOnline(epoch);
-    if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) yield* this.collect(epoch);
+    if (this.#isWorthAdvancing) yield* this.collect(epoch);
+  }
+
+  get #isWorthAdvancing(): boolean {
+    if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) return true;
+    return this.#unitsSinceAdvance >= RETIRED_UNITS_PER_ADVANCE;
   }
 
   /**
@@ -100,6 +112,7 @@ export class Reclamation {
    */
   *collect(epoch?: number): Operation<void> {
     this.#retiredSinceAdvance = 0;
+    this.#unitsSinceAdvance = 0;
     const looked = epoch ?? (yield* this.#look());
     if (looked === undefined) return;
     let now = looked;

@@ -66,7 +66,7 @@ test('truncated at every length', () => {
 });
 
 test('another layout version', () => {
-  for (const version of [0, LAYOUT_VERSION + 1, 2 ** 32 - 1]) {
+  for (const version of [0, 1, LAYOUT_VERSION + 1, 2 ** 32 - 1]) {
     const changed = bytes.slice();
     new DataView(changed.buffer).setUint32(SUPERBLOCK.versionAndChecksum, version, true);
     throwsCode('SW_POOL_VERSION', () => parse(changed));

@@ -18,6 +18,9 @@ const REGIONS_MAX = 1024;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const DEFAULT_CLIENTS = 128;
 
+/** The nodes of a pool, but for the first, stand above its regions in one word. */
+const NODES_SCALE = 2 ** 32;
+
 export interface PoolSizing {
   size?: number;
   regionSize?: number;
@@ -69,12 +72,13 @@ export function formatSuperblock(parameters: PoolParameters): Uint8Array {
     view.setBigUint64(offset, BigInt(value), true);
   put(SUPERBLOCK.magic, MAGIC);
   put(SUPERBLOCK.regionBytes, parameters.regionBytes);
-  put(SUPERBLOCK.regionsMax, parameters.regionsMax);
+  const nodes = parameters.nodes ?? 1;
+  put(SUPERBLOCK.regionsMax, parameters.regionsMax + (nodes - 1) * NODES_SCALE);
   put(SUPERBLOCK.clientsMax, parameters.clientsMax);
   put(SUPERBLOCK.chunkBytes, parameters.chunkBytes);
   put(SUPERBLOCK.createdAt, parameters.createdAt);
   put(SUPERBLOCK.poolId, parameters.poolId);
-  put(SUPERBLOCK.regionCount, 1);
+  put(SUPERBLOCK.regionCount, nodes);
   put(SUPERBLOCK.frontier, new PoolLayout(parameters).reservedChunks);
   put(SUPERBLOCK.epoch, 1);
   view.setUint32(SUPERBLOCK.versionAndChecksum, LAYOUT_VERSION, true);
@@ -109,15 +113,20 @@ export function parseSuperblock(
     throw fail('SW_POOL_CORRUPT', 'has a superblock that does not match its checksum');
   }
   const get = (offset: number) => Number(view.getBigUint64(offset, true));
+  const nodes = Math.floor(get(SUPERBLOCK.regionsMax) / NODES_SCALE) + 1;
   const parameters = {
     regionBytes: get(SUPERBLOCK.regionBytes),
-    regionsMax: get(SUPERBLOCK.regionsMax),
+    regionsMax: get(SUPERBLOCK.regionsMax) % NODES_SCALE,
     clientsMax: get(SUPERBLOCK.clientsMax),
     chunkBytes: get(SUPERBLOCK.chunkBytes),
     createdAt: get(SUPERBLOCK.createdAt),
     poolId: get(SUPERBLOCK.poolId),
+    ...(nodes > 1 ? { nodes } : {}),
   };
   const regions = get(SUPERBLOCK.regionCount);
+  if (parameters.regionsMax % nodes !== 0) {
+    throw fail('SW_POOL_CORRUPT', 'has regions that cannot be dealt out to its memory nodes');
+  }
   if (regions < 1 || regions > parameters.regionsMax || parameters.chunkBytes !== CHUNK_BYTES) {
     throw fail('SW_POOL_CORRUPT', 'has a superblock that contradicts itself');
   }

@@ -4,6 +4,11 @@ import { StepwellError } from '../errors.ts';
 /** A row's state word has room for so many bits of the namespace. */
 export const NAMESPACE_BITS = 22;
 const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
+/**
+ * The namespace of clients that come over the network: their thread is the tag of a session, their
+ * start time the session. Only memory nodes can tell whether such a client is there.
+ */
+export const NETWORK_NAMESPACE = NAMESPACE_MASK;
 
 /**
  * Who a client is for the operating system. A client is one thread: a worker may be terminated
@@ -38,7 +43,7 @@ export function currentThread(): ThreadIdentity {
       tid,
       startTime: stat.startTime,
       boot: fingerprint(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
-      namespace: namespace & NAMESPACE_MASK,
+      namespace: (namespace & NAMESPACE_MASK) % NETWORK_NAMESPACE,
     };
   } catch (cause) {
     throw new StepwellError('SW_UNSUPPORTED', 'a pool needs /proc to tell its clients apart', {

@@ -1,3 +1,6 @@
+import type { ConnectionOptions } from 'node:tls';
+import type { AsyncScan, RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
+
 /** The public types of a store. Synchronous and asynchronous stores share every name. */
 
 /**
@@ -37,6 +40,12 @@ export interface Page<V> {
   entries: Entry<V>[];
 }
 
+/** One page of a walk over keys. */
+export interface KeyPage {
+  cursor: number;
+  keys: Uint8Array[];
+}
+
 export interface RaceParameters {
   /** Slots in a bucket (the paper's K), 1..64. 7 makes a bucket one 64-byte line. */
   associativity?: number;
@@ -71,8 +80,12 @@ export interface SepHashParameters {
   /** CurSegments that a MainSegment holds before it is split, up to 64 (64; the
    * paper's smallest are 8). */
   ratio?: number;
-  /** Entries that a write reads to find the first empty one (8). */
+  /** Entries that a write reads to find the first empty one (8); 0 reads all of them. */
   window?: number;
+  /** 1 (default): the order of entries tells rivals; 0: a write looks for them afterwards. */
+  append?: number;
+  /** 1 (default): a merge empties the CurSegment by its sign; 0: it writes a new one. */
+  signs?: number;
   /** 1 (default): a fingerprint filter spares reading the CurSegment; 0: it is always read. */
   filter?: number;
   /** What a client keeps of a MainSegment: 0 nothing, 1 its FPTable (default), 2 record points. */
@@ -87,7 +100,35 @@ export interface SepHashParameters {
   maxDepth?: number;
 }
 
-export type IndexName = 'race' | 'sephash' | 'shard';
+export interface ChimeParameters {
+  /** Entries of a leaf, 2..1024 (64). */
+  span?: number;
+  /** Entries from its home on in which a key may stand, 2..16 (8). */
+  neighbourhood?: number;
+  /** Children of an internal node at most, 2..1024 (64). */
+  fanout?: number;
+  /** KiB of internal nodes that each client remembers, up to 2^24 (65536). */
+  cacheKiB?: number;
+  /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
+  hotspots?: number;
+}
+
+export interface HStoreParameters {
+  /** Pairs of a hash server and a skiplist server, 1..16 (1). */
+  pairs?: number;
+  /** Buckets of a pair's hash table, a power of two; by default one for each KiB of the pool. */
+  buckets?: number;
+  /** Requests that can wait for a server at once, at least one a client, 1..4096 (1024). */
+  rows?: number;
+  /** Entries of a pair's log, a power of two up to 2^20 (4096). */
+  log?: number;
+  /** Partitions of a skiplist, 1..64 (4). */
+  partitions?: number;
+  /** 1: a write returns when the skiplist server has applied it, too; 0 (default): before. */
+  sync?: number;
+}
+
+export type IndexName = 'race' | 'sephash' | 'shard' | 'chime' | 'hstore';
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -109,12 +150,23 @@ export interface OpenOptions extends PoolOptions {
   race?: RaceParameters;
   shard?: ShardParameters;
   sephash?: SepHashParameters;
+  chime?: ChimeParameters;
+  hstore?: HStoreParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
   /** How values come back. Default `auto`. */
   values?: Encoding;
   /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */
   client?: string;
+  /**
+   * For `tcp:` and `tls:`: what the memory nodes know too. Default: the environment's
+   * STEPWELL_SECRET, or what stands in the file that STEPWELL_SECRET_FILE names.
+   */
+  secret?: string | Uint8Array;
+  /** For `tls:`: options of node:tls, such as `ca`. */
+  tls?: ConnectionOptions;
+  /** For `tcp:` and `tls:`: how long a memory node is waited for, in milliseconds (5000). */
+  timeoutMs?: number;
 }
 
 export interface Traffic {
@@ -134,7 +186,8 @@ export interface StoreStats {
   retries: Record<string, number>;
   /**
    * Of this client: what it did to let the index grow; for RACE splits and doublings, for SHARD
-   * resizes and buckets moved.
+   * resizes and buckets moved, for CHIME splits, hops, nodes rebuilt and merges, for HStore buckets
+   * chained.
    */
   resizes: Record<string, number>;
   /** Of the whole store, walked when asked for. */
@@ -188,19 +241,40 @@ export interface Store<V extends Value = Value> extends Named {
    * Rule: the bytes are valid, and must not be changed, only until `use` returns.
    */
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined;
+  /** All records, or with a range, on an ordered index, those of the range as `scan` hands them. */
   entries(): IterableIterator<[Key, V]>;
+  entries(range: ScanOptions): Scan<[Key, V]>;
   keys(): IterableIterator<Key>;
+  keys(range: ScanOptions): Scan<Key>;
   values(): IterableIterator<V>;
+  values(range: ScanOptions): Scan<V>;
   [Symbol.iterator](): IterableIterator<[Key, V]>;
+  /**
+   * The records of a range in the order of their keys' bytes; all when it is left out. Needs an
+   * ordered index (SW_UNSUPPORTED), as do `first`, `last`, `count` and every call with a range.
+   */
+  scan(range?: ScanOptions): Scan<[Key, V]>;
   /**
    * Stateless walk: begin with cursor 0, stop when the returned cursor is 0. A key present during
    * the whole walk is returned at least once, also while the store resizes. `count` is a hint.
    */
   scan(cursor: number, count?: number): Page<V>;
+  /**
+   * As `scan` by cursor, of keys alone, as bytes: no values are read. On an ordered tree (`chime`)
+   * the keys come in order, and with a `prefix` the walk goes to the keys that begin so and no
+   * further; on others the prefix is only a hint, and other keys come too.
+   */
+  scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage;
+  /** The record with the lowest key of a range. */
+  first(bounds?: RangeBounds): Entry<V> | undefined;
+  /** The record with the highest key of a range. */
+  last(bounds?: RangeBounds): Entry<V> | undefined;
+  /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
+  count(bounds?: RangeBounds): number;
   /** Exact when nobody writes meanwhile; otherwise off by at most the writes that ran meanwhile. */
   readonly size: number;
-  /** Removes every key that was present when it was called. */
-  clear(): void;
+  /** Removes every key (of the range) that was present when it was called, one by one. */
+  clear(range?: RangeOptions): void;
   stats(): StoreStats;
   /** The same store returning promises. */
   readonly async: AsyncStore<V>;
@@ -232,12 +306,20 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   deleteMany(keys: readonly Key[]): Promise<number>;
   read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;
   entries(): AsyncIterableIterator<[Key, V]>;
+  entries(range: ScanOptions): AsyncScan<[Key, V]>;
   keys(): AsyncIterableIterator<Key>;
+  keys(range: ScanOptions): AsyncScan<Key>;
   values(): AsyncIterableIterator<V>;
+  values(range: ScanOptions): AsyncScan<V>;
   [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]>;
+  scan(range?: ScanOptions): AsyncScan<[Key, V]>;
   scan(cursor: number, count?: number): Promise<Page<V>>;
+  scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage>;
+  first(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
+  last(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
+  count(bounds?: RangeBounds): Promise<number>;
   size(): Promise<number>;
-  clear(): Promise<void>;
+  clear(range?: RangeOptions): Promise<void>;
   stats(): Promise<StoreStats>;
   /** The same store with synchronous calls, where the fabric is memory. */
   readonly sync: Store<V>;

@@ -29,7 +29,7 @@ test('URLs that cannot be understood', async () => {
     'shm:a\0',
     ' shm:a',
   );
-  texts.push('tcp://host:1', 'file:a\0b', 'file:/tmp/\0', '\0', '/tmp/pool', 'shm://a');
+  texts.push('udp://host:1', 'file:a\0b', 'file:/tmp/\0', '\0', '/tmp/pool', 'shm://a');
   const others = [undefined, null, 5, {}, [], () => 0, { memory: [] }, { memory: [{}] }];
   for (const url of [...texts, ...others, { memory: 'x' }] as string[]) {
     throwsCode('SW_INVALID_URL', () => openSync(url), `open ${String(url)}`);
@@ -38,6 +38,12 @@ test('URLs that cannot be understood', async () => {
     throwsCode('SW_INVALID_URL', () => createPool(url), `create ${String(url)}`);
     throwsCode('SW_INVALID_URL', () => destroyPool(url), `destroy ${String(url)}`);
     await rejectsCode('SW_INVALID_URL', () => open(url), `open ${String(url)}`);
+  }
+  for (const url of ['tcp://', 'tcp:', 'tcp://host:x', 'tcp://host:65536', 'tls://host:-1']) {
+    await rejectsCode('SW_INVALID_URL', () => open(url), url);
+  }
+  for (const call of [openSync, inspectPool, checkPool, createPool, destroyPool]) {
+    throwsCode('SW_UNSUPPORTED', () => call('tcp://host:1'), `${call.name} over a network`);
   }
   throwsCode('SW_INVALID_URL', () => createPool('memory:'));
   throwsCode('SW_INVALID_URL', () => destroyPool('memory:'));
@@ -113,11 +119,15 @@ test('options that cannot be', (t) => {
       sephash: { segmentBytes },
     })),
     ...[0, 65, 1.5].map((ratio) => ({ index: 'sephash', sephash: { ratio } })),
-    ...[0, 129].map((window) => ({ index: 'sephash', sephash: { window } })),
+    ...[-1, 129].map((window) => ({ index: 'sephash', sephash: { window } })),
     ...[-1, 3, true].map((cache) => ({ index: 'sephash', sephash: { cache } })),
     ...[2, '1'].map((filter) => ({ index: 'sephash', sephash: { filter } })),
     { index: 'sephash', sephash: { maxDepth: 25 } },
     { index: 'sephash', sephash: { initialDepth: 3, maxDepth: 2 } },
+    ...[1, 1025, '64'].map((span) => ({ index: 'chime', chime: { span } })),
+    ...[1, 17, 2.5].map((neighbourhood) => ({ index: 'chime', chime: { neighbourhood } })),
+    ...[1, 1025].map((fanout) => ({ index: 'chime', chime: { fanout } })),
+    { index: 'chime', chime: { span: 4, neighbourhood: 8 } },
     { index: 'btree' },
     { keys: 'json' },
     { values: 'text' },

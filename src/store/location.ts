@@ -51,9 +51,12 @@ export function parseUrl(url: unknown): Location {
     // file:///a/b is the same as file:/a/b
     return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
   }
+  if (scheme === 'tcp' || scheme === 'tls') {
+    throw new StepwellError('SW_UNSUPPORTED', `${url} is over a network: only open reaches it`);
+  }
   throw new StepwellError(
     'SW_INVALID_URL',
-    `not a pool URL: ${JSON.stringify(url)} (use shm:NAME, file:PATH or memory:)`,
+    `not a pool URL: ${JSON.stringify(url)} (use shm:NAME, file:PATH, tcp://HOST:PORT or memory:)`,
   );
 }
 
@@ -138,6 +141,10 @@ export function attachFile(path: string, url: string): OpenedPool {
     const head = new Uint8Array(SUPERBLOCK_BYTES);
     const bytes = guardIo(url, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
     const parameters = parseSuperblock(head.subarray(0, bytes), fstatSync(fd).size, url);
+    if (parameters.nodes !== undefined) {
+      const why = `holds a part of a pool over ${parameters.nodes} memory nodes`;
+      throw new StepwellError('SW_UNSUPPORTED', `${url} ${why}; open it as tcp://…`);
+    }
     const source = new MappedSource(path, fd, parameters.regionBytes);
     return { source, fabric: new SharedFabric(source), parameters };
   } catch (error) {

@@ -1,11 +1,9 @@
 import { existsSync, unlinkSync } from 'node:fs';
-import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import type { RegionSource } from '../fabrics/shared/region.ts';
 import type { Index } from '../indexes/contract.ts';
-import { createStore, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
-import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
-import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
+import { openIndex } from '../indexes/kinds.ts';
+import type { CatalogEntry } from '../pool/catalog.ts';
 import { Pool } from '../pool/pool.ts';
 import type {
   AsyncStore,
@@ -28,15 +26,17 @@ import {
   parseUrl,
   refuseForeign,
 } from './location.ts';
+import { isRemote } from './remote/address.ts';
+import { openRemote } from './remote/remote-store.ts';
 import { SharedStore } from './shared-store.ts';
+import { checkEncodings, clientName, openStore } from './store-in-pool.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
  * has the same names returning promises.
  *
  * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store (for `memory:`
- * the
- *   way to reach the same pool from a worker thread).
+ *   the way to reach the same pool from a worker thread). Over a network there is only `open`.
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
 export function openSync<V extends Value = Value>(
@@ -47,7 +47,7 @@ export function openSync<V extends Value = Value>(
   const { pool, source, handle, text } = attach(url, options);
   let store: { entry: CatalogEntry; index: Index };
   try {
-    store = openStore(pool, options);
+    store = pool.run(openStore(pool, options));
   } catch (error) {
     detach(pool, source);
     throw error;
@@ -67,11 +67,18 @@ export function openSync<V extends Value = Value>(
   });
 }
 
-/** As `openSync`, for code that awaits: the fabric may then have real latencies. */
+/**
+ * As `openSync`, for code that awaits. Also for pools over the network: `tcp://HOST:PORT/STORE`, or
+ * with several memory nodes `tcp://A:PORT,B:PORT/STORE`, always in the same order; `tls://…` when
+ * they listen with TLS. Such a store reconnects by itself; calls that were under way when a node
+ * went away raise SW_NODE_UNREACHABLE, when this client was revoked SW_REVOKED, and what they wrote
+ * may or may not have been stored.
+ */
 export async function open<V extends Value = Value>(
   url: string | PoolHandle,
   options: OpenOptions = {},
 ): Promise<AsyncStore<V>> {
+  if (isRemote(url)) return openRemote<V>(url, options);
   return openSync<V>(url, options).async;
 }
 
@@ -137,7 +144,7 @@ export function checkPool(
   );
 }
 
-interface Attachment {
+export interface Attachment {
   pool: Pool;
   source: RegionSource;
   handle: PoolHandle;
@@ -153,7 +160,7 @@ function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => 
   }
 }
 
-function attach(url: string | PoolHandle, options: OpenOptions): Attachment {
+export function attach(url: string | PoolHandle, options: OpenOptions): Attachment {
   const opened = openPool(url, options);
   const pool = new Pool(opened.fabric, opened.parameters, opened.source);
   try {
@@ -183,7 +190,7 @@ function openPool(
   return { ...attachFile(location.path, location.url), handle: location.url, text: location.url };
 }
 
-function detach(pool: Pool, source: RegionSource): void {
+export function detach(pool: Pool, source: RegionSource): void {
   if (pool.closed) return;
   pool.close();
   source.close();
@@ -203,76 +210,4 @@ function detachAtExit(detachOne: () => void): void {
 
 function detachAll(): void {
   for (const detachOne of ATTACHED) detachOne();
-}
-
-function checkEncodings(options: OpenOptions): void {
-  for (const key of ['keys', 'values'] as const) {
-    const encoding = options[key] ?? 'auto';
-    if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
-    throw new StepwellError('SW_INVALID_ARGUMENT', `${key} is auto, utf8 or bytes: ${encoding}`);
-  }
-}
-
-function clientName({ client }: OpenOptions): string {
-  if (client !== undefined && typeof client !== 'string') {
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'a client name is a string');
-  }
-  const name = client ?? basename(process.argv[1] ?? 'node');
-  return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
-}
-
-function openStore(pool: Pool, options: OpenOptions): { entry: CatalogEntry; index: Index } {
-  const name = options.store ?? 'default';
-  const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
-  if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
-  }
-  const entry = options.create === false ? findStore(pool, name) : makeStore(pool, name, options);
-  refuseOtherKind(entry, options.index);
-  const index = pool.run(openIndex(pool, entry));
-  refuseOtherShape(entry.name, index, options);
-  return { entry, index };
-}
-
-function findStore(pool: Pool, name: string): CatalogEntry {
-  const entry = pool.run(pool.catalog.find(name));
-  if (entry === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
-  return entry;
-}
-
-function makeStore(pool: Pool, name: string, options: OpenOptions): CatalogEntry {
-  const kind = kindNamed(options.index ?? 'race');
-  const { regionBytes, regionsMax } = pool.layout.parameters;
-  const seed = Math.floor(Math.random() * 2 ** 32);
-  const wishes = wishesFor(kind.manifest.name, options);
-  const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed);
-  return pool.run(createStore(pool, name, kind, parameters));
-}
-
-/** What the options say about the parameters of an index of this name. */
-function wishesFor(
-  name: string,
-  options: OpenOptions,
-): Readonly<Record<string, number | undefined>> {
-  return (options as Record<string, Record<string, number> | undefined>)[name] ?? {};
-}
-
-function refuseOtherKind(entry: CatalogEntry, wanted: string | undefined): void {
-  const { name } = kindOf(entry).manifest;
-  if (wanted === undefined || wanted === name) return;
-  throw new StepwellError(
-    'SW_STORE_MISMATCH',
-    `store ${entry.name} exists with the index ${name}, not ${wanted}`,
-  );
-}
-
-function refuseOtherShape(store: string, { manifest, parameters }: Index, options: OpenOptions) {
-  for (const [key, wanted] of Object.entries(wishesFor(manifest.name, options))) {
-    const actual = parameters[key];
-    if (wanted === undefined || wanted === actual) continue;
-    throw new StepwellError(
-      'SW_STORE_MISMATCH',
-      `store ${store} exists with ${key} ${actual}, not ${wanted}`,
-    );
-  }
 }

@@ -2,6 +2,7 @@ import type {
   AsyncStore,
   Entry,
   Key,
+  KeyPage,
   Page,
   PoolHandle,
   Store,
@@ -10,6 +11,9 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
+import { isRange } from './key-range.ts';
+import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from './ordered-api.ts';
+import { PromisedScan } from './promised-scan.ts';
 
 /**
  * The names of a store, returning promises. On shared memory a verb takes nanoseconds, so the
@@ -101,32 +105,62 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return this.sync.read(key, use);
   }
 
-  async *entries(): AsyncIterableIterator<[Key, V]> {
-    yield* this.sync.entries();
+  entries(): AsyncIterableIterator<[Key, V]>;
+  entries(range: ScanOptions): AsyncScan<[Key, V]>;
+  entries(range?: ScanOptions): AsyncIterableIterator<[Key, V]> {
+    return range === undefined ? promised(this.sync.entries()) : this.scan(range);
   }
 
-  async *keys(): AsyncIterableIterator<Key> {
-    yield* this.sync.keys();
+  keys(): AsyncIterableIterator<Key>;
+  keys(range: ScanOptions): AsyncScan<Key>;
+  keys(range?: ScanOptions): AsyncIterableIterator<Key> {
+    if (range === undefined) return promised(this.sync.keys());
+    return new PromisedScan(this.sync.keys(range));
   }
 
-  async *values(): AsyncIterableIterator<V> {
-    yield* this.sync.values();
+  values(): AsyncIterableIterator<V>;
+  values(range: ScanOptions): AsyncScan<V>;
+  values(range?: ScanOptions): AsyncIterableIterator<V> {
+    if (range === undefined) return promised(this.sync.values());
+    return new PromisedScan(this.sync.values(range));
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]> {
     return this.entries();
   }
 
-  async scan(cursor: number, count?: number): Promise<Page<V>> {
+  scan(range?: ScanOptions): AsyncScan<[Key, V]>;
+  scan(cursor: number, count?: number): Promise<Page<V>>;
+  scan(from: ScanOptions | number = {}, count?: number): AsyncScan<[Key, V]> | Promise<Page<V>> {
+    return isRange(from) ? new PromisedScan(this.sync.scan(from)) : this.#page(from, count);
+  }
+
+  async #page(cursor: number, count?: number): Promise<Page<V>> {
     return this.sync.scan(cursor, count);
+  }
+
+  async scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage> {
+    return this.sync.scanKeys(cursor, count, options);
+  }
+
+  async first(bounds?: RangeBounds): Promise<Entry<V> | undefined> {
+    return this.sync.first(bounds);
+  }
+
+  async last(bounds?: RangeBounds): Promise<Entry<V> | undefined> {
+    return this.sync.last(bounds);
+  }
+
+  async count(bounds?: RangeBounds): Promise<number> {
+    return this.sync.count(bounds);
   }
 
   async size(): Promise<number> {
     return this.sync.size;
   }
 
-  async clear(): Promise<void> {
-    this.sync.clear();
+  async clear(range?: RangeOptions): Promise<void> {
+    this.sync.clear(range);
   }
 
   async stats(): Promise<StoreStats> {
@@ -140,4 +174,8 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
   async [Symbol.asyncDispose](): Promise<void> {
     this.sync.close();
   }
+}
+
+async function* promised<T>(items: Iterable<T>): AsyncIterableIterator<T> {
+  yield* items;
 }

@@ -12,11 +12,13 @@ import {
 } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
+import type { Operation } from '../verbs/index.ts';
 import type {
   AsyncStore,
   Encoding,
   Entry,
   Key,
+  KeyPage,
   Page,
   PoolHandle,
   Store,
@@ -29,10 +31,13 @@ import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
 import { checkRange, parseInteger } from './integers.ts';
-import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
+import { isRange } from './key-range.ts';
+import { ManyKeys } from './many-keys.ts';
+import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
+import { OrderedCalls } from './ordered-calls.ts';
 import { PromisedStore } from './promised-store.ts';
 import { storeStats } from './statistics.ts';
-import { StoreWalk } from './store-walk.ts';
+import { checkPage, StoreWalk } from './store-walk.ts';
 
 /** A request that grew for a large value is not kept beyond its operation. */
 const KEPT_SCRATCH_BYTES = 1024 * 1024;
@@ -54,7 +59,8 @@ export class SharedStore<V extends Value> implements Store<V> {
   readonly #settings: StoreSettings;
   /** The request that the last call used; calls nest only inside a read's callback. */
   #idle: Request | undefined;
-  readonly #pipelines: Pipeline[] = [];
+  readonly #many: ManyKeys<V>;
+  readonly #ordered: OrderedCalls<V>;
   readonly #full: FullPool;
   readonly #versions = new FirstVersions();
   #promised: PromisedStore<V> | undefined;
@@ -65,6 +71,15 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#index = index;
     this.#full = new FullPool(pool, index);
     this.#settings = settings;
+    this.#many = new ManyKeys(pool, index, {
+      ...{ full: this.#full, versions: this.#versions },
+      enter: () => this.#enter(),
+      foundValue: (request) => this.#foundValue(request),
+    });
+    this.#ordered = new OrderedCalls(index, settings, {
+      refuseClosed: () => this.#refuseClosed(),
+      runOne: (operation) => this.#runOne(operation),
+    });
   }
 
   get name(): string {
@@ -210,92 +225,16 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   getMany(keys: readonly Key[]): (V | undefined)[] {
-    const values: (V | undefined)[] = new Array(keys.length);
-    this.#rounds(keys, (pipeline, count, first) => {
-      const found = pipeline.search(count);
-      for (let i = 0; i < count; i++) {
-        values[first + i] = found[i] ? this.#foundValue(pipeline.request(i)) : undefined;
-      }
-    });
-    return values;
-  }
-
-  deleteMany(keys: readonly Key[]): number {
-    let removed = 0;
-    this.#rounds(keys, (pipeline, count) => {
-      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
-      const failure = pipeline.run(count);
-      for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
-      if (failure) throw failure.error;
-    });
-    return removed;
-  }
-
-  /** Calls `round` for every PIPELINE_WIDTH keys, which are then in the pipeline's requests. */
-  #rounds(
-    keys: readonly Key[],
-    round: (pipeline: Pipeline, count: number, first: number) => void,
-  ): void {
-    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
-    for (let first = 0; first < keys.length; first += PIPELINE_WIDTH) {
-      const count = Math.min(PIPELINE_WIDTH, keys.length - first);
-      this.#full.retry(() => {
-        this.#enter();
-        try {
-          pipeline.setKeys(keys, first, count);
-          round(pipeline, count, first);
-        } finally {
-          this.#pool.exit();
-        }
-      });
-    }
-    this.#pipelines.push(pipeline);
+    return this.#many.get(keys);
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */
   putMany(entries: Iterable<readonly [Key, Value]>): void {
-    const { records } = this.#index;
-    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
-    let count = 0;
-    for (const [key, value] of entries) {
-      const request = pipeline.request(count);
-      records.encode(request, key, value, this.#index.hashSeed, this.#versions.next());
-      // Interleaved operations have no order: a key that comes again waits for the next round.
-      if (pipeline.repeatsKey(count)) {
-        this.#putRound(pipeline, count);
-        pipeline.exchange(0, count);
-        count = 0;
-      }
-      if (++count < PIPELINE_WIDTH) continue;
-      this.#putRound(pipeline, count);
-      count = 0;
-    }
-    if (count > 0) this.#putRound(pipeline, count);
-    this.#pipelines.push(pipeline);
+    this.#many.put(entries);
   }
 
-  /**
-   * When the pool is full, only what has not taken effect is repeated: others may write meanwhile.
-   */
-  #putRound(pipeline: Pipeline, count: number): void {
-    let left = count;
-    this.#full.retry(() => {
-      this.#enter();
-      try {
-        for (let i = 0; i < left; i++) {
-          pipeline.prepare(i, this.#index.write(pipeline.request(i), ALWAYS));
-        }
-        const failure = pipeline.run(left);
-        const round = left;
-        left = 0;
-        for (let i = 0; i < round; i++) {
-          if (pipeline.result(i) === undefined) pipeline.exchange(i, left++);
-        }
-        if (failure) throw failure.error;
-      } finally {
-        this.#pool.exit();
-      }
-    });
+  deleteMany(keys: readonly Key[]): number {
+    return this.#many.delete(keys);
   }
 
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
@@ -317,52 +256,75 @@ export class SharedStore<V extends Value> implements Store<V> {
     }
   }
 
-  *entries(): IterableIterator<[Key, V]> {
-    for (const { key, value } of this.#walk()) yield [key, value];
+  entries(): IterableIterator<[Key, V]>;
+  entries(range: ScanOptions): Scan<[Key, V]>;
+  entries(range?: ScanOptions): IterableIterator<[Key, V]> {
+    return range === undefined ? this.#walk(({ key, value }) => [key, value]) : this.scan(range);
   }
 
-  *keys(): IterableIterator<Key> {
-    for (const { key } of this.#walk()) yield key;
+  keys(): IterableIterator<Key>;
+  keys(range: ScanOptions): Scan<Key>;
+  keys(range?: ScanOptions): IterableIterator<Key> {
+    return range === undefined ? this.#walk(({ key }) => key) : this.#ordered.keys(range);
   }
 
-  *values(): IterableIterator<V> {
-    for (const { value } of this.#walk()) yield value;
+  values(): IterableIterator<V>;
+  values(range: ScanOptions): Scan<V>;
+  values(range?: ScanOptions): IterableIterator<V> {
+    return range === undefined ? this.#walk(({ value }) => value) : this.#ordered.values(range);
   }
 
   [Symbol.iterator](): IterableIterator<[Key, V]> {
     return this.entries();
   }
 
-  *#walk(): IterableIterator<Entry<V>> {
+  *#walk<T>(select: (entry: Entry<V>) => T): IterableIterator<T> {
     const walk = this.#newWalk();
-    while (!walk.done) yield* walk.entries();
+    while (!walk.done) for (const entry of walk.entries()) yield select(entry);
   }
 
-  scan(cursor: number, count = 10): Page<V> {
-    if (!Number.isInteger(count) || count < 1) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `count must be 1 or more, not ${count}`);
-    }
-    if (!Number.isSafeInteger(cursor)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
-    }
+  first(bounds: RangeBounds = {}): Entry<V> | undefined {
+    return this.#ordered.first(bounds, false);
+  }
+
+  last(bounds: RangeBounds = {}): Entry<V> | undefined {
+    return this.#ordered.first(bounds, true);
+  }
+
+  count(bounds: RangeBounds = {}): number {
+    return this.#ordered.count(bounds);
+  }
+
+  scan(range?: ScanOptions): Scan<[Key, V]>;
+  scan(cursor: number, count?: number): Page<V>;
+  scan(from: ScanOptions | number = {}, count = 10): Scan<[Key, V]> | Page<V> {
+    return isRange(from) ? this.#ordered.entries(from) : this.#page(from, count);
+  }
+
+  scanKeys(cursor: number, count = 10, { prefix }: { prefix?: Key } = {}): KeyPage {
+    checkPage(cursor, count);
+    return this.#newWalk(cursor, prefix).keyPage(count);
+  }
+
+  #page(cursor: number, count: number): Page<V> {
+    checkPage(cursor, count);
     return this.#newWalk(cursor).page(count);
   }
 
-  #newWalk(cursor?: number): StoreWalk<V> {
+  #newWalk(cursor?: number, prefix?: Key): StoreWalk<V> {
     this.#refuseClosed();
-    return new StoreWalk<V>(this.#pool, this.#index, this.#settings, cursor);
+    return new StoreWalk<V>(this.#pool, this.#index, this.#settings, cursor, prefix);
   }
 
   get size(): number {
-    this.#enter();
-    try {
-      return this.#pool.run(this.#index.shape()).records;
-    } finally {
-      this.#pool.exit();
-    }
+    return this.#runOne(this.#index.shape()).records;
   }
 
-  clear(): void {
+  clear(range?: RangeOptions): void {
+    if (range !== undefined) {
+      this.#ordered.clear(range, (keys) => this.deleteMany(keys));
+      return;
+    }
     const walk = this.#newWalk();
     while (!walk.done) this.deleteMany(walk.keys());
   }
@@ -389,6 +351,15 @@ export class SharedStore<V extends Value> implements Store<V> {
   #enter(): void {
     this.#refuseClosed();
     this.#pool.enter();
+  }
+
+  #runOne<T>(operation: Operation<T>): T {
+    this.#enter();
+    try {
+      return this.#pool.run(operation);
+    } finally {
+      this.#pool.exit();
+    }
   }
 
   #refuseClosed(): void {

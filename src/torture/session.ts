@@ -78,8 +78,19 @@ export class Session {
   /** Highest write of each row seen in each register. */
   readonly #seen: number[][];
 
-  constructor(store: Store, oracle: ExpectedValues, row: number, random: Prng, mix: Mix) {
+  /** Whether the store scans in the order of its keys. */
+  readonly #ordered: boolean;
+
+  constructor(
+    store: Store,
+    oracle: ExpectedValues,
+    row: number,
+    random: Prng,
+    mix: Mix,
+    ordered = false,
+  ) {
     this.#store = store;
+    this.#ordered = ordered;
     this.#oracle = oracle;
     this.#row = row;
     this.#random = random;
@@ -318,7 +329,12 @@ export class Session {
   #deleteKey(key: number): void {
     const must = this.#present(key);
     if (must) this.#oracle.beginDelete(key);
-    const removed = this.#store.delete(this.#spell(key));
+    // An index that appends may need memory for a deletion too.
+    const removed = this.#unlessFull(() => this.#store.delete(this.#spell(key)));
+    if (removed === FULL) {
+      if (must) this.#resolve(key);
+      return;
+    }
     if (removed !== must) this.#fail(key, `delete answered ${removed}`);
     if (must) this.#oracle.commitDelete(key);
     if (this.#random.below(4) === 0) this.#exact(key, 'get after a delete');
@@ -327,7 +343,12 @@ export class Session {
   #takeKey(key: number): void {
     const old = this.#currentValue(key);
     if (old !== undefined) this.#oracle.beginDelete(key);
-    this.#same(key, this.#store.take(this.#spell(key)), old, 'take');
+    const taken = this.#unlessFull(() => this.#store.take(this.#spell(key)));
+    if (taken === FULL) {
+      if (old !== undefined) this.#resolve(key);
+      return;
+    }
+    this.#same(key, taken, old, 'take');
     if (old !== undefined) this.#oracle.commitDelete(key);
     if (this.#random.below(4) === 0) this.#exact(key, 'get after a take');
   }
@@ -348,7 +369,12 @@ export class Session {
   #deleteMany(keys: number[]): void {
     const present = keys.filter((key) => this.#present(key));
     for (const key of present) this.#oracle.beginDelete(key);
-    const removed = this.#store.deleteMany(keys.map((key) => this.#spell(key)));
+    const spelled = keys.map((key) => this.#spell(key));
+    const removed = this.#unlessFull(() => this.#store.deleteMany(spelled));
+    if (removed === FULL) {
+      for (const key of present) this.#resolve(key);
+      return;
+    }
     if (removed !== present.length) {
       throw new Violation(`deleteMany removed ${removed} of ${present.length} present keys`);
     }
@@ -451,7 +477,7 @@ export class Session {
   #walk(byPages: boolean): void {
     const before = this.#names.map((_, key) => this.#before(key));
     const found = new Uint32Array(this.#names.length);
-    for (const [name, value] of byPages ? this.#pages() : this.#store.entries()) {
+    for (const [name, value] of byPages ? this.#pages() : this.#entries()) {
       const key = this.#numbers.get(name as string);
       if (key === undefined) continue;
       if (found[key]++ === 1) this.#oracle.addRow(this.#row, ROW.repeated);
@@ -459,6 +485,23 @@ export class Session {
     }
     for (let key = 0; key < found.length; key++) {
       this.#checkPresence(key, before[key], found[key] > 0, byPages ? 'scan' : 'entries');
+    }
+  }
+
+  #entries(): Iterable<[Key, Value]> {
+    return this.#ordered ? this.#inOrder(this.#random.below(2) === 1) : this.#store.entries();
+  }
+
+  /** A scan hands out each key once, and in order. */
+  *#inOrder(reverse: boolean): Iterable<[Key, Value]> {
+    let last: Key | undefined;
+    for (const [name, value] of this.#store.scan({ reverse })) {
+      if (last !== undefined && (reverse ? name >= last : name <= last)) {
+        throw new Violation(`a scan hands out ${name} after ${last}`);
+      }
+      last = name;
+      yield [name, value];
+      this.#oracle.addRow(this.#row, ROW.heartbeat);
     }
   }
 
@@ -539,12 +582,13 @@ export class Session {
     const sum = counters + token;
     this.#oracle.beginSum(this.#row, sum, -1);
     if (this.#random.below(2) === 0) {
-      this.#oracle.endSum(this.#row, sum, this.#store.delete(tokenName(token)));
+      const deleted = this.#unlessFull(() => this.#store.delete(tokenName(token)));
+      this.#oracle.endSum(this.#row, sum, deleted === true);
       return;
     }
-    const value = this.#store.take(tokenName(token));
-    this.#oracle.endSum(this.#row, sum, value !== undefined);
-    if (value !== undefined && identify(value)?.key !== TOKEN_KEYS + token) {
+    const value = this.#unlessFull(() => this.#store.take(tokenName(token)));
+    this.#oracle.endSum(this.#row, sum, value !== undefined && value !== FULL);
+    if (value !== FULL && value !== undefined && identify(value)?.key !== TOKEN_KEYS + token) {
       throw new Violation(`take of token ${token} got ${showValue(value)}`);
     }
   }

@@ -1,4 +1,6 @@
 import type {
+  ChimeParameters,
+  HStoreParameters,
   IndexName,
   RaceParameters,
   SepHashParameters,
@@ -21,6 +23,8 @@ export interface RoundSettings {
   race: Required<RaceParameters>;
   sephash: SepHashParameters;
   shard: ShardParameters;
+  chime: ChimeParameters;
+  hstore: HStoreParameters;
   poolBytes: number;
   regionBytes: number;
   /** Operations of each row, by all its incarnations together. */
@@ -101,8 +105,9 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
   const sephash = {
     segmentBytes: pick(64, 128, 256),
     ratio: pick(1, 2, 8),
-    window: pick(1, 4, 8),
+    window: pick(0, 1, 4, 8),
     cache: pick(0, 1, 2),
+    ...{ append: pick(0, 1, 1), signs: pick(0, 1, 1) },
     ...{ filter: pick(0, 1, 1), depthBits: pick(0, 1, 1), zeroWait: pick(0, 1, 1) },
     ...{ initialDepth: 0, maxDepth: 14 },
   };
@@ -115,6 +120,8 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     race,
     sephash,
     shard: drawShard(random.fork(1)),
+    chime: drawChime(random.fork(2)),
+    hstore: drawHStore(random.fork(3)),
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,
@@ -125,15 +132,35 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
   };
 }
 
-/** From a generator of its own, so that a seed draws the same rounds for other indexes. */
+/**
+ * From a generator of its own, so that a seed draws the same rounds for other indexes. Every table
+ * begins with a few entries, so that a round of some hundred keys resizes it over and over.
+ */
 function drawShard(random: Prng): ShardParameters {
   const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
   return {
-    buckets: pick(1, 2, 8, 64),
-    level1: pick(2, 4, 8, 16, 64),
-    level2: pick(1, 2, 8),
+    buckets: pick(1, 1, 2, 4),
+    level1: pick(2, 4, 8, 16),
+    level2: pick(1, 2, 4),
     threshold: pick(40, 80, 80, 100),
     alpha: pick(10, 1000, 10_000),
     ordered: pick(1, 1, 1, 0),
+  };
+}
+
+function drawChime(random: Prng): ChimeParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  const span = pick(4, 8, 16, 64);
+  return { span, neighbourhood: Math.min(span, pick(2, 4, 8)), fanout: pick(2, 3, 8, 64) };
+}
+
+/** Tables so small that chains form, logs so short that they come round all the time. */
+function drawHStore(random: Prng): HStoreParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  return {
+    pairs: pick(1, 1, 2),
+    buckets: pick(4, 32, 256),
+    log: pick(4, 32, 4096),
+    partitions: pick(1, 4),
   };
 }

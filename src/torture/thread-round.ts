@@ -34,9 +34,19 @@ export class ThreadRound {
   }
 
   static async run(settings: RoundSettings, terminations: number): Promise<ThreadReport> {
-    const { poolBytes: size, regionBytes: regionSize, index, race, sephash } = settings;
+    const {
+      poolBytes: size,
+      regionBytes: regionSize,
+      index,
+      race,
+      sephash,
+      shard,
+      chime,
+      hstore,
+    } = settings;
     const round = new ThreadRound(settings);
-    const store = openSync('memory:', { size, regionSize, index, race, sephash });
+    const shapes = { race, sephash, shard, chime, hstore };
+    const store = openSync('memory:', { size, regionSize, index, ...shapes });
     try {
       return await round.#work(store.handle, terminations);
     } finally {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import type { IndexName } from '../store/api.ts';
 import { openSync } from '../store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { withCanary } from './canary.ts';
@@ -29,9 +30,10 @@ interface Plan extends Partial<Disturbances> {
   place?: 'shm' | 'file';
   suicideEvery?: number;
   canary?: Canary;
+  index?: IndexName;
 }
 
-function settingsOf({ seed, operations, place, suicideEvery, canary }: Plan) {
+function settingsOf({ seed, operations, place, suicideEvery, canary, index }: Plan) {
   const name = `torture-${process.pid}-${seed}`;
   return drawRound({
     seed,
@@ -42,6 +44,7 @@ function settingsOf({ seed, operations, place, suicideEvery, canary }: Plan) {
     keys: 500,
     suicideEvery,
     canary,
+    index,
   });
 }
 
@@ -56,6 +59,7 @@ async function torture(plan: Plan): Promise<RoundReport> {
       kills > 0 ? ` --kill --kills ${kills}` : '',
       stops > 0 ? ' --stop' : '',
       plan.suicideEvery ? ` --suicide ${plan.suicideEvery}` : '',
+      plan.index ? ` --index ${plan.index}` : '',
     ];
     const again = `node --import tsx src/torture/run.ts ${flags.join('')}`;
     throw new Error(`${(error as Error).message}\nAgain: ${again}`, { cause: error });
@@ -89,6 +93,11 @@ describe('torture by processes', { timeout: 300_000 }, () => {
 
   it('workers that die between two verbs', async () => {
     await torture({ seed: 104, operations: 2000, suicideEvery: 12_000 });
+  });
+
+  it('an ordered index, whose scans are in order, and kill -9', async () => {
+    const report = await torture({ seed: 107, operations: 3000, kills: 5, index: 'chime' });
+    assert.ok(report.kills > 0 && report.byKind.entries > 0);
   });
 
   for (const canary of ['lie', 'lose-one'] as const) {

@@ -1,6 +1,7 @@
 /** A worker of the torture: a child process, or a thread on a `memory:` pool. */
 import { setImmediate } from 'node:timers/promises';
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { kindNamed } from '../indexes/kinds.ts';
 import type { PoolHandle } from '../store/api.ts';
 import { checkPool, openSync } from '../store/open.ts';
 import { Prng } from '../workloads/index.ts';
@@ -33,6 +34,10 @@ export interface Verdict {
 export const VIOLATED = 3;
 export const BROKEN = 4;
 
+function isOrdered({ index }: RoundSettings): boolean {
+  return kindNamed(index).manifest.ordered;
+}
+
 async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
   const { settings, row, incarnation } = order;
   const random = Prng.fromSeed(settings.seed).fork(1000 * row + incarnation);
@@ -47,6 +52,7 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
       row,
       random,
       settings.mix,
+      isOrdered(settings),
     );
     session.adopt(row);
     if (settings.suicideEvery > 0) dieBetweenVerbs(random.fork(1), settings.suicideEvery);
@@ -65,10 +71,12 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 }
 
 function openOptions({ settings, row, handle }: WorkOrder) {
-  const { poolBytes: size, regionBytes: regionSize, index, race, sephash, shard } = settings;
+  const { poolBytes: size, regionBytes: regionSize, index } = settings;
+  const { race, sephash, shard, chime, hstore } = settings;
+  const shapes = { race, sephash, shard, chime, hstore };
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
-  return { size, regionSize, index, race, sephash, shard, create, client: `torture ${row}` };
+  return { size, regionSize, index, ...shapes, create, client: `torture ${row}` };
 }
 
 /** Nobody else is attached. Throws a Violation. */
@@ -81,7 +89,7 @@ export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
   if (checkFirst) checkClean(place);
   const store = openSync(place, openOptions({ ...order, handle: place }));
   try {
-    const session = new Session(store, oracle, 0, random, settings.mix);
+    const session = new Session(store, oracle, 0, random, settings.mix, isOrdered(settings));
     for (let row = 0; row < settings.shape.rows; row++) session.adopt(row);
     session.verifyAll();
     checkClean(place);

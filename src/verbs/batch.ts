@@ -6,11 +6,22 @@ export const WRITE = 1;
 export const CAS = 2;
 export const FAA = 3;
 export const PAUSE = 4;
+/** Two-sided: a core of the memory node answers. Only fabrics with such a node have it. */
+export const CALL = 5;
+/** Capabilities that a fabric may lack. */
+export const MASKED_CAS = 6;
+export const FETCH_OR = 7;
 
 /** Local words of a CAS: expected, desired, and the old value that the verb fills in. */
 export const CAS_BYTES = 24;
 /** Local words of a FAA: the addend, and the old value that the verb fills in. */
 export const FAA_BYTES = 16;
+/** Local words of a masked CAS: expected, desired, the mask of each, and the old value. */
+export const MASKED_CAS_BYTES = 40;
+/** Local words of a fetch-OR: the bits, and the old value that the verb fills in. */
+export const FETCH_OR_BYTES = 16;
+/** Local head of a CALL: bytes of what follows it, and the method (in a reply, 0). */
+export const CALL_HEAD_BYTES = 8;
 
 /**
  * One doorbell: an ordered list of verbs on one queue pair, one round trip.
@@ -55,6 +66,28 @@ export class Batch {
   /** Fetch-and-add: scratch words [addend, old]. */
   faa(address: Address, scratch: Scratch, offset: number): this {
     return this.#post(FAA, address, 8, scratch, offset);
+  }
+
+  /**
+   * Compare-and-swap of some bits: scratch words [expected, desired, compare mask, swap mask, old].
+   * Bits outside the compare mask are not compared, those outside the swap mask are kept.
+   */
+  maskedCas(address: Address, scratch: Scratch, offset: number): this {
+    return this.#post(MASKED_CAS, address, 8, scratch, offset);
+  }
+
+  /** Sets bits: scratch words [bits, old]. */
+  fetchOr(address: Address, scratch: Scratch, offset: number): this {
+    return this.#post(FETCH_OR, address, 8, scratch, offset);
+  }
+
+  /**
+   * A two-sided call to the node of `address`. At `offset` stand two 32-bit words, how many bytes
+   * of request follow and the method, then the request; the reply takes its place in the same form
+   * and may be as long as `bytes`, which counts the head. A call begins after the verbs before it.
+   */
+  call(address: Address, bytes: number, scratch: Scratch, offset: number): this {
+    return this.#post(CALL, address, bytes, scratch, offset);
   }
 
   /** No verb: lets time pass, so that a protocol can wait for another client on every fabric. */

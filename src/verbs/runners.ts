@@ -10,7 +10,7 @@ const { next } = Object.getPrototypeOf(
   Object.getPrototypeOf((function* () {})()),
 ) as Operation<unknown>;
 
-function advance<T>(operation: Operation<T>): IteratorResult<Batch, T> {
+export function advance<T>(operation: Operation<T>): IteratorResult<Batch, T> {
   return next.call(operation) as IteratorResult<Batch, T>;
 }
 

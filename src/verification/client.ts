@@ -11,7 +11,7 @@ import type { Call, Note } from './history.ts';
 import { Lane } from './lane.ts';
 import { ManySearch } from './many-search.ts';
 import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
-import { Walker } from './walker.ts';
+import { Walker, type WalkOrder } from './walker.ts';
 
 export interface ClientContext extends CallLog {
   /** Whether the index's walks meet each key exactly once. */
@@ -33,6 +33,9 @@ interface Duty {
   text: string;
   operation: Operation<void>;
 }
+
+/** How a client walks, in turn. */
+const ORDERS: readonly WalkOrder[] = ['any', 'forward', 'reverse'];
 
 /** A write that finds the pool full is made again after each of these, as in store/full-pool.ts. */
 const REMEDIES = ['offline', 'sweep'] as const;
@@ -209,8 +212,9 @@ export class SimulatedClient {
     if (item.call === 'many') return this.#searchMany(at);
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
-    const once = { once: this.#context.walksOnce };
-    return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, once), at);
+    const order = ORDERS[(this.walks + this.number) % ORDERS.length];
+    const how = { once: this.#context.walksOnce, order };
+    return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, how), at);
   }
 
   *#walkOn(walker: Walker, at: number): Operation<void> {

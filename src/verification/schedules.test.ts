@@ -49,7 +49,8 @@ test(`SepHash is linearizable under ${SEPHASH_SEEDS} schedules of each policy`, 
   assert.ok(growths > 1000 && crashes > 50, `${growths} merges, ${crashes} deaths`);
 });
 
-for (const canary of CANARIES) {
+// Those of CHIME (in deeper trees) and HStore have tests of their own.
+for (const canary of CANARIES.filter(({ chime, hstore }) => !chime && !hstore)) {
   test(`the canary is caught: ${canary.name}`, () => {
     const kind = canary.caughtBy;
     assert.ok(findFailure({ canary }, kind), `no failure of ${kind} in ${CANARY_SEEDS} seeds`);

@@ -1,8 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
 import { createStore, openIndex } from '../indexes/kinds.ts';
-import { RaceIndex } from '../indexes/race/race.ts';
-import { SepHashIndex } from '../indexes/sephash/sephash.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
@@ -18,45 +16,15 @@ import {
   type FailureKind,
   VerificationFailure,
 } from './audit.ts';
+import { type Canary, planted, subjectOf } from './canary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
 import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
-import { type ClientPlan, type Scenario, type ScenarioOptions, scenarioOf } from './scenario.ts';
-import { RACE_SUBJECT } from './subjects/race.ts';
-import { SEPHASH_SUBJECT } from './subjects/sephash.ts';
+import { type ClientPlan, type Scenario, scenarioOf } from './scenario.ts';
 import { growthsOf, retriesOf, type Subject } from './subjects/subject.ts';
 import { CHUNKS_MAX, LANES_MAX } from './swarm.ts';
-
-/** A planted bug, in an index or the pool: changes one client's attachment before it is used. */
-export interface Canary {
-  name: string;
-  /** The checker that must catch it. */
-  caughtBy: FailureKind;
-  /** What the bug needs in order to show. */
-  scenario?: ScenarioOptions;
-  /** What it does looks wrong by itself: only what follows of it counts. */
-  consequencesOnly?: boolean;
-  /** A bug in RACE. */
-  index?: (index: RaceIndex, pool: Pool) => RaceIndex;
-  /** A bug in SepHash. */
-  sephash?: (index: SepHashIndex, pool: Pool) => SepHashIndex;
-  pool?: (pool: Pool) => void;
-}
-
-/** The index with the bug, if the bug is in one of its kind. */
-export function planted(index: Index, pool: Pool, canary: Canary | undefined): Index {
-  if (index instanceof RaceIndex) return canary?.index?.(index, pool) ?? index;
-  if (index instanceof SepHashIndex) return canary?.sephash?.(index, pool) ?? index;
-  return index;
-}
-
-/** Whether the bug shows in this index: one in the pool shows in all. */
-export function isIn({ index, sephash }: Canary, subject: Subject): boolean {
-  if (index === undefined && sephash === undefined) return true;
-  return subject === (sephash ? SEPHASH_SUBJECT : RACE_SUBJECT);
-}
 
 export interface RunOptions {
   /** The index; RACE when left out. */
@@ -107,6 +75,8 @@ export interface RunReport {
 }
 
 const CLIENTS_MAX = 12;
+/** Streams of a seed from here on draw the techniques of a client. */
+const TECHNIQUES = 1000;
 const NAME = 's';
 /** Far more than any run needs: reaching it means that somebody does not get ahead. */
 const STEPS_MAX = 300_000;
@@ -117,10 +87,6 @@ const STEPS_MAX = 300_000;
  */
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
-
-function subjectOf(canary: Canary | undefined): Subject | undefined {
-  return canary?.sephash && SEPHASH_SUBJECT;
-}
 
 export function scenarioFor({ seed, subject, crashes, canary }: RunOptions): Scenario {
   return scenarioOf(seed, { subject: subject ?? subjectOf(canary), crashes, ...canary?.scenario });
@@ -237,7 +203,7 @@ class Simulation {
   }
 
   /** As store/open.ts does it: several clients may make the store at once. */
-  *#startup({ name, pool }: SimulatedClient): Operation<Index> {
+  *#startup({ name, number, pool }: SimulatedClient): Operation<Index> {
     yield* pool.joining(name);
     const { subject, parameters } = this.#scenario;
     const entry = yield* createStore(pool, NAME, subject.kind, parameters);
@@ -246,6 +212,8 @@ class Simulation {
       throw new VerificationFailure('structure', 'one store has two roots');
     }
     const opened = yield* openIndex(pool, entry);
+    // From a generator of its own: a seed's schedule stays what it was for other indexes.
+    subject.vary?.(opened, Prng.fromSeed(this.#options.seed).fork(TECHNIQUES + number));
     return planted(opened, pool, this.#options.canary);
   }
 
@@ -400,17 +368,18 @@ class Simulation {
   }
 
   /** The table and the pool's memory, then what a sweep makes of it. */
-  #checkStructure(pool: Pool): void {
+  #checkStructure(pool: Pool, scenario = this.#scenario): void {
     const living = this.#living.map((client) => client.pool);
     const crashed = this.#records.filter((record) => record.crashed).length;
     const check = (isLost: Holders['isLost']) => {
       const index = pool.run(openIndex(pool, this.#entry as CatalogEntry));
-      const problems = account(pool, this.#scenario.subject, index, { living, isLost, crashed });
+      const problems = account(pool, scenario.subject, index, { living, isLost, crashed });
       if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
     // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
     // them in anybody's chunks.
-    const unlinked = this.#scenario.chains && crashed > 0;
+    const { answersTheDead, unlinksMany } = scenario.subject;
+    const unlinked = crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true);
     check((address, chunk) => {
       if (unlinked) return true;
       const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];

@@ -1,9 +1,12 @@
-import type { Index, IndexWalk } from '../indexes/contract.ts';
+import { type Index, type IndexScan, type IndexWalk, isOrdered } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { CallLog } from './caller.ts';
 import { CallRecord, foundState, type KeyState } from './history.ts';
+
+/** A walk, or a scan of an ordered index, which has several leaves in a doorbell. */
+export type WalkOrder = 'any' | 'forward' | 'reverse';
 
 /** When a walk met a key: the step that handed it out. */
 interface Sighting {
@@ -20,19 +23,31 @@ interface Sighting {
 export class Walker {
   readonly #name: string;
   readonly #log: CallLog;
-  readonly #walk: IndexWalk;
+  readonly #walk: IndexWalk | IndexScan;
   readonly #began: number;
+  readonly #order: WalkOrder;
+  /** Of a scan: the key that it met last. */
+  #last: Uint8Array | undefined;
   /** Whether a key that is there throughout is met exactly once. */
   readonly #once: boolean;
   readonly #sightings = new Map<number, Sighting>();
   /** When the step that is in flight began; undefined between steps. */
   since: number | undefined;
 
-  constructor(name: string, index: Index, log: CallLog, { once }: { once: boolean }) {
+  constructor(
+    name: string,
+    index: Index,
+    log: CallLog,
+    { once, order }: { once: boolean; order: WalkOrder },
+  ) {
     this.#name = name;
     this.#once = once;
     this.#log = log;
-    this.#walk = index.walk();
+    this.#order = isOrdered(index) ? order : 'any';
+    this.#walk =
+      isOrdered(index) && order !== 'any'
+        ? index.scan({ reverse: order === 'reverse' })
+        : index.walk();
     this.#began = log.now();
   }
 
@@ -55,9 +70,18 @@ export class Walker {
   #read(request: Request, keyBytes: number): { key: number; found: KeyState } {
     const bytes = request.outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
     const name = Buffer.from(bytes).toString();
+    this.#checkOrder(bytes);
     const key = this.#log.keys.indexOf(name);
     if (key < 0) throw new Error(`a walk hands out ${name}, a key that was never there`);
     return { key, found: foundState(request) };
+  }
+
+  #checkOrder(bytes: Uint8Array): void {
+    if (this.#order === 'any') return;
+    const step = this.#order === 'reverse' ? -1 : 1;
+    const isBehind = this.#last === undefined || Buffer.compare(bytes, this.#last) === step;
+    if (!isBehind) throw new Error('a scan hands out keys out of order');
+    this.#last = bytes.slice();
   }
 
   #meet(key: number, found: KeyState, sighting: Sighting): void {

@@ -6,23 +6,29 @@ import { del } from './del.ts';
 import { destroy } from './destroy.ts';
 import { dump } from './dump.ts';
 import { get } from './get.ts';
+import { indexServer } from './index-server.ts';
 import { inspect } from './inspect.ts';
 import { load } from './load.ts';
+import { memoryNode } from './memory-node.ts';
 import { put } from './put.ts';
+import { scan } from './scan.ts';
 import { serve } from './serve.ts';
 import { verify } from './verify.ts';
 
 /** In the order of the help. */
 export const COMMANDS: readonly Command[] = [
   serve,
+  indexServer,
   create,
   get,
   put,
   del,
+  scan,
   load,
   dump,
   inspect,
   check,
+  memoryNode,
   bench,
   verify,
   destroy,

@@ -17,7 +17,10 @@ export interface DumpRecord {
 export const DUMP_COLUMNS = ['key', 'value', 'version', 'encoding'] as const;
 const MEMBERS = new Set(['key', 'value', 'version', 'bytes']);
 
-export function dumpRecord({ key, value, version }: Entry<Value>): DumpRecord {
+/** What a dump or a scan writes of a record; a scan knows no versions. */
+export type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
+
+export function dumpRecord({ key, value, version }: Dumped): DumpRecord {
   const record: DumpRecord = { key: field(key), value: field(value), version };
   if (typeof value !== 'string' && typeof record.value === 'string') record.bytes = true;
   return record;

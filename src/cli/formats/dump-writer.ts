@@ -1,10 +1,9 @@
-import type { Entry, Value } from '../../store/api.ts';
-import { DUMP_COLUMNS, dumpCells, dumpRecord } from './dump-record.ts';
+import { DUMP_COLUMNS, type Dumped, dumpCells, dumpRecord } from './dump-record.ts';
 
 export interface DumpWriter {
   /** What stands before the first record. */
   head: string;
-  line(entry: Entry<Value>): string;
+  line(entry: Dumped): string;
 }
 
 export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv'): DumpWriter {

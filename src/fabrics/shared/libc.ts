@@ -31,6 +31,8 @@ export interface Libc {
   release(mapping: Mapping): void;
   /** Lengthens a file to at least `bytes`; never shortens it, whoever else lengthens it too. */
   lengthen(fd: number, bytes: number): boolean;
+  /** Takes all of a file from the file system now; false when it has no space left. */
+  allocate(fd: number, bytes: number): boolean;
   /**
    * Makes pages present for writing now; false when the file system has no space left, which would
    * otherwise be a bus error at the first touch. Honours the mapping's huge-page advice, which
@@ -58,6 +60,19 @@ export function loadLibc(): Libc {
   const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
   const madvise = libc.func('int madvise(void *, size_t, int)');
   const fallocate = libc.func('int fallocate(int, int, int64_t, int64_t)');
+  const allocateRange = (fd: number, offset: number, bytes: number): boolean => {
+    for (;;) {
+      if (fallocate(fd, 0, offset, bytes) === 0) return true;
+      const errno = koffi.errno();
+      if (errno === EINTR) continue;
+      if (errno === ENOSPC) return false;
+      throw new StepwellError(
+        'SW_UNSUPPORTED',
+        `this file system cannot hold a growing pool (fallocate: errno ${errno}); ` +
+          'create the pool with regionSize equal to size',
+      );
+    }
+  };
   return {
     mapShared(fd, offset, bytes) {
       const pointer = mmap(null, bytes, PROT_READ_WRITE, MAP_SHARED, fd, offset);
@@ -72,21 +87,10 @@ export function loadLibc(): Libc {
       const flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
       mmap(address, memory.byteLength, PROT_READ_WRITE, flags, -1, 0);
     },
-    lengthen(fd, bytes) {
-      // Allocating the last page moves the end of the file forward only; ftruncate could undo a
-      // longer file that another client has just made.
-      for (;;) {
-        if (fallocate(fd, 0, bytes - PAGE_BYTES, PAGE_BYTES) === 0) return true;
-        const errno = koffi.errno();
-        if (errno === EINTR) continue;
-        if (errno === ENOSPC) return false;
-        throw new StepwellError(
-          'SW_UNSUPPORTED',
-          `this file system cannot hold a growing pool (fallocate: errno ${errno}); ` +
-            'create the pool with regionSize equal to size',
-        );
-      }
-    },
+    // Allocating the last page moves the end of the file forward only; ftruncate could undo a
+    // longer file that another client has just made.
+    lengthen: (fd, bytes) => allocateRange(fd, bytes - PAGE_BYTES, PAGE_BYTES),
+    allocate: (fd, bytes) => allocateRange(fd, 0, bytes),
     populate({ address }, offset, bytes) {
       for (;;) {
         if (madvise(address + BigInt(offset), bytes, MADV_POPULATE_WRITE) === 0) return true;

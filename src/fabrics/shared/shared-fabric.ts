@@ -8,17 +8,20 @@ import {
   CAS,
   FAA,
   type Fabric,
+  FETCH_OR,
+  MASKED_CAS,
   PAUSE,
   READ,
   READS,
   REGION_STRIDE,
   ROUND_TRIPS,
-  type Scratch,
   SWAPS,
   TrafficCounters,
   WRITE,
   WRITES,
 } from '../../verbs/index.ts';
+import { maskedCompareExchange } from './atomics.ts';
+import { readWords, WORD_COPY_BYTES_MAX, writeWords } from './copy.ts';
 import type { Region, RegionSource } from './region.ts';
 
 /** Exact, and cheaper than a division. */
@@ -29,9 +32,6 @@ const NOTED_MAX = 256;
 const WORDS_PER_LINE = 16;
 /** Up to so many, the loads are close enough to one another without being listed first. */
 const FEW_VERBS = 4;
-
-/** Longer copies go through memcpy; shorter ones are cheaper word by word. */
-const WORD_COPY_BYTES_MAX = 1024;
 
 /**
  * Verbs on memory that this thread can address: a SharedArrayBuffer or a mapped file.
@@ -237,7 +237,31 @@ export class SharedFabric implements Fabric {
       counters[ADDS]++;
       scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
       this.#unfenced = false;
+    } else {
+      this.#changeBits(kind, region.i64, offset >>> 3, scratch.i64, word);
     }
+  }
+
+  #changeBits(
+    kind: number,
+    pool: BigInt64Array,
+    index: number,
+    local: BigInt64Array,
+    word: number,
+  ): void {
+    const counters = this.traffic.rows;
+    if (kind === MASKED_CAS) {
+      counters[SWAPS]++;
+      const [expected, desired, compareMask, swapMask] = local.subarray(word, word + 4);
+      const old = maskedCompareExchange(pool, index, expected, desired, compareMask, swapMask);
+      local[word + 4] = old;
+    } else if (kind === FETCH_OR) {
+      counters[ADDS]++;
+      local[word + 1] = Atomics.or(pool, index, local[word]);
+    } else {
+      throw new StepwellError('SW_UNSUPPORTED', 'shared memory has no node that answers calls');
+    }
+    this.#unfenced = false;
   }
 
   #storeLoadFence(): void {
@@ -253,52 +277,4 @@ export class SharedFabric implements Fabric {
 
 function beyond(index: number, offset: number): StepwellError {
   return new StepwellError('SW_POOL_CORRUPT', `verb beyond region ${index}: ${offset}`);
-}
-
-function readWords(region: Region, offset: number, scratch: Scratch, local: number, bytes: number) {
-  if (bytes > WORD_COPY_BYTES_MAX) {
-    scratch.u8.set(region.u8.subarray(offset, offset + bytes), local);
-  } else {
-    copyWords(region.f64, offset >>> 3, scratch.f64, local >> 3, bytes >> 3);
-  }
-}
-
-function writeWords(
-  region: Region,
-  offset: number,
-  scratch: Scratch,
-  local: number,
-  bytes: number,
-) {
-  if (bytes > WORD_COPY_BYTES_MAX) {
-    region.u8.set(scratch.u8.subarray(local, local + bytes), offset);
-  } else if (((bytes | local | offset) & 7) !== 0) {
-    for (let i = 0; i < bytes; i++) region.u8[offset + i] = scratch.u8[local + i];
-  } else {
-    copyWords(scratch.f64, local >> 3, region.f64, offset >>> 3, bytes >> 3);
-  }
-}
-
-/** A line at a time: unrolled, because the loop costs as much as the moves. */
-function copyWords(
-  from: Float64Array,
-  first: number,
-  to: Float64Array,
-  into: number,
-  count: number,
-) {
-  let i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const source = first + i;
-    const target = into + i;
-    to[target] = from[source];
-    to[target + 1] = from[source + 1];
-    to[target + 2] = from[source + 2];
-    to[target + 3] = from[source + 3];
-    to[target + 4] = from[source + 4];
-    to[target + 5] = from[source + 5];
-    to[target + 6] = from[source + 6];
-    to[target + 7] = from[source + 7];
-  }
-  for (; i < count; i++) to[into + i] = from[first + i];
 }

@@ -1,10 +1,10 @@
-import type { Address, Batch, Scratch } from '../../verbs/index.ts';
+import { type Address, type Batch, CALL, type Scratch } from '../../verbs/index.ts';
 
 /**
- * A two-sided call: a request that a core of the memory node answers. It is no verb of the contract
- * and exists for baselines that need it; it stands alone in its batch.
+ * A two-sided call: a request that a core of the memory node answers. Here it exists for baselines
+ * that need it and stands alone in its batch.
  */
-export const CALL = 5;
+export { CALL };
 
 /** Posts a call to the node of `address`; request and reply are the `bytes` at `offset`. */
 export function postCall(

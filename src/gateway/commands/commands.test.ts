@@ -57,6 +57,12 @@ const CASES: Case[] = [
     replies: '$-1; +OK; $1; 1; +OK; $2; 22; +OK; $0; ',
   },
   {
+    name: 'ranges of a store without order',
+    requests: 'SW.RANGE - +; SW.COUNT - +; SW.REMRANGE - +',
+    replies: Array(3).fill('-ERR SW_UNSUPPORTED no order'),
+    differs: 'Redis has no such commands',
+  },
+  {
     name: 'GET with too much',
     requests: 'GET; GET a b',
     replies: [wrongNumber('get'), wrongNumber('get')],
@@ -495,7 +501,7 @@ describe('commands', () => {
 
   it('SCAN walks over everything, page by page', async () => {
     rig.store.clear();
-    rig.store.calls.scan = 0;
+    rig.store.calls.scanKeys = 0;
     const keys = Array.from({ length: 57 }, (_, index) => `key${index}`);
     for (const key of keys) rig.store.put(key, 'v');
     const found: string[] = [];
@@ -506,7 +512,7 @@ describe('commands', () => {
       found.push(...(reply.match(/key\d+/g) ?? []));
     } while (cursor !== '0');
     assert.deepEqual(found.sort(), keys.sort());
-    assert.equal(rig.store.calls.scan, Math.ceil(keys.length / 20));
+    assert.equal(rig.store.calls.scanKeys, Math.ceil(keys.length / 20));
   });
 
   it('INFO reports all usual sections, and walks the store only when asked to', async () => {

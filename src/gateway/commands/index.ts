@@ -26,6 +26,9 @@ import { select } from './select.ts';
 import { set } from './set.ts';
 import { setnx } from './setnx.ts';
 import { strlen } from './strlen.ts';
+import { swCount } from './sw-count.ts';
+import { swRange } from './sw-range.ts';
+import { swRemrange } from './sw-remrange.ts';
 import { type } from './type.ts';
 import { unlink } from './unlink.ts';
 
@@ -82,6 +85,9 @@ export const COMMANDS: CommandTable = new Table([
   set,
   setnx,
   strlen,
+  swCount,
+  swRange,
+  swRemrange,
   type,
   unlink,
 ]);

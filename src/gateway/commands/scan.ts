@@ -22,12 +22,9 @@ export const scan: Command = {
       reply.array(0);
       return;
     }
-    const page = store.scan(cursor, count);
-    const keys: Uint8Array[] = [];
-    for (const { key } of page.entries) {
-      const bytes = typeof key === 'string' ? Buffer.from(key) : key;
-      if (match === undefined || match.matches(bytes)) keys.push(bytes);
-    }
+    // What the pattern begins with spares an ordered store the walk to other keys.
+    const page = store.scanKeys(cursor, count, match && { prefix: match.prefix });
+    const keys = match === undefined ? page.keys : page.keys.filter((key) => match.matches(key));
     reply.array(2);
     reply.bulk(String(page.cursor));
     reply.array(keys.length);

@@ -1,8 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type {
-  Entry,
   Key,
-  Page,
+  KeyPage,
   StoreStats,
   Value,
   WriteCondition,
@@ -96,17 +95,23 @@ export class FakeStore implements GatewayStore {
     return found && use(found);
   }
 
-  scan(cursor: number, count = 10): Page<Uint8Array> {
-    this.#called('scan');
-    const all = [...this.#values];
-    const entries = all.slice(cursor, cursor + count).map(
-      ([key, value]): Entry<Uint8Array> => ({
-        key: Buffer.from(key, 'latin1'),
-        value,
-        version: 0,
-      }),
-    );
-    return { cursor: cursor + count < all.length ? cursor + count : 0, entries };
+  scanKeys(cursor: number, count = 10): KeyPage {
+    this.#called('scanKeys');
+    const all = [...this.#values.keys()];
+    const keys = all.slice(cursor, cursor + count).map((key) => Buffer.from(key, 'latin1'));
+    return { cursor: cursor + count < all.length ? cursor + count : 0, keys };
+  }
+
+  keys(): Iterable<Key> {
+    throw new StepwellError('SW_UNSUPPORTED', 'no order');
+  }
+
+  entries(): Iterable<[Key, Value]> {
+    throw new StepwellError('SW_UNSUPPORTED', 'no order');
+  }
+
+  count(): number {
+    throw new StepwellError('SW_UNSUPPORTED', 'no order');
   }
 
   clear(): void {

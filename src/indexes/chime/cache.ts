@@ -1,8 +1,14 @@
 import type { Reclamation } from '../../pool/reclamation.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import { childFor, type Routes } from './internal-node.ts';
-import { INTERNAL, TAG_VALUES } from './link.ts';
+import { childBelow, childFor, type Routes } from './internal-node.ts';
+import { MARKS, TAG_VALUES } from './link.ts';
 import type { ChimeRequest } from './tree.ts';
+
+/** Which leaf a request goes to: its key's, that of the highest key below it, or the last. */
+export const AT_KEY = 0;
+export const BELOW_KEY = 1;
+export const AT_LAST = 2;
+export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
 
 /** What one client remembers of an internal node, or, with one child, of the root link. */
 export class CachedNode implements Routes {
@@ -15,6 +21,8 @@ export class CachedNode implements Routes {
    * has announced that epoch, what the link leads to cannot have been re-used.
    */
   readonly knownIn: Float64Array;
+  /** Whether an operation came by since somebody was last forgotten. */
+  used = true;
 
   constructor({ links, separators }: Routes, epoch: number) {
     this.links = links;
@@ -35,24 +43,27 @@ export class CachedNode implements Routes {
     this.knownIn[child] = epoch;
   }
 
-  /** Takes over what an older picture of the same node remembers of children that it still has. */
+  /**
+   * Takes over what an older picture of the same node remembers of children that it still has.
+   * Their links must agree with the tags: another node may stand in the block by now.
+   */
   inherit(older: CachedNode): void {
-    const remembered = new Map<number, CachedNode>();
+    const remembered = new Map<number, number>();
     older.nodes.forEach((node, i) => {
-      if (node) remembered.set(older.links[2 * i], node);
+      if (node) remembered.set(older.links[2 * i], i);
     });
     if (remembered.size === 0) return;
     this.nodes.forEach((_, i) => {
-      const found = remembered.get(this.links[2 * i]);
-      if (found && (this.links[2 * i + 1] & INTERNAL) !== 0) this.nodes[i] = found;
+      const before = remembered.get(this.links[2 * i]);
+      if (before === undefined) return;
+      const changed = this.links[2 * i + 1] ^ older.links[2 * before + 1];
+      if ((changed & ~MARKS) === 0) this.nodes[i] = older.nodes[before];
     });
   }
 }
 
 /** What an announced epoch is when the client has announced none. */
 const IDLE_EPOCH = -1;
-/** Bytes of internal nodes that a client keeps by default. */
-const CACHE_BYTES_MAX = 64 * 2 ** 20;
 
 /**
  * One client's picture of the internal nodes. It may be older than the tree: a key's range in it
@@ -66,10 +77,11 @@ export class NodeCache {
   #epoch = 0;
   #filledIn = 0;
   #bytes = 0;
-  bytesMax = CACHE_BYTES_MAX;
+  bytesMax: number;
 
-  constructor(reclamation: Reclamation) {
+  constructor(reclamation: Reclamation, bytesMax: number) {
     this.#reclamation = reclamation;
+    this.bytesMax = bytesMax;
   }
 
   get epoch(): number {
@@ -84,13 +96,53 @@ export class NodeCache {
     const epoch = this.#reclamation.announced;
     this.#epoch = epoch === 0 ? IDLE_EPOCH : epoch;
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
-    if (this.top !== undefined && (old || this.#bytes > this.bytesMax)) this.forget();
+    if (this.top !== undefined && old) this.forget();
+    if (this.#bytes > this.bytesMax) this.#shrink();
     if (this.top === undefined) this.#filledIn = epoch;
   }
 
   forget(): void {
     this.top = undefined;
     this.#bytes = 0;
+  }
+
+  /** Bytes of everything that is remembered. */
+  get bytes(): number {
+    let sum = 0;
+    for (const node of this.#all()) sum += node.bytes;
+    return sum;
+  }
+
+  /** Everything that is remembered, parents first. */
+  #all(): CachedNode[] {
+    const all = this.top ? [this.top] : [];
+    for (let i = 0; i < all.length; i++) {
+      for (const node of all[i].nodes) if (node) all.push(node);
+    }
+    return all;
+  }
+
+  /**
+   * Forgets nodes, from the leaves up, until a quarter of the room is free: first those that no
+   * operation has come by since the last time (second chance), then any.
+   */
+  #shrink(): void {
+    const all = this.#all();
+    let bytes = all.reduce((sum, node) => sum + node.bytes, 0);
+    const enough = 0.75 * this.bytesMax;
+    for (const spared of [true, false]) {
+      for (let i = all.length - 1; i >= 0 && bytes > enough; i--) {
+        const parent = all[i];
+        parent.nodes.forEach((node, child) => {
+          if (node === undefined || bytes <= enough || (spared && node.used)) return;
+          if (node.nodes.some((below) => below !== undefined)) return;
+          parent.nodes[child] = undefined;
+          bytes -= node.bytes;
+        });
+      }
+    }
+    for (const node of all) node.used = false;
+    this.#bytes = bytes;
   }
 
   grow(node: CachedNode): CachedNode {
@@ -110,7 +162,13 @@ export interface Place {
   child: number;
 }
 
-/** The child of a remembered node whose range the request's key is in. */
-export function childOf(node: CachedNode, request: ChimeRequest): number {
-  return childFor(node.separators, request.outgoing.u8, HEADER_BYTES, request.keyBytes);
+/** The child of a remembered node that a request goes to. */
+export function childOf(
+  { separators }: Pick<CachedNode, 'separators'>,
+  request: ChimeRequest,
+): number {
+  const { outgoing, keyBytes, side } = request;
+  if (side === AT_KEY) return childFor(separators, outgoing.u8, HEADER_BYTES, keyBytes);
+  if (side === AT_LAST) return separators.length;
+  return childBelow(separators, outgoing.u8, HEADER_BYTES, keyBytes);
 }

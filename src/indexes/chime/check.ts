@@ -1,48 +1,46 @@
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { fingerprintOf, SLOTS_AT } from './geometry.ts';
 import { compareWhole } from './keys.ts';
 import { LeafWalk } from './leaf-walk.ts';
-import { ABSORB } from './link.ts';
-import { mendWay, rootLink } from './mend.ts';
+import { ABSORB, addressOfLink, MARKS } from './link.ts';
+import { rootLink } from './mend.ts';
 import {
   isInternal,
   isInUse,
+  isTakenUp,
   type Link,
-  linkAddress,
+  replacementOf,
   routesOf,
   unitsOfNode,
   type Visit,
   visit,
 } from './node-io.ts';
+import { goneWith } from './plan-node.ts';
 import { distanceOf, isLive, lengthOf, recordOf } from './slot.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** A node that is to be checked, and the keys that may be below it. */
 interface Part {
-  owner: Address;
   link: Link;
   lower: Uint8Array;
   upper: Uint8Array | undefined;
+  /** Internal nodes above, without those that are to be taken up. */
   height: number;
+  root: boolean;
 }
 
 /**
- * Verifies every invariant of a tree, after finishing what clients that died have left half done:
- * separators ascend within their node's range, all leaves are at one height, every record is
- * intact, in the leaf of its key, in its neighbourhood, under its fingerprint, and there only once.
+ * Verifies every invariant of a tree, after finishing what clients that died have left half done,
+ * as far as the pool has room for it: separators ascend within their node's range, all leaves are
+ * at one height, every record is intact, in the leaf of its key, in its neighbourhood, under its
+ * fingerprint, and there only once.
  */
 export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> {
   tree.cache.begin();
-  tree.cache.forget();
   const leaves = new LeafWalk(tree, new Uint8Array(0));
-  while (leaves.position !== undefined) {
-    const { position } = leaves;
-    yield* mendWay(tree, { u8: position, at: 0, bytes: position.length }, -1);
-    yield* leaves.skip();
-  }
-  tree.cache.forget();
+  while (leaves.position !== undefined) yield* leaves.mendAndSkip();
   const check = new Check(tree, sink);
   yield* check.run();
   return check.records;
@@ -65,32 +63,39 @@ class Check {
     const tree = this.#tree;
     this.#sink.reachable(tree.root, 1);
     const link = yield* rootLink(tree);
-    const all: Part = { owner: tree.root, link, lower: NOTHING, upper: undefined, height: 0 };
+    const all: Part = { link, lower: NOTHING, upper: undefined, height: 0, root: true };
     const open = [all];
     for (let part = open.pop(); part !== undefined; part = open.pop()) {
-      const node = yield* visit(tree, part.owner, part.link);
-      this.#sink.reachable(node.address, unitsOfNode(tree, node.high));
-      if (!isInUse(tree, node)) this.#sink.problem(`node at ${node.address} is not in use`);
-      else if (isInternal(node.high)) open.push(...this.#children(node, part).reverse());
+      const node = yield* visit(tree, tree.root, part.link);
+      if (!isInUse(tree, node) && !isTakenUp(node)) {
+        for (const gone of yield* goneWith(tree, node)) this.#reach(gone);
+        open.push({ ...part, link: replacementOf(node) });
+        continue;
+      }
+      this.#reach(node);
+      if (isInternal(node.high)) open.push(...this.#children(node, part).reverse());
       else yield* this.#leaf(node, part);
     }
   }
 
-  #children(node: Visit, { lower, upper, height }: Part): Part[] {
+  #reach({ low, high }: Link): void {
+    this.#sink.reachable(addressOfLink(low, high), unitsOfNode(this.#tree, high));
+  }
+
+  #children(node: Visit, { lower, upper, height, root }: Part): Part[] {
     const { links, separators } = routesOf(node);
     const where = `internal node at ${node.address}`;
     const bounds = [lower, ...separators];
     const parts: Part[] = [];
-    if (height > 0 && (node.high & ABSORB) !== 0) this.#sink.problem(`${where}: is left over`);
+    const below = root || (node.high & ABSORB) === 0 ? height + 1 : height;
     for (let child = 0; child < links.length / 2; child++) {
       const from = bounds[child];
       const to = bounds[child + 1] ?? upper;
       if (to !== undefined && compareWhole(from, to) >= 0) {
         this.#sink.problem(`${where}: separators do not ascend`);
       }
-      const link = { low: links[2 * child], high: links[2 * child + 1] };
-      const owner = linkAddress(node.address, child);
-      parts.push({ owner, link, lower: from, upper: to, height: height + 1 });
+      const link = { low: links[2 * child], high: links[2 * child + 1] & ~MARKS };
+      parts.push({ link, lower: from, upper: to, height: below, root: false });
     }
     return parts;
   }

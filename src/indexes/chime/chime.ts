@@ -1,5 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
+import type { Bytes } from '../../records/codec.ts';
 import {
   type Address,
   Batch,
@@ -10,23 +11,20 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import {
-  type CheckSink,
-  type Condition,
-  IF_ABSENT,
-  IF_PRESENT,
-  IF_VERSION,
-  INSERTED,
-  type Index,
-  type IndexKind,
-  type IndexManifest,
-  type IndexParameters,
-  type IndexShape,
-  type Outcome,
-  REFUSED,
-  REPLACED,
+import type {
+  CheckSink,
+  Condition,
+  IndexKind,
+  IndexManifest,
+  IndexParameters,
+  IndexShape,
+  KeyRange,
+  OrderedIndex,
+  Outcome,
 } from '../contract.ts';
 import { RecordIo } from '../record-io.ts';
+import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { insert } from './insert.ts';
@@ -39,15 +37,17 @@ import { ChimeScan } from './scan.ts';
 import { locate, search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { recordOf } from './slot.ts';
+import { tidy } from './tidy.ts';
 import { type ChimeRequest, ChimeTree } from './tree.ts';
 import { replace, vacate } from './update.ts';
-import { ChimeWalk, noCursor } from './walk.ts';
+import { ChimeWalk } from './walk.ts';
 
 export const CHIME_KIND = 4;
 
 export const CHIME_MANIFEST: IndexManifest = {
   name: 'chime',
   ordered: true,
+  orderedWalk: true,
   lockFreeReads: true,
   onlineResize: true,
 };
@@ -56,12 +56,21 @@ export const CHIME_MANIFEST: IndexManifest = {
 const NODE_UNITS = Array.from({ length: 12 }, (_, size) => unitsBeside(2 ** size));
 
 /** CHIME (SOSP'24), a tree whose leaves are hopscotch tables, behind the index contract. */
-export class ChimeIndex implements Index {
+export class ChimeIndex implements OrderedIndex {
   readonly manifest = CHIME_MANIFEST;
   readonly tree: ChimeTree;
 
+  readonly #protocol: SlotProtocol<ChimeRequest>;
+
   constructor(tree: ChimeTree) {
     this.tree = tree;
+    this.#protocol = {
+      records: tree.records,
+      locate: (request) => locate(tree, request),
+      insert: (request, attempt) => insert(tree, request, attempt),
+      replace: (request, attempt) => replace(tree, request, attempt),
+      vacate: (request, attempt) => vacate(tree, request, attempt),
+    };
   }
 
   get parameters(): IndexParameters {
@@ -81,8 +90,8 @@ export class ChimeIndex implements Index {
   }
 
   get resizes(): Readonly<Record<string, number>> {
-    const { splits, hops, rebuilds } = this.tree;
-    return { splits, hops, rebuilds };
+    const { splits, hops, rebuilds, merges } = this.tree;
+    return { splits, hops, rebuilds, merges };
   }
 
   get tableUnits(): readonly number[] {
@@ -125,14 +134,17 @@ export class ChimeIndex implements Index {
     return shapeOf(this.tree);
   }
 
-  walk(cursor = 0): ChimeWalk {
-    if (!Number.isSafeInteger(cursor) || cursor < 0) throw noCursor(cursor);
-    return new ChimeWalk(this.tree, cursor);
+  walk(cursor = 0, range: KeyRange = {}): ChimeWalk {
+    return new ChimeWalk(this.tree, cursor, range);
   }
 
-  /** The records from a key on, in the order of the keys' bytes. */
-  scan(from: Uint8Array = new Uint8Array(0)): ChimeScan {
-    return new ChimeScan(this.tree, from);
+  scan(range: KeyRange = {}): ChimeScan {
+    return new ChimeScan(this.tree, range);
+  }
+
+  /** Fills an empty tree with records in ascending order of their keys: see `bulkLoad`. */
+  load(entries: Iterable<readonly [Bytes, Bytes]>, version = 1): Operation<number> {
+    return bulkLoad(this.tree, entries, version);
   }
 
   check(sink: CheckSink): Operation<number> {
@@ -144,57 +156,20 @@ export class ChimeIndex implements Index {
   }
 
   *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    const { tree } = this;
     this.#begin(request);
-    try {
-      for (let attempt = 1; ; attempt++) {
-        if (request.block === 0 && !tree.records.take(request)) {
-          yield* tree.records.allocate(request);
-        }
-        if (yield* locate(tree, request)) {
-          if (refuses(condition, expected, request.foundVersion)) return REFUSED;
-          if (yield* replace(tree, request, attempt)) return linked(request, REPLACED);
-        } else {
-          if (condition === IF_PRESENT || condition === IF_VERSION) {
-            request.foundAt = -1;
-            return REFUSED;
-          }
-          if (yield* insert(tree, request, attempt)) return linked(request, INSERTED);
-        }
-      }
-    } finally {
-      tree.records.discard(request);
-    }
+    return yield* writeSlot(this.#protocol, request, condition, expected);
   }
 
   *remove(request: ChimeRequest): Operation<boolean> {
-    const { tree } = this;
     this.#begin(request);
-    for (let attempt = 1; ; attempt++) {
-      if (!(yield* locate(tree, request))) return false;
-      if (yield* vacate(tree, request, attempt)) return true;
-    }
+    const removed = yield* removeSlot(this.#protocol, request);
+    if (removed) yield* tidy(this.tree, request);
+    return removed;
   }
 
   *modify(request: ChimeRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    const { tree } = this;
     this.#begin(request);
-    try {
-      for (let attempt = 1; ; attempt++) {
-        const present = yield* locate(tree, request);
-        if (present) yield* tree.records.complete(request);
-        tree.records.discard(request);
-        compute(present);
-        if (!tree.records.take(request)) yield* tree.records.allocate(request);
-        if (present) {
-          if (yield* replace(tree, request, attempt)) return linked(request, REPLACED);
-        } else if (yield* insert(tree, request, attempt)) {
-          return linked(request, INSERTED);
-        }
-      }
-    } finally {
-      tree.records.discard(request);
-    }
+    return yield* modifySlot(this.#protocol, request, compute);
   }
 
   #begin(request: ChimeRequest): void {
@@ -203,22 +178,12 @@ export class ChimeIndex implements Index {
   }
 }
 
-function refuses(condition: Condition, expected: number, version: number): boolean {
-  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
-}
-
-/** The record belongs to the index from now on. */
-function linked(request: ChimeRequest, outcome: Outcome): Outcome {
-  request.forgetBlock();
-  return outcome;
-}
-
 /** Makes a tree of one empty leaf; returns where its root link stands, for the catalog. */
 export function* buildChime(pool: Pool, shape: ChimeShape, catalog: number): Operation<Address> {
   const root = yield* pool.allocator.allocate(catalog, 1);
   const tree = treeOf(pool, shape, catalog, root);
   const nodes = new NewNodes(tree);
-  const leaf = yield* nodes.reserveLeaf();
+  const leaf = yield* nodes.allocateLeaf();
   const { low, high } = nodes.leafAt(leaf, new Int32Array(2 * shape.span));
   const word = new Scratch(8);
   setWord(word, 0, low, high);
@@ -250,12 +215,13 @@ function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): 
 export const CHIME: IndexKind = {
   number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
-  parameterNames: ['span', 'neighbourhood', 'fanout', 'seed'],
+  parameterNames: ['span', 'neighbourhood', 'fanout', 'cacheKiB', 'hotspots', 'seed'],
   parameters: (wishes, _poolBytes, seed) => ({ ...chimeShape(wishes, seed) }),
   create: (pool, parameters, catalog) => buildChime(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) => openChime(pool, shapeFrom(parameters), catalog, root),
 };
 
-export function shapeFrom({ span, neighbourhood, fanout, seed }: IndexParameters): ChimeShape {
-  return { span, neighbourhood, fanout, seed };
+export function shapeFrom(parameters: IndexParameters): ChimeShape {
+  const { span, neighbourhood, fanout, cacheKiB, hotspots, seed } = parameters;
+  return { span, neighbourhood, fanout, cacheKiB, hotspots, seed };
 }

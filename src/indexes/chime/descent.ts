@@ -17,6 +17,7 @@ export function descend(tree: ChimeTree, request: ChimeRequest): CachedNode | un
   let node = tree.cache.top;
   while (node !== undefined) {
     const child = childOf(node, request);
+    node.used = true;
     request.child = child;
     const high = node.links[2 * child + 1];
     if ((high & INTERNAL) === 0) {

@@ -11,12 +11,19 @@ export interface ChimeShape {
   neighbourhood: number;
   /** Children of an internal node, at most. */
   fanout: number;
+  /** KiB of internal nodes that a client remembers. */
+  cacheKiB: number;
+  /** Keys in a client's hotspot buffer; 0 for none. */
+  hotspots: number;
   /** Seed of the key hash and of the nodes' identities. */
   seed: number;
 }
 
 const SPAN_MAX = 1024;
 const FANOUT_MAX = 1024;
+const CACHE_KIB = 64 * 1024;
+const CACHE_KIB_MAX = 16 * 2 ** 20;
+const HOTSPOTS_MAX = 2 ** 24;
 /** Records have every smaller size. */
 const UNITS_LEAST = 9;
 
@@ -65,7 +72,13 @@ export function fingerprintOf(h1: number): number {
 }
 
 export function chimeShape(
-  wishes: { span?: number; neighbourhood?: number; fanout?: number },
+  wishes: {
+    span?: number;
+    neighbourhood?: number;
+    fanout?: number;
+    cacheKiB?: number;
+    hotspots?: number;
+  },
   seed: number,
 ): ChimeShape {
   const span = inRange('span', wishes.span ?? 64, 2, SPAN_MAX);
@@ -77,7 +90,9 @@ export function chimeShape(
     most,
   );
   const fanout = inRange('fanout', wishes.fanout ?? 64, 2, FANOUT_MAX);
-  return { span, neighbourhood, fanout, seed };
+  const cacheKiB = inRange('cacheKiB', wishes.cacheKiB ?? CACHE_KIB, 1, CACHE_KIB_MAX);
+  const hotspots = inRange('hotspots', wishes.hotspots ?? 0, 0, HOTSPOTS_MAX);
+  return { span, neighbourhood, fanout, cacheKiB, hotspots, seed };
 }
 
 function inRange(name: string, value: number, low: number, high: number): number {

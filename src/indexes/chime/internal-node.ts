@@ -76,12 +76,34 @@ export function childFor(
   at: number,
   bytes: number,
 ): number {
+  return separatorsUpTo(separators, key, at, bytes, true);
+}
+
+/** The child whose range has the highest key below this one. */
+export function childBelow(
+  separators: readonly Uint8Array[],
+  key: Uint8Array,
+  at: number,
+  bytes: number,
+): number {
+  return separatorsUpTo(separators, key, at, bytes, false);
+}
+
+/** How many separators are below the key, or with `orEqual` not above it. */
+function separatorsUpTo(
+  separators: readonly Uint8Array[],
+  key: Uint8Array,
+  at: number,
+  bytes: number,
+  orEqual: boolean,
+): number {
+  const bound = orEqual ? 0 : -1;
   let low = 0;
   let high = separators.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
     const separator = separators[middle];
-    if (compareKeys(separator, 0, separator.length, key, at, bytes) <= 0) low = middle + 1;
+    if (compareKeys(separator, 0, separator.length, key, at, bytes) <= bound) low = middle + 1;
     else high = middle;
   }
   return low;

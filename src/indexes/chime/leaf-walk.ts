@@ -1,80 +1,203 @@
+import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import { type Address, type Operation, Scratch } from '../../verbs/index.ts';
-import { childOf } from './cache.ts';
-import { reach } from './descent.ts';
+import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode, childOf } from './cache.ts';
+import { descend, reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { INTERNAL } from './link.ts';
-import { GONE, judge } from './neighbourhood.ts';
+import { mendWay } from './mend.ts';
+import { CURRENT, judge, TAKEN_UP } from './neighbourhood.ts';
+import { slotsOf } from './node-io.ts';
 import { leaveGone } from './search.ts';
+import { sureLeaf } from './sure-leaf.ts';
 import { type ChimeRequest, type ChimeTree, IDENTITY_AT } from './tree.ts';
 
-/** A leaf as it was at one time, and the keys that can be in it: from `lower` to below `upper`. */
+/** A leaf as it was at one time, and the keys of it that count: from `lower` to below `upper`. */
 export interface LeafPicture {
   address: Address;
   /** Two halves a slot. */
   slots: Int32Array;
   lower: Uint8Array;
-  /** Undefined for the last leaf. */
+  /** Undefined: there is no higher key. */
   upper: Uint8Array | undefined;
 }
 
+const LOWEST = new Uint8Array(0);
+
 /**
- * Goes through the leaves in the order of their keys. A leaf's range is the one that the way to it
- * says, and never changes; where it ends the next one begins, also when leaves have been split
- * since. So there are no sibling pointers to keep right, and a key has one leaf to be met in.
+ * Goes through the leaves in the order of their keys, or against it. A leaf's range is the one that
+ * the way to it says, and never changes; where it ends the next one begins, also when leaves have
+ * been split since. So there are no sibling pointers to keep right, and a key has one leaf to be
+ * met in.
  */
 export class LeafWalk {
   readonly #tree: ChimeTree;
-  readonly #request: ChimeRequest;
-  readonly #image: Scratch;
-  /** The lowest key that has not been passed; undefined at the end. */
+  readonly #reverse: boolean;
+  readonly #places: Place[] = [];
+  #done: boolean;
+  /**
+   * Forward the lowest key that has not been passed, undefined at the end. In reverse the lowest
+   * that has been passed, undefined at the start.
+   */
   position: Uint8Array | undefined;
 
-  constructor(tree: ChimeTree, position: Uint8Array | undefined) {
+  constructor(tree: ChimeTree, position: Uint8Array | undefined, reverse = false) {
     this.#tree = tree;
-    this.#request = tree.newRequest();
-    this.#image = new Scratch(tree.geometry.leafBytes);
+    this.#reverse = reverse;
     this.position = position;
+    this.#done = !reverse && position === undefined;
+  }
+
+  get done(): boolean {
+    return this.#done;
   }
 
   /** Only before the end. The picture is good until the next call. */
   *next(): Operation<LeafPicture> {
-    const tree = this.#tree;
-    const request = this.#request;
-    const lower = this.position as Uint8Array;
-    setKey(request, lower);
+    const [picture] = yield* this.nextGroup(1);
+    return picture;
+  }
+
+  /**
+   * Up to `width` leaves by READs in one doorbell (CHIME section 4.4, scan): the next one, and
+   * those behind it as far as is remembered of the tree. At least one; good until the next call.
+   */
+  *nextGroup(width: number): Operation<LeafPicture[]> {
     for (let attempt = 1; ; attempt++) {
-      const parent = yield* reach(tree, request);
-      // At once: what is remembered may be of narrower ranges when the leaf has been read.
-      const upper = upperBound(tree, request);
-      const { child, leaf } = request;
+      const places = yield* this.#aim(width);
+      const [{ request }] = places;
       const batch = request.batch.clear();
-      batch.read(leaf, tree.geometry.leafBytes, this.#image, 0);
-      yield batch.read(leaf, 8, request.words, IDENTITY_AT);
-      // The first word is read last: of its own leaf, whatever was frozen meanwhile.
-      request.checked = true;
-      if (judge(tree, request) !== GONE) {
-        this.position = upper;
-        const slots = this.#image.i32.subarray(SLOTS_AT >> 2, tree.geometry.leafBytes >> 2);
-        return { address: leaf, slots, lower, upper };
+      for (const place of places) place.post(batch);
+      yield batch;
+      const verdictOf = (place: Place) => judge(this.#tree, place.request);
+      const good = places.findIndex((place) => verdictOf(place) !== CURRENT);
+      if (good !== 0) {
+        const pictures = places.slice(0, good < 0 ? places.length : good).map((p) => p.picture());
+        this.#pass(pictures[pictures.length - 1]);
+        return pictures;
       }
-      yield* leaveGone(tree, request, parent, child, attempt);
+      if (verdictOf(places[0]) === TAKEN_UP) return [yield* this.#readSurely(request)];
+      const { parent, child } = places[0];
+      yield* leaveGone(this.#tree, request, parent, child, attempt);
     }
+  }
+
+  /** A leaf that its parent is taking up. */
+  *#readSurely(request: ChimeRequest): Operation<LeafPicture> {
+    const tree = this.#tree;
+    const at = this.position;
+    const { leaf, lower, upper } = yield* sureLeaf(tree, request);
+    yield* refresh(tree, request);
+    const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
+    this.#pass(range);
+    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range };
+  }
+
+  /** The next leaves, and their ranges: at once, for what is remembered may change meanwhile. */
+  *#aim(width: number): Operation<Place[]> {
+    const tree = this.#tree;
+    const places: Place[] = [];
+    let at = this.position;
+    for (let i = 0; i < width; i++) {
+      this.#places[i] ??= tree.sparePlaces.take();
+      const place = this.#places[i];
+      this.#setKey(place.request, at);
+      const parent = i === 0 ? yield* reach(tree, place.request) : descend(tree, place.request);
+      if (parent === undefined || place.request.leaf === 0) break;
+      const range = rangeOf(tree, place.request);
+      place.aim(
+        parent,
+        this.#reverse ? range.lower : (at ?? LOWEST),
+        this.#reverse ? at : range.upper,
+      );
+      places.push(place);
+      at = this.#reverse ? range.lower : range.upper;
+      if (at === undefined || at.length === 0) break;
+    }
+    return places;
+  }
+
+  #setKey(request: ChimeRequest, key: Uint8Array | undefined): void {
+    setKey(request, key ?? LOWEST);
+    if (this.#reverse) request.side = key === undefined ? AT_LAST : BELOW_KEY;
+  }
+
+  #pass({ lower, upper }: { lower: Uint8Array; upper: Uint8Array | undefined }): void {
+    this.position = this.#reverse ? lower : upper;
+    this.#done = this.#reverse ? lower.length === 0 : upper === undefined;
   }
 
   /** Internal nodes above the leaf that was read last. */
   get height(): number {
     let height = 0;
     let node = this.#tree.cache.top;
-    for (; node !== undefined; height++) node = node.nodes[childOf(node, this.#request)];
+    for (; node !== undefined; height++) node = node.nodes[childOf(node, this.#places[0].request)];
     return height - 1;
+  }
+
+  /** The pictures have been used; what they were read into is for others. */
+  release(): void {
+    for (const place of this.#places) this.#tree.sparePlaces.give(place);
+    this.#places.length = 0;
   }
 
   /** Passes a leaf without reading it, as far as is remembered of the tree. */
   *skip(): Operation<void> {
-    setKey(this.#request, this.position as Uint8Array);
-    yield* reach(this.#tree, this.#request);
-    this.position = upperBound(this.#tree, this.#request);
+    const [{ lower, upper }] = yield* this.#aim(1);
+    this.#pass({ lower, upper });
+  }
+
+  /**
+   * Puts the way to a leaf in order, if the pool has room for it, then passes it by what is in the
+   * tree and not remembered. Only forward.
+   */
+  *mendAndSkip(): Operation<void> {
+    const position = this.position as Uint8Array;
+    try {
+      yield* mendWay(this.#tree, { u8: position, at: 0, bytes: position.length }, -1);
+    } catch (error) {
+      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    }
+    this.#tree.cache.forget();
+    yield* this.skip();
+  }
+}
+
+/** One leaf of a group: the request that goes to it, and what is read of it. */
+export class Place {
+  readonly #tree: ChimeTree;
+  readonly request: ChimeRequest;
+  readonly #image: Scratch;
+  parent!: CachedNode;
+  child = 0;
+  lower: Uint8Array = LOWEST;
+  upper: Uint8Array | undefined;
+
+  constructor(tree: ChimeTree) {
+    this.#tree = tree;
+    this.request = tree.newRequest();
+    this.#image = new Scratch(tree.geometry.leafBytes);
+  }
+
+  aim(parent: CachedNode, lower: Uint8Array, upper: Uint8Array | undefined): void {
+    this.parent = parent;
+    this.child = this.request.child;
+    this.lower = lower;
+    this.upper = upper;
+  }
+
+  /** The first word is read last: of its own leaf, whatever was frozen meanwhile. */
+  post(batch: Batch): void {
+    const { leaf, words } = this.request;
+    batch.read(leaf, this.#tree.geometry.leafBytes, this.#image, 0);
+    batch.read(leaf, 8, words, IDENTITY_AT);
+    this.request.checked = true;
+  }
+
+  picture(): LeafPicture {
+    const { leafBytes } = this.#tree.geometry;
+    const slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
+    return { address: this.request.leaf, slots, lower: this.lower, upper: this.upper };
   }
 }
 
@@ -82,16 +205,22 @@ function setKey(request: ChimeRequest, key: Uint8Array): void {
   request.outgoing.ensure(HEADER_BYTES + key.length);
   request.outgoing.u8.set(key, HEADER_BYTES);
   request.keyBytes = key.length;
+  request.side = AT_KEY;
 }
 
-/** Where the leaf that was reached ends: the nearest separator above the key on the way down. */
-export function upperBound(tree: ChimeTree, request: ChimeRequest): Uint8Array | undefined {
+/** The range of the leaf that was reached: the nearest separators on the way down. */
+function rangeOf(
+  tree: ChimeTree,
+  request: ChimeRequest,
+): { lower: Uint8Array; upper: Uint8Array | undefined } {
+  let lower: Uint8Array = LOWEST;
   let upper: Uint8Array | undefined;
   for (let node = tree.cache.top; node !== undefined; ) {
     const child = childOf(node, request);
+    if (child > 0) lower = node.separators[child - 1];
     if (child < node.separators.length) upper = node.separators[child];
-    if ((node.links[2 * child + 1] & INTERNAL) === 0) return upper;
+    if ((node.links[2 * child + 1] & INTERNAL) === 0) break;
     node = node.nodes[child];
   }
-  return upper;
+  return { lower, upper };
 }

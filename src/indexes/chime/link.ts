@@ -6,7 +6,8 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
  * what has replaced a node.
  *
  *   low half    pointer bits 0-31, in 64-byte units
- *   high half   tag 16-31 | size 12-15 | UP 11 | ABSORB 10 | INTERNAL 9 | FROZEN 8 | pointer 32-39
+ *   high half   tag 16-31 | size 12-15 | UP, MERGE 11 | ABSORB 10 | INTERNAL 9 | FROZEN 8
+ *               | pointer 32-39
  *
  * The tag is the epoch in which the node was made. Two nodes that stand in one block one after the
  * other have different tags, because epochs pass before a block is used again.
@@ -17,6 +18,13 @@ export const INTERNAL = 1 << 9;
 export const ABSORB = 1 << 10;
 /** In the first word of a node: its parent, which is frozen, is taking it up. No pointer. */
 export const UP = 1 << 11;
+/**
+ * In the link of a child: it and the child behind it become one when the node is next rebuilt. The
+ * same bit as UP, which is in no link.
+ */
+export const MERGE = 1 << 11;
+/** What a link says besides where it leads. */
+export const MARKS = FROZEN | MERGE;
 const SIZE_SHIFT = 12;
 const TAG_SHIFT = 16;
 export const TAG_VALUES = 2 ** 16;
@@ -45,9 +53,9 @@ export function sizeOfLink(high: number): number {
  * replaced has the link to its replacement there instead.
  */
 export function identityLow(low: number, high: number, seed: number): number {
-  return finalMix(low ^ finalMix(seed + (high & ~FROZEN)));
+  return finalMix(low ^ finalMix(seed + (high & ~MARKS)));
 }
 
 export function identityHigh(low: number, high: number, seed: number): number {
-  return finalMix((high & ~FROZEN) ^ finalMix(Math.imul(seed, 0x9e3779b1) + low));
+  return finalMix((high & ~MARKS) ^ finalMix(Math.imul(seed, 0x9e3779b1) + low));
 }

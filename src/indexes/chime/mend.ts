@@ -1,12 +1,11 @@
 import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import { refresh } from './descent.ts';
+import { descend, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { childFor } from './internal-node.ts';
-import { ABSORB, FROZEN } from './link.ts';
+import { ABSORB, FROZEN, MARKS } from './link.ts';
 import {
-  goneWith,
   isInternal,
   isInUse,
   isTakenUp,
@@ -18,6 +17,7 @@ import {
   type Visit,
   visit,
 } from './node-io.ts';
+import { goneWith } from './plan-node.ts';
 import { rebuildLeaf } from './rebuild-leaf.ts';
 import { rebuildNode } from './rebuild-node.ts';
 import { isVacant } from './slot.ts';
@@ -30,28 +30,51 @@ export interface KeyAt {
   bytes: number;
 }
 
+export function keyOf({ outgoing, keyBytes }: ChimeRequest): KeyAt {
+  return { u8: outgoing.u8, at: HEADER_BYTES, bytes: keyBytes };
+}
+
 /**
  * Puts the request's way through the tree in order, and then remembers it: see `mendWay`. With
  * `room`, the leaf is replaced when the key's neighbourhood has no empty slot.
  */
 export function* mend(tree: ChimeTree, request: ChimeRequest, room = false): Operation<void> {
-  const key = { u8: request.outgoing.u8, at: HEADER_BYTES, bytes: request.keyBytes };
-  yield* mendWay(tree, key, room ? request.home : -1);
-  yield* refresh(tree, request);
+  const replaced = yield* mendWay(tree, keyOf(request), room ? request.home : -1);
+  if (replaced === undefined || !remember(tree, request, replaced)) yield* refresh(tree, request);
+}
+
+/** A leaf, and the one leaf that was put in its place. */
+interface Replaced {
+  from: Link;
+  to: Link;
+}
+
+/** Saves reading the way again, if what is remembered leads to the old leaf. */
+function remember(tree: ChimeTree, request: ChimeRequest, { from, to }: Replaced): boolean {
+  const parent = descend(tree, request);
+  if (parent === undefined || request.leaf === 0) return false;
+  const changed = request.leafHigh ^ from.high;
+  if (request.leafLow !== from.low || (changed & ~MARKS) !== 0) return false;
+  parent.relink(request.child, to.low, to.high, tree.cache.epoch);
+  return true;
 }
 
 /**
  * Goes down to a key's leaf by READs of this operation alone and finishes whatever others have
  * begun on the way, whether they are slow or dead: replacements that are not linked, nodes that
- * are being replaced, nodes that their parents have to take up. Returns the leaf. Each round ends
- * with one thing less to do, done by this client or by another.
+ * are being replaced, nodes that their parents have to take up. Each round ends with one thing
+ * less to do, done by this client or by another. Returns what it put in the leaf's place, if that
+ * was the last thing.
  */
-export function* mendWay(tree: ChimeTree, key: KeyAt, home: number): Operation<Visit> {
-  const state = { lean: false, home };
+export function* mendWay(
+  tree: ChimeTree,
+  key: KeyAt,
+  home: number,
+): Operation<Replaced | undefined> {
+  const state: MendState = { lean: false, home, replaced: undefined };
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);
-    const leaf = yield* mendOnce(tree, key, state);
-    if (leaf !== undefined) return leaf;
+    if (yield* mendOnce(tree, key, state)) return state.replaced;
   }
 }
 
@@ -63,10 +86,11 @@ interface MendState {
   lean: boolean;
   /** A home whose neighbourhood must get an empty slot, or less than 0. */
   home: number;
+  replaced: Replaced | undefined;
 }
 
-/** One way down; undefined when something was to be done. */
-function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<Visit | undefined> {
+/** One way down; whether nothing is left to be done. */
+function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boolean> {
   let above: Visit | undefined;
   let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
@@ -74,7 +98,7 @@ function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<Vis
     if (!isInUse(tree, node) && !isTakenUp(node)) {
       const to = replacementOf(node);
       const gone = yield* goneWith(tree, node);
-      if ((yield* swing(tree, node, to, gone)) || !state.lean) return undefined;
+      if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;
       node = yield* visit(tree, node.owner, to);
       continue;
     }
@@ -83,7 +107,7 @@ function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<Vis
     const broken = brokenNode(node, above, links);
     if (broken !== undefined && !state.lean) {
       yield* rebuildIfRoom(tree, broken, state);
-      return undefined;
+      return false;
     }
     const child = childFor(separators, key.u8, key.at, key.bytes);
     const link = { low: links[2 * child], high: links[2 * child + 1] };
@@ -108,17 +132,23 @@ function* rebuildIfRoom(tree: ChimeTree, node: Visit, state: MendState): Operati
   }
 }
 
-function* mendLeaf(tree: ChimeTree, leaf: Visit, state: MendState): Operation<Visit | undefined> {
+function* mendLeaf(tree: ChimeTree, leaf: Visit, state: MendState): Operation<boolean> {
+  if (isTakenUp(leaf)) {
+    // Its parent has to be replaced first, and there is no room for that.
+    if (state.lean) throw new StepwellError('SW_POOL_FULL', 'no room to merge a leaf');
+    return false;
+  }
   const { i32 } = leaf.image;
   const end = tree.geometry.leafBytes >> 2;
   let flags = 0;
   for (let word = SLOTS_AT >> 2; word < end; word += 2) flags |= i32[word + 1];
   const full = state.home >= 0 && isFull(tree, leaf, state.home);
-  if ((flags & FROZEN) === 0 && !full) return leaf;
-  yield* rebuildLeaf(tree, leaf, state.home);
+  if ((flags & FROZEN) === 0 && !full) return true;
+  const to = yield* rebuildLeaf(tree, leaf, state.home);
   // Once is enough: who goes on finding the neighbourhood full looks what it is full of.
   state.home = -1;
-  return undefined;
+  state.replaced = to && { from: leaf, to };
+  return to !== undefined;
 }
 
 function isFull({ geometry }: ChimeTree, { image }: Visit, home: number): boolean {

@@ -2,8 +2,23 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Scope } from '../../store/test-support/pools.ts';
-import { ALWAYS, type Condition, IF_ABSENT, IF_PRESENT, INSERTED, REPLACED } from '../contract.ts';
-import { checked, clientOf, foundText, requestFor, scanned } from './test-support/client.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  INSERTED,
+  type KeyRange,
+  REPLACED,
+} from '../contract.ts';
+import {
+  type Client,
+  checked,
+  clientOf,
+  foundText,
+  requestFor,
+  scanned,
+} from './test-support/client.ts';
 
 /**
  * Random operations of two clients in turn against a sorted map, on trees so small that most runs
@@ -28,6 +43,10 @@ interface Call {
   key: number;
   value: string;
   limit: number;
+  /** Of a scan: its other end, which ends count, and where it is sent to. */
+  other: number;
+  ends: number;
+  seek: number;
 }
 
 const CONDITIONS: Record<'put' | 'insert' | 'update', Condition> = {
@@ -45,6 +64,9 @@ const calls = fc.array(
     key: fc.nat(KEYS.length - 1),
     value: fc.string({ maxLength: 80 }),
     limit: fc.nat(30),
+    other: fc.nat(KEYS.length - 1),
+    ends: fc.nat(63),
+    seek: fc.nat(3 * KEYS.length),
   }),
   { minLength: 60, maxLength: 400, size: 'max' },
 );
@@ -63,10 +85,9 @@ function runModel(scope: Scope, shape: Shape, list: readonly Call[]): void {
   const first = clientOf(scope, shape);
   const clients = [first, clientOf(scope, shape, first.handle)];
   const model = new Map<string, string>();
-  // Hexadecimal digits are in the order of the bytes.
-  const sorted = (from = '') =>
-    [...model].filter(([key]) => key >= from).sort(([a], [b]) => (a < b ? -1 : 1));
-  for (const { by, kind, key: number, value, limit } of list) {
+  const sorted = () => inOrder(model);
+  for (const call of list) {
+    const { by, kind, key: number, value } = call;
     const client = clients[by];
     const { pool, index } = client;
     const key = KEYS[number];
@@ -80,10 +101,7 @@ function runModel(scope: Scope, shape: Shape, list: readonly Call[]): void {
     } else if (kind === 'remove') {
       assert.equal(pool.run(index.remove(requestFor(client, key))), model.delete(id));
     } else if (kind === 'scan') {
-      const found = scanned(client, index.scan(key), limit);
-      const all = sorted(id);
-      assert.deepEqual(found, all.slice(0, found.length));
-      assert.ok(found.length >= Math.min(limit, all.length));
+      assertScans(client, call, model);
     } else if (kind === 'walk') {
       assert.deepEqual(walked(clients, by), sorted());
     } else {
@@ -97,6 +115,39 @@ function runModel(scope: Scope, shape: Shape, list: readonly Call[]): void {
   }
   for (const client of clients) assert.deepEqual(scanned(client, client.index.scan()), sorted());
   assert.deepEqual(checked(first), { problems: [], records: model.size });
+}
+
+/** Hexadecimal digits are in the order of the bytes. */
+function inOrder(model: ReadonlyMap<string, string>): [string, string][] {
+  return [...model].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** A scan with bounds or without, limited or not, in either direction, and its seek. */
+function assertScans(client: Client, call: Call, model: ReadonlyMap<string, string>): void {
+  const bit = (i: number) => (call.ends & (1 << i)) !== 0;
+  const bound = (key: number, inclusive: boolean) => ({ key: KEYS[key], inclusive });
+  const range: KeyRange = {
+    lower: bit(0) ? bound(call.key, bit(1)) : undefined,
+    upper: bit(2) ? bound(call.other, bit(3)) : undefined,
+    reverse: bit(4),
+    limit: bit(5) ? call.limit : undefined,
+    width: 1 + (call.limit % 5),
+  };
+  const { lower, upper, reverse, limit } = range;
+  const all = inOrder(model).filter(([key]) => {
+    const low = lower === undefined || key > hex(lower.key) || (bit(1) && key === hex(lower.key));
+    const high = upper === undefined || key < hex(upper.key) || (bit(3) && key === hex(upper.key));
+    return low && high;
+  });
+  if (reverse) all.reverse();
+  const scan = client.index.scan(range);
+  assert.deepEqual(scanned(client, scan), all.slice(0, limit));
+  assert.ok(scan.done);
+  const target = KEYS[call.seek];
+  if (target === undefined) return;
+  scan.seek(target);
+  const rest = all.filter(([key]) => (reverse ? key <= hex(target) : key >= hex(target)));
+  assert.deepEqual(scanned(client, scan), rest.slice(0, limit));
 }
 
 /** A walk of which each step is another client's, who knows nothing but the cursor. */

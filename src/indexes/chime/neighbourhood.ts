@@ -7,7 +7,7 @@ import {
 } from '../../records/layout.ts';
 import { type Address, type Batch, UNIT_BYTES } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
-import { identityHigh, identityLow } from './link.ts';
+import { identityHigh, identityLow, UP } from './link.ts';
 import { isVacant, lengthOf, PENDING, recordOf, SLOT_FROZEN } from './slot.ts';
 import { type ChimeRequest, type ChimeTree, IDENTITY_AT, NEIGHBOURS_AT } from './tree.ts';
 
@@ -55,6 +55,8 @@ export const CURRENT = 0;
 export const FROZEN_STILL = 1;
 /** Slots are frozen, and whether the leaf had been replaced is not known. */
 export const FROZEN_MAYBE_REPLACED = 2;
+/** The leaf's parent is taking it up, or has done so: the leaf itself does not tell. */
+export const TAKEN_UP = 4;
 /** The first word is not the leaf's identity: it was replaced, and maybe re-used. */
 export const GONE = 3;
 
@@ -66,7 +68,9 @@ export const GONE = 3;
  */
 export function judge(tree: ChimeTree, request: ChimeRequest): number {
   const { i32 } = request.words;
-  if (request.checked && !isLeafStill(tree, request)) return GONE;
+  if (request.checked && !isLeafStill(tree, request)) {
+    return i32[IDENTITY_AT >> 2] === 0 && i32[(IDENTITY_AT >> 2) + 1] === UP ? TAKEN_UP : GONE;
+  }
   const end = (NEIGHBOURS_AT + tree.geometry.neighbourhoodBytes) >> 2;
   let flags = 0;
   for (let word = NEIGHBOURS_AT >> 2; word < end; word += 2) flags |= i32[word + 1];
@@ -74,7 +78,8 @@ export function judge(tree: ChimeTree, request: ChimeRequest): number {
   return request.checked ? FROZEN_STILL : FROZEN_MAYBE_REPLACED;
 }
 
-function isLeafStill(tree: ChimeTree, { words, leafLow, leafHigh }: ChimeRequest): boolean {
+/** Whether the first word that was read is that of the request's leaf in use. */
+export function isLeafStill(tree: ChimeTree, { words, leafLow, leafHigh }: ChimeRequest): boolean {
   const { seed } = tree.geometry.shape;
   const { i32 } = words;
   return (

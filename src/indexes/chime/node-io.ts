@@ -8,10 +8,9 @@ import {
   swapped,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
-import { unitsBeside } from './geometry.ts';
+import { SLOTS_AT, unitsBeside } from './geometry.ts';
 import { decodeNode, encodeNode, LINKS_AT, type Routes, sizeOf } from './internal-node.ts';
 import {
-  ABSORB,
   addressOfLink,
   FROZEN,
   INTERNAL,
@@ -29,7 +28,7 @@ import type { ChimeTree } from './tree.ts';
 export interface Visit {
   /** Where the link stands: in the node above, or the root link. */
   owner: Address;
-  /** The link, without FROZEN. */
+  /** The link, without FROZEN; a MERGE in it stays, for it is the word that `swing` expects. */
   low: number;
   high: number;
   address: Address;
@@ -118,6 +117,8 @@ export function* freeze(tree: ChimeTree, base: Address, words: Int32Array): Oper
 export class NewNodes {
   readonly #tree: ChimeTree;
   readonly #blocks: { address: Address; units: number }[] = [];
+  /** Of these, the ones that are only reserved. */
+  readonly #spare: { address: Address; units: number }[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch }[] = [];
 
   constructor(tree: ChimeTree) {
@@ -125,13 +126,22 @@ export class NewNodes {
   }
 
   *#allocate(units: number): Operation<Address> {
+    const spare = this.#spare.findIndex((block) => block.units === units);
+    if (spare >= 0) return this.#spare.splice(spare, 1)[0].address;
     const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
     this.#blocks.push({ address, units });
     return address;
   }
 
+  /** Claims a block ahead, so that what has been begun need not stop for want of it. */
+  *reserve(units: number): Operation<void> {
+    const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
+    this.#blocks.push({ address, units });
+    this.#spare.push({ address, units });
+  }
+
   /** Room for a leaf, before it is known what will be in it. */
-  reserveLeaf(): Operation<Address> {
+  allocateLeaf(): Operation<Address> {
     return this.#allocate(this.#tree.geometry.leafUnits);
   }
 
@@ -181,6 +191,7 @@ export class NewNodes {
     for (const { address, units } of blocks)
       allocator.sizeClass(catalog, units).cache.push(address);
     this.#blocks.length = 0;
+    this.#spare.length = 0;
     this.#writes.length = 0;
   }
 }
@@ -205,6 +216,19 @@ export function* publish(
   }
   nodes.keep();
   return true;
+}
+
+/** The same for nodes that have been written before. */
+export function* publishWritten(
+  tree: ChimeTree,
+  old: Visit,
+  { low, high }: Link,
+): Operation<boolean> {
+  const words = new Scratch(CAS_BYTES);
+  identityInto(tree, old, words);
+  setWord(words, 8, low, high);
+  yield new Batch().cas(old.address, words, 0);
+  return swapped(words, 0);
 }
 
 /**
@@ -246,22 +270,13 @@ export function* swing(
   return true;
 }
 
-/** The nodes that nobody links to any more when a replaced one is unlinked: those it took up. */
-export function* goneWith(tree: ChimeTree, root: Link): Operation<Link[]> {
-  const gone: Link[] = [];
-  const open: Link[] = [root];
-  for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    gone.push(node);
-    if (!isInternal(node.high)) continue;
-    const seen = yield* visit(tree, 0, node);
-    // One that was replaced, and not linked since its parent was frozen.
-    if (node !== root && !isTakenUp(seen)) open.push(replacementOf(seen));
-    const { links } = routesOf(seen);
-    for (let i = 0; i < links.length; i += 2) {
-      if ((links[i + 1] & ABSORB) !== 0) open.push({ low: links[i], high: links[i + 1] & ~FROZEN });
-    }
-  }
-  return gone;
+/** The slots of a leaf as they were read; two halves each. */
+export function slotsOf(tree: ChimeTree, { image }: Visit): Int32Array {
+  return image.i32.slice(SLOTS_AT >> 2, tree.geometry.leafBytes >> 2);
+}
+
+export function slotsAddress({ address }: Visit): Address {
+  return address + SLOTS_AT;
 }
 
 export function linkAddress(node: Address, child: number): Address {

@@ -1,10 +1,9 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { SLOTS_AT } from './geometry.ts';
-import { addressOfLink, FROZEN } from './link.ts';
+import { addressOfLink, MARKS } from './link.ts';
 import { rootLink } from './mend.ts';
 import {
-  goneWith,
   isInternal,
   isInUse,
   isTakenUp,
@@ -14,6 +13,7 @@ import {
   routesOf,
   type Visit,
 } from './node-io.ts';
+import { goneWith } from './plan-node.ts';
 import { isLive, isVacant, lengthOf, recordOf } from './slot.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
@@ -31,17 +31,18 @@ export function* eachReachable(
   for (let link = open.pop(); link !== undefined; link = open.pop()) {
     const node = yield* readNode(tree, tree.root, link);
     visit(node.address);
-    if (isInternal(node.high)) {
+    if (!isInUse(tree, node) && !isTakenUp(node)) {
+      // What it leads to its replacement leads to, but for what was taken up.
+      for (const { low, high } of yield* goneWith(tree, node)) visit(addressOfLink(low, high));
+      open.push(replacementOf(node));
+    } else if (isInternal(node.high)) {
       const { links } = routesOf(node);
       for (let i = 0; i < links.length; i += 2) {
-        open.push({ low: links[i], high: links[i + 1] & ~FROZEN });
+        open.push({ low: links[i], high: links[i + 1] & ~MARKS });
       }
     } else {
       yield* visitRecords(tree, request, node, visit);
     }
-    if (isInUse(tree, node) || isTakenUp(node)) continue;
-    for (const { low, high } of yield* goneWith(tree, node)) visit(addressOfLink(low, high));
-    open.push(replacementOf(node));
   }
 }
 

@@ -155,16 +155,35 @@ test('after epochs have passed the leaf says in the same round trip whether it s
   assert.deepEqual(second.trips, ['READ', 'READ']);
 });
 
-test('a scan takes two round trips a leaf', (t) => {
+for (const reverse of [false, true]) {
+  test(`a scan takes two round trips for ${reverse ? 'four leaves in reverse' : 'four leaves'}`, (t) => {
+    const { reader } = deepTree(t);
+    const { pool, index } = reader;
+    const { subtables } = pool.run(index.shape());
+    const scan = index.scan({ reverse, width: 4 });
+    let steps = 0;
+    for (; !scan.done; steps++) {
+      const { trips } = traced(
+        pool.fabric,
+        scan.next(() => {}),
+      );
+      assert.equal(trips.length, 2);
+    }
+    assert.equal(steps, Math.ceil(subtables / 4));
+  });
+}
+
+test('a limited scan reads no more leaves than it needs', (t) => {
   const { reader } = deepTree(t);
   const { pool, index } = reader;
   pool.run(index.shape());
-  const scan = index.scan();
-  while (!scan.done) {
-    const { trips } = traced(
-      pool.fabric,
-      scan.next(() => {}),
-    );
-    assert.equal(trips.length, 2);
-  }
+  const scan = index.scan({ limit: 3, width: 8 });
+  const found: number[] = [];
+  const { trips } = traced(
+    pool.fabric,
+    scan.next((_, keyBytes) => found.push(keyBytes)),
+  );
+  assert.equal(found.length, 3);
+  assert.ok(scan.done);
+  assert.equal(trips[0], 'READ READ');
 });

@@ -1,126 +1,128 @@
-import {
-  FLAG_CHAINED,
-  HEADER_BYTES,
-  KEY_BYTES_AND_KIND,
-  LINK_BYTES,
-  unitsOf,
-  valueOffset,
-} from '../../records/layout.ts';
-import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { IndexScan, KeyRange } from '../contract.ts';
+import { common, type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
 import { compareWhole } from './keys.ts';
-import { LeafWalk } from './leaf-walk.ts';
-import { isLive, lengthOf, recordOf } from './slot.ts';
+import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
+import { compareEntries, type Entry, holds, readRecords } from './scan-records.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
-/** A record of a leaf, and where its first block was read to. */
-interface Entry {
-  record: Address;
-  at: number;
-  key: Uint8Array;
-}
+/** Leaves that are read in one doorbell when nobody says. */
+const WIDTH = 4;
+const WIDTH_MAX = 64;
+/** A request that grew for long values is not kept. */
+const KEPT_BYTES = 1024 * 1024;
+/** How full leaves are taken to be before any was read: as random insertion leaves them. */
+const FILL = 0.6;
 
 /**
- * A forward scan (CHIME section 4.4): the records from a key on, in the order of their keys, those
- * of one leaf at a time. Each step is an operation of its own.
+ * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
+ * of some leaves at a time. Each step is an operation of its own:
+ *
+ *   D[READ leaf; READ first word] of `width` leaves -> READ their records        2 round trips
+ *
+ * Empty slots are not followed, and a limited scan reads no more leaves than it is likely to need.
+ * Which entries of a leaf are in the range only their records tell.
  *
  * Every key that is present throughout comes exactly once, with a value that was current at some
  * moment of the scan: it has one leaf to be met in, and one slot of that leaf while it is there.
  */
-export class ChimeScan {
+export class ChimeScan implements IndexScan {
   readonly #tree: ChimeTree;
-  readonly #leaves: LeafWalk;
-  readonly #request: ChimeRequest;
+  readonly #reverse: boolean;
+  readonly #limit: number;
+  readonly #width: number;
+  readonly #whole: HalfOpenRange;
+  #range: HalfOpenRange;
+  #leaves: LeafWalk;
+  #left: number;
+  #perLeaf: number;
 
-  /** Goes on with `from`; undefined is the end. */
-  constructor(tree: ChimeTree, from: Uint8Array | undefined) {
+  constructor(tree: ChimeTree, range: KeyRange) {
     this.#tree = tree;
-    this.#leaves = new LeafWalk(tree, from);
-    this.#request = tree.newRequest();
+    this.#reverse = range.reverse ?? false;
+    this.#limit = range.limit ?? Number.POSITIVE_INFINITY;
+    this.#width = Math.max(1, Math.min(WIDTH_MAX, range.width ?? WIDTH));
+    this.#whole = halfOpen(range);
+    this.#range = this.#whole;
+    this.#perLeaf = Math.max(1, FILL * tree.geometry.shape.span);
+    this.#left = this.#limit;
+    this.#leaves = this.#walk();
+  }
+
+  #walk(): LeafWalk {
+    const { from, to } = this.#range;
+    return new LeafWalk(this.#tree, this.#reverse ? to : from, this.#reverse);
   }
 
   get done(): boolean {
-    return this.#leaves.position === undefined;
+    if (this.#left <= 0 || this.#leaves.done || isEmpty(this.#range)) return true;
+    const { position } = this.#leaves;
+    if (position === undefined) return false;
+    const { from, to } = this.#range;
+    if (this.#reverse) return compareWhole(position, from) <= 0;
+    return to !== undefined && compareWhole(position, to) >= 0;
   }
 
-  /** The lowest key that the scan has not passed; undefined at the end. */
+  /** Forward: the lowest key that the scan has not passed; undefined at the end. */
   get position(): Uint8Array | undefined {
     return this.#leaves.position;
   }
 
-  /**
-   * Visits the records of the next leaf, maybe none: the visitor finds each as the request's found
-   * one, checked and complete. Two round trips, and those of chained values.
-   */
-  *next(visit: (request: ChimeRequest, keyBytes: number) => void): Operation<void> {
+  seek(key: Uint8Array): void {
+    this.#range = narrowed(this.#whole, key, this.#reverse);
+    this.#left = this.#limit;
+    this.#leaves = this.#walk();
+  }
+
+  *next(
+    visit: (request: ChimeRequest, keyBytes: number) => void,
+    keysOnly = false,
+  ): Operation<void> {
+    if (this.done) return;
     this.#tree.cache.begin();
-    const { slots, lower } = yield* this.#leaves.next();
-    const entries = yield* this.#readRecords(slots);
-    entries.sort((a, b) => compareWhole(a.key, b.key));
-    const request = this.#request;
-    let last: Uint8Array | undefined;
-    for (const { at, key } of entries) {
-      // A key that was removed and came back while the leaf was being read may stand there twice.
-      const twice = last !== undefined && compareWhole(last, key) === 0;
-      if (twice || compareWhole(key, lower) < 0) continue;
-      last = key;
-      request.adoptKey(request.incoming, at, key.length, this.#tree.geometry.shape.seed);
-      yield* this.#tree.records.complete(request);
-      visit(request, key.length);
+    const request = this.#tree.spareRequests.take();
+    try {
+      yield* this.#visitNext(request, visit, keysOnly);
+    } finally {
+      this.#leaves.release();
+      if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
     }
   }
 
-  /** All records of the leaf in one doorbell; keys of over 16 KB take a second one. */
-  *#readRecords(slots: Int32Array): Operation<Entry[]> {
-    const { incoming } = this.#request;
-    const entries: Entry[] = [];
-    const units: number[] = [];
-    let bytes = 0;
-    for (let i = 0; i < slots.length; i += 2) {
-      if (!isLive(slots[i], slots[i + 1])) continue;
-      entries.push({ record: recordOf(slots[i], slots[i + 1]), at: bytes, key: NO_KEY });
-      units.push(lengthOf(slots[i + 1]));
-      bytes += lengthOf(slots[i + 1]) * UNIT_BYTES;
+  *#visitNext(
+    request: ChimeRequest,
+    visit: (request: ChimeRequest, keyBytes: number) => void,
+    keysOnly: boolean,
+  ): Operation<void> {
+    const leaves = yield* this.#leaves.nextGroup(this.#leavesNeeded());
+    const entries = yield* readRecords(request, leaves, keysOnly);
+    const { u8 } = request.incoming;
+    const wanted = this.#inOrder(u8, entries, leaves);
+    this.#perLeaf = Math.max(1, (this.#perLeaf + entries.length / leaves.length) / 2);
+    const { seed } = this.#tree.geometry.shape;
+    for (const { at, keyBytes } of wanted) {
+      request.adoptKey(request.incoming, at, keyBytes, seed);
+      if (!keysOnly) yield* this.#tree.records.complete(request);
+      visit(request, keyBytes);
+      if (--this.#left <= 0) return;
     }
-    if (entries.length === 0) return entries;
-    incoming.ensure(bytes);
-    const batch = new Batch();
-    entries.forEach(({ record, at }, i) => {
-      batch.read(record, units[i] * UNIT_BYTES, incoming, at);
-    });
-    yield batch;
-    yield* this.#readLong(entries, units, bytes);
-    for (const entry of entries) {
-      const begin = entry.at + HEADER_BYTES;
-      const keyBytes = incoming.i32[(entry.at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-      entry.key = incoming.u8.slice(begin, begin + keyBytes);
-    }
-    return entries;
   }
 
-  /** Records whose key and link are longer than a slot can say, again, behind the others. */
-  *#readLong(entries: Entry[], units: readonly number[], bytes: number): Operation<void> {
-    const { incoming } = this.#request;
-    let end = bytes;
-    const long: { record: Address; at: number; bytes: number }[] = [];
-    entries.forEach((entry, i) => {
-      const kind = incoming.i32[(entry.at + KEY_BYTES_AND_KIND) >> 2];
-      if (((kind >>> 24) & FLAG_CHAINED) === 0) return;
-      const needed = unitsOf(valueOffset(kind & 0xffff) + LINK_BYTES);
-      if (needed <= units[i]) return;
-      entry.at = end;
-      long.push({ record: entry.record, at: end, bytes: needed * UNIT_BYTES });
-      end += needed * UNIT_BYTES;
-    });
-    if (long.length === 0) return;
-    if (end > incoming.u8.length) {
-      const records = incoming.u8.slice(0, bytes);
-      incoming.ensure(end);
-      incoming.u8.set(records, 0);
-    }
-    const batch = new Batch();
-    for (const { record, at, bytes: size } of long) batch.read(record, size, incoming, at);
-    yield batch;
+  #leavesNeeded(): number {
+    return Math.min(this.#width, Math.ceil(this.#left / this.#perLeaf));
+  }
+
+  /** The entries that count, each key once. */
+  #inOrder(u8: Uint8Array, entries: Entry[], leaves: readonly LeafPicture[]): Entry[] {
+    const ranges = leaves.map(({ lower, upper }) =>
+      common({ from: lower, to: upper }, this.#range),
+    );
+    const inRange = entries.filter((entry) => holds(ranges[entry.leaf], u8, entry));
+    inRange.sort((a, b) => compareEntries(u8, a, b));
+    // A key that was removed and came back while the leaf was being read may stand there twice.
+    const once = inRange.filter(
+      (entry, i) => i === 0 || compareEntries(u8, inRange[i - 1], entry) !== 0,
+    );
+    return this.#reverse ? once.reverse() : once;
   }
 }
-
-const NO_KEY = new Uint8Array(0);

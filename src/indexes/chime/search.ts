@@ -14,30 +14,49 @@ import {
   postCandidates,
   postLongKeys,
   postNeighbourhood,
+  TAKEN_UP,
 } from './neighbourhood.ts';
+import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from './speculate.ts';
+import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
 import { type ChimeRequest, type ChimeTree, IDENTITY_AT } from './tree.ts';
 
 /**
  * Lock-free search (CHIME section 4.4): with the internal nodes remembered, one round trip for the
  * neighbourhood and one for the record. It waits for nobody: what a leaf that is being replaced
- * says counts until it has been replaced.
+ * says counts until it has been replaced. A key of the hotspot buffer takes one round trip.
  */
 export function* search(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const { batch } = request;
   place(tree, request);
   let doubtful = false;
+  let spot = hotspotOf(tree, request);
   for (let attempt = 1; ; attempt++) {
     const parent = yield* reach(tree, request);
     const checked = doubtful || !tree.cache.isKnown(parent, request.child);
     const { child } = request;
+    if (spot >= 0) {
+      yield postSpeculation(tree, request, spot, batch.clear(), checked);
+      if (speculatedRight(tree, request)) {
+        if (checked) confirm(tree, request, parent, child);
+        return true;
+      }
+      spot = -1;
+    }
     yield postNeighbourhood(tree, request, batch.clear(), checked);
     const verdict = judge(tree, request);
     if (verdict === CURRENT || verdict === FROZEN_STILL) {
       if (checked) confirm(tree, request, parent, child);
-      return yield* settle(tree, request);
+      const found = yield* settle(tree, request);
+      if (found) rememberSpot(tree, request);
+      return found;
     }
     doubtful = verdict === FROZEN_MAYBE_REPLACED;
     if (verdict === GONE) yield* leaveGone(tree, request, parent, child, attempt);
+    if (verdict !== TAKEN_UP) continue;
+    adoptLeaf(tree, request, yield* sureLeaf(tree, request));
+    const found = yield* settle(tree, request);
+    yield* refresh(tree, request);
+    return found;
   }
 }
 
@@ -74,7 +93,7 @@ export function* leaveGone(
 }
 
 /** Looks among the candidates of a neighbourhood that counts. */
-function* settle(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+export function* settle(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const { batch } = request;
   if (gatherLive(tree, request) === 0) return false;
   yield postCandidates(request, batch.clear());
@@ -149,10 +168,11 @@ export function* searchMany(
  */
 export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const { batch } = request;
+  let doubtful = false;
   for (let attempt = 1; ; attempt++) {
     const parent = yield* reach(tree, request);
     const { child } = request;
-    const checked = !tree.cache.isKnown(parent, child);
+    const checked = doubtful || !tree.cache.isKnown(parent, child);
     postNeighbourhood(tree, request, batch.clear(), checked);
     if (request.block !== 0) tree.records.post(request, batch);
     yield batch;
@@ -163,12 +183,11 @@ export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boole
       if (!found) rememberOthers(request);
       return found;
     }
-    if (verdict === GONE) {
-      yield* leaveGone(tree, request, parent, child, attempt);
-    } else {
-      yield* tree.retry(request, 'replacedLeaf', attempt);
-      yield* mend(tree, request);
-    }
+    doubtful = verdict === FROZEN_MAYBE_REPLACED;
+    if (verdict === GONE) yield* leaveGone(tree, request, parent, child, attempt);
+    else yield* tree.retry(request, 'replacedLeaf', attempt);
+    // Only what is not replaced yet has to be finished; and in a full pool that is all that can be.
+    if (verdict === FROZEN_STILL || verdict === TAKEN_UP) yield* mend(tree, request);
   }
 }
 

@@ -4,9 +4,13 @@ import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
-import { NodeCache } from './cache.ts';
+import { AT_KEY, NodeCache, type Side } from './cache.ts';
+import { Cursors } from './cursors.ts';
 import type { ChimeGeometry } from './geometry.ts';
+import { Hotspots } from './hotspots.ts';
+import { Place } from './leaf-walk.ts';
 import { NEIGHBOURHOOD_MAX } from './slot.ts';
+import { Spares } from './spares.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -29,10 +33,12 @@ export const OTHER_SWAP_AT = 32;
 export const IDENTITY_AT = 56;
 /** The slots of the neighbourhood, in the order from the key's home on. */
 export const NEIGHBOURS_AT = 64;
+
 const WORD_BYTES = NEIGHBOURS_AT + 8 * NEIGHBOURHOOD_MAX;
 
 /** A request with what CHIME's operations remember between their round trips. */
 export class ChimeRequest extends Request {
+  side: Side = AT_KEY;
   fingerprint = 0;
   home = 0;
   /** The leaf of the key, as a link, and its address. */
@@ -50,6 +56,9 @@ export class ChimeRequest extends Request {
   /** Slot words whose records are known to have another key. */
   readonly others = new Int32Array(2 * NEIGHBOURHOOD_MAX);
   otherCount = 0;
+  /** The slot word that is speculated on. */
+  spotLow = 0;
+  spotHigh = 0;
 }
 
 /** One client's handle of a CHIME tree. */
@@ -62,6 +71,8 @@ export class ChimeTree {
   readonly reclamation: Reclamation;
   readonly catalog: number;
   readonly cache: NodeCache;
+  readonly cursors = new Cursors();
+  readonly hotspots: Hotspots;
   readonly retries: Record<RetryReason, number> = {
     staleCache: 0,
     replacedLeaf: 0,
@@ -75,10 +86,13 @@ export class ChimeTree {
    * been decided before it takes the claimer for slow or dead.
    */
   patience = { polls: 40, microseconds: 50 };
-  /** Leaves split, leaves rearranged by hopping, and internal nodes rebuilt, by this client. */
+  /** Of this client: leaves split, leaves hopped in, internal nodes rebuilt, pairs merged. */
   splits = 0;
   hops = 0;
   rebuilds = 0;
+  merges = 0;
+  /** Entries of the leaves that were split, together. */
+  entriesAtSplit = 0;
 
   constructor(
     geometry: ChimeGeometry,
@@ -94,8 +108,12 @@ export class ChimeTree {
     this.allocator = allocator;
     this.reclamation = reclamation;
     this.catalog = catalog;
-    this.cache = new NodeCache(reclamation);
+    this.cache = new NodeCache(reclamation, geometry.shape.cacheKiB * 1024);
+    this.hotspots = new Hotspots(geometry.shape.hotspots);
   }
+
+  readonly spareRequests = new Spares(() => this.newRequest());
+  readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
 
   newRequest(): ChimeRequest {
     return new ChimeRequest(WORD_BYTES);

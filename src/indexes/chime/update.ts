@@ -36,7 +36,10 @@ export function* replace(
   const units = Math.min(request.headUnits, SLOT_UNITS_MAX);
   const high = slotHigh(block, request.fingerprint, units, distanceAt(slotAt));
   setWord(words, SWAP_AT + 8, slotLow(block), high);
-  return yield* swap(tree, request, attempt);
+  if (!(yield* swap(tree, request, attempt))) return false;
+  const { h1, h2 } = request.hash;
+  tree.hotspots.renew(h1, h2, slotLow(block), high);
+  return true;
 }
 
 /** Third round trip of a deletion: the slot becomes empty. */

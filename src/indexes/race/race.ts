@@ -39,6 +39,7 @@ export const RACE_KIND = 1;
 export const RACE_MANIFEST: IndexManifest = {
   name: 'race',
   ordered: false,
+  orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
 };

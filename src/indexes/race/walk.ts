@@ -55,10 +55,13 @@ export class RaceWalk implements IndexWalk {
    * Visits the records of the next group and moves on; `position` is undefined after the last one.
    * The visitor finds each record as the request's found one, its key at `foundAt` + 16.
    */
-  *next(visit: (request: RaceRequest, keyBytes: number) => void): Operation<void> {
+  *next(
+    visit: (request: RaceRequest, keyBytes: number) => void,
+    keysOnly = false,
+  ): Operation<void> {
     const position = this.position as WalkPosition;
     if (!(yield* this.#arrive(position))) return;
-    yield* this.#visitGroup(position, visit);
+    yield* this.#visitGroup(position, visit, keysOnly);
     this.#advance(position);
   }
 
@@ -168,6 +171,7 @@ export class RaceWalk implements IndexWalk {
   *#visitGroup(
     { suffix, depth }: WalkPosition,
     visit: (request: RaceRequest, keyBytes: number) => void,
+    keysOnly: boolean,
   ): Operation<void> {
     const { records, geometry } = this.#table;
     const slots: SlotRecord[] = [];
@@ -175,7 +179,8 @@ export class RaceWalk implements IndexWalk {
       if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
     });
     const isHere = ({ hash }: RaceRequest) => (hash.h1 & (2 ** depth - 1)) === suffix;
-    yield* visitRecords(records, this.#request, slots, geometry.shape.seed, isHere, visit);
+    const { seed } = geometry.shape;
+    yield* visitRecords(records, this.#request, slots, seed, isHere, visit, keysOnly);
   }
 }
 

@@ -10,7 +10,7 @@ import {
 import { depthBitsFor, entryHigh, entryLow, signOf, TOMBSTONE } from './entry.ts';
 import { bitWasSet, canSetBit, completeBit, filterIsClear, postBit, wantsBit } from './filter.ts';
 import { versionAt } from './header.ts';
-import { postHeader } from './lookup.ts';
+import { postHeader, postSlots } from './lookup.ts';
 import { mergeFull, mergeOwn } from './merge.ts';
 import { aimForAppend, catchUp } from './refresh.ts';
 import { type SepHashRequest, type SepHashTable, SLOTS_AT, SWAP_AT } from './table.ts';
@@ -58,14 +58,21 @@ export function* append(
   }
 }
 
-/** Entries in `words` from the window's first one; the window is [windowStart, windowEnd). */
+/**
+ * The paper reads one window after the other. Here what is behind the first is read at once, and
+ * all of it when the offset is of another epoch: between two visits of a client to a segment each
+ * of the others has been there, so that with a hundred clients that is nearly always so.
+ *
+ * Entries in `words` from the window's first one; the window is [windowStart, windowEnd). */
 function* findEmpty(table: SepHashTable, request: SepHashRequest): Operation<number> {
   const { slots: slotCount } = table.geometry;
   const { batch, view } = request;
-  for (let offset = view.offset; ; offset = request.windowEnd) {
+  const { window } = table.geometry.shape;
+  let whole = window === 0 || !view.knowsOffset;
+  for (let offset = whole ? 0 : view.offset; ; offset = request.windowEnd) {
     // The entry before is read too: it must be full, or the offset is of another epoch.
     request.windowStart = Math.max(0, offset - 1);
-    request.windowEnd = Math.min(slotCount, offset + table.geometry.shape.window);
+    request.windowEnd = whole ? slotCount : Math.min(slotCount, offset + window);
     batch.clear();
     if (!request.blockWritten) request.reseal(versionAt(request.epoch, offset));
     table.records.post(request, batch);
@@ -73,12 +80,13 @@ function* findEmpty(table: SepHashTable, request: SepHashRequest): Operation<num
     if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
     const slot = firstEmpty(request, request.windowStart, request.windowEnd);
     if (slot === request.windowStart && slot > 0) {
-      view.offset = 0;
+      view.forgetOffset();
       return STALE;
     }
     noteOffset(request, slot);
     if (slot < request.windowEnd) return slot;
     if (slot === slotCount) return FULL;
+    whole = true;
   }
 }
 
@@ -97,7 +105,7 @@ export function firstEmpty({ words, sign }: SepHashRequest, from: number, end: n
 /** Entries before `slot` are full: true for the epoch that the operation has read. */
 function noteOffset({ view, metaLow, metaHigh }: SepHashRequest, slot: number): void {
   if (view.metaLow !== metaLow || view.metaHigh !== metaHigh) return;
-  if (slot > view.offset) view.offset = slot;
+  view.noteOffset(slot);
 }
 
 /**
@@ -159,8 +167,17 @@ export function* claim(
   request.forgetBlock();
   noteOffset(request, slot + 1);
   if (!bitStands) yield* completeBit(table, request);
+  if (table.geometry.shape.append === 0) yield* reread(table, request);
   if (slot + 1 === table.geometry.slots) yield* mergeOwn(table, request);
   return WON;
+}
+
+/**
+ * What a write costs that has to look for rivals with the same key after it has taken effect
+ * (Figure 9b, reread-based). Entries in order need none of it, so nothing is done with the answer.
+ */
+function* reread(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  yield postHeader(request, postSlots(table, request, request.batch.clear()));
 }
 
 /** Without zero-wait writes the filter's change is waited for, as the paper's base version does. */

@@ -13,7 +13,7 @@ import {
   unitsOfEntry,
 } from './entry.ts';
 import { HEADER_UNITS, mainOf } from './header.ts';
-import { FINGERPRINTS, mainUnits } from './main-segment.ts';
+import { FINGERPRINTS } from './main-segment.ts';
 import { planMerge } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import { search } from './search.ts';
@@ -60,7 +60,7 @@ class Check {
     }
     this.#sink.reachable(header, HEADER_UNITS);
     this.#sink.reachable(main.slots, geometry.slotsUnits);
-    this.#sink.reachable(mainOf(metaLow, metaHigh), mainUnits(main.count + main.dropped));
+    this.#sink.reachable(mainOf(metaLow, metaHigh), main.units);
     const all = yield* snapshot.entries();
     const entries = all.subarray(0, 2 * main.count);
     this.#order(where, entries, snapshot.ends);

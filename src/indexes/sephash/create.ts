@@ -3,7 +3,7 @@ import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../
 import { Directory, directoryBytes } from '../directory.ts';
 import { SepHashGeometry, type SepHashShape } from './geometry.ts';
 import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './header.ts';
-import { mainUnits, writeMain } from './main-segment.ts';
+import { writeMain } from './main-segment.ts';
 
 /** Allocates and fills an empty index; returns its root for the catalog. */
 export function* buildSepHash(
@@ -26,16 +26,18 @@ export function* buildSepHash(
 /** An empty segment: its header, the entries of its CurSegment, and a MainSegment of nothing. */
 function* buildSegment(
   { allocator }: Pool,
-  { shape, slotsBytes, slotsUnits }: SepHashGeometry,
+  geometry: SepHashGeometry,
   catalog: number,
   suffix: number,
 ): Operation<Address> {
+  const { shape, slotsBytes, slotsUnits } = geometry;
   const header = yield* allocator.allocate(catalog, HEADER_UNITS);
   const slots = yield* allocator.allocate(catalog, slotsUnits);
-  const main = yield* allocator.allocate(catalog, mainUnits(0));
+  const units = geometry.mainUnits(0);
+  const main = yield* allocator.allocate(catalog, units);
   const mainImage = new Scratch(4096);
   const nothing = new Int32Array(0);
-  const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0 };
+  const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0, units };
   const bytes = writeMain(mainImage, fields, nothing, nothing);
   const headerImage = new Scratch(HEADER_BYTES);
   writeHeader(headerImage, main, shape.initialDepth, FIRST_EPOCH);

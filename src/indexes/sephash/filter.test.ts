@@ -9,10 +9,10 @@ import {
   traced,
 } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
-import { type Batch, type Operation, setWord } from '../../verbs/index.ts';
+import { Batch, type Operation, setWord } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../contract.ts';
 import { canSetBit, completeBit, filterIsClear } from './filter.ts';
-import { filterWordOf, metaHigh } from './header.ts';
+import { filterWordOf, HEADER_BYTES, metaHigh } from './header.ts';
 import type { SepHashIndex } from './sephash.ts';
 import { HEADER_AT } from './table.ts';
 
@@ -110,6 +110,27 @@ test('a filter word of a later epoch is never replaced', (t) => {
   assert.equal(canSetBit(request), true);
   setWord(request.words, at, 1, metaHigh(0, 0, epoch + 1));
   assert.equal(canSetBit(request), false, 'another word, as late as that');
+});
+
+test('a search whose header is of two epochs does not take the later filter for its own', (t) => {
+  const [writer, reader] = clients(t, 2);
+  const [key, neighbour] = keysOfOneWord(writer);
+  const put = (name: string) =>
+    writer.pool.run(writer.index.write(requestFor(writer, name, 'v'), ALWAYS));
+  put(key);
+  const request = requestFor(reader, key);
+  const searching = reader.index.search(request);
+  const first = advance(reader.pool.fabric, searching, 0);
+  reader.pool.fabric.execute(first);
+  // Now the key is in the MainSegment, and its filter word has nothing but the neighbour's bit.
+  for (let i = 0; writer.index.table.merges === 0; i++) put(`other ${i}`);
+  put(neighbour);
+  // The words of one READ may be of different times: the metadata, then these.
+  const { header } = request.view;
+  const late = new Batch().read(header + 8, HEADER_BYTES - 8, request.words, HEADER_AT + 8);
+  reader.pool.fabric.execute(late);
+  assert.ok(reader.pool.run(searching));
+  assert.equal(foundText(request), 'v');
 });
 
 test('a merge, a count and a walk let an entry count whose writer has died', (t) => {

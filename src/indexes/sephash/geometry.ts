@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
 import { inRange } from '../parameters.ts';
-import { mainUnits } from './main-segment.ts';
+import { MainSizes } from './main-sizes.ts';
 
 /** How a client finds a key's entries in a MainSegment. */
 export const CACHE_NONE = 0;
@@ -14,8 +14,12 @@ export interface SepHashShape {
   segmentBytes: number;
   /** A MainSegment of more than so many CurSegments is split. */
   ratio: number;
-  /** Entries that an append reads to find the first empty one. */
+  /** Entries that an append reads to find the first empty one; 0 is all of them, every time. */
   window: number;
+  /** Whether the order of entries tells rivals; else writes look for them afterwards. */
+  append: number;
+  /** Whether a merge empties the CurSegment by its sign; else it writes a new one. */
+  signs: number;
   /** Whether CurSegments have a fingerprint filter. */
   filter: number;
   /** CACHE_NONE, CACHE_TABLE or CACHE_POINTS. */
@@ -33,6 +37,8 @@ export const SHAPE_NAMES = [
   'segmentBytes',
   'ratio',
   'window',
+  'append',
+  'signs',
   'filter',
   'cache',
   'depthBits',
@@ -56,8 +62,9 @@ export class SepHashGeometry {
   readonly slotsBytes: number;
   /** Size class of the block of a CurSegment's entries. */
   readonly slotsUnits: number;
-  /** Entries beyond which a MainSegment is split. */
-  readonly mainLimit: number;
+  readonly mainSizes: MainSizes;
+  /** Block sizes that only the index itself uses. */
+  readonly tableUnits: readonly number[];
 
   constructor(shape: SepHashShape) {
     this.shape = shape;
@@ -65,15 +72,24 @@ export class SepHashGeometry {
     this.slots = shape.segmentBytes / 8;
     // Odd and, from 9 on, no size class of records: statistics tell tables from them.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
-    this.mainLimit = shape.ratio * this.slots;
+    this.mainSizes = new MainSizes(shape.ratio * this.slots);
+    this.tableUnits = this.#ownUnits();
   }
 
-  /** Block sizes that only the index itself uses. */
-  get tableUnits(): number[] {
+  /** Entries beyond which a MainSegment is split. */
+  get mainLimit(): number {
+    return this.mainSizes.limit;
+  }
+
+  /** Size class of the block of a MainSegment with so many entries, dropped ones included. */
+  mainUnits(entries: number): number {
+    return this.mainSizes.unitsFor(entries);
+  }
+
+  #ownUnits(): number[] {
     const units = new Set<number>();
     if (this.slotsUnits > 8) units.add(this.slotsUnits);
-    const most = this.mainLimit + 3 * this.slots;
-    for (let entries = 0; entries <= most; entries += 8) units.add(mainUnits(entries));
+    for (const size of this.mainSizes.classes(this.mainLimit + 3 * this.slots)) units.add(size);
     return [...units];
   }
 }
@@ -85,7 +101,7 @@ export function sepHashShape(
 ): SepHashShape {
   const segmentBytes = powerOfTwo('segmentBytes', wishes.segmentBytes ?? 1024);
   const ratio = inRange('ratio', wishes.ratio ?? 64, RATIO_MIN, 64);
-  const flag = (name: 'filter' | 'depthBits' | 'zeroWait') =>
+  const flag = (name: 'append' | 'signs' | 'filter' | 'depthBits' | 'zeroWait') =>
     inRange(name, wishes[name] ?? 1, 0, 1);
   // One level more than a pool filled with half-empty MainSegments could use.
   const segments = poolBytes / (4 * ratio * segmentBytes);
@@ -95,7 +111,9 @@ export function sepHashShape(
   return {
     segmentBytes,
     ratio,
-    window: inRange('window', wishes.window ?? Math.min(8, segmentBytes / 8), 1, segmentBytes / 8),
+    window: inRange('window', wishes.window ?? Math.min(8, segmentBytes / 8), 0, segmentBytes / 8),
+    append: flag('append'),
+    signs: flag('signs'),
     filter: flag('filter'),
     cache: inRange('cache', wishes.cache ?? CACHE_TABLE, CACHE_NONE, CACHE_POINTS),
     depthBits: flag('depthBits'),

@@ -29,6 +29,7 @@ export function postHeader(request: SepHashRequest, batch: Batch): Batch {
  */
 export function gather(request: SepHashRequest, slots: number): number {
   const { tag, sign, words, range } = request;
+  request.ensureCandidates(slots + request.rangeEnd - request.rangeStart);
   request.candidateCount = 0;
   for (let word = (SLOTS_AT + 8 * slots) >> 2; word > SLOTS_AT >> 2; ) {
     word -= 2;

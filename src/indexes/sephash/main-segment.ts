@@ -15,6 +15,7 @@ import { fingerprintOf } from './entry.ts';
  *    8  suffix 32 | local depth 32
  *   16  address of the CurSegment's entries
  *   24  address of the sibling's header, if this segment was split off one with this merge, else 0
+ *   32  size class of its block, which may be larger than it need be
  *   64  FPTable: for each fingerprint where its entries end, 256 x 16 bits
  *  576  entries, sorted by fingerprint
  *       entries that the last merge dropped: their records are retired with the next one
@@ -25,6 +26,7 @@ const SUFFIX = 8;
 const DEPTH = 12;
 const SLOTS = 16;
 const SIBLING = 24;
+const UNITS = 32;
 const FPTABLE = 64;
 export const FINGERPRINTS = 256;
 export const MAIN_HEADER_BYTES = FPTABLE + 2 * FINGERPRINTS;
@@ -38,6 +40,7 @@ export interface MainHeader {
   depth: number;
   slots: Address;
   sibling: Address;
+  units: number;
 }
 
 export function parseMainHeader(scratch: Scratch, at: number): MainHeader {
@@ -49,6 +52,7 @@ export function parseMainHeader(scratch: Scratch, at: number): MainHeader {
     depth: i32[(at + DEPTH) >> 2],
     slots: readInteger(scratch, at + SLOTS),
     sibling: readInteger(scratch, at + SIBLING),
+    units: i32[(at + UNITS) >> 2],
   };
 }
 
@@ -77,6 +81,7 @@ export function writeMain(
   i32[DEPTH >> 2] = header.depth;
   writeInteger(image, SLOTS, header.slots);
   writeInteger(image, SIBLING, header.sibling);
+  i32[UNITS >> 2] = header.units;
   const ends = new Uint16Array(image.u8.buffer, FPTABLE, FINGERPRINTS);
   for (let i = 1; i < entries.length; i += 2) ends[fingerprintOf(entries[i])]++;
   for (let fp = 1; fp < FINGERPRINTS; fp++) ends[fp] += ends[fp - 1];
@@ -87,16 +92,6 @@ export function writeMain(
 
 export function mainBytes(entries: number): number {
   return MAIN_HEADER_BYTES + 8 * entries;
-}
-
-/**
- * Size class of the block of a MainSegment with so many entries, dropped ones included: four to
- * each doubling. Odd, and so never a size class of records: statistics tell tables from them.
- */
-export function mainUnits(entries: number): number {
-  const units = Math.ceil(mainBytes(entries) / UNIT_BYTES) - 1;
-  const step = 2 ** Math.max(1, Math.floor(Math.log2(units - 1)) - 2);
-  return Math.min(Math.ceil(units / step) * step + 1, BLOCK_UNITS_MAX);
 }
 
 /** The most entries that a block can hold: a bound that hashing does not come near. */

@@ -57,7 +57,24 @@ function groupCurrent(current: Int32Array): Map<number, Group> {
 }
 
 function addMain(groups: Map<number, Group>, main: Int32Array): void {
-  for (let at = 0; at < main.length; at += 2) groups.get(groupKey(main[at + 1]))?.main.push(at);
+  for (const [key, group] of groups) {
+    const tag = key >> 4;
+    for (let at = firstOf(main, tag); at < main.length && tagOf(main[at + 1]) === tag; at += 2) {
+      if (groupKey(main[at + 1]) === key) group.main.push(at);
+    }
+  }
+}
+
+/** Where the entries with these fingerprints, or later ones, begin. */
+function firstOf(main: Int32Array, tag: number): number {
+  let low = 0;
+  let high = main.length / 2;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (tagOf(main[2 * middle + 1]) < tag) low = middle + 1;
+    else high = middle;
+  }
+  return 2 * low;
 }
 
 /** Reads the keys of doubtful groups and drops all but the newest entry of each key. */

@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { invariant } from '../../errors.ts';
 import { SLOT_SIZE_CLASS } from '../../records/layout.ts';
 import {
   type Address,
@@ -10,13 +10,21 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { ENTRY_UNITS_MAX, recordOf, signOf, unitsOfEntry } from './entry.ts';
-import { epochOf, mainOf, metaHigh, metaLow, nextEpoch, signOfEpoch } from './header.ts';
+import { ENTRY_UNITS_MAX, recordOf, SPLITS_PER_ROUND, signOf, unitsOfEntry } from './entry.ts';
+import {
+  epochOf,
+  mainOf,
+  metaHigh,
+  metaLow,
+  nextEpoch,
+  nextOddEpoch,
+  signOfEpoch,
+} from './header.ts';
+import { allocateMain, isPoolFull } from './main-blocks.ts';
 import {
   MAIN_ENTRIES_MAX,
   MAIN_HEADER_BYTES,
   type MainHeader,
-  mainUnits,
   parseFpTable,
   parseMainHeader,
   writeMain,
@@ -28,6 +36,9 @@ import type { SegmentView } from './segment.ts';
 import { Halves, postHalves } from './split.ts';
 import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
 
+/** Of which the splitter reads so many while whoever waits looks once: about one a microsecond. */
+const RECORDS_PER_POLL = 20;
+
 /**
  * Merges a segment that an operation has met full. Whoever took its last entry is about to do so;
  * when nothing happens for a while, that client is slow or dead, and this one does it.
@@ -35,11 +46,23 @@ import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
 export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, words } = request;
   const { polls, microseconds } = table.patience;
-  for (let poll = 0; poll < polls; poll++) {
+  const longer = Math.floor(recordsToRead(table, request.view) / RECORDS_PER_POLL);
+  for (let poll = 0; poll < polls + longer; poll++) {
     yield batch.clear().pause(microseconds, words).read(request.view.header, 8, words, HEADER_AT);
     if (!request.metaHolds()) return;
   }
   yield* merge(table, request);
+}
+
+/**
+ * Records that the merge reads if it is a split that refills depth bits. That takes milliseconds:
+ * whoever is impatient then reads them all again, and everybody is slower for it.
+ */
+function recordsToRead({ geometry }: SepHashTable, { depth, count }: SegmentView): number {
+  const refills = geometry.shape.depthBits === 0 || (depth + 1) % SPLITS_PER_ROUND === 0;
+  // A client that only appends does not know how many there are.
+  const splits = count < 0 || count + geometry.slots > geometry.mainLimit;
+  return refills && splits ? geometry.mainLimit : 0;
 }
 
 /** Merges after taking the last entry: the write has taken effect, so a full pool is no error. */
@@ -47,15 +70,13 @@ export function* mergeOwn(table: SepHashTable, request: SepHashRequest): Operati
   try {
     yield* merge(table, request);
   } catch (error) {
-    const harmless = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
-    if (!harmless) throw error;
+    if (!isPoolFull(error)) throw error;
   }
 }
 
 function* merge(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const merger = table.idleMergers.pop() ?? new Merger(table);
-  const { view, metaLow: low, metaHigh: high, slots } = request;
-  yield* merger.run(view, low, high, slots);
+  yield* merger.run(request);
   table.idleMergers.push(merger);
 }
 
@@ -81,6 +102,8 @@ export class Merger {
   readonly #keys: RecordKeys;
   readonly #halves: Halves;
   #request: SepHashRequest | undefined;
+  /** Whether it is for a deletion, which must be possible in a full pool. */
+  #forDeletion = false;
 
   constructor(table: SepHashTable) {
     this.#table = table;
@@ -90,7 +113,9 @@ export class Merger {
   }
 
   /** Merges the segment as it was with this metadata, if it still is so and is full. */
-  *run(view: SegmentView, low: number, high: number, slots: Address): Operation<void> {
+  *run(request: SepHashRequest): Operation<void> {
+    const { view, metaLow: low, metaHigh: high, slots } = request;
+    this.#forDeletion = request.forDeletion;
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
     // A segment is split again only when the directory knows of the last split.
@@ -99,14 +124,12 @@ export class Merger {
     const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
     const plan = yield* planMerge(old.entries, current, this.#keys);
     invariant(plan.kept.length / 2 < MAIN_ENTRIES_MAX, 'a MainSegment with too many entries');
-    const grown = plan.kept.length / 2 > this.#table.geometry.mainLimit;
-    const splits = grown && header.depth < this.#table.directory.maxDepth;
-    const publish = splits ? this.#publishSplit : this.#publishMerge;
-    if (!(yield* publish.call(this, view, low, high, header, plan))) return;
+    const { won, splits } = yield* this.#publish(view, low, high, header, plan);
+    if (!won) return;
     // At once: what a client that dies here has not retired is lost until a sweep.
     const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
-    this.#retireBlock(mainOf(low, high), mainUnits(header.count + header.dropped));
-    if (splits) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
+    this.#retireBlock(mainOf(low, high), header.units);
+    if (splits || this.#movesSlots) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
     for (const entries of dropped) this.#retireShort(entries);
     for (const entries of dropped) yield* this.#retireLong(entries);
     if (splits) yield* this.#tellDirectory(header);
@@ -147,33 +170,84 @@ export class Merger {
     };
   }
 
-  /** The merge without a split: the CurSegment stays, its entries are empty by the sign. */
+  /**
+   * A MainSegment that has grown too long is split. In a full pool a deletion does whatever there
+   * is memory for: two MainSegments of half the size, or one that is longer than it should be.
+   */
+  *#publish(
+    view: SegmentView,
+    low: number,
+    high: number,
+    header: MainHeader,
+    plan: MergePlan,
+  ): Operation<{ won: boolean; splits: boolean }> {
+    const canSplit = header.depth < this.#table.directory.maxDepth;
+    const splits = canSplit && plan.kept.length / 2 > this.#table.geometry.mainLimit;
+    const [first, second] = splits
+      ? [this.#publishSplit, this.#publishMerge]
+      : [this.#publishMerge, this.#publishSplit];
+    try {
+      return { won: yield* first.call(this, view, low, high, header, plan), splits };
+    } catch (error) {
+      if (!this.#forDeletion || !canSplit || !isPoolFull(error)) throw error;
+      return { won: yield* second.call(this, view, low, high, header, plan), splits: !splits };
+    }
+  }
+
+  /**
+   * The merge without a split: the CurSegment stays, its entries are empty by the sign; without
+   * signs it is replaced by one of zeros, and the sign of the epoch stays.
+   */
   *#publishMerge(
     view: SegmentView,
     low: number,
     high: number,
-    { suffix, depth, slots }: MainHeader,
+    header: MainHeader,
     { kept, dropped }: MergePlan,
   ): Operation<boolean> {
-    const { allocator, catalog } = this.#table;
-    const units = mainUnits((kept.length + dropped.length) / 2);
-    const main = yield* allocator.allocate(catalog, units);
-    const fields = { suffix, depth, slots, sibling: 0 };
+    const { suffix, depth } = header;
+    const moves = this.#movesSlots;
+    const entries = (kept.length + dropped.length) / 2;
+    const { address: main, units } = yield* allocateMain(this.#table, entries, this.#forDeletion);
+    const slots = moves ? yield* this.#allocateSlots(main, units) : header.slots;
+    const fields = { suffix, depth, slots, sibling: 0, units };
     const bytes = writeMain(this.#image, fields, kept, dropped);
-    const epoch = nextEpoch(epochOf(high));
-    yield this.#postSwap(this.#batch.clear().write(main, bytes, this.#image, 0), view.header, [
-      low,
-      high,
-      metaLow(main),
-      metaHigh(main, depth, epoch),
-    ]);
+    const epoch = moves ? nextOddEpoch(epochOf(high)) : nextEpoch(epochOf(high));
+    this.#batch.clear().write(main, bytes, this.#image, 0);
+    const { zeros } = this.#halves;
+    if (moves) this.#batch.write(slots, zeros.u8.length, zeros, 0);
+    const desired = [metaLow(main), metaHigh(main, depth, epoch)] as const;
+    yield this.#postSwap(this.#batch, view.header, [low, high, ...desired]);
     if (!this.#swapped(view)) {
-      allocator.sizeClass(catalog, units).cache.push(main);
+      this.#giveBack(main, units);
+      if (moves) this.#giveBack(slots, this.#table.geometry.slotsUnits);
       return false;
     }
     this.#table.merges++;
     this.#learn(view, main, depth, epoch, { ...fields, count: kept.length / 2 });
     return true;
+  }
+
+  get #movesSlots(): boolean {
+    return this.#table.geometry.shape.signs === 0;
+  }
+
+  #allocate(units: number): Operation<Address> {
+    return this.#table.allocator.allocate(this.#table.catalog, units);
+  }
+
+  *#allocateSlots(main: Address, mainUnits: number): Operation<Address> {
+    try {
+      return yield* this.#allocate(this.#table.geometry.slotsUnits);
+    } catch (error) {
+      this.#giveBack(main, mainUnits);
+      throw error;
+    }
+  }
+
+  /** Nobody has seen the block. */
+  #giveBack(address: Address, units: number): void {
+    this.#table.allocator.sizeClass(this.#table.catalog, units).cache.push(address);
   }
 
   /** The merge that divides the segment: the suffix gets new CurSegments of zeros, both halves. */
@@ -186,7 +260,9 @@ export class Merger {
   ): Operation<boolean> {
     const halves = this.#halves;
     yield* halves.divide(kept, header.depth);
-    yield* halves.allocate();
+    // Before the split: memory that the directory lacks must not keep anybody from the sibling.
+    if (yield* this.#table.directory.deepen(header.depth)) this.#table.doublings++;
+    yield* halves.allocate(this.#forDeletion);
     const desired = postHalves(halves, this.#batch.clear(), header, epochOf(high));
     yield this.#postSwap(this.#batch, view.header, [low, high, desired.low, desired.high]);
     if (!this.#swapped(view)) {
@@ -202,7 +278,7 @@ export class Merger {
   *#tellDirectory({ suffix, depth }: MainHeader): Operation<void> {
     const { sibling } = this.#halves;
     this.#halves.forget();
-    yield* publishSibling(this.#table, suffix, depth + 1, sibling);
+    yield* this.#table.directory.publish(suffix, depth, sibling);
   }
 
   #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {
@@ -227,6 +303,7 @@ export class Merger {
   ): void {
     const cache = this.#table.cacheOf(fields.count, () => parseFpTable(this.#image, 0));
     view.learn(metaLow(main), metaHigh(main, depth, epoch), fields, cache);
+    view.noteOffset(0);
   }
 
   #retireBlock(address: Address, units: number): void {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../random/prng.ts';
+import { CONTINUATION_UNITS } from '../../records/layout.ts';
 import { Scratch, setWord } from '../../verbs/index.ts';
 import {
   depthBitsFor,
@@ -42,7 +43,6 @@ import {
   FINGERPRINTS,
   MAIN_HEADER_BYTES,
   mainBytes,
-  mainUnits,
   parseFpTable,
   parseMainHeader,
   writeMain,
@@ -146,10 +146,9 @@ for (const [name, fingerprint] of Object.entries(DISTRIBUTIONS)) {
     for (const count of [0, 1, 7, 300, 8192, 16_640]) {
       const entries = sortedEntries(count, fingerprint);
       const image = new Scratch(64);
-      const fields = { suffix: 5, depth: 3, slots: 64 * 77, sibling: 2 ** 40 };
+      const fields = { suffix: 5, depth: 3, slots: 64 * 77, sibling: 2 ** 40, units: 33 };
       const bytes = writeMain(image, fields, entries, new Int32Array(4));
       assert.equal(bytes, mainBytes(count + 2));
-      assert.ok(bytes <= mainUnits(count + 2) * 64);
       assert.deepEqual(parseMainHeader(image, 0), { ...fields, count, dropped: 2 });
       const ends = parseFpTable(image, 0);
       const caches = [new WholeMain(count), new FpTable(ends), new RecordPoints(ends)];
@@ -174,7 +173,12 @@ for (const [name, fingerprint] of Object.entries(DISTRIBUTIONS)) {
 test('record points take a fraction of the table when fingerprints are spread evenly', () => {
   const image = new Scratch(64);
   const entries = sortedEntries(8192, DISTRIBUTIONS.uniform);
-  writeMain(image, { suffix: 0, depth: 0, slots: 64, sibling: 0 }, entries, new Int32Array(0));
+  writeMain(
+    image,
+    { suffix: 0, depth: 0, slots: 64, sibling: 0, units: 33 },
+    entries,
+    new Int32Array(0),
+  );
   const ends = parseFpTable(image, 0);
   const points = new RecordPoints(ends);
   assert.ok(points.points <= 32, `${points.points} points`);
@@ -189,8 +193,15 @@ test('table blocks have sizes that records do not have, and fit what they hold',
     for (const ratio of [8, 16, 32, 64]) {
       const geometry = new SepHashGeometry(sepHashShape({ segmentBytes, ratio }, 2 ** 30, 1));
       assert.ok(geometry.slotsUnits * 64 >= segmentBytes);
-      for (const units of geometry.tableUnits) assert.ok(units > 8 && units % 2 === 1);
-      assert.ok(mainUnits(geometry.mainLimit + 3 * geometry.slots) < 4095);
+      for (const units of geometry.tableUnits) {
+        assert.ok(units > 8 && units % 2 === 1 && units !== CONTINUATION_UNITS);
+      }
+      const most = geometry.mainLimit + 3 * geometry.slots;
+      for (let entries = 0; entries <= most; entries++) {
+        assert.ok(mainBytes(entries) <= 64 * geometry.mainUnits(entries));
+        assert.ok(geometry.tableUnits.includes(geometry.mainUnits(entries)));
+      }
+      assert.ok(geometry.mainUnits(most) <= 4095);
     }
   }
 });

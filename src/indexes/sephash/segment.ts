@@ -11,18 +11,23 @@ export class SegmentView {
   readonly header: Address;
   metaLow = 0;
   metaHigh = 0;
-  /** Entries of the CurSegment, or 0 when not known: they move with a split only. */
+  /** Entries of the CurSegment, or 0 when not known: a split moves them, without signs a merge. */
   slots: Address = 0;
   suffix = 0;
   /** First entry that was not known to be full (section 4.3, sliding window). */
   offset = 0;
+  /** Whether that is of the noted metadata; after another client's merge nothing is known. */
+  knowsOffset = false;
   /** Entries of the MainSegment of the noted metadata, or -1 when not known. */
   count = -1;
   cache: FpCache | undefined;
   sibling: Address = 0;
+  /** Whether every merge moves the CurSegment. */
+  readonly #moves: boolean;
 
-  constructor(header: Address) {
+  constructor(header: Address, moves = false) {
     this.header = header;
+    this.#moves = moves;
   }
 
   get depth(): number {
@@ -42,10 +47,10 @@ export class SegmentView {
   /** Notes a metadata word that was read; what it replaces is forgotten. */
   note(low: number, high: number): void {
     if (low === this.metaLow && high === this.metaHigh) return;
-    if (depthOf(high) !== this.depth) this.slots = 0;
+    if (this.#moves || depthOf(high) !== this.depth) this.slots = 0;
     this.metaLow = low;
     this.metaHigh = high;
-    this.offset = 0;
+    this.forgetOffset();
     this.count = -1;
     this.cache = undefined;
   }
@@ -63,6 +68,17 @@ export class SegmentView {
     this.sibling = main.sibling;
     this.count = main.count;
     this.cache = cache;
+  }
+
+  /** Entries before `slot` are full, in the epoch of the noted metadata. */
+  noteOffset(slot: number): void {
+    this.offset = this.knowsOffset ? Math.max(this.offset, slot) : slot;
+    this.knowsOffset = true;
+  }
+
+  forgetOffset(): void {
+    this.offset = 0;
+    this.knowsOffset = false;
   }
 
   /** Whether keys with this hash belong to the segment, as far as this client knows. */

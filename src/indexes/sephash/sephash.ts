@@ -28,6 +28,7 @@ export const SEPHASH_KIND = 2;
 export const SEPHASH_MANIFEST: IndexManifest = {
   name: 'sephash',
   ordered: false,
+  orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
 };
@@ -148,6 +149,7 @@ export function* openSepHash(
   yield* directory.load();
   const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
   const geometry = new SepHashGeometry(shape);
+  pool.allocator.shareChunks(catalog, geometry.tableUnits);
   return new SepHashIndex(new SepHashTable(geometry, directory, records, pool, catalog));
 }
 

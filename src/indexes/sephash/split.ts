@@ -8,7 +8,8 @@ import {
   nextOddEpoch,
   writeHeader,
 } from './header.ts';
-import { type MainHeader, mainUnits, writeMain } from './main-segment.ts';
+import { allocateMain } from './main-blocks.ts';
+import { type MainHeader, writeMain } from './main-segment.ts';
 import type { RecordKeys } from './record-keys.ts';
 import type { SepHashTable } from './table.ts';
 
@@ -16,12 +17,9 @@ import type { SepHashTable } from './table.ts';
 class Half {
   entries: Int32Array = new Int32Array(0);
   main: Address = 0;
+  units = 0;
   slots: Address = 0;
   readonly image = new Scratch(4096);
-
-  get units(): number {
-    return mainUnits(this.entries.length / 2);
-  }
 }
 
 /**
@@ -73,11 +71,13 @@ export class Halves {
     this.high.entries = parts[1].subarray(0, ends[1]);
   }
 
-  *allocate(): Operation<void> {
+  *allocate(forDeletion: boolean): Operation<void> {
     const { allocator, catalog, geometry } = this.#table;
     try {
       for (const half of [this.low, this.high]) {
-        half.main = yield* allocator.allocate(catalog, half.units);
+        const block = yield* allocateMain(this.#table, half.entries.length / 2, forDeletion);
+        half.main = block.address;
+        half.units = block.units;
         half.slots = yield* allocator.allocate(catalog, geometry.slotsUnits);
       }
       this.sibling = yield* allocator.allocate(catalog, HEADER_UNITS);
@@ -127,6 +127,7 @@ export function postHalves(
       depth: depth + 1,
       slots: half.slots,
       sibling: half === high ? 0 : sibling,
+      units: half.units,
     };
     const bytes = writeMain(half.image, fields, half.entries, none);
     batch.write(half.main, bytes, half.image, 0).write(half.slots, zeros.u8.length, zeros, 0);

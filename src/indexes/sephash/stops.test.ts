@@ -138,6 +138,28 @@ for (const { name, what, times, more } of PLANS) {
   }
 }
 
+test('a split that nobody has told the directory of outlives merges of its first half', (t) => {
+  const before = keysBefore(t, {}, 'splits', 1);
+  const { writer, other } = stage(t, before, {});
+  const writing = writer.index.write(requestFor(writer, `k${before}`, `v${before}`), ALWAYS);
+  for (let batch = writing.next().value as Batch; ; batch = writing.next().value as Batch) {
+    writer.pool.fabric.execute(batch);
+    // The halves and the metadata that publish them: the writer dies before it goes on.
+    if (batch.length === 6) break;
+  }
+  const isLow = (key: string) => (requestFor(other, key).hash.h1 & 1) === 0;
+  for (let i = 0; other.index.resizes.merges < 3; i++) {
+    const key = `more ${i}`;
+    if (isLow(key)) other.pool.run(other.index.write(requestFor(other, key, 'x'), ALWAYS));
+  }
+  const late = sepHashByHand(t, { sephash: SHAPE, handle: writer.handle });
+  for (let i = 0; i <= before; i++) {
+    assert.equal(get(late, `k${i}`), `v${i}`);
+    assert.equal(get(other, `k${i}`), `v${i}`);
+  }
+  assert.deepEqual(problemsOf(late), []);
+});
+
 /** Executes the rest of the batch at which the operation stands, then the rest of it. */
 function resume(
   { pool }: Client,

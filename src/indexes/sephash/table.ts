@@ -41,8 +41,8 @@ export class SepHashRequest extends Request {
   /** Entries of the MainSegment. */
   readonly range = new Scratch(1024);
   /** Words of the candidates' entries; those of the CurSegment come first, newest first. */
-  readonly candidateLow = new Int32Array(CANDIDATES_MAX);
-  readonly candidateHigh = new Int32Array(CANDIDATES_MAX);
+  candidateLow = new Int32Array(CANDIDATES_MAX);
+  candidateHigh = new Int32Array(CANDIDATES_MAX);
   /** How many of the candidates are of the CurSegment. */
   recent = 0;
   /** The candidate that has the key, or -1. */
@@ -62,6 +62,8 @@ export class SepHashRequest extends Request {
   doubtedHigh = 0;
   /** It was read twice with the same metadata: it is an old one. */
   trusted = false;
+  /** Whether it deletes: a merge for it takes any block that is large enough. */
+  forDeletion = false;
   /** Whether a CAS that links the record has been posted and not answered. */
   inDoubt = false;
 
@@ -87,8 +89,18 @@ export class SepHashRequest extends Request {
     this.fresh = undefined;
     this.doubtedEpoch = -1;
     this.trusted = false;
+    this.forDeletion = false;
     this.inDoubt = false;
     this.match = -1;
+  }
+
+  /** As many keys may have the same fingerprints as a segment has entries. */
+  override ensureCandidates(count: number): void {
+    super.ensureCandidates(count);
+    const room = this.candidateAt.length;
+    if (room === this.candidateLow.length) return;
+    this.candidateLow = new Int32Array(room);
+    this.candidateHigh = new Int32Array(room);
   }
 
   /** Whether the header that was read has the metadata that the operation relies on. */
@@ -156,7 +168,7 @@ export class SepHashTable {
   viewAt(header: Address): SegmentView {
     let view = this.#views.get(header);
     if (view === undefined) {
-      view = new SegmentView(header);
+      view = new SegmentView(header, this.geometry.shape.signs === 0);
       this.#views.set(header, view);
     }
     return view;

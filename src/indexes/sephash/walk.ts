@@ -10,8 +10,8 @@ import { RecordKeys } from './record-keys.ts';
 import { Snapshot } from './snapshot.ts';
 import type { SepHashRequest, SepHashTable } from './table.ts';
 
-/** Entries after which a step ends. */
-const ENTRIES_PER_STEP = 24;
+/** Entries after which a step ends; with smaller CurSegments, for tests, it ends sooner. */
+const ENTRIES_PER_STEP_MAX = 24;
 
 /** The keys whose hashes end with `suffix` (of `depth` bits), from a fingerprint on. */
 export interface WalkPosition {
@@ -72,6 +72,7 @@ export class SepHashWalk implements IndexWalk {
 
   #stepEnd(from: number): number {
     const { ends, current } = this.#snapshot;
+    const enough = Math.min(ENTRIES_PER_STEP_MAX, this.#table.geometry.slots);
     const recent = new Uint16Array(FINGERPRINTS);
     for (let at = 1; at < current.length; at += 2) recent[fingerprintOf(current[at])]++;
     let entries = 0;
@@ -79,7 +80,7 @@ export class SepHashWalk implements IndexWalk {
     do {
       entries += recent[end] + ends[end] - (end === 0 ? 0 : ends[end - 1]);
       end++;
-    } while (end < FINGERPRINTS && entries < ENTRIES_PER_STEP);
+    } while (end < FINGERPRINTS && entries < enough);
     return end;
   }
 

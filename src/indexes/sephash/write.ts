@@ -54,6 +54,7 @@ export function* write(
 /** Deletes without telling whether there was anything: 2 round trips, as the paper's deletion. */
 export function* erase(table: SepHashTable, request: SepHashRequest): Operation<void> {
   request.begin();
+  request.forDeletion = true;
   try {
     yield* allocate(table, request);
     yield* append(table, request, true);
@@ -68,6 +69,7 @@ export function* erase(table: SepHashTable, request: SepHashRequest): Operation<
  */
 export function* remove(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   request.begin();
+  request.forDeletion = true;
   for (let attempt = 1; ; attempt++) {
     if (!(yield* survey(table, request))) return false;
     const { match, candidateLow, candidateHigh, emptySlot, sign } = request;

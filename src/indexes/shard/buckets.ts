@@ -14,10 +14,11 @@ import {
   isEmpty,
   isFresh,
   isLive,
+  isOpen,
   leaves,
   lengthOf,
   MATCH_MASK,
-  OVERFLOW,
+  OVERFLOW_MASK,
   PENDING,
   pointerOf,
   SETTLED_MASK,
@@ -124,6 +125,14 @@ export function unsettledPlace(table: ShardTable, request: ShardRequest): number
   return -1;
 }
 
+/** The place of the found entry, if it says that its bucket is behind the version; else -1. */
+export function placeBehind(table: ShardTable, request: ShardRequest): number {
+  const { slotAt, version, words } = request;
+  // Chain nodes are of no version.
+  if (stampOf(highHalf(words, slotAt)) > version || slotAt >= request.nodesAt) return -1;
+  return table.placeOf(request, slotAt);
+}
+
 /** Forgets candidates; `gather` then adds to them place by place. */
 export function beginGathering(request: ShardRequest): void {
   request.candidateCount = 0;
@@ -134,7 +143,7 @@ export function beginGathering(request: ShardRequest): void {
  * Collects the live entries of a place that have the key's fingerprint and segment id, in the
  * rotated order of the key. An entry counts at whatever version it is, since no slot of a bucket
  * ever serves another one; a frozen one only if it stays, because of one that leaves there may be
- * a newer word in the new bucket already.
+ * a newer word in the new bucket already. Notes on the way whether all entries are settled.
  */
 export function gather(table: ShardTable, request: ShardRequest, place: number): void {
   const { geometry } = table;
@@ -142,8 +151,10 @@ export function gather(table: ShardTable, request: ShardRequest, place: number):
   const slots = geometry.entries[LEVEL_OF_PLACE[place]];
   const first = place === 0 ? geometry.startSlot(request.hash.h3) : 0;
   const from = start + 8 * first;
-  gatherBetween(table, request, place, from, start + 8 * slots);
-  gatherBetween(table, request, place, start, from);
+  const strange =
+    gatherBetween(table, request, place, from, start + 8 * slots) |
+    gatherBetween(table, request, place, start, from);
+  request.isSettled = strange === 0;
 }
 
 function gatherBetween(
@@ -152,7 +163,7 @@ function gatherBetween(
   place: number,
   from: number,
   end: number,
-): void {
+): number {
   const { candidates, fingerprint, version } = request;
   const { i32 } = request.words;
   const hash = hashOfPlace(request.hash, place);
@@ -160,8 +171,10 @@ function gatherBetween(
   const settled = stampFor(version);
   const wanted = print | settled | (geometry.segmentId(hash, version) << 4);
   let count = request.candidateCount;
+  let strange = 0;
   for (let word = from >> 2; word < end >> 2; word += 2) {
     const high = i32[word + 1];
+    strange |= (high & SETTLED_MASK) ^ settled;
     if ((high & MATCH_MASK) === wanted) candidates[count++] = word << 2;
     else if ((high & 0xff000000) === print && (high & SETTLED_MASK) !== settled) {
       const gone = (high & FROZEN) !== 0 && leaves(high);
@@ -169,6 +182,7 @@ function gatherBetween(
     }
   }
   request.candidateCount = count;
+  return strange;
 }
 
 /** Reads the candidates' records, if there are any: one round trip, two for keys over 16 KB. */
@@ -212,7 +226,7 @@ export function gatherNodes(request: ShardRequest, pendingToo = false): void {
 
 /** Whether keys of the level 1 bucket may be in levels 2 and 3. */
 export function hasOverflowed({ words }: ShardRequest): boolean {
-  return (highHalf(words, BUCKETS_AT) & OVERFLOW) !== 0;
+  return (highHalf(words, BUCKETS_AT) & OVERFLOW_MASK) !== 0;
 }
 
 /** The first slot of level 1 in the key's rotated order that was never used; 0 if there is none. */
@@ -259,7 +273,7 @@ export function emptyBelow({ geometry }: ShardTable, request: ShardRequest): num
   if (found !== 0) return found;
   const inNode = NODE_LINK >> 3;
   for (let i = 0; i < nodes.length; i++) {
-    const slot = firstOf(request, nodesAt + i * NODE_BYTES, inNode, 0, isEmpty);
+    const slot = firstOf(request, nodesAt + i * NODE_BYTES, inNode, 0, isOpen);
     if (slot !== 0) return slot;
   }
   return 0;

@@ -9,8 +9,8 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { lastLinkAt } from './buckets.ts';
-import { NODE_BYTES } from './geometry.ts';
-import { freshHigh, pointerHigh, pointerLow, STAMP_MASK } from './slot.ts';
+import { LEVEL3_LINK, NODE_BYTES, PLACES } from './geometry.ts';
+import { FROZEN, freshHigh, pointerHigh, pointerLow, STAMP_MASK } from './slot.ts';
 import { type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
 
 export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
@@ -19,6 +19,7 @@ const NODE_VERSION = 0;
 
 /** Adds an empty node to the chain of the key's level 3 bucket, unless somebody was faster. */
 export function* extendChain(table: ShardTable, request: ShardRequest): Operation<void> {
+  if (request.nodes.length > 0 && isClosed(request)) return yield* unlinkOwn(table, request);
   const { allocator, catalog } = table;
   const node = yield* allocator.allocate(catalog, NODE_UNITS);
   const { batch, words } = request;
@@ -33,4 +34,18 @@ export function* extendChain(table: ShardTable, request: ShardRequest): Operatio
   const link: Address = table.slotAddress(request, at);
   yield batch.clear().write(node, NODE_BYTES, image, 0).cas(link, words, SWAP_AT);
   if (!swapped(words, SWAP_AT)) allocator.sizeClass(catalog, NODE_UNITS).cache.push(node);
+}
+
+/** Whether the chain has been given up: nothing is put into it any more. */
+function isClosed(request: ShardRequest): boolean {
+  return (highHalf(request.words, lastLinkAt(request)) & FROZEN) !== 0;
+}
+
+/** Takes a chain that was given up from the key's bucket, for another one to begin there. */
+function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
+  const { batch, words } = request;
+  const at = request.at[PLACES - 1] + LEVEL3_LINK;
+  copyWord(words, at, SWAP_AT);
+  setWord(words, SWAP_AT + 8, 0, highHalf(words, at) & STAMP_MASK);
+  yield batch.clear().cas(table.slotAddress(request, at), words, SWAP_AT);
 }

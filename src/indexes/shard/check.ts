@@ -8,7 +8,7 @@ import {
   fingerprintOf,
   isLive,
   lengthOf,
-  OVERFLOW,
+  OVERFLOW_MASK,
   pointerOf,
   segmentIdOf,
   stampOf,
@@ -41,7 +41,7 @@ export function* checkTable(table: ShardTable, sink: CheckSink): Operation<numbe
     if (level === CHAINS) sink.reachable(address, NODE_UNITS);
     else versions[level].set(bucket, version);
     if (level !== CHAINS) checkStamps(table, visited, sink);
-    if (level === 0 && (words.i32[(at >> 2) + 1] & OVERFLOW) !== 0) overflowed.add(bucket);
+    if (level === 0 && (words.i32[(at >> 2) + 1] & OVERFLOW_MASK) !== 0) overflowed.add(bucket);
     collectEntries(visited, entries);
   });
   versions.forEach((ofLevel, level) => {

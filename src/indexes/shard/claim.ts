@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import {
   type Address,
   copyWord,
@@ -21,10 +22,12 @@ import { catchUp } from './catch-up.ts';
 import { extendChain } from './chain.ts';
 import { prepareEntry } from './insert.ts';
 import { evict, gatherRivals } from './rivals.ts';
-import { OVERFLOW, PENDING, usedHigh } from './slot.ts';
+import { OVERFLOW, OVERFLOW_MASK, PENDING, TIDYING, usedHigh } from './slot.ts';
 import { BUCKETS_AT, OTHER_SWAP_AT, type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
 
 const PATIENCE_GROWTH_MAX = 32;
+/** Between two changes of the overflow bit by others lies a look at all of the table. */
+const SWAP_ROUNDS_MAX = 10_000;
 
 /**
  * Insertion where level 1 has no slot that was never used: claim, look, commit, as in RACE here.
@@ -70,6 +73,11 @@ export function* claim(
     yield* catchUp(table, request, unsettled, attempt);
     return false;
   }
+  if (request.slotAt >= request.at[1] && !(yield* keepsOverflow(request))) {
+    yield* withdraw(table, request, slot);
+    yield* table.retry(request, 'slotChanged', attempt);
+    return false;
+  }
   const conflict = yield* findConflict(table, request, slot);
   if (conflict !== NONE) {
     yield* withdraw(table, request, slot);
@@ -104,6 +112,22 @@ function* overflow(table: ShardTable, request: ShardRequest, attempt: number): O
   if (place < 0) return true;
   yield* catchUp(table, request, place, attempt);
   return false;
+}
+
+/**
+ * Whether searches look for a claim below level 1 once it is committed, by the word as it was read
+ * after the claim. Who is about to find out that nothing is there any more (tidy.ts) may have
+ * missed the claim: then the bucket is marked as one that keeps its overflow bit, or the claim was
+ * too late. Whoever sets TIDYING after that READ looks after the claim, and finds it.
+ */
+function* keepsOverflow({ batch, words, addresses }: ShardRequest): Operation<boolean> {
+  const low = lowHalf(words, BUCKETS_AT);
+  const high = highHalf(words, BUCKETS_AT);
+  if ((high & OVERFLOW_MASK) !== TIDYING) return (high & OVERFLOW_MASK) !== 0;
+  copyWord(words, BUCKETS_AT, OTHER_SWAP_AT);
+  setWord(words, OTHER_SWAP_AT + 8, low, high | OVERFLOW);
+  yield batch.clear().cas(addresses[0], words, OTHER_SWAP_AT);
+  return swapped(words, OTHER_SWAP_AT);
 }
 
 /** Claims the slot and reads all places of the key again: one doorbell. */
@@ -147,19 +171,22 @@ function* withdraw(table: ShardTable, request: ShardRequest, slot: Address): Ope
 
 /**
  * Swaps the pending slot. When it is the first of its bucket, the overflow bit may have been set in
- * it meanwhile, once: it is still this client's then.
+ * it meanwhile, or one who tidies has changed it: it is still this client's then.
  */
 function* swapOwn(request: ShardRequest, slot: Address, desire: () => void): Operation<boolean> {
   const { batch, words } = request;
-  for (;;) {
+  for (let round = 0; round < SWAP_ROUNDS_MAX; round++) {
     desire();
     yield batch.clear().cas(slot, words, SWAP_AT);
     if (swapped(words, SWAP_AT)) return true;
     const found = SWAP_AT + 16;
     const only = highHalf(words, found) ^ highHalf(words, SWAP_AT);
-    if (lowHalf(words, found) !== lowHalf(words, SWAP_AT) || only !== OVERFLOW) return false;
+    if (lowHalf(words, found) !== lowHalf(words, SWAP_AT) || (only & ~OVERFLOW_MASK) !== 0) {
+      return false;
+    }
     copyWord(words, found, SWAP_AT);
   }
+  return invariant(false, 'the overflow bit changes for ever') as never;
 }
 
 const NONE = 0;

@@ -1,9 +1,16 @@
+import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Operation } from '../../verbs/index.ts';
+import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import type { Outcome } from '../contract.ts';
 import type { ShardRequest } from './table.ts';
+import type { PlannedWrite } from './write-combining.ts';
 
 /** Polls after which an operation stops waiting for another one, which may have been abandoned. */
 const POLLS_MAX = 1000;
+/** One that another has taken over must not go alone, or it would be done twice. */
+const TAKEN_POLLS_MAX = 10_000_000;
+/** Errors that promise that nothing was done: whoever was to be served makes its own attempt. */
+const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
 
 /** Operations of this client on one key. */
 interface Lane {
@@ -12,23 +19,30 @@ interface Lane {
   busy: boolean;
   /** Searches that have queued since, to be served by one READ of the next. */
   searches: Ticket[];
-  /** Writes that wait for their turn. */
+  /** Writes, removals and modifications that wait for their turn. */
   writes: Ticket[];
 }
 
 interface Ticket {
   request: ShardRequest;
-  /** Leads: its turn has come. Served: it has its answer. Gone: it waits no longer. */
-  state: 'waiting' | 'leads' | 'served' | 'gone';
+  /** A write that can be merged with others. */
+  write?: PlannedWrite;
+  /**
+   * Leads: its turn has come. Taken: another does it, and it must wait. Served: it has its answer.
+   * Failed: who had taken it failed. Gone: it waits no longer.
+   */
+  state: 'waiting' | 'leads' | 'taken' | 'served' | 'failed' | 'gone';
   found: boolean;
+  error?: unknown;
 }
 
 /**
- * The local lock table (read delegation and write queueing, section 3.2): operations in flight of
+ * The local lock table (read delegation and write combining, section 3.2): operations in flight of
  * one client on one key do not race each other to the pool. Of searches one leads and its answer
  * serves all that had queued before it posted its first READ, never one that came later: that would
- * be an answer from before its question. Writes take turns, so that none makes the other's CAS
- * fail. The lock is a courtesy within one client: whoever has waited for too long goes alone.
+ * be an answer from before its question. Of writes one leads and does all that had queued; removals
+ * and modifications take turns. The lock is a courtesy within one client: whoever has waited for
+ * too long, and was not taken over by another, goes alone.
  */
 export class LockTable {
   readonly #lanes = new Map<number, Lane[]>();
@@ -57,18 +71,52 @@ export class LockTable {
     }
   }
 
-  /** A write, removal or modification in its turn. */
-  *inTurn<T>(request: ShardRequest, write: () => Operation<T>): Operation<T> {
+  /** A write, which is merged with those that wait; `perform` sets the outcomes of a group. */
+  *write(
+    write: PlannedWrite,
+    perform: (group: readonly PlannedWrite[]) => Operation<void>,
+  ): Operation<Outcome> {
+    const { request } = write;
+    const lane = this.#laneOf(request);
+    if (lane.busy) {
+      const ticket: Ticket = { request, write, state: 'waiting', found: false };
+      lane.writes.push(ticket);
+      yield* wait(ticket);
+      if (ticket.state === 'failed') throw ticket.error;
+      if (ticket.state === 'gone') yield* perform([write]);
+      if (ticket.state !== 'leads') return write.outcome as Outcome;
+    }
+    lane.busy = true;
+    const followers = takeWrites(lane);
+    try {
+      yield* perform([write, ...followers.map((ticket) => ticket.write as PlannedWrite)]);
+      return write.outcome as Outcome;
+    } catch (error) {
+      const harmless = error instanceof StepwellError && HARMLESS.has(error.code);
+      for (const follower of followers) {
+        if (harmless) follower.state = 'waiting';
+        follower.error = error;
+      }
+      throw error;
+    } finally {
+      for (const follower of followers) end(follower);
+      lane.writes.unshift(...followers);
+      this.#release(request, lane, []);
+    }
+  }
+
+  /** A removal or modification in its turn. */
+  *inTurn<T>(request: ShardRequest, change: () => Operation<T>): Operation<T> {
     const lane = this.#laneOf(request);
     if (lane.busy) {
       const ticket: Ticket = { request, state: 'waiting', found: false };
       lane.writes.push(ticket);
       yield* wait(ticket);
-      if (ticket.state === 'gone') return yield* write();
+      if (ticket.state === 'gone') return yield* change();
     }
     lane.busy = true;
     try {
-      return yield* write();
+      return yield* change();
     } finally {
       this.#release(request, lane, []);
     }
@@ -118,12 +166,34 @@ function keyOf({ outgoing, keyBytes }: ShardRequest): Uint8Array {
   return outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
 }
 
+/** All waiting writes that can be merged, which must not go alone from now on. */
+function takeWrites(lane: Lane): Ticket[] {
+  const taken = lane.writes.filter(({ state, write }) => state === 'waiting' && write);
+  lane.writes = lane.writes.filter((ticket) => !taken.includes(ticket));
+  for (const ticket of taken) ticket.state = 'taken';
+  return taken;
+}
+
 function* wait(ticket: Ticket): Operation<void> {
-  const { request } = ticket;
-  for (let poll = 0; ticket.state === 'waiting'; poll++) {
-    if (poll === POLLS_MAX) ticket.state = 'gone';
-    else yield request.batch.clear().pause(0, request.words);
+  // Of its own: whoever has taken the ticket works with the request's.
+  const batch = new Batch();
+  const words = new Scratch(8);
+  for (let poll = 0; ticket.state === 'waiting' || ticket.state === 'taken'; poll++) {
+    if (ticket.state === 'waiting' && poll >= POLLS_MAX) ticket.state = 'gone';
+    else if (poll === TAKEN_POLLS_MAX) throw neverEnded();
+    else yield batch.clear().pause(0, words);
   }
+}
+
+/** What has an outcome was done, whatever its leader failed with after that. */
+function end(follower: Ticket): void {
+  if (follower.write?.outcome !== undefined) follower.state = 'served';
+  else if (follower.state === 'taken') follower.state = 'failed';
+  follower.error ??= neverEnded();
+}
+
+function neverEnded(): StepwellError {
+  return new StepwellError('SW_CONTENTION', 'the operation that this one was merged with is stuck');
 }
 
 /** Gives a follower what its leader has found: the record's head, and the slot that names it. */

@@ -2,9 +2,9 @@ import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { copyWord, highHalf, type Operation, setWord, swapped } from '../../verbs/index.ts';
 import { firstFresh } from './buckets.ts';
 import { claim } from './claim.ts';
-import { hashOfPlace, PLACES } from './geometry.ts';
+import { hashOfPlace } from './geometry.ts';
 import { evictClaims } from './rivals.ts';
-import { entryHigh, OVERFLOW, pointerLow, STAMP_MASK } from './slot.ts';
+import { entryHigh, KEPT_MASK, pointerLow } from './slot.ts';
 import { type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
 
 /**
@@ -45,7 +45,7 @@ export function* insert(
 
 /** CAS words: what the slot at `at` was seen to hold, and the entry of the outgoing record. */
 export function prepareEntry(
-  { geometry }: ShardTable,
+  table: ShardTable,
   request: ShardRequest,
   at: number,
   flags: number,
@@ -54,16 +54,9 @@ export function prepareEntry(
   const units = Math.min(headUnits, SLOT_UNITS_MAX);
   const seen = highHalf(words, at);
   // Chain nodes are of no version.
-  const place = placeOf(request, at);
-  const id = at >= nodesAt ? 0 : geometry.segmentId(hashOfPlace(hash, place), version);
-  const high = entryHigh(block, fingerprint, units, id) | (seen & (STAMP_MASK | OVERFLOW));
+  const place = table.placeOf(request, at);
+  const id = at >= nodesAt ? 0 : table.geometry.segmentId(hashOfPlace(hash, place), version);
+  const high = entryHigh(block, fingerprint, units, id) | (seen & KEPT_MASK);
   copyWord(words, at, SWAP_AT);
   setWord(words, SWAP_AT + 8, pointerLow(block), high | flags);
-}
-
-/** The place whose bucket the slot at `at` of the words is in. */
-function placeOf({ at: starts }: ShardRequest, at: number): number {
-  let place = PLACES - 1;
-  while (at < starts[place]) place--;
-  return place;
 }

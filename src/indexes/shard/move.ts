@@ -17,7 +17,7 @@ import {
   isLive,
   leaves,
   lengthOf,
-  OVERFLOW,
+  overflowAfterMove,
   pointerOf,
   SEGMENT_ID_BITS,
   stampOf,
@@ -33,7 +33,8 @@ const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
  * the same bucket at the same time and die anywhere: every step is a CAS from a word that occurs
  * once, because stamps only grow and a record's address is not used again while anybody moves.
  *
- *   1  freeze every word of the old bucket: what is in flight fails       D[CAS x n; READ bucket]
+ *   1  freeze every word of the old bucket: what is in flight fails       D[CAS x n; READ bucket;
+ *      every fourth resize: look whether the new bucket is complete         READ last word]
  *   2  every fourth resize: read the records for their next segment ids   D[READ x m]
  *   3  set every word of the new bucket, from 0, at the same index        D[CAS x n;
  *   4  set every word of the old bucket to the new version                  CAS x n]
@@ -100,6 +101,8 @@ export class Move {
   #reached = -1;
   /** Whether the words are as the caller has read them. */
   #isRead = false;
+  /** The version whose new bucket's last word has been read behind the words; -1: none. */
+  #completenessOf = -1;
 
   constructor(table: ShardTable) {
     this.#table = table;
@@ -128,6 +131,7 @@ export class Move {
   *freeze(version: number): Operation<boolean> {
     if (!this.#isRead) yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
     this.#isRead = false;
+    this.#completenessOf = -1;
     for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
       this.#from = this.#lowestStamp() - 1;
       if (this.#from >= version) return DONE;
@@ -138,7 +142,7 @@ export class Move {
       this.#batch.clear();
       for (let at = 0; at < this.#bytes; at += 8) this.#postFreeze(at);
       if (this.#batch.length === 0) return !DONE;
-      yield this.#batch.read(this.#old, this.#bytes, this.#words, 0);
+      yield this.#postCompleteness(this.#batch.read(this.#old, this.#bytes, this.#words, 0));
     }
     return invariant(false, 'a bucket cannot be frozen') as never;
   }
@@ -158,14 +162,27 @@ export class Move {
     this.#postSwap(this.#old + at, low, high, low, high | FROZEN);
   }
 
+  /** Of the new bucket, its last word, which tells whether it is complete; step 2 asks. */
+  #postCompleteness(batch: Batch): Batch {
+    if (!this.#needsSegmentIds) return batch;
+    this.#completenessOf = this.#from;
+    return batch.read(this.#new + this.#bytes - 8, 8, this.#words, this.#bytes);
+  }
+
+  get #needsSegmentIds(): boolean {
+    return (this.#from + 1) % SEGMENT_ID_BITS === 0;
+  }
+
   /**
    * Step 2. The records that stay are the current ones, because their words were frozen when they
    * were read; so are those that leave as long as the new bucket was not complete.
    */
   *refreshSegmentIds(): Operation<void> {
     this.#segmentIds.length = 0;
-    if ((this.#from + 1) % SEGMENT_ID_BITS !== 0) return;
-    const complete = yield* this.#isComplete();
+    if (!this.#needsSegmentIds) return;
+    // Not known when another client has frozen the bucket, maybe for a later move than this one's.
+    if (this.#completenessOf !== this.#from) yield this.#postCompleteness(this.#batch.clear());
+    const complete = this.#words.i64[this.#bytes >> 3] !== 0n;
     const hashes = this.#hashes;
     const indexes: number[] = [];
     hashes.clear();
@@ -182,12 +199,6 @@ export class Move {
       const at = indexes[i];
       this.#segmentIds[at] = this.#segmentIdFor(hash, leaves(this.#high(8 * at)));
     });
-  }
-
-  *#isComplete(): Operation<boolean> {
-    const last = this.#bytes;
-    yield this.#batch.clear().read(this.#new + this.#bytes - 8, 8, this.#words, last);
-    return this.#words.i64[last >> 3] !== 0n;
   }
 
   /** In level 2 a key has two hash words: that one counts which leads to where the entry goes. */
@@ -234,7 +245,7 @@ export class Move {
     if (isLive(low, high) && leaves(high) === inNew) {
       return { low, high: advanced(high, version, this.#segmentIds[at >> 3]) };
     }
-    return { low: 0, high: freshHigh(version) | (high & OVERFLOW) };
+    return { low: 0, high: freshHigh(version) | overflowAfterMove(high) };
   }
 
   /** Not the link to a chain, which both buckets keep. */

@@ -11,6 +11,7 @@ import {
 } from '../../verbs/index.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVELS, type ShardGeometry } from './geometry.ts';
+import { releaseLostSegments } from './lost-segments.ts';
 import { freshHigh } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
@@ -27,11 +28,13 @@ const CLAIM_PATIENCE = 8;
  * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
  */
 export function* resize(table: ShardTable): Operation<boolean> {
-  const { segments, geometry } = table;
+  const { geometry, segments } = table;
   const segment = segments.version + 1;
   if (segment > geometry.shape.resizes) return false;
   if (!(yield* segments.claim(segment)) && ++table.claimsSeen < CLAIM_PATIENCE) return false;
   table.claimsSeen = 0;
+  // Whoever had claimed it before may have died with a segment that nobody knows of.
+  if (geometry.segmentUnits(segment) > BLOCK_UNITS_MAX) yield* releaseLostSegments(table);
   let address: Address;
   try {
     address = yield* makeSegment(table.allocator, table.catalog, geometry, segment);
@@ -68,9 +71,24 @@ export function* makeSegment(
   const address = yield* allocator.allocate(catalog, units);
   // Chunks that were never used are zero; a block may have been something else before.
   const isZero = units > BLOCK_UNITS_MAX;
-  if (isZero) allocator.reserve(address, units * UNIT_BYTES);
+  if (isZero) yield* reserveSpan(allocator, catalog, address, units);
   if (!isZero || segment === 0) yield* fill(address, units * UNIT_BYTES, segment);
   return address;
+}
+
+/** A span that the system has no memory for goes back: the next attempt would take another. */
+function* reserveSpan(
+  allocator: Allocator,
+  catalog: number,
+  address: Address,
+  units: number,
+): Operation<void> {
+  try {
+    allocator.reserve(address, units * UNIT_BYTES);
+  } catch (error) {
+    yield* allocator.releaseSpan(catalog, address, units);
+    throw error;
+  }
 }
 
 function* fill(address: Address, bytes: number, segment: number): Operation<void> {

@@ -1,22 +1,28 @@
-import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import {
+  type Batch,
+  type Fabric,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+} from '../../verbs/index.ts';
 import {
   beginGathering,
   gather,
   gatherNodes,
   hasOverflowed,
   isReadAgain,
+  lastLink,
   matchCandidate,
+  placeBehind,
   postCandidates,
   postLevel1,
   postLower,
   readCandidates,
   readChain,
-  SETTLED,
   unsettledPlace,
-  verdictOf,
 } from './buckets.ts';
-import { catchUp } from './catch-up.ts';
-import { PLACES } from './geometry.ts';
+import { bringTo, catchUp } from './catch-up.ts';
+import { LEVEL_OF_PLACE, PLACES } from './geometry.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 
 /**
@@ -33,17 +39,36 @@ export function* search(table: ShardTable, request: ShardRequest): Operation<boo
     if (!isReadAgain(table, request)) yield postLevel1(table, request, request.batch.clear());
     beginGathering(request);
     gather(table, request, 0);
-    if (yield* readMatch(request)) return true;
-    if (verdictOf(table, request, 0) !== SETTLED) {
+    const { isSettled } = request;
+    if (yield* readMatch(request)) return yield* movingOn(table, request);
+    if (!isSettled) {
       yield* catchUp(table, request, 0, attempt);
       continue;
     }
     if (!hasOverflowed(request)) return false;
-    if (yield* searchLower(table, request)) return true;
+    if (yield* searchLower(table, request)) return yield* movingOn(table, request);
     const place = unsettledPlace(table, request);
     if (place < 0) return false;
     yield* catchUp(table, request, place, attempt);
   }
+}
+
+/**
+ * After a hit: a bucket that is behind is moved by its first visitor also when that one only
+ * searches (Algorithm 2, line 5), or tables that are hardly written to would never be moved. The
+ * answer stands, and the entry alone tells.
+ */
+function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  const place = placeBehind(table, request);
+  if (place < 0) return true;
+  const { at, buckets, version, words } = request;
+  const level = LEVEL_OF_PLACE[place];
+  const bytes = table.geometry.bucketBytes[level];
+  // A copy: the found entry has to stay where the caller looks for it.
+  const view = { words: new Scratch(bytes), at: 0 };
+  view.words.u8.set(words.u8.subarray(at[place], at[place] + bytes));
+  yield* bringTo(table, level, buckets[place], version, view);
+  return true;
 }
 
 /** Reads levels 2 and 3 and looks for the key in them. */
@@ -77,14 +102,35 @@ export function searchOnce(
   if (request.candidateCount > 0) {
     fabric.execute(postCandidates(request, batch.clear()));
     if (request.longCandidates) return undefined;
-    if (matchCandidate(request)) return true;
+    // A bucket that is behind takes more than one attempt.
+    if (matchCandidate(request)) return placeBehind(table, request) < 0 ? true : undefined;
   }
-  return isAbsent(table, request) ? false : undefined;
+  if (isAbsent(request)) return false;
+  return request.isSettled ? searchLowerOnce(table, request, fabric) : undefined;
 }
 
-/** Whether level 1, as it was read, is enough to say that the key is not in the table. */
-function isAbsent(table: ShardTable, request: ShardRequest): boolean {
-  return verdictOf(table, request, 0) === SETTLED && !hasOverflowed(request);
+/** As `searchLower`, where there is no chain. */
+function searchLowerOnce(
+  table: ShardTable,
+  request: ShardRequest,
+  fabric: Fabric,
+): boolean | undefined {
+  const { batch } = request;
+  fabric.execute(postLower(table, request, batch.clear()));
+  if (lastLink(request) !== NULL_ADDRESS) return undefined;
+  beginGathering(request);
+  for (let place = 1; place < PLACES; place++) gather(table, request, place);
+  if (request.candidateCount > 0) {
+    fabric.execute(postCandidates(request, batch.clear()));
+    if (request.longCandidates) return undefined;
+    if (matchCandidate(request)) return placeBehind(table, request) < 0 ? true : undefined;
+  }
+  return unsettledPlace(table, request) < 0 ? false : undefined;
+}
+
+/** Whether level 1, as it was looked through, is enough to say that the key is not in the table. */
+function isAbsent(request: ShardRequest): boolean {
+  return request.isSettled && !hasOverflowed(request);
 }
 
 /**
@@ -112,7 +158,8 @@ export function* searchMany(
     const request = requests[i];
     const settled = !request.longCandidates;
     found[i] = settled && matchCandidate(request);
-    if (found[i] || (settled && isAbsent(table, request))) continue;
+    if (found[i]) yield* movingOn(table, request);
+    if (found[i] || (settled && isAbsent(request))) continue;
     found[i] = yield* search(table, request);
   }
 }
@@ -128,12 +175,12 @@ export function* locate(table: ShardTable, request: ShardRequest): Operation<boo
     if (!isReadAgain(table, request)) postLevel1(table, request, batch);
     if (request.block !== 0) table.records.post(request, batch);
     if (batch.length > 0) yield batch;
-    if (verdictOf(table, request, 0) !== SETTLED) {
+    beginGathering(request);
+    gather(table, request, 0);
+    if (!request.isSettled) {
       yield* catchUp(table, request, 0, attempt);
       continue;
     }
-    beginGathering(request);
-    gather(table, request, 0);
     if (yield* readMatch(request)) return true;
     if (!hasOverflowed(request)) return false;
     const found = yield* searchLower(table, request);

@@ -27,17 +27,19 @@ export interface VisitedBucket {
 /**
  * Visits every bucket that has been initialised and every chain node once, after finishing moves
  * that a dead client may have left half done. Buckets that no one has visited since a resize are
- * left as they are.
+ * left as they are. Segments come in their order, so that an entry which is moved meanwhile is met,
+ * unless a segment is added.
  */
 export function* eachBucket(
   table: ShardTable,
   visit: (bucket: VisitedBucket) => void,
+  firstLevel = 0,
 ): Operation<void> {
   const { geometry, segments } = table;
   yield* segments.load();
   const nodes = new Set<number>();
   const { version } = segments;
-  for (let level = 0; level < LEVELS; level++) {
+  for (let level = firstLevel; level < LEVELS; level++) {
     const bytes = geometry.bucketBytes[level];
     const perRead = Math.max(1, Math.floor(READ_BYTES / bytes));
     for (let segment = 0; segment <= version; segment++) {

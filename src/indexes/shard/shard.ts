@@ -21,7 +21,7 @@ import {
   type IndexShape,
   type Outcome,
 } from '../contract.ts';
-import { RecordIo } from '../record-io.ts';
+import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { checkTable } from './check.ts';
 import { LockTable } from './delegation.ts';
@@ -38,12 +38,14 @@ import { recordsChanged } from './sync.ts';
 import { type ShardRequest, ShardTable } from './table.ts';
 import { replace, vacate } from './update.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
+import { type PlannedWrite, writeTogether } from './write-combining.ts';
 
 export const SHARD_KIND = 3;
 
 export const SHARD_MANIFEST: IndexManifest = {
   name: 'shard',
   ordered: false,
+  orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
 };
@@ -125,13 +127,21 @@ export class ShardIndex implements Index {
 
   write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.begin();
-    return this.#inTurn(request, () => this.#write(request, condition, expected));
+    if (!this.table.techniques.delegation) return this.#write(request, condition, expected);
+    const write: PlannedWrite = { request, condition, expected };
+    return this.#locks.write(write, (group) => this.#writeTogether(group));
   }
 
   *#write(request: ShardRequest, condition: Condition, expected: number): Operation<Outcome> {
     const outcome = yield* writeSlot(this.#protocol, request, condition, expected);
     if (outcome === INSERTED) yield* recordsChanged(this.table, 1);
     return outcome;
+  }
+
+  *#writeTogether(group: readonly PlannedWrite[]): Operation<void> {
+    yield* writeTogether(this.table, this.#protocol, group);
+    const inserted = group.some(({ outcome }) => outcome === INSERTED);
+    if (inserted) yield* recordsChanged(this.table, 1);
   }
 
   remove(request: ShardRequest): Operation<boolean> {
@@ -201,8 +211,7 @@ export function* openShard(
   invariant(root > 0, 'a store without a root');
   const geometry = new ShardGeometry(shape);
   const segments = new Segments(root, geometry);
-  const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
-  const table = new ShardTable(geometry, segments, records, pool.allocator, catalog);
+  const table = new ShardTable(pool, catalog, geometry, segments);
   table.reported = yield* segments.load();
   return new ShardIndex(table);
 }

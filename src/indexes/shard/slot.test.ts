@@ -12,19 +12,21 @@ import {
   leaves,
   lengthOf,
   OVERFLOW,
+  OVERFLOW_MASK,
   PENDING,
   pointerLow,
   pointerOf,
   segmentIdOf,
   stampFor,
   stampOf,
+  TIDYING,
   usedHigh,
   VERSION_MAX,
 } from './slot.ts';
 
 const addresses = fc.oneof(
-  fc.constantFrom(64, 2 ** 31 - 64, 2 ** 31, 2 ** 37, 2 ** 38 - 64, 2 ** 38, 2 ** 42 - 64),
-  fc.bigInt({ min: 1n, max: 2n ** 36n - 1n }).map((units) => Number(units) * 64),
+  fc.constantFrom(64, 2 ** 31 - 64, 2 ** 31, 2 ** 37, 2 ** 38 - 64, 2 ** 38, 2 ** 41 - 64),
+  fc.bigInt({ min: 1n, max: 2n ** 35n - 1n }).map((units) => Number(units) * 64),
 );
 const fields = fc.record({
   address: addresses,
@@ -32,7 +34,15 @@ const fields = fc.record({
   fingerprint: fc.integer({ min: 1, max: 255 }),
   id: fc.nat(15),
   version: fc.nat(VERSION_MAX),
-  flags: fc.constantFrom(0, FROZEN, PENDING, OVERFLOW, FROZEN | OVERFLOW, PENDING | OVERFLOW),
+  flags: fc.constantFrom(
+    0,
+    FROZEN,
+    PENDING,
+    OVERFLOW,
+    TIDYING,
+    FROZEN | OVERFLOW,
+    OVERFLOW | TIDYING,
+  ),
 });
 
 test('an entry keeps address, fingerprint, length, segment id, version and flags apart', () => {
@@ -50,7 +60,7 @@ test('an entry keeps address, fingerprint, length, segment id, version and flags
       assert.equal(leaves(high), ((id >> (version % 4)) & 1) === 1);
       const used = usedHigh(high);
       assert.ok(isEmpty(0, used) && !isFresh(0, used) && !isLive(0, used));
-      assert.equal(used & OVERFLOW, high & OVERFLOW);
+      assert.equal(used & OVERFLOW_MASK, high & OVERFLOW_MASK);
       assert.equal(stampOf(used), version + 1);
     }),
   );
@@ -67,7 +77,12 @@ test('the next version keeps the record and the overflow bit', () => {
       assert.equal(pointerOf(low, next), address);
       assert.equal(stampOf(next), version + 2);
       assert.equal(segmentIdOf(next), id);
-      assert.equal(next & (FROZEN | OVERFLOW), OVERFLOW);
+      assert.equal(next & (FROZEN | OVERFLOW_MASK), OVERFLOW);
+      // Whatever was being found out about the old bucket says nothing of the new ones.
+      for (const flags of [TIDYING, TIDYING | OVERFLOW]) {
+        assert.equal(advanced(high | flags, version + 1, id) & OVERFLOW_MASK, OVERFLOW);
+      }
+      assert.equal(advanced(high, version + 1, id) & OVERFLOW_MASK, 0);
       assert.equal(segmentIdOf(advanced(high, version + 1, undefined)), given.id);
     }),
   );

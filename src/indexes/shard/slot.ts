@@ -1,12 +1,12 @@
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 
 /**
- * An entry is 8 bytes: pointer 36 (in 64-byte units, 4 TiB), segment id 4, flags 8, length 8 (in
+ * An entry is 8 bytes: pointer 35 (in 64-byte units, 2 TiB), segment id 4, flags 9, length 8 (in
  * units), fingerprint 8.
  *
  *   low half    pointer bits 0-31
- *   high half   fingerprint 24-31 | length 16-23 | flags 8-15 | segment id 4-7 | pointer 32-35
- *   flags       stamp 8-12 | FROZEN 13 | PENDING 14 | OVERFLOW 15
+ *   high half   fingerprint 24-31 | length 16-23 | flags 8-15 | segment id 4-7 | flag 3 | pointer
+ *   flags       stamp 8-12 | FROZEN 13 | PENDING 14 | OVERFLOW 15 | TIDYING 3
  *
  * The stamp is the version of the bucket plus one; a word of 0 has never been initialised. The
  * paper spreads a version over the lock bits of a line's eight entries. Here READ and WRITE are
@@ -23,10 +23,16 @@ export const STAMP_MASK = 0x1f << STAMP_SHIFT;
 export const FROZEN = 1 << 13;
 /** Claimed by an insertion that has not yet made sure that its key has no other slot. */
 export const PENDING = 1 << 14;
-/** In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. */
+/**
+ * In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. Either bit says so;
+ * TIDYING alone that somebody is finding out whether that is still true, and both that it was found
+ * to be: see tidy.ts.
+ */
 export const OVERFLOW = 1 << 15;
-export const POINTER_HIGH = 0xf;
-export const POOL_BYTES_MAX = 2 ** 36 * UNIT_BYTES;
+export const TIDYING = 1 << 3;
+export const OVERFLOW_MASK = OVERFLOW | TIDYING;
+export const POINTER_HIGH = 0x7;
+export const POOL_BYTES_MAX = 2 ** 35 * UNIT_BYTES;
 
 const SEGMENT_ID_SHIFT = 4;
 const SEGMENT_ID_MASK = 0xf << SEGMENT_ID_SHIFT;
@@ -37,6 +43,8 @@ const USED_UNITS = 1 << 16;
 /** What a committed entry of a key has to agree on. */
 export const MATCH_MASK = (0xff << 24) | STAMP_MASK | FROZEN | PENDING | SEGMENT_ID_MASK;
 export const SETTLED_MASK = STAMP_MASK | FROZEN;
+/** What a word keeps when another entry is put into it. */
+export const KEPT_MASK = STAMP_MASK | OVERFLOW_MASK;
 /** Stamps are 5 bits, and 0 is "never initialised". */
 export const VERSION_MAX = 30;
 
@@ -61,6 +69,11 @@ export function isEmpty(low: number, high: number): boolean {
   return low === 0 && (high & POINTER_HIGH) === 0;
 }
 
+/** Whether the slot may be claimed: those of a chain that is given up are frozen. */
+export function isOpen(low: number, high: number): boolean {
+  return isEmpty(low, high) && (high & FROZEN) === 0;
+}
+
 /** Whether the slot has never been used in this version of its bucket. */
 export function isFresh(low: number, high: number): boolean {
   return isEmpty(low, high) && (high & USED_UNITS) === 0;
@@ -78,7 +91,7 @@ export function freshHigh(version: number): number {
 
 /** The high half of a slot that was emptied; the flags of the word that stood there are kept. */
 export function usedHigh(high: number): number {
-  return (high & (STAMP_MASK | OVERFLOW)) | USED_UNITS;
+  return (high & KEPT_MASK) | USED_UNITS;
 }
 
 export function pointerLow(address: Address): number {
@@ -112,10 +125,15 @@ export function leaves(high: number): boolean {
 
 /** The entry at the next version; its segment id is replaced when a new group of four begins. */
 export function advanced(high: number, version: number, segmentId: number | undefined): number {
-  const kept = high & ~(STAMP_MASK | FROZEN);
+  const kept = (high & ~(STAMP_MASK | FROZEN | OVERFLOW_MASK)) | overflowAfterMove(high);
   const entry =
     segmentId === undefined ? kept : (kept & ~SEGMENT_ID_MASK) | (segmentId << SEGMENT_ID_SHIFT);
   return entry | stampFor(version);
+}
+
+/** Keys below stay below; nobody has found out anything yet about the new buckets. */
+export function overflowAfterMove(high: number): number {
+  return (high & OVERFLOW_MASK) === 0 ? 0 : OVERFLOW;
 }
 
 /** Fingerprints are never 0, so that no empty slot matches one. */

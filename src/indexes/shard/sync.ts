@@ -1,11 +1,19 @@
 import type { Operation } from '../../verbs/index.ts';
 import { resize } from './resize.ts';
 import type { ShardTable } from './table.ts';
+import { tidy } from './tidy.ts';
 
 /** Alpha is kept in ten-thousandths. */
 const ALPHA_UNIT = 10_000;
 /** Of the threshold: with chains, a table of this load is resized too. */
 const CROWDED_SHARE = 2;
+/**
+ * Of the threshold: a table of this load is tidied, once after each resize. Earlier most buckets
+ * have not been moved, and a key may still be below for each of them.
+ */
+const TIDY_SHARE = 0.75;
+/** Synchronisations that a client has still before it, as far as it can tell, at any time. */
+const AHEAD = 2;
 
 /** After an insertion or a removal; now and then the time for a synchronisation has come. */
 export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
@@ -23,27 +31,54 @@ export function* recordsChanged(table: ShardTable, difference: number): Operatio
  * A client begins with every write and doubles the distance up to F, so that one that lives for a
  * few writes only leaves at most half of them unreported. When chains grow although the reported
  * load is only half of the threshold, that is taken for such a loss.
+ *
+ * F is each client's own: of n clients the last report may come n * F insertions after the first,
+ * which for n * alpha > 1 is beyond the threshold, and far beyond in a small table. So a client
+ * also reports before its share of the insertions since its last report lets the table fill up.
  */
 export function* synchronise(table: ShardTable): Operation<void> {
   const { segments, geometry } = table;
   const records = table.unreported;
+  const { reported } = table;
   // At once, because operations in flight together share the table.
   table.unreported = 0;
   table.writes = 0;
   table.reported = yield* segments.report(records);
-  if (isDue(table)) yield* resize(table);
+  if (isDue(table)) yield* grow(table);
+  else if (table.tidyDue && table.reported >= TIDY_SHARE * limitOf(table)) {
+    table.tidyDue = false;
+    yield* tidy(table);
+  }
   table.crowded = false;
   const { alpha, threshold } = geometry.shape;
   const capacity = geometry.capacityAt(segments.version);
   const room = (capacity * threshold) / 100 - table.reported;
   const least = isDue(table) ? Math.ceil((capacity * threshold) / 1000) : 1;
-  const frequency = Math.max(least, Math.floor((alpha / ALPHA_UNIT) * room));
-  const adaptive = Math.max(1, Math.min(2 * table.syncEvery, frequency));
+  const published = (alpha / ALPHA_UNIT) * room;
+  const untilFull = (room * shareOf(records, table.reported - reported)) / AHEAD;
   const { synchronisation } = table.techniques;
-  table.syncEvery = synchronisation === 'adaptive' ? adaptive : synchronisation;
+  const wanted = synchronisation === 'published' ? published : Math.min(published, untilFull);
+  const adaptive = Math.min(2 * table.syncEvery, Math.max(least, Math.floor(wanted)));
+  table.syncEvery = typeof synchronisation === 'number' ? synchronisation : Math.max(1, adaptive);
 }
 
-function isDue({ segments, geometry, reported, crowded }: ShardTable): boolean {
-  const limit = (geometry.capacityAt(segments.version) * geometry.shape.threshold) / 100;
-  return reported >= (crowded ? limit / CROWDED_SHARE : limit);
+/** This client's part of the records that were added since its last report. */
+function shareOf(own: number, all: number): number {
+  return own <= 0 || all <= own ? 1 : own / all;
+}
+
+function* grow(table: ShardTable): Operation<void> {
+  const { resizes } = table;
+  yield* resize(table);
+  table.tidyDue = table.techniques.tidying && table.resizes > resizes;
+}
+
+function isDue(table: ShardTable): boolean {
+  const limit = limitOf(table);
+  return table.reported >= (table.crowded ? limit / CROWDED_SHARE : limit);
+}
+
+/** Records at which the table is to be resized. */
+function limitOf({ segments, geometry }: ShardTable): number {
+  return (geometry.capacityAt(segments.version) * geometry.shape.threshold) / 100;
 }

@@ -1,5 +1,6 @@
 import type { Allocator } from '../../pool/allocator.ts';
-import { LINK_BYTES, unitsOf, valueOffset } from '../../records/layout.ts';
+import type { Pool } from '../../pool/pool.ts';
+import { LINK_BYTES, pad8, unitsOf, valueOffset } from '../../records/layout.ts';
 import {
   type Address,
   highHalf,
@@ -10,7 +11,7 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { backOff } from '../backoff.ts';
-import type { RecordIo } from '../record-io.ts';
+import { RecordIo } from '../record-io.ts';
 import { CANDIDATES_MAX, Request } from '../request.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
@@ -24,7 +25,8 @@ export type RetryReason =
   | 'slotChanged' // another client changed the slot first
   | 'pendingKey' // another client is inserting the same key
   | 'withdrawn' // another client withdrew this client's pending slot
-  | 'chainExtended'; // no empty slot: a chain node was added
+  | 'chainExtended' // no empty slot: a chain node was added
+  | 'otherCarrier'; // of writes that were merged another one turned out to be the last
 
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
@@ -39,17 +41,19 @@ export interface Techniques {
   lazy: boolean;
   /** New and old bucket in one doorbell; else one after the other. */
   combining: boolean;
-  /** Writes between two synchronisations, or adaptive. */
-  synchronisation: 'adaptive' | number;
+  /** Writes between two synchronisations, or adaptive; 'published': the paper's formula alone. */
+  synchronisation: 'adaptive' | 'published' | number;
   /** Operations of this client on one key share verbs; see delegation.ts. */
   delegation: boolean;
+  /** Overflow bits and empty chains are taken back once after each resize; see tidy.ts. */
+  tidying: boolean;
 }
 
 /** A request with what SHARD operations remember between their round trips. */
 export class ShardRequest extends Request {
   fingerprint = 0;
   /** Offsets in `words` of the candidates' slots. */
-  readonly candidates = new Int32Array(CANDIDATES_MAX);
+  candidates = new Int32Array(CANDIDATES_MAX);
   /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
   slotAt = 0;
   /** The version that this attempt goes by, and the key's bucket and its address by place. */
@@ -61,6 +65,8 @@ export class ShardRequest extends Request {
   readonly nodesAt: number;
   /** Chain nodes of the key's bucket of level 3 that have been read. */
   nodes: Address[] = [];
+  /** Whether every entry of the bucket that was looked through last is settled. */
+  isSettled = false;
   /** Whether levels 2 and 3 have been read. */
   isWide = false;
   /** Whether level 1 stands in `words` as it is after a move that the operation has made. */
@@ -99,9 +105,27 @@ export class ShardRequest extends Request {
     setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
   }
 
+  /** All that stands in the words may be candidates: chains are of any length. */
+  override ensureCandidates(count: number): void {
+    super.ensureCandidates(count);
+    const room = this.candidateAt.length;
+    if (room > this.candidates.length) this.candidates = new Int32Array(room);
+  }
+
+  /** Takes for found the record that another request of the key has written, chained or not. */
+  takeOutgoing({ outgoing, keyBytes, valueBytes }: ShardRequest): void {
+    const bytes = valueOffset(keyBytes) + pad8(valueBytes);
+    this.incoming.ensure(bytes);
+    this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
+    this.matches(0);
+    // Its value stands in one piece here.
+    this.foundChained = false;
+  }
+
   /** Makes room for one more chain node without losing what has been read. */
   growNodes(): void {
     const needed = this.nodesAt + (this.nodes.length + 1) * NODE_BYTES;
+    this.ensureCandidates((needed - BUCKETS_AT) >> 3);
     if (needed <= this.words.u8.length) return;
     const read = this.words.u8.slice();
     this.words.ensure(needed);
@@ -114,13 +138,14 @@ export class ShardTable {
   readonly geometry: ShardGeometry;
   readonly segments: Segments;
   readonly records: RecordIo;
-  readonly allocator: Allocator;
+  readonly pool: Pool;
   readonly catalog: number;
   readonly techniques: Techniques = {
     lazy: true,
     combining: true,
     synchronisation: 'adaptive',
     delegation: false,
+    tidying: true,
   };
   readonly retries: Record<RetryReason, number> = {
     staleVersion: 0,
@@ -129,6 +154,7 @@ export class ShardTable {
     pendingKey: 0,
     withdrawn: 0,
     chainExtended: 0,
+    otherCarrier: 0,
   };
   /**
    * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
@@ -139,6 +165,8 @@ export class ShardTable {
   readonly idleMoves: Move[] = [];
   resizes = 0;
   bucketsMoved = 0;
+  /** Overflow bits and chain nodes that this client has taken back. */
+  readonly tidied = { cleared: 0, nodes: 0 };
 
   /** Records inserted less removed that have not been reported yet, and what others reported. */
   unreported = 0;
@@ -148,21 +176,21 @@ export class ShardTable {
   syncEvery = 1;
   /** Whether an insertion has found no room but in a chain since the last synchronisation. */
   crowded = false;
+  /** Whether this client has made the last resize that it knows of, and not tidied after it. */
+  tidyDue = false;
   /** Synchronisations that have seen a resize claimed by another client that is not done. */
   claimsSeen = 0;
 
-  constructor(
-    geometry: ShardGeometry,
-    segments: Segments,
-    records: RecordIo,
-    allocator: Allocator,
-    catalog: number,
-  ) {
+  constructor(pool: Pool, catalog: number, geometry: ShardGeometry, segments: Segments) {
+    this.pool = pool;
     this.geometry = geometry;
     this.segments = segments;
-    this.records = records;
-    this.allocator = allocator;
+    this.records = new RecordIo(pool.allocator, pool.reclamation, catalog);
     this.catalog = catalog;
+  }
+
+  get allocator(): Allocator {
+    return this.pool.allocator;
   }
 
   newRequest(): ShardRequest {
@@ -177,14 +205,21 @@ export class ShardTable {
   }
 
   /** Address in the pool of the slot at `at` of the request's words. */
-  slotAddress({ at, addresses, nodes, nodesAt }: ShardRequest, slot: number): Address {
+  slotAddress(request: ShardRequest, slot: number): Address {
+    const { at, addresses, nodes, nodesAt } = request;
     if (slot >= nodesAt) {
       const node = Math.floor((slot - nodesAt) / NODE_BYTES);
       return (nodes[node] ?? NULL_ADDRESS) + ((slot - nodesAt) % NODE_BYTES);
     }
+    const place = this.placeOf(request, slot);
+    return addresses[place] + (slot - at[place]);
+  }
+
+  /** The place whose bucket the slot at `slot` of the request's words is in; no chain node. */
+  placeOf({ at }: ShardRequest, slot: number): number {
     let place = PLACES - 1;
     while (slot < at[place]) place--;
-    return addresses[place] + (slot - at[place]);
+    return place;
   }
 
   /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */

@@ -9,11 +9,10 @@ import {
 } from '../../verbs/index.ts';
 import {
   entryHigh,
+  KEPT_MASK,
   lengthOf,
-  OVERFLOW,
   pointerLow,
   pointerOf,
-  STAMP_MASK,
   segmentIdOf,
   usedHigh,
 } from './slot.ts';
@@ -42,7 +41,7 @@ export function* replace(
   else table.records.post(request, batch);
   const units = Math.min(request.headUnits, SLOT_UNITS_MAX);
   const entry = entryHigh(block, request.fingerprint, units, segmentIdOf(old));
-  const high = entry | (old & (STAMP_MASK | OVERFLOW));
+  const high = entry | (old & KEPT_MASK);
   return yield* swapFound(table, request, attempt, pointerLow(block), high);
 }
 

@@ -47,7 +47,10 @@ export class ShardWalk implements IndexWalk {
     return encodeCursor(this.position);
   }
 
-  *next(visit: (request: ShardRequest, keyBytes: number) => void): Operation<void> {
+  *next(
+    visit: (request: ShardRequest, keyBytes: number) => void,
+    keysOnly = false,
+  ): Operation<void> {
     const position = this.position as WalkPosition;
     yield* this.#arrive(position);
     const { geometry, records } = this.#table;
@@ -63,7 +66,8 @@ export class ShardWalk implements IndexWalk {
     // A chain is shared by buckets that were one when it began.
     const isHere = ({ hash }: ShardRequest) =>
       index++ < own || geometry.bucketOf(hash.h4, position.version) === position.bucket;
-    yield* visitRecords(records, this.#request, slots, geometry.shape.seed, isHere, visit);
+    const { seed } = geometry.shape;
+    yield* visitRecords(records, this.#request, slots, seed, isHere, visit, keysOnly);
     this.position = successor(geometry, position);
   }
 

@@ -14,7 +14,7 @@ import {
   tasksOf,
   type Workload,
 } from './plan.ts';
-import type { PeerName, PeerSettings } from './protocol.ts';
+import { isStepwell, type PeerName, type PeerSettings } from './protocol.ts';
 import { startRedisServer } from './redis-server.ts';
 import type { Sample } from './results.ts';
 import type { BenchSettings } from './settings.ts';
@@ -30,6 +30,8 @@ export interface Outcome {
 const VERIFIED = 1000;
 /** Upper bound of the bytes that a record takes in a pool: block, slots at half load, directory. */
 const POOL_BYTES_PER_RECORD = 160;
+/** For the other indexes, which are not the large part's; a file grows only as it is used. */
+const ROOMY = 4;
 const POOL_BASE = 256 * 2 ** 20;
 
 /**
@@ -124,11 +126,11 @@ export class Campaign {
 
   /** Starts a peer's processes and registers how to undo it; a peer that cannot start is noted. */
   async #start(peer: PeerName, large = 0): Promise<Crew | undefined> {
-    const shared = peer === 'lmdb' || peer === 'stepwell';
+    const shared = peer === 'lmdb' || isStepwell(peer);
     try {
       const place = await this.#place(peer, large > 0);
       const records = large || this.#settings.records;
-      const capacity = peer === 'lmdb' ? lmdbCapacity(records) : poolCapacity(records);
+      const capacity = peer === 'lmdb' ? lmdbCapacity(records) : poolCapacity(records, peer);
       const noSync = this.#settings.lmdbNoSync;
       const keepKeys = large === 0;
       const settings: PeerSettings = { peer, records, place, capacity, noSync, keepKeys };
@@ -149,13 +151,14 @@ export class Campaign {
       this.#cleanup.add(() => server.stop());
       return String(server.port);
     }
-    if (peer === 'lmdb') {
+    if (peer === 'lmdb' || peer === 'level') {
       const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-      const directory = mkdtempSync(join(base, 'stepwell-bench-lmdb-'));
+      const directory = mkdtempSync(join(base, `stepwell-bench-${peer}-`));
       this.#cleanup.add(() => rmSync(directory, { recursive: true, force: true }));
       return directory;
     }
-    const url = large ? `${this.#settings.url}-large` : this.#settings.url;
+    const suffix = large ? '-large' : peer === 'stepwell' ? '' : `-${peer}`;
+    const url = `${this.#settings.url}${suffix}`;
     this.#cleanup.add(async () => {
       const { destroyPool } = await import('../../store/open.ts');
       destroyPool(url, { force: true });
@@ -164,8 +167,9 @@ export class Campaign {
   }
 }
 
-function poolCapacity(records: number): number {
-  return POOL_BASE + POOL_BYTES_PER_RECORD * records;
+function poolCapacity(records: number, peer: PeerName = 'stepwell'): number {
+  const factor = peer === 'stepwell' ? 1 : ROOMY;
+  return POOL_BASE + factor * POOL_BYTES_PER_RECORD * records;
 }
 
 /** B+ tree pages are half to two thirds full under random inserts, and copied when written. */

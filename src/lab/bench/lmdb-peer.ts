@@ -23,6 +23,10 @@ class LmdbPeer implements SyncPeer {
     this.#db.putSync(key, value);
   }
 
+  scan(key: string, count: number, use: (value: Uint8Array) => void): void {
+    for (const { value } of this.#db.getRange({ start: key, limit: count })) use(value);
+  }
+
   close(): Promise<void> {
     return this.#db.close();
   }

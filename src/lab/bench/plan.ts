@@ -1,5 +1,11 @@
 import type { DistributionName } from '../../workloads/index.ts';
-import type { Operation, PeerName, Task } from './protocol.ts';
+import {
+  type Operation,
+  type PeerName,
+  SCAN_RECORDS,
+  STEPWELL_PEERS,
+  type Task,
+} from './protocol.ts';
 
 export interface Workload {
   /** Names its row; the wanted ratios refer to it. */
@@ -13,8 +19,10 @@ export interface Workload {
   share: number;
 }
 
-const SHARED: readonly PeerName[] = ['lmdb', 'stepwell'];
+const SHARED: readonly PeerName[] = ['lmdb', ...STEPWELL_PEERS];
 const SYNC: readonly PeerName[] = ['map', ...SHARED];
+/** Those that keep their keys in order. */
+const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
 
 function workload(name: string, operation: Operation, rest: Partial<Workload>): Workload {
   const usual = { distribution: 'uniform', freshKeys: false, processes: 1, share: 1 } as const;
@@ -28,22 +36,24 @@ export function mainWorkloads(): Workload[] {
   // A put of lmdb takes ten times a get: fewer of them keep a round short.
   const fewer = { share: 0.4 } as const;
   return [
-    workload('get uniform', 'get', {}),
+    workload('get uniform', 'get', { peers: [...SYNC, 'level'] }),
     workload('get zipf', 'get', zipf),
     workload('get uniform, new strings', 'get', { freshKeys: true }),
-    workload('put uniform', 'put', fewer),
+    workload('put uniform', 'put', { ...fewer, peers: [...SYNC, 'level'] }),
     workload('put zipf', 'put', { ...fewer, ...zipf }),
     workload('get uniform, 2 processes', 'get', two),
     workload('get zipf, 2 processes', 'get', { ...two, ...zipf }),
     workload('put uniform, 2 processes', 'put', { ...fewer, ...two }),
     workload('put zipf, 2 processes', 'put', { ...fewer, ...two, ...zipf }),
-    workload('getMany(32) uniform', 'getMany', { peers: ['stepwell'] }),
+    workload('getMany(32) uniform', 'getMany', { peers: STEPWELL_PEERS }),
+    workload(SCAN, 'scan', { peers: ORDERED, share: 0.02 }),
     workload('round trip uniform', 'get', { peers: ['redis'], share: 0.02 }),
     workload('pipeline(100) uniform', 'pipeline', { peers: ['redis'], share: 0.2 }),
   ];
 }
 
 export const LOAD = 'insert (load)';
+export const SCAN = `scan(${SCAN_RECORDS}) uniform`;
 export const LARGE_LOAD = 'large: putMany(1024) load';
 export const LARGE_GET = 'large: get uniform';
 export const LARGE_GET_MANY = 'large: getMany(32) uniform';

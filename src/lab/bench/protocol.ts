@@ -1,7 +1,16 @@
 import type { DistributionName } from '../../workloads/index.ts';
 
-export const PEERS = ['map', 'lmdb', 'redis', 'stepwell'] as const;
+/** Stepwell with its usual index, RACE, and with each other one. */
+export const STEPWELL_PEERS = ['stepwell', 'sephash', 'shard', 'chime'] as const;
+export type StepwellPeerName = (typeof STEPWELL_PEERS)[number];
+
+/** `level` is classic-level, LevelDB for Node: one process at a time. */
+export const PEERS = ['map', 'lmdb', 'level', 'redis', ...STEPWELL_PEERS] as const;
 export type PeerName = (typeof PEERS)[number];
+
+export function isStepwell(peer: PeerName): peer is StepwellPeerName {
+  return STEPWELL_PEERS.includes(peer as StepwellPeerName);
+}
 
 /** What one worker process benchmarks, and where it finds it. */
 export interface PeerSettings {
@@ -17,7 +26,10 @@ export interface PeerSettings {
   keepKeys: boolean;
 }
 
-export type Operation = 'insert' | 'get' | 'put' | 'getMany' | 'pipeline';
+/** `scan` reads SCAN_RECORDS records in order, from the key on. */
+export type Operation = 'insert' | 'get' | 'put' | 'getMany' | 'pipeline' | 'scan';
+
+export const SCAN_RECORDS = 100;
 
 /** One timed run of operations. Equal tasks give every peer the same keys in the same order. */
 export interface Task {

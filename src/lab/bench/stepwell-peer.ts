@@ -1,7 +1,7 @@
 import type { Store } from '../../store/api.ts';
 import { inspectPool, openSync } from '../../store/open.ts';
 import type { SyncPeer } from './peers.ts';
-import type { PeerSettings } from './protocol.ts';
+import type { PeerSettings, StepwellPeerName } from './protocol.ts';
 
 class StepwellPeer implements SyncPeer {
   readonly kind = 'sync';
@@ -27,6 +27,12 @@ class StepwellPeer implements SyncPeer {
     this.#store.putMany(entries);
   }
 
+  scan(key: string, count: number, use: (value: Uint8Array) => void): void {
+    for (const [, value] of this.#store.scan({ gte: key, limit: count }).nextMany(count)) {
+      use(value);
+    }
+  }
+
   describe(): Record<string, unknown> {
     const { path, hugePages, regionSize, chunkSize, chunks } = inspectPool(this.#store.url);
     const { traffic, retries, resizes, loadFactor, globalDepth } = this.#store.stats();
@@ -39,11 +45,13 @@ class StepwellPeer implements SyncPeer {
   }
 }
 
-export function openStepwellPeer(settings: PeerSettings): SyncPeer {
+export function openStepwellPeer(settings: PeerSettings, peer: StepwellPeerName): SyncPeer {
   const store = openSync<Uint8Array>(settings.place, {
     size: settings.capacity,
+    keys: 'utf8',
     values: 'bytes',
     client: 'bench',
+    index: peer === 'stepwell' ? 'race' : peer,
   });
   return new StepwellPeer(store);
 }

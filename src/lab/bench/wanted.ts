@@ -1,5 +1,5 @@
-import { LARGE_GET, LARGE_GET_MANY } from './plan.ts';
-import type { PeerName } from './protocol.ts';
+import { LARGE_GET, LARGE_GET_MANY, LOAD, SCAN } from './plan.ts';
+import { type PeerName, SCAN_RECORDS, STEPWELL_PEERS } from './protocol.ts';
 import type { Wanted } from './results.ts';
 
 /** The ratios that the project promises, and nothing that it does not. */
@@ -25,7 +25,40 @@ export function wantedRatios(): Wanted[] {
   rows.push(atLeast(1.5, many, LARGE_GET_MANY, 'stepwell', LARGE_GET, 'stepwell'));
   const trip = 'get is faster than a Redis round trip';
   rows.push(atLeast(20, trip, 'get uniform', 'stepwell', 'round trip uniform', 'redis'));
-  return rows;
+  const others = STEPWELL_PEERS.filter((peer) => peer !== 'stepwell' && peer !== 'chime');
+  return [...rows, ...others.flatMap(besideRace), ...ordered()];
+}
+
+/** CHIME beside lmdb, which keeps its keys in order too. */
+function ordered(): Wanted[] {
+  const get = 'get uniform';
+  const put = 'put uniform';
+  const scan = `scan of ${SCAN_RECORDS} records beside lmdb's getRange`;
+  return [
+    atLeast(1.5, "ordered get is faster than lmdb's get", get, 'chime', get, 'lmdb'),
+    atLeast(1, scan, SCAN, 'chime', SCAN, 'lmdb'),
+    atLeast(4, "random insert is faster than lmdb's putSync", LOAD, 'chime', LOAD, 'lmdb'),
+    atLeast(
+      1.6,
+      'two writing processes beat one (chime)',
+      `${put}, 2 processes`,
+      'chime',
+      put,
+      'chime',
+    ),
+  ];
+}
+
+/** No other index is to take more than one and a half of RACE's time without a reason. */
+function besideRace(peer: PeerName): Wanted[] {
+  const rows = ['get uniform', 'get zipf', 'put uniform', 'put zipf', 'getMany(32) uniform'];
+  return rows.map((workload) => ({
+    claim: `${workload}: ${peer}'s time beside RACE's`,
+    above: { workload, peer: 'stepwell' },
+    below: { workload, peer },
+    bound: 1.5,
+    direction: 'at most',
+  }));
 }
 
 function twoWriters(two: string, one: string, kind: string): Wanted {

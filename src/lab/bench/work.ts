@@ -2,7 +2,7 @@ import { distribution, KeyGenerator, Prng, ValueGenerator } from '../../workload
 import { Batch } from '../support/batch.ts';
 import { type Clock, monotonic } from '../support/clock.ts';
 import type { AsyncPeer, Peer, SyncPeer } from './peers.ts';
-import type { PeerSettings, Task, Timing } from './protocol.ts';
+import { type PeerSettings, SCAN_RECORDS, type Task, type Timing } from './protocol.ts';
 
 export const MANY = 32;
 export const PIPELINE = 100;
@@ -158,6 +158,7 @@ function runSync(peer: SyncPeer, prepared: Prepared): number {
   const { operation } = prepared.task;
   if (operation === 'get') return getEach(peer, prepared.keys);
   if (operation === 'getMany') return getGroups(peer, prepared.groups);
+  if (operation === 'scan') return scanEach(peer, prepared.keys);
   if (operation === 'pipeline') throw new Error('a synchronous peer has no pipeline');
   return putEach(peer, prepared.keys, prepared.values);
 }
@@ -169,6 +170,37 @@ function getEach(peer: SyncPeer, keys: readonly string[]): number {
     if (value !== undefined) found += 1 + touch(value);
   }
   return Math.floor(found);
+}
+
+/** A scan counts when it found the key that it began with. */
+function scanEach(peer: SyncPeer, keys: readonly string[]): number {
+  if (peer.scan === undefined) throw new Error('this peer has no order');
+  let touched = 0;
+  let found = 0;
+  const use = (value: Uint8Array) => {
+    touched += 1 + touch(value);
+  };
+  for (let i = 0; i < keys.length; i++) {
+    const before = touched;
+    peer.scan(keys[i], SCAN_RECORDS, use);
+    if (touched > before) found++;
+  }
+  return found;
+}
+
+async function awaitScans(peer: AsyncPeer, keys: readonly string[]): Promise<number> {
+  if (peer.scan === undefined) throw new Error('this peer has no order');
+  let touched = 0;
+  let found = 0;
+  const use = (value: Uint8Array) => {
+    touched += 1 + touch(value);
+  };
+  for (const key of keys) {
+    const before = touched;
+    await peer.scan(key, SCAN_RECORDS, use);
+    if (touched > before) found++;
+  }
+  return found;
 }
 
 function getGroups(peer: SyncPeer, groups: readonly string[][]): number {
@@ -193,6 +225,7 @@ async function runAsync(peer: AsyncPeer, prepared: Prepared): Promise<number> {
   const { operation } = prepared.task;
   if (operation === 'get') return awaitEach(peer, prepared.keys);
   if (operation === 'pipeline') return awaitGroups(peer, prepared.groups);
+  if (operation === 'scan') return awaitScans(peer, prepared.keys);
   if (operation === 'getMany') throw new Error('use the pipeline of an asynchronous peer');
   return putPipelined(peer, prepared.keys, prepared.values);
 }

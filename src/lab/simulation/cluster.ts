@@ -29,6 +29,8 @@ export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
 const DEFAULT_POOL_BYTES = 2 ** 27;
 /** A pool takes chunk after chunk: small regions by turns spread it over several memory nodes. */
 const TURN_BYTES = 2 ** 20;
+/** Blocks that the loader lets wait. */
+const LOADER_RETIRES = 16;
 /** Header, a key of 16 bytes and a value of 32. */
 const RECORD_UNITS = 1;
 
@@ -76,8 +78,18 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
       const key = this.keys.bytes(i);
       records.encode(request, key, this.values.buffer(i), index.hashSeed, 0);
       pool.run(index.write(request, ALWAYS));
+      if (pool.reclamation.retired > LOADER_RETIRES) this.#reclaim();
     }
-    invariant(pool.reclamation.retired === 0, 'loading new keys retires nothing');
+    if (pool.reclamation.retired > 0) this.#reclaim();
+    invariant(pool.reclamation.retired === 0, 'what was retired while loading is free');
+  }
+
+  /** Loading alone, so nobody is waited for; afterwards the loader holds back nobody. */
+  #reclaim(): void {
+    const { reclamation } = this.#loader;
+    this.#loader.run(reclamation.quiesce());
+    this.#loader.run(reclamation.collect());
+    this.#loader.run(reclamation.goOffline());
   }
 
   /** A client thread on a compute node, with the index open and blocks claimed ahead. */

@@ -7,6 +7,8 @@ import type { Experiment } from './experiment.ts';
 import { latency } from './latency.ts';
 import { difference, printed } from './report.ts';
 import { resizing } from './resizing.ts';
+import { shardAlpha } from './shard-alpha.ts';
+import { shardResizing } from './shard-resizing.ts';
 
 const SETTINGS = { model: CONNECTX5, seed: 1, operations: 300 };
 
@@ -51,4 +53,19 @@ test('a figure stands beside the paper’s with its relative difference', () => 
   assert.deepEqual(rows.map(difference), ['+50.0 %', '-']);
   const text = printed({ title: 'T', rows, notes: ['N'] });
   for (const part of ['T', 'N', '3.00 us', '2.00 us', '+50.0 %']) assert.ok(text.includes(part));
+});
+
+test('three indexes grow side by side', () => {
+  const rows = rowsOf(shardResizing);
+  for (const name of ['shard', 'race', 'sephash']) {
+    between(rows.get(`${name}: insertions`), 0.1, 10);
+  }
+});
+
+test('the larger alpha is, the fewer insertions synchronise', () => {
+  const { rows } = shardAlpha.run(SETTINGS);
+  const shares = rows.slice(0, 3).map(({ figures }) => Number(figures?.synchronisations));
+  assert.ok(shares[0] > shares[1] && shares[1] > shares[2], `${shares}`);
+  // As set, where that is more than a write and the distance has stopped doubling.
+  between(Number(rows[1].figures?.measuredAlpha), 0.0005, 0.001);
 });

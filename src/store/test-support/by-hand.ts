@@ -37,7 +37,8 @@ export function shardByHand(scope: Scope, options: ByHandOptions = {}): ByHand<S
   return clientOf<ShardIndex>(SHARD, scope, options.shard ?? {}, options);
 }
 
-function clientOf<I extends Index>(
+/** A client of a pool with an index of this kind. */
+export function clientOf<I extends Index>(
   kind: IndexKind,
   scope: Scope,
   parameters: object,

@@ -1,4 +1,5 @@
-import type { AsyncStore, Store, Value } from '../api.ts';
+import type { AsyncStore, Key, Store, Value } from '../api.ts';
+import type { AsyncScan, Scan, ScanOptions } from '../ordered-api.ts';
 
 /**
  * A synchronous store behind the names of the asynchronous one, so that each conformance test is
@@ -14,7 +15,16 @@ export function asyncFacade(store: Store<Value>): AsyncStore<Value> {
       if (property === Symbol.asyncIterator) return () => iterate(target);
       if (property === Symbol.asyncDispose) return async () => target[Symbol.dispose]();
       if (property === 'entries' || property === 'keys' || property === 'values') {
-        return () => iterate(target[property]());
+        return (range?: ScanOptions) =>
+          range === undefined
+            ? iterate(target[property]())
+            : scanFacade<unknown>(target[property](range));
+      }
+      if (property === 'scan') {
+        return (from?: ScanOptions | number, count?: number) =>
+          from === undefined || (typeof from === 'object' && from !== null)
+            ? scanFacade(target.scan(from))
+            : (async () => target.scan(from, count))();
       }
       if (property === 'size') return async () => target.size;
       const value = Reflect.get(target, property, target);
@@ -22,4 +32,17 @@ export function asyncFacade(store: Store<Value>): AsyncStore<Value> {
       return async (...given: unknown[]) => value.apply(target, given);
     },
   }) as unknown as AsyncStore<Value>;
+}
+
+function scanFacade<T>(scan: Scan<T>): AsyncScan<T> {
+  return {
+    next: async () => scan.next(),
+    return: async () => scan.return(),
+    nextMany: async (size: number) => scan.nextMany(size),
+    seek: (key: Key) => scan.seek(key),
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    [Symbol.asyncDispose]: async () => scan[Symbol.dispose](),
+  };
 }

@@ -12,7 +12,7 @@ import { RaceIndex } from '../../indexes/race/race.ts';
 import type { RaceRequest, RaceTable } from '../../indexes/race/table.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Operation, Scratch } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /**
  * An ignored fence: a search that says in the doorbell of its last READs, behind them, that the

@@ -1,6 +1,6 @@
 import type { Pool } from '../../pool/pool.ts';
 import { Batch } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /** As the paper does it: a block is given back when it is unlinked. */
 export const earlyReuseCanary: Canary = {

@@ -8,7 +8,7 @@ import { fingerprintOf } from '../../indexes/race/geometry.ts';
 import { RaceIndex } from '../../indexes/race/race.ts';
 import type { RaceRequest } from '../../indexes/race/table.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 export const hastySearchCanary: Canary = {
   name: 'a search whose miss needs no certainty',

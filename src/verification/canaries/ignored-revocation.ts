@@ -1,4 +1,4 @@
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /** Its chunks are others' and its row may be too, but it goes on. */
 export const ignoredRevocationCanary: Canary = {

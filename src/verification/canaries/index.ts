@@ -1,7 +1,9 @@
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
+import { CHIME_CANARIES } from './chime.ts';
 import { earlyGoodbyeCanary } from './early-goodbye.ts';
 import { earlyReuseCanary } from './early-reuse.ts';
 import { hastySearchCanary } from './hasty-search.ts';
+import { HSTORE_CANARIES } from './hstore.ts';
 import { ignoredRevocationCanary } from './ignored-revocation.ts';
 import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
@@ -9,6 +11,12 @@ import { publishedInsertCanary } from './published-insert.ts';
 import { publishedResizeCanary } from './published-resize.ts';
 import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
 import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
+import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
+import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
+import { shardHastySearchCanary } from './shard-hasty-search.ts';
+import { shardHastyTidyingCanary } from './shard-hasty-tidying.ts';
+import { shardLateFollowerCanary } from './shard-late-follower.ts';
+import { shardReusedSlotCanary } from './shard-reused-slot.ts';
 import { shortWalkCanary } from './short-walk.ts';
 import { silentClientCanary } from './silent-client.ts';
 import { splitLockCanary } from './split-lock.ts';
@@ -33,4 +41,12 @@ export const CANARIES: readonly Canary[] = [
   splitLockCanary,
   sepHashHastySearchCanary,
   sepHashLateFilterCanary,
+  sepHashNextEntryCanary,
+  sepHashOldestKeptCanary,
+  shardHastySearchCanary,
+  shardHastyTidyingCanary,
+  shardLateFollowerCanary,
+  shardReusedSlotCanary,
+  ...CHIME_CANARIES,
+  ...HSTORE_CANARIES,
 ];

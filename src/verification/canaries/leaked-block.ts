@@ -1,4 +1,4 @@
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /** A write that is refused has a record that was never linked. */
 export const leakedBlockCanary: Canary = {

@@ -6,7 +6,7 @@ import { locate } from '../../indexes/race/search.ts';
 import type { RaceRequest } from '../../indexes/race/table.ts';
 import { replace } from '../../indexes/race/update.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 export const lostUpdateCanary: Canary = {
   name: 'an update that expects whatever the slot holds',

@@ -28,7 +28,7 @@ import {
 } from '../../indexes/race/table.ts';
 import { replace } from '../../indexes/race/update.ts';
 import { copyWord, type Operation, setWord, swapped } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 export const publishedInsertCanary: Canary = {
   name: 'published insert: live at once, duplicates removed afterwards',

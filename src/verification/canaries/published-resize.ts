@@ -26,7 +26,7 @@ import type { RaceRequest, RaceTable } from '../../indexes/race/table.ts';
 import { replace, vacate } from '../../indexes/race/update.ts';
 import { control } from '../../pool/control.ts';
 import { type Operation, readInteger, Scratch } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 import { FILLING, publishedSplit } from './published-split.ts';
 
 /**

@@ -10,7 +10,7 @@ import { aimForSearch, catchUp } from '../../indexes/sephash/refresh.ts';
 import { SepHashIndex } from '../../indexes/sephash/sephash.ts';
 import type { SepHashRequest } from '../../indexes/sephash/table.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 export const sepHashHastySearchCanary: Canary = {
   name: 'a SepHash search that does not compare the metadata',

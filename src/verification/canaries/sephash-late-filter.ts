@@ -4,7 +4,7 @@ import { SepHashIndex } from '../../indexes/sephash/sephash.ts';
 import { type SepHashRequest, SepHashTable } from '../../indexes/sephash/table.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 export const sepHashLateFilterCanary: Canary = {
   name: 'a SepHash write that returns before its filter bit is set',

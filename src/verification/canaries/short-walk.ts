@@ -1,6 +1,6 @@
 import { RaceIndex } from '../../indexes/race/race.ts';
 import { RaceWalk, WALK_START } from '../../indexes/race/walk.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /** Keys that are present throughout are not met. */
 export const shortWalkCanary: Canary = {

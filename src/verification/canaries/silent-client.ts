@@ -1,5 +1,5 @@
 import type { Pool } from '../../pool/pool.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /** A lost epoch: others believe that the client is idle and re-use what it reads. */
 export const silentClientCanary: Canary = {

@@ -7,7 +7,7 @@ import { split } from '../../indexes/race/split.ts';
 import type { RaceRequest } from '../../indexes/race/table.ts';
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /**
  * A lock of the published split (published-systems.md section 4.4, no. 6): who dies with it blocks

@@ -1,6 +1,6 @@
 import { control } from '../../pool/control.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 
 /**
  * A client that stops between reading the epoch and announcing it may announce one that is long

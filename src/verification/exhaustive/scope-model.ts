@@ -16,9 +16,9 @@ import {
   VerificationFailure,
 } from '../audit.ts';
 import { Caller, type CallLog } from '../caller.ts';
+import { type Canary, planted } from '../canary.ts';
 import { type CallRecord, timeline } from '../history.ts';
 import { ReclamationOracle } from '../reclamation-oracle.ts';
-import { type Canary, planted } from '../simulation.ts';
 import type { Model } from './explorer.ts';
 import type { Scope } from './scope.ts';
 import { ScopeClient } from './scope-client.ts';
@@ -79,7 +79,7 @@ export class ScopeModel implements Model {
     this.cut = false;
     this.#memory.put(0, formatSuperblock(PARAMETERS));
     const creator = this.#attach();
-    const { subject, parameters, clients, lead } = this.#scope;
+    const { subject, parameters, clients, grown, lead } = this.#scope;
     this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
     this.#prepare(creator);
     const oracle = this.#watch();
@@ -94,6 +94,7 @@ export class ScopeModel implements Model {
       const index = this.#open(pool);
       this.#clients.push(new ScopeClient(i, pool, index, actions, this.#log(), diesAfter));
     });
+    if (grown) this.#grow();
     this.#clients[0].lead(lead);
   }
 
@@ -120,6 +121,12 @@ export class ScopeModel implements Model {
     const index = planted(opened, pool, this.#canary);
     this.#scope.subject.hurry(index);
     return index;
+  }
+
+  #grow(): void {
+    const [{ index, pool }] = this.#clients;
+    const growing = this.#scope.subject.grow?.(index);
+    if (growing) pool.run(growing);
   }
 
   #prepare(pool: Pool): void {

@@ -21,6 +21,8 @@ export interface Scope {
   /** Done by one client, alone, before the others come. */
   before: Call[];
   clients: ScopeAction[][];
+  /** Whether the first client lets the index grow when all have opened it. */
+  grown: boolean;
   /** Batches that the first client executes alone: where in its operation the scope begins. */
   lead: number;
   /**
@@ -67,13 +69,14 @@ interface Plan {
   keys?: (full: number) => number;
   before?: (calls: Calls) => Call[];
   clients: (calls: Calls) => ScopeAction[][];
+  grown?: boolean;
   lead?: number;
   patient?: boolean;
   retriesMax?: number;
 }
 
 function scopeOf(subject: Subject, plan: Plan): Scope {
-  const { name, keys, before, clients, lead = 0, patient = true } = plan;
+  const { name, keys, before, clients, grown = false, lead = 0, patient = true } = plan;
   const parameters = subject.smallest;
   const full = subject.placesOfKey(parameters);
   const calls = new Calls(full);
@@ -84,6 +87,7 @@ function scopeOf(subject: Subject, plan: Plan): Scope {
     keys: keysAlike(keys?.(full) ?? 1, subject, parameters),
     before: before?.(calls) ?? [],
     clients: clients(calls),
+    grown,
     lead,
     patient,
     retriesMax: plan.retriesMax ?? RETRIES_MAX,
@@ -92,14 +96,58 @@ function scopeOf(subject: Subject, plan: Plan): Scope {
 
 const fill = ({ full, put }: Calls) => Array.from({ length: full }, (_, key) => put(key));
 
-/** Scopes of which all schedules, with crashes, are run within seconds. */
+/** Scopes that find most within seconds; of most of them all schedules are run, with crashes. */
 export const QUICK_SCOPES: readonly string[] = [
   ...['put-search', 'put-remove', 'increment-increment', 'update-remove-search'],
-  ...['put-put-vacate', 'split-search', 'reuse'],
+  ...['put-put-vacate', 'split-search', 'grown-update-search', 'reuse'],
 ];
 
-/** The scopes that every index is searched with. */
+/** Leaves of one record each: whoever removes one makes two leaves, or the whole tree, one. */
+const sparse = ({ full, put, remove }: Calls) => [
+  ...Array.from({ length: full + 1 }, (_, key) => put(key)),
+  ...Array.from({ length: full - 1 }, (_, key) => remove(key + 2)),
+];
+
+/** Scopes of indexes whose parts become one when they are under-full. */
+const SHRINKING_CLIENTS: readonly Pick<Plan, 'name' | 'clients'>[] = [
+  {
+    name: 'shrink-search',
+    clients: ({ remove, search }) => [[remove(0)], [search(1)]],
+  },
+  {
+    name: 'shrink-update',
+    clients: ({ remove, update }) => [[remove(0)], [update(1)]],
+  },
+  {
+    name: 'shrink-insert',
+    clients: ({ remove, insert }) => [[remove(0)], [insert(2)]],
+  },
+  {
+    name: 'shrink-split',
+    clients: ({ remove, put }) => [[remove(0)], [put(2), put(3)]],
+  },
+  {
+    name: 'shrink-shrink',
+    clients: ({ remove }) => [[remove(0)], [remove(1)]],
+  },
+  {
+    name: 'shrink-remove-search',
+    clients: ({ remove, insert, search }) => [[remove(0)], [remove(1), insert(1)], [search(1)]],
+  },
+];
+
+const SHRINKING: readonly Plan[] = SHRINKING_CLIENTS.map((plan) => ({
+  ...plan,
+  keys: (full) => full + 2,
+  before: sparse,
+}));
+
+/** The scopes that an index is searched with: of those for all, what it can do. */
 export function scopes(subject: Subject): Scope[] {
+  return allScopes(subject).filter(({ grown }) => !grown || subject.grow !== undefined);
+}
+
+function allScopes(subject: Subject): Scope[] {
   const scope = (plan: Plan) => scopeOf(subject, plan);
   return [
     scope({
@@ -192,6 +240,19 @@ export function scopes(subject: Subject): Scope[] {
       keys: (full) => full + 2,
       before: fill,
       clients: ({ full, put, remove }) => [[put(full)], [remove(3), put(3)]],
+    }),
+    ...(subject.kind.manifest.ordered ? SHRINKING.map(scope) : []),
+    scope({
+      name: 'grown-insert',
+      clients: ({ insert }) => [[insert()], [insert()]],
+      grown: true,
+    }),
+    scope({
+      // The first moves what the others, who do not know that the index has grown, read and write.
+      name: 'grown-update-search',
+      before: ({ put }) => [put()],
+      clients: ({ search, update }) => [[search()], [update()], [search()]],
+      grown: true,
     }),
     scope({
       name: 'reuse',

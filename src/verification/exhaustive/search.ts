@@ -1,4 +1,4 @@
-import type { Canary } from '../simulation.ts';
+import type { Canary } from '../canary.ts';
 import { Explorer } from './explorer.ts';
 import type { Scope } from './scope.ts';
 import { type Crash, ScopeModel } from './scope-model.ts';

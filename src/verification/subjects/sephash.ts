@@ -15,7 +15,7 @@ export const SEPHASH_SUBJECT: Subject = {
     return {
       segmentBytes,
       ratio: 1 + prng.below(2),
-      window: 1 + prng.below(segmentBytes / ENTRY_BYTES),
+      window: prng.below(1 + segmentBytes / ENTRY_BYTES),
       ...techniques(prng),
       initialDepth: prng.below(2),
       maxDepth: DEPTH_LIMIT,
@@ -24,7 +24,7 @@ export const SEPHASH_SUBJECT: Subject = {
   },
   smallest: {
     ...{ segmentBytes: 16, ratio: 1, window: 2 },
-    ...{ filter: 1, cache: 1, depthBits: 1, zeroWait: 1 },
+    ...{ append: 1, signs: 1, filter: 1, cache: 1, depthBits: 1, zeroWait: 1 },
     ...{ initialDepth: 0, maxDepth: 3, seed: 7 },
   },
   // Every key of a suffix may be anywhere in its segment.
@@ -49,7 +49,8 @@ function* nothing(): Operation<Address[]> {
 }
 
 /** Every technique is on in most runs and off in some. */
-function techniques(prng: Prng): Record<'filter' | 'cache' | 'depthBits' | 'zeroWait', number> {
+function techniques(prng: Prng) {
   const mostly = () => (prng.below(4) > 0 ? 1 : 0);
-  return { filter: mostly(), cache: prng.below(3), depthBits: mostly(), zeroWait: mostly() };
+  const writing = { append: mostly(), signs: mostly(), depthBits: mostly(), zeroWait: mostly() };
+  return { ...writing, filter: mostly(), cache: prng.below(3) };
 }

@@ -1,8 +1,11 @@
 import type { IndexParameters } from '../../indexes/contract.ts';
 import { ShardGeometry } from '../../indexes/shard/geometry.ts';
+import { resize } from '../../indexes/shard/resize.ts';
 import { eachBucket } from '../../indexes/shard/shape.ts';
 import { SHARD, type ShardIndex, shapeFrom } from '../../indexes/shard/shard.ts';
 import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../indexes/shard/slot.ts';
+import type { Techniques } from '../../indexes/shard/table.ts';
+import type { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { Subject } from './subject.ts';
 
@@ -14,7 +17,7 @@ export const SHARD_SUBJECT: Subject = {
     buckets: 1 + prng.below(2),
     level1: 1 + prng.below(crowded ? 2 : 4),
     level2: 1 + prng.below(2),
-    threshold: [40, 80, 100][prng.below(3)],
+    threshold: [2, 10, 40, 80, 100][prng.below(5)],
     alpha: [1, 1000, 100_000][prng.below(3)],
     resizes: prng.below(4) === 0 ? prng.below(3) : RESIZES,
     ordered: prng.below(6) === 0 ? 0 : 1,
@@ -40,11 +43,25 @@ export const SHARD_SUBJECT: Subject = {
   fingerprint: ({ h4 }) => fingerprintOf(h4),
   placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
   walksOnce: true,
+  unlinksMany: true,
+  vary: (index, prng) => Object.assign((index as ShardIndex).table.techniques, techniques(prng)),
+  grow: (index) => resize((index as ShardIndex).table),
   hurry(index) {
     (index as ShardIndex).table.patience = { polls: 1, microseconds: 1 };
   },
   pending: (index) => pendingRecords(index as ShardIndex),
 };
+
+/** Clients of one table need not agree on any of these. */
+function techniques(prng: Prng): Techniques {
+  return {
+    lazy: prng.below(4) > 0,
+    combining: prng.below(4) > 0,
+    synchronisation: prng.below(2) === 0 ? 'adaptive' : [1, 3, 20][prng.below(3)],
+    delegation: prng.below(2) === 0,
+    tidying: prng.below(3) > 0,
+  };
+}
 
 /** Insertions that nobody commits or withdraws any more, until their keys are met. */
 function* pendingRecords({ table }: ShardIndex): Operation<Address[]> {

@@ -25,6 +25,17 @@ export interface Subject {
    * that they are still what they were: reading one after it was given back is then no mistake.
    */
   readonly readsAhead?: (units: number) => boolean;
+  /** Whether who dies may have unlinked blocks that it has not retired yet, in anybody's chunks. */
+  readonly unlinksMany?: boolean;
+  /** Switches a client's techniques on and off: each run has a mix of its own. */
+  vary?(index: Index, prng: Prng): void;
+  /**
+   * Whether a call may take effect after its client has died: the record that it replaces is then
+   * nobody's to free, whichever client's chunk it is in, until a sweep.
+   */
+  readonly answersTheDead?: boolean;
+  /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
+  grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
   hurry(index: Index): void;
   /**

@@ -1,9 +1,9 @@
 import { Pool } from '../../../pool/pool.ts';
-import type { PoolHandle } from '../../../store/api.ts';
+import type { ChimeParameters, PoolHandle } from '../../../store/api.ts';
 import { attachInMemory, createInMemory } from '../../../store/location.ts';
 import { type Scope, SMALL } from '../../../store/test-support/pools.ts';
 import type { Index } from '../../contract.ts';
-import { createStore } from '../../kinds.ts';
+import { createStore, openIndex } from '../../kinds.ts';
 import { CHIME, type ChimeIndex } from '../chime.ts';
 import type { ChimeScan } from '../scan.ts';
 import type { ChimeRequest } from '../tree.ts';
@@ -16,11 +16,7 @@ export interface Client {
 }
 
 /** A new `memory:` pool with one tree, or another client of one. Within an operation's epoch. */
-export function clientOf(
-  scope: Scope,
-  shape: Readonly<Record<string, number>>,
-  handle?: PoolHandle,
-): Client {
+export function clientOf(scope: Scope, shape: ChimeParameters, handle?: PoolHandle): Client {
   const memory = typeof handle === 'object' ? handle.memory : undefined;
   const created = memory ? undefined : createInMemory({ ...SMALL, size: 16 * 2 ** 20 });
   const { fabric, parameters, source } = created ?? attachInMemory(memory ?? []);
@@ -30,7 +26,7 @@ export function clientOf(
   // A fixed seed: which keys share homes and fingerprints is the same in every run.
   const full = CHIME.parameters({ ...shape }, 0, 12_345);
   const entry = pool.run(createStore(pool, 'default', CHIME, full));
-  const index: Index = pool.run(CHIME.open(pool, full, entry.id, entry.root));
+  const index: Index = pool.run(openIndex(pool, entry));
   pool.enter();
   scope.after(() => pool.exit());
   return { pool, index: index as ChimeIndex, handle: created?.handle ?? handle ?? '' };
@@ -54,14 +50,10 @@ export function foundText({ found, foundValueAt, foundValueBytes }: ChimeRequest
   return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
 }
 
-/** Keys as hexadecimal digits with their values, until the end or until there are `limit`. */
-export function scanned(
-  { pool }: Client,
-  scan: ChimeScan,
-  limit = Number.POSITIVE_INFINITY,
-): [string, string][] {
+/** Keys as hexadecimal digits with their values. */
+export function scanned({ pool }: Client, scan: ChimeScan): [string, string][] {
   const found: [string, string][] = [];
-  while (!scan.done && found.length < limit) {
+  while (!scan.done) {
     pool.run(
       scan.next((request, keyBytes) => {
         const key = Buffer.from(request.outgoing.u8.subarray(16, 16 + keyBytes));

@@ -2,6 +2,7 @@ import { batchCases } from './batches.ts';
 import { counterCases } from './counters.ts';
 import { keyCases } from './keys.ts';
 import { lifecycleCases } from './lifecycle.ts';
+import { orderedCases } from './ordered.ts';
 import { readCases } from './reads.ts';
 import { sharingCases } from './sharing.ts';
 import { type Subject, suiteOf } from './suite.ts';
@@ -21,6 +22,7 @@ export function conformance(subject: Subject): void {
   batchCases(suite);
   readCases(suite);
   walkCases(suite);
+  orderedCases(suite);
   sharingCases(suite);
   lifecycleCases(suite);
 }

@@ -13,7 +13,9 @@ export interface Subject {
   ) => unknown;
   name: string;
   /** A store in a new pool; the caller cleans up by `scope.after`. */
-  open: (scope: Scope, options?: OpenOptions) => Store<Value>;
+  open?: (scope: Scope, options?: OpenOptions) => Store<Value>;
+  /** For a store without synchronous calls, in place of `open`: another client, or the first. */
+  openAsync?: (scope: Scope, options?: OpenOptions, first?: AsyncStore<Value>) => AsyncStore<Value>;
   manifest: IndexManifest;
   /** Whether values of tens of MiB are tried too. */
   largeValues?: boolean;
@@ -28,6 +30,8 @@ export interface Case {
 }
 
 export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
+  /** Whether the store is in memory that this process addresses, and has synchronous calls. */
+  local: boolean;
   /** Registers a test for both twins. */
   check: (name: string, body: (given: Case) => Promise<void>, options?: OpenOptions) => void;
   /** Registers a test for the synchronous twin only. */
@@ -39,6 +43,8 @@ export const CRAMPED: OpenOptions = {
   race: { associativity: 2, groups: 3, maxDepth: 16 },
   shard: { buckets: 2, level1: 3, level2: 2 },
   sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
+  chime: { span: 6, neighbourhood: 3, fanout: 3 },
+  hstore: { buckets: 4, log: 32 },
 };
 
 const TWINS = {
@@ -47,12 +53,20 @@ const TWINS = {
 };
 
 export function suiteOf(subject: Subject): Suite {
-  const { test, name, open, manifest, largeValues, known = {} } = subject;
+  const { test, name, open, openAsync, manifest, largeValues, known = {} } = subject;
   const optionsOf = (title: string) => (known[title] ? { todo: known[title] } : {});
   return {
     manifest,
     largeValues,
+    local: open !== undefined,
     check(title, body, options) {
+      if (openAsync) {
+        test(`${name}: ${title}`, optionsOf(title), async (scope) => {
+          const s = openAsync(scope, options);
+          await body({ s, attach: (more) => openAsync(scope, more, s) });
+        });
+      }
+      if (!open) return;
       for (const [twin, wrap] of Object.entries(TWINS)) {
         test(`${name} ${twin}: ${title}`, optionsOf(title), async (scope) => {
           const store = open(scope, options);
@@ -62,6 +76,7 @@ export function suiteOf(subject: Subject): Suite {
       }
     },
     checkSync(title, body) {
+      if (!open) return;
       test(`${name}: ${title}`, optionsOf(title), async (scope) => {
         await body(open(scope));
       });

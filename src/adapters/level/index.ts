@@ -1,0 +1,1 @@
+export { StepwellLevel, type StepwellLevelOptions } from './stepwell-level.ts';

@@ -1,0 +1,148 @@
+import { AbstractIterator, AbstractKeyIterator, AbstractValueIterator } from 'abstract-level';
+import type { AsyncStore, Key, Value } from '../../store/api.ts';
+import type { AsyncScan } from '../../store/ordered-api.ts';
+import { type Data, type Format, fromStore, toStore } from './formats.ts';
+import { type LevelRange, rangeOf } from './ranges.ts';
+import type { StepwellLevel } from './stepwell-level.ts';
+
+/** What abstract-level hands to the private methods that make iterators. */
+export interface IteratorOptions extends LevelRange {
+  keys: boolean;
+  values: boolean;
+  keyEncoding: Format;
+  valueEncoding: Format;
+  signal?: AbortSignal;
+}
+
+type Level<K, V> = StepwellLevel<K, V>;
+type Pair = [key: Data | undefined, value: Data | undefined];
+
+/** A scan, and what becomes of each thing that it hands out. */
+interface Source<To> {
+  next(): Promise<To | undefined>;
+  nextMany(size: number): Promise<To[]>;
+  seek(target: Data): void;
+  close(): Promise<unknown>;
+}
+
+/** Looks at the signal after each read as well: abstract-level does so only before. */
+function source<From, To>(
+  scan: AsyncScan<From>,
+  signal: AbortSignal | undefined,
+  convert: (from: From) => To,
+): Source<To> {
+  return {
+    async next() {
+      const { done, value } = await scan.next();
+      if (signal?.aborted) throw new AbortError();
+      return done ? undefined : convert(value);
+    },
+    async nextMany(size) {
+      const found = await scan.nextMany(size);
+      if (signal?.aborted) throw new AbortError();
+      return found.map(convert);
+    },
+    seek: (target) => scan.seek(toStore(target)),
+    close: () => scan.return(),
+  };
+}
+
+/** The error that abstract-level has for this, and does not export. */
+class AbortError extends Error {
+  override readonly name = 'AbortError';
+  readonly code = 'LEVEL_ABORTED';
+
+  constructor() {
+    super('Operation has been aborted');
+  }
+}
+
+/** Reads no values when none are asked for. */
+function pairs(store: AsyncStore<Value>, options: IteratorOptions): Source<Pair> {
+  const { signal, keyEncoding, valueEncoding } = options;
+  const range = rangeOf(options);
+  const key = (data: Key) => fromStore(data, keyEncoding);
+  const value = (data: Value) => fromStore(data, valueEncoding);
+  if (!options.values) return source(store.keys(range), signal, (k) => [key(k), undefined]);
+  if (!options.keys) return source(store.values(range), signal, (v) => [undefined, value(v)]);
+  return source(store.scan(range), signal, ([k, v]) => [key(k), value(v)]);
+}
+
+export class EntryIterator<K, V> extends AbstractIterator<Level<K, V>, K, V> {
+  readonly #source: Source<Pair>;
+
+  constructor(db: Level<K, V>, store: AsyncStore<Value>, options: IteratorOptions) {
+    super(db, options as object);
+    this.#source = pairs(store, options);
+  }
+
+  _next() {
+    return this.#source.next();
+  }
+
+  _nextv(size: number) {
+    return this.#source.nextMany(size);
+  }
+
+  _seek(target: Data) {
+    this.#source.seek(target);
+  }
+
+  _close() {
+    return this.#source.close();
+  }
+}
+
+export class KeyIterator<K, V> extends AbstractKeyIterator<Level<K, V>, K> {
+  readonly #source: Source<Data>;
+
+  constructor(db: Level<K, V>, store: AsyncStore<Value>, options: IteratorOptions) {
+    super(db, options as object);
+    const { keyEncoding, signal } = options;
+    const keys = store.keys(rangeOf(options));
+    this.#source = source(keys, signal, (key) => fromStore(key, keyEncoding));
+  }
+
+  _next() {
+    return this.#source.next();
+  }
+
+  _nextv(size: number) {
+    return this.#source.nextMany(size);
+  }
+
+  _seek(target: Data) {
+    this.#source.seek(target);
+  }
+
+  _close() {
+    return this.#source.close();
+  }
+}
+
+export class ValueIterator<K, V> extends AbstractValueIterator<Level<K, V>, K, V> {
+  readonly #source: Source<Data>;
+
+  constructor(db: Level<K, V>, store: AsyncStore<Value>, options: IteratorOptions) {
+    super(db, options as object);
+    const { valueEncoding, signal } = options;
+    const values = store.values(rangeOf(options));
+    this.#source = source(values, signal, (value) => fromStore(value, valueEncoding));
+  }
+
+  _next() {
+    return this.#source.next();
+  }
+
+  _nextv(size: number) {
+    return this.#source.nextMany(size);
+  }
+
+  _seek(target: Data) {
+    this.#source.seek(target);
+  }
+
+  _close() {
+    return this.#source.close();
+  }
+}

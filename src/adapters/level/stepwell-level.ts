@@ -1,0 +1,189 @@
+import { type AbstractDatabaseOptions, AbstractLevel } from 'abstract-level';
+import { StepwellError } from '../../errors.ts';
+import type { OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
+import { openSync } from '../../store/open.ts';
+import { type Data, type Format, fromStore, toStore } from './formats.ts';
+import { EntryIterator, type IteratorOptions, KeyIterator, ValueIterator } from './iterators.ts';
+import { type LevelRange, rangeOf } from './ranges.ts';
+
+/** Which store, and how it is made when it does not exist; see `OpenOptions`. */
+export interface StepwellLevelOptions<K, V>
+  extends AbstractDatabaseOptions<K, V>,
+    Pick<OpenOptions, 'store' | 'chime' | 'size' | 'regionSize' | 'maxClients' | 'client'> {}
+
+type StoreOptions = Pick<OpenOptions, keyof StepwellLevelOptions<never, never> & keyof OpenOptions>;
+
+interface Encodings {
+  keyEncoding: Format;
+  valueEncoding: Format;
+}
+
+type BatchOperation = { type: 'put'; key: Data; value: Data } | { type: 'del'; key: Data };
+
+/**
+ * A store on the ordered index behind the interface of abstract-level (https://github.com/Level),
+ * so that whatever is written for `level` runs on a store that many processes share.
+ *
+ * What it declares of itself (`db.supports`):
+ * - `implicitSnapshots` and `explicitSnapshots` false: an iterator sees each key that is present
+ *   throughout exactly once, with a value current at some moment, but no moment of the whole store.
+ * - `atomicBatch` false (a property of this adapter): a batch is its operations one after the
+ *   other. Each is atomic; others may see some of them done and others not, and when one fails, or
+ *   the process dies, those before it stay. Operations on one key keep their order.
+ * - `permanence` false for `memory:` pools, which live as long as this object or another client.
+ *
+ * Errors of the store are StepwellErrors with their own codes (SW_POOL_FULL, …); those of the
+ * interface have abstract-level's (LEVEL_DATABASE_NOT_OPEN, …), with the store's as `cause`.
+ */
+export class StepwellLevel<K = string, V = string> extends AbstractLevel<
+  string | Buffer | Uint8Array,
+  K,
+  V
+> {
+  readonly #location: string | PoolHandle;
+  /** Where the store is found again: a `memory:` pool lives while somebody holds its handle. */
+  #handle: PoolHandle | undefined;
+  #open: Store<Value> | undefined;
+
+  /**
+   * @param location `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open pool. It is
+   *   opened when first used, or by `open()`.
+   */
+  constructor(location: string | PoolHandle, options?: StepwellLevelOptions<K, V>) {
+    super(manifestOf(location), options as AbstractDatabaseOptions<K, V>);
+    this.#location = location;
+    if (location !== 'memory:') this.#handle = location;
+  }
+
+  get location(): string | PoolHandle {
+    return this.#location;
+  }
+
+  /** The store below, while the database is open. Raises SW_CLOSED. */
+  get store(): Store<Value> {
+    if (this.#open !== undefined) return this.#open;
+    throw new StepwellError('SW_CLOSED', 'the database is not open');
+  }
+
+  async _open(
+    options: StoreOptions & { createIfMissing: boolean; errorIfExists: boolean },
+  ): Promise<void> {
+    const { createIfMissing, errorIfExists } = options;
+    const { store = 'default', chime, size, regionSize, maxClients, client } = options;
+    const wanted = { store, chime, size, regionSize, maxClients, client, index: 'chime' } as const;
+    const existing = this.#find(wanted);
+    if (existing !== undefined && errorIfExists) {
+      existing.close();
+      throw new StepwellError('SW_POOL_EXISTS', `store ${store} exists at ${this.#name}`);
+    }
+    if (existing === undefined && !createIfMissing) {
+      throw new StepwellError(
+        'SW_STORE_NOT_FOUND',
+        `store ${store} at ${this.#name} does not exist`,
+      );
+    }
+    this.#open = existing ?? openSync(this.#location, wanted);
+    this.#handle = this.#open.handle;
+  }
+
+  #find(wanted: OpenOptions): Store<Value> | undefined {
+    if (this.#handle === undefined) return undefined;
+    try {
+      return openSync(this.#handle, { ...wanted, create: false });
+    } catch (error) {
+      const { code } = error as StepwellError;
+      if (code === 'SW_POOL_NOT_FOUND' || code === 'SW_STORE_NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  get #name(): string {
+    return typeof this.#location === 'string' ? this.#location : 'memory:';
+  }
+
+  async _close(): Promise<void> {
+    this.#open?.close();
+    this.#open = undefined;
+  }
+
+  async _get(key: Data, options: Encodings): Promise<Data | undefined> {
+    return this._getSync(key, options);
+  }
+
+  _getSync(key: Data, { valueEncoding }: Encodings): Data | undefined {
+    const value = this.store.get(toStore(key));
+    return value === undefined ? undefined : fromStore(value, valueEncoding);
+  }
+
+  async _getMany(keys: Data[], { valueEncoding }: Encodings): Promise<(Data | undefined)[]> {
+    return this.store
+      .getMany(keys.map(toStore))
+      .map((value) => (value === undefined ? undefined : fromStore(value, valueEncoding)));
+  }
+
+  async _has(key: Data): Promise<boolean> {
+    return this.store.has(toStore(key));
+  }
+
+  async _hasMany(keys: Data[]): Promise<boolean[]> {
+    return keys.map((key) => this.store.has(toStore(key)));
+  }
+
+  async _put(key: Data, value: Data): Promise<void> {
+    this.store.put(toStore(key), toStore(value));
+  }
+
+  async _del(key: Data): Promise<void> {
+    this.store.delete(toStore(key));
+  }
+
+  /** Runs of the same type go together; a later operation on a key wins over an earlier one. */
+  async _batch(operations: BatchOperation[]): Promise<void> {
+    let puts: [Data, Data][] = [];
+    let deletions: Data[] = [];
+    const flush = () => {
+      if (puts.length > 0) this.store.putMany(puts);
+      if (deletions.length > 0) this.store.deleteMany(deletions);
+      puts = [];
+      deletions = [];
+    };
+    for (const operation of operations) {
+      const isPut = operation.type === 'put';
+      if (isPut ? deletions.length > 0 : puts.length > 0) flush();
+      if (isPut) puts.push([toStore(operation.key), toStore(operation.value)]);
+      else deletions.push(toStore(operation.key));
+    }
+    flush();
+  }
+
+  async _clear(range: LevelRange): Promise<void> {
+    this.store.clear(rangeOf(range));
+  }
+
+  _iterator(options: IteratorOptions): EntryIterator<K, V> {
+    return new EntryIterator(this, this.store.async, options);
+  }
+
+  _keys(options: IteratorOptions): KeyIterator<K, V> {
+    return new KeyIterator(this, this.store.async, options);
+  }
+
+  _values(options: IteratorOptions): ValueIterator<K, V> {
+    return new ValueIterator(this, this.store.async, options);
+  }
+}
+
+function manifestOf(location: unknown) {
+  const isHandle = typeof location === 'object' && location !== null;
+  if (!isHandle && (typeof location !== 'string' || location === '')) {
+    throw new StepwellError('SW_INVALID_URL', 'the location is a pool URL or a handle');
+  }
+  const outlives = location !== 'memory:' && !isHandle;
+  return {
+    encodings: { utf8: true, buffer: true, view: true },
+    ...{ has: true, getSync: true, seek: true, createIfMissing: true, errorIfExists: true },
+    ...{ implicitSnapshots: false, explicitSnapshots: false, atomicBatch: false },
+    permanence: outlives,
+    signals: { iterators: true },
+  };
+}

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import type { MemoryNodeOptions, RunningNode } from '../../store/memory-node.ts';
+import { parseEndpoint, secretFrom } from '../../store/remote/address.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { EXIT, UsageError } from '../failures.ts';
+import { formatSize, parseCount, parseSeconds, parseSize } from '../sizes.ts';
+import { definedOnly } from '../store-options.ts';
+
+const DEFAULT_LISTEN = '127.0.0.1:7471';
+const EXAMPLE = 'memory-node --listen 127.0.0.1:7471 --size 4g';
+
+export const memoryNode = defineCommand({
+  name: 'memory-node',
+  arguments: '',
+  summary: 'Lend memory of this machine to clients on others',
+  details:
+    '  A passive node: it executes the verbs of its clients and knows nothing of keys. Clients\n' +
+    '  open tcp://HOST:PORT/STORE, or tcp://A:7471,B:7471/STORE over several nodes, whose order\n' +
+    '  must stay the same. Listening beyond loopback needs a secret: STEPWELL_SECRET in the\n' +
+    '  environment of nodes and clients, or a file. Ctrl-C or SIGTERM ends the node.',
+  options: {
+    listen: {
+      value: 'HOST:PORT',
+      about: `Where to listen, port 0 for any free one (default: ${DEFAULT_LISTEN})`,
+    },
+    size: { value: 'SIZE', read: parseSize, about: 'Memory to lend (default: 1g)' },
+    'region-size': {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'Largest part in one piece, the same on all nodes of a pool (default: up to 1g)',
+    },
+    file: { value: 'PATH', about: 'Keep the memory in a file, so that it outlives the node' },
+    'secret-file': { value: 'PATH', about: 'Read the secret from a file' },
+    'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
+    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients (1024)' },
+    lease: {
+      value: 'SECONDS',
+      read: parseSeconds,
+      about: 'Revoke a client that is silent for so long (default: 10)',
+    },
+  },
+  examples: [EXAMPLE, 'memory-node --listen 0.0.0.0:7471 --file /data/pool --secret-file secret'],
+  async run(context, _words, options) {
+    const { signal } = context;
+    const start = await context.memoryNodes();
+    const node = await start({
+      ...placeOf(options.listen ?? DEFAULT_LISTEN),
+      ...definedOnly({
+        size: options.size,
+        regionSize: options['region-size'],
+        file: options.file,
+        secret: secretFrom(undefined, context.env, options['secret-file']),
+        tls: tlsFrom(options['tls-cert'], options['tls-key']),
+        maxConnections: options['max-connections'],
+        leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
+      }),
+    });
+    await announce(context, node, options);
+    const stopped = new Promise((resolve) => {
+      if (signal.aborted) resolve(undefined);
+      signal.addEventListener('abort', resolve, { once: true });
+    });
+    // A node whose thread fails ends with its error.
+    await Promise.race([stopped, node.ended]);
+    await node.stop();
+    const kept = options.file === undefined ? 'its memory is gone' : `${options.file} is kept`;
+    await context.stdout.line(`stopped; ${kept}`);
+    return EXIT.ok;
+  },
+});
+
+/** Port 0 means any free one here, where it is listened on. */
+function placeOf(listen: string): { host: string; port: number } {
+  try {
+    if (listen.endsWith(':0')) return { ...parseEndpoint(listen.slice(0, -2)), port: 0 };
+    return parseEndpoint(listen);
+  } catch {
+    throw new UsageError(`'${listen}' is not HOST:PORT`, EXAMPLE);
+  }
+}
+
+function tlsFrom(cert: string | undefined, key: string | undefined): MemoryNodeOptions['tls'] {
+  if (cert === undefined && key === undefined) return undefined;
+  if (cert === undefined || key === undefined) {
+    throw new UsageError('--tls-cert and --tls-key belong together', EXAMPLE);
+  }
+  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+}
+
+async function announce(
+  context: Context,
+  { host, port, size }: RunningNode,
+  options: { file?: string; 'tls-cert'?: string },
+): Promise<void> {
+  const shown = host.includes(':') ? `[${host}]` : host;
+  const scheme = options['tls-cert'] === undefined ? 'tcp' : 'tls';
+  const where = options.file === undefined ? 'in memory' : `in ${options.file}`;
+  await context.stdout.line(`Memory node on ${shown}:${port}: ${formatSize(size)} ${where}`);
+  await context.stdout.line(`  open it:  npx stepwell put ${scheme}://${shown}:${port} KEY VALUE`);
+  await context.stdout.line('Ctrl-C ends it.');
+}

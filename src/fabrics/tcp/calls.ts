@@ -1,0 +1,29 @@
+/** Calls that every memory node answers. Those of index servers begin at FIRST_FREE_METHOD. */
+export const INITIALISE = 1;
+/** Whether any client of this session, or whose session has these low bits, is connected. */
+export const IS_CONNECTED = 2;
+/** Ends the session: when this is answered, no verb of it will be executed any more. */
+export const REVOKE = 3;
+export const FIRST_FREE_METHOD = 256;
+
+/** The low bits of a session that stand in the state word of a client's row. */
+export const SESSION_TAG_BITS = 22;
+
+export function sessionTag(session: number): number {
+  return session % 2 ** SESSION_TAG_BITS;
+}
+
+/** A session, and whether only its tag is known. */
+export function writeSession(bytes: Uint8Array, session: number, tagOnly: boolean): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  view.setFloat64(0, session, true);
+  view.setUint32(8, tagOnly ? 1 : 0, true);
+}
+
+export const SESSION_BYTES = 16;
+
+export function readSession(bytes: Uint8Array): { session: number; tagOnly: boolean } {
+  if (bytes.length < SESSION_BYTES) throw new RangeError('no session');
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  return { session: view.getFloat64(0, true), tagOnly: view.getUint32(8, true) !== 0 };
+}

@@ -1,0 +1,90 @@
+import {
+  type Address,
+  type Batch,
+  CALL,
+  type Completion,
+  PAUSE,
+  regionOf,
+  WRITE,
+} from '../../verbs/index.ts';
+
+/** Regions of the pool are dealt out to the nodes in turn. */
+export function nodeOf(address: Address, nodes: number): number {
+  return nodes === 1 ? 0 : regionOf(address) % nodes;
+}
+
+const NOWHERE = -1;
+const SEVERAL = -2;
+
+/**
+ * Where the verbs end that can be under way together from row `first` on. A batch is one queue pair
+ * by contract; over several nodes it needs several, which nothing orders. So a verb that the
+ * contract orders behind one on another node waits until that one was answered. A pause stands
+ * alone, and calls do not mix with verbs.
+ */
+export function segmentEnd(batch: Batch, first: number, nodes: number): number {
+  const { kind: kinds, length } = batch;
+  const opening = kinds[first];
+  if (opening === PAUSE) return first + 1;
+  let writes = NOWHERE;
+  let others = NOWHERE;
+  for (let row = first; row < length; row++) {
+    const kind = kinds[row];
+    if (kind === PAUSE || (kind === CALL) !== (opening === CALL)) return row;
+    if (nodes === 1 || kind === CALL) continue;
+    const node = nodeOf(batch.address[row], nodes);
+    if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
+    if (kind === WRITE) writes = joined(writes, node);
+    else others = joined(others, node);
+  }
+  return length;
+}
+
+function elsewhere(nodes: number, node: number): boolean {
+  return nodes !== NOWHERE && nodes !== node;
+}
+
+function joined(nodes: number, node: number): number {
+  return nodes === NOWHERE || nodes === node ? node : SEVERAL;
+}
+
+/** A batch on its way: one segment after the other, each on the queue pairs of its nodes. */
+export class Flight {
+  batch!: Batch;
+  completion!: Completion;
+  /** The segment that is under way. */
+  start = 0;
+  end = 0;
+  /** Parts of the segment that are not answered yet, and what the first failed with. */
+  pending = 0;
+  error: unknown;
+
+  begin(batch: Batch, completion: Completion): this {
+    this.batch = batch;
+    this.completion = completion;
+    this.start = 0;
+    this.end = 0;
+    this.pending = 0;
+    this.error = undefined;
+    return this;
+  }
+}
+
+/** The rows of a flight's segment that go to one node, as far as they are not sent yet. */
+export class Part {
+  readonly flight: Flight;
+  /** The next row, and how much of a long one was sent. */
+  row: number;
+  sent = 0;
+  /** Frames that are not answered yet. */
+  frames = 0;
+
+  constructor(flight: Flight) {
+    this.flight = flight;
+    this.row = flight.start;
+  }
+
+  get done(): boolean {
+    return this.row >= this.flight.end;
+  }
+}

@@ -1,0 +1,213 @@
+import {
+  type Batch,
+  CAS,
+  FAA,
+  FETCH_OR,
+  MASKED_CAS,
+  offsetOf,
+  READ,
+  regionOf,
+  type Scratch,
+  WRITE,
+} from '../../verbs/index.ts';
+import { nodeOf, type Part } from './flight.ts';
+import type { Outbox } from './outbox.ts';
+import {
+  BATCH,
+  HEAD_BYTES,
+  headWord,
+  padded,
+  requestBytes,
+  resultBytes,
+  VERB_BYTES_MAX,
+  verbWord,
+  WireError,
+} from './wire.ts';
+
+/** Verbs or results of one frame: enough for the wire, little enough to take turns. */
+const FRAME_BUDGET = 256 * 1024;
+
+/** A frame that was sent: which verbs of which part it carries, to place what they return. */
+export interface SentFrame {
+  part: Part;
+  sequence: number;
+  firstRow: number;
+  firstSent: number;
+  endRow: number;
+  endSent: number;
+  requestBytes: number;
+  resultBytes: number;
+}
+
+/** Bytes of row `row` that go into one verb, when `sent` of them have gone before. */
+function piece(batch: Batch, row: number, sent: number): number {
+  const left = batch.bytes[row] - sent;
+  return left > VERB_BYTES_MAX ? VERB_BYTES_MAX : left;
+}
+
+/**
+ * Puts the next verbs of a part into one frame: all of them, unless they are long. READ and WRITE
+ * are atomic only by words, so a long one may go as several.
+ */
+export function encodeFrame(
+  part: Part,
+  node: number,
+  nodes: number,
+  sequence: number,
+  outbox: Outbox,
+): SentFrame {
+  const frame = measure(part, node, nodes, sequence);
+  const bytes = HEAD_BYTES + frame.requestBytes;
+  const output = outbox.reserve(bytes);
+  const start = outbox.length - bytes;
+  output.i32[start >> 2] = headWord(BATCH, bytes);
+  output.i32[(start >> 2) + 1] = sequence;
+  const { batch } = part.flight;
+  let at = start + HEAD_BYTES;
+  let row = frame.firstRow;
+  let sent = frame.firstSent;
+  while (row < frame.endRow || (row === frame.endRow && sent < frame.endSent)) {
+    const address = batch.address[row];
+    if (nodes === 1 || nodeOf(address, nodes) === node) {
+      at = encodeVerb(batch, row, sent, nodes, output, at);
+      sent += piece(batch, row, sent);
+      if (sent < batch.bytes[row]) continue;
+    }
+    row++;
+    sent = 0;
+  }
+  part.row = frame.endRow;
+  part.sent = frame.endSent;
+  part.frames++;
+  return frame;
+}
+
+/** How far the next frame goes. */
+function measure(part: Part, node: number, nodes: number, sequence: number): SentFrame {
+  const { batch, end } = part.flight;
+  let { row, sent } = part;
+  let request = 0;
+  let results = 0;
+  while (row < end) {
+    if (nodes === 1 || nodeOf(batch.address[row], nodes) === node) {
+      const kind = batch.kind[row];
+      const bytes = piece(batch, row, sent);
+      if (requestBytes(kind, bytes) < 0) throw new WireError(`the wire has no verb ${kind}`);
+      const asked = 8 + requestBytes(kind, bytes);
+      const returned = resultBytes(kind, bytes);
+      const full = request + asked > FRAME_BUDGET || results + returned > FRAME_BUDGET;
+      if (full && request > 0) break;
+      request += asked;
+      results += returned;
+      sent += bytes;
+      if (sent < batch.bytes[row]) continue;
+    }
+    row++;
+    sent = 0;
+  }
+  return {
+    part,
+    sequence,
+    firstRow: part.row,
+    firstSent: part.sent,
+    endRow: row,
+    endSent: sent,
+    requestBytes: request,
+    resultBytes: results,
+  };
+}
+
+/** Returns where the next verb begins. */
+function encodeVerb(
+  batch: Batch,
+  row: number,
+  sent: number,
+  nodes: number,
+  output: Scratch,
+  at: number,
+): number {
+  const kind = batch.kind[row];
+  const address = batch.address[row] + sent;
+  const region = nodes === 1 ? regionOf(address) : Math.floor(regionOf(address) / nodes);
+  const bytes = piece(batch, row, sent);
+  const local = batch.scratch[row];
+  const from = batch.offset[row] + sent;
+  output.i32[at >> 2] = verbWord(kind, region, bytes);
+  output.i32[(at >> 2) + 1] = offsetOf(address);
+  const content = at + 8;
+  if (kind === READ) return content;
+  if (kind === WRITE) {
+    copyOut(local, from, output, content, bytes);
+    return content + padded(bytes);
+  }
+  const words = requestBytes(kind, bytes) >> 3;
+  for (let i = 0; i < words; i++) output.f64[(content >> 3) + i] = local.f64[(from >> 3) + i];
+  return content + 8 * words;
+}
+
+function copyOut(local: Scratch, from: number, output: Scratch, at: number, bytes: number): void {
+  if (bytes <= 512 && ((from | bytes) & 7) === 0) {
+    const words = bytes >> 3;
+    for (let i = 0; i < words; i++) output.f64[(at >> 3) + i] = local.f64[(from >> 3) + i];
+    return;
+  }
+  output.u8.set(local.u8.subarray(from, from + bytes), at);
+  output.u8.fill(0, at + bytes, at + padded(bytes));
+}
+
+/** Places what the verbs of a frame returned; the results begin at `at` of `input`. */
+export function decodeResults(
+  frame: SentFrame,
+  node: number,
+  nodes: number,
+  input: Scratch,
+  at: number,
+): void {
+  const { batch } = frame.part.flight;
+  let row = frame.firstRow;
+  let sent = frame.firstSent;
+  let from = at;
+  while (row < frame.endRow || (row === frame.endRow && sent < frame.endSent)) {
+    if (nodes === 1 || nodeOf(batch.address[row], nodes) === node) {
+      const bytes = piece(batch, row, sent);
+      from = decodeVerb(batch, row, sent, bytes, input, from);
+      sent += bytes;
+      if (sent < batch.bytes[row]) continue;
+    }
+    row++;
+    sent = 0;
+  }
+}
+
+function decodeVerb(
+  batch: Batch,
+  row: number,
+  sent: number,
+  bytes: number,
+  input: Scratch,
+  from: number,
+): number {
+  const kind = batch.kind[row];
+  const local = batch.scratch[row];
+  const into = batch.offset[row] + sent;
+  if (kind === READ) {
+    if (bytes <= 512) {
+      const words = bytes >> 3;
+      for (let i = 0; i < words; i++) local.f64[(into >> 3) + i] = input.f64[(from >> 3) + i];
+    } else {
+      local.u8.set(input.u8.subarray(from, from + bytes), into);
+    }
+    return from + bytes;
+  }
+  if (kind === WRITE) return from;
+  local.f64[oldWord(kind, into >> 3)] = input.f64[from >> 3];
+  return from + 8;
+}
+
+/** Where the verb leaves the old value, as a word of the scratch. */
+function oldWord(kind: number, word: number): number {
+  if (kind === CAS) return word + 2;
+  if (kind === FAA || kind === FETCH_OR) return word + 1;
+  if (kind === MASKED_CAS) return word + 4;
+  throw new WireError(`a result of verb ${kind}`);
+}

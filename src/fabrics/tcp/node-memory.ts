@@ -1,0 +1,141 @@
+import {
+  CAS,
+  FAA,
+  FETCH_OR,
+  MASKED_CAS,
+  READ,
+  type Scratch,
+  UNIT_BYTES,
+  WRITE,
+} from '../../verbs/index.ts';
+import { maskedCompareExchange } from '../shared/atomics.ts';
+import { readWords, writeWords } from '../shared/copy.ts';
+import type { Region, RegionSource } from '../shared/region.ts';
+import { requestBytes, resultBytes, verbBytes, verbKind, verbRegion, WireError } from './wire.ts';
+
+/** A verb that names what is not there. The batch is refused whole; the connection goes on. */
+export class BeyondMemory extends Error {
+  override readonly name = 'BeyondMemory';
+}
+
+/**
+ * The memory of a node and the verbs on it: the same copies and the same `Atomics` as those of a
+ * client that maps it itself, so both doors may be used at once.
+ */
+export class NodeMemory {
+  readonly regions: readonly Region[];
+  readonly regionBytes: number;
+  readonly #fence = new Int32Array(new SharedArrayBuffer(4));
+  /** Whether a WRITE may still stand in the store buffer; see SharedFabric. */
+  #unfenced = false;
+  /** Where touching leaves what it loaded, so that the loads are not optimised away. */
+  touched = 0;
+  verbs = 0;
+
+  constructor(source: RegionSource, regions: number, regionBytes: number) {
+    this.regionBytes = regionBytes;
+    this.regions = Array.from({ length: regions }, (_, index) => {
+      const region = source.map(index);
+      if (region === undefined || region.bytes < regionBytes) {
+        throw new RangeError(`region ${index} is not there`);
+      }
+      return region;
+    });
+  }
+
+  /**
+   * Checks every verb from `at` to `end` before the first of them touches memory, and loads a word
+   * of every line that a READ will copy: the loads of all frames that arrived together overlap.
+   * Returns the bytes of the results. Raises WireError and BeyondMemory.
+   */
+  inspect(i32: Int32Array, at: number, end: number): number {
+    let results = 0;
+    let word = at >> 2;
+    const last = end >> 2;
+    while (word < last) {
+      const verb = i32[word];
+      const kind = verbKind(verb);
+      const bytes = verbBytes(verb);
+      const request = requestBytes(kind, bytes);
+      const next = word + 2 + (request >> 2);
+      if (request < 0 || next > last) throw new WireError(`a verb of kind ${kind} does not fit`);
+      const offset = i32[word + 1] >>> 0;
+      if (kind !== WRITE && (offset & 7) !== 0) throw new WireError('an unaligned verb');
+      if (kind === READ ? (bytes & 7) !== 0 : kind !== WRITE && bytes !== 8) {
+        throw new WireError(`a verb of ${bytes} bytes`);
+      }
+      const region = this.regions[verbRegion(verb)];
+      if (region === undefined || offset + bytes > this.regionBytes) {
+        throw new BeyondMemory(`verb beyond region ${verbRegion(verb)}: ${offset}`);
+      }
+      if (kind === READ) this.#touch(region, offset, bytes);
+      results += resultBytes(kind, bytes);
+      word = next;
+    }
+    return results;
+  }
+
+  #touch({ i32 }: Region, offset: number, bytes: number): void {
+    let sum = 0;
+    const end = (offset + Math.min(bytes, 1024)) >> 2;
+    for (let word = offset >> 2; word < end; word += UNIT_BYTES >> 2) sum = (sum + i32[word]) | 0;
+    this.touched = sum;
+  }
+
+  /** Executes verbs that were inspected, in order; their results follow one another from `into`. */
+  execute(input: Scratch, at: number, end: number, output: Scratch, into: number): void {
+    const { i32 } = input;
+    let result = into;
+    let verbs = 0;
+    for (let from = at; from < end; verbs++) {
+      const verb = i32[from >> 2];
+      const kind = verbKind(verb);
+      const bytes = verbBytes(verb);
+      const offset = i32[(from >> 2) + 1];
+      const region = this.regions[verbRegion(verb)];
+      from += 8;
+      if (kind === READ) {
+        if (this.#unfenced) this.#storeLoadFence();
+        readWords(region, offset, output, result, bytes);
+        result += bytes;
+      } else if (kind === WRITE) {
+        writeWords(region, offset, input, from, bytes);
+        this.#unfenced = true;
+        from += requestBytes(kind, bytes);
+      } else {
+        output.i64[result >> 3] = this.#atomic(kind, region.i64, offset >>> 3, input, from >> 3);
+        this.#unfenced = false;
+        result += 8;
+        from += requestBytes(kind, bytes);
+      }
+    }
+    this.verbs += verbs;
+  }
+
+  #atomic(kind: number, words: BigInt64Array, index: number, { i64 }: Scratch, at: number): bigint {
+    if (kind === CAS) return Atomics.compareExchange(words, index, i64[at], i64[at + 1]);
+    if (kind === FAA) return Atomics.add(words, index, i64[at]);
+    if (kind === FETCH_OR) return Atomics.or(words, index, i64[at]);
+    if (kind !== MASKED_CAS) throw new WireError(`no verb of kind ${kind}`);
+    return maskedCompareExchange(words, index, i64[at], i64[at + 1], i64[at + 2], i64[at + 3]);
+  }
+
+  #storeLoadFence(): void {
+    Atomics.add(this.#fence, 0, 0);
+    this.#unfenced = false;
+  }
+
+  /**
+   * Writes `image` at the start of the memory when nothing is there yet; returns what stands there
+   * afterwards. The first word is written last: who maps the memory itself sees all or nothing.
+   */
+  initialise(image: Uint8Array): Uint8Array {
+    const [{ u8, i64 }] = this.regions;
+    const first = new DataView(image.buffer, image.byteOffset).getBigInt64(0, true);
+    if (Atomics.load(i64, 0) === 0n) {
+      u8.set(image.subarray(8), 8);
+      Atomics.compareExchange(i64, 0, 0n, first);
+    }
+    return u8.slice(0, image.length);
+  }
+}

@@ -1,0 +1,390 @@
+import { randomBytes } from 'node:crypto';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { type ErrorCode, StepwellError } from '../../errors.ts';
+import type { Part } from './flight.ts';
+import { decodeResults, encodeFrame, type SentFrame } from './frame-codec.ts';
+import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
+import { Inbox } from './inbox.ts';
+import { Outbox, readFailure } from './outbox.ts';
+import { NONCE_BYTES, proofOf, sameProof, type Transcript } from './secrets.ts';
+import {
+  CALL_FRAME,
+  CHALLENGE,
+  FAILURE,
+  HANDSHAKE_BYTES_MAX,
+  HEAD_BYTES,
+  HEARTBEAT,
+  NO_SEQUENCE,
+  PROOF,
+  RESULTS,
+  RETURN,
+  typeOf,
+  WELCOME,
+  WireError,
+} from './wire.ts';
+
+const CONNECT_TIMEOUT_MS = 5000;
+const SILENCE_MS_MAX = 5000;
+const TICKS = 5;
+/** A call may take so many times as long as a verb. */
+const CALL_PATIENCE = 4;
+const FLUSH_BYTES = 256 * 1024;
+const CALL_HEAD = 8;
+/** Bytes of frames that a node sends beyond the results in them. */
+const FRAME_SLACK = 4096;
+
+export interface Endpoint {
+  host: string;
+  port: number;
+}
+
+export interface Credentials {
+  /** What client and nodes both know. */
+  secret?: Uint8Array;
+  /** `true`, or options of node:tls, when the nodes listen with TLS. */
+  tls?: boolean | ConnectionOptions;
+  /** Shown by the node. */
+  name?: string;
+  /** How long connecting, and a silent node, are waited for (5000). */
+  timeoutMs?: number;
+}
+
+/** Where a queue pair belongs: which node of how many, and who hears of its end. */
+export interface Place {
+  node: number;
+  nodes: number;
+  session: number;
+  /** The part is answered or has failed. */
+  answered(part: Part, error: unknown): void;
+  lost(error: StepwellError): void;
+}
+
+interface Connected {
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+type Returned = (error: unknown, reply: Uint8Array | undefined) => void;
+
+/** A client's connection to one memory node: frames go out in order, and are answered in order. */
+export class QueuePair {
+  readonly endpoint: Endpoint;
+  /** What the node said of itself; there once connected. */
+  welcome!: Welcome;
+  boot = 0;
+  readonly #place: Place;
+  readonly #credentials: Credentials;
+  readonly #socket: Socket;
+  readonly #inbox = new Inbox(HANDSHAKE_BYTES_MAX);
+  readonly #outbox: Outbox;
+  readonly #waiting: Part[] = [];
+  readonly #sent: SentFrame[] = [];
+  #sentFirst = 0;
+  readonly #calls = new Map<number, Returned>();
+  #transcript: Transcript | undefined;
+  #sequence = 0;
+  /** Bytes of requests and of results that are under way. */
+  #outstanding = 0;
+  #clock: NodeJS.Timeout | undefined;
+  #silentTicks = 0;
+  /** The frame and the call that have waited longest, and for how many ticks. */
+  #stuck = { frame: -1, frameTicks: 0, call: -1, callTicks: 0 };
+  #spoke = false;
+  #failure: StepwellError | undefined;
+  #connected: Connected | undefined;
+
+  private constructor(endpoint: Endpoint, place: Place, credentials: Credentials) {
+    this.endpoint = endpoint;
+    this.#place = place;
+    this.#credentials = credentials;
+    const { tls } = credentials;
+    this.#socket = tls
+      ? connectTls({ ...(tls === true ? {} : tls), ...endpoint })
+      : connectTcp(endpoint);
+    this.#outbox = new Outbox(this.#socket);
+    this.#socket.setNoDelay(true);
+    this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    this.#socket.on('error', (error) => this.#lose('SW_NODE_UNREACHABLE', error.message, error));
+    this.#socket.on('close', () => this.#lose('SW_NODE_UNREACHABLE', 'the connection was closed'));
+  }
+
+  /** Raises SW_NODE_UNREACHABLE, SW_UNAUTHENTICATED, SW_TOO_MANY_CLIENTS or SW_PROTOCOL. */
+  static async connect(
+    endpoint: Endpoint,
+    place: Place,
+    credentials: Credentials,
+  ): Promise<QueuePair> {
+    const pair = new QueuePair(endpoint, place, credentials);
+    const timeout = credentials.timeoutMs ?? CONNECT_TIMEOUT_MS;
+    const timer = setTimeout(() => {
+      pair.#lose('SW_NODE_UNREACHABLE', `no greeting within ${timeout} ms`);
+    }, timeout);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        pair.#connected = { resolve, reject };
+      });
+      return pair;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  get failure(): StepwellError | undefined {
+    return this.#failure;
+  }
+
+  get #idle(): boolean {
+    return (
+      this.#sentFirst === this.#sent.length && this.#waiting.length === 0 && this.#calls.size === 0
+    );
+  }
+
+  /** Takes a part of a batch; it is sent by the next `flush`. */
+  post(part: Part): void {
+    if (this.#idle) this.#socket.ref();
+    this.#waiting.push(part);
+  }
+
+  /** A two-sided call; it is sent by the next `flush`. */
+  call(method: number, request: Uint8Array, returned: Returned): void {
+    if (this.#failure) {
+      returned(this.#failure, undefined);
+      return;
+    }
+    if (this.#idle) this.#socket.ref();
+    const content = new Uint8Array(CALL_HEAD + request.length);
+    const view = new DataView(content.buffer);
+    view.setInt32(0, method, true);
+    view.setInt32(4, request.length, true);
+    content.set(request, CALL_HEAD);
+    // A call begins after the verbs that were posted before it.
+    this.#encode(Number.POSITIVE_INFINITY);
+    const sequence = this.#nextSequence();
+    this.#calls.set(sequence, returned);
+    this.#outbox.put(CALL_FRAME, sequence, content);
+  }
+
+  /** Sends what was posted, as far as the node has room for it. */
+  flush(): void {
+    if (this.#failure) {
+      this.#failAll(this.#failure);
+      return;
+    }
+    this.#encode(this.welcome.outstandingBytesMax);
+    if (this.#outbox.length > 0) this.#spoke = true;
+    this.#outbox.flush();
+  }
+
+  /** Leaves: what is under way fails with SW_CLOSED. */
+  close(): void {
+    this.#lose('SW_CLOSED', 'the connection was closed');
+  }
+
+  #encode(limit: number): void {
+    const { node, nodes } = this.#place;
+    let taken = 0;
+    for (const part of this.#waiting) {
+      while (!part.done && this.#outstanding < limit) {
+        const frame = encodeFrame(part, node, nodes, this.#nextSequence(), this.#outbox);
+        this.#outstanding += frame.requestBytes + frame.resultBytes;
+        this.#sent.push(frame);
+        if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
+      }
+      if (!part.done) break;
+      taken++;
+    }
+    if (taken === this.#waiting.length) this.#waiting.length = 0;
+    else this.#waiting.splice(0, taken);
+  }
+
+  #nextSequence(): number {
+    this.#sequence = (this.#sequence + 1) & 0x7fffffff;
+    return this.#sequence;
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#failure) return;
+    this.#silentTicks = 0;
+    this.#inbox.append(chunk);
+    try {
+      for (let bytes = this.#inbox.frame(); bytes > 0; bytes = this.#inbox.frame()) {
+        this.#understand(bytes);
+        if (this.#failure) return;
+      }
+    } catch (error) {
+      if (!(error instanceof WireError || error instanceof RangeError)) throw error;
+      this.#lose('SW_PROTOCOL', error.message, error);
+      return;
+    }
+    // Room for what had to wait.
+    if (this.#waiting.length > 0) this.flush();
+    if (this.#idle && this.#connected === undefined) this.#socket.unref();
+  }
+
+  #understand(bytes: number): void {
+    const { scratch, start } = this.#inbox;
+    const type = typeOf(scratch.i32[start >> 2]);
+    const sequence = scratch.i32[(start >> 2) + 1];
+    this.#inbox.skip(bytes);
+    if (type === RESULTS) {
+      this.#results(sequence, start + HEAD_BYTES, bytes - HEAD_BYTES);
+      return;
+    }
+    const content = scratch.u8.slice(start + HEAD_BYTES, start + bytes);
+    if (type === RETURN) this.#returned(sequence, content);
+    else if (type === FAILURE) this.#failed(sequence, content);
+    else if (type === CHALLENGE && this.#connected) this.#prove(content);
+    else if (type === WELCOME && this.#connected) this.#begin(content);
+    else if (type !== HEARTBEAT) throw new WireError(`a frame of type ${type}`);
+  }
+
+  #results(sequence: number, at: number, bytes: number): void {
+    const frame = this.#nextSent(sequence);
+    if (bytes !== frame.resultBytes) throw new WireError(`${bytes} bytes of results`);
+    const { node, nodes } = this.#place;
+    decodeResults(frame, node, nodes, this.#inbox.scratch, at);
+    this.#answered(frame, undefined);
+  }
+
+  #nextSent(sequence: number): SentFrame {
+    const frame = this.#sent[this.#sentFirst];
+    if (frame?.sequence !== sequence) throw new WireError(`an answer to ${sequence}`);
+    this.#sentFirst++;
+    if (this.#sentFirst === this.#sent.length || this.#sentFirst > 1024) {
+      this.#sent.splice(0, this.#sentFirst);
+      this.#sentFirst = 0;
+    }
+    this.#outstanding -= frame.requestBytes + frame.resultBytes;
+    return frame;
+  }
+
+  #answered({ part }: SentFrame, error: unknown): void {
+    part.frames--;
+    if (error !== undefined) part.flight.error ??= error;
+    if (part.done && part.frames === 0) this.#place.answered(part, undefined);
+  }
+
+  #returned(sequence: number, content: Uint8Array): void {
+    const returned = this.#calls.get(sequence);
+    if (returned === undefined || content.length < CALL_HEAD) throw new WireError('a reply');
+    this.#calls.delete(sequence);
+    const length = new DataView(content.buffer, content.byteOffset).getInt32(4, true);
+    if (length < 0 || length > content.length - CALL_HEAD) throw new WireError('a reply cut short');
+    returned(undefined, content.subarray(CALL_HEAD, CALL_HEAD + length));
+  }
+
+  #failed(sequence: number, content: Uint8Array): void {
+    const { code, message } = readFailure(content);
+    if (!code.startsWith('SW_')) throw new WireError('a failure without a code');
+    const error = new StepwellError(code as ErrorCode, `${this.#label}: ${message}`);
+    const returned = this.#calls.get(sequence);
+    if (sequence === NO_SEQUENCE) {
+      this.#end(error);
+    } else if (returned) {
+      this.#calls.delete(sequence);
+      returned(error, undefined);
+    } else {
+      this.#answered(this.#nextSent(sequence), error);
+    }
+  }
+
+  #prove(content: Uint8Array): void {
+    const { boot, nonce: nodeNonce, needsSecret } = readChallenge(content);
+    const { secret, name = '' } = this.#credentials;
+    if (needsSecret && secret === undefined) {
+      this.#lose('SW_UNAUTHENTICATED', 'the memory node wants a secret');
+      return;
+    }
+    const { session } = this.#place;
+    const clientNonce = randomBytes(NONCE_BYTES);
+    this.boot = boot;
+    this.#transcript = { boot, session, nodeNonce, clientNonce };
+    const proof = proofOf('client', secret ?? new Uint8Array(0), this.#transcript);
+    this.#outbox.put(PROOF, 0, writeProof({ session, nonce: clientNonce, proof, name }));
+    this.#outbox.flush();
+  }
+
+  #begin(content: Uint8Array): void {
+    if (this.#transcript === undefined) throw new WireError('a welcome before the challenge');
+    const welcome = readWelcome(content);
+    const secret = this.#credentials.secret ?? new Uint8Array(0);
+    if (!sameProof(welcome.proof, proofOf('node', secret, this.#transcript))) {
+      this.#lose('SW_UNAUTHENTICATED', 'the memory node does not know the secret');
+      return;
+    }
+    this.welcome = welcome;
+    this.#inbox.allow(welcome.frameBytesMax + FRAME_SLACK);
+    const patience = this.#credentials.timeoutMs ?? SILENCE_MS_MAX;
+    // Often enough for both: the node's lease, and noticing that the node is gone.
+    const tick = Math.min(patience / TICKS, welcome.leaseMs / 4);
+    const ticksMax = Math.ceil(patience / tick);
+    this.#clock = setInterval(() => this.#tick(ticksMax, patience), tick).unref();
+    const connected = this.#connected;
+    this.#connected = undefined;
+    connected?.resolve();
+  }
+
+  /**
+   * Silence is counted in this client's own ticks: when it stood still itself, the answers of that
+   * time are read before the next tick.
+   */
+  #tick(ticksMax: number, patienceMs: number): void {
+    if (++this.#silentTicks > ticksMax) {
+      this.#lose('SW_NODE_UNREACHABLE', `no answer for ${patienceMs} ms`);
+      return;
+    }
+    if (this.#isStuck(ticksMax)) {
+      this.#lose('SW_NODE_UNREACHABLE', 'it lives, but does not answer');
+      return;
+    }
+    if (!this.#spoke) {
+      this.#outbox.put(HEARTBEAT, 0, new Uint8Array(0));
+      this.#outbox.flush();
+    }
+    this.#spoke = false;
+  }
+
+  /** Answers come in order, so the oldest frame cannot wait long. Calls may take their time. */
+  #isStuck(ticksMax: number): boolean {
+    const frame = this.#sent[this.#sentFirst]?.sequence ?? -1;
+    const [call = -1] = this.#calls.keys();
+    const stuck = this.#stuck;
+    stuck.frameTicks = frame >= 0 && frame === stuck.frame ? stuck.frameTicks + 1 : 0;
+    stuck.callTicks = call >= 0 && call === stuck.call ? stuck.callTicks + 1 : 0;
+    stuck.frame = frame;
+    stuck.call = call;
+    return stuck.frameTicks > ticksMax || stuck.callTicks > CALL_PATIENCE * ticksMax;
+  }
+
+  get #label(): string {
+    const { host, port } = this.endpoint;
+    return `memory node ${host.includes(':') ? `[${host}]` : host}:${port}`;
+  }
+
+  #lose(code: ErrorCode, message: string, cause?: unknown): void {
+    this.#end(new StepwellError(code, `${this.#label}: ${message}`, { cause }));
+  }
+
+  #end(error: StepwellError): void {
+    if (this.#failure) return;
+    this.#failure = error;
+    clearInterval(this.#clock);
+    this.#socket.destroy();
+    this.#connected?.reject(error);
+    this.#connected = undefined;
+    this.#failAll(error);
+    this.#place.lost(error);
+  }
+
+  #failAll(error: StepwellError): void {
+    const frames = this.#sent.splice(0).slice(this.#sentFirst);
+    this.#sentFirst = 0;
+    const parts = new Set(frames.map(({ part }) => part));
+    for (const part of this.#waiting.splice(0)) parts.add(part);
+    for (const part of parts) this.#place.answered(part, error);
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const returned of calls) returned(error, undefined);
+  }
+}

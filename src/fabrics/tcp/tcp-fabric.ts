@@ -1,0 +1,241 @@
+import { randomBytes } from 'node:crypto';
+import { StepwellError } from '../../errors.ts';
+import {
+  ADDS,
+  type Batch,
+  BYTES_READ,
+  BYTES_WRITTEN,
+  CALL,
+  CALL_HEAD_BYTES,
+  CAS,
+  type Completion,
+  MASKED_CAS,
+  PAUSE,
+  READ,
+  READS,
+  type RemoteFabric,
+  ROUND_TRIPS,
+  SWAPS,
+  TrafficCounters,
+  WRITE,
+  WRITES,
+} from '../../verbs/index.ts';
+import { Flight, nodeOf, Part, segmentEnd } from './flight.ts';
+import { type Credentials, type Endpoint, type Place, QueuePair } from './queue-pair.ts';
+
+/**
+ * Verbs on memory nodes over TCP. One queue pair a node; what all operations of the client post in
+ * one turn of the event loop leaves in one send a node, and its answers come in one receive.
+ *
+ * A connection that breaks ends the session: whatever was under way fails and nothing can be posted
+ * any more, because nobody can tell any longer whether this client was declared dead.
+ */
+export class TcpFabric implements RemoteFabric {
+  readonly traffic = new TrafficCounters();
+  readonly session: number;
+  readonly #pairs: readonly QueuePair[];
+  readonly #idle: Flight[] = [];
+  readonly #flush = () => this.#flushAll();
+  #scheduled = false;
+  #failure: StepwellError | undefined;
+  #closed = false;
+
+  private constructor(session: number, pairs: readonly QueuePair[]) {
+    this.session = session;
+    this.#pairs = pairs;
+  }
+
+  /** Connects to all nodes, in the order that deals out the regions. */
+  static async connect(
+    endpoints: readonly Endpoint[],
+    credentials: Credentials = {},
+  ): Promise<TcpFabric> {
+    const session = newSession();
+    const owner: { fabric: TcpFabric | undefined } = { fabric: undefined };
+    const connecting = endpoints.map((endpoint, node) => {
+      const place: Place = {
+        node,
+        nodes: endpoints.length,
+        session,
+        answered: (part, error) => owner.fabric?.answered(part, error),
+        lost: (error) => owner.fabric?.lost(error),
+      };
+      return QueuePair.connect(endpoint, place, credentials);
+    });
+    const outcomes = await Promise.allSettled(connecting);
+    const pairs = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const failed = outcomes.find((one) => one.status === 'rejected');
+    const broken = pairs.find(({ failure }) => failure !== undefined);
+    if (failed || broken) {
+      for (const pair of pairs) pair.close();
+      throw failed?.reason ?? broken?.failure;
+    }
+    owner.fabric = new TcpFabric(session, pairs);
+    return owner.fabric;
+  }
+
+  get nodes(): number {
+    return this.#pairs.length;
+  }
+
+  /** What the nodes said of themselves. */
+  get welcomes() {
+    return this.#pairs.map(({ welcome }) => welcome);
+  }
+
+  get boots(): number[] {
+    return this.#pairs.map(({ boot }) => boot);
+  }
+
+  /** Why nothing can be posted any more. */
+  get failure(): StepwellError | undefined {
+    return this.#failure;
+  }
+
+  post(batch: Batch, completion: Completion): void {
+    this.#advance((this.#idle.pop() ?? new Flight()).begin(batch, completion));
+  }
+
+  /** A two-sided call to one node, for whoever has no batch to put it in. */
+  call(node: number, method: number, request: Uint8Array): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      this.#pairs[node].call(method, request, (error, reply) => {
+        if (error === undefined) resolve(reply as Uint8Array);
+        else reject(error);
+      });
+      this.#schedule();
+    });
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#failure ??= new StepwellError('SW_CLOSED', 'the connection to the pool was closed');
+    for (const pair of this.#pairs) pair.close();
+  }
+
+  /** Sends the next segment of a flight, or ends it. */
+  #advance(flight: Flight): void {
+    const { batch } = flight;
+    flight.start = flight.end;
+    flight.error ??= this.#failure;
+    if (flight.error !== undefined || flight.start === batch.length) {
+      // Not on the caller's stack: `post` has to return first.
+      if (flight.end === 0) queueMicrotask(() => this.#end(flight));
+      else this.#end(flight);
+      return;
+    }
+    flight.end = segmentEnd(batch, flight.start, this.#pairs.length);
+    const kind = batch.kind[flight.start];
+    if (kind === PAUSE) this.#pause(flight, batch.bytes[flight.start]);
+    else if (kind === CALL) this.#sendCalls(flight);
+    else this.#sendVerbs(flight);
+  }
+
+  #sendVerbs(flight: Flight): void {
+    this.#count(flight);
+    if (this.#pairs.length === 1) {
+      flight.pending = 1;
+      this.#pairs[0].post(new Part(flight));
+    } else {
+      const nodes = new Set<number>();
+      for (let row = flight.start; row < flight.end; row++) {
+        nodes.add(nodeOf(flight.batch.address[row], this.#pairs.length));
+      }
+      flight.pending = nodes.size;
+      for (const node of nodes) this.#pairs[node].post(new Part(flight));
+    }
+    this.#schedule();
+  }
+
+  #sendCalls(flight: Flight): void {
+    const { batch } = flight;
+    this.traffic.rows[ROUND_TRIPS]++;
+    flight.pending = flight.end - flight.start;
+    for (let row = flight.start; row < flight.end; row++) {
+      const scratch = batch.scratch[row];
+      const at = batch.offset[row];
+      const room = batch.bytes[row] - CALL_HEAD_BYTES;
+      const length = scratch.i32[at >> 2];
+      const content = at + CALL_HEAD_BYTES;
+      const request = scratch.u8.subarray(content, content + length);
+      const node = nodeOf(batch.address[row], this.#pairs.length);
+      this.#pairs[node].call(scratch.i32[(at >> 2) + 1], request, (error, reply) => {
+        if (reply !== undefined && reply.length > room) {
+          flight.error ??= new StepwellError('SW_PROTOCOL', `a reply of ${reply.length} bytes`);
+        } else if (reply !== undefined) {
+          scratch.i32[at >> 2] = reply.length;
+          scratch.i32[(at >> 2) + 1] = 0;
+          scratch.u8.set(reply, content);
+        }
+        this.#settle(flight, error);
+      });
+    }
+    this.#schedule();
+  }
+
+  #pause(flight: Flight, microseconds: number): void {
+    flight.pending = 1;
+    const go = () => this.#settle(flight, undefined);
+    // A timer is good for milliseconds only; less than one is a turn of the event loop.
+    if (microseconds < 500) setImmediate(go);
+    else setTimeout(go, microseconds / 1000);
+  }
+
+  answered({ flight }: Part, error: unknown): void {
+    this.#settle(flight, error);
+  }
+
+  #settle(flight: Flight, error: unknown): void {
+    if (error !== undefined) flight.error ??= error;
+    if (--flight.pending === 0) this.#advance(flight);
+  }
+
+  #end(flight: Flight): void {
+    const { completion, error } = flight;
+    this.#idle.push(flight);
+    completion.completed(error);
+  }
+
+  /** One connection is gone: the session is over on all of them. */
+  lost(error: StepwellError): void {
+    if (this.#failure) return;
+    this.#failure = error;
+    for (const pair of this.#pairs) pair.close();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#flush);
+  }
+
+  #flushAll(): void {
+    this.#scheduled = false;
+    for (const pair of this.#pairs) pair.flush();
+  }
+
+  #count({ batch, start, end }: Flight): void {
+    const counters = this.traffic.rows;
+    counters[ROUND_TRIPS]++;
+    for (let row = start; row < end; row++) {
+      const kind = batch.kind[row];
+      if (kind === READ) {
+        counters[READS]++;
+        counters[BYTES_READ] += batch.bytes[row];
+      } else if (kind === WRITE) {
+        counters[WRITES]++;
+        counters[BYTES_WRITTEN] += batch.bytes[row];
+      } else if (kind === CAS || kind === MASKED_CAS) {
+        counters[SWAPS]++;
+      } else {
+        counters[ADDS]++;
+      }
+    }
+  }
+}
+
+/** Never the same twice: a node lets each session in once. */
+function newSession(): number {
+  return randomBytes(6).readUIntBE(0, 6) + 1;
+}

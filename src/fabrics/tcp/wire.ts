@@ -1,0 +1,117 @@
+import {
+  CALL,
+  CAS,
+  CAS_BYTES,
+  FAA,
+  FETCH_OR,
+  MASKED_CAS,
+  MASKED_CAS_BYTES,
+  READ,
+  WRITE,
+} from '../../verbs/index.ts';
+
+/**
+ * The wire between a client and a memory node: frames of whole 8-byte words, little-endian, so that
+ * both ends copy by words. See README.md for the layout of each frame.
+ *
+ *   word 0, low half    type 0-3 | length in words 4-31, the head included
+ *   word 0, high half   sequence number of what is asked; the answer repeats it
+ */
+export const WIRE_VERSION = 1;
+export const HEAD_BYTES = 8;
+
+/** Node to client: its nonce, and whether it wants a proof. */
+export const CHALLENGE = 1;
+/** Client to node: who it is, and the proof. */
+export const PROOF = 2;
+/** Node to client: the node's proof, its memory and its limits. */
+export const WELCOME = 3;
+/** Client to node: the verbs of one doorbell batch, or of a part of it. */
+export const BATCH = 4;
+/** Node to client: what the verbs of a batch return, one behind another. */
+export const RESULTS = 5;
+/** Client to node: a two-sided call. Its answer may overtake answers to what came after it. */
+export const CALL_FRAME = 6;
+export const RETURN = 7;
+/** Node to client: why a batch or a call failed, or with NO_SEQUENCE why the connection ends. */
+export const FAILURE = 8;
+/** Client to node, and the node answers in kind: somebody is there. */
+export const HEARTBEAT = 9;
+
+export const NO_SEQUENCE = -1;
+
+/** Frames before the handshake is done are short. */
+export const HANDSHAKE_BYTES_MAX = 1024;
+/** Verbs and results of one frame, unless a node says otherwise; longer batches are cut up. */
+export const FRAME_BYTES_MAX = 1024 * 1024;
+/** A verb that is longer is sent as several. */
+export const VERB_BYTES_MAX = 256 * 1024;
+/** Regions of one node have 10 bits in a verb. */
+export const NODE_REGIONS_MAX = 1024;
+
+const LENGTH_SHIFT = 4;
+const REGION_SHIFT = 3;
+const BYTES_SHIFT = 13;
+
+export function headWord(type: number, bytes: number): number {
+  return type | ((bytes / 8) << LENGTH_SHIFT);
+}
+
+export function typeOf(head: number): number {
+  return head & 0xf;
+}
+
+export function frameBytes(head: number): number {
+  return (head >>> LENGTH_SHIFT) * 8;
+}
+
+/** The first half-word of a verb; the second is the offset in the region. */
+export function verbWord(kind: number, region: number, bytes: number): number {
+  return kind | (region << REGION_SHIFT) | (bytes << BYTES_SHIFT);
+}
+
+export function verbKind(word: number): number {
+  return word & 7;
+}
+
+export function verbRegion(word: number): number {
+  return (word >>> REGION_SHIFT) & 0x3ff;
+}
+
+export function verbBytes(word: number): number {
+  return word >>> BYTES_SHIFT;
+}
+
+export function padded(bytes: number): number {
+  return (bytes + 7) & ~7;
+}
+
+/** Bytes that follow the word of a verb in a BATCH: the local words that the verb reads. */
+export function requestBytes(kind: number, bytes: number): number {
+  switch (kind) {
+    case READ:
+      return 0;
+    case WRITE:
+      return padded(bytes);
+    case CAS:
+      return CAS_BYTES - 8;
+    case FAA:
+    case FETCH_OR:
+      return 8;
+    case MASKED_CAS:
+      return MASKED_CAS_BYTES - 8;
+    default:
+      return -1;
+  }
+}
+
+/** Bytes of a verb in RESULTS. */
+export function resultBytes(kind: number, bytes: number): number {
+  if (kind === READ) return padded(bytes);
+  return kind === WRITE || kind === CALL ? 0 : 8;
+}
+
+/** What broke a rule of the wire: the connection ends. */
+export class WireError extends Error {
+  override readonly name = 'WireError';
+}

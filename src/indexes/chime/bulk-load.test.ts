@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Stepped } from '../../store/test-support/by-hand.ts';
+import { ALWAYS } from '../contract.ts';
+import { checked, clientOf, foundText, requestFor, scanned } from './test-support/client.ts';
+
+const SHAPE = { span: 8, neighbourhood: 4, fanout: 4 };
+const keys = (count: number) =>
+  Array.from({ length: count }, (_, i) => `key ${String(i).padStart(6, '0')}`);
+const entriesOf = (list: readonly string[]) =>
+  list.map((key) => [Buffer.from(key), Buffer.from(`${key} value`)] as const);
+
+for (const count of [0, 1, 6, 7, 2000]) {
+  test(`${count} records in order make a whole tree`, (t) => {
+    const client = clientOf(t, SHAPE);
+    const { pool, index } = client;
+    const list = keys(count);
+    assert.equal(pool.run(index.load(entriesOf(list))), count);
+    const other = clientOf(t, SHAPE, client.handle);
+    assert.deepEqual(checked(other), { problems: [], records: count });
+    assert.deepEqual(
+      scanned(other, other.index.scan()).map(([, value]) => value),
+      list.map((key) => `${key} value`),
+    );
+    for (const key of list) {
+      pool.run(index.write(requestFor(client, `${key} more`, 'another'), ALWAYS));
+      const request = requestFor(client, key);
+      assert.ok(pool.run(index.search(request)));
+      assert.equal(foundText(request), `${key} value`);
+    }
+    assert.deepEqual(checked(other), { problems: [], records: 2 * count });
+  });
+}
+
+test('what does not ascend stores nothing', (t) => {
+  const client = clientOf(t, SHAPE);
+  const { pool, index } = client;
+  const list = [...keys(100), 'key 000050'];
+  assert.throws(() => pool.run(index.load(entriesOf(list))), { code: 'SW_INVALID_ARGUMENT' });
+  assert.deepEqual(checked(client), { problems: [], records: 0 });
+  assert.equal(pool.run(index.load(entriesOf(keys(100)))), 100);
+  assert.throws(() => pool.run(index.load(entriesOf(['z']))), { code: 'SW_INVALID_ARGUMENT' });
+  assert.deepEqual(checked(client), { problems: [], records: 100 });
+});
+
+test('a record that is put while a load is under way is kept, and the load is not', (t) => {
+  const list = keys(40);
+  for (let steps = 0, lost = 0; ; steps++) {
+    const loader = clientOf(t, SHAPE);
+    const putter = clientOf(t, SHAPE, loader.handle);
+    const load = new Stepped(loader.pool.fabric, loader.index.load(entriesOf(list)));
+    for (let i = 0; i < steps && !load.done; i++) load.step();
+    const all = load.done;
+    putter.pool.run(putter.index.write(requestFor(putter, 'put', 'value'), ALWAYS));
+    let loaded = true;
+    try {
+      load.finish();
+    } catch (error) {
+      assert.equal((error as { code: string }).code, 'SW_INVALID_ARGUMENT');
+      loaded = false;
+      lost++;
+    }
+    const records = loaded ? 41 : 1;
+    assert.deepEqual(checked(putter), { problems: [], records }, `after ${steps} steps`);
+    assert.ok(putter.pool.run(putter.index.search(requestFor(putter, 'put'))));
+    if (all) return assert.ok(lost > 5 && lost < steps);
+  }
+});

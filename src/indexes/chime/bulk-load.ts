@@ -1,0 +1,180 @@
+import { StepwellError } from '../../errors.ts';
+import type { Bytes } from '../../records/codec.ts';
+import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
+import { Batch, type Operation } from '../../verbs/index.ts';
+import { fingerprintOf } from './geometry.ts';
+import { compareWhole, separatorOf } from './keys.ts';
+import { rootLink } from './mend.ts';
+import { countOf, placeIn } from './merge-leaves.ts';
+import {
+  isInternal,
+  isInUse,
+  type Link,
+  NewNodes,
+  publishWritten,
+  slotsOf,
+  swing,
+  visit,
+} from './node-io.ts';
+import { frozenSlots } from './plan-node.ts';
+import { rebuildLeaf } from './rebuild-leaf.ts';
+import { cutAndStack } from './rebuild-node.ts';
+import { lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
+import type { ChimeRequest, ChimeTree } from './tree.ts';
+
+/** Leaves are left with room for insertions; a tree that grew is about as full. */
+const FILL = 0.75;
+
+/**
+ * Fills an empty tree with records in strictly ascending order of their keys (not in the paper):
+ * leaf by leaf, then the internal nodes, and at last one CAS makes all of it the tree. A round trip
+ * a leaf. Until then nobody sees anything of it, and a client that dies leaves nothing but memory
+ * for a sweep. Returns how many records there were.
+ *
+ * Raises SW_INVALID_ARGUMENT when the tree is not empty, or for a key that is not above the one
+ * before it: then, and when the iterable throws or the pool is full, nothing is stored.
+ */
+export function* bulkLoad(
+  tree: ChimeTree,
+  entries: Iterable<readonly [Bytes, Bytes]>,
+  version: number,
+): Operation<number> {
+  tree.cache.begin();
+  yield* emptyRoot(tree);
+  const load = new Load(tree, version);
+  try {
+    for (const [key, value] of entries) yield* load.add(key, value);
+    yield* load.publish();
+    return load.records;
+  } catch (error) {
+    yield* load.giveUp();
+    throw error;
+  }
+}
+
+/** The root when it is a leaf without entries. */
+function* emptyRoot(tree: ChimeTree) {
+  const root = yield* visit(tree, tree.root, yield* rootLink(tree));
+  const empty = !isInternal(root.high) && countOf(slotsOf(tree, root)) === 0;
+  if (isInUse(tree, root) && empty) return root;
+  throw new StepwellError('SW_INVALID_ARGUMENT', 'only an empty store can be loaded in order');
+}
+
+class Load {
+  readonly #tree: ChimeTree;
+  readonly #version: number;
+  readonly #nodes: NewNodes;
+  readonly #links: number[] = [];
+  readonly #separators: Uint8Array[] = [];
+  /** Of every leaf, for giving the records back. */
+  readonly #written: Int32Array[] = [];
+  /** Each has one record of the leaf that is being filled. */
+  readonly #requests: ChimeRequest[] = [];
+  #slots: Int32Array;
+  #inLeaf = 0;
+  #last: Uint8Array | undefined;
+  records = 0;
+
+  constructor(tree: ChimeTree, version: number) {
+    this.#tree = tree;
+    this.#version = version;
+    this.#nodes = new NewNodes(tree);
+    this.#slots = new Int32Array(2 * tree.geometry.shape.span);
+  }
+
+  *add(key: Bytes, value: Bytes): Operation<void> {
+    const tree = this.#tree;
+    const { span, seed } = tree.geometry.shape;
+    this.#requests[this.#inLeaf] ??= tree.newRequest();
+    const request = this.#requests[this.#inLeaf];
+    tree.records.encode(request, key, value, seed, this.#version);
+    const bytes = request.outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + request.keyBytes);
+    if (this.#last !== undefined && compareWhole(this.#last, bytes) >= 0) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', 'the keys do not ascend');
+    }
+    yield* tree.records.allocate(request);
+    this.#inLeaf++;
+    if (this.#inLeaf > FILL * span || !this.#place(request)) {
+      const separator = separatorOf(this.#last as Uint8Array, bytes);
+      yield* this.#endLeaf(this.#inLeaf - 1);
+      this.#separators.push(separator);
+      // The record that did not fit is the first of the next leaf.
+      const first = this.#requests.indexOf(request);
+      [this.#requests[0], this.#requests[first]] = [request, this.#requests[0]];
+      this.#inLeaf = 1;
+      this.#place(request);
+    }
+    this.#last = bytes;
+    this.records++;
+  }
+
+  #place({ block, hash, headUnits }: ChimeRequest): boolean {
+    const { geometry } = this.#tree;
+    const units = Math.min(headUnits, SLOT_UNITS_MAX);
+    const high = slotHigh(block, fingerprintOf(hash.h1), units, 0);
+    const entry = { low: slotLow(block), high, home: geometry.homeOf(hash.h2) };
+    const slots = this.#slots.slice();
+    if (!placeIn(slots, entry, geometry.shape.neighbourhood)) return false;
+    this.#slots = slots;
+    return true;
+  }
+
+  /** Writes the records of a leaf; the leaf itself is written with the nodes. */
+  *#endLeaf(count: number): Operation<void> {
+    const tree = this.#tree;
+    const { low, high } = this.#nodes.leafAt(yield* this.#nodes.allocateLeaf(), this.#slots);
+    const batch = new Batch();
+    for (let i = 0; i < count; i++) tree.records.post(this.#requests[i], batch);
+    if (batch.length > 0) yield batch;
+    for (let i = 0; i < count; i++) this.#requests[i].forgetBlock();
+    this.#links.push(low, high);
+    this.#written.push(this.#slots);
+    this.#slots = new Int32Array(this.#slots.length);
+    this.#inLeaf -= count;
+  }
+
+  /** Replaces the empty root by all of it. */
+  *publish(): Operation<void> {
+    if (this.records === 0) return;
+    const tree = this.#tree;
+    yield* this.#endLeaf(this.#inLeaf);
+    const links = Int32Array.from(this.#links);
+    const top = yield* this.#topOf({ low: links[0], high: links[1] }, links);
+    yield this.#nodes.post(new Batch());
+    for (let round = 1; ; round++) {
+      tree.giveUpAfter(round);
+      const root = yield* emptyRoot(tree);
+      const entries = countOf(yield* frozenSlots(tree, root));
+      if (entries > 0) yield* rebuildLeaf(tree, root, -1);
+      else if (yield* publishWritten(tree, root, top)) {
+        this.#nodes.keep();
+        yield* swing(tree, root, top, [root]);
+        return tree.cache.forget();
+      }
+    }
+  }
+
+  *#topOf(only: Link, links: Int32Array): Operation<Link> {
+    if (links.length === 2) return only;
+    const routes = { links, separators: this.#separators };
+    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0);
+  }
+
+  /** Gives back what nobody has seen. */
+  *giveUp(): Operation<void> {
+    const { records, geometry, allocator, catalog } = this.#tree;
+    for (const request of this.#requests) records.discard(request);
+    const request = this.#tree.newRequest();
+    for (const slots of this.#written) {
+      for (let i = 0; i < slots.length; i += 2) {
+        if (slots[i] === 0 && slots[i + 1] === 0) continue;
+        const record = recordOf(slots[i], slots[i + 1]);
+        yield* records.adopt(request, record, lengthOf(slots[i + 1]), geometry.shape.seed);
+        for (const { address, units } of yield* records.foundBlocks(request, record)) {
+          allocator.sizeClass(catalog, units).cache.push(address);
+        }
+      }
+    }
+    this.#nodes.discard();
+  }
+}

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { traced } from '../../store/test-support/by-hand.ts';
+import { ALWAYS } from '../contract.ts';
+import { CachedNode } from './cache.ts';
+import { FROZEN, INTERNAL, linkHigh, linkLow } from './link.ts';
+import { type Client, clientOf, requestFor } from './test-support/client.ts';
+
+const ADDRESS = 640;
+
+/** A node of one child, which stands at one address and was made in the epoch `tag`. */
+function parent(tag: number, flags = 0): CachedNode {
+  const high = linkHigh(ADDRESS, INTERNAL | flags, 0, tag);
+  return new CachedNode({ links: Int32Array.of(linkLow(ADDRESS), high), separators: [] }, 1);
+}
+
+test('what is remembered of a child is kept while it is the same child', () => {
+  const older = parent(3);
+  const child = parent(1);
+  older.nodes[0] = child;
+  const fresh = parent(3, FROZEN);
+  fresh.inherit(older);
+  assert.equal(fresh.nodes[0], child);
+});
+
+test('another node in the same block is another child', () => {
+  // Found by a random schedule: a put went to a leaf of other keys.
+  const older = parent(3);
+  older.nodes[0] = parent(1);
+  const fresh = parent(4);
+  fresh.inherit(older);
+  assert.equal(fresh.nodes[0], undefined);
+});
+
+test('a link that is another one since leads to what is not remembered', () => {
+  const node = parent(3);
+  node.nodes[0] = parent(1);
+  node.relink(0, 5, 6, 9);
+  assert.deepEqual([...node.links], [5, 6]);
+  assert.equal(node.nodes[0], undefined);
+  assert.equal(node.knownIn[0], 9);
+});
+
+test('a small memory keeps to its size, and what is used', (t) => {
+  const shape = { span: 8, neighbourhood: 4, fanout: 8 };
+  const writer = clientOf(t, shape);
+  const keys = Array.from({ length: 1500 }, (_, i) => `key ${i}`);
+  for (const key of keys) {
+    writer.pool.run(writer.index.write(requestFor(writer, key, key), ALWAYS));
+  }
+  const { pool, index } = clientOf(t, shape, writer.handle);
+  const find = (key: string) => pool.run(index.search(requestFor({ index } as Client, key)));
+  for (const key of keys) assert.ok(find(key));
+  assert.ok(index.tree.cache.bytes > 8192);
+  index.tree.cache.bytesMax = 4096;
+  for (const key of keys) {
+    assert.ok(find('key 0'));
+    assert.ok(find(key));
+    index.tree.cache.begin();
+    assert.ok(index.tree.cache.bytes <= 4096, `${index.tree.cache.bytes} bytes`);
+  }
+  const { trips } = traced(pool.fabric, index.search(requestFor({ index } as Client, 'key 0')));
+  assert.equal(trips.length, 2);
+});

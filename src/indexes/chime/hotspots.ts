@@ -1,0 +1,117 @@
+/** Entries among which the least frequently used one is chosen. */
+const WAYS = 8;
+const COUNT_MAX = 255;
+
+/** What came of the reads of a client that asked its hotspot buffer. */
+export interface Speculation {
+  /** Searches that asked. */
+  asked: number;
+  /** Of these, those whose key the buffer had. */
+  known: number;
+  /** Of these, those whose entry was still the remembered one. */
+  right: number;
+}
+
+/**
+ * The hotspot buffer (CHIME section 4.3.2): of the keys that a client searches for most, the word
+ * of their slot. A search for one of them READs that slot and the record that it leads to in one
+ * doorbell; when the word is still the same, that was all. Least frequently used entries give way,
+ * in sets of eight: a newcomer wears the least of them down before it takes its place.
+ */
+export class Hotspots {
+  readonly #sets: number;
+  readonly #ids: Int32Array;
+  readonly #words: Int32Array;
+  readonly #counts: Uint8Array;
+  readonly speculation: Speculation = { asked: 0, known: 0, right: 0 };
+
+  /** Room for at least so many keys, 24 bytes each; 0 for none. */
+  constructor(entries: number) {
+    this.#sets = entries === 0 ? 0 : 2 ** Math.ceil(Math.log2(Math.max(1, entries / WAYS)));
+    this.#ids = new Int32Array(2 * WAYS * this.#sets);
+    this.#words = new Int32Array(2 * WAYS * this.#sets);
+    this.#counts = new Uint8Array(WAYS * this.#sets);
+  }
+
+  get off(): boolean {
+    return this.#sets === 0;
+  }
+
+  get bytes(): number {
+    return this.#ids.byteLength + this.#words.byteLength + this.#counts.byteLength;
+  }
+
+  /** Where the key with these hash words is, or less than 0. Counts the use. */
+  find(h1: number, h2: number): number {
+    this.speculation.asked++;
+    const at = this.#lookUp(h1, h2);
+    if (at < 0) return at;
+    this.speculation.known++;
+    this.#count(at);
+    return at;
+  }
+
+  low(at: number): number {
+    return this.#words[2 * at];
+  }
+
+  high(at: number): number {
+    return this.#words[2 * at + 1];
+  }
+
+  /** A search has found the key under this slot word. */
+  note(h1: number, h2: number, low: number, high: number): void {
+    let at = this.#lookUp(h1, h2);
+    if (at < 0) at = this.#makeWay(h1, h2);
+    if (at < 0) return;
+    this.#words[2 * at] = low;
+    this.#words[2 * at + 1] = high;
+  }
+
+  /** This client has given the key another slot word. */
+  renew(h1: number, h2: number, low: number, high: number): void {
+    const at = this.#lookUp(h1, h2);
+    if (at < 0) return;
+    this.#words[2 * at] = low;
+    this.#words[2 * at + 1] = high;
+  }
+
+  #first(h1: number, h2: number): number {
+    return WAYS * ((h1 ^ (h2 << 7)) & (this.#sets - 1));
+  }
+
+  #lookUp(h1: number, h2: number): number {
+    if (this.#sets === 0) return -1;
+    const first = this.#first(h1, h2);
+    for (let at = first; at < first + WAYS; at++) {
+      const same = this.#ids[2 * at] === h1 && this.#ids[2 * at + 1] === h2;
+      if (same && this.#counts[at] > 0) return at;
+    }
+    return -1;
+  }
+
+  /** A place for a new key, or less than 0: the least used one has outlasted this attempt. */
+  #makeWay(h1: number, h2: number): number {
+    if (this.#sets === 0) return -1;
+    const first = this.#first(h1, h2);
+    let least = first;
+    for (let at = first; at < first + WAYS; at++) {
+      if (this.#counts[at] < this.#counts[least]) least = at;
+    }
+    if (this.#counts[least] > 1) {
+      this.#counts[least]--;
+      return -1;
+    }
+    this.#ids[2 * least] = h1;
+    this.#ids[2 * least + 1] = h2;
+    this.#counts[least] = 1;
+    return least;
+  }
+
+  /** At the most, all of a set are halved, so that what was hot long ago gives way. */
+  #count(at: number): void {
+    if (++this.#counts[at] < COUNT_MAX) return;
+    const first = at - (at % WAYS);
+    for (let one = first; one < first + WAYS; one++) this.#counts[one] >>= 1;
+  }
+}

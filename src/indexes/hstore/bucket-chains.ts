@@ -1,0 +1,81 @@
+import { StepwellError } from '../../errors.ts';
+import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
+import type { HashRequest } from './messages.ts';
+import type { Pair } from './pair.ts';
+import { BucketImage, type Posted } from './posted.ts';
+import { BUCKET_BYTES, isEmpty, isValid, NEXT, nextOf, SLOTS, VALID } from './slot.ts';
+
+/** The chained hash table as its server uses it (section 4.1). */
+export class BucketChains {
+  readonly #pair: Pair;
+
+  constructor(pair: Pair) {
+    this.#pair = pair;
+  }
+
+  bucketOf({ h1 }: HashRequest): Address {
+    const { geometry } = this.#pair;
+    return geometry.bucket((h1 >>> 0) & (geometry.buckets - 1));
+  }
+
+  /** Reads the chains of all requests, a bucket of each at a time. */
+  *read(posted: readonly Posted[], alongWith: (batch: Batch) => void): Operation<void> {
+    const batch = new Batch();
+    alongWith(batch);
+    let open = posted.map((one) => ({ one, next: this.bucketOf(one.request) }));
+    while (open.length > 0) {
+      for (const { one, next } of open) {
+        const image = new BucketImage(next);
+        one.chain.push(image);
+        batch.read(next, BUCKET_BYTES, image.words, 0);
+      }
+      yield batch;
+      batch.clear();
+      open = open
+        .map(({ one }) => ({ one, next: nextIn(one.chain[one.chain.length - 1]) }))
+        .filter(({ next }) => next !== 0);
+    }
+  }
+
+  /** An empty slot for another key, in a new bucket if need be. Raises SW_POOL_FULL. */
+  *emptySlot({ chain }: Posted): Operation<Address> {
+    for (const { address, words } of chain) {
+      for (let slot = 0; slot < SLOTS; slot++) {
+        if (isEmpty(words.i32[2 * slot], words.i32[2 * slot + 1])) return address + 8 * slot;
+      }
+    }
+    return yield* this.#chain(chain[chain.length - 1].address);
+  }
+
+  /**
+   * Links an empty bucket behind the last one: nobody but the server links, and a bucket that is
+   * not linked yet when its server dies belongs to a sweep.
+   */
+  *#chain(last: Address): Operation<Address> {
+    const { allocator, catalog } = this.#pair;
+    const bucket = yield* allocator.allocate(catalog, BUCKET_BYTES / 64);
+    const words = new Scratch(BUCKET_BYTES + 8);
+    writeInteger(words, NEXT, VALID);
+    writeInteger(words, BUCKET_BYTES, bucket + VALID);
+    yield new Batch()
+      .write(bucket, BUCKET_BYTES, words, 0)
+      .write(last + NEXT, 8, words, BUCKET_BYTES);
+    this.#pair.chained++;
+    return bucket;
+  }
+}
+
+/** The address of the bucket behind this one; 0 at the end of the chain. */
+function nextIn({ words }: BucketImage): Address {
+  return nextBucketIn(words.i32[NEXT >> 2], words.i32[(NEXT >> 2) + 1]);
+}
+
+/** What the last word of a bucket says of the next; raises SW_POOL_CORRUPT for no bucket. */
+export function nextBucketIn(low: number, high: number): Address {
+  if (!isValid(low)) throw lostBucket();
+  return nextOf(low, high);
+}
+
+function lostBucket(): StepwellError {
+  return new StepwellError('SW_POOL_CORRUPT', 'a bucket of the hash table has lost its content');
+}

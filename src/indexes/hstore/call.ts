@@ -1,0 +1,146 @@
+import { StepwellError } from '../../errors.ts';
+import { type Operation, readInteger, swapped, writeInteger } from '../../verbs/index.ts';
+import type { Answer } from './commit.ts';
+import { BODY_BYTES, REPLY_BYTES } from './geometry.ts';
+import { decodeReply, encodeRequest, type HashReply, type HashRequest } from './messages.ts';
+import { type Pair, POLLS_WITHOUT_PAUSE } from './pair.ts';
+import {
+  ANSWERED_AT,
+  BODY_AT,
+  type HStoreRequest,
+  type HStoreTable,
+  LEASE_AT,
+  NUMBER_AT,
+  REPLY_AT,
+  SWAP_AT,
+} from './table.ts';
+
+/**
+ * A call to the hash server of a pair.
+ *
+ * 1. One doorbell WRITEs the record, the request and its number, and tries to take the lease.
+ * 2. Who gets the lease is the server for as long as it takes to answer this and whatever else
+ *    waits: the calls of all clients are combined in its turns, without a server process.
+ * 3. Who does not, because somebody else is the server, polls for the answer. When the server gives
+ *    up the lease or is gone, it takes the lease itself, and nothing is lost: the request stands in
+ *    the mailbox, and what a dead server had begun is in the log.
+ */
+export function* callHashServer(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  message: HashRequest,
+): Operation<HashReply> {
+  const { mailbox } = pair;
+  const row = yield* mailbox.take();
+  const number = mailbox.nextNumber(row);
+  let reply: HashReply | undefined;
+  let posted = false;
+  try {
+    const { batch, words } = request;
+    encodeRequest(message, words, BODY_AT);
+    writeInteger(words, NUMBER_AT, number);
+    table.records.post(request, batch.clear());
+    batch
+      .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
+    posted = true;
+    yield postTake(pair, request);
+    reply = swapped(words, SWAP_AT)
+      ? yield* serve(pair, request, row, number)
+      : yield* wait(table, pair, request, row, number);
+    return reply;
+  } finally {
+    // A request without its answer may still be answered: its row and record stay as they are.
+    if (reply !== undefined || !posted) mailbox.give(row);
+    else request.forgetBlock();
+  }
+}
+
+/** Adds the attempt to take a lease that nobody holds. */
+function postTake(pair: Pair, request: HStoreRequest) {
+  const { batch, words } = request;
+  writeInteger(words, SWAP_AT, 0);
+  writeInteger(words, SWAP_AT + 8, pair.hashLease.own);
+  return batch.cas(pair.hashLease.address, words, SWAP_AT);
+}
+
+/**
+ * Turns as the hash server until the own request is answered. It may be answered already: by the
+ * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
+ * what a dead server had begun.
+ */
+function* serve(
+  pair: Pair,
+  request: HStoreRequest,
+  row: number,
+  number: number,
+): Operation<HashReply> {
+  let released = false;
+  const isOwn = ({ posted }: Answer) => posted.row === row && posted.number === number;
+  try {
+    for (;;) {
+      const { answers, released: isReleased } = yield* pair.hashServer.turn(true);
+      released = isReleased;
+      const own = answers.find(isOwn);
+      if (own) return own.reply;
+      const reply = yield* readReply(pair, request, row, number);
+      if (reply) return reply;
+      if (released || answers.length === 0) throw unanswered();
+    }
+  } finally {
+    if (!released) yield* pair.hashLease.release();
+  }
+}
+
+/** The reply to the request, if there is one; leaves the lease's holder in the words. */
+function* readReply(
+  pair: Pair,
+  { batch, words }: HStoreRequest,
+  row: number,
+  number: number,
+): Operation<HashReply | undefined> {
+  const { geometry } = pair.mailbox;
+  yield batch
+    .clear()
+    .read(pair.hashLease.address, 8, words, LEASE_AT)
+    .read(geometry.answered(row), 8, words, ANSWERED_AT)
+    .read(geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
+  if (readInteger(words, ANSWERED_AT) !== number) return undefined;
+  return decodeReply(words, REPLY_AT);
+}
+
+function* wait(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  row: number,
+  number: number,
+): Operation<HashReply> {
+  const { batch, words } = request;
+  const { retries } = table;
+  const { patience } = pair;
+  for (let poll = 1; poll <= patience.pollsMax; poll++) {
+    retries.waits++;
+    const reply = yield* readReply(pair, request, row, number);
+    if (reply) return reply;
+    const holder = readInteger(words, LEASE_AT);
+    const isOwn = holder === pair.hashLease.own;
+    if (holder === 0) {
+      batch.clear();
+      yield postTake(pair, request);
+      if (swapped(words, SWAP_AT)) return yield* serve(pair, request, row, number);
+    } else if (!isOwn && poll % patience.polls === 0 && (yield* pair.hashLease.take(holder))) {
+      retries.takeovers++;
+      return yield* serve(pair, request, row, number);
+    }
+    const isNear = poll < POLLS_WITHOUT_PAUSE || isOwn;
+    yield batch.clear().pause(isNear ? 0 : patience.microseconds, words);
+  }
+  const text = 'the hash server did not answer in time; the write may still take effect';
+  throw new StepwellError('SW_TIMEOUT', text);
+}
+
+function unanswered(): StepwellError {
+  return new StepwellError('SW_POOL_CORRUPT', 'the hash server has lost a request');
+}

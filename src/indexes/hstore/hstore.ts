@@ -1,0 +1,169 @@
+import { invariant } from '../../errors.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type {
+  CheckSink,
+  Condition,
+  IndexKind,
+  IndexManifest,
+  IndexParameters,
+  IndexShape,
+  KeyRange,
+  OrderedIndex,
+  Outcome,
+} from '../contract.ts';
+import type { RecordIo } from '../record-io.ts';
+import { checkTable } from './check.ts';
+import { buildHStore, loadSegments } from './create.ts';
+import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './parameters.ts';
+import { eachReachable } from './reachable.ts';
+import { HStoreScan } from './scan.ts';
+import { foundRecord, search, searchMany, searchOnce } from './search.ts';
+import { SLOTS } from './slot.ts';
+import { type HStoreRequest, HStoreTable } from './table.ts';
+import { HStoreWalk } from './walk.ts';
+import { modify, remove, write } from './write.ts';
+
+export const HSTORE_KIND = 5;
+
+export const HSTORE_MANIFEST: IndexManifest = {
+  name: 'hstore',
+  ordered: true,
+  orderedWalk: false,
+  lockFreeReads: true,
+  onlineResize: false,
+};
+
+/** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
+export class HStoreIndex implements OrderedIndex {
+  readonly manifest = HSTORE_MANIFEST;
+  readonly table: HStoreTable;
+
+  constructor(table: HStoreTable) {
+    this.table = table;
+  }
+
+  get parameters(): IndexParameters {
+    return { ...this.table.shape };
+  }
+
+  get catalog(): number {
+    return this.table.catalog;
+  }
+
+  get records(): RecordIo {
+    return this.table.records;
+  }
+
+  get retries(): Readonly<Record<string, number>> {
+    return this.table.retries;
+  }
+
+  get resizes(): Readonly<Record<string, number>> {
+    const chained = this.table.pairs.reduce((sum, pair) => sum + pair.chained, 0);
+    return { chained };
+  }
+
+  /** Chained buckets are as long as short records; the table itself is a span. */
+  get tableUnits(): readonly number[] {
+    return [];
+  }
+
+  get hashSeed(): number {
+    return this.table.shape.seed;
+  }
+
+  newRequest(): HStoreRequest {
+    return this.table.newRequest();
+  }
+
+  search(request: HStoreRequest): Operation<boolean> {
+    return search(this.table, request);
+  }
+
+  searchOnce(request: HStoreRequest, fabric: Fabric): boolean | undefined {
+    return searchOnce(this.table, request, fabric);
+  }
+
+  searchMany(
+    requests: readonly HStoreRequest[],
+    count: number,
+    batch: Batch,
+    found: boolean[],
+  ): Operation<void> {
+    return searchMany(this.table, requests, count, batch, found);
+  }
+
+  write(request: HStoreRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    return write(this.table, request, condition, expected);
+  }
+
+  remove(request: HStoreRequest): Operation<boolean> {
+    return remove(this.table, request);
+  }
+
+  modify(request: HStoreRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    return modify(this.table, request, compute);
+  }
+
+  foundAddress(request: HStoreRequest): Address {
+    return foundRecord(request);
+  }
+
+  *shape(): Operation<IndexShape> {
+    const { pairs, shape } = this.table;
+    const walk = new HStoreWalk(this.table);
+    let records = 0;
+    let chained = 0;
+    while (!walk.done) {
+      yield* walk.nextSlots(
+        () => records++,
+        () => chained++,
+      );
+    }
+    const buckets = pairs.length * shape.buckets + chained;
+    return { globalDepth: 0, subtables: buckets, slots: SLOTS * buckets, records };
+  }
+
+  walk(cursor = 0): HStoreWalk {
+    return new HStoreWalk(this.table, cursor);
+  }
+
+  scan(range: KeyRange = {}): HStoreScan {
+    return new HStoreScan(this.table, range);
+  }
+
+  check(sink: CheckSink): Operation<number> {
+    return checkTable(this.table, sink);
+  }
+
+  eachReachable(visit: (address: Address) => void): Operation<void> {
+    return eachReachable(this.table, visit);
+  }
+}
+
+export function* openHStore(
+  pool: Pool,
+  parameters: IndexParameters,
+  catalog: number,
+  root: Address,
+): Operation<HStoreIndex> {
+  invariant(root > 0, 'a store without a root');
+  const shape = hstoreShapeFrom(parameters);
+  const table = new HStoreTable(pool, shape, catalog, root);
+  yield* loadSegments(
+    shape,
+    table.pairs.map(({ geometry }) => geometry),
+  );
+  return new HStoreIndex(table);
+}
+
+/** HStore as a store's index. */
+export const HSTORE: IndexKind = {
+  number: HSTORE_KIND,
+  manifest: HSTORE_MANIFEST,
+  parameterNames: HSTORE_PARAMETER_NAMES,
+  parameters: (wishes, poolBytes, seed) => ({ ...hstoreShape(wishes, poolBytes, seed) }),
+  create: (pool, parameters, catalog) => buildHStore(pool, hstoreShapeFrom(parameters), catalog),
+  open: openHStore,
+};

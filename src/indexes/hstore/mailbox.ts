@@ -1,0 +1,130 @@
+import { StepwellError } from '../../errors.ts';
+import { control } from '../../pool/control.ts';
+import type { Membership } from '../../pool/membership.ts';
+import {
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  readInteger,
+  Scratch,
+  swapped,
+  writeInteger,
+} from '../../verbs/index.ts';
+import type { MailboxGeometry } from './geometry.ts';
+import { clientWord, isGone } from './lease.ts';
+
+/** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
+const OWN_ROWS_MAX = 32;
+const WAITS_MAX = 10_000;
+const WAITS_WITHOUT_PAUSE = 100;
+const PAUSE_MICROSECONDS = 100;
+
+/**
+ * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
+ * fabric, for synchronous calls too, and a request survives the server that was to answer it.
+ *
+ * A row has one owner, its request and its reply. The number of a request is written after its
+ * body, the number that is answered after the reply, so whoever reads number and then content has
+ * content of that number. A request that nobody answered is answered by the next server, and one
+ * that was answered never again: rows are the reply cache.
+ */
+export class Mailbox {
+  readonly geometry: MailboxGeometry;
+  readonly #membership: Membership;
+  /** Own rows that no request uses, and the number of the last request of each own row. */
+  readonly #free: number[] = [];
+  readonly #last = new Map<number, number>();
+  readonly #ownMax: number;
+  #claiming = false;
+
+  /** With no fewer rows than clients, each client gets its share, at least one. */
+  constructor(geometry: MailboxGeometry, membership: Membership) {
+    this.geometry = geometry;
+    this.#membership = membership;
+    const share = Math.floor(geometry.rows / membership.clientsMax);
+    this.#ownMax = Math.max(1, Math.min(OWN_ROWS_MAX, share));
+  }
+
+  /** A row for one request. */
+  *take(): Operation<number> {
+    for (let waits = 0; waits < WAITS_MAX; waits++) {
+      const row = this.#free.pop();
+      if (row !== undefined) return row;
+      if (!this.#claiming && this.#last.size < this.#ownMax) {
+        const claimed = yield* this.#claimAlone();
+        if (claimed !== undefined) return claimed;
+      }
+      yield* control.pause(waits < WAITS_WITHOUT_PAUSE ? 0 : PAUSE_MICROSECONDS);
+    }
+    throw new StepwellError('SW_CONTENTION', 'every row of the mailbox is taken');
+  }
+
+  give(row: number): void {
+    this.#free.push(row);
+  }
+
+  /** The number of the row's next request. */
+  nextNumber(row: number): number {
+    const number = (this.#last.get(row) ?? 0) + 1;
+    this.#last.set(row, number);
+    return number;
+  }
+
+  /** Of interleaved operations one looks for rows: two would take each other's for lost. */
+  *#claimAlone(): Operation<number | undefined> {
+    this.#claiming = true;
+    try {
+      return yield* this.#claim();
+    } finally {
+      this.#claiming = false;
+    }
+  }
+
+  /** Takes the lowest row that nobody owns, or whose owner is gone and has nothing waiting. */
+  *#claim(): Operation<number | undefined> {
+    const { geometry } = this;
+    const { rows } = geometry;
+    const owners = new Scratch(8 * rows);
+    yield new Batch().read(geometry.owner(0), 8 * rows, owners, 0);
+    for (let row = 0; row < rows; row++) {
+      const owner = readInteger(owners, 8 * row);
+      if (this.#last.has(row)) continue;
+      if (owner !== 0 && !(yield* isGone(this.#membership, owner))) continue;
+      // Only now that its owner posts no more: an older look would miss its last request, whose
+      // answer would then pass for that to the first one of this client.
+      const last = yield* this.#lastAnswered(row);
+      if (last === undefined || !(yield* this.#swapOwner(row, owner))) continue;
+      this.#last.set(row, last);
+      yield* this.#raiseRowsUsed(row + 1);
+      return row;
+    }
+    return undefined;
+  }
+
+  /** The number of the row's last request, if it has been answered. */
+  *#lastAnswered(row: number): Operation<number | undefined> {
+    const words = new Scratch(16);
+    yield new Batch()
+      .read(this.geometry.request(row), 8, words, 0)
+      .read(this.geometry.answered(row), 8, words, 8);
+    const last = readInteger(words, 0);
+    return last === readInteger(words, 8) ? last : undefined;
+  }
+
+  *#swapOwner(row: number, owner: number): Operation<boolean> {
+    const words = new Scratch(CAS_BYTES);
+    writeInteger(words, 0, owner);
+    writeInteger(words, 8, clientWord(this.#membership));
+    yield new Batch().cas(this.geometry.owner(row), words, 0);
+    return swapped(words, 0);
+  }
+
+  /** Before the first request of the row: servers look no further than this. */
+  *#raiseRowsUsed(rows: number): Operation<void> {
+    for (;;) {
+      const used = yield* control.load(this.geometry.rowsUsed);
+      if (used >= rows) return;
+      yield* control.swap(this.geometry.rowsUsed, used, BigInt(rows));
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import type { Allocator } from '../../pool/allocator.ts';
+import type { Membership } from '../../pool/membership.ts';
+import { PAIR, type PairGeometry } from './geometry.ts';
+import { HashServer } from './hash-server.ts';
+import { Lease } from './lease.ts';
+import { Mailbox } from './mailbox.ts';
+import { SkiplistServer, type TableWalk } from './skiplist-server.ts';
+import { walkSlots } from './table-walk.ts';
+
+/** Polls without a pause: on one machine the answer comes soon. */
+export const POLLS_WITHOUT_PAUSE = 32;
+
+/** How long a client waits for the server's answer. */
+export interface Patience {
+  /** Polls between two looks whether the server is still there. */
+  polls: number;
+  /** Polls after which the server counts as standing still. */
+  pollsMax: number;
+  /** The longest pause between two polls. */
+  microseconds: number;
+}
+
+/** A pair of servers as one client sees it, and as it serves it when it holds a lease. */
+export class Pair {
+  readonly geometry: PairGeometry;
+  readonly catalog: number;
+  readonly allocator: Allocator;
+  readonly membership: Membership;
+  readonly mailbox: Mailbox;
+  readonly hashLease: Lease;
+  readonly skiplistMailbox: Mailbox;
+  readonly skiplistLease: Lease;
+  readonly hashServer: HashServer;
+  readonly skiplistServer: SkiplistServer;
+  patience: Patience = { polls: 64, pollsMax: 40_000, microseconds: 200 };
+  /** As far as this client knows; a server reads no more rows than this. */
+  rowsUsed = 1;
+  /** Of this client as a server: buckets chained, and entries of dead servers done again. */
+  chained = 0;
+  repeated = 0;
+  /** As the skiplist server: the sequence that was last announced as applied. */
+  announced = 0;
+
+  constructor(
+    geometry: PairGeometry,
+    catalog: number,
+    allocator: Allocator,
+    membership: Membership,
+  ) {
+    this.geometry = geometry;
+    this.catalog = catalog;
+    this.allocator = allocator;
+    this.membership = membership;
+    this.mailbox = new Mailbox(geometry.hashMailbox, membership);
+    this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
+    this.skiplistMailbox = new Mailbox(geometry.skiplistMailbox, membership);
+    this.skiplistLease = new Lease(geometry.base + PAIR.skiplistLease, membership);
+    this.hashServer = new HashServer(this);
+    const { partitions, seed } = geometry.shape;
+    const walkTable: TableWalk = (visit) => walkSlots(geometry, visit);
+    this.skiplistServer = new SkiplistServer(this, partitions, seed, walkTable);
+  }
+}

@@ -1,0 +1,35 @@
+import { type Address, Scratch } from '../../verbs/index.ts';
+import type { HashRequest } from './messages.ts';
+import { BUCKET_BYTES } from './slot.ts';
+
+/** A bucket of a chain as the server has read it, and as it has changed it since. */
+export class BucketImage {
+  readonly address: Address;
+  readonly words = new Scratch(BUCKET_BYTES);
+
+  constructor(address: Address) {
+    this.address = address;
+  }
+}
+
+/** A slot of a chain whose signature is the key's: maybe the key's slot. */
+export interface Candidate {
+  slot: Address;
+  low: number;
+  high: number;
+  /** Where its head stands among the heads that were read. */
+  at: number;
+  /** Bytes of it that were read. */
+  bytes: number;
+}
+
+/** A request that waits for its answer, and what the server has read for it. */
+export interface Posted {
+  row: number;
+  number: number;
+  request: HashRequest;
+  chain: BucketImage[];
+  candidates: Candidate[];
+  /** Where the key's image stands among the keys that were read. */
+  keyAt: number;
+}

@@ -1,0 +1,129 @@
+import { StepwellError } from '../../errors.ts';
+import { control } from '../../pool/control.ts';
+import { sizeClassOf, unitsOf } from '../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  writeInteger,
+} from '../../verbs/index.ts';
+import { BODY_BYTES, REPLY_BYTES } from './geometry.ts';
+import { readKeys } from './key-reader.ts';
+import { collect, type OrderedSlot, type ScanPart } from './ordered-slots.ts';
+import { type Pair, POLLS_WITHOUT_PAUSE } from './pair.ts';
+import { encodeScan } from './scan-messages.ts';
+import {
+  ANSWERED_AT,
+  BODY_AT,
+  type HStoreRequest,
+  type HStoreTable,
+  NUMBER_AT,
+  REPLY_AT,
+} from './table.ts';
+
+/**
+ * The next keys of a pair, from the skiplist server if there is one, else from this client's own
+ * skiplist: so a SCAN is served while the server is down, as GETs and PUTs are.
+ */
+export function* scanPair(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  part: ScanPart,
+): Operation<OrderedSlot[]> {
+  const holder = yield* pair.skiplistLease.holder();
+  if (holder !== 0 && holder !== pair.skiplistLease.own) {
+    const answer = yield* callSkiplistServer(table, pair, request, part);
+    if (answer) return answer;
+  }
+  yield* pair.skiplistServer.catchUp();
+  return collect(pair.skiplistServer.partitions, part);
+}
+
+/** Undefined when the server is gone: the request is withdrawn. */
+function* callSkiplistServer(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  part: ScanPart,
+): Operation<OrderedSlot[] | undefined> {
+  const { skiplistMailbox: mailbox } = pair;
+  const { words } = request;
+  const key = part.from?.key ?? new Uint8Array(0);
+  const keyUnits = sizeClassOf(Math.max(1, unitsOf(key.length)));
+  const answerUnits = sizeClassOf(Math.max(1, unitsOf(8 * part.count)));
+  const keyBlock = yield* table.allocator.allocate(table.catalog, keyUnits);
+  const answerBlock = yield* table.allocator.allocate(table.catalog, answerUnits);
+  const row = yield* mailbox.take();
+  const number = mailbox.nextNumber(row);
+  const message = {
+    ...{ count: part.count, reverse: part.reverse, keyBytes: key.length },
+    ...{ inclusive: part.from?.inclusive ?? true, isBounded: part.from !== undefined },
+    ...{ key: keyBlock, answer: answerBlock },
+  };
+  const keyImage = new Scratch(Math.max(8, key.length));
+  keyImage.u8.set(key);
+  encodeScan(message, words, BODY_AT);
+  writeInteger(words, NUMBER_AT, number);
+  yield request.batch
+    .clear()
+    .write(keyBlock, Math.max(8, Math.ceil(key.length / 8) * 8), keyImage, 0)
+    .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+    .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
+  const count = yield* waitForScan(table, pair, request, row, number);
+  const slots = count === undefined ? undefined : yield* readAnswer(answerBlock, count);
+  // Only now: without an answer (an error was raised) somebody may still write one.
+  mailbox.give(row);
+  table.allocator.sizeClass(table.catalog, keyUnits).cache.push(keyBlock);
+  table.allocator.sizeClass(table.catalog, answerUnits).cache.push(answerBlock);
+  if (slots === undefined) return undefined;
+  const keys = yield* readKeys(slots);
+  return slots.map((slot, i) => ({ ...slot, key: keys[i] }));
+}
+
+/** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
+function* waitForScan(
+  table: HStoreTable,
+  pair: Pair,
+  { batch, words }: HStoreRequest,
+  row: number,
+  number: number,
+): Operation<number | undefined> {
+  const { skiplistMailbox: mailbox, patience } = pair;
+  for (let poll = 1; poll <= patience.pollsMax; poll++) {
+    table.retries.waits++;
+    yield batch
+      .clear()
+      .read(mailbox.geometry.answered(row), 8, words, ANSWERED_AT)
+      .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
+    if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
+    if (poll % patience.polls === 0 && (yield* withdraw(pair, row, number))) return undefined;
+    const pause = poll < POLLS_WITHOUT_PAUSE ? 0 : patience.microseconds;
+    yield batch.clear().pause(pause, words);
+  }
+  throw new StepwellError('SW_TIMEOUT', 'the skiplist server did not answer in time');
+}
+
+/**
+ * Takes back a request that a server which is gone has not answered: as the holder of its lease,
+ * because the next server would answer it into blocks that are used for something else by then.
+ */
+function* withdraw({ skiplistLease, skiplistMailbox }: Pair, row: number, number: number) {
+  const holder = yield* skiplistLease.holder();
+  if (holder === skiplistLease.own || !(yield* skiplistLease.take(holder))) return false;
+  const answered = skiplistMailbox.geometry.answered(row);
+  const isAnswered = Number(yield* control.load(answered)) === number;
+  if (!isAnswered) yield* control.store(answered, BigInt(number));
+  yield* skiplistLease.release();
+  return !isAnswered;
+}
+
+function* readAnswer(block: Address, count: number): Operation<{ low: number; high: number }[]> {
+  const words = new Scratch(Math.max(8, 8 * count));
+  if (count > 0) yield new Batch().read(block, 8 * count, words, 0);
+  return Array.from({ length: count }, (_, i) => {
+    return { low: words.i32[2 * i], high: words.i32[2 * i + 1] };
+  });
+}

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import {
+  type ByHand,
+  type ByHandOptions,
+  clientOf,
+  requestFor,
+  Stepped,
+} from '../../store/test-support/by-hand.ts';
+import type { Scope } from '../../store/test-support/pools.ts';
+import type { Operation } from '../../verbs/index.ts';
+import { ALWAYS, IF_ABSENT, INSERTED } from '../contract.ts';
+import { HSTORE, type HStoreIndex } from './hstore.ts';
+import { IndexServer, type ServerRole } from './index-server.ts';
+
+type Client = ByHand<HStoreIndex>;
+
+const SHAPE = { buckets: 4, rows: 16, log: 16 };
+/** No server of these tests takes so many steps for what it is asked. */
+const STEPS_MAX = 400;
+
+function newClient(scope: Scope, options: ByHandOptions = {}): Client {
+  const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
+  client.index.table.patience = { polls: 1, pollsMax: 10_000, microseconds: 0 };
+  return client;
+}
+
+function put({ pool, index }: Client, key: string, value: string): void {
+  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
+}
+
+function get({ pool, index }: Client, key: string): string | undefined {
+  const request = requestFor({ index }, key);
+  if (!pool.run(index.search(request))) return undefined;
+  const { found, foundValueAt, foundValueBytes } = request;
+  return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
+}
+
+function* scanned({ index }: Client): Operation<string[]> {
+  const keys: string[] = [];
+  const scan = index.scan();
+  while (!scan.done) {
+    yield* scan.next(({ outgoing }, bytes) => {
+      keys.push(Buffer.from(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes)).toString());
+    });
+  }
+  return keys;
+}
+
+/** The client's death is known to the other one. */
+function bury(dead: Client, other: Client): void {
+  const { membership } = other.pool;
+  const { liveness } = membership;
+  membership.liveness = (row) =>
+    row.id === dead.pool.membership.id ? 'gone' : liveness.call(membership, row);
+}
+
+/** Lets client and server take turns; the server dies after so many steps. Whether it had died. */
+function race<T>(
+  client: Client,
+  server: Client,
+  role: ServerRole,
+  operation: Operation<T>,
+  deadAfter: number,
+): { result: T; died: boolean } {
+  const servers = new IndexServer(server.index.table, role);
+  const asked = new Stepped(client.pool.fabric, operation);
+  let round: Stepped<unknown> | undefined;
+  let steps = 0;
+  while (!asked.done && steps < deadAfter) {
+    round ??= new Stepped(server.pool.fabric, servers.round());
+    round.step();
+    steps++;
+    if (round.done) round = undefined;
+    if (!asked.done) asked.step();
+    assert.ok(steps < STEPS_MAX, 'nobody gets ahead');
+  }
+  const died = !asked.done;
+  if (died) bury(server, client);
+  return { result: asked.finish(), died };
+}
+
+test('a hash server dies after every step of a write: it is applied once, by another', (t) => {
+  let deaths = 0;
+  for (let deadAfter = 0; ; deadAfter++) {
+    const client = newClient(t);
+    const server = newClient(t, { handle: client.handle });
+    put(client, 'k', 'old');
+    const { index } = client;
+    const request = requestFor(client, 'k', 'new');
+    const { died } = race(client, server, 'hash', index.write(request, ALWAYS), deadAfter);
+    assert.equal(get(client, 'k'), 'new');
+    // One update: the version was counted on once.
+    assert.equal(request.outgoingVersion, 2);
+    if (died) put(client, 'k2', 'also');
+    client.pool.run(index.check({ problem: assert.fail, reachable() {}, progress() {} }));
+    if (!died) break;
+    deaths++;
+  }
+  assert.ok(deaths > 5, `${deaths} deaths`);
+});
+
+/** Goes on for so many steps, or until it is done. */
+function stepUpTo(stepped: Stepped<unknown>, steps: number): void {
+  for (let i = 0; i < steps && !stepped.done; i++) stepped.step();
+}
+
+// The other one stops before it could take the lease: nobody waits for it.
+test('a row that was looked at before its owner used it and died is not taken for unused', (t) => {
+  for (let before = 0; before < 14; before++) {
+    for (let looked = 0; looked < 10; looked++) {
+      const dying = newClient(t);
+      const other = newClient(t, { handle: dying.handle });
+      const first = dying.index.write(requestFor(dying, 'k', 'v'), ALWAYS);
+      const writing = new Stepped(dying.pool.fabric, first);
+      const second = other.index.write(requestFor(other, 'k2', 'v2'), IF_ABSENT);
+      const taking = new Stepped(other.pool.fabric, second);
+      stepUpTo(writing, before);
+      stepUpTo(taking, looked);
+      writing.finish();
+      bury(dying, other);
+      // With the answer to the other's request this would be so, too, but nothing stored.
+      assert.equal(taking.finish(), INSERTED);
+      assert.deepEqual([get(other, 'k'), get(other, 'k2')], ['v', 'v2'], `${before}, ${looked}`);
+    }
+  }
+});
+
+test('a skiplist server dies after every step of a scan: the client scans by itself', (t) => {
+  let deaths = 0;
+  for (let deadAfter = 0; ; deadAfter++) {
+    const client = newClient(t);
+    const server = newClient(t, { handle: client.handle });
+    const keys = ['a', 'b', 'c', 'd'];
+    for (const key of keys) put(client, key, key);
+    const { result, died } = race(client, server, 'skiplist', scanned(client), deadAfter);
+    assert.deepEqual(result, keys);
+    put(client, 'e', 'e');
+    // With the server gone, or alive and not running: only the first can be scanned without it.
+    if (!died) break;
+    assert.deepEqual(client.pool.run(scanned(client)), [...keys, 'e']);
+    deaths++;
+  }
+  assert.ok(deaths > 5, `${deaths} deaths`);
+});
+
+test('a server that stands by takes over from one that is gone', (t) => {
+  const client = newClient(t);
+  const first = newClient(t, { handle: client.handle });
+  const second = newClient(t, { handle: client.handle });
+  const held = (server: IndexServer, of: Client) => of.pool.run(server.round()).held;
+  const one = new IndexServer(first.index.table, 'both');
+  const two = new IndexServer(second.index.table, 'both');
+  assert.equal(held(one, first), 2);
+  assert.equal(held(two, second), 0);
+  bury(first, second);
+  assert.equal(held(two, second), 2);
+  second.pool.run(two.stop());
+  put(client, 'k', 'v');
+  assert.equal(get(client, 'k'), 'v');
+});
+
+test('HStore (sync) returns when the skiplist server has applied the write', (t) => {
+  const shape = { ...SHAPE, sync: 1 };
+  const client = clientOf<HStoreIndex>(HSTORE, t, shape, {});
+  const server = clientOf<HStoreIndex>(HSTORE, t, shape, { handle: client.handle });
+  for (let i = 0; i < 3; i++) {
+    const write = client.index.write(requestFor(client, `k${i}`, 'v'), ALWAYS);
+    race(client, server, 'skiplist', write, STEPS_MAX);
+    assert.equal(server.index.table.pairs[0].skiplistServer.size, i + 1);
+  }
+});

@@ -1,0 +1,69 @@
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { nextBucketIn } from './bucket-chains.ts';
+import type { PairGeometry } from './geometry.ts';
+import { BUCKET_BYTES, isEmpty, NEXT, SLOTS } from './slot.ts';
+
+/** Buckets that are read together. */
+export const STEP_BUCKETS = 64;
+
+/** A slot that names a record. */
+export interface NamedSlot {
+  slot: Address;
+  low: number;
+  high: number;
+}
+
+/** Reads the buckets of a table in their order, some at a time, each with its chain. */
+export class TableReader {
+  readonly #batch = new Batch();
+  readonly #words = new Scratch((STEP_BUCKETS + 1) * BUCKET_BYTES);
+
+  /** Visits what up to STEP_BUCKETS buckets from `first` on name; returns how many those were. */
+  *step(
+    geometry: PairGeometry,
+    first: number,
+    visit: (slot: NamedSlot) => void,
+    visitChained: (bucket: Address) => void = () => {},
+  ): Operation<number> {
+    const count = Math.min(STEP_BUCKETS, geometry.buckets - first);
+    const start = geometry.bucket(first);
+    yield this.#batch.clear().read(start, count * BUCKET_BYTES, this.#words, 0);
+    for (let i = 0; i < count; i++) {
+      let at = i * BUCKET_BYTES;
+      let next = visitBucket(this.#words, at, start + at, visit);
+      while (next !== 0) {
+        visitChained(next);
+        at = STEP_BUCKETS * BUCKET_BYTES;
+        yield this.#batch.clear().read(next, BUCKET_BYTES, this.#words, at);
+        next = visitBucket(this.#words, at, next, visit);
+      }
+    }
+    return count;
+  }
+}
+
+/** All slots of a pair's table that name a record. */
+export function* walkSlots(
+  geometry: PairGeometry,
+  visit: (slot: NamedSlot) => void,
+): Operation<void> {
+  const reader = new TableReader();
+  for (let first = 0; first < geometry.buckets; ) {
+    first += yield* reader.step(geometry, first, visit);
+  }
+}
+
+/** Visits the slots of a bucket that stands at `at`; returns the address of the next one. */
+function visitBucket(
+  { i32 }: Scratch,
+  at: number,
+  address: Address,
+  visit: (slot: NamedSlot) => void,
+): Address {
+  for (let slot = 0; slot < SLOTS; slot++) {
+    const low = i32[(at >> 2) + 2 * slot];
+    const high = i32[(at >> 2) + 2 * slot + 1];
+    if (!isEmpty(low, high)) visit({ slot: address + 8 * slot, low, high });
+  }
+  return nextBucketIn(i32[(at + NEXT) >> 2], i32[((at + NEXT) >> 2) + 1]);
+}

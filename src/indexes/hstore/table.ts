@@ -1,0 +1,78 @@
+import type { Allocator } from '../../pool/allocator.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Address } from '../../verbs/index.ts';
+import { RecordIo } from '../record-io.ts';
+import { Request } from '../request.ts';
+import { PairGeometry, pairOf } from './geometry.ts';
+import { Pair, type Patience } from './pair.ts';
+import type { HStoreShape } from './parameters.ts';
+import { SLOTS } from './slot.ts';
+
+/** Why an operation had to wait or begin again. */
+export type RetryReason =
+  | 'waits' // polls for the answer of another client that is the server
+  | 'takeovers' // the server was gone, and this client became it
+  | 'slotChanged'; // a read-modify-write met another writer of its key
+
+/** Offsets in a request's words. */
+export const BUCKET_AT = 0;
+export const BODY_AT = 64;
+export const REPLY_AT = 128;
+export const NUMBER_AT = 160;
+export const ANSWERED_AT = 168;
+export const LEASE_AT = 176;
+export const SWAP_AT = 192;
+const WORD_BYTES = 256;
+
+/** A request with what HStore operations remember between their round trips. */
+export class HStoreRequest extends Request {
+  /** The slot that named the found record, as it was read. */
+  slotLow = 0;
+  slotHigh = 0;
+  /** The slots of the candidates, as low and high halves. */
+  readonly slotOf = new Int32Array(2 * SLOTS);
+
+  constructor() {
+    super(WORD_BYTES);
+  }
+}
+
+/** An HStore index as its operations use it. */
+export class HStoreTable {
+  readonly shape: HStoreShape;
+  readonly root: Address;
+  readonly catalog: number;
+  readonly pairs: readonly Pair[];
+  readonly records: RecordIo;
+  readonly allocator: Allocator;
+  readonly reclamation: Reclamation;
+  readonly retries: Record<RetryReason, number> = { waits: 0, takeovers: 0, slotChanged: 0 };
+
+  constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
+    const { allocator, reclamation, membership } = pool;
+    this.shape = shape;
+    this.root = root;
+    this.catalog = catalog;
+    this.allocator = allocator;
+    this.reclamation = reclamation;
+    this.records = new RecordIo(allocator, reclamation, catalog);
+    this.pairs = Array.from({ length: shape.pairs }, (_, number) => {
+      const geometry = new PairGeometry(shape, root, number);
+      return new Pair(geometry, catalog, allocator, membership);
+    });
+  }
+
+  /** The pair that the request's key is of. */
+  pairOf({ hash }: Request): Pair {
+    return this.pairs[pairOf(this.shape, hash)];
+  }
+
+  set patience(patience: Patience) {
+    for (const pair of this.pairs) pair.patience = patience;
+  }
+
+  newRequest(): HStoreRequest {
+    return new HStoreRequest();
+  }
+}

@@ -1,0 +1,36 @@
+import { StepwellError } from '../../errors.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { SepHashTable } from './table.ts';
+
+interface MainBlock {
+  address: Address;
+  /** Its size class. */
+  units: number;
+}
+
+/**
+ * A block for a MainSegment of so many entries, dropped ones included. When there is none of its
+ * size class and the pool is full, a deletion takes one of a larger class: it needs a merge now and
+ * then, and is what makes room again. Insertions leave those blocks to it.
+ */
+export function* allocateMain(
+  { allocator, catalog, geometry }: SepHashTable,
+  entries: number,
+  forDeletion: boolean,
+): Operation<MainBlock> {
+  const exact = geometry.mainUnits(entries);
+  const larger = geometry.tableUnits.filter((units) => units > exact).sort((a, b) => a - b);
+  const sizes = forDeletion ? [exact, ...larger] : [exact];
+  for (let i = 0; ; i++) {
+    const units = sizes[i];
+    try {
+      return { address: yield* allocator.allocate(catalog, units), units };
+    } catch (error) {
+      if (!isPoolFull(error) || i + 1 === sizes.length) throw error;
+    }
+  }
+}
+
+export function isPoolFull(error: unknown): boolean {
+  return error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+}

@@ -1,0 +1,132 @@
+/**
+ * Memory nodes on loopback: verbs beside a bare echo of the same bytes, and the YCSB mixes of every
+ * index beside Redis, in one run. Ends by itself.
+ */
+import { INDEX_KINDS } from '../indexes/kinds.ts';
+import type { IndexName } from '../store/api.ts';
+import { startRedisServer } from './bench/redis-server.ts';
+import { Cleanup } from './support/cleanup.ts';
+import { parseOptions, runLab } from './support/options.ts';
+import { Crew } from './tcp/crews.ts';
+import { MIXES, type MixName } from './tcp/mixes.ts';
+import { firstMessage, median, startProcess } from './tcp/processes.ts';
+import { measureVerbs } from './tcp/verb-rate.ts';
+
+const OPTIONS = {
+  rounds: { kind: 'integer', fallback: 5, minimum: 1, help: 'rounds, of which the median counts' },
+  ms: { kind: 'integer', fallback: 1000, minimum: 50, help: 'milliseconds of one measurement' },
+  records: { kind: 'integer', fallback: 100_000, minimum: 100, help: 'records of a store' },
+  width: { kind: 'integer', fallback: 64, minimum: 1, help: 'operations of a client in flight' },
+  clients: { kind: 'text', fallback: '1,2,4', help: 'numbers of client processes' },
+  only: { kind: 'text', fallback: '', help: 'verbs, or some of the indexes, e.g. race,chime' },
+} as const;
+type Settings = ReturnType<typeof parseOptions<typeof OPTIONS>>;
+
+const NODE_BYTES = 2 ** 31;
+const ECHO_WANTED = 0.7;
+const MANY_WANTED = 5;
+
+const thousands = (rate: number) => `${(rate / 1000).toFixed(1)} k/s`.padStart(12);
+
+async function verbs(cleanup: Cleanup, { rounds, ms }: Settings): Promise<void> {
+  console.log('READs of 64 bytes by one client, beside a bare echo of the same bytes');
+  for (const one of await measureVerbs(cleanup, rounds, ms)) {
+    const ratio = one.verbs / one.echoed;
+    const verdict = ratio >= ECHO_WANTED ? '' : `  (wanted ${ECHO_WANTED})`;
+    const rates = `${thousands(one.verbs)}  echo ${thousands(one.echoed)}`;
+    const micros = `${one.verbMicros.toFixed(2)} and ${one.echoMicros.toFixed(2)}`;
+    const line = `  batch ${String(one.batch).padStart(3)} ${rates}  ratio ${ratio.toFixed(2)}${verdict}`;
+    console.log(`${line}  processor us a verb ${micros}`);
+  }
+}
+
+interface Rival {
+  name: string;
+  crew: Crew;
+  ordered: boolean;
+}
+
+async function startRivals(
+  cleanup: Cleanup,
+  { records, only }: Settings,
+  clients: number,
+): Promise<Rival[]> {
+  const redis = await startRedisServer();
+  cleanup.add(() => redis.stop());
+  const target = { kind: 'redis', port: redis.port } as const;
+  const crew = await Crew.start(cleanup, target, records, clients);
+  const rivals: Rival[] = [{ name: 'redis', crew, ordered: false }];
+  for (const { manifest } of INDEX_KINDS) {
+    if (only !== '' && !only.split(',').includes(manifest.name)) continue;
+    const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES)]);
+    const url = `tcp://127.0.0.1:${await firstMessage<number>(node)}`;
+    const index = manifest.name as IndexName;
+    const one = await Crew.start(cleanup, { kind: 'stepwell', url, index }, records, clients);
+    rivals.push({ name: index, crew: one, ordered: manifest.ordered });
+  }
+  return rivals;
+}
+
+async function mixes(settings: Settings, clients: number): Promise<void> {
+  const { rounds, ms, width } = settings;
+  const cleanup = new Cleanup();
+  try {
+    const rivals = await startRivals(cleanup, settings, clients);
+    for (const { crew } of rivals) await crew.order({ kind: 'load' });
+    const what = `${clients} client${clients === 1 ? '' : 's'}, ${width} in flight each`;
+    console.log(`\nYCSB, ${settings.records} records, ${what}; in brackets: beside Redis`);
+    for (const mix of Object.keys(MIXES) as MixName[]) {
+      const able = rivals.filter(({ ordered }) => mix !== 'E' || ordered);
+      const rates = new Map(able.map(({ name }) => [name, [] as number[]]));
+      for (let round = 0; round < rounds; round++) {
+        for (const { name, crew } of able) {
+          rates.get(name)?.push(await crew.order({ kind: 'mix', mix, ms, width }));
+        }
+      }
+      printMix(mix, rates);
+    }
+    if (clients === 1) await manyKeys(rivals, settings);
+    for (const { crew } of rivals) await crew.end();
+  } finally {
+    await cleanup.run();
+  }
+}
+
+function printMix(mix: MixName, rates: ReadonlyMap<string, readonly number[]>): void {
+  const redis = rates.get('redis');
+  const columns = [...rates].map(([name, samples]) => {
+    const rate = median(samples);
+    const ratio = redis && name !== 'redis' ? ` (${(rate / median(redis)).toFixed(2)})` : '';
+    return `${name} ${thousands(rate).trim()}${ratio}`;
+  });
+  console.log(`  ${mix}  ${columns.join('   ')}`);
+}
+
+async function manyKeys(rivals: readonly Rival[], { rounds, ms }: Settings): Promise<void> {
+  console.log(`\ngetMany of 64 beside single gets, one after the other (wanted ${MANY_WANTED})`);
+  for (const { name, crew } of rivals) {
+    const single: number[] = [];
+    const many: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      single.push(await crew.order({ kind: 'many', size: 1, ms }));
+      many.push(await crew.order({ kind: 'many', size: 64, ms }));
+    }
+    const [one, all] = [median(single), median(many)];
+    const ratio = (all / one).toFixed(1);
+    console.log(`  ${name.padEnd(8)} ${thousands(one)} ${thousands(all)}  ratio ${ratio}`);
+  }
+}
+
+async function main(argv: string[]): Promise<void> {
+  const settings = parseOptions('npm run bench:tcp --', OPTIONS, argv);
+  const cleanup = new Cleanup();
+  try {
+    if (settings.only === '' || settings.only === 'verbs') await verbs(cleanup, settings);
+  } finally {
+    await cleanup.run();
+  }
+  if (settings.only === 'verbs') return;
+  for (const clients of settings.clients.split(',')) await mixes(settings, Number(clients));
+}
+
+await runLab(main);

@@ -1,0 +1,21 @@
+import { test } from 'node:test';
+import { INDEX_KINDS } from '../indexes/kinds.ts';
+import type { IndexName } from './api.ts';
+import { conformance } from './test-support/conformance/index.ts';
+import { KNOWN_FAILURES } from './test-support/known-failures.ts';
+import { remoteOpener } from './test-support/remote.ts';
+
+/** HStore's clients poll its servers: on three nodes its cases alone would take two minutes. */
+const nodesFor = (index: string) => (index === 'hstore' ? [1] : [1, 3]);
+
+for (const { manifest } of INDEX_KINDS) {
+  for (const nodes of nodesFor(manifest.name)) {
+    conformance({
+      test,
+      name: `${manifest.name} on ${nodes} tcp: node${nodes === 1 ? '' : 's'}`,
+      manifest,
+      known: KNOWN_FAILURES,
+      openAsync: remoteOpener(manifest.name as IndexName, nodes),
+    });
+  }
+}

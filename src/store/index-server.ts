@@ -1,0 +1,123 @@
+import { StepwellError } from '../errors.ts';
+import type { Index } from '../indexes/contract.ts';
+import { HStoreIndex } from '../indexes/hstore/hstore.ts';
+import { IndexServer, type ServedRound, type ServerRole } from '../indexes/hstore/index-server.ts';
+import type { OpenOptions } from './api.ts';
+import { attach, detach } from './open.ts';
+import { credentialsOf, isRemote, parseRemote } from './remote/address.ts';
+import { attachRemote } from './remote/attach.ts';
+import { clientName, openStore } from './store-in-pool.ts';
+
+export type { ServedRound, ServerRole };
+
+/** Rounds with answers that follow one another before the event loop turns. */
+const ROUNDS_IN_A_ROW = 256;
+/** Rounds without an answer until the server sleeps between them. */
+const ROUNDS_AWAKE = 2000;
+const SLEEP_MS = 1;
+
+/** A process that is the hash server or the skiplist server, or both, of a store with HStore. */
+export interface RunningIndexServer {
+  /** One round; see IndexServer. A promise on memory nodes. */
+  round(): ServedRound | Promise<ServedRound>;
+  /** Gives up the leases and leaves the pool. */
+  close(): Promise<void>;
+}
+
+type ServerOptions = OpenOptions & { role: ServerRole };
+
+/**
+ * Attaches as a server of a store that exists. Without any server process a store works as well:
+ * its clients are the servers in turn.
+ *
+ * @throws StepwellError SW_UNSUPPORTED when the store's index has no servers.
+ */
+export async function openIndexServer(
+  url: string,
+  options: ServerOptions,
+): Promise<RunningIndexServer> {
+  return isRemote(url) ? await openOnNodes(url, options) : openOnMachine(url, options);
+}
+
+function openOnMachine(url: string, options: ServerOptions): RunningIndexServer {
+  const { pool, source } = attach(url, { ...options, create: false });
+  try {
+    const { index } = pool.run(openStore(pool, { ...options, create: false }));
+    const server = serverOf(index, options.role);
+    return {
+      round() {
+        pool.enter();
+        try {
+          return pool.run(server.round());
+        } finally {
+          pool.exit();
+        }
+      },
+      async close() {
+        if (!pool.closed) pool.run(server.stop());
+        detach(pool, source);
+      },
+    };
+  } catch (error) {
+    detach(pool, source);
+    throw error;
+  }
+}
+
+async function openOnNodes(url: string, options: ServerOptions): Promise<RunningIndexServer> {
+  const location = parseRemote(url);
+  const named = { ...options, store: options.store ?? location.store, create: false };
+  const credentials = credentialsOf(location, named);
+  const client = clientName(named);
+  const { pool, fabric } = await attachRemote(location, credentials, named, client, undefined);
+  const leave = async () => {
+    await pool.close().catch(() => {});
+    fabric.close();
+  };
+  try {
+    const { index } = await pool.run(openStore(pool.pool, named));
+    const server = serverOf(index, options.role);
+    return {
+      async round() {
+        await pool.enter();
+        try {
+          return await pool.run(server.round());
+        } finally {
+          pool.exit();
+        }
+      },
+      async close() {
+        await pool.run(server.stop()).catch(() => {});
+        await leave();
+      },
+    };
+  } catch (error) {
+    await leave();
+    throw error;
+  }
+}
+
+function serverOf(index: Index, role: ServerRole): IndexServer {
+  if (index instanceof HStoreIndex) return new IndexServer(index.table, role);
+  const { name } = index.manifest;
+  throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
+}
+
+/** Serves until the signal; awake while requests come, else looking once a millisecond. */
+export async function serveIndex(
+  server: RunningIndexServer,
+  signal: AbortSignal,
+  onHeld: (leases: number) => void = () => {},
+): Promise<void> {
+  let idle = 0;
+  let held = 0;
+  while (!signal.aborted) {
+    let round = await server.round();
+    for (let i = 1; i < ROUNDS_IN_A_ROW && round.answered > 0; i++) round = await server.round();
+    idle = round.answered > 0 ? 0 : idle + 1;
+    if (round.held !== held) onHeld(round.held);
+    held = round.held;
+    if (idle < ROUNDS_AWAKE) await new Promise((resolve) => setImmediate(resolve));
+    else await new Promise((resolve) => setTimeout(resolve, SLEEP_MS));
+  }
+}

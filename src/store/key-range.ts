@@ -1,0 +1,99 @@
+import { StepwellError } from '../errors.ts';
+import type { KeyBound, KeyRange } from '../indexes/contract.ts';
+import { checkKey } from '../records/codec.ts';
+import type { Key } from './api.ts';
+import type { RangeBounds, RangeOptions, ScanOptions } from './ordered-api.ts';
+
+const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
+  ...{ gte: true, gt: true, lte: true, lt: true },
+  ...{ reverse: true, limit: true, signal: true },
+};
+
+/** The range that the options mean. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
+export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number } {
+  refuseUnknown(options);
+  const { reverse = false } = options;
+  if (typeof reverse !== 'boolean') throw invalid(`reverse is true or false: ${reverse}`);
+  const lower = boundOf(options, 'gte', 'gt');
+  const upper = boundOf(options, 'lte', 'lt');
+  return { range: { lower, upper, reverse }, limit: limitOf(options) };
+}
+
+/** A mistyped option would otherwise mean a scan of everything. */
+function refuseUnknown(options: ScanOptions): void {
+  if (typeof options !== 'object' || options === null) {
+    throw invalid('a range is an object with gte, gt, lte, lt, reverse, limit');
+  }
+  const { signal } = options;
+  if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
+    throw invalid('signal is an AbortSignal');
+  }
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
+  if (unknown === undefined) return;
+  throw invalid(`a range has no option ${unknown}; there is ${Object.keys(OPTIONS).join(', ')}`);
+}
+
+function boundOf(
+  options: RangeOptions,
+  closed: 'gte' | 'lte',
+  open: 'gt' | 'lt',
+): KeyBound | undefined {
+  const at = options[closed];
+  const beyond = options[open];
+  if (at !== undefined && beyond !== undefined)
+    throw invalid(`give ${closed} or ${open}, not both`);
+  if (at !== undefined) return { key: keyBytes(at), inclusive: true };
+  return beyond === undefined ? undefined : { key: keyBytes(beyond), inclusive: false };
+}
+
+/** The keys that begin with `prefix`, itself among them. Raises SW_INVALID_KEY. */
+export function prefixRange(prefix: Key): RangeBounds {
+  const gte = keyBytes(prefix);
+  let end = gte.length;
+  while (end > 0 && gte[end - 1] === 0xff) end--;
+  if (end === 0) return { gte };
+  const lt = gte.slice(0, end);
+  lt[end - 1]++;
+  return { gte, lt };
+}
+
+/** A copy of the key's bytes: a scan outlives the call that it was begun with. */
+export function keyBytes(key: Key): Uint8Array {
+  checkKey(key);
+  return Uint8Array.from(typeof key === 'string' ? Buffer.from(key) : key);
+}
+
+function limitOf({ limit = Number.POSITIVE_INFINITY }: RangeOptions): number {
+  const fine = limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 0);
+  if (!fine) throw invalid(`limit is a whole number from 0 on, not ${limit}`);
+  return limit;
+}
+
+function invalid(message: string): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message);
+}
+
+/** The part of a range that is left when a scan of it goes on at `key`. */
+export function rangeFrom(range: KeyRange, key: Uint8Array): KeyRange {
+  const from = { key, inclusive: true };
+  const { lower, upper, reverse } = range;
+  if (reverse) return isWithin(upper, key, 1) ? { ...range, upper: from } : range;
+  return isWithin(lower, key, -1) ? { ...range, lower: from } : range;
+}
+
+/** Whether no key can be in the range. */
+export function isEmptyRange({ lower, upper }: KeyRange): boolean {
+  if (lower === undefined || upper === undefined) return false;
+  const order = Buffer.compare(lower.key, upper.key);
+  return order > 0 || (order === 0 && !(lower.inclusive && upper.inclusive));
+}
+
+/** Whether the key is on the range's side of an end: below an upper one (1), above a lower (-1). */
+function isWithin(bound: KeyBound | undefined, key: Uint8Array, side: 1 | -1): boolean {
+  return bound === undefined || Buffer.compare(key, bound.key) * side < 0;
+}
+
+/** Whether `scan` was asked for a range, and not to go on at a cursor. */
+export function isRange(from: ScanOptions | number): from is ScanOptions {
+  return typeof from === 'object' && from !== null;
+}

@@ -1,0 +1,119 @@
+import { ALWAYS, type Index } from '../indexes/contract.ts';
+import type { Request } from '../indexes/request.ts';
+import type { Pool } from '../pool/pool.ts';
+import type { Key, Value } from './api.ts';
+import type { FirstVersions } from './first-versions.ts';
+import type { FullPool } from './full-pool.ts';
+import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
+
+/** What the calls on many keys share with those on one. */
+export interface ManyHost<V> {
+  readonly full: FullPool;
+  readonly versions: FirstVersions;
+  /** Raises SW_CLOSED; begins an operation, which ends with `pool.exit()`. */
+  enter(): void;
+  foundValue(request: Request): V;
+}
+
+/** The batch calls of a store: operations on many keys, interleaved. */
+export class ManyKeys<V extends Value> {
+  readonly #pool: Pool;
+  readonly #index: Index;
+  readonly #host: ManyHost<V>;
+  readonly #pipelines: Pipeline[] = [];
+
+  constructor(pool: Pool, index: Index, host: ManyHost<V>) {
+    this.#pool = pool;
+    this.#index = index;
+    this.#host = host;
+  }
+
+  get(keys: readonly Key[]): (V | undefined)[] {
+    const values: (V | undefined)[] = new Array(keys.length);
+    this.#rounds(keys, (pipeline, count, first) => {
+      const found = pipeline.search(count);
+      for (let i = 0; i < count; i++) {
+        values[first + i] = found[i] ? this.#host.foundValue(pipeline.request(i)) : undefined;
+      }
+    });
+    return values;
+  }
+
+  delete(keys: readonly Key[]): number {
+    let removed = 0;
+    this.#rounds(keys, (pipeline, count) => {
+      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
+      const failure = pipeline.run(count);
+      for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
+      if (failure) throw failure.error;
+    });
+    return removed;
+  }
+
+  /** Calls `round` for every PIPELINE_WIDTH keys, which are then in the pipeline's requests. */
+  #rounds(
+    keys: readonly Key[],
+    round: (pipeline: Pipeline, count: number, first: number) => void,
+  ): void {
+    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
+    for (let first = 0; first < keys.length; first += PIPELINE_WIDTH) {
+      const count = Math.min(PIPELINE_WIDTH, keys.length - first);
+      this.#host.full.retry(() => {
+        this.#host.enter();
+        try {
+          pipeline.setKeys(keys, first, count);
+          round(pipeline, count, first);
+        } finally {
+          this.#pool.exit();
+        }
+      });
+    }
+    this.#pipelines.push(pipeline);
+  }
+
+  /** An entry that is refused ends it; entries before may have been stored. */
+  put(entries: Iterable<readonly [Key, Value]>): void {
+    const { records } = this.#index;
+    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
+    let count = 0;
+    for (const [key, value] of entries) {
+      const request = pipeline.request(count);
+      records.encode(request, key, value, this.#index.hashSeed, this.#host.versions.next());
+      // Interleaved operations have no order: a key that comes again waits for the next round.
+      if (pipeline.repeatsKey(count)) {
+        this.#putRound(pipeline, count);
+        pipeline.exchange(0, count);
+        count = 0;
+      }
+      if (++count < PIPELINE_WIDTH) continue;
+      this.#putRound(pipeline, count);
+      count = 0;
+    }
+    if (count > 0) this.#putRound(pipeline, count);
+    this.#pipelines.push(pipeline);
+  }
+
+  /**
+   * When the pool is full, only what has not taken effect is repeated: others may write meanwhile.
+   */
+  #putRound(pipeline: Pipeline, count: number): void {
+    let left = count;
+    this.#host.full.retry(() => {
+      this.#host.enter();
+      try {
+        for (let i = 0; i < left; i++) {
+          pipeline.prepare(i, this.#index.write(pipeline.request(i), ALWAYS));
+        }
+        const failure = pipeline.run(left);
+        const round = left;
+        left = 0;
+        for (let i = 0; i < round; i++) {
+          if (pipeline.result(i) === undefined) pipeline.exchange(i, left++);
+        }
+        if (failure) throw failure.error;
+      } finally {
+        this.#pool.exit();
+      }
+    });
+  }
+}

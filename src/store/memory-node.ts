@@ -1,0 +1,138 @@
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { StepwellError } from '../errors.ts';
+import { loadLibc } from '../fabrics/shared/libc.ts';
+import { MemorySource } from '../fabrics/shared/memory-source.ts';
+import {
+  type NodeMemoryPlace,
+  NodeThread,
+  type ThreadOptions,
+} from '../fabrics/tcp/node-thread.ts';
+import { NODE_REGIONS_MAX } from '../fabrics/tcp/wire.ts';
+import { CHUNK_BYTES } from '../pool/layout.ts';
+import { SUPERBLOCK_BYTES } from '../pool/superblock.ts';
+import { secretFrom } from './remote/address.ts';
+import { shapeIn } from './remote/attach.ts';
+
+const DEFAULT_NODE_BYTES = 2 ** 30;
+const DEFAULT_REGION_BYTES = 2 ** 30;
+const REGION_BYTES_MAX = 2 ** 31;
+const LEASE_MS_MIN = 100;
+
+export interface MemoryNodeOptions {
+  /** Where to listen (127.0.0.1); anything but loopback needs a secret. */
+  host?: string;
+  /** 0 for any free one (7471). */
+  port?: number;
+  /** Bytes of memory (1 GiB). An existing file keeps its own size. */
+  size?: number;
+  /** Bytes of a region, a multiple of 256 KiB, at most 2 GiB. All nodes of a pool have the same. */
+  regionSize?: number;
+  /** A file that holds the memory, so that it outlives the node; made when it does not exist. */
+  file?: string;
+  /** What clients have to know. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
+  secret?: string | Uint8Array;
+  /** Certificate and key in PEM: the node then listens with TLS. */
+  tls?: { cert: string; key: string };
+  maxConnections?: number;
+  /** Milliseconds of silence after which a client is revoked (10,000). */
+  leaseMs?: number;
+}
+
+export interface RunningNode {
+  host: string;
+  port: number;
+  size: number;
+  /** Settled when the node has ended. */
+  ended: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a memory node, its verb loop in a thread of its own. What it holds is a pool, or a part of
+ * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
+ */
+export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
+  const { host = '127.0.0.1', port = 7471, leaseMs, maxConnections, tls } = options;
+  if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
+    throw invalid(`a lease has at least ${LEASE_MS_MIN} ms: ${leaseMs}`);
+  }
+  const secret = secretFrom(options.secret, process.env);
+  const { place, regionBytes, regions } =
+    options.file === undefined ? newMemory(options) : fileMemory(options.file, options);
+  const settings: ThreadOptions = { host, port, place, regionBytes };
+  const given = { secret, tls, maxConnections, leaseMs };
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) Object.assign(settings, { [name]: value });
+  }
+  const thread = await NodeThread.start(settings);
+  return {
+    host,
+    port: thread.port,
+    size: regions * regionBytes,
+    ended: thread.ended,
+    stop: () => thread.stop(),
+  };
+}
+
+interface Memory {
+  place: NodeMemoryPlace;
+  regionBytes: number;
+  regions: number;
+}
+
+function newMemory(options: MemoryNodeOptions): Memory {
+  const { regionBytes, regions } = geometry(options);
+  const { buffers } = MemorySource.allocate(regions, regionBytes);
+  return { place: { kind: 'memory', buffers }, regionBytes, regions };
+}
+
+function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) {
+  if (!Number.isSafeInteger(size) || size < CHUNK_BYTES) {
+    throw invalid(`a memory node has at least ${CHUNK_BYTES} bytes: ${size}`);
+  }
+  const wanted = regionSize ?? Math.min(size, DEFAULT_REGION_BYTES);
+  const regionBytes = Math.floor(wanted / CHUNK_BYTES) * CHUNK_BYTES;
+  if (!Number.isSafeInteger(wanted) || regionBytes < 1 || regionBytes > REGION_BYTES_MAX) {
+    throw invalid(`a region has ${CHUNK_BYTES} bytes to 2 GiB: ${wanted}`);
+  }
+  const regions = Math.floor(size / regionBytes);
+  if (regions < 1 || regions > NODE_REGIONS_MAX) {
+    throw invalid(`a memory node has 1..${NODE_REGIONS_MAX} regions of --region-size`);
+  }
+  return { regionBytes, regions };
+}
+
+/** All of the file is taken at once: a full file system is an error now, and never a bus error. */
+function fileMemory(path: string, options: MemoryNodeOptions): Memory {
+  const isNew = !existsSync(path);
+  const fd = openFile(path, isNew ? 'wx+' : 'r+');
+  try {
+    const bytes = fstatSync(fd).size;
+    const head = new Uint8Array(SUPERBLOCK_BYTES);
+    const hasHead = readSync(fd, head, 0, SUPERBLOCK_BYTES, 0) === SUPERBLOCK_BYTES;
+    if (!isNew && bytes > 0 && !hasHead) {
+      throw new StepwellError('SW_POOL_FOREIGN', `${path} is not a Stepwell pool`);
+    }
+    const size = bytes > 0 ? bytes : options.size;
+    const { regionBytes, regions } = shapeIn(head, path) ?? geometry({ ...options, size });
+    if (!loadLibc().allocate(fd, regions * regionBytes)) {
+      throw new StepwellError('SW_POOL_FULL', `no space left in the file system of ${path}`);
+    }
+    return { place: { kind: 'file', path, regions }, regionBytes, regions };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function openFile(path: string, flags: string): number {
+  try {
+    return openSync(path, flags, 0o600);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${path}: ${code}`, { cause });
+  }
+}
+
+function invalid(message: string): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message);
+}

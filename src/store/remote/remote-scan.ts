@@ -1,0 +1,194 @@
+import { StepwellError } from '../../errors.ts';
+import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import type { Encoding, Entry, Key, Value } from '../api.ts';
+import { decodeKey, decodeValue } from '../decoding.ts';
+import { keyBytes, rangeOf } from '../key-range.ts';
+import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
+import { type Part, RangeScan, type Take } from '../range-scan.ts';
+import type { Session } from './session.ts';
+
+/** The store that a scan is of. */
+export interface RemoteScanHost {
+  /** Raises SW_CLOSED. */
+  refuseClosed(): void;
+  session(): Promise<Session>;
+}
+
+/** A scan whose steps are operations over the network; calls wait for one another. */
+export class RemoteScan<T> implements AsyncScan<T> {
+  readonly #host: RemoteScanHost;
+  readonly #begin: (index: OrderedIndex) => RangeScan<T>;
+  readonly #signal: AbortSignal | undefined;
+  #session: Session | undefined;
+  #scan: RangeScan<T> | undefined;
+  #sought: Uint8Array | undefined;
+  #over = false;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    host: RemoteScanHost,
+    begin: (index: OrderedIndex) => RangeScan<T>,
+    signal: AbortSignal | undefined,
+  ) {
+    this.#host = host;
+    this.#begin = begin;
+    this.#signal = signal;
+  }
+
+  async next(): Promise<IteratorResult<T, undefined>> {
+    const [value] = await this.#take(1);
+    return value === undefined ? { done: true, value: undefined } : { done: false, value };
+  }
+
+  async nextMany(size: number): Promise<T[]> {
+    if (!Number.isSafeInteger(size) || size < 1) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `nextMany takes 1 or more, not ${size}`);
+    }
+    return this.#take(size);
+  }
+
+  #take(size: number): Promise<T[]> {
+    const taking = this.#last.then(() => this.#takeNow(size));
+    this.#last = taking.catch(() => {});
+    return taking;
+  }
+
+  async #takeNow(size: number): Promise<T[]> {
+    this.#refuse();
+    if (this.#over) return [];
+    const { session, scan } = await this.#opened();
+    const taken = scan.takeMany(size);
+    while (taken.length < size && !scan.done) {
+      await session.runOne(() => scan.step());
+      for (const value of scan.takeMany(size - taken.length)) taken.push(value);
+    }
+    return taken;
+  }
+
+  async #opened(): Promise<{ session: Session; scan: RangeScan<T> }> {
+    this.#session ??= await this.#host.session();
+    this.#scan ??= this.#begin(this.#session.index as OrderedIndex);
+    if (this.#sought) this.#scan.seek(this.#sought);
+    this.#sought = undefined;
+    return { session: this.#session, scan: this.#scan };
+  }
+
+  seek(key: Key): void {
+    this.#refuse();
+    const bytes = keyBytes(key);
+    this.#last = this.#last.then(() => {
+      this.#sought = bytes;
+    });
+  }
+
+  async return(): Promise<IteratorResult<T, undefined>> {
+    this.#over = true;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): AsyncScan<T> {
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over = true;
+  }
+
+  #refuse(): void {
+    this.#host.refuseClosed();
+    const signal = this.#signal;
+    if (signal === undefined || !signal.aborted) return;
+    this.#over = true;
+    const cause: unknown = signal.reason;
+    throw new StepwellError('SW_ABORTED', 'the scan was aborted by its signal', { cause });
+  }
+}
+
+/** The calls of a store over the network that need order. */
+export class RemoteOrdered<V extends Value> {
+  readonly #host: RemoteScanHost;
+  readonly #name: string;
+  /** Of the store's index, which stays of one kind whatever session is open. */
+  readonly #ordered: boolean;
+  readonly #key: Take<Key>;
+  readonly #value: Take<V>;
+
+  constructor(
+    host: RemoteScanHost,
+    { index }: Session,
+    settings: { name: string; keys: Encoding; values: Encoding },
+  ) {
+    this.#host = host;
+    this.#ordered = isOrdered(index);
+    this.#name = `store ${settings.name} has the index ${index.manifest.name}`;
+    this.#key = (request, bytes) => decodeKey(request, bytes, settings.keys);
+    this.#value = (request) => decodeValue(request, settings.values) as V;
+  }
+
+  entries(options: ScanOptions): AsyncScan<[Key, V]> {
+    return this.#scan(options, 'records', (request, bytes) => [
+      this.#key(request, bytes),
+      this.#value(request, bytes),
+    ]);
+  }
+
+  keys(options: ScanOptions): AsyncScan<Key> {
+    return this.#scan(options, 'keys', this.#key);
+  }
+
+  values(options: ScanOptions): AsyncScan<V> {
+    return this.#scan(options, 'records', this.#value);
+  }
+
+  /** The keys of a range as bytes, for removing them. */
+  rawKeys(options: ScanOptions): AsyncScan<Uint8Array> {
+    return this.#scan(options, 'keys', ({ outgoing }, bytes) =>
+      outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes),
+    );
+  }
+
+  /** The first record of the range in its direction. */
+  async first(bounds: RangeBounds, reverse: boolean): Promise<Entry<V> | undefined> {
+    const scan = this.#scan<Entry<V>>(
+      { ...onlyBounds(bounds), reverse, limit: 1 },
+      'records',
+      (request, bytes) => ({
+        key: this.#key(request, bytes),
+        value: this.#value(request, bytes),
+        version: request.foundVersion,
+      }),
+    );
+    return (await scan.next()).value;
+  }
+
+  async count(bounds: RangeBounds): Promise<number> {
+    const scan = this.#scan(onlyBounds(bounds), 'keys', () => true);
+    let count = 0;
+    for (;;) {
+      const { length } = await scan.nextMany(4096);
+      if (length === 0) return count;
+      count += length;
+    }
+  }
+
+  #scan<T>(options: ScanOptions, part: Part, take: Take<T>): AsyncScan<T> {
+    this.#host.refuseClosed();
+    if (!this.#ordered) {
+      throw new StepwellError(
+        'SW_UNSUPPORTED',
+        `${this.#name}, whose keys have no order; create it with the index chime for ranges`,
+      );
+    }
+    const { range, limit } = rangeOf(options);
+    const begin = (index: OrderedIndex) => new RangeScan(index, range, limit, take, part);
+    return new RemoteScan(this.#host, begin, options.signal);
+  }
+}
+
+function onlyBounds(bounds: RangeBounds): RangeBounds {
+  const { gte, gt, lte, lt, ...rest } = bounds;
+  const [name] = Object.keys(rest);
+  if (name === undefined) return { gte, gt, lte, lt };
+  throw new StepwellError('SW_INVALID_ARGUMENT', `there is gte, gt, lte and lt here, not ${name}`);
+}

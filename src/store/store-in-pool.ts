@@ -1,0 +1,98 @@
+import { basename } from 'node:path';
+import { StepwellError } from '../errors.ts';
+import type { Index, IndexKind } from '../indexes/contract.ts';
+import { createStore, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
+import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
+import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
+import type { Pool } from '../pool/pool.ts';
+import type { Operation } from '../verbs/index.ts';
+import type { OpenOptions } from './api.ts';
+
+export function checkEncodings(options: OpenOptions): void {
+  for (const key of ['keys', 'values'] as const) {
+    const encoding = options[key] ?? 'auto';
+    if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
+    throw new StepwellError('SW_INVALID_ARGUMENT', `${key} is auto, utf8 or bytes: ${encoding}`);
+  }
+}
+
+export function clientName({ client }: OpenOptions): string {
+  if (client !== undefined && typeof client !== 'string') {
+    throw new StepwellError('SW_INVALID_ARGUMENT', 'a client name is a string');
+  }
+  const name = client ?? basename(process.argv[1] ?? 'node');
+  return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
+}
+
+/** Finds or creates the store that the options name, and opens its index. */
+export function* openStore(
+  pool: Pool,
+  options: OpenOptions,
+): Operation<{ entry: CatalogEntry; index: Index }> {
+  const name = options.store ?? 'default';
+  const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
+  if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
+    throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
+  }
+  const entry =
+    options.create === false ? yield* findStore(pool, name) : yield* makeStore(pool, name, options);
+  refuseOtherKind(entry, options.index);
+  const index = yield* openIndex(pool, entry);
+  refuseOtherShape(entry.name, index, options);
+  return { entry, index };
+}
+
+function* findStore(pool: Pool, name: string): Operation<CatalogEntry> {
+  const entry = yield* pool.catalog.find(name);
+  if (entry === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
+  return entry;
+}
+
+function* makeStore(pool: Pool, name: string, options: OpenOptions): Operation<CatalogEntry> {
+  const kind = kindNamed(options.index ?? 'race');
+  const { regionBytes, regionsMax } = pool.layout.parameters;
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  const wishes = wishesFor(kind.manifest.name, options);
+  refuseUnknown(kind, wishes);
+  const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed);
+  return yield* createStore(pool, name, kind, parameters);
+}
+
+/** What the options say about the parameters of an index of this name. */
+function wishesFor(
+  name: string,
+  options: OpenOptions,
+): Readonly<Record<string, number | undefined>> {
+  return (options as Record<string, Record<string, number> | undefined>)[name] ?? {};
+}
+
+/** A mistyped parameter would otherwise leave the default in place for ever. */
+function refuseUnknown({ manifest, parameterNames }: IndexKind, wishes: object): void {
+  const unknown = Object.keys(wishes).find((name) => !parameterNames.includes(name));
+  if (unknown === undefined) return;
+  const names = parameterNames.filter((name) => name !== 'seed').join(', ');
+  throw new StepwellError(
+    'SW_INVALID_ARGUMENT',
+    `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,
+  );
+}
+
+function refuseOtherKind(entry: CatalogEntry, wanted: string | undefined): void {
+  const { name } = kindOf(entry).manifest;
+  if (wanted === undefined || wanted === name) return;
+  throw new StepwellError(
+    'SW_STORE_MISMATCH',
+    `store ${entry.name} exists with the index ${name}, not ${wanted}`,
+  );
+}
+
+function refuseOtherShape(store: string, { manifest, parameters }: Index, options: OpenOptions) {
+  for (const [key, wanted] of Object.entries(wishesFor(manifest.name, options))) {
+    const actual = parameters[key];
+    if (wanted === undefined || wanted === actual) continue;
+    throw new StepwellError(
+      'SW_STORE_MISMATCH',
+      `store ${store} exists with ${key} ${actual}, not ${wanted}`,
+    );
+  }
+}

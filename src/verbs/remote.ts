@@ -1,0 +1,64 @@
+import type { Batch } from './batch.ts';
+import type { Operation } from './operation.ts';
+import { advance } from './runners.ts';
+import type { TrafficCounters } from './traffic.ts';
+
+/** Who waits for a batch. */
+export interface Completion {
+  /** All results are in the scratches; or `error` is what the batch failed with. */
+  completed(error: unknown): void;
+}
+
+/**
+ * Where verbs run when they take time: a network. One fabric value belongs to one client, whose
+ * operations are in flight together; batches that are posted in one turn of the event loop are sent
+ * together. A batch and its local data belong to the fabric until it is completed.
+ */
+export interface RemoteFabric {
+  readonly traffic: TrafficCounters;
+  /** Posts one batch: one round trip. Completes it later, never before `post` has returned. */
+  post(batch: Batch, completion: Completion): void;
+}
+
+/**
+ * Runs one operation to its end on a fabric whose verbs take time. One promise an operation, none a
+ * verb; however many operations run, their batches share sends.
+ */
+export function runRemote<T>(fabric: RemoteFabric, operation: Operation<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    new Flight(fabric, operation, resolve, reject).completed(undefined);
+  });
+}
+
+/** One operation between its batches. */
+class Flight<T> implements Completion {
+  readonly #fabric: RemoteFabric;
+  readonly #operation: Operation<T>;
+  readonly #resolve: (value: T) => void;
+  readonly #reject: (error: unknown) => void;
+
+  constructor(
+    fabric: RemoteFabric,
+    operation: Operation<T>,
+    resolve: (value: T) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#fabric = fabric;
+    this.#operation = operation;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  completed(error: unknown): void {
+    let step: IteratorResult<Batch, T>;
+    try {
+      // The operation hears of a failure, so that it can give back what it holds.
+      step = error === undefined ? advance(this.#operation) : this.#operation.throw(error);
+    } catch (failure) {
+      this.#reject(failure);
+      return;
+    }
+    if (step.done) this.#resolve(step.value);
+    else this.#fabric.post(step.value, this);
+  }
+}

@@ -1,0 +1,94 @@
+import { ChimeIndex } from '../../indexes/chime/chime.ts';
+import { reach } from '../../indexes/chime/descent.ts';
+import { FROZEN, UP } from '../../indexes/chime/link.ts';
+import { GONE, judge, place, postNeighbourhood } from '../../indexes/chime/neighbourhood.ts';
+import { leaveGone, settle } from '../../indexes/chime/search.ts';
+import type { ChimeRequest, ChimeTree } from '../../indexes/chime/tree.ts';
+import type { Condition, Outcome } from '../../indexes/contract.ts';
+import { type Batch, CAS, type Operation, type Scratch } from '../../verbs/index.ts';
+import type { Canary } from '../canary.ts';
+
+/** A bug in CHIME, planted in one client's handle of a tree. */
+function canary(name: string, plant: (index: ChimeIndex) => ChimeIndex): Canary {
+  return { name: `CHIME: ${name}`, caughtBy: 'linearizability', chime: plant };
+}
+
+/** Takes what it has read of a leaf for good, whether it was replaced meanwhile or not. */
+class Unconfirmed extends ChimeIndex {
+  override *search(request: ChimeRequest): Operation<boolean> {
+    const { tree } = this;
+    tree.cache.begin();
+    place(tree, request);
+    for (let attempt = 1; ; attempt++) {
+      const parent = yield* reach(tree, request);
+      const { child } = request;
+      const checked = !tree.cache.isKnown(parent, child);
+      yield postNeighbourhood(tree, request, request.batch.clear(), checked);
+      if (judge(tree, request) !== GONE) return yield* settle(tree, request);
+      yield* leaveGone(tree, request, parent, child, attempt);
+    }
+  }
+}
+
+/** Whether a CAS, by the halves of what it expects and of what it wants, is to change nothing. */
+type Omits = (low: number, high: number, newLow: number, newHigh: number) => boolean;
+
+/** Writes with some CAS left out, as if they had succeeded. */
+class Omitting extends ChimeIndex {
+  readonly #omits: Omits;
+
+  constructor(tree: ChimeTree, omits: Omits) {
+    super(tree);
+    this.#omits = omits;
+  }
+
+  override write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    return this.#without(super.write(request, condition, expected));
+  }
+
+  override remove(request: ChimeRequest): Operation<boolean> {
+    return this.#without(super.remove(request));
+  }
+
+  *#without<T>(operation: Operation<T>): Operation<T> {
+    for (let step = operation.next(); ; step = operation.next()) {
+      if (step.done) return step.value;
+      const undo = this.#disarm(step.value);
+      yield step.value;
+      for (const put of undo) put();
+    }
+  }
+
+  /** Makes each such CAS want what it expects, until it has been executed. */
+  #disarm({ kind, length, offset, scratch }: Batch): (() => void)[] {
+    const undo: (() => void)[] = [];
+    for (let i = 0; i < length; i++) {
+      if (kind[i] !== CAS) continue;
+      const { i32 }: Scratch = scratch[i];
+      const at = offset[i] >> 2;
+      const [low, high, newLow, newHigh] = i32.subarray(at, at + 4);
+      if (!this.#omits(low, high, newLow, newHigh)) continue;
+      i32.set([low, high], at + 2);
+      undo.push(() => i32.set([newLow, newHigh], at + 2));
+    }
+    return undo;
+  }
+}
+
+export const CHIME_CANARIES: readonly Canary[] = [
+  canary('links that are remembered are trusted for ever', (index) => {
+    index.tree.cache.isKnown = () => true;
+    return index;
+  }),
+  canary('a search whose miss is not confirmed', ({ tree }) => new Unconfirmed(tree)),
+  canary(
+    'empty entries are not frozen',
+    ({ tree }) =>
+      new Omitting(tree, (low, high, _, newHigh) => low === 0 && high === 0 && newHigh === FROZEN),
+  ),
+  canary(
+    'what is taken up does not say so',
+    ({ tree }) =>
+      new Omitting(tree, (_low, _high, newLow, newHigh) => newLow === 0 && newHigh === UP),
+  ),
+];

@@ -1,0 +1,45 @@
+import { CHIME, type ChimeIndex, shapeFrom } from '../../indexes/chime/chime.ts';
+import { ChimeGeometry, unitsBeside } from '../../indexes/chime/geometry.ts';
+import { LeafWalk } from '../../indexes/chime/leaf-walk.ts';
+import { isLive, isVacant, recordOf } from '../../indexes/chime/slot.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { Subject } from './subject.ts';
+
+/** Nothing is speculated on: that would READ records that were given back. */
+const CLIENT = { cacheKiB: 64, hotspots: 0 };
+
+export const CHIME_SUBJECT: Subject = {
+  kind: CHIME,
+  parameters(prng, crowded) {
+    const span = 2 + prng.below(crowded ? 3 : 6);
+    const neighbourhood = 2 + prng.below(Math.min(span, 4) - 1);
+    return { span, neighbourhood, fanout: 2 + prng.below(3), ...CLIENT, seed: prng.next32() };
+  },
+  smallest: { span: 2, neighbourhood: 2, fanout: 2, ...CLIENT, seed: 7 },
+  place: ({ h2 }, parameters) => String(new ChimeGeometry(shapeFrom(parameters)).homeOf(h2)),
+  fingerprint: ({ h1 }) => h1 >>> 24,
+  placesOfKey: ({ neighbourhood }) => neighbourhood,
+  walksOnce: true,
+  // Nodes have sizes that records do not have: those are never read when they are free.
+  readsAhead: (units) => unitsBeside(units) === units,
+  hurry(index) {
+    (index as ChimeIndex).tree.patience = { polls: 1, microseconds: 1 };
+  },
+  pending: (index) => pendingRecords(index as ChimeIndex),
+};
+
+/** Insertions that nobody commits or withdraws any more, until their keys are met. */
+function* pendingRecords({ tree }: ChimeIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  tree.cache.begin();
+  const leaves = new LeafWalk(tree, new Uint8Array(0));
+  while (leaves.position !== undefined) {
+    const { slots } = yield* leaves.next();
+    for (let i = 0; i < slots.length; i += 2) {
+      const low = slots[i];
+      const high = slots[i + 1];
+      if (!isVacant(low, high) && !isLive(low, high)) found.push(recordOf(low, high));
+    }
+  }
+  return found;
+}

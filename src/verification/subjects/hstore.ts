@@ -1,0 +1,39 @@
+import { HSTORE, type HStoreIndex } from '../../indexes/hstore/hstore.ts';
+import { abandonedRequests } from '../../indexes/hstore/reachable.ts';
+import { signatureOf } from '../../indexes/hstore/slot.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { Subject } from './subject.ts';
+
+export const HSTORE_SUBJECT: Subject = {
+  kind: HSTORE,
+  parameters: (prng, crowded) => ({
+    pairs: prng.below(4) === 0 ? 2 : 1,
+    buckets: 2 ** prng.below(crowded ? 1 : 3),
+    rows: 16 + 8 * prng.below(3),
+    log: 2 ** (1 + prng.below(5)),
+    partitions: 1 + prng.below(2),
+    sync: 0,
+    seed: prng.next32(),
+  }),
+  smallest: { pairs: 1, buckets: 1, rows: 4, log: 4, partitions: 1, sync: 0, seed: 7 },
+  place: ({ h1 }, { buckets }) => String((h1 >>> 0) & (buckets - 1)),
+  fingerprint: ({ h2 }) => signatureOf(h2),
+  placesOfKey: () => 7,
+  walksOnce: true,
+  // A request is answered by whoever is the server, also when its client has died since.
+  answersTheDead: true,
+  hurry(index) {
+    const { table } = index as HStoreIndex;
+    table.patience = { polls: 1, pollsMax: 100_000, microseconds: 1 };
+  },
+  pending: (index) => pendingRecords(index as HStoreIndex),
+};
+
+/** Requests that wait in a mailbox, and whose clients wait for no answer any more. */
+function* pendingRecords({ table }: HStoreIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  for (const pair of table.pairs) {
+    for (const { block } of yield* abandonedRequests(pair)) found.push(block);
+  }
+  return found;
+}
