@@ -79,6 +79,8 @@ export interface ScenarioOptions {
   /** The index; RACE when left out. */
   subject?: Subject;
   crashes?: boolean;
+  /** Parameters of the index that are not left to chance. */
+  shape?: IndexParameters;
   /** Features that are not left to chance. */
   swarm?: Partial<Swarm>;
 }
@@ -92,7 +94,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const swarm = chooseSwarm(prng, options);
   const { crowded } = swarm;
   const { subject = RACE_SUBJECT } = options;
-  const parameters = subject.parameters(prng, crowded);
+  const parameters = { ...subject.parameters(prng, crowded), ...options.shape };
   const places = subject.placesOfKey(parameters);
   const keyCount = crowded ? places + prng.below(4) : 2 + prng.below(5);
   const keys = chooseKeys(prng, keyCount, subject, parameters, crowded);

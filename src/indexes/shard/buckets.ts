@@ -13,6 +13,7 @@ import {
   FROZEN,
   isEmpty,
   isFresh,
+  isInUse,
   isLive,
   isOpen,
   leaves,
@@ -99,6 +100,8 @@ export function lastLinkAt({ at, nodes, nodesAt }: ShardRequest): number {
 }
 
 export function lastLink(request: ShardRequest): number {
+  // Behind a first word that is not in use may stand what a slow mover has written long after.
+  if (!isInUse(highHalf(request.words, request.at[PLACES - 1]))) return NULL_ADDRESS;
   const at = lastLinkAt(request);
   return pointerOf(lowHalf(request.words, at), highHalf(request.words, at));
 }
@@ -148,6 +151,11 @@ export function beginGathering(request: ShardRequest): void {
 export function gather(table: ShardTable, request: ShardRequest, place: number): void {
   const { geometry } = table;
   const start = request.at[place];
+  if (!isInUse(highHalf(request.words, start))) {
+    // Words behind it may be a slow mover's, written to a place that nobody uses any more.
+    request.isSettled = false;
+    return;
+  }
   const slots = geometry.entries[LEVEL_OF_PLACE[place]];
   const first = place === 0 ? geometry.startSlot(request.hash.h3) : 0;
   const from = start + 8 * first;

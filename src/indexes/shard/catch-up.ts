@@ -1,8 +1,8 @@
-import { Batch, highHalf, type Operation, Scratch } from '../../verbs/index.ts';
+import { Batch, highHalf, lowHalf, type Operation, Scratch } from '../../verbs/index.ts';
 import { AHEAD, verdictOf } from './buckets.ts';
 import { LEVEL_OF_PLACE } from './geometry.ts';
 import { moveBucket, type View } from './move.ts';
-import { SETTLED_MASK, stampFor } from './slot.ts';
+import { isInUse, SETTLED_MASK, stampFor, stampOf } from './slot.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 
 /**
@@ -26,6 +26,8 @@ export function* catchUp(
   const view = { words, at: at[place] };
   const isRead = yield* bringTo(table, LEVEL_OF_PLACE[place], buckets[place], version, view);
   request.isRead = place === 0 && isRead;
+  // Where the bucket is may have been learned only now.
+  table.aim(request, place, LEVEL_OF_PLACE[place]);
 }
 
 /**
@@ -47,8 +49,11 @@ export function* bringTo(
 ): Operation<boolean> {
   const { geometry, segments } = table;
   const bytes = geometry.bucketBytes[level];
-  const address = segments.bucketAddress(level, bucket);
-  const tail = view && ((batch: Batch) => void batch.read(address, bytes, view.words, view.at));
+  const tail =
+    view &&
+    ((batch: Batch) => {
+      batch.read(segments.bucketAddress(level, bucket), bytes, view.words, view.at);
+    });
   const { line, parent } = isInitialised(view, bytes)
     ? { line: [bucket] }
     : yield* lineOf(table, level, bucket);
@@ -66,7 +71,9 @@ export function* bringTo(
 /** Every word of it: those of one READ are of different times. */
 function isInitialised(view: View | undefined, bytes: number): view is View {
   if (view === undefined) return false;
-  for (let i = 0; i < bytes; i += 8) if (highHalf(view.words, view.at + i) === 0) return false;
+  for (let i = 0; i < bytes; i += 8) {
+    if (stampOf(highHalf(view.words, view.at + i)) === 0) return false;
+  }
   return true;
 }
 
@@ -84,9 +91,8 @@ interface Line {
 }
 
 /**
- * The bucket, its parent, and so on up to the first that has been initialised. A bucket is
- * initialised in the order of its words, so its last one tells. The parent is read with them,
- * because mostly it is that one.
+ * The bucket, its parent, and so on up to the first that has been initialised, which its first word
+ * tells. The parent is read with them, because mostly it is that one.
  */
 function* lineOf(table: ShardTable, level: number, bucket: number): Operation<Line> {
   const { geometry, segments } = table;
@@ -100,10 +106,18 @@ function* lineOf(table: ShardTable, level: number, bucket: number): Operation<Li
   const at = 8 * line.length;
   const words = new Scratch(at + bytes);
   const batch = new Batch();
-  line.forEach((one, i) => {
-    batch.read(segments.bucketAddress(level, one) + bytes - 8, 8, words, 8 * i);
-  });
-  yield batch.read(segments.bucketAddress(level, line[1]), bytes, words, at);
-  const nearest = line.findIndex((_, i) => words.i64[i] !== 0n);
+  let isLearning: boolean;
+  do {
+    batch.clear();
+    line.forEach((one, i) => {
+      batch.read(segments.bucketAddress(level, one), 8, words, 8 * i);
+    });
+    yield batch.read(segments.bucketAddress(level, line[1]), bytes, words, at);
+    const relocated = line.filter((one, i) =>
+      segments.learnPlace(level, one, lowHalf(words, 8 * i), highHalf(words, 8 * i)),
+    );
+    isLearning = relocated.length > 0;
+  } while (isLearning);
+  const nearest = line.findIndex((_, i) => isInUse(highHalf(words, 8 * i)));
   return { line: line.slice(0, nearest + 1), parent: { words, at } };
 }

@@ -39,7 +39,10 @@ export function* checkTable(table: ShardTable, sink: CheckSink): Operation<numbe
   yield* eachBucket(table, (visited) => {
     const { words, at, level, bucket, version, address } = visited;
     if (level === CHAINS) sink.reachable(address, NODE_UNITS);
-    else versions[level].set(bucket, version);
+    else if (address !== table.segments.homeAddress(level, bucket)) {
+      sink.reachable(address, table.geometry.relocatedUnits(level));
+    }
+    if (level !== CHAINS) versions[level].set(bucket, version);
     if (level !== CHAINS) checkStamps(table, visited, sink);
     if (level === 0 && (words.i32[(at >> 2) + 1] & OVERFLOW_MASK) !== 0) overflowed.add(bucket);
     collectEntries(visited, entries);

@@ -82,6 +82,11 @@ export class ShardGeometry {
     return this.levelOffset(segment, level) + (bucket - first) * this.bucketBytes[level];
   }
 
+  /** What a bucket takes that is not in its segment. */
+  relocatedUnits(level: number): number {
+    return toUnits(this.bucketBytes[level]);
+  }
+
   /** The hash bits that the resizes from `version` on need, up to the end of its group of four. */
   segmentId(hash: number, version: number): number {
     const group = version - (version % SEGMENT_ID_BITS);

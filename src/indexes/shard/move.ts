@@ -10,6 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { KeyHashes } from '../key-hashes.ts';
 import { hashOfPlace, LEVEL3_LINK, LEVELS } from './geometry.ts';
+import { NewBucket } from './new-bucket.ts';
 import {
   advanced,
   FROZEN,
@@ -24,26 +25,30 @@ import {
 } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
-const FREEZE_ROUNDS_MAX = 10_000;
+const SETTLE_ROUNDS_MAX = 10_000;
+/** Of a batch besides the CASes of a bucket's words. */
+const OTHER_VERBS = 2;
 /** The first place of a key in each level. */
 const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
 
 /**
  * Moves a bucket to `version`, one resize after the other. Any number of clients may do this for
- * the same bucket at the same time and die anywhere: every step is a CAS from a word that occurs
- * once, because stamps only grow and a record's address is not used again while anybody moves.
+ * the same bucket at the same time and die anywhere. In the old bucket every step is a CAS from a
+ * word that occurs once, because stamps only grow and a record's address is not used again while
+ * anybody moves; the new one is filled by one mover, see new-bucket.ts.
  *
- *   1  freeze every word of the old bucket: what is in flight fails       D[CAS x n; READ bucket;
- *      every fourth resize: look whether the new bucket is complete         READ last word]
+ *   1  settle every word of the old bucket: what is in flight fails       D[CAS x n; CAS take new;
+ *      what goes to the new bucket is frozen, the rest is at once             READ bucket]
+ *      what it is at the next version
  *   2  every fourth resize: read the records for their next segment ids   D[READ x m]
- *   3  set every word of the new bucket, from 0, at the same index        D[CAS x n;
- *   4  set every word of the old bucket to the new version                  CAS x n]
+ *   3  fill and publish the new bucket                                    D[WRITE; CAS new;
+ *   4  set what was frozen to the next version, the first word last         CAS x m]
  *
- * All of 3 comes before any of 4, so a word of the old bucket at the new version says that the new
- * bucket is complete. Nobody writes to a bucket before all of its words are of one version: until
- * 3 is done no record of either bucket can be changed. From then on the frozen words that leave
- * mean nothing. Emptied slots become fresh ones; pending ones are dropped, their owners begin
- * again. The overflow bit goes to both buckets, the chain of level 3 is shared by both.
+ * The first word of the old bucket is frozen until 3 is done. So a bucket all of whose words are of
+ * a version has a complete new bucket, and nobody writes to one before: until 3 is done no record
+ * that leaves can be changed. From then on the frozen words that leave mean nothing. Emptied slots
+ * become fresh ones; pending ones are dropped, their owners begin again. The overflow bit goes to
+ * both buckets, the chain of level 3 is shared by both.
  *
  * Returns whether this client made the last step, and with it the READs of the tail.
  */
@@ -56,15 +61,15 @@ export function* moveBucket(
 ): Operation<boolean> {
   const move = table.idleMoves.pop() ?? new Move(table);
   move.begin(level, bucket, seen);
-  let transferred = false;
-  while (move.isBelow(version) && (yield* move.freeze(version)) !== DONE) {
-    yield* move.refreshSegmentIds();
-    yield* move.transfer(tail);
-    transferred = true;
+  let finished = false;
+  while (move.isBelow(version) && (yield* move.settle(version)) !== DONE) {
+    yield* move.complete();
+    yield* move.finish(tail);
+    finished = true;
     table.bucketsMoved++;
   }
   table.idleMoves.push(move);
-  return transferred;
+  return finished;
 }
 
 /** A bucket as it was read, or is to be read: in `words` from `at` on. */
@@ -87,6 +92,7 @@ export class Move {
   readonly #table: ShardTable;
   readonly #words = new Scratch(64);
   readonly #swaps = new Scratch(64);
+  readonly #image = new Scratch(64);
   readonly #batch = new Batch();
   readonly #hashes = new KeyHashes();
   /** By word: the segment id that its entry gets, when a new group of four begins. */
@@ -95,14 +101,12 @@ export class Move {
   #bucket = 0;
   #bytes = 0;
   #old: Address = 0;
-  #new: Address = 0;
   /** The version that the bucket leaves, and the one that this client has moved it to. */
-  #from = 0;
+  #from = -1;
   #reached = -1;
+  #new: NewBucket | undefined;
   /** Whether the words are as the caller has read them. */
   #isRead = false;
-  /** The version whose new bucket's last word has been read behind the words; -1: none. */
-  #completenessOf = -1;
 
   constructor(table: ShardTable) {
     this.#table = table;
@@ -114,8 +118,10 @@ export class Move {
     this.#bucket = bucket;
     this.#bytes = geometry.bucketBytes[level];
     this.#old = segments.bucketAddress(level, bucket);
-    this.#words.ensure(this.#bytes + 8);
-    this.#swaps.ensure(2 * CAS_BYTES * (this.#bytes >> 3));
+    this.#words.ensure(this.#bytes);
+    this.#image.ensure(this.#bytes);
+    this.#swaps.ensure(CAS_BYTES * ((this.#bytes >> 3) + OTHER_VERBS));
+    this.#from = -1;
     this.#reached = -1;
     this.#isRead = seen !== undefined;
     if (seen === undefined) return;
@@ -128,23 +134,32 @@ export class Move {
   }
 
   /** Step 1. DONE when the bucket is of `version` at least. */
-  *freeze(version: number): Operation<boolean> {
-    if (!this.#isRead) yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
+  *settle(version: number): Operation<boolean> {
+    if (!this.#isRead) yield* this.#read();
     this.#isRead = false;
-    this.#completenessOf = -1;
-    for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
-      this.#from = this.#lowestStamp() - 1;
-      if (this.#from >= version) return DONE;
-      invariant(this.#from >= 0, 'only an initialised bucket is moved');
-      const { geometry, segments } = this.#table;
-      const child = this.#bucket + geometry.bucketsAt(this.#from);
-      this.#new = segments.bucketAddress(this.#level, child);
+    for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+      const from = this.#lowestStamp() - 1;
+      if (from >= version) return DONE;
+      invariant(from >= 0, 'only an initialised bucket is moved');
+      const target = this.#aim(from);
       this.#batch.clear();
-      for (let at = 0; at < this.#bytes; at += 8) this.#postFreeze(at);
-      if (this.#batch.length === 0) return !DONE;
-      yield this.#postCompleteness(this.#batch.read(this.#old, this.#bytes, this.#words, 0));
+      for (let at = 0; at < this.#bytes; at += 8) this.#postSettling(at);
+      if (this.#batch.length === 0 && target.isKnown) return !DONE;
+      const asks = !target.isKnown;
+      if (asks) target.postTake(this.#batch);
+      yield this.#batch.read(this.#old, this.#bytes, this.#words, 0);
+      if (asks) target.noteTake();
     }
     return invariant(false, 'a bucket cannot be frozen') as never;
+  }
+
+  /** Reads the bucket where it is. */
+  *#read(): Operation<void> {
+    const { segments } = this.#table;
+    do {
+      this.#old = segments.bucketAddress(this.#level, this.#bucket);
+      yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
+    } while (segments.learnPlace(this.#level, this.#bucket, this.#low(0), this.#high(0)));
   }
 
   #lowestStamp(): number {
@@ -155,34 +170,58 @@ export class Move {
     return lowest;
   }
 
-  #postFreeze(at: number): void {
-    const high = this.#high(at);
-    if ((high & FROZEN) !== 0 || stampOf(high) - 1 !== this.#from) return;
-    const low = this.#low(at);
-    this.#postSwap(this.#old + at, low, high, low, high | FROZEN);
+  /** The new bucket of the move from that version. */
+  #aim(from: number): NewBucket {
+    if (this.#new !== undefined && from === this.#from) return this.#new;
+    this.#from = from;
+    this.#segmentIds.length = 0;
+    const child = this.#bucket + this.#table.geometry.bucketsAt(from);
+    this.#new = new NewBucket(this.#table, this.#level, child);
+    return this.#new;
   }
 
-  /** Of the new bucket, its last word, which tells whether it is complete; step 2 asks. */
-  #postCompleteness(batch: Batch): Batch {
-    if (!this.#needsSegmentIds) return batch;
-    this.#completenessOf = this.#from;
-    return batch.read(this.#new + this.#bytes - 8, 8, this.#words, this.#bytes);
+  #postSettling(at: number): void {
+    const [low, high] = [this.#low(at), this.#high(at)];
+    if ((high & FROZEN) !== 0 || !this.#isOld(high)) return;
+    const next = this.#isNeeded(at) ? { low, high: high | FROZEN } : this.#next(at, false);
+    this.#postSwap(this.#old + at, low, high, next.low, next.high);
+  }
+
+  /**
+   * Whether the word has to be kept as it is until the new bucket is complete: what it says goes
+   * there. The first word says that it is not complete yet.
+   */
+  #isNeeded(at: number): boolean {
+    if (at === 0 || !this.#isEntry(at)) return true;
+    if (!isLive(this.#low(at), this.#high(at))) return false;
+    return leaves(this.#high(at)) || this.#needsSegmentIds;
   }
 
   get #needsSegmentIds(): boolean {
     return (this.#from + 1) % SEGMENT_ID_BITS === 0;
   }
 
+  /** The bucket that the step under way fills. */
+  get target(): NewBucket {
+    invariant(this.#new !== undefined, 'a move that has not begun');
+    return this.#new;
+  }
+
+  /** Steps 2 and, unless it is this client's, 3: afterwards only `finish` is left to do. */
+  *complete(): Operation<void> {
+    const { target } = this;
+    yield* target.outwait();
+    yield* this.#refreshSegmentIds(target.isComplete);
+    this.#fillImage();
+    if (target.isAbandoned) yield* target.relocate(this.#image, this.#bytes);
+  }
+
   /**
-   * Step 2. The records that stay are the current ones, because their words were frozen when they
-   * were read; so are those that leave as long as the new bucket was not complete.
+   * The records that stay are the current ones, because their words were frozen when they were
+   * read; so are those that leave when the new bucket was not complete then.
    */
-  *refreshSegmentIds(): Operation<void> {
-    this.#segmentIds.length = 0;
+  *#refreshSegmentIds(isComplete: boolean): Operation<void> {
     if (!this.#needsSegmentIds) return;
-    // Not known when another client has frozen the bucket, maybe for a later move than this one's.
-    if (this.#completenessOf !== this.#from) yield this.#postCompleteness(this.#batch.clear());
-    const complete = this.#words.i64[this.#bytes >> 3] !== 0n;
     const hashes = this.#hashes;
     const indexes: number[] = [];
     hashes.clear();
@@ -190,7 +229,7 @@ export class Move {
     for (let at = 0; at < this.#bytes; at += 8) {
       const high = this.#high(at);
       if (!this.#isEntry(at) || !isLive(this.#low(at), high)) continue;
-      if (!this.#isOld(high) || (complete && leaves(high))) continue;
+      if (!this.#isOld(high) || (isComplete && leaves(high))) continue;
       indexes.push(at >> 3);
       hashes.add(pointerOf(this.#low(at), high), lengthOf(high));
     }
@@ -212,28 +251,37 @@ export class Move {
     return geometry.segmentId(isSecond ? hashOfPlace(hash, place + 1) : first, next);
   }
 
-  /** Steps 3 and 4, in one doorbell (RDMA-combining): atomics of a queue pair keep their order. */
-  *transfer(tail?: (batch: Batch) => void): Operation<void> {
-    const { combining } = this.#table.techniques;
-    this.#batch.clear();
-    let complete = false;
-    for (let at = 0; at < this.#bytes; at += 8) complete ||= !this.#isOld(this.#high(at));
-    for (let at = 0; at < this.#bytes && !complete; at += 8) {
-      const { low, high } = this.#next(at, true);
-      this.#postSwap(this.#new + at, 0, 0, low, high);
+  /** The new bucket as it is to be published; nobody looks at it when it is already. */
+  #fillImage(): void {
+    for (let at = 0; at < this.#bytes; at += 8) {
+      // What is of the next version already has nothing in the new bucket.
+      const isOld = this.#isOld(this.#high(at));
+      const next = isOld ? this.#next(at, true) : { low: 0, high: freshHigh(this.#from + 1) };
+      setWord(this.#image, at, next.low, next.high);
     }
-    if (!combining && this.#batch.length > 0) {
+  }
+
+  /** Steps 3 and 4, in one doorbell (RDMA-combining): what is behind a WRITE comes after it. */
+  *finish(tail?: (batch: Batch) => void): Operation<void> {
+    const { target } = this;
+    this.#batch.clear();
+    if (target.isOwn) target.postPublication(this.#batch, this.#image, this.#bytes);
+    if (target.isOwn && !this.#table.techniques.combining) {
       yield this.#batch;
       this.#batch.clear();
     }
-    for (let at = 0; at < this.#bytes; at += 8) {
-      if (!this.#isOld(this.#high(at))) continue;
-      const { low, high } = this.#next(at, false);
-      this.#postSwap(this.#old + at, this.#low(at), this.#high(at), low, high);
-    }
+    for (let at = 8; at < this.#bytes; at += 8) this.#postFinishing(at);
+    this.#postFinishing(0);
     tail?.(this.#batch);
     yield this.#batch;
+    if (target.isOwn) target.notePublication();
     this.#reached = this.#from + 1;
+  }
+
+  #postFinishing(at: number): void {
+    if (!this.#isOld(this.#high(at))) return;
+    const { low, high } = this.#next(at, false);
+    this.#postSwap(this.#old + at, this.#low(at), this.#high(at), low, high);
   }
 
   /** What a word becomes in the new bucket, or in the old one at the next version. */

@@ -129,7 +129,7 @@ test('every fourth resize a move reads the records: one round trip more', (t) =>
     costs.push(searching(client, stays));
     for (const key of keys) searching(client, key);
   }
-  const move = ['READ', 'READ', 'CASes READ', 'CASes READ'];
-  const withRecords = ['READ', 'READ', 'CASes READs', 'READ', 'CASes READ'];
+  const move = ['READ', 'READ', 'CASes READ', 'WRITE CASes READ'];
+  const withRecords = ['READ', 'READ', 'CASes READ', 'READ', 'WRITE CASes READ'];
   assert.deepEqual(costs, [move, move, move, withRecords, move]);
 });

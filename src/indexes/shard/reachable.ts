@@ -29,4 +29,6 @@ export function* eachReachable(
   // Read anew: a segment may have been published that no bucket has been moved to yet.
   yield* table.segments.load();
   for (const segment of table.segments.addresses) visit(segment);
+  // The walk has met them all.
+  for (const bucket of table.segments.relocations) visit(bucket);
 }

@@ -11,7 +11,7 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import { LEVELS, type ShardGeometry } from './geometry.ts';
-import { VERSION_MAX } from './slot.ts';
+import { isRelocated, pointerOf, VERSION_MAX } from './slot.ts';
 
 /**
  * The table's root, with the client's cache of it: O(log n) words (the paper's metadata).
@@ -38,6 +38,9 @@ export class Segments {
   /** By level and segment: what to add to the offset of a bucket that counts from bucket 0. */
   readonly #bases: Address[][] = Array.from({ length: LEVELS }, () => []);
 
+  /** Buckets that are not in their segment. */
+  readonly #relocated = new Map<number, Address>();
+
   constructor(root: Address, geometry: ShardGeometry) {
     this.root = root;
     this.#geometry = geometry;
@@ -54,8 +57,32 @@ export class Segments {
 
   /** A bucket of a segment that the cache knows: no round trip. */
   bucketAddress(level: number, bucket: number): Address {
+    if (this.#relocated.size > 0) {
+      const elsewhere = this.#relocated.get(nameOf(level, bucket));
+      if (elsewhere !== undefined) return elsewhere;
+    }
+    return this.homeAddress(level, bucket);
+  }
+
+  /** The bucket's place in its segment, which it has left if its mover was slow or died. */
+  homeAddress(level: number, bucket: number): Address {
     const base = this.#bases[level][this.#geometry.bornAt(bucket)];
     return base + bucket * this.#geometry.bucketBytes[level];
+  }
+
+  /**
+   * Takes note when the first word of a bucket, read at its home, says that it is elsewhere; returns
+   * whether it does. A bucket is relocated once, before it is used, and for ever.
+   */
+  learnPlace(level: number, bucket: number, low: number, high: number): boolean {
+    if (!isRelocated(high)) return false;
+    this.#relocated.set(nameOf(level, bucket), pointerOf(low, high));
+    return true;
+  }
+
+  /** Where relocated buckets are, as far as this client has met them. */
+  get relocations(): Iterable<Address> {
+    return this.#relocated.values();
   }
 
   /** Reads the root; returns how many records have been reported. */
@@ -115,6 +142,10 @@ export class Segments {
     writeInteger(image, SEGMENTS, first);
     yield new Batch().write(root, ROOT_BYTES, image, 0);
   }
+}
+
+function nameOf(level: number, bucket: number): number {
+  return bucket * LEVELS + level;
 }
 
 /** Clients report differences: the sum of those of removals can come first. */

@@ -2,7 +2,7 @@ import { Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.
 import type { IndexShape } from '../contract.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './geometry.ts';
-import { FROZEN, isLive, pointerOf, stampOf } from './slot.ts';
+import { FROZEN, isInUse, isLive, pointerOf, stampOf } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
 const READ_BYTES = 32 * 1024;
@@ -67,12 +67,12 @@ function* visitSome(
   yield* readQuiet(table, level, first, count, words);
   for (let i = 0; i < count; i++) {
     const at = i * bytes;
-    const stamp = stampOf(words.i32[(at >> 2) + 1]);
-    if (stamp === 0) continue;
+    const high = words.i32[(at >> 2) + 1];
+    if (!isInUse(high)) continue;
     const bucket = first + i;
     const address = segments.bucketAddress(level, bucket);
     const entries = geometry.entries[level];
-    visit({ words, at, entries, level, bucket, address, version: stamp - 1 });
+    visit({ words, at, entries, level, bucket, address, version: stampOf(high) - 1 });
     if (level !== LEVELS - 1) continue;
     const link = (at + LEVEL3_LINK) >> 2;
     yield* visitChain(pointerOf(words.i32[link], words.i32[link + 1]), bucket, nodes, visit);
@@ -107,8 +107,9 @@ function* readQuiet(
   const { geometry, segments } = table;
   const bytes = geometry.bucketBytes[level];
   for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
-    const address = segments.bucketAddress(level, first);
+    const address = segments.homeAddress(level, first);
     yield new Batch().read(address, count * bytes, words, 0);
+    yield* readRelocated(table, level, first, count, words);
     let moving = 0;
     for (let i = 0; i < count; i++) {
       const goal = movingTo(words, i * bytes, bytes, geometry.bornAt(first + i));
@@ -119,6 +120,24 @@ function* readQuiet(
     }
     if (moving === 0) return;
   }
+}
+
+/** Puts the buckets that are elsewhere into the words, where they would stand. */
+function* readRelocated(
+  { geometry, segments }: ShardTable,
+  level: number,
+  first: number,
+  count: number,
+  words: Scratch,
+): Operation<void> {
+  const bytes = geometry.bucketBytes[level];
+  const batch = new Batch();
+  for (let i = 0; i < count; i++) {
+    const word = (i * bytes) >> 2;
+    if (!segments.learnPlace(level, first + i, words.i32[word], words.i32[word + 1])) continue;
+    batch.read(segments.bucketAddress(level, first + i), bytes, words, i * bytes);
+  }
+  if (batch.length > 0) yield batch;
 }
 
 /** The version that the bucket is being moved to; -1 when it is not being moved. */
@@ -132,7 +151,7 @@ function movingTo({ i32 }: Scratch, at: number, bytes: number, bornAt: number): 
     highest = Math.max(highest, stamp);
     frozen ||= (i32[word + 1] & FROZEN) !== 0;
   }
-  if (lowest === 0) return highest === 0 ? -1 : bornAt;
+  if (lowest === 0) return highest === 0 && !frozen ? -1 : bornAt;
   return frozen || lowest !== highest ? lowest : -1;
 }
 

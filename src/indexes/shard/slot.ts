@@ -48,6 +48,28 @@ export const KEPT_MASK = STAMP_MASK | OVERFLOW_MASK;
 /** Stamps are 5 bits, and 0 is "never initialised". */
 export const VERSION_MAX = 30;
 
+/**
+ * The first word of a new bucket before its words mean anything: nothing, or TAKEN by the one mover
+ * that may write to it, or RELOCATED to another place because that one was slow or died. All are of
+ * stamp 0, and each becomes only what comes after it; see new-bucket.ts.
+ */
+export const TAKEN_HIGH = FROZEN;
+const RELOCATED_FLAGS = FROZEN | PENDING;
+
+export function relocatedHigh(to: Address): number {
+  return RELOCATED_FLAGS | pointerHigh(to);
+}
+
+/** Whether the first word of a bucket says that the bucket is elsewhere: where it points to. */
+export function isRelocated(high: number): boolean {
+  return (high & (STAMP_MASK | RELOCATED_FLAGS)) === RELOCATED_FLAGS;
+}
+
+/** Whether the words of a bucket mean anything, by its first one. */
+export function isInUse(firstHigh: number): boolean {
+  return (firstHigh & STAMP_MASK) !== 0;
+}
+
 export function stampOf(high: number): number {
   return (high & STAMP_MASK) >>> STAMP_SHIFT;
 }

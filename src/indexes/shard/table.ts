@@ -165,6 +165,8 @@ export class ShardTable {
   readonly idleMoves: Move[] = [];
   resizes = 0;
   bucketsMoved = 0;
+  /** New buckets that this client has put elsewhere, because their mover was slow or died. */
+  relocated = 0;
   /** Overflow bits and chain nodes that this client has taken back. */
   readonly tidied = { cleared: 0, nodes: 0 };
 

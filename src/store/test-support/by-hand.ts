@@ -139,6 +139,11 @@ export class Stepped<T> {
     return this.#pending?.length ?? 0;
   }
 
+  /** Kinds of the verbs of the batch that waits. */
+  get kinds(): string {
+    return this.#pending === undefined ? '' : kindsOf(this.#pending);
+  }
+
   #advance(): void {
     const { done, value } = this.#operation.next();
     if (done) this.result = value;

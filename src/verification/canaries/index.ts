@@ -16,7 +16,10 @@ import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
 import { shardHastySearchCanary } from './shard-hasty-search.ts';
 import { shardHastyTidyingCanary } from './shard-hasty-tidying.ts';
 import { shardLateFollowerCanary } from './shard-late-follower.ts';
+import { shardLateWriterCanary } from './shard-late-writer.ts';
+import { shardLostSegmentsCanary } from './shard-lost-segments.ts';
 import { shardReusedSlotCanary } from './shard-reused-slot.ts';
+import { shardTakenPlaceCanary } from './shard-taken-place.ts';
 import { shortWalkCanary } from './short-walk.ts';
 import { silentClientCanary } from './silent-client.ts';
 import { splitLockCanary } from './split-lock.ts';
@@ -47,6 +50,9 @@ export const CANARIES: readonly Canary[] = [
   shardHastyTidyingCanary,
   shardLateFollowerCanary,
   shardReusedSlotCanary,
+  shardTakenPlaceCanary,
+  shardLateWriterCanary,
+  shardLostSegmentsCanary,
   ...CHIME_CANARIES,
   ...HSTORE_CANARIES,
 ];

@@ -44,7 +44,12 @@ export const SHARD_SUBJECT: Subject = {
   placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
   walksOnce: true,
   unlinksMany: true,
-  vary: (index, prng) => Object.assign((index as ShardIndex).table.techniques, techniques(prng)),
+  vary(index, prng) {
+    const { table } = index as ShardIndex;
+    Object.assign(table.techniques, techniques(prng));
+    // Of a new bucket that another one fills most clients lose patience never, some at once.
+    table.patience = { polls: [1, 2, 40][prng.below(3)], microseconds: 1 };
+  },
   grow: (index) => resize((index as ShardIndex).table),
   hurry(index) {
     (index as ShardIndex).table.patience = { polls: 1, microseconds: 1 };
