@@ -22,8 +22,10 @@ import type {
   OrderedIndex,
   Outcome,
 } from '../contract.ts';
+import { LockTable } from '../delegation.ts';
 import { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
@@ -61,6 +63,7 @@ export class ChimeIndex implements OrderedIndex {
   readonly tree: ChimeTree;
 
   readonly #protocol: SlotProtocol<ChimeRequest>;
+  readonly #locks = new LockTable<ChimeRequest>();
 
   constructor(tree: ChimeTree) {
     this.tree = tree;
@@ -107,8 +110,10 @@ export class ChimeIndex implements OrderedIndex {
   }
 
   search(request: ChimeRequest): Operation<boolean> {
-    this.tree.cache.begin();
-    return search(this.tree, request);
+    const { tree } = this;
+    tree.cache.begin();
+    if (!tree.techniques.delegation) return search(tree, request);
+    return this.#locks.search(request, (one) => search(tree, one));
   }
 
   searchOnce(request: ChimeRequest, fabric: Fabric): boolean | undefined {
@@ -157,19 +162,34 @@ export class ChimeIndex implements OrderedIndex {
 
   *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {
     this.#begin(request);
-    return yield* writeSlot(this.#protocol, request, condition, expected);
+    if (!this.tree.techniques.delegation) {
+      return yield* writeSlot(this.#protocol, request, condition, expected);
+    }
+    const write: PlannedWrite<ChimeRequest> = { request, condition, expected };
+    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
+  }
+
+  #writeTogether(group: readonly PlannedWrite<ChimeRequest>[]): Operation<void> {
+    const { tree } = this;
+    return writeTogether(this.#protocol, group, (request, attempt) =>
+      tree.retry(request, 'otherCarrier', attempt),
+    );
   }
 
   *remove(request: ChimeRequest): Operation<boolean> {
     this.#begin(request);
-    const removed = yield* removeSlot(this.#protocol, request);
+    const removed = yield* this.#inTurn(request, () => removeSlot(this.#protocol, request));
     if (removed) yield* tidy(this.tree, request);
     return removed;
   }
 
   *modify(request: ChimeRequest, compute: (present: boolean) => void): Operation<Outcome> {
     this.#begin(request);
-    return yield* modifySlot(this.#protocol, request, compute);
+    return yield* this.#inTurn(request, () => modifySlot(this.#protocol, request, compute));
+  }
+
+  #inTurn<T>(request: ChimeRequest, change: () => Operation<T>): Operation<T> {
+    return this.tree.techniques.delegation ? this.#locks.inTurn(request, change) : change();
   }
 
   #begin(request: ChimeRequest): void {

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Reclamation } from '../../pool/reclamation.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import { type Address, highHalf, lowHalf, type Operation, setWord } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
 import { AT_KEY, NodeCache, type Side } from './cache.ts';
@@ -9,7 +9,7 @@ import { Cursors } from './cursors.ts';
 import type { ChimeGeometry } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
 import { Place } from './leaf-walk.ts';
-import { NEIGHBOURHOOD_MAX } from './slot.ts';
+import { lengthOf, NEIGHBOURHOOD_MAX } from './slot.ts';
 import { Spares } from './spares.ts';
 
 /** Why an operation had to begin again. */
@@ -19,7 +19,8 @@ export type RetryReason =
   | 'slotChanged' // another client changed the entry first
   | 'pendingKey' // another client is inserting the same key
   | 'withdrawn' // another client withdrew this client's pending entry
-  | 'neighbourhoodFull'; // no empty entry: the leaf was rearranged or split
+  | 'neighbourhoodFull' // no empty entry: the leaf was rearranged or split
+  | 'otherCarrier'; // of writes that were merged another one turned out to be the last
 
 /** An operation that meets so many conflicts in a row gives up with SW_CONTENTION. */
 const ATTEMPTS_MAX = 10_000;
@@ -59,6 +60,21 @@ export class ChimeRequest extends Request {
   /** The slot word that is speculated on. */
   spotLow = 0;
   spotHigh = 0;
+
+  /** Takes over what another request has found for the same key: record and slot. */
+  takeFound(from: ChimeRequest): void {
+    const low = lowHalf(from.words, from.slotAt);
+    const high = highHalf(from.words, from.slotAt);
+    this.takeFoundRecord(from, lengthOf(high));
+    this.slotAt = NEIGHBOURS_AT;
+    setWord(this.words, NEIGHBOURS_AT, low, high);
+  }
+}
+
+/** What a client can do without; see README. Clients of one tree need not agree. */
+export interface Techniques {
+  /** Operations of this client on one key share verbs; see delegation.ts. */
+  delegation: boolean;
 }
 
 /** One client's handle of a CHIME tree. */
@@ -71,6 +87,7 @@ export class ChimeTree {
   readonly reclamation: Reclamation;
   readonly catalog: number;
   readonly cache: NodeCache;
+  readonly techniques: Techniques = { delegation: false };
   readonly cursors = new Cursors();
   readonly hotspots: Hotspots;
   readonly retries: Record<RetryReason, number> = {
@@ -80,6 +97,7 @@ export class ChimeTree {
     pendingKey: 0,
     withdrawn: 0,
     neighbourhoodFull: 0,
+    otherCarrier: 0,
   };
   /**
    * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
