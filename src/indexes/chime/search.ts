@@ -61,7 +61,7 @@ export function* search(tree: ChimeTree, request: ChimeRequest): Operation<boole
 }
 
 /** The leaf was in use in this operation: the link is sure while the epoch stands. */
-function confirm(
+export function confirm(
   tree: ChimeTree,
   { leafLow, leafHigh }: ChimeRequest,
   parent: CachedNode,
@@ -192,7 +192,7 @@ export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boole
 }
 
 /** The candidates that were looked at all have other keys; insertion need not read them again. */
-function rememberOthers(request: ChimeRequest): void {
+export function rememberOthers(request: ChimeRequest): void {
   const { candidates, candidateCount, others, words } = request;
   request.otherCount = candidateCount;
   for (let i = 0; i < candidateCount; i++) {
