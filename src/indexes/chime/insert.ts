@@ -9,7 +9,14 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { mend } from './mend.ts';
+import {
+  type ChimeRequest,
+  type LeafClient,
+  NEIGHBOURS_AT,
+  OTHER_SWAP_AT,
+  type RetryReason,
+  SWAP_AT,
+} from './leaf-client.ts';
 import {
   CURRENT,
   distanceAt,
@@ -22,14 +29,6 @@ import {
   vacantSlot,
 } from './neighbourhood.ts';
 import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
-import {
-  type ChimeRequest,
-  type ChimeTree,
-  NEIGHBOURS_AT,
-  OTHER_SWAP_AT,
-  type RetryReason,
-  SWAP_AT,
-} from './tree.ts';
 
 const PATIENCE_GROWTH_MAX = 32;
 
@@ -50,7 +49,7 @@ const PATIENCE_GROWTH_MAX = 32;
  * Returns false when the operation must begin again.
  */
 export function* insert(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -102,10 +101,10 @@ export function* insert(
  * client that replaced the leaf for that would drop the claim, and two could do so to each other
  * for ever.
  */
-function* makePlace(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<void> {
+function* makePlace(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
   yield* tree.retry(request, 'neighbourhoodFull', attempt);
   request.slotAt = pendingSlot(tree, request);
-  if (request.slotAt === 0) yield* mend(tree, request, true);
+  if (request.slotAt === 0) yield* tree.makePlace(request);
   else yield* outwait(tree, request, attempt);
 }
 
@@ -113,7 +112,7 @@ function* makePlace(tree: ChimeTree, request: ChimeRequest, attempt: number): Op
  * An update that failed has left a version in the record that another client may have given the key
  * before it was deleted; an inserted record has one of its own.
  */
-function postRecord(tree: ChimeTree, request: ChimeRequest, batch: Batch): void {
+function postRecord(tree: LeafClient, request: ChimeRequest, batch: Batch): void {
   const renumbered = request.outgoingVersion !== request.firstVersion;
   if (renumbered) request.reseal(request.firstVersion);
   if (renumbered && request.blockWritten) {
@@ -140,7 +139,7 @@ function prepareCommit({ words }: ChimeRequest): void {
  * Takes the claimed slot back, unless another inserter did so or the leaf has been frozen. Others
  * may have seen the record, so the next attempt writes another one.
  */
-function* withdraw(tree: ChimeTree, request: ChimeRequest, slot: Address): Operation<void> {
+function* withdraw(tree: LeafClient, request: ChimeRequest, slot: Address): Operation<void> {
   const { batch, words } = request;
   copyWord(words, SWAP_AT + 8, SWAP_AT);
   setWord(words, SWAP_AT + 8, 0, 0);
@@ -169,7 +168,11 @@ const CONFLICT_REASON: Record<number, RetryReason> = {
  * Looks at the other slots with the fingerprint in the neighbourhood as it was read after the
  * claim. A pending slot of the same key farther from the home is withdrawn here.
  */
-function* findConflict(tree: ChimeTree, request: ChimeRequest, claimed: number): Operation<number> {
+function* findConflict(
+  tree: LeafClient,
+  request: ChimeRequest,
+  claimed: number,
+): Operation<number> {
   const { batch, candidates, candidateAt, words } = request;
   yield postCandidates(request, batch.clear());
   if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
@@ -186,7 +189,7 @@ function* findConflict(tree: ChimeTree, request: ChimeRequest, claimed: number):
 }
 
 /** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
-function gatherUnknown(tree: ChimeTree, request: ChimeRequest): number {
+function gatherUnknown(tree: LeafClient, request: ChimeRequest): number {
   const { words, candidates, fingerprint, others, otherCount } = request;
   const { i32 } = words;
   const ownLow = i32[(SWAP_AT + 8) >> 2];
@@ -217,7 +220,7 @@ function gatherUnknown(tree: ChimeTree, request: ChimeRequest): number {
  * another claim: that came after this client's own, which its owner will see and give way to. But
  * not when it is frozen: the insertion may go on in another leaf.
  */
-function* evict(tree: ChimeTree, request: ChimeRequest, at: number): Operation<boolean> {
+function* evict(tree: LeafClient, request: ChimeRequest, at: number): Operation<boolean> {
   const { batch, words } = request;
   copyWord(words, at, OTHER_SWAP_AT);
   setWord(words, OTHER_SWAP_AT + 8, 0, 0);
@@ -232,7 +235,7 @@ function* evict(tree: ChimeTree, request: ChimeRequest, at: number): Operation<b
  * Waits for the fate of the nearer pending slot that made this client withdraw (`slotAt`); when
  * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
  */
-function* outwait(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<void> {
+function* outwait(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
   const { batch, words, slotAt } = request;
   const { polls, microseconds } = tree.patience;
   const address = slotAddress(tree, request, slotAt);

@@ -7,9 +7,9 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { type ChimeRequest, type LeafClient, SWAP_AT } from './leaf-client.ts';
 import { distanceAt, slotAddress } from './neighbourhood.ts';
 import { lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
-import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
 
 /**
  * Third round trip of an update (CHIME section 4.4): the slot that `locate` found is turned to the
@@ -23,7 +23,7 @@ import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
  * Returns false when the operation must begin again.
  */
 export function* replace(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -44,7 +44,7 @@ export function* replace(
 
 /** Third round trip of a deletion: the slot becomes empty. */
 export function* vacate(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -56,7 +56,7 @@ export function* vacate(
 }
 
 /** Behind what the batch holds, the CAS of the slot; then the old record is retired. */
-function* swap(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<boolean> {
+function* swap(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<boolean> {
   const { batch, words, slotAt } = request;
   yield batch.cas(slotAddress(tree, request, slotAt), words, SWAP_AT);
   if (!swapped(words, SWAP_AT)) {
