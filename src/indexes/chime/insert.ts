@@ -8,7 +8,14 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { mend } from './mend.ts';
+import {
+  type ChimeRequest,
+  type LeafClient,
+  NEIGHBOURS_AT,
+  OTHER_SWAP_AT,
+  type RetryReason,
+  SWAP_AT,
+} from './leaf-client.ts';
 import {
   CURRENT,
   distanceAt,
@@ -21,14 +28,6 @@ import {
   vacantSlot,
 } from './neighbourhood.ts';
 import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
-import {
-  type ChimeRequest,
-  type ChimeTree,
-  NEIGHBOURS_AT,
-  OTHER_SWAP_AT,
-  type RetryReason,
-  SWAP_AT,
-} from './tree.ts';
 
 const PATIENCE_GROWTH_MAX = 32;
 
@@ -49,7 +48,7 @@ const PATIENCE_GROWTH_MAX = 32;
  * Returns false when the operation must begin again.
  */
 export function* insert(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -69,7 +68,7 @@ export function* insert(
 
 /** What is left of an insertion when its slot has been claimed. */
 export function* afterClaim(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -95,7 +94,7 @@ export function* afterClaim(
  * Adds the CAS that claims the empty slot nearest to the key's home (there is one), and behind it
  * the READ of the neighbourhood.
  */
-export function postClaim(tree: ChimeTree, request: ChimeRequest, batch: Batch): Batch {
+export function postClaim(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
   const at = vacantSlot(tree, request);
   request.claimedAt = at;
   prepareClaim(request, at);
@@ -118,12 +117,12 @@ export function isClaimed(request: ChimeRequest): boolean {
  * Whether nothing that was read behind the claim can have the key: no other slot of the
  * neighbourhood has its fingerprint, but for those whose keys are known, and none is frozen.
  */
-export function isAlone(tree: ChimeTree, request: ChimeRequest): boolean {
+export function isAlone(tree: LeafClient, request: ChimeRequest): boolean {
   return judge(tree, request) === CURRENT && gatherUnknown(tree, request) === 0;
 }
 
 /** Adds the CAS that commits the claim. */
-export function postCommit(tree: ChimeTree, request: ChimeRequest, batch: Batch): Batch {
+export function postCommit(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
   prepareCommit(request);
   return batch.cas(slotAddress(tree, request, request.claimedAt), request.words, SWAP_AT);
 }
@@ -133,10 +132,10 @@ export function postCommit(tree: ChimeTree, request: ChimeRequest, batch: Batch)
  * client that replaced the leaf for that would drop the claim, and two could do so to each other
  * for ever.
  */
-function* makePlace(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<void> {
+function* makePlace(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
   yield* tree.retry(request, 'neighbourhoodFull', attempt);
   request.slotAt = pendingSlot(tree, request);
-  if (request.slotAt === 0) yield* mend(tree, request, true);
+  if (request.slotAt === 0) yield* tree.makePlace(request);
   else yield* outwait(tree, request, attempt);
 }
 
@@ -158,7 +157,7 @@ function prepareCommit({ words }: ChimeRequest): void {
  * Takes the claimed slot back, unless another inserter did so or the leaf has been frozen. Others
  * may have seen the record, so the next attempt writes another one.
  */
-function* withdraw(tree: ChimeTree, request: ChimeRequest): Operation<void> {
+function* withdraw(tree: LeafClient, request: ChimeRequest): Operation<void> {
   const { batch, words, claimedAt } = request;
   copyWord(words, SWAP_AT + 8, SWAP_AT);
   setWord(words, SWAP_AT + 8, 0, 0);
@@ -187,7 +186,7 @@ const CONFLICT_REASON: Record<number, RetryReason> = {
  * Looks at the other slots with the fingerprint in the neighbourhood as it was read after the
  * claim. A pending slot of the same key farther from the home is withdrawn here.
  */
-function* conflictOf(tree: ChimeTree, request: ChimeRequest): Operation<number> {
+function* conflictOf(tree: LeafClient, request: ChimeRequest): Operation<number> {
   const { batch, candidates, candidateAt, words, claimedAt: claimed } = request;
   if (judge(tree, request) !== CURRENT) return UNCERTAIN;
   yield postCandidates(request, batch.clear());
@@ -205,7 +204,7 @@ function* conflictOf(tree: ChimeTree, request: ChimeRequest): Operation<number> 
 }
 
 /** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
-function gatherUnknown(tree: ChimeTree, request: ChimeRequest): number {
+function gatherUnknown(tree: LeafClient, request: ChimeRequest): number {
   const { words, candidates, fingerprint, others, otherCount } = request;
   const { i32 } = words;
   const ownLow = i32[(SWAP_AT + 8) >> 2];
@@ -236,7 +235,7 @@ function gatherUnknown(tree: ChimeTree, request: ChimeRequest): number {
  * another claim: that came after this client's own, which its owner will see and give way to. But
  * not when it is frozen: the insertion may go on in another leaf.
  */
-function* evict(tree: ChimeTree, request: ChimeRequest, at: number): Operation<boolean> {
+function* evict(tree: LeafClient, request: ChimeRequest, at: number): Operation<boolean> {
   const { batch, words } = request;
   copyWord(words, at, OTHER_SWAP_AT);
   setWord(words, OTHER_SWAP_AT + 8, 0, 0);
@@ -251,7 +250,7 @@ function* evict(tree: ChimeTree, request: ChimeRequest, at: number): Operation<b
  * Waits for the fate of the nearer pending slot that made this client withdraw (`slotAt`); when
  * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
  */
-function* outwait(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<void> {
+function* outwait(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
   const { batch, words, slotAt } = request;
   const { polls, microseconds } = tree.patience;
   const address = slotAddress(tree, request, slotAt);

@@ -1,6 +1,7 @@
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { CachedNode } from './cache.ts';
 import { descend, reach, refresh } from './descent.ts';
+import { type ChimeRequest, IDENTITY_AT, type LeafClient } from './leaf-client.ts';
 import { mend } from './mend.ts';
 import {
   CURRENT,
@@ -18,7 +19,7 @@ import {
 } from './neighbourhood.ts';
 import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from './speculate.ts';
 import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
-import { type ChimeRequest, type ChimeTree, IDENTITY_AT } from './tree.ts';
+import type { ChimeTree } from './tree.ts';
 
 /**
  * Lock-free search (CHIME section 4.4): with the internal nodes remembered, one round trip for the
@@ -93,7 +94,7 @@ export function* leaveGone(
 }
 
 /** Looks among the candidates of a neighbourhood that counts. */
-export function* settle(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+export function* settle(tree: LeafClient, request: ChimeRequest): Operation<boolean> {
   const { batch } = request;
   if (gatherLive(tree, request) === 0) return false;
   yield postCandidates(request, batch.clear());

@@ -1,6 +1,7 @@
 import { Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import { childOf } from './cache.ts';
 import { SLOTS_AT } from './geometry.ts';
+import { NEIGHBOURS_AT } from './leaf-client.ts';
 import { rootLink } from './mend.ts';
 import {
   isInternal,
@@ -13,7 +14,7 @@ import {
   visit,
 } from './node-io.ts';
 import { Signposts } from './signposts.ts';
-import { type ChimeRequest, type ChimeTree, NEIGHBOURS_AT } from './tree.ts';
+import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** A leaf that was read, and the range of its keys. */
 export interface SureLeaf {

@@ -9,9 +9,9 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { type ChimeRequest, type LeafClient, SWAP_AT } from './leaf-client.ts';
 import { distanceAt, slotAddress } from './neighbourhood.ts';
 import { lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
-import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
 
 /**
  * Third round trip of an update (CHIME section 4.4): the slot that `locate` found is turned to the
@@ -25,7 +25,7 @@ import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
  * Returns false when the operation must begin again.
  */
 export function* replace(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -36,7 +36,7 @@ export function* replace(
 }
 
 /** Adds the WRITE and the CAS. */
-export function postReplacement(tree: ChimeTree, request: ChimeRequest, batch: Batch): Batch {
+export function postReplacement(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
   const { words, block, slotAt } = request;
   request.reseal((request.foundVersion + 1) >>> 0);
   if (request.blockWritten) batch.write(block, HEADER_BYTES, request.outgoing, 0);
@@ -48,14 +48,14 @@ export function postReplacement(tree: ChimeTree, request: ChimeRequest, batch: B
   return batch.cas(slotAddress(tree, request, slotAt), words, SWAP_AT);
 }
 
-export function renewHotspot({ hotspots }: ChimeTree, { words, hash }: ChimeRequest): void {
+export function renewHotspot({ hotspots }: LeafClient, { words, hash }: ChimeRequest): void {
   const low = lowHalf(words, SWAP_AT + 8);
   hotspots.renew(hash.h1, hash.h2, low, highHalf(words, SWAP_AT + 8));
 }
 
 /** Third round trip of a deletion: the slot becomes empty. */
 export function* vacate(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
@@ -67,7 +67,7 @@ export function* vacate(
 }
 
 /** Behind the CAS of the slot: the old record is retired, if this client has unlinked it. */
-function* afterSwap(tree: ChimeTree, request: ChimeRequest, attempt: number): Operation<boolean> {
+function* afterSwap(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<boolean> {
   if (!swapped(request.words, SWAP_AT)) {
     yield* tree.retry(request, 'slotChanged', attempt);
     return false;
@@ -78,7 +78,7 @@ function* afterSwap(tree: ChimeTree, request: ChimeRequest, attempt: number): Op
 }
 
 /** Retires the record that the CAS has unlinked; it has one block. */
-export function retireUnlinked(tree: ChimeTree, request: ChimeRequest): void {
+export function retireUnlinked(tree: LeafClient, request: ChimeRequest): void {
   const units = lengthOf(highHalf(request.words, SWAP_AT));
   tree.records.retireFound(request, unlinked(request), units);
 }
