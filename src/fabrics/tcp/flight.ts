@@ -49,8 +49,8 @@ function joined(nodes: number, node: number): number {
 }
 
 /**
- * A batch on its way: one segment after the other, each on the queue pairs of its nodes. Flights and
- * their parts are used again, so that a batch on its way allocates nothing.
+ * A batch on its way: one segment after the other, each on the queue pairs of its nodes. Flights
+ * and their parts are used again, so that a batch on its way allocates nothing.
  */
 export class Flight {
   batch!: Batch;

@@ -99,7 +99,7 @@ export class QueuePair {
     this.#place = place;
     this.#credentials = credentials;
     const { tls } = credentials;
-    // Read into the inbox itself: a chunk of its own for every receive would be most of the garbage.
+    // Read into the inbox itself: a chunk for every receive would be most of the garbage.
     const onread = {
       buffer: () => this.#inbox.room(),
       callback: (bytes: number) => this.#receive(bytes),

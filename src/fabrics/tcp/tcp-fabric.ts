@@ -192,8 +192,8 @@ export class TcpFabric implements RemoteFabric {
   }
 
   /**
-   * Not on the caller's stack: `post` has to return first. In a method of its own, because a closure
-   * in `#advance` would be paid for by every batch.
+   * Not on the caller's stack: `post` has to return first. In a method of its own, because a
+   * closure in `#advance` would be paid for by every batch.
    */
   #endLater(flight: Flight): void {
     queueMicrotask(() => this.#end(flight));

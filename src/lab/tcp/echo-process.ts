@@ -1,7 +1,7 @@
 /**
  * The wire without verbs: answers every frame with one of the same sequence that is as long as the
- * results would be, its content copied from one place of memory. `bytes` as its first word: does not even look for frames, and answers every so
- * many bytes with so many others.
+ * results would be, its content copied from one place of memory. With `bytes` as its first word it
+ * does not even look for frames, and answers every so many bytes with so many others.
  */
 import { createServer, type Socket } from 'node:net';
 import { copyLocal } from '../../fabrics/shared/copy.ts';
