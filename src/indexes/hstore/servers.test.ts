@@ -22,7 +22,10 @@ const STEPS_MAX = 400;
 
 function newClient(scope: Scope, options: ByHandOptions = {}): Client {
   const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
-  client.index.table.patience = { polls: 1, pollsMax: 10_000, microseconds: 0 };
+  client.index.table.patience = {
+    ...{ polls: 1, lapse: 5000, pollsMax: 10_000 },
+    ...{ microseconds: 0, longMicroseconds: 0 },
+  };
   return client;
 }
 
@@ -64,7 +67,7 @@ function race<T>(
   operation: Operation<T>,
   deadAfter: number,
 ): { result: T; died: boolean } {
-  const servers = new IndexServer(server.index.table, role);
+  const servers = new IndexServer(server.index.table, { role });
   const asked = new Stepped(client.pool.fabric, operation);
   let round: Stepped<unknown> | undefined;
   let steps = 0;
@@ -150,8 +153,8 @@ test('a server that stands by takes over from one that is gone', (t) => {
   const first = newClient(t, { handle: client.handle });
   const second = newClient(t, { handle: client.handle });
   const held = (server: IndexServer, of: Client) => of.pool.run(server.round()).held;
-  const one = new IndexServer(first.index.table, 'both');
-  const two = new IndexServer(second.index.table, 'both');
+  const one = new IndexServer(first.index.table, { role: 'both' });
+  const two = new IndexServer(second.index.table, { role: 'both' });
   assert.equal(held(one, first), 2);
   assert.equal(held(two, second), 0);
   bury(first, second);
