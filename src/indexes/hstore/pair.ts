@@ -26,7 +26,7 @@ export interface Patience {
 }
 
 /** Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. */
-const PATIENCE: Patience = {
+export const PATIENCE: Patience = {
   ...{ polls: 64, lapse: 5000, pollsMax: 60_000 },
   ...{ microseconds: 200, longMicroseconds: 1000 },
 };
