@@ -173,7 +173,7 @@ export class Membership {
 
   /**
    * Sees to it, where that can be done, that a client which stands still issues no verb any more:
-   * over a network its session is revoked; a process of this machine is killed, if it `mayBeKilled`.
+   * over a network its session is revoked; a process of this machine is killed, if `mayBeKilled`.
    * Whether it worked `isGone` tells.
    */
   *fence(row: ClientRow, mayBeKilled: boolean): Operation<void> {

@@ -32,8 +32,8 @@ export class EtcdCoordinator implements Coordinator {
   }
 
   /**
-   * @throws StepwellError SW_UNSUPPORTED without the package etcd3, SW_COORDINATION when no member of
-   *   the cluster answers.
+   * @throws StepwellError SW_UNSUPPORTED without the package etcd3, SW_COORDINATION when no member
+   *   of the cluster answers.
    */
   static async connect(options: EtcdOptions): Promise<EtcdCoordinator> {
     const { hosts, ttl = TTL_SECONDS } = options;
