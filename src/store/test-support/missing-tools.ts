@@ -1,0 +1,9 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** Absent tools skip a test on a developer's machine, and fail it where they must be installed. */
+export function isMissing(tool: string): false | string {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const found = folders.some((folder) => existsSync(join(folder, tool)));
+  return found || process.env.CI ? false : `${tool} is not installed`;
+}
