@@ -8,11 +8,11 @@ import { attach, checkPool, detach } from '../open.ts';
 import { openStore } from '../store-in-pool.ts';
 import { RealEtcd } from '../test-support/etcd.ts';
 import { ServerProcess, startServer } from '../test-support/index-servers.ts';
-import { isMissing } from '../test-support/missing-tools.ts';
+import { isMissing, isMissingPackage } from '../test-support/missing-tools.ts';
 import { freshStore, numbered, type Scope } from '../test-support/pools.ts';
 import { EtcdCoordinator } from './etcd-coordinator.ts';
 
-const skip = isMissing('etcd');
+const skip = isMissing('etcd') || isMissingPackage('etcd3');
 /** Longer than a busy machine keeps a process waiting. */
 const TTL = 3;
 
