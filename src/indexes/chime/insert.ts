@@ -35,8 +35,8 @@ import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
  * are the second and the third. The paper locks the leaf instead.
  *
  * The slot is PENDING until its owner has seen, after claiming it, that no other slot of the
- * neighbourhood has the key (rival-claims.ts: of two claims the nearer one to the home goes on). Who
- * replaces the leaf drops pending slots.
+ * neighbourhood has the key (rival-claims.ts: of two claims the nearer one to the home goes on).
+ * Who replaces the leaf drops pending slots.
  *
  * Returns false when the operation must begin again.
  */

@@ -33,8 +33,8 @@ const SWAP_ROUNDS_MAX = 10_000;
  * Insertion where level 1 has no slot that was never used: claim, look, commit, as in RACE here.
  * An emptied slot of level 1 serves, else one of level 2 (the less loaded choice) or 3, once the
  * overflow bit of level 1 tells searches to look there. The slot is PENDING until its owner has
- * read, after claiming it, all slots in which the key may be (rival-claims.ts: of two claims the one
- * at the lower address goes on).
+ * read, after claiming it, all slots in which the key may be (rival-claims.ts: of two claims the
+ * one at the lower address goes on).
  *
  *   D[CAS overflow bit; READ level 2, 2, 3] if it was not set and level 1 has no empty slot
  *   D[WRITE record; CAS empty -> pending; READ level 1, 2, 2, 3, known chain nodes]
