@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import { clientWord, isGone } from '../../pool/client-word.ts';
 import { control } from '../../pool/control.ts';
 import type { Membership } from '../../pool/membership.ts';
 import {
@@ -11,7 +12,6 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import type { MailboxGeometry } from './geometry.ts';
-import { clientWord, isGone } from './lease.ts';
 
 /** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
 const OWN_ROWS_MAX = 32;

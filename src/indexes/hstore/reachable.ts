@@ -1,7 +1,7 @@
+import { isGone } from '../../pool/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
-import { isGone } from './lease.ts';
 import { decodeRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { decodeScan } from './scan-messages.ts';

@@ -213,7 +213,8 @@ export class Move {
     yield* target.outwait();
     yield* this.#refreshSegmentIds(target.isComplete);
     this.#fillImage();
-    if (target.isAbandoned) yield* target.relocate(this.#image, this.#bytes);
+    // Another one may take the place over from one that died: its turn to be slow, or to die.
+    while (target.isAbandoned) yield* target.relocate(this.#image, this.#bytes);
   }
 
   /**

@@ -1,7 +1,10 @@
+import { StepwellError } from '../../errors.ts';
+import { clientWord, isGone } from '../../pool/client-word.ts';
 import {
   type Address,
   Batch,
   CAS_BYTES,
+  NULL_ADDRESS,
   type Operation,
   Scratch,
   setWord,
@@ -13,17 +16,22 @@ import type { ShardTable } from './table.ts';
 const FIRST_AT = CAS_BYTES;
 /** Polls before the first pause: a mover takes a few round trips. */
 const POLLS_WITHOUT_PAUSE = 8;
+/** In a full pool: polls for the taker, and after how many the others ask whether it has died. */
+const FULL_POLLS_MAX = 20_000;
+const FULL_POLLS = 16;
 
 /**
  * The bucket that a move fills. One WRITE fills it, so only one mover may ever write to its place:
- * the one that has TAKEN its first word, which is also what publishes the bucket, by a CAS behind
- * the WRITE in the same doorbell. A WRITE that comes late must not hit a bucket in use. So when the
- * taker seems to be slow or dead, the others do not touch its place: one of them writes the same
- * bucket into a block of its own and turns the first word from TAKEN to RELOCATED. From then on the
- * bucket is there for ever, and what the late one writes is never looked at.
+ * the one whose name stands in the first word (TAKEN), which is also what publishes the bucket, by
+ * a CAS behind the WRITE in the same doorbell. A WRITE that comes late must not hit a bucket in use.
+ * So when the taker does not go on, the others ask whether it is gone, which means that nothing
+ * comes from it any more: then one of them takes its place over. If it lives, they do not touch the
+ * place: one writes the same bucket into a block and turns the first word from TAKEN to RELOCATED.
+ * From then on the bucket is there for ever, and what the late one writes is never looked at.
  *
- *   0 -> TAKEN -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
- *            \-> RELOCATED to a block       D[WRITE block; CAS TAKEN -> RELOCATED]
+ *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
+ *            |-> TAKEN by B                      A is gone
+ *            \-> RELOCATED to a block            D[WRITE block; CAS TAKEN -> RELOCATED]
  */
 export class NewBucket {
   readonly #table: ShardTable;
@@ -32,6 +40,7 @@ export class NewBucket {
   readonly address: Address;
   readonly #swap = new Scratch(FIRST_AT + 8);
   readonly #batch = new Batch();
+  /** The first word as it was last looked at. */
   #low = 0;
   #high = 0;
   /** Whether this client is the one that may write to the bucket's place. */
@@ -51,23 +60,22 @@ export class NewBucket {
     return isInUse(this.#high) || isRelocated(this.#high);
   }
 
-  /** Whether its taker had not published it after this client's patience. */
+  /** Whether another one has taken it, which had not published it when that was last looked at. */
   get isAbandoned(): boolean {
     return !this.isOwn && !this.isComplete;
   }
 
   /** Adds the CAS that takes it, which also tells how far it is. */
   postTake(batch: Batch): void {
-    setWord(this.#swap, 0, 0, 0);
-    setWord(this.#swap, 8, 0, TAKEN_HIGH);
+    setWord(this.#swap, 0, this.#low, this.#high);
+    setWord(this.#swap, 8, clientWord(this.#table.pool.membership), TAKEN_HIGH);
     batch.cas(this.address, this.#swap, 0);
   }
 
   noteTake(): void {
     this.isOwn = swapped(this.#swap, 0);
     this.isKnown = true;
-    if (this.isOwn) this.#high = TAKEN_HIGH;
-    else this.#note(4);
+    this.#note(this.isOwn ? 2 : 4);
   }
 
   /** Adds what fills and publishes it; word 0 of the image is the word that publishes. */
@@ -78,39 +86,63 @@ export class NewBucket {
 
   /** The others may have lost patience meanwhile. */
   notePublication(): void {
-    if (!swapped(this.#swap, 0)) this.#note(4);
+    this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /** Waits for the taker, for as long as this client's patience lasts. */
+  /** Waits for the taker as long as this client's patience lasts, then takes over from a dead one. */
   *outwait(): Operation<void> {
     const { polls, microseconds } = this.#table.patience;
     for (let poll = 0; poll < polls && this.isAbandoned; poll++) {
-      const pause = poll < POLLS_WITHOUT_PAUSE ? 0 : microseconds;
-      const batch = this.#batch.clear().pause(pause, this.#swap);
-      yield batch.read(this.address, 8, this.#swap, FIRST_AT);
-      this.#note(FIRST_AT >> 2);
+      yield* this.#poll(poll < POLLS_WITHOUT_PAUSE ? 0 : microseconds);
     }
+    if (this.isAbandoned) yield* this.#takeOver();
   }
 
-  /** Publishes the image in another place, unless it is published already. */
+  *#poll(pause: number): Operation<void> {
+    const batch = this.#batch.clear().pause(pause, this.#swap);
+    yield batch.read(this.address, 8, this.#swap, FIRST_AT);
+    this.#note(FIRST_AT >> 2);
+  }
+
+  *#takeOver(): Operation<void> {
+    if (!(yield* isGone(this.#table.pool.membership, this.#low))) return;
+    this.postTake(this.#batch.clear());
+    yield this.#batch;
+    this.noteTake();
+  }
+
+  /** Publishes the image in another place, unless somebody else has gone on meanwhile. */
   *relocate(image: Scratch, bytes: number): Operation<void> {
     const { allocator, catalog, geometry } = this.#table;
     const units = geometry.relocatedUnits(this.#level);
-    const block = yield* allocator.allocate(catalog, units);
+    const block = yield* this.#room(units);
+    if (block === NULL_ADDRESS) return;
     const batch = this.#batch.clear().write(block, bytes, image, 0);
     this.#postFirst(batch, pointerLow(block), relocatedHigh(block));
     yield batch;
-    if (swapped(this.#swap, 0)) {
-      this.#table.relocated++;
-      this.#note(2);
-    } else {
-      allocator.sizeClass(catalog, units).cache.push(block);
-      this.#note(4);
+    if (swapped(this.#swap, 0)) this.#table.relocated++;
+    else allocator.sizeClass(catalog, units).cache.push(block);
+    this.#note(swapped(this.#swap, 0) ? 2 : 4);
+  }
+
+  /** A block; while the pool is full, this client goes on waiting, and none when that was enough. */
+  *#room(units: number): Operation<Address> {
+    const { allocator, catalog, patience } = this.#table;
+    for (let poll = 1; ; poll++) {
+      try {
+        return yield* allocator.allocate(catalog, units);
+      } catch (error) {
+        const isFull = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+        if (!isFull || poll > FULL_POLLS_MAX) throw error;
+      }
+      yield* this.#poll(patience.microseconds);
+      if (this.isAbandoned && poll % FULL_POLLS === 0) yield* this.#takeOver();
+      if (!this.isAbandoned) return NULL_ADDRESS;
     }
   }
 
   #postFirst(batch: Batch, low: number, high: number): void {
-    setWord(this.#swap, 0, 0, TAKEN_HIGH);
+    setWord(this.#swap, 0, this.#low, this.#high);
     setWord(this.#swap, 8, low, high);
     batch.cas(this.address, this.#swap, 0);
   }

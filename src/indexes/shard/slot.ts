@@ -50,8 +50,8 @@ export const VERSION_MAX = 30;
 
 /**
  * The first word of a new bucket before its words mean anything: nothing, or TAKEN by the one mover
- * that may write to it, or RELOCATED to another place because that one was slow or died. All are of
- * stamp 0, and each becomes only what comes after it; see new-bucket.ts.
+ * that may write to it (its name is the low half), or RELOCATED to another place because that one
+ * was slow. All are of stamp 0; see new-bucket.ts.
  */
 export const TAKEN_HIGH = FROZEN;
 const RELOCATED_FLAGS = FROZEN | PENDING;

@@ -5,6 +5,7 @@ import { earlyReuseCanary } from './early-reuse.ts';
 import { hastySearchCanary } from './hasty-search.ts';
 import { HSTORE_CANARIES } from './hstore.ts';
 import { ignoredRevocationCanary } from './ignored-revocation.ts';
+import { chimeLateFollowerCanary, shardLateFollowerCanary } from './late-follower.ts';
 import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
@@ -15,7 +16,6 @@ import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
 import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
 import { shardHastySearchCanary } from './shard-hasty-search.ts';
 import { shardHastyTidyingCanary } from './shard-hasty-tidying.ts';
-import { shardLateFollowerCanary } from './shard-late-follower.ts';
 import { shardLateWriterCanary } from './shard-late-writer.ts';
 import { shardLostSegmentsCanary } from './shard-lost-segments.ts';
 import { shardReusedSlotCanary } from './shard-reused-slot.ts';
@@ -54,5 +54,6 @@ export const CANARIES: readonly Canary[] = [
   shardLateWriterCanary,
   shardLostSegmentsCanary,
   ...CHIME_CANARIES,
+  chimeLateFollowerCanary,
   ...HSTORE_CANARIES,
 ];

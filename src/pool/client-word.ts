@@ -1,0 +1,30 @@
+import type { Operation } from '../verbs/index.ts';
+import { packFields, unpackFields } from './control.ts';
+import type { ClientRow, Membership } from './membership.ts';
+
+const ID_BITS = 12;
+const INCARNATION_BITS = 16;
+const FIELDS = [ID_BITS, INCARNATION_BITS] as const;
+export const CLIENT_BITS = ID_BITS + INCARNATION_BITS;
+
+/** A client and its incarnation in CLIENT_BITS, for words that name who holds them; 0 is nobody. */
+export function clientWord({ id, incarnation }: Membership): number {
+  const fields = [id, incarnation];
+  return Number(packFields(fields.map((value, i) => [value, FIELDS[i]] as const)));
+}
+
+/** The row of the word's client; undefined when that client has left. */
+export function* rowOf(membership: Membership, word: number): Operation<ClientRow | undefined> {
+  const [id, incarnation] = unpackFields(BigInt(word), FIELDS);
+  const row = (yield* membership.rows(true))[id - 1];
+  return row.live && row.incarnation === incarnation ? row : undefined;
+}
+
+/**
+ * Whether the client of the word can issue verbs no more: it has left, or its thread is gone. Only
+ * then may others act for it, so the pool's membership is the fence of whatever a word protects.
+ */
+export function* isGone(membership: Membership, word: number): Operation<boolean> {
+  const row = yield* rowOf(membership, word);
+  return row === undefined || (yield* membership.isGone(row));
+}
