@@ -24,6 +24,8 @@ export interface Disturbances {
   strict: boolean;
   /** Milliseconds without an operation, while it could run, after which a worker is stuck. */
   stallMs: number;
+  /** Milliseconds without having started, while it could run, after which a worker does not. */
+  startMs: number;
 }
 
 export interface RoundReport {
@@ -49,7 +51,6 @@ export class RoundFailure extends Error {
 }
 
 const POLL_MS = 20;
-const START_WITHIN_MS = 120_000;
 const OPERATIONS_AFTER_STOP = 300;
 
 interface Crewman {
@@ -61,6 +62,8 @@ interface Crewman {
   exited: Promise<void>;
   killed: boolean;
   startedAt: number;
+  /** Of the time since: milliseconds for which it was stopped. */
+  stoppedMs: number;
 }
 
 type Event = { at: number; what: 'kill' | 'massacre' | 'stop' };
@@ -141,13 +144,15 @@ export class Round {
     for (const man of this.#crew) this.#watch(man);
   }
 
-  #watch({ row, incarnation, child, startedAt }: Crewman): void {
+  #watch({ row, incarnation, child, startedAt, stoppedMs }: Crewman): void {
     const { values } = this.#oracle;
     if (child.exitCode !== null || child.signalCode !== null) return;
     const isNew = values.row(row, ROW.incarnation) !== incarnation;
     const state = isNew ? STARTING : values.row(row, ROW.state);
     if (state === STARTING) {
-      if (Date.now() - startedAt < START_WITHIN_MS) return;
+      // Only what it could run: a worker may be stopped, or wait for a processor, while it starts.
+      const idleMs = stoppedMs + (child.pid === undefined ? 0 : waitedMs(child.pid));
+      if (performance.now() - startedAt - idleMs < this.#disturbances.startMs) return;
       throw new RoundFailure(`row ${row} does not start`);
     }
     if (state !== RUNNING || child.pid === undefined) return;
@@ -185,10 +190,12 @@ export class Round {
     const { values } = this.#oracle;
     this.#stops++;
     values.fullAllowed = true;
+    const stoppedAt = performance.now();
     victim.child.kill('SIGSTOP');
     await this.#others(victim.row, 500 + this.#random.below(3000));
     if (this.#random.below(4) === 0) this.#kill(victim);
     else victim.child.kill('SIGCONT');
+    victim.stoppedMs += performance.now() - stoppedAt;
     this.#stalls.forget(victim.child.pid);
     // Re-use begins again only when everybody has passed a few quiescent points.
     await this.#others(-1, OPERATIONS_AFTER_STOP);
@@ -235,7 +242,8 @@ export class Round {
       output: '',
       exited: once(child, 'close').then(() => {}),
       killed: false,
-      startedAt: Date.now(),
+      startedAt: performance.now(),
+      stoppedMs: 0,
     };
     child.stderr?.on('data', (text) => {
       man.errors += text;

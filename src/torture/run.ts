@@ -25,6 +25,7 @@ const SPEC = {
   },
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
+  start: { kind: 'integer', fallback: 120_000, help: 'milliseconds to start in, if it can run' },
   strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
   index: { kind: 'text', fallback: 'race', help: 'race, sephash, shard, chime or hstore' },
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
@@ -68,6 +69,7 @@ async function main(argv: string[]): Promise<void> {
         stops: options.stop ? 4 : 0,
         strict: options.strict,
         stallMs: options.stall,
+        startMs: options.start,
       };
       const began = performance.now();
       const report = await Round.run(settings, disturbances);

@@ -15,12 +15,14 @@ import { ThreadRound } from './thread-round.ts';
 
 /** A stall is a fault only beyond any pause that a busy machine may cause. */
 const STALL_MS = 30_000;
+const START_MS = 120_000;
 const QUIET: Disturbances = {
   kills: 0,
   massacres: 0,
   stops: 0,
   strict: false,
   stallMs: STALL_MS,
+  startMs: START_MS,
 };
 const FOLDER = mkdtempSync(join(tmpdir(), 'stepwell-torture-'));
 

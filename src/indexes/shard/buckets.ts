@@ -165,6 +165,51 @@ export function gather(table: ShardTable, request: ShardRequest, place: number):
   request.isSettled = strange === 0;
 }
 
+/**
+ * Makes the first entry of level 1 that agrees with the key in all that an entry tells the only
+ * candidate: nearly always it is the key's, and stands near where the key's scan begins. When there
+ * is none, `isSettled` says whether the bucket holds nothing else of the key, as after `gather`.
+ */
+export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): void {
+  beginGathering(request);
+  const { hash, version, words } = request;
+  request.isSettled = false;
+  if (!isInUse(highHalf(words, BUCKETS_AT))) return;
+  const settled = stampFor(version);
+  const segmentId = geometry.segmentId(hash.h1, version);
+  const wanted = (request.fingerprint << 24) | settled | (segmentId << 4);
+  const start = BUCKETS_AT + 8 * geometry.startSlot(hash.h3);
+  const end = BUCKETS_AT + geometry.bucketBytes[0];
+  const { i32 } = words;
+  const strange =
+    firstBetween(request, i32, start >> 2, end >> 2, wanted, settled) |
+    (request.candidateCount > 0
+      ? 0
+      : firstBetween(request, i32, BUCKETS_AT >> 2, start >> 2, wanted, settled));
+  request.isSettled = request.candidateCount === 0 && (strange & SETTLED_MASK) === 0;
+}
+
+/** From word `from` on; returns in which bits the words passed over differ from settled ones. */
+function firstBetween(
+  request: ShardRequest,
+  i32: Int32Array,
+  from: number,
+  end: number,
+  wanted: number,
+  settled: number,
+): number {
+  let strange = 0;
+  for (let word = from; word < end; word += 2) {
+    const high = i32[word + 1];
+    if ((high & MATCH_MASK) === wanted) {
+      request.candidates[request.candidateCount++] = word << 2;
+      return strange;
+    }
+    strange |= high ^ settled;
+  }
+  return strange;
+}
+
 function gatherBetween(
   { geometry }: ShardTable,
   request: ShardRequest,

@@ -37,7 +37,7 @@ export class ShardGeometry {
   }
 
   bucketsAt(version: number): number {
-    return this.shape.buckets * 2 ** version;
+    return this.shape.buckets << version;
   }
 
   /** Entries of levels 1 and 2: what load is measured against. */

@@ -23,11 +23,12 @@ const FULL_POLLS = 16;
 /**
  * The bucket that a move fills. One WRITE fills it, so only one mover may ever write to its place:
  * the one whose name stands in the first word (TAKEN), which is also what publishes the bucket, by
- * a CAS behind the WRITE in the same doorbell. A WRITE that comes late must not hit a bucket in use.
- * So when the taker does not go on, the others ask whether it is gone, which means that nothing
- * comes from it any more: then one of them takes its place over. If it lives, they do not touch the
- * place: one writes the same bucket into a block and turns the first word from TAKEN to RELOCATED.
- * From then on the bucket is there for ever, and what the late one writes is never looked at.
+ * a CAS behind the WRITE in the same doorbell. A WRITE that comes late must not hit a bucket in
+ * use. So when the taker does not go on, the others ask whether it is gone, which means that
+ * nothing comes from it any more: then one of them takes its place over. If it lives, they do not
+ * touch the place: one writes the same bucket into a block and turns the first word from TAKEN to
+ * RELOCATED. From then on the bucket is there for ever, and nobody looks at what the late one
+ * writes.
  *
  *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
  *            |-> TAKEN by B                      A is gone
@@ -89,7 +90,7 @@ export class NewBucket {
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /** Waits for the taker as long as this client's patience lasts, then takes over from a dead one. */
+  /** Waits for the taker as long as this client's patience lasts; takes over from a dead one. */
   *outwait(): Operation<void> {
     const { polls, microseconds } = this.#table.patience;
     for (let poll = 0; poll < polls && this.isAbandoned; poll++) {
@@ -125,7 +126,7 @@ export class NewBucket {
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /** A block; while the pool is full, this client goes on waiting, and none when that was enough. */
+  /** A block; none when somebody went on while this client waited for a pool that is full. */
   *#room(units: number): Operation<Address> {
     const { allocator, catalog, patience } = this.#table;
     for (let poll = 1; ; poll++) {

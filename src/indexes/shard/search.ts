@@ -8,6 +8,7 @@ import {
 import {
   beginGathering,
   gather,
+  gatherFirst,
   gatherNodes,
   hasOverflowed,
   isReadAgain,
@@ -97,13 +98,11 @@ export function searchOnce(
 ): boolean | undefined {
   const { batch } = request;
   fabric.execute(postLevel1(table, request, batch.clear()));
-  beginGathering(request);
-  gather(table, request, 0);
+  gatherFirst(table, request);
   if (request.candidateCount > 0) {
     fabric.execute(postCandidates(request, batch.clear()));
-    if (request.longCandidates) return undefined;
-    // A bucket that is behind takes more than one attempt.
-    if (matchCandidate(request)) return placeBehind(table, request) < 0 ? true : undefined;
+    // Another key's record, or a bucket that is behind, takes more than this.
+    return !request.longCandidates && matchCandidate(request) ? true : undefined;
   }
   if (isAbsent(request)) return false;
   return request.isSettled ? searchLowerOnce(table, request, fabric) : undefined;
@@ -149,17 +148,14 @@ export function* searchMany(
   yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
-    beginGathering(requests[i]);
-    gather(table, requests[i], 0);
+    gatherFirst(table, requests[i]);
     if (requests[i].candidateCount > 0) postCandidates(requests[i], batch);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
-    const settled = !request.longCandidates;
-    found[i] = settled && matchCandidate(request);
-    if (found[i]) yield* movingOn(table, request);
-    if (found[i] || (settled && isAbsent(request))) continue;
+    found[i] = !request.longCandidates && matchCandidate(request);
+    if (found[i] || isAbsent(request)) continue;
     found[i] = yield* search(table, request);
   }
 }

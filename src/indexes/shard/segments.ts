@@ -71,8 +71,8 @@ export class Segments {
   }
 
   /**
-   * Takes note when the first word of a bucket, read at its home, says that it is elsewhere; returns
-   * whether it does. A bucket is relocated once, before it is used, and for ever.
+   * Takes note when the first word of a bucket, read at its home, says that it is elsewhere;
+   * returns whether it does. A bucket is relocated once, before it is used, and for ever.
    */
   learnPlace(level: number, bucket: number, low: number, high: number): boolean {
     if (!isRelocated(high)) return false;
