@@ -29,7 +29,7 @@ import {
   parseMainHeader,
   writeMain,
 } from './main-segment.ts';
-import { type MergePlan, planMerge } from './merge-plan.ts';
+import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import { publishSibling } from './refresh.ts';
 import type { SegmentView } from './segment.ts';
@@ -99,7 +99,7 @@ export class Merger {
   readonly #current: Scratch;
   readonly #main = new Scratch(4096);
   readonly #image = new Scratch(4096);
-  readonly #keys: RecordKeys;
+  readonly #planner: MergePlanner;
   readonly #halves: Halves;
   #request: SepHashRequest | undefined;
   /** Whether it is for a deletion, which must be possible in a full pool. */
@@ -108,8 +108,9 @@ export class Merger {
   constructor(table: SepHashTable) {
     this.#table = table;
     this.#current = new Scratch(table.geometry.slotsBytes);
-    this.#keys = new RecordKeys(table.geometry.shape.seed);
-    this.#halves = new Halves(table, this.#keys);
+    const keys = new RecordKeys(table.geometry.shape.seed);
+    this.#planner = new MergePlanner(keys);
+    this.#halves = new Halves(table, keys);
   }
 
   /** Merges the segment as it was with this metadata, if it still is so and is full. */
@@ -122,7 +123,7 @@ export class Merger {
     yield* publishSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
     const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
-    const plan = yield* planMerge(old.entries, current, this.#keys);
+    const plan = yield* this.#planner.plan(old.entries, current);
     invariant(plan.kept.length / 2 < MAIN_ENTRIES_MAX, 'a MainSegment with too many entries');
     const { won, splits } = yield* this.#publish(view, low, high, header, plan);
     if (!won) return;
