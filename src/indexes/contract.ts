@@ -166,6 +166,11 @@ export interface Index {
    * one.
    */
   write(request: Request, condition: Condition, expected?: number): Operation<Outcome>;
+  /**
+   * What `write` under ALWAYS would return, if its first attempt succeeds, on a fabric that executes
+   * at once; else undefined, nothing is stored, and `write` has to be run.
+   */
+  writeOnce?(request: Request, fabric: Fabric): Outcome | undefined;
   /** Removes the key; the removed record is the found one. */
   remove(request: Request): Operation<boolean>;
   /**

@@ -25,17 +25,26 @@ export class FullPool {
    * may have been another client's, or have brought what others took.
    */
   retry<T>(write: () => T): T {
+    try {
+      return write();
+    } catch (error) {
+      return this.#remedy(error, write);
+    }
+  }
+
+  #remedy<T>(first: unknown, write: () => T): T {
     const sweep = () => this.#sweep() > 0;
     const remedies = [() => this.#pool.reclaim(), sweep, sweep];
-    for (;;) {
+    for (let failure = first; ; ) {
+      const full = failure instanceof StepwellError && failure.code === 'SW_POOL_FULL';
+      if (!full) throw failure;
+      let helped = false;
+      while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
+      if (!helped) throw failure;
       try {
         return write();
       } catch (error) {
-        const full = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
-        if (!full) throw error;
-        let helped = false;
-        while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
-        if (!helped) throw error;
+        failure = error;
       }
     }
   }

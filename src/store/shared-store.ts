@@ -7,6 +7,7 @@ import {
   IF_PRESENT,
   IF_VERSION,
   type Index,
+  type Outcome,
   REFUSED,
   REPLACED,
 } from '../indexes/contract.ts';
@@ -163,7 +164,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#full.retry(() => {
       const request = this.#beginWrite(key, value);
       try {
-        const outcome = this.#pool.run(this.#index.write(request, condition, expected));
+        const outcome =
+          this.#writeOnce(request, condition) ??
+          this.#pool.run(this.#index.write(request, condition, expected));
         const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
         return {
           written: outcome !== REFUSED,
@@ -411,6 +414,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   #search(request: Request): boolean {
     const { fabric } = this.#pool;
     return this.#index.searchOnce(request, fabric) ?? this.#pool.run(this.#index.search(request));
+  }
+
+  #writeOnce(request: Request, condition: Condition): Outcome | undefined {
+    if (condition !== ALWAYS) return undefined;
+    return this.#index.writeOnce?.(request, this.#pool.fabric);
   }
 
   #foundValue(request: Request): V {

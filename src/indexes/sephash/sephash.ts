@@ -1,15 +1,16 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
-import type {
-  CheckSink,
-  Condition,
-  Index,
-  IndexKind,
-  IndexManifest,
-  IndexParameters,
-  IndexShape,
-  Outcome,
+import {
+  type CheckSink,
+  type Condition,
+  type Index,
+  type IndexKind,
+  type IndexManifest,
+  type IndexParameters,
+  type IndexShape,
+  type Outcome,
+  STORED,
 } from '../contract.ts';
 import { Directory } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
@@ -21,7 +22,7 @@ import { search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { type SepHashRequest, SepHashTable } from './table.ts';
 import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
-import { erase, modify, remove, write } from './write.ts';
+import { erase, modify, remove, write, writeOnce } from './write.ts';
 
 export const SEPHASH_KIND = 2;
 
@@ -94,6 +95,10 @@ export class SepHashIndex implements Index {
 
   write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
     return write(this.table, request, condition, expected);
+  }
+
+  writeOnce(request: SepHashRequest, fabric: Fabric): Outcome | undefined {
+    return writeOnce(this.table, request, fabric) ? STORED : undefined;
   }
 
   remove(request: SepHashRequest): Operation<boolean> {
