@@ -167,10 +167,15 @@ export interface Index {
    */
   write(request: Request, condition: Condition, expected?: number): Operation<Outcome>;
   /**
-   * What `write` under ALWAYS would return, if its first attempt succeeds, on a fabric that executes
-   * at once; else undefined, nothing is stored, and `write` has to be run.
+   * What `write` would return, if its first attempt tells, on a fabric that executes at once; else
+   * undefined, and `write` has to be run with the request as it is left. An index may lack it.
    */
-  writeOnce?(request: Request, fabric: Fabric): Outcome | undefined;
+  writeOnce?(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined;
   /** Removes the key; the removed record is the found one. */
   remove(request: Request): Operation<boolean>;
   /**

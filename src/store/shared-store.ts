@@ -164,9 +164,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#full.retry(() => {
       const request = this.#beginWrite(key, value);
       try {
-        const outcome =
-          this.#writeOnce(request, condition) ??
-          this.#pool.run(this.#index.write(request, condition, expected));
+        const outcome = this.#writeIndex(request, condition, expected);
         const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
         return {
           written: outcome !== REFUSED,
@@ -416,9 +414,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#index.searchOnce(request, fabric) ?? this.#pool.run(this.#index.search(request));
   }
 
-  #writeOnce(request: Request, condition: Condition): Outcome | undefined {
-    if (condition !== ALWAYS) return undefined;
-    return this.#index.writeOnce?.(request, this.#pool.fabric);
+  #writeIndex(request: Request, condition: Condition, expected: number): Outcome {
+    const outcome = this.#index.writeOnce?.(request, condition, expected, this.#pool.fabric);
+    return outcome ?? this.#pool.run(this.#index.write(request, condition, expected));
   }
 
   #foundValue(request: Request): V {

@@ -2,6 +2,7 @@ import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
 import {
+  ALWAYS,
   type CheckSink,
   type Condition,
   type Index,
@@ -97,7 +98,13 @@ export class SepHashIndex implements Index {
     return write(this.table, request, condition, expected);
   }
 
-  writeOnce(request: SepHashRequest, fabric: Fabric): Outcome | undefined {
+  writeOnce(
+    request: SepHashRequest,
+    condition: Condition,
+    _expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined {
+    if (condition !== ALWAYS) return undefined;
     return writeOnce(this.table, request, fabric) ? STORED : undefined;
   }
 

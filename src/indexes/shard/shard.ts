@@ -21,10 +21,11 @@ import {
   type IndexShape,
   type Outcome,
 } from '../contract.ts';
+import { LockTable } from '../delegation.ts';
 import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { checkTable } from './check.ts';
-import { LockTable } from './delegation.ts';
 import { ShardGeometry } from './geometry.ts';
 import { insert } from './insert.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
@@ -38,7 +39,6 @@ import { recordsChanged } from './sync.ts';
 import { type ShardRequest, ShardTable } from './table.ts';
 import { replace, vacate } from './update.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
-import { type PlannedWrite, writeTogether } from './write-combining.ts';
 
 export const SHARD_KIND = 3;
 
@@ -55,7 +55,7 @@ export class ShardIndex implements Index {
   readonly manifest = SHARD_MANIFEST;
   readonly table: ShardTable;
   readonly #protocol: SlotProtocol<ShardRequest>;
-  readonly #locks = new LockTable();
+  readonly #locks = new LockTable<ShardRequest>();
 
   constructor(table: ShardTable) {
     this.table = table;
@@ -128,7 +128,7 @@ export class ShardIndex implements Index {
   write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.begin();
     if (!this.table.techniques.delegation) return this.#write(request, condition, expected);
-    const write: PlannedWrite = { request, condition, expected };
+    const write: PlannedWrite<ShardRequest> = { request, condition, expected };
     return this.#locks.write(write, (group) => this.#writeTogether(group));
   }
 
@@ -138,8 +138,11 @@ export class ShardIndex implements Index {
     return outcome;
   }
 
-  *#writeTogether(group: readonly PlannedWrite[]): Operation<void> {
-    yield* writeTogether(this.table, this.#protocol, group);
+  *#writeTogether(group: readonly PlannedWrite<ShardRequest>[]): Operation<void> {
+    const { table } = this;
+    yield* writeTogether(this.#protocol, group, (request, attempt) =>
+      table.retry(request, 'otherCarrier', attempt),
+    );
     const inserted = group.some(({ outcome }) => outcome === INSERTED);
     if (inserted) yield* recordsChanged(this.table, 1);
   }
