@@ -1,12 +1,29 @@
 import { StepwellError } from '../errors.ts';
-import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkTable, type ChunkWord } from './chunks.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  FAA_BYTES,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../verbs/index.ts';
+import {
+  ANY_NODE,
+  CHUNK_BLOCKS,
+  CHUNK_SPAN,
+  type ChunkTable,
+  type ChunkWord,
+  packChunk,
+  RECYCLED,
+} from './chunks.ts';
 import { control } from './control.ts';
 import {
   BLOCK_UNITS_MAX,
   blocksPerChunk,
   CHUNK_BYTES,
   type PoolLayout,
+  SUPERBLOCK,
   stateMapBytes,
 } from './layout.ts';
 
@@ -17,6 +34,8 @@ export const BLOCK_CLAIMED = 1;
 /** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
 const CLAIM_BYTES_MAX = 32 * 1024;
 const CLAIM_BLOCKS_MAX = 128;
+/** Catalog numbers are below this. */
+const CATALOG_KEYS = 256;
 /** Own chunks that a refill looks through before it takes another chunk. */
 const CHUNKS_EXAMINED = 4;
 /** A chunk is worth returning to when an eighth of it is free. */
@@ -26,6 +45,8 @@ const WORTHWHILE_SHARE = 8;
 export class SizeClass {
   readonly catalog: number;
   readonly units: number;
+  /** The memory node that its chunks are on, or ANY_NODE. */
+  readonly node: number;
   readonly blocks: number;
   readonly mapBytes: number;
   /** Claimed blocks that are not in use, the next one last. */
@@ -41,9 +62,10 @@ export class SizeClass {
   /** Whether its empty chunks are for any class of the store that shares: see `shareChunks`. */
   shares = false;
 
-  constructor(catalog: number, units: number) {
+  constructor(catalog: number, units: number, node: number = ANY_NODE) {
     this.catalog = catalog;
     this.units = units;
+    this.node = node;
     this.blocks = blocksPerChunk(units);
     this.mapBytes = stateMapBytes(this.blocks);
     const fitting = Math.floor(CLAIM_BYTES_MAX / (units * UNIT_BYTES));
@@ -75,6 +97,8 @@ export class Allocator {
   readonly #classes = new Map<number, SizeClass>();
   /** By chunk: whether this client owns it. */
   readonly #owned: Uint8Array;
+  /** By own chunk: its class, if that is one of a memory node. */
+  readonly #placed = new Map<number, SizeClass>();
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
   freed = 0;
@@ -95,13 +119,17 @@ export class Allocator {
   sizeClass(catalog: number, units: number): SizeClass {
     // Most stores write records of one size: the last class asked for is the next one too.
     if (this.#last.catalog === catalog && this.#last.units === units) return this.#last;
-    const key = catalog * 65536 + units;
+    this.#last = this.#classOn(ANY_NODE, catalog, units);
+    return this.#last;
+  }
+
+  #classOn(node: number, catalog: number, units: number): SizeClass {
+    const key = ((node + 1) * CATALOG_KEYS + catalog) * 65536 + units;
     let found = this.#classes.get(key);
     if (found === undefined) {
-      found = new SizeClass(catalog, units);
+      found = new SizeClass(catalog, units, node);
       this.#classes.set(key, found);
     }
-    this.#last = found;
     return found;
   }
 
@@ -117,20 +145,38 @@ export class Allocator {
     return this.#classes.values();
   }
 
-  /** A block of any size: from a size class, or a span of whole chunks when it is larger. */
-  *allocate(catalog: number, units: number): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units);
-    const sizeClass = this.sizeClass(catalog, units);
+  /**
+   * A block of any size: from a size class, or a span of whole chunks when it is larger. Raises
+   * SW_POOL_FULL; with a memory node (counted from 0) when that one is full, whatever the others
+   * have: it is the caller who knows whether another one would do.
+   */
+  *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
+    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units, node);
+    const sizeClass =
+      node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
     return sizeClass.take();
   }
 
+  /** Takes back a block of which nobody but this client knows. */
+  discard(catalog: number, units: number, address: Address): void {
+    this.#classOf(address, catalog, units).cache.push(address);
+  }
+
+  /** The class whose own chunk the block is in, or the one of its size. */
+  #classOf(address: Address, catalog: number, units: number): SizeClass {
+    const placed =
+      this.#placed.size > 0 ? this.#placed.get(this.#chunks.chunkOf(address)) : undefined;
+    return placed ?? this.sizeClass(catalog, units);
+  }
+
   /** Address space only: the caller reserves the parts that it touches. */
-  *allocateSpan(catalog: number, units: number): Operation<Address> {
+  *allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
     const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
     const first = yield* this.#chunks.takeSpan(
       this.#word({ state: CHUNK_SPAN, catalog, units: 0 }),
       count,
+      node,
     );
     return this.#layout.chunkStart(first);
   }
@@ -143,6 +189,40 @@ export class Allocator {
     for (let i = 0; i < count; i++) {
       yield* this.#chunks.release(first + i * this.#layout.stripe, word);
     }
+  }
+
+  /**
+   * Makes this client the owner of a span that it is about to unlink, whoever took it: who dies
+   * before it has given the span back is then known to have had it. Returns the chunks.
+   */
+  *takeOverSpan(catalog: number, address: Address, units: number): Operation<number[]> {
+    const first = this.#chunks.chunkOf(address);
+    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
+    const taken: number[] = [];
+    for (let i = 0; i < count; i++) {
+      const chunk = first + i * this.#layout.stripe;
+      const word = yield* this.#chunks.wordOf(chunk);
+      if (yield* this.takeOverChunk(catalog, chunk, word)) taken.push(chunk);
+    }
+    return taken;
+  }
+
+  /** Makes this client the owner of a chunk of a span, unless it is no more what it was. */
+  *takeOverChunk(catalog: number, chunk: number, word: ChunkWord): Operation<boolean> {
+    if (word.state !== CHUNK_SPAN || word.catalog !== catalog) return false;
+    const own = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
+    return yield* this.#chunks.handOver(chunk, word, own);
+  }
+
+  /** Gives back a chunk of a span of this client's that nobody can reach any more. */
+  freeSpanChunk(catalog: number, chunk: number, batch: Batch): void {
+    const words = new Scratch(CAS_BYTES + FAA_BYTES);
+    const own = packChunk(this.#word({ state: CHUNK_SPAN, catalog, units: 0 }));
+    words.i64[0] = BigInt.asIntN(64, own);
+    words.i64[1] = BigInt.asIntN(64, RECYCLED);
+    words.i64[CAS_BYTES >> 3] = 1n;
+    // Should the chunk be another's by now, the count only makes somebody look once in vain.
+    batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.freeChunks, words, CAS_BYTES);
   }
 
   /** Takes a range of a span from the operating system now. */
@@ -221,9 +301,9 @@ export class Allocator {
   }
 
   *#takeChunk(sizeClass: SizeClass): Operation<void> {
-    const { catalog, units } = sizeClass;
+    const { catalog, units, node } = sizeClass;
     const word = this.#word({ state: CHUNK_BLOCKS, catalog, units });
-    const { chunk, origin } = yield* this.#chunks.take(word);
+    const { chunk, origin } = yield* this.#chunks.take(word, node);
     const start = this.#layout.chunkStart(chunk);
     let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
     if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
@@ -232,6 +312,7 @@ export class Allocator {
       yield* this.#chunks.prepared(chunk, word);
     }
     this.#owned[chunk] = 1;
+    if (node !== ANY_NODE) this.#placed.set(chunk, sizeClass);
     sizeClass.chunks.push(chunk);
     sizeClass.current = { start, map, next: 0 };
   }
@@ -297,6 +378,7 @@ export class Allocator {
     const { catalog, units } = sizeClass;
     sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
     this.#owned[chunk] = 0;
+    this.#placed.delete(chunk);
     yield* this.#chunks.release(chunk, this.#word({ state: CHUNK_BLOCKS, catalog, units }));
   }
 
@@ -309,7 +391,7 @@ export class Allocator {
    * cache while it has room; otherwise the batch gets a WRITE that marks it free for its owner.
    */
   free(address: Address, units: number, catalog: number, batch: Batch): void {
-    const sizeClass = this.sizeClass(catalog, units);
+    const sizeClass = this.#classOf(address, catalog, units);
     this.freed++;
     const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
     if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
@@ -382,6 +464,7 @@ export class Allocator {
   /** Gives all cached blocks back, for leaving the pool. */
   *surrender(): Operation<void> {
     this.#owned.fill(0);
+    this.#placed.clear();
     for (const sizeClass of this.#classes.values()) {
       const { catalog, units } = sizeClass;
       const cached = sizeClass.cache.splice(0);

@@ -8,7 +8,7 @@ export const shardLateFollowerCanary: Canary = {
   name: 'a SHARD search that is served by a READ posted before it had queued',
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { lanes: 4 } },
-  shard: ({ table }) => new LateFollower(table),
+  shard: ({ partitions }) => new LateFollower(partitions),
 };
 
 interface Flight {
