@@ -1,31 +1,14 @@
 import { StepwellError } from '../errors.ts';
-import {
-  type Address,
-  Batch,
-  CAS_BYTES,
-  FAA_BYTES,
-  type Operation,
-  Scratch,
-  UNIT_BYTES,
-} from '../verbs/index.ts';
-import {
-  ANY_NODE,
-  CHUNK_BLOCKS,
-  CHUNK_SPAN,
-  type ChunkTable,
-  type ChunkWord,
-  packChunk,
-  RECYCLED,
-} from './chunks.ts';
+import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
+import { ANY_NODE, CHUNK_BLOCKS, type ChunkTable, type ChunkWord } from './chunks.ts';
 import { control } from './control.ts';
 import {
   BLOCK_UNITS_MAX,
   blocksPerChunk,
-  CHUNK_BYTES,
   type PoolLayout,
-  SUPERBLOCK,
   stateMapBytes,
 } from './layout.ts';
+import { Spans } from './spans.ts';
 
 /** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
 export const BLOCK_FREE = 0;
@@ -95,6 +78,7 @@ export class Allocator {
   /** What a state byte of a free block is written from. */
   readonly #freeByte = new Scratch(8);
   readonly #classes = new Map<number, SizeClass>();
+  readonly spans: Spans;
   /** By chunk: whether this client owns it. */
   readonly #owned: Uint8Array;
   /** By own chunk: its class, if that is one of a memory node. */
@@ -108,12 +92,14 @@ export class Allocator {
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
+    this.spans = new Spans(layout, chunks);
     this.#owned = new Uint8Array(layout.chunksMax);
   }
 
   own(owner: number, incarnation: number): void {
     this.#owner = owner;
     this.#incarnation = incarnation;
+    this.spans.own(owner, incarnation);
   }
 
   sizeClass(catalog: number, units: number): SizeClass {
@@ -171,58 +157,13 @@ export class Allocator {
   }
 
   /** Address space only: the caller reserves the parts that it touches. */
-  *allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const first = yield* this.#chunks.takeSpan(
-      this.#word({ state: CHUNK_SPAN, catalog, units: 0 }),
-      count,
-      node,
-    );
-    return this.#layout.chunkStart(first);
+  allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
+    return this.spans.allocate(catalog, units, node);
   }
 
   /** Gives back a span of which nobody but this client knows. */
-  *releaseSpan(catalog: number, address: Address, units: number): Operation<void> {
-    const first = this.#chunks.chunkOf(address);
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const word = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
-    for (let i = 0; i < count; i++) {
-      yield* this.#chunks.release(first + i * this.#layout.stripe, word);
-    }
-  }
-
-  /**
-   * Makes this client the owner of a span that it is about to unlink, whoever took it: who dies
-   * before it has given the span back is then known to have had it. Returns the chunks.
-   */
-  *takeOverSpan(catalog: number, address: Address, units: number): Operation<number[]> {
-    const first = this.#chunks.chunkOf(address);
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const taken: number[] = [];
-    for (let i = 0; i < count; i++) {
-      const chunk = first + i * this.#layout.stripe;
-      const word = yield* this.#chunks.wordOf(chunk);
-      if (yield* this.takeOverChunk(catalog, chunk, word)) taken.push(chunk);
-    }
-    return taken;
-  }
-
-  /** Makes this client the owner of a chunk of a span, unless it is no more what it was. */
-  *takeOverChunk(catalog: number, chunk: number, word: ChunkWord): Operation<boolean> {
-    if (word.state !== CHUNK_SPAN || word.catalog !== catalog) return false;
-    const own = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
-    return yield* this.#chunks.handOver(chunk, word, own);
-  }
-
-  /** Gives back a chunk of a span of this client's that nobody can reach any more. */
-  freeSpanChunk(catalog: number, chunk: number, batch: Batch): void {
-    const words = new Scratch(CAS_BYTES + FAA_BYTES);
-    const own = packChunk(this.#word({ state: CHUNK_SPAN, catalog, units: 0 }));
-    words.i64[0] = BigInt.asIntN(64, own);
-    words.i64[1] = BigInt.asIntN(64, RECYCLED);
-    words.i64[CAS_BYTES >> 3] = 1n;
-    // Should the chunk be another's by now, the count only makes somebody look once in vain.
-    batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.freeChunks, words, CAS_BYTES);
+  releaseSpan(catalog: number, address: Address, units: number): Operation<void> {
+    return this.spans.release(catalog, address, units);
   }
 
   /** Takes a range of a span from the operating system now. */

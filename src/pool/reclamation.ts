@@ -119,7 +119,7 @@ export class Reclamation {
     this.#unitsSinceAdvance += units;
   }
 
-  /** As `retire`, of chunks of a span that this client owns; see Allocator.takeOverSpan. */
+  /** As `retire`, of chunks of a span that this client owns; see Spans.takeOver. */
   retireSpan(chunks: readonly number[], catalog: number): void {
     const { length } = this.#limbo;
     for (const chunk of chunks) {
@@ -287,7 +287,7 @@ export class Reclamation {
         const catalog = Math.floor(key / 65536);
         if (units === SPAN_CHUNK) {
           const chunk = this.#layout.chunkAt(regionOf(address), offsetOf(address));
-          this.#allocator.freeSpanChunk(catalog, chunk, batch);
+          this.#allocator.spans.free(catalog, chunk, batch);
         } else this.#allocator.free(address, units, catalog, batch);
       });
       if (batch.length > 0) yield batch;

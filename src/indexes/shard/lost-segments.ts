@@ -51,7 +51,7 @@ function nameOf(owner: number, incarnation: number): string {
 function* giveBack({ catalog, pool }: ShardTable, chunk: number, word: ChunkWord): Operation<void> {
   const { allocator, chunks, layout, reclamation } = pool;
   if (layout.stripe === 1) return yield* chunks.release(chunk, word);
-  const isOwn = yield* allocator.takeOverChunk(catalog, chunk, word);
+  const isOwn = yield* allocator.spans.takeOverChunk(catalog, chunk, word);
   if (isOwn) reclamation.retireSpan([chunk], catalog);
 }
 

@@ -156,7 +156,7 @@ function* takeOverSpans(table: ShardTable, { addresses }: Segments): Operation<n
   for (let segment = 0; segment < addresses.length; segment++) {
     const units = geometry.segmentUnits(segment);
     if (units <= BLOCK_UNITS_MAX) continue;
-    chunks.push(...(yield* allocator.takeOverSpan(catalog, addresses[segment], units)));
+    chunks.push(...(yield* allocator.spans.takeOver(catalog, addresses[segment], units)));
   }
   return chunks;
 }

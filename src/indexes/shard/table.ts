@@ -57,7 +57,7 @@ export class ShardRequest extends Request {
   candidates = new Int32Array(CANDIDATES_MAX);
   /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
   slotAt = 0;
-  /** The segments and the version that this attempt goes by, and the key's bucket and its address by place. */
+  /** What this attempt goes by: segments and version, and by place the key's bucket and address. */
   segments: Segments | undefined;
   version = 0;
   readonly buckets = new Int32Array(PLACES);

@@ -19,10 +19,10 @@ export interface WalkPosition {
 }
 
 /**
- * A walk over all records, partition by partition, one bucket of every level at a time. It goes through the buckets in the
- * order of their reversed bits, so that a bucket that is split is still one run of the order; and a
- * record never changes its level. So a key that is present during the whole walk is handed out
- * exactly once, whatever is resized meanwhile.
+ * A walk over all records, partition by partition, one bucket of every level at a time. It goes
+ * through the buckets in the order of their reversed bits, so that a bucket that is split is still
+ * one run of the order; and a record never changes its level. So a key that is present during the
+ * whole walk is handed out exactly once, whatever is resized meanwhile.
  */
 export class ShardWalk implements IndexWalk {
   readonly #partitions: Partitions;
