@@ -17,11 +17,12 @@ import {
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
   pad8,
+  unitsOf,
   VALUE_BYTES,
   VERSION,
   valueOffset,
 } from '../records/layout.ts';
-import { type Address, Frame, type Scratch } from '../verbs/index.ts';
+import { type Address, Frame, type Scratch, UNIT_BYTES } from '../verbs/index.ts';
 import type { OutgoingChain } from './record-io.ts';
 
 /** Slots that one operation can look at, if its index does not ask for more. */
@@ -171,6 +172,29 @@ export class Request extends Frame {
     this.keyBytes = keyBytes;
     this.hash.compute(i32, HEADER_BYTES >> 2, keyBytes, seed);
     this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
+  }
+
+  /**
+   * Takes for found what another request of the same key has found: its first block, of which its
+   * slot says `units` ("this much or more").
+   */
+  takeFoundRecord(from: Request, units: number): void {
+    const longest = unitsOf(valueOffset(from.keyBytes) + LINK_BYTES);
+    const { u8 } = from.incoming;
+    const end = Math.min(u8.length, from.foundAt + Math.max(units, longest) * UNIT_BYTES);
+    this.incoming.ensure(end - from.foundAt);
+    this.incoming.u8.set(u8.subarray(from.foundAt, end), 0);
+    this.matches(0);
+  }
+
+  /** Takes for found the record that another request of the key has written, chained or not. */
+  takeOutgoing({ outgoing, keyBytes, valueBytes }: Request): void {
+    const bytes = valueOffset(keyBytes) + pad8(valueBytes);
+    this.incoming.ensure(bytes);
+    this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
+    this.matches(0);
+    // Its value stands in one piece here.
+    this.foundChained = false;
   }
 
   /** Checks the found record, whose value is contiguous at `foundValueAt` of `found`. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHIME_CANARIES } from './canaries/chime.ts';
+import { chimeLateFollowerCanary } from './canaries/late-follower.ts';
 import { QUICK_SCOPES, scopes } from './exhaustive/scope.ts';
 import { searchScope } from './exhaustive/search.ts';
 import { POLICIES } from './policies.ts';
@@ -75,7 +76,7 @@ for (const scope of scopes(CHIME_SUBJECT).filter(({ name }) =>
   });
 }
 
-for (const planted of CHIME_CANARIES) {
+for (const planted of [...CHIME_CANARIES, chimeLateFollowerCanary]) {
   test(`the canary is caught: ${planted.name}`, () => {
     const memory = newSimulationMemory();
     for (let seed = 1; seed <= CANARY_SEEDS; seed++) {

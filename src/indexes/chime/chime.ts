@@ -11,19 +11,22 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import type {
-  CheckSink,
-  Condition,
-  IndexKind,
-  IndexManifest,
-  IndexParameters,
-  IndexShape,
-  KeyRange,
-  OrderedIndex,
-  Outcome,
+import {
+  type CheckSink,
+  type Condition,
+  type IndexKind,
+  type IndexManifest,
+  type IndexParameters,
+  type IndexShape,
+  type KeyRange,
+  type OrderedIndex,
+  type Outcome,
+  REFUSED,
 } from '../contract.ts';
+import { LockTable } from '../delegation.ts';
 import { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
@@ -41,6 +44,7 @@ import { tidy } from './tidy.ts';
 import { type ChimeRequest, ChimeTree } from './tree.ts';
 import { replace, vacate } from './update.ts';
 import { ChimeWalk } from './walk.ts';
+import { writeOnce } from './write-once.ts';
 
 export const CHIME_KIND = 4;
 
@@ -61,6 +65,7 @@ export class ChimeIndex implements OrderedIndex {
   readonly tree: ChimeTree;
 
   readonly #protocol: SlotProtocol<ChimeRequest>;
+  readonly #locks = new LockTable<ChimeRequest>();
 
   constructor(tree: ChimeTree) {
     this.tree = tree;
@@ -107,8 +112,10 @@ export class ChimeIndex implements OrderedIndex {
   }
 
   search(request: ChimeRequest): Operation<boolean> {
-    this.tree.cache.begin();
-    return search(this.tree, request);
+    const { tree } = this;
+    tree.cache.begin();
+    if (!tree.techniques.delegation) return search(tree, request);
+    return this.#locks.search(request, (one) => search(tree, one));
   }
 
   searchOnce(request: ChimeRequest, fabric: Fabric): boolean | undefined {
@@ -155,21 +162,55 @@ export class ChimeIndex implements OrderedIndex {
     return eachReachable(this.tree, visit);
   }
 
+  writeOnce(
+    request: ChimeRequest,
+    condition: Condition,
+    expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined {
+    const { tree } = this;
+    if (tree.techniques.delegation || !tree.records.take(request)) return undefined;
+    tree.cache.begin();
+    let outcome: Outcome | undefined = REFUSED;
+    try {
+      outcome = writeOnce(tree, request, condition, expected, fabric);
+      return outcome;
+    } finally {
+      // Also when the fabric has raised; a write that goes on keeps its record.
+      if (outcome !== undefined) tree.records.discard(request);
+    }
+  }
+
   *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {
     this.#begin(request);
-    return yield* writeSlot(this.#protocol, request, condition, expected);
+    if (!this.tree.techniques.delegation) {
+      return yield* writeSlot(this.#protocol, request, condition, expected);
+    }
+    const write: PlannedWrite<ChimeRequest> = { request, condition, expected };
+    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
+  }
+
+  #writeTogether(group: readonly PlannedWrite<ChimeRequest>[]): Operation<void> {
+    const { tree } = this;
+    return writeTogether(this.#protocol, group, (request, attempt) =>
+      tree.retry(request, 'otherCarrier', attempt),
+    );
   }
 
   *remove(request: ChimeRequest): Operation<boolean> {
     this.#begin(request);
-    const removed = yield* removeSlot(this.#protocol, request);
+    const removed = yield* this.#inTurn(request, () => removeSlot(this.#protocol, request));
     if (removed) yield* tidy(this.tree, request);
     return removed;
   }
 
   *modify(request: ChimeRequest, compute: (present: boolean) => void): Operation<Outcome> {
     this.#begin(request);
-    return yield* modifySlot(this.#protocol, request, compute);
+    return yield* this.#inTurn(request, () => modifySlot(this.#protocol, request, compute));
+  }
+
+  #inTurn<T>(request: ChimeRequest, change: () => Operation<T>): Operation<T> {
+    return this.tree.techniques.delegation ? this.#locks.inTurn(request, change) : change();
   }
 
   #begin(request: ChimeRequest): void {

@@ -1,22 +1,26 @@
-import { StepwellError } from '../../errors.ts';
 import { sizeClassOf } from '../../records/layout.ts';
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+import { inRange } from '../parameters.ts';
 import { NEIGHBOURHOOD_MAX } from './slot.ts';
 
-/** Parameters of a CHIME tree; kept in the catalog. */
-export interface ChimeShape {
+/** Parameters of a leaf. */
+export interface LeafShape {
   /** Entries of a leaf. */
   span: number;
   /** Entries in which a key may stand, from its home on. */
   neighbourhood: number;
-  /** Children of an internal node, at most. */
-  fanout: number;
-  /** KiB of internal nodes that a client remembers. */
-  cacheKiB: number;
   /** Keys in a client's hotspot buffer; 0 for none. */
   hotspots: number;
   /** Seed of the key hash and of the nodes' identities. */
   seed: number;
+}
+
+/** Parameters of a CHIME tree; kept in the catalog. */
+export interface ChimeShape extends LeafShape {
+  /** Children of an internal node, at most. */
+  fanout: number;
+  /** KiB of internal nodes that a client remembers. */
+  cacheKiB: number;
 }
 
 const SPAN_MAX = 1024;
@@ -31,14 +35,14 @@ const UNITS_LEAST = 9;
 export const SLOTS_AT = 8;
 
 /** The hopscotch leaf (CHIME section 4.1). */
-export class ChimeGeometry {
-  readonly shape: ChimeShape;
+export class LeafGeometry<S extends LeafShape = LeafShape> {
+  readonly shape: S;
   readonly leafBytes: number;
   readonly leafUnits: number;
   readonly neighbourhoodBytes: number;
   readonly #scale: number;
 
-  constructor(shape: ChimeShape) {
+  constructor(shape: S) {
     this.shape = shape;
     this.leafBytes = SLOTS_AT + 8 * shape.span;
     this.leafUnits = unitsBeside(Math.ceil(this.leafBytes / UNIT_BYTES));
@@ -56,6 +60,9 @@ export class ChimeGeometry {
   }
 }
 
+/** The leaves of a CHIME tree. */
+export class ChimeGeometry extends LeafGeometry<ChimeShape> {}
+
 /**
  * The least block of at least so many units that has a size of which no record is, so that one can
  * tell what the chunks of a pool are used for.
@@ -71,31 +78,21 @@ export function fingerprintOf(h1: number): number {
   return h1 >>> 24 || 1;
 }
 
-export function chimeShape(
-  wishes: {
-    span?: number;
-    neighbourhood?: number;
-    fanout?: number;
-    cacheKiB?: number;
-    hotspots?: number;
-  },
+export function leafShape(
+  wishes: Partial<Pick<LeafShape, 'span' | 'neighbourhood' | 'hotspots'>>,
   seed: number,
-): ChimeShape {
+): LeafShape {
   const span = inRange('span', wishes.span ?? 64, 2, SPAN_MAX);
   const most = Math.min(NEIGHBOURHOOD_MAX, span);
-  const neighbourhood = inRange(
-    'neighbourhood',
-    wishes.neighbourhood ?? Math.min(8, most),
-    2,
-    most,
-  );
-  const fanout = inRange('fanout', wishes.fanout ?? 64, 2, FANOUT_MAX);
-  const cacheKiB = inRange('cacheKiB', wishes.cacheKiB ?? CACHE_KIB, 1, CACHE_KIB_MAX);
+  const wanted = wishes.neighbourhood ?? Math.min(8, most);
+  const neighbourhood = inRange('neighbourhood', wanted, 2, most);
   const hotspots = inRange('hotspots', wishes.hotspots ?? 0, 0, HOTSPOTS_MAX);
-  return { span, neighbourhood, fanout, cacheKiB, hotspots, seed };
+  return { span, neighbourhood, hotspots, seed };
 }
 
-function inRange(name: string, value: number, low: number, high: number): number {
-  if (Number.isInteger(value) && value >= low && value <= high) return value;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be ${low}..${high}, not ${value}`);
+export function chimeShape(wishes: Partial<Omit<ChimeShape, 'seed'>>, seed: number): ChimeShape {
+  const leaf = leafShape(wishes, seed);
+  const fanout = inRange('fanout', wishes.fanout ?? 64, 2, FANOUT_MAX);
+  const cacheKiB = inRange('cacheKiB', wishes.cacheKiB ?? CACHE_KIB, 1, CACHE_KIB_MAX);
+  return { ...leaf, fanout, cacheKiB };
 }

@@ -4,13 +4,14 @@ import { type Address, type Batch, type Operation, Scratch } from '../../verbs/i
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode, childOf } from './cache.ts';
 import { descend, reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
+import { IDENTITY_AT } from './leaf-client.ts';
 import { INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
 import { CURRENT, judge, TAKEN_UP } from './neighbourhood.ts';
 import { slotsOf } from './node-io.ts';
 import { leaveGone } from './search.ts';
 import { sureLeaf } from './sure-leaf.ts';
-import { type ChimeRequest, type ChimeTree, IDENTITY_AT } from './tree.ts';
+import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** A leaf as it was at one time, and the keys of it that count: from `lower` to below `upper`. */
 export interface LeafPicture {

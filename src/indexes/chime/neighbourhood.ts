@@ -7,12 +7,12 @@ import {
 } from '../../records/layout.ts';
 import { type Address, type Batch, UNIT_BYTES } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
+import { type ChimeRequest, IDENTITY_AT, type LeafClient, NEIGHBOURS_AT } from './leaf-client.ts';
 import { identityHigh, identityLow, UP } from './link.ts';
 import { isVacant, lengthOf, PENDING, recordOf, SLOT_FROZEN } from './slot.ts';
-import { type ChimeRequest, type ChimeTree, IDENTITY_AT, NEIGHBOURS_AT } from './tree.ts';
 
 /** What the key's hash says; once for each operation. */
-export function place(tree: ChimeTree, request: ChimeRequest): void {
+export function place(tree: LeafClient, request: ChimeRequest): void {
   const { hash } = request;
   request.fingerprint = fingerprintOf(hash.h1);
   request.home = tree.geometry.homeOf(hash.h2);
@@ -25,7 +25,7 @@ export function place(tree: ChimeTree, request: ChimeRequest): void {
  * what was read before was the leaf's, whatever came later.
  */
 export function postNeighbourhood(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   batch: Batch,
   checked: boolean,
@@ -36,7 +36,7 @@ export function postNeighbourhood(
   return batch;
 }
 
-export function repostNeighbourhood(tree: ChimeTree, request: ChimeRequest, batch: Batch): Batch {
+export function repostNeighbourhood(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
   const { geometry } = tree;
   const { span, neighbourhood } = geometry.shape;
   const { leaf, home, words } = request;
@@ -66,7 +66,7 @@ export const GONE = 3;
  * slots were read, a hit is a record that the key had, and a miss is a moment without the key.
  * Slots that are not frozen tell so by themselves; of frozen ones, the first word does.
  */
-export function judge(tree: ChimeTree, request: ChimeRequest): number {
+export function judge(tree: LeafClient, request: ChimeRequest): number {
   const { i32 } = request.words;
   if (request.checked && !isLeafStill(tree, request)) {
     return i32[IDENTITY_AT >> 2] === 0 && i32[(IDENTITY_AT >> 2) + 1] === UP ? TAKEN_UP : GONE;
@@ -79,7 +79,7 @@ export function judge(tree: ChimeTree, request: ChimeRequest): number {
 }
 
 /** Whether the first word that was read is that of the request's leaf in use. */
-export function isLeafStill(tree: ChimeTree, { words, leafLow, leafHigh }: ChimeRequest): boolean {
+export function isLeafStill(tree: LeafClient, { words, leafLow, leafHigh }: ChimeRequest): boolean {
   const { seed } = tree.geometry.shape;
   const { i32 } = words;
   return (
@@ -89,7 +89,7 @@ export function isLeafStill(tree: ChimeTree, { words, leafLow, leafHigh }: Chime
 }
 
 /** Collects the committed slots that have the key's fingerprint. */
-export function gatherLive(tree: ChimeTree, request: ChimeRequest): number {
+export function gatherLive(tree: LeafClient, request: ChimeRequest): number {
   const { i32 } = request.words;
   const { candidates, fingerprint } = request;
   const end = (NEIGHBOURS_AT + tree.geometry.neighbourhoodBytes) >> 2;
@@ -158,7 +158,7 @@ export function matchCandidate(request: ChimeRequest): boolean {
 }
 
 /** The empty slot nearest to the key's home; 0 when the neighbourhood is full. */
-export function vacantSlot(tree: ChimeTree, { words }: ChimeRequest): number {
+export function vacantSlot(tree: LeafClient, { words }: ChimeRequest): number {
   const end = (NEIGHBOURS_AT + tree.geometry.neighbourhoodBytes) >> 2;
   for (let word = NEIGHBOURS_AT >> 2; word < end; word += 2) {
     if (isVacant(words.i32[word], words.i32[word + 1])) return word << 2;
@@ -167,7 +167,7 @@ export function vacantSlot(tree: ChimeTree, { words }: ChimeRequest): number {
 }
 
 /** The claimed slot nearest to the key's home, or 0. */
-export function pendingSlot(tree: ChimeTree, { words }: ChimeRequest): number {
+export function pendingSlot(tree: LeafClient, { words }: ChimeRequest): number {
   const end = (NEIGHBOURS_AT + tree.geometry.neighbourhoodBytes) >> 2;
   for (let word = NEIGHBOURS_AT >> 2; word < end; word += 2) {
     if ((words.i32[word + 1] & PENDING) !== 0) return word << 2;
@@ -181,7 +181,7 @@ export function distanceAt(at: number): number {
 }
 
 /** The address in the pool of the slot at `at`. */
-export function slotAddress(tree: ChimeTree, { leaf, home }: ChimeRequest, at: number): Address {
+export function slotAddress(tree: LeafClient, { leaf, home }: ChimeRequest, at: number): Address {
   const slot = (home + distanceAt(at)) % tree.geometry.shape.span;
   return tree.geometry.slotAddress(leaf, slot);
 }

@@ -10,6 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { SLOTS_AT, unitsBeside } from './geometry.ts';
 import { decodeNode, encodeNode, LINKS_AT, type Routes, sizeOf } from './internal-node.ts';
+import type { LeafClient } from './leaf-client.ts';
 import {
   addressOfLink,
   FROZEN,
@@ -22,7 +23,6 @@ import {
   TAG_VALUES,
   UP,
 } from './link.ts';
-import type { ChimeTree } from './tree.ts';
 
 /** A node as it was read, and the word that links it into the tree. */
 export interface Visit {
@@ -41,7 +41,7 @@ export interface Link {
 }
 
 /** Reads a node that is linked into the tree, or was when this operation had begun. */
-export function* visit(tree: ChimeTree, owner: Address, { low, high }: Link): Operation<Visit> {
+export function* visit(tree: LeafClient, owner: Address, { low, high }: Link): Operation<Visit> {
   const address = addressOfLink(low, high);
   const bytes = bytesOf(tree, high);
   const image = new Scratch(bytes);
@@ -49,11 +49,11 @@ export function* visit(tree: ChimeTree, owner: Address, { low, high }: Link): Op
   return { owner, low, high: high & ~FROZEN, address, image };
 }
 
-function bytesOf(tree: ChimeTree, high: number): number {
+function bytesOf(tree: LeafClient, high: number): number {
   return isInternal(high) ? UNIT_BYTES << sizeOfLink(high) : tree.geometry.leafBytes;
 }
 
-export function unitsOfNode(tree: ChimeTree, high: number): number {
+export function unitsOfNode(tree: LeafClient, high: number): number {
   return isInternal(high) ? unitsBeside(1 << sizeOfLink(high)) : tree.geometry.leafUnits;
 }
 
@@ -62,7 +62,7 @@ export function isInternal(high: number): boolean {
 }
 
 /** Whether the node has neither been replaced nor taken up by its parent. */
-export function isInUse(tree: ChimeTree, { low, high, image }: Visit): boolean {
+export function isInUse(tree: LeafClient, { low, high, image }: Visit): boolean {
   const { seed } = tree.geometry.shape;
   return (
     image.i32[0] === identityLow(low, high, seed) && image.i32[1] === identityHigh(low, high, seed)
@@ -88,7 +88,7 @@ export function routesOf({ image }: Visit): Routes {
  * word that somebody else changes meanwhile is tried again as often as that happens: each time an
  * operation on the leaf has succeeded.
  */
-export function* freeze(tree: ChimeTree, base: Address, words: Int32Array): Operation<void> {
+export function* freeze(tree: LeafClient, base: Address, words: Int32Array): Operation<void> {
   const count = words.length / 2;
   const area = new Scratch(CAS_BYTES * count);
   const batch = new Batch();
@@ -115,13 +115,13 @@ export function* freeze(tree: ChimeTree, base: Address, words: Int32Array): Oper
 
 /** Nodes that nobody knows yet: written, and then linked or given back, all together. */
 export class NewNodes {
-  readonly #tree: ChimeTree;
+  readonly #tree: LeafClient;
   readonly #blocks: { address: Address; units: number }[] = [];
   /** Of these, the ones that are only reserved. */
   readonly #spare: { address: Address; units: number }[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch }[] = [];
 
-  constructor(tree: ChimeTree) {
+  constructor(tree: LeafClient) {
     this.#tree = tree;
   }
 
@@ -201,7 +201,7 @@ export class NewNodes {
  * the link of what replaces it, which is written in front of it. Of several that try, one succeeds.
  */
 export function* publish(
-  tree: ChimeTree,
+  tree: LeafClient,
   old: Visit,
   nodes: NewNodes,
   { low, high }: Link,
@@ -220,7 +220,7 @@ export function* publish(
 
 /** The same for nodes that have been written before. */
 export function* publishWritten(
-  tree: ChimeTree,
+  tree: LeafClient,
   old: Visit,
   { low, high }: Link,
 ): Operation<boolean> {
@@ -234,7 +234,7 @@ export function* publishWritten(
 /**
  * The CAS by which a parent says that it is taking a node up; false when it was replaced before.
  */
-export function* takeUp(tree: ChimeTree, node: Visit): Operation<boolean> {
+export function* takeUp(tree: LeafClient, node: Visit): Operation<boolean> {
   const words = new Scratch(CAS_BYTES);
   identityInto(tree, node, words);
   setWord(words, 8, 0, UP);
@@ -242,7 +242,7 @@ export function* takeUp(tree: ChimeTree, node: Visit): Operation<boolean> {
   return swapped(words, 0);
 }
 
-function identityInto(tree: ChimeTree, { low, high }: Visit, words: Scratch): void {
+function identityInto(tree: LeafClient, { low, high }: Visit, words: Scratch): void {
   const { seed } = tree.geometry.shape;
   setWord(words, 0, identityLow(low, high, seed), identityHigh(low, high, seed));
 }
@@ -253,7 +253,7 @@ function identityInto(tree: ChimeTree, { low, high }: Visit, words: Scratch): vo
  * does. False when the link is another one by now, or frozen.
  */
 export function* swing(
-  tree: ChimeTree,
+  tree: LeafClient,
   old: Visit,
   to: Link,
   gone: readonly Link[],
@@ -271,7 +271,7 @@ export function* swing(
 }
 
 /** The slots of a leaf as they were read; two halves each. */
-export function slotsOf(tree: ChimeTree, { image }: Visit): Int32Array {
+export function slotsOf(tree: LeafClient, { image }: Visit): Int32Array {
   return image.i32.slice(SLOTS_AT >> 2, tree.geometry.leafBytes >> 2);
 }
 

@@ -1,5 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { Routes } from './internal-node.ts';
+import type { LeafClient } from './leaf-client.ts';
 import { thaw } from './leaf-entries.ts';
 import { ABSORB, FROZEN, MARKS, MERGE } from './link.ts';
 import {
@@ -162,7 +163,7 @@ export function* frozenRoutes(tree: ChimeTree, node: Visit): Operation<Routes> {
 }
 
 /** The leaf's committed entries when nobody can change them any more. */
-export function* frozenSlots(tree: ChimeTree, leaf: Visit): Operation<Int32Array> {
+export function* frozenSlots(tree: LeafClient, leaf: Visit): Operation<Int32Array> {
   const slots = slotsOf(tree, leaf);
   yield* freeze(tree, slotsAddress(leaf), slots);
   thaw(slots);

@@ -1,6 +1,7 @@
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { CachedNode } from './cache.ts';
 import { descend, reach, refresh } from './descent.ts';
+import { type ChimeRequest, IDENTITY_AT, type LeafClient } from './leaf-client.ts';
 import { mend } from './mend.ts';
 import {
   CURRENT,
@@ -18,7 +19,7 @@ import {
 } from './neighbourhood.ts';
 import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from './speculate.ts';
 import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
-import { type ChimeRequest, type ChimeTree, IDENTITY_AT } from './tree.ts';
+import type { ChimeTree } from './tree.ts';
 
 /**
  * Lock-free search (CHIME section 4.4): with the internal nodes remembered, one round trip for the
@@ -61,7 +62,7 @@ export function* search(tree: ChimeTree, request: ChimeRequest): Operation<boole
 }
 
 /** The leaf was in use in this operation: the link is sure while the epoch stands. */
-function confirm(
+export function confirm(
   tree: ChimeTree,
   { leafLow, leafHigh }: ChimeRequest,
   parent: CachedNode,
@@ -93,7 +94,7 @@ export function* leaveGone(
 }
 
 /** Looks among the candidates of a neighbourhood that counts. */
-export function* settle(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+export function* settle(tree: LeafClient, request: ChimeRequest): Operation<boolean> {
   const { batch } = request;
   if (gatherLive(tree, request) === 0) return false;
   yield postCandidates(request, batch.clear());
@@ -192,7 +193,7 @@ export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boole
 }
 
 /** The candidates that were looked at all have other keys; insertion need not read them again. */
-function rememberOthers(request: ChimeRequest): void {
+export function rememberOthers(request: ChimeRequest): void {
   const { candidates, candidateCount, others, words } = request;
   request.otherCount = candidateCount;
   for (let i = 0; i < candidateCount; i++) {

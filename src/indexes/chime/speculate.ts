@@ -1,11 +1,11 @@
 import { HEADER_BYTES, LINK_BYTES, valueOffset } from '../../records/layout.ts';
 import { type Batch, UNIT_BYTES } from '../../verbs/index.ts';
+import { type ChimeRequest, IDENTITY_AT, type LeafClient, NEIGHBOURS_AT } from './leaf-client.ts';
 import { isLeafStill, slotAddress } from './neighbourhood.ts';
 import { distanceOf, lengthOf, recordOf, SLOT_FROZEN } from './slot.ts';
-import { type ChimeRequest, type ChimeTree, IDENTITY_AT, NEIGHBOURS_AT } from './tree.ts';
 
 /** Where in the hotspot buffer the request's key is, or less than 0. */
-export function hotspotOf({ hotspots }: ChimeTree, { hash }: ChimeRequest): number {
+export function hotspotOf({ hotspots }: LeafClient, { hash }: ChimeRequest): number {
   return hotspots.off ? -1 : hotspots.find(hash.h1, hash.h2);
 }
 
@@ -16,7 +16,7 @@ export function hotspotOf({ hotspots }: ChimeTree, { hash }: ChimeRequest): numb
  * pointers the record's round trip is what is spared.
  */
 export function postSpeculation(
-  tree: ChimeTree,
+  tree: LeafClient,
   request: ChimeRequest,
   spot: number,
   batch: Batch,
@@ -45,7 +45,7 @@ export function postSpeculation(
  * and the leaf was the leaf. The record was linked then, so its block held it, and goes on holding
  * it as long as this client stays in its epoch.
  */
-export function speculatedRight(tree: ChimeTree, request: ChimeRequest): boolean {
+export function speculatedRight(tree: LeafClient, request: ChimeRequest): boolean {
   const { words, slotAt, keyBytes, spotLow: low, spotHigh: high } = request;
   if (words.i32[slotAt >> 2] !== low || words.i32[(slotAt >> 2) + 1] !== high) return false;
   if (request.checked && !isLeafStill(tree, request)) return false;
@@ -58,7 +58,10 @@ export function speculatedRight(tree: ChimeTree, request: ChimeRequest): boolean
 }
 
 /** The key was found by its neighbourhood: next time by its slot. */
-export function rememberSpot({ hotspots }: ChimeTree, { hash, words, slotAt }: ChimeRequest): void {
+export function rememberSpot(
+  { hotspots }: LeafClient,
+  { hash, words, slotAt }: ChimeRequest,
+): void {
   const low = words.i32[slotAt >> 2];
   const high = words.i32[(slotAt >> 2) + 1];
   if (!hotspots.off && (high & SLOT_FROZEN) === 0) hotspots.note(hash.h1, hash.h2, low, high);

@@ -2,6 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord, swapped } from '../../verbs/index.ts';
 import { SLOTS_AT, unitsBeside } from './geometry.ts';
 import { childFor, cutRoutes } from './internal-node.ts';
+import { NEIGHBOURS_AT } from './leaf-client.ts';
 import { ABSORB, FROZEN, MARKS, MERGE, sizeOfLink } from './link.ts';
 import { type KeyAt, keyOf, mendWay, rootLink } from './mend.ts';
 import {
@@ -17,7 +18,7 @@ import {
 import { areAlike } from './plan-node.ts';
 import { rebuildNode } from './rebuild-node.ts';
 import { isLive, isVacant } from './slot.ts';
-import { type ChimeRequest, type ChimeTree, NEIGHBOURS_AT } from './tree.ts';
+import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 const ROUNDS_MAX = 8;

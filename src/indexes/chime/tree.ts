@@ -1,98 +1,26 @@
-import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
-import { Request } from '../request.ts';
-import { AT_KEY, NodeCache, type Side } from './cache.ts';
+import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
-import type { ChimeGeometry } from './geometry.ts';
-import { Hotspots } from './hotspots.ts';
+import type { ChimeGeometry, ChimeShape } from './geometry.ts';
+import { type ChimeRequest, LeafClient } from './leaf-client.ts';
 import { Place } from './leaf-walk.ts';
-import { NEIGHBOURHOOD_MAX } from './slot.ts';
+import { mend } from './mend.ts';
 import { Spares } from './spares.ts';
 
-/** Why an operation had to begin again. */
-export type RetryReason =
-  | 'staleCache' // a cached internal node led to what is no leaf any more
-  | 'replacedLeaf' // the leaf is being replaced, or was just now
-  | 'slotChanged' // another client changed the entry first
-  | 'pendingKey' // another client is inserting the same key
-  | 'withdrawn' // another client withdrew this client's pending entry
-  | 'neighbourhoodFull'; // no empty entry: the leaf was rearranged or split
-
-/** An operation that meets so many conflicts in a row gives up with SW_CONTENTION. */
-const ATTEMPTS_MAX = 10_000;
-const ATTEMPTS_WITHOUT_PAUSE = 16;
-const PAUSE_MICROSECONDS_MAX = 500;
-
-/** Offsets in a request's words. */
-export const SWAP_AT = 0;
-export const OTHER_SWAP_AT = 32;
-/** The leaf's first word. */
-export const IDENTITY_AT = 56;
-/** The slots of the neighbourhood, in the order from the key's home on. */
-export const NEIGHBOURS_AT = 64;
-
-const WORD_BYTES = NEIGHBOURS_AT + 8 * NEIGHBOURHOOD_MAX;
-
-/** A request with what CHIME's operations remember between their round trips. */
-export class ChimeRequest extends Request {
-  side: Side = AT_KEY;
-  fingerprint = 0;
-  home = 0;
-  /** The leaf of the key, as a link, and its address. */
-  leafLow = 0;
-  leafHigh = 0;
-  leaf: Address = 0;
-  /** Which child of the node above it the leaf is. */
-  child = 0;
-  /** Whether the leaf's first word was read after the neighbourhood, or need not be. */
-  checked = false;
-  /** Offsets in `words` of the candidates' slots. */
-  readonly candidates = new Int32Array(NEIGHBOURHOOD_MAX);
-  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
-  slotAt = 0;
-  /** Slot words whose records are known to have another key. */
-  readonly others = new Int32Array(2 * NEIGHBOURHOOD_MAX);
-  otherCount = 0;
-  /** The slot word that is speculated on. */
-  spotLow = 0;
-  spotHigh = 0;
-}
+export * from './leaf-client.ts';
 
 /** One client's handle of a CHIME tree. */
-export class ChimeTree {
-  readonly geometry: ChimeGeometry;
+export class ChimeTree extends LeafClient<ChimeShape> {
   /** Where the root link stands. */
   readonly root: Address;
-  readonly records: RecordIo;
-  readonly allocator: Allocator;
-  readonly reclamation: Reclamation;
-  readonly catalog: number;
   readonly cache: NodeCache;
   readonly cursors = new Cursors();
-  readonly hotspots: Hotspots;
-  readonly retries: Record<RetryReason, number> = {
-    staleCache: 0,
-    replacedLeaf: 0,
-    slotChanged: 0,
-    pendingKey: 0,
-    withdrawn: 0,
-    neighbourhoodFull: 0,
-  };
-  /**
-   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
-   * been decided before it takes the claimer for slow or dead.
-   */
-  patience = { polls: 40, microseconds: 50 };
-  /** Of this client: leaves split, leaves hopped in, internal nodes rebuilt, pairs merged. */
-  splits = 0;
-  hops = 0;
+  /** Of this client: internal nodes rebuilt, pairs merged. */
   rebuilds = 0;
   merges = 0;
-  /** Entries of the leaves that were split, together. */
-  entriesAtSplit = 0;
 
   constructor(
     geometry: ChimeGeometry,
@@ -102,35 +30,15 @@ export class ChimeTree {
     reclamation: Reclamation,
     catalog: number,
   ) {
-    this.geometry = geometry;
+    super(geometry, records, allocator, reclamation, catalog);
     this.root = root;
-    this.records = records;
-    this.allocator = allocator;
-    this.reclamation = reclamation;
-    this.catalog = catalog;
     this.cache = new NodeCache(reclamation, geometry.shape.cacheKiB * 1024);
-    this.hotspots = new Hotspots(geometry.shape.hotspots);
   }
 
   readonly spareRequests = new Spares(() => this.newRequest());
   readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
 
-  newRequest(): ChimeRequest {
-    return new ChimeRequest(WORD_BYTES);
-  }
-
-  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
-  *retry(request: ChimeRequest, reason: RetryReason, attempt: number): Operation<void> {
-    this.retries[reason]++;
-    this.giveUpAfter(attempt);
-    if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
-    const pause = Math.min(PAUSE_MICROSECONDS_MAX, attempt);
-    yield request.batch.clear().pause(pause, request.words);
-  }
-
-  giveUpAfter(attempt: number): void {
-    if (attempt < ATTEMPTS_MAX) return;
-    const reasons = JSON.stringify(this.retries);
-    throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
+  makePlace(request: ChimeRequest): Operation<void> {
+    return mend(this, request, true);
   }
 }

@@ -22,10 +22,11 @@ import {
   type PartMigration,
   type PlacedIndex,
 } from '../contract.ts';
+import { LockTable } from '../delegation.ts';
 import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { checkTables } from './check.ts';
-import { LockTable } from './delegation.ts';
 import { insert } from './insert.ts';
 import { Migration } from './migrate.ts';
 import { sharesOf } from './node-shares.ts';
@@ -40,7 +41,6 @@ import { recordsChanged } from './sync.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 import { replace, vacate } from './update.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
-import { type PlannedWrite, writeTogether } from './write-combining.ts';
 
 export const SHARD_KIND = 3;
 
@@ -59,7 +59,7 @@ export class ShardIndex implements PlacedIndex {
   /** The first table: with one memory node there is no other. */
   readonly table: ShardTable;
   readonly #protocol: SlotProtocol<ShardRequest>;
-  readonly #locks = new LockTable();
+  readonly #locks = new LockTable<ShardRequest>();
 
   constructor(partitions: Partitions) {
     this.partitions = partitions;
@@ -163,7 +163,7 @@ export class ShardIndex implements PlacedIndex {
     }
     request.begin();
     if (!this.table.techniques.delegation) return this.#write(request, condition, expected);
-    const write: PlannedWrite = { request, condition, expected };
+    const write: PlannedWrite<ShardRequest> = { request, condition, expected };
     return this.#locks.write(write, (group) => this.#writeTogether(group));
   }
 
@@ -177,10 +177,13 @@ export class ShardIndex implements PlacedIndex {
     return recordsChanged(this.partitions.tableOf(request), difference);
   }
 
-  *#writeTogether(group: readonly PlannedWrite[]): Operation<void> {
+  *#writeTogether(group: readonly PlannedWrite<ShardRequest>[]): Operation<void> {
     // All of one key.
     const [{ request }] = group;
-    yield* writeTogether(this.partitions.tableOf(request), this.#protocol, group);
+    const table = this.partitions.tableOf(request);
+    yield* writeTogether(this.#protocol, group, (one, attempt) =>
+      table.retry(one, 'otherCarrier', attempt),
+    );
     const inserted = group.some(({ outcome }) => outcome === INSERTED);
     if (inserted) yield* this.#recordsChanged(request, 1);
   }

@@ -1,6 +1,5 @@
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { LINK_BYTES, pad8, unitsOf, valueOffset } from '../../records/layout.ts';
 import {
   type Address,
   highHalf,
@@ -8,7 +7,6 @@ import {
   NULL_ADDRESS,
   type Operation,
   setWord,
-  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { backOff } from '../backoff.ts';
 import type { RecordIo } from '../record-io.ts';
@@ -95,15 +93,9 @@ export class ShardRequest extends Request {
 
   /** Takes over what another request has found for the same key: record and slot. */
   takeFound(from: ShardRequest): void {
-    const longest = unitsOf(valueOffset(from.keyBytes) + LINK_BYTES);
-    const units = Math.max(lengthOf(highHalf(from.words, from.slotAt)), longest);
-    const { u8 } = from.incoming;
-    const end = Math.min(u8.length, from.foundAt + units * UNIT_BYTES);
-    this.incoming.ensure(end - from.foundAt);
-    this.incoming.u8.set(u8.subarray(from.foundAt, end), 0);
-    this.matches(0);
-    this.slotAt = BUCKETS_AT;
     const slot = from.slotAt;
+    this.takeFoundRecord(from, lengthOf(highHalf(from.words, slot)));
+    this.slotAt = BUCKETS_AT;
     setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
   }
 
@@ -112,16 +104,6 @@ export class ShardRequest extends Request {
     super.ensureCandidates(count);
     const room = this.candidateAt.length;
     if (room > this.candidates.length) this.candidates = new Int32Array(room);
-  }
-
-  /** Takes for found the record that another request of the key has written, chained or not. */
-  takeOutgoing({ outgoing, keyBytes, valueBytes }: ShardRequest): void {
-    const bytes = valueOffset(keyBytes) + pad8(valueBytes);
-    this.incoming.ensure(bytes);
-    this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
-    this.matches(0);
-    // Its value stands in one piece here.
-    this.foundChained = false;
   }
 
   /** Makes room for one more chain node without losing what has been read. */

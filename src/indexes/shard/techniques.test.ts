@@ -4,12 +4,10 @@ import {
   type ByHand,
   foundText,
   requestFor,
-  Stepped,
   shardByHand,
 } from '../../store/test-support/by-hand.ts';
 import { attachTo, freshStore, numbered } from '../../store/test-support/pools.ts';
-import { runInterleaved } from '../../verbs/index.ts';
-import { ALWAYS, type Outcome } from '../contract.ts';
+import { ALWAYS } from '../contract.ts';
 import type { ShardIndex } from './shard.ts';
 import type { Techniques } from './table.ts';
 
@@ -91,63 +89,6 @@ test('reports of clients that come for a few writes add up to half at least', (t
   }
   const reported = first.pool.run(first.index.table.segments.load());
   assert.ok(reported >= 25 && reported <= 50, `${reported}`);
-});
-
-test('a search is served only by a READ that was posted after it had queued', (t) => {
-  const client = shardByHand(t, {});
-  const other = shardByHand(t, { handle: client.handle });
-  const { pool, index } = client;
-  index.table.techniques.delegation = true;
-  pool.run(index.write(requestFor(client, 'k', 'old'), ALWAYS));
-  const requests = [0, 1, 2].map(() => requestFor(client, 'k'));
-  const [first, second, third] = requests.map(
-    (request) => new Stepped(pool.fabric, index.search(request)),
-  );
-  // The first has read the bucket when another client updates; the others have queued behind it.
-  first.step();
-  other.pool.run(other.index.write(requestFor(other, 'k', 'new'), ALWAYS));
-  assert.ok(first.finish());
-  const { reads } = pool.fabric.traffic.snapshot();
-  assert.ok(!second.done && !third.done);
-  second.step();
-  assert.ok(second.finish());
-  assert.ok(third.finish());
-  assert.equal(pool.fabric.traffic.snapshot().reads - reads, 2);
-  assert.deepEqual(requests.map(foundText), ['old', 'new', 'new']);
-});
-
-test('writes and searches of one key in flight share verbs and take turns', (t) => {
-  const client = shardByHand(t, {});
-  const { pool, index } = client;
-  index.table.techniques.delegation = true;
-  const writes = numbered('v', 20).map((value) => requestFor(client, 'k', value));
-  const outcomes: Outcome[] = [];
-  const failed = runInterleaved(
-    pool.fabric,
-    writes.map((request) => index.write(request, ALWAYS)),
-    outcomes,
-  );
-  assert.equal(failed, undefined);
-  assert.equal(outcomes.filter((outcome) => outcome === 1).length, 1);
-  assert.equal(index.table.retries.slotChanged, 0);
-  const searches = Array.from({ length: 20 }, () => requestFor(client, 'k'));
-  const before = pool.fabric.traffic.snapshot().reads;
-  const found: boolean[] = [];
-  runInterleaved(
-    pool.fabric,
-    searches.map((request) => index.search(request)),
-    found,
-  );
-  assert.ok(found.every(Boolean));
-  assert.ok(pool.fabric.traffic.snapshot().reads - before <= 4);
-  for (const request of searches) assert.equal(foundText(request), 'v19');
-  const absent = Array.from({ length: 5 }, () => requestFor(client, 'absent'));
-  runInterleaved(
-    pool.fabric,
-    absent.map((request) => index.search(request)),
-    found,
-  );
-  assert.deepEqual(found.slice(0, 5), [false, false, false, false, false]);
 });
 
 test('stores of several kinds live in one pool', (t) => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -10,15 +11,37 @@ import type { RemoteReport, RemoteTask } from './remote-tasks.ts';
 
 const SCRIPT = new URL('./remote-tasks.ts', import.meta.url);
 
-/** A port that nobody listens on now. */
+/** Below the ports that connections take by themselves (ip_local_port_range begins at 32768). */
+const PORTS = { first: 20_000, count: 12_000 };
+const PORT_TRIES = 100;
+
+/**
+ * A port that nobody listens on now, and that no connection takes while a node is down: neither
+ * one of another test, nor that of a client to the dead node, which would be answered by itself.
+ */
 export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < PORT_TRIES; tries++) {
+    const port = PORTS.first + randomInt(PORTS.count);
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`no free port in ${PORT_TRIES} tries`);
+}
+
+async function isFree(port: number): Promise<boolean> {
   const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
+  const refused = once(server, 'error');
+  server.listen(port, '127.0.0.1');
+  const free = await Promise.race([
+    once(server, 'listening').then(
+      () => true,
+      () => false,
+    ),
+    refused.then(() => false),
+  ]);
+  if (!free) return false;
   server.close();
   await once(server, 'close');
-  return port;
+  return true;
 }
 
 /** `stepwell memory-node` in a process of its own. */

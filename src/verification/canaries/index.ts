@@ -5,6 +5,7 @@ import { earlyReuseCanary } from './early-reuse.ts';
 import { hastySearchCanary } from './hasty-search.ts';
 import { HSTORE_CANARIES } from './hstore.ts';
 import { ignoredRevocationCanary } from './ignored-revocation.ts';
+import { chimeLateFollowerCanary, shardLateFollowerCanary } from './late-follower.ts';
 import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
@@ -15,7 +16,6 @@ import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
 import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
 import { shardHastySearchCanary } from './shard-hasty-search.ts';
 import { shardHastyTidyingCanary } from './shard-hasty-tidying.ts';
-import { shardLateFollowerCanary } from './shard-late-follower.ts';
 import { shardReusedSlotCanary } from './shard-reused-slot.ts';
 import { shortWalkCanary } from './short-walk.ts';
 import { silentClientCanary } from './silent-client.ts';
@@ -48,5 +48,6 @@ export const CANARIES: readonly Canary[] = [
   shardLateFollowerCanary,
   shardReusedSlotCanary,
   ...CHIME_CANARIES,
+  chimeLateFollowerCanary,
   ...HSTORE_CANARIES,
 ];

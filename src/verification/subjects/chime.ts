@@ -22,6 +22,10 @@ export const CHIME_SUBJECT: Subject = {
   walksOnce: true,
   // Nodes have sizes that records do not have: those are never read when they are free.
   readsAhead: (units) => unitsBeside(units) === units,
+  // Clients of one tree need not agree.
+  vary(index, prng) {
+    (index as ChimeIndex).tree.techniques.delegation = prng.below(2) === 0;
+  },
   hurry(index) {
     (index as ChimeIndex).tree.patience = { polls: 1, microseconds: 1 };
   },

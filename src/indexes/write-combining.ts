@@ -1,4 +1,4 @@
-import type { Operation } from '../../verbs/index.ts';
+import type { Operation } from '../verbs/index.ts';
 import {
   ALWAYS,
   type Condition,
@@ -9,13 +9,14 @@ import {
   type Outcome,
   REFUSED,
   REPLACED,
-} from '../contract.ts';
-import { type SlotProtocol, writeSlot } from '../slot-operations.ts';
-import type { ShardRequest, ShardTable } from './table.ts';
+} from './contract.ts';
+import type { SharingRequest } from './delegation.ts';
+import type { Request } from './request.ts';
+import { type SlotProtocol, writeSlot } from './slot-operations.ts';
 
 /** A write of one caller, whose record stands sealed in its request. */
-export interface PlannedWrite {
-  readonly request: ShardRequest;
+export interface PlannedWrite<R extends Request> {
+  readonly request: R;
   readonly condition: Condition;
   readonly expected: number;
   /** Set when the write has taken effect, or been refused. */
@@ -47,10 +48,10 @@ interface Settlement {
  * Which one is the last can depend on what the table holds. It is guessed, so that its WRITE goes
  * with the first READ as ever; a wrong guess costs another attempt.
  */
-export function* writeTogether(
-  table: ShardTable,
-  protocol: SlotProtocol<ShardRequest>,
-  group: readonly PlannedWrite[],
+export function* writeTogether<R extends SharingRequest<R>>(
+  protocol: SlotProtocol<R>,
+  group: readonly PlannedWrite<R>[],
+  otherCarrier: (request: R, attempt: number) => Operation<void>,
 ): Operation<void> {
   if (group.length === 1) {
     const [write] = group;
@@ -70,7 +71,7 @@ export function* writeTogether(
       if (settlement.carrier !== NOBODY && settlement.carrier !== carrier) {
         records.discard(request);
         carrier = settlement.carrier;
-        yield* table.retry(request, 'otherCarrier', attempt);
+        yield* otherCarrier(request, attempt);
         continue;
       }
       const isDone =
@@ -89,9 +90,9 @@ export function* writeTogether(
 }
 
 /** The carrier's CAS; its record gets the version that follows from those before it. */
-function* perform(
-  { insert, replace }: SlotProtocol<ShardRequest>,
-  request: ShardRequest,
+function* perform<R extends Request>(
+  { insert, replace }: SlotProtocol<R>,
+  request: R,
   present: boolean,
   { versions, carrier }: Settlement,
   attempt: number,
@@ -106,7 +107,7 @@ function* perform(
 
 /** What each write of the group comes to when the key has this state at first. */
 function settle(
-  group: readonly PlannedWrite[],
+  group: readonly PlannedWrite<Request>[],
   numbers: readonly number[],
   present: boolean,
   version: number,
@@ -138,15 +139,15 @@ function refuses(condition: Condition, expected: number, version: number): boole
 }
 
 /** As if the key were present with a version that nobody expects, else as if it were absent. */
-function guessCarrier(group: readonly PlannedWrite[], numbers: readonly number[]): number {
+function guessCarrier(group: readonly PlannedWrite<Request>[], numbers: readonly number[]): number {
   const ifPresent = settle(group, numbers, true, Number.NaN).carrier;
   if (ifPresent !== NOBODY) return ifPresent;
   return Math.max(0, settle(group, numbers, false, 0).carrier);
 }
 
 /** Gives each caller its outcome, its version and the record that it met. */
-function deliver(
-  group: readonly PlannedWrite[],
+function deliver<R extends SharingRequest<R>>(
+  group: readonly PlannedWrite<R>[],
   { outcomes, met, versions }: Settlement,
   carrier: number,
 ): void {

@@ -1,8 +1,8 @@
-import { StepwellError } from '../../errors.ts';
-import { HEADER_BYTES } from '../../records/layout.ts';
-import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import type { Outcome } from '../contract.ts';
-import type { ShardRequest } from './table.ts';
+import { StepwellError } from '../errors.ts';
+import { HEADER_BYTES } from '../records/layout.ts';
+import { Batch, type Operation, Scratch } from '../verbs/index.ts';
+import type { Outcome } from './contract.ts';
+import type { Request } from './request.ts';
 import type { PlannedWrite } from './write-combining.ts';
 
 /** Polls after which an operation stops waiting for another one, which may have been abandoned. */
@@ -12,21 +12,26 @@ const TAKEN_POLLS_MAX = 10_000_000;
 /** Errors that promise that nothing was done: whoever was to be served makes its own attempt. */
 const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
 
+/** A request that can take over what another one of the same key has found. */
+export interface SharingRequest<R> extends Request {
+  takeFound(from: R): void;
+}
+
 /** Operations of this client on one key. */
-interface Lane {
+interface Lane<R extends Request> {
   key: Uint8Array;
   /** Whether an operation of the key has posted its READs: who comes now waits for the next. */
   busy: boolean;
   /** Searches that have queued since, to be served by one READ of the next. */
-  searches: Ticket[];
+  searches: Ticket<R>[];
   /** Writes, removals and modifications that wait for their turn. */
-  writes: Ticket[];
+  writes: Ticket<R>[];
 }
 
-interface Ticket {
-  request: ShardRequest;
+interface Ticket<R extends Request> {
+  request: R;
   /** A write that can be merged with others. */
-  write?: PlannedWrite;
+  write?: PlannedWrite<R>;
   /**
    * Leads: its turn has come. Taken: another does it, and it must wait. Served: it has its answer.
    * Failed: who had taken it failed. Gone: it waits no longer.
@@ -44,17 +49,14 @@ interface Ticket {
  * and modifications take turns. The lock is a courtesy within one client: whoever has waited for
  * too long, and was not taken over by another, goes alone.
  */
-export class LockTable {
-  readonly #lanes = new Map<number, Lane[]>();
+export class LockTable<R extends SharingRequest<R>> {
+  readonly #lanes = new Map<number, Lane<R>[]>();
 
   /** A search through the lock table; `search` runs one as if alone. */
-  *search(
-    request: ShardRequest,
-    search: (request: ShardRequest) => Operation<boolean>,
-  ): Operation<boolean> {
+  *search(request: R, search: (request: R) => Operation<boolean>): Operation<boolean> {
     const lane = this.#laneOf(request);
     if (lane.busy) {
-      const ticket: Ticket = { request, state: 'waiting', found: false };
+      const ticket: Ticket<R> = { request, state: 'waiting', found: false };
       lane.searches.push(ticket);
       yield* wait(ticket);
       if (ticket.state === 'served') return ticket.found;
@@ -73,13 +75,13 @@ export class LockTable {
 
   /** A write, which is merged with those that wait; `perform` sets the outcomes of a group. */
   *write(
-    write: PlannedWrite,
-    perform: (group: readonly PlannedWrite[]) => Operation<void>,
+    write: PlannedWrite<R>,
+    perform: (group: readonly PlannedWrite<R>[]) => Operation<void>,
   ): Operation<Outcome> {
     const { request } = write;
     const lane = this.#laneOf(request);
     if (lane.busy) {
-      const ticket: Ticket = { request, write, state: 'waiting', found: false };
+      const ticket: Ticket<R> = { request, write, state: 'waiting', found: false };
       lane.writes.push(ticket);
       yield* wait(ticket);
       if (ticket.state === 'failed') throw ticket.error;
@@ -89,7 +91,7 @@ export class LockTable {
     lane.busy = true;
     const followers = takeWrites(lane);
     try {
-      yield* perform([write, ...followers.map((ticket) => ticket.write as PlannedWrite)]);
+      yield* perform([write, ...followers.map((ticket) => ticket.write as PlannedWrite<R>)]);
       return write.outcome as Outcome;
     } catch (error) {
       const harmless = error instanceof StepwellError && HARMLESS.has(error.code);
@@ -106,10 +108,10 @@ export class LockTable {
   }
 
   /** A removal or modification in its turn. */
-  *inTurn<T>(request: ShardRequest, change: () => Operation<T>): Operation<T> {
+  *inTurn<T>(request: R, change: () => Operation<T>): Operation<T> {
     const lane = this.#laneOf(request);
     if (lane.busy) {
-      const ticket: Ticket = { request, state: 'waiting', found: false };
+      const ticket: Ticket<R> = { request, state: 'waiting', found: false };
       lane.writes.push(ticket);
       yield* wait(ticket);
       if (ticket.state === 'gone') return yield* change();
@@ -123,7 +125,7 @@ export class LockTable {
   }
 
   /** Searches that were not served, because their leader failed, and then writes go on. */
-  #release(request: ShardRequest, lane: Lane, followers: Ticket[]): void {
+  #release(request: R, lane: Lane<R>, followers: Ticket<R>[]): void {
     const unserved = followers.filter(({ state }) => state === 'waiting');
     lane.searches = [...unserved, ...lane.searches.filter(({ state }) => state === 'waiting')];
     lane.writes = lane.writes.filter(({ state }) => state === 'waiting');
@@ -133,7 +135,7 @@ export class LockTable {
     else this.#forget(request, lane);
   }
 
-  #laneOf(request: ShardRequest): Lane {
+  #laneOf(request: R): Lane<R> {
     const name = nameOf(request);
     const key = keyOf(request);
     let lanes = this.#lanes.get(name);
@@ -149,7 +151,7 @@ export class LockTable {
     return lane;
   }
 
-  #forget(request: ShardRequest, lane: Lane): void {
+  #forget(request: R, lane: Lane<R>): void {
     lane.busy = false;
     const name = nameOf(request);
     const rest = (this.#lanes.get(name) ?? []).filter((each) => each !== lane);
@@ -158,23 +160,23 @@ export class LockTable {
   }
 }
 
-function nameOf({ hash }: ShardRequest): number {
+function nameOf({ hash }: Request): number {
   return (hash.h1 >>> 0) * 2 ** 20 + (hash.h2 & 0xfffff);
 }
 
-function keyOf({ outgoing, keyBytes }: ShardRequest): Uint8Array {
+function keyOf({ outgoing, keyBytes }: Request): Uint8Array {
   return outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
 }
 
 /** All waiting writes that can be merged, which must not go alone from now on. */
-function takeWrites(lane: Lane): Ticket[] {
+function takeWrites<R extends Request>(lane: Lane<R>): Ticket<R>[] {
   const taken = lane.writes.filter(({ state, write }) => state === 'waiting' && write);
   lane.writes = lane.writes.filter((ticket) => !taken.includes(ticket));
   for (const ticket of taken) ticket.state = 'taken';
   return taken;
 }
 
-function* wait(ticket: Ticket): Operation<void> {
+function* wait(ticket: Ticket<Request>): Operation<void> {
   // Of its own: whoever has taken the ticket works with the request's.
   const batch = new Batch();
   const words = new Scratch(8);
@@ -186,7 +188,7 @@ function* wait(ticket: Ticket): Operation<void> {
 }
 
 /** What has an outcome was done, whatever its leader failed with after that. */
-function end(follower: Ticket): void {
+function end(follower: Ticket<Request>): void {
   if (follower.write?.outcome !== undefined) follower.state = 'served';
   else if (follower.state === 'taken') follower.state = 'failed';
   follower.error ??= neverEnded();
@@ -197,7 +199,7 @@ function neverEnded(): StepwellError {
 }
 
 /** Gives a follower what its leader has found: the record's head, and the slot that names it. */
-function serve(follower: Ticket, leader: ShardRequest, found: boolean): void {
+function serve<R extends SharingRequest<R>>(follower: Ticket<R>, leader: R, found: boolean): void {
   if (follower.state !== 'waiting') return;
   follower.state = 'served';
   follower.found = found;
