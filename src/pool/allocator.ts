@@ -2,12 +2,7 @@ import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
 import { ANY_NODE, CHUNK_BLOCKS, type ChunkTable, type ChunkWord } from './chunks.ts';
 import { control } from './control.ts';
-import {
-  BLOCK_UNITS_MAX,
-  blocksPerChunk,
-  type PoolLayout,
-  stateMapBytes,
-} from './layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, stateMapBytes } from './layout.ts';
 import { Spans } from './spans.ts';
 
 /** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
