@@ -29,6 +29,7 @@ export const SUPERBLOCK = {
   /** How often an index has moved memory that clients go by without looking; see reclamation.ts. */
   migrations: 264,
   freeChunks: 320,
+  sweeper: 384,
 } as const;
 
 export const PARAMETER_BYTES = 64;
