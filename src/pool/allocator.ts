@@ -148,19 +148,14 @@ export class Allocator {
 
   /** The class whose own chunk the block is in, or the one of its size. */
   #classOf(address: Address, catalog: number, units: number): SizeClass {
-    const placed =
-      this.#placed.size > 0 ? this.#placed.get(this.#chunks.chunkOf(address)) : undefined;
+    const isAny = this.#placed.size === 0;
+    const placed = isAny ? undefined : this.#placed.get(this.#chunks.chunkOf(address));
     return placed ?? this.sizeClass(catalog, units);
   }
 
   /** Address space only: the caller reserves the parts that it touches. */
   allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
     return this.spans.allocate(catalog, units, node);
-  }
-
-  /** Gives back a span of which nobody but this client knows. */
-  releaseSpan(catalog: number, address: Address, units: number): Operation<void> {
-    return this.spans.release(catalog, address, units);
   }
 
   /** Takes a range of a span from the operating system now. */

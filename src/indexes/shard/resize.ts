@@ -116,7 +116,7 @@ function* reserveSpan(
   try {
     allocator.reserve(address, units * UNIT_BYTES);
   } catch (error) {
-    yield* allocator.releaseSpan(catalog, address, units);
+    yield* allocator.spans.release(catalog, address, units);
     throw error;
   }
 }
@@ -137,6 +137,6 @@ export function* discardSegment(
 ): Operation<void> {
   const { allocator, catalog, geometry } = table;
   const units = geometry.segmentUnits(segment);
-  if (units > BLOCK_UNITS_MAX) yield* allocator.releaseSpan(catalog, address, units);
+  if (units > BLOCK_UNITS_MAX) yield* allocator.spans.release(catalog, address, units);
   else allocator.discard(catalog, units, address);
 }
