@@ -2,16 +2,14 @@ import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
 import { ANY_NODE, CHUNK_BLOCKS, type ChunkTable, type ChunkWord } from './chunks.ts';
 import { control } from './control.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, stateMapBytes } from './layout.ts';
+import { BLOCK_UNITS_MAX, type PoolLayout } from './layout.ts';
+import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
 
 /** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
 export const BLOCK_FREE = 0;
 export const BLOCK_CLAIMED = 1;
 
-/** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
-const CLAIM_BYTES_MAX = 32 * 1024;
-const CLAIM_BLOCKS_MAX = 128;
 /** Catalog numbers are below this. */
 const CATALOG_KEYS = 256;
 /** Own chunks that a refill looks through before it takes another chunk. */
@@ -20,53 +18,6 @@ const CHUNKS_EXAMINED = 4;
 const MAPS_AT_ONCE = 64;
 /** A chunk is worth returning to when an eighth of it is free. */
 const WORTHWHILE_SHARE = 8;
-
-/** Blocks of one size for one store, claimed ahead of need by this client. */
-export class SizeClass {
-  readonly catalog: number;
-  readonly units: number;
-  /** The memory node that its chunks are on, or ANY_NODE. */
-  readonly node: number;
-  readonly blocks: number;
-  readonly mapBytes: number;
-  /** Claimed blocks that are not in use, the next one last. */
-  readonly cache: Address[] = [];
-  readonly chunks: number[] = [];
-  readonly batch: number;
-  /** The chunk being carved: its start, a copy of its state bytes, and how far it was carved. */
-  current: { start: Address; map: Uint8Array; next: number } | undefined;
-  examined = 0;
-  refilling = false;
-  /** Whether a block was taken since blocks were last claimed ahead. */
-  wanted = false;
-  /** Whether its empty chunks are for any class of the store that shares: see `shareChunks`. */
-  shares = false;
-
-  constructor(catalog: number, units: number, node: number = ANY_NODE) {
-    this.catalog = catalog;
-    this.units = units;
-    this.node = node;
-    this.blocks = blocksPerChunk(units);
-    this.mapBytes = stateMapBytes(this.blocks);
-    const fitting = Math.floor(CLAIM_BYTES_MAX / (units * UNIT_BYTES));
-    this.batch = Math.max(1, Math.min(CLAIM_BLOCKS_MAX, fitting));
-  }
-
-  /** Whether blocks should be claimed ahead, so that no operation has to wait for them. */
-  get isLow(): boolean {
-    return this.wanted && this.cache.length < this.batch / 2;
-  }
-
-  /** The next claimed block, or 0 when `refill` must run first. */
-  take(): Address {
-    this.wanted = true;
-    return this.cache.length === 0 ? 0 : (this.cache.pop() as Address);
-  }
-
-  blockAt(start: Address, index: number): Address {
-    return start + this.mapBytes + index * this.units * UNIT_BYTES;
-  }
-}
 
 /** Carves this client's chunks into blocks and takes blocks back. */
 export class Allocator {
