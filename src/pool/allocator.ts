@@ -1,6 +1,7 @@
 import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
-import { ANY_NODE, CHUNK_BLOCKS, type ChunkTable, type ChunkWord } from './chunks.ts';
+import { CHUNK_BLOCKS, type ChunkWord } from './chunk-word.ts';
+import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
 import { BLOCK_UNITS_MAX, type PoolLayout } from './layout.ts';
 import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';

@@ -9,54 +9,22 @@ import {
   Scratch,
   swapped,
 } from '../verbs/index.ts';
-import { control, packFields, unpackFields } from './control.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_FREE,
+  CHUNK_PREPARING,
+  type ChunkWord,
+  packChunk,
+  RECYCLED,
+  unpackChunk,
+} from './chunk-word.ts';
+import { control } from './control.ts';
 import { type PoolLayout, SUPERBLOCK } from './layout.ts';
 
-/** Recycled: its bytes are stale. */
-export const CHUNK_FREE = 1;
-/** Carved into blocks of one size by its owner; owner 0 is an orphan that anyone may adopt. */
-export const CHUNK_BLOCKS = 2;
-/** Part of a contiguous run that belongs to an index. */
-export const CHUNK_SPAN = 3;
-
-/** Recycled and taken; its state bytes are not zero yet, so nobody may adopt it as it is. */
-export const CHUNK_PREPARING = 4;
-
-export interface ChunkWord {
-  state: number;
-  /** Row of the catalog whose store the chunk serves. */
-  catalog: number;
-  /** Lines of a block; for a span, of which kind it is. */
-  units: number;
-  owner: number;
-  incarnation: number;
-}
-
-const FIELDS = [4, 8, 16, 12, 24] as const;
 const TABLE_READ_WORDS = 512;
 /** Of a recycled span, at once. */
 const CLEARED_BYTES = 32 * 1024;
 const SWAPS_AT_ONCE = 64;
-
-export function packChunk(word: ChunkWord): bigint {
-  const { state, catalog, units, owner, incarnation } = word;
-  const fields = [state, catalog, units, owner, incarnation];
-  return packFields(fields.map((value, i) => [value, FIELDS[i]] as const));
-}
-
-export function unpackChunk(word: bigint): ChunkWord {
-  const [state, catalog, units, owner, incarnation] = unpackFields(word, FIELDS);
-  return { state, catalog, units, owner, incarnation };
-}
-
-/** The word of a chunk that is free for any use. */
-export const RECYCLED = packChunk({
-  state: CHUNK_FREE,
-  catalog: 0,
-  units: 0,
-  owner: 0,
-  incarnation: 0,
-});
 
 /** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
 function useOf({ catalog, units }: ChunkWord): number {

@@ -7,7 +7,8 @@ import {
   Scratch,
   UNIT_BYTES,
 } from '../verbs/index.ts';
-import { CHUNK_SPAN, type ChunkTable, type ChunkWord, packChunk, RECYCLED } from './chunks.ts';
+import { CHUNK_SPAN, type ChunkWord, packChunk, RECYCLED } from './chunk-word.ts';
+import type { ChunkTable } from './chunks.ts';
 import { CHUNK_BYTES, type PoolLayout, SUPERBLOCK } from './layout.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../pool/chunks.ts';
+import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../pool/chunk-word.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CHUNK_FREE, CHUNK_SPAN, unpackChunk } from '../../pool/chunks.ts';
+import { CHUNK_FREE, CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { Prng } from '../../random/prng.ts';
 import {
   type ByHand,
