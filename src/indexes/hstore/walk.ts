@@ -77,7 +77,7 @@ export class HStoreWalk implements IndexWalk {
     }
   }
 
-  /** One step; when the table is lost, as soon as there is another one, where keys are as before. */
+  /** One step; when the table is lost, as soon as there is another one: keys stand as before. */
   *#step(
     visit: (slot: NamedSlot) => void,
     visitChained: (bucket: Address) => void,
