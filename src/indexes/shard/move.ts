@@ -11,6 +11,7 @@ import {
 import { KeyHashes } from '../key-hashes.ts';
 import { hashOfPlace, LEVEL3_LINK, LEVELS } from './geometry.ts';
 import { NewBucket } from './new-bucket.ts';
+import type { Segments } from './segments.ts';
 import {
   advanced,
   FROZEN,
@@ -57,10 +58,10 @@ export function* moveBucket(
   level: number,
   bucket: number,
   version: number,
-  { seen, tail }: MoveOptions = {},
+  { seen, tail, segments = table.segments }: MoveOptions = {},
 ): Operation<boolean> {
   const move = table.idleMoves.pop() ?? new Move(table);
-  move.begin(level, bucket, seen);
+  move.begin(segments, level, bucket, seen);
   let finished = false;
   while (move.isBelow(version) && (yield* move.settle(version)) !== DONE) {
     yield* move.complete();
@@ -83,6 +84,8 @@ interface MoveOptions {
   seen?: View;
   /** Adds READs behind the last step, for whom the move is made. */
   tail?: (batch: Batch) => void;
+  /** Those that the bucket is in; the table's own when left out. */
+  segments?: Segments;
 }
 
 const DONE = true;
@@ -97,6 +100,7 @@ export class Move {
   readonly #hashes = new KeyHashes();
   /** By word: the segment id that its entry gets, when a new group of four begins. */
   readonly #segmentIds: number[] = [];
+  #segments: Segments;
   #level = 0;
   #bucket = 0;
   #bytes = 0;
@@ -110,10 +114,12 @@ export class Move {
 
   constructor(table: ShardTable) {
     this.#table = table;
+    this.#segments = table.segments;
   }
 
-  begin(level: number, bucket: number, seen?: View): void {
-    const { geometry, segments } = this.#table;
+  begin(segments: Segments, level: number, bucket: number, seen?: View): void {
+    const { geometry } = this.#table;
+    this.#segments = segments;
     this.#level = level;
     this.#bucket = bucket;
     this.#bytes = geometry.bucketBytes[level];
@@ -155,7 +161,7 @@ export class Move {
 
   /** Reads the bucket where it is. */
   *#read(): Operation<void> {
-    const { segments } = this.#table;
+    const segments = this.#segments;
     do {
       this.#old = segments.bucketAddress(this.#level, this.#bucket);
       yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
@@ -176,7 +182,7 @@ export class Move {
     this.#from = from;
     this.#segmentIds.length = 0;
     const child = this.#bucket + this.#table.geometry.bucketsAt(from);
-    this.#new = new NewBucket(this.#table, this.#level, child);
+    this.#new = new NewBucket(this.#table, this.#segments, this.#level, child);
     return this.#new;
   }
 

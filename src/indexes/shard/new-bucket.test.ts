@@ -58,7 +58,7 @@ function assertWhole(client: Client): void {
   assert.deepEqual(problems, []);
   assert.equal(new Set(reached).size, reached.length);
   const walked = new Set<number>();
-  client.pool.run(eachReachable(client.index.table, (address) => walked.add(address)));
+  client.pool.run(eachReachable(client.index.partitions, (address) => walked.add(address)));
   for (const address of reached) assert.ok(walked.has(address), `${address} is not swept`);
 }
 

@@ -10,6 +10,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import type { Segments } from './segments.ts';
 import { isInUse, isRelocated, pointerLow, relocatedHigh, TAKEN_HIGH } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
@@ -36,6 +37,7 @@ const FULL_POLLS = 16;
  */
 export class NewBucket {
   readonly #table: ShardTable;
+  readonly #segments: Segments;
   readonly #level: number;
   readonly #bucket: number;
   readonly address: Address;
@@ -49,11 +51,12 @@ export class NewBucket {
   /** Whether the first word has been looked at. */
   isKnown = false;
 
-  constructor(table: ShardTable, level: number, bucket: number) {
+  constructor(table: ShardTable, segments: Segments, level: number, bucket: number) {
     this.#table = table;
+    this.#segments = segments;
     this.#level = level;
     this.#bucket = bucket;
-    this.address = table.segments.homeAddress(level, bucket);
+    this.address = segments.homeAddress(level, bucket);
   }
 
   /** Whether the bucket had been published when its first word was last looked at. */
@@ -152,6 +155,6 @@ export class NewBucket {
   #note(word: number): void {
     this.#low = this.#swap.i32[word];
     this.#high = this.#swap.i32[word + 1];
-    this.#table.segments.learnPlace(this.#level, this.#bucket, this.#low, this.#high);
+    this.#segments.learnPlace(this.#level, this.#bucket, this.#low, this.#high);
   }
 }

@@ -9,7 +9,7 @@ export const shardLateWriterCanary: Canary = {
   name: 'a SHARD write is merged into one whose CAS was posted before it had queued',
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { lanes: 4 } },
-  shard: ({ table }) => new LateWriter(table),
+  shard: ({ partitions }) => new LateWriter(partitions),
 };
 
 interface Flight {

@@ -3,7 +3,7 @@ import type { Condition, Outcome } from '../../indexes/contract.ts';
 import { makeSegment } from '../../indexes/shard/resize.ts';
 import { ShardIndex } from '../../indexes/shard/shard.ts';
 import type { ShardRequest, ShardTable } from '../../indexes/shard/table.ts';
-import { CHUNK_SPAN, unpackChunk } from '../../pool/chunks.ts';
+import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -16,7 +16,7 @@ export const shardLostSegmentsCanary: Canary = {
     shape: { buckets: 256, level1: 128, level2: 32 },
     swarm: { startup: 'prepared', chains: 0 },
   },
-  shard: ({ table }) => new HastyResizer(table),
+  shard: ({ partitions }) => new HastyResizer(partitions),
 };
 
 const SEGMENTS_MAX = 4;
@@ -34,11 +34,12 @@ class HastyResizer extends ShardIndex {
 function* growHastily(table: ShardTable): Operation<void> {
   const { allocator, catalog, geometry, segments } = table;
   const segment = segments.version + 1;
+  const units = geometry.segmentUnits(segment);
   yield* releaseHastily(table);
   try {
-    const address = yield* makeSegment(allocator, catalog, geometry, segment);
+    const address = yield* makeSegment(allocator, catalog, units);
     const won = yield* segments.publish(segment, address);
-    if (!won) yield* allocator.releaseSpan(catalog, address, geometry.segmentUnits(segment));
+    if (!won) yield* allocator.spans.release(catalog, address, units);
   } catch (error) {
     if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
   }
@@ -46,11 +47,11 @@ function* growHastily(table: ShardTable): Operation<void> {
 }
 
 /** Without asking who lives: what the root does not name is nobody's. */
-function* releaseHastily({ pool, catalog, segments }: ShardTable): Operation<void> {
+function* releaseHastily({ pool, catalog, partitions, segments }: ShardTable): Operation<void> {
   const words = yield* pool.chunks.words();
   yield* segments.load();
   const known = new Set(
-    [segments.root, ...segments.addresses].map((at) => pool.chunks.chunkOf(at)),
+    [partitions().root, segments.root, ...segments.addresses].map((at) => pool.chunks.chunkOf(at)),
   );
   for (const [chunk, word] of words) {
     const fields = unpackChunk(word);
