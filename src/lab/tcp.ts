@@ -1,7 +1,7 @@
 /**
  * Memory nodes on loopback: verbs beside a bare echo of the same frames, and the YCSB mixes of
- * every index beside Redis, in one run. Rivals take turns within a round, and the best round counts: the
- * one that other work on the machine disturbed least. Ends by itself.
+ * every index beside Redis, in one run. Rivals take turns within a round, and the best round
+ * counts: the one that other work on the machine disturbed least. Ends by itself.
  */
 import { INDEX_KINDS } from '../indexes/kinds.ts';
 import type { IndexName } from '../store/api.ts';
