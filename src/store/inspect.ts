@@ -1,6 +1,6 @@
 import { kindOf, openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../pool/chunks.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../pool/layout.ts';
 import type { ClientRow } from '../pool/membership.ts';

@@ -117,8 +117,7 @@ export function newParameters(
     throw new StepwellError('SW_INVALID_ARGUMENT', `the memory nodes have ${size} bytes together`);
   }
   const { maxClients } = options;
-  const parameters = poolParameters({ size, regionSize: regionBytes, maxClients }, { size });
-  return nodes > 1 ? { ...parameters, nodes } : parameters;
+  return poolParameters({ size, regionSize: regionBytes, maxClients, nodes }, { size });
 }
 
 export async function readHead(fabric: TcpFabric): Promise<Uint8Array> {
