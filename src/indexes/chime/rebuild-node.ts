@@ -72,8 +72,7 @@ function* constructPiece(tree: ChimeTree, nodes: NewNodes, piece: Piece): Operat
     return yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
   }
   const [left, right] = piece.slots;
-  const { shape } = tree.geometry;
-  const merged = right && (yield* mergeLeaves(shape, left, right, piece.separators[0]));
+  const merged = right && (yield* mergeLeaves(tree, left, right, piece.separators[0]));
   const links: number[] = [];
   for (const slots of merged?.leaves ?? [left]) {
     const { low, high } = nodes.leafAt(yield* nodes.allocateLeaf(), slots);
