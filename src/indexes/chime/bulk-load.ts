@@ -158,7 +158,7 @@ class Load {
   *#topOf(only: Link, links: Int32Array): Operation<Link> {
     if (links.length === 2) return only;
     const routes = { links, separators: this.#separators };
-    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0);
+    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0, true);
   }
 
   /** Gives back what nobody has seen. */

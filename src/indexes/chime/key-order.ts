@@ -18,6 +18,8 @@ export class KeyOrder {
   keyBytes = new Int32Array(RUN_MAX);
   /** The numbers of the records in the order of their keys, run by run. */
   sorted = new Int32Array(RUN_MAX);
+  /** By place: whether the number is that of the place before. */
+  #tied = new Uint8Array(RUN_MAX);
   readonly #ranks = new Float64Array(RUN_MAX);
 
   clear(): void {
@@ -30,6 +32,7 @@ export class KeyOrder {
     this.at = new Int32Array(2 * records);
     this.keyBytes = new Int32Array(2 * records);
     this.sorted = new Int32Array(2 * records);
+    this.#tied = new Uint8Array(2 * records);
   }
 
   add(at: number): void {
@@ -56,14 +59,16 @@ export class KeyOrder {
     for (let i = first; i < end; i++) {
       const rank = Math.floor(ranks[i - first] / RUN_MAX);
       sorted[i] = first + (ranks[i - first] - rank * RUN_MAX);
+      this.#tied[i] = rank === before ? 1 : 0;
       if (rank === before) this.#sink(u8, first, i);
       before = rank;
     }
   }
 
-  /** Whether two records have the same key. */
-  same({ u8 }: Scratch, a: number, b: number): boolean {
-    return this.keyBytes[a] === this.keyBytes[b] && this.#compare(u8, a, b) === 0;
+  /** Whether the record at a place of the order has the key of the one before it. */
+  isRepeated({ u8 }: Scratch, place: number): boolean {
+    if (this.#tied[place] === 0) return false;
+    return this.#compare(u8, this.sorted[place - 1], this.sorted[place]) === 0;
   }
 
   /** Brings the record at a place of the order before those of its run that are behind it. */
