@@ -111,6 +111,11 @@ export interface ChimeParameters {
   cacheKiB?: number;
   /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
   hotspots?: number;
+  /**
+   * From how many per cent of its entries in use on a leaf without room for a key is split, and not
+   * rearranged, 1..101 (70); with 101 it is split when nothing else helps, as the paper has it.
+   */
+  splitAt?: number;
 }
 
 export interface HStoreParameters {

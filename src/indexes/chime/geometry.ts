@@ -70,7 +70,8 @@ export class ChimeGeometry extends LeafGeometry<ChimeShape> {
   /** Whether a leaf with so many entries is split when a neighbourhood of it is full. */
   isCrowded(entries: number): boolean {
     const { span, splitAt } = this.shape;
-    return 100 * entries >= splitAt * span;
+    // Each half needs a key; others may have gone since a neighbourhood was seen to be full.
+    return entries >= 2 && 100 * entries >= splitAt * span;
   }
 }
 
@@ -105,6 +106,6 @@ export function chimeShape(wishes: Partial<Omit<ChimeShape, 'seed'>>, seed: numb
   const leaf = leafShape(wishes, seed);
   const fanout = inRange('fanout', wishes.fanout ?? 64, 2, FANOUT_MAX);
   const cacheKiB = inRange('cacheKiB', wishes.cacheKiB ?? CACHE_KIB, 1, CACHE_KIB_MAX);
-  const splitAt = inRange('splitAt', wishes.splitAt ?? SPLIT_AT, 50, SPLIT_AT_MAX);
+  const splitAt = inRange('splitAt', wishes.splitAt ?? SPLIT_AT, 1, SPLIT_AT_MAX);
   return { ...leaf, fanout, cacheKiB, splitAt };
 }
