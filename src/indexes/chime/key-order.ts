@@ -39,10 +39,19 @@ export class KeyOrder {
     this.at[this.count++] = at;
   }
 
-  /** Takes over from the records that have been read how long their keys are. */
-  measure({ i32 }: Scratch): void {
+  /**
+   * Takes over from the records that have been read how long their keys are. Returns all bits of
+   * the words that say so, which have the records' flags.
+   */
+  measure({ i32 }: Scratch): number {
     const { at, keyBytes, count } = this;
-    for (let i = 0; i < count; i++) keyBytes[i] = i32[(at[i] + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+    let kinds = 0;
+    for (let i = 0; i < count; i++) {
+      const kind = i32[(at[i] + KEY_BYTES_AND_KIND) >> 2];
+      keyBytes[i] = kind & 0xffff;
+      kinds |= kind;
+    }
+    return kinds;
   }
 
   /** Sorts the records from number `first` to before `end`, whose keys have been read whole. */

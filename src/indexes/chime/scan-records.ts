@@ -26,52 +26,51 @@ export function* readRecords(
   keys: KeyOrder,
   keysOnly: boolean,
 ): Operation<number[]> {
-  const { incoming } = request;
+  const { batch, incoming } = request;
   keys.clear();
   keys.ensure(leaves.reduce((sum, { slots }) => sum + slots.length / 2, 0));
+  incoming.ensure(leaves.reduce((sum, { slots }) => sum + bytesOf(slots, keysOnly), 0));
+  batch.clear();
   const ends: number[] = [];
   let bytes = 0;
   for (const { slots } of leaves) {
-    bytes = addRecords(slots, keys, bytes, keysOnly);
+    bytes = postRecords(slots, request, keys, bytes, keysOnly);
     ends.push(keys.count);
   }
   if (keys.count === 0) return ends;
-  incoming.ensure(bytes);
-  const batch = request.batch.clear();
-  let i = 0;
-  for (const { slots } of leaves) i = postRecords(slots, request, keys, i, keysOnly);
   yield batch;
-  keys.measure(incoming);
-  yield* readLong(request, leaves, keys, bytes, keysOnly);
+  const kinds = keys.measure(incoming);
+  if (keysOnly || ((kinds >>> 24) & FLAG_CHAINED) !== 0) {
+    yield* readLong(request, leaves, keys, bytes, keysOnly);
+  }
   return ends;
 }
 
-/** Where the records of a leaf are going to be read to, from `bytes` on; where they end. */
-function addRecords(slots: Int32Array, keys: KeyOrder, bytes: number, keysOnly: boolean): number {
-  let at = bytes;
-  for (let i = 0; i < slots.length; i += 2) {
-    if (!isLive(slots[i], slots[i + 1])) continue;
-    keys.add(at);
-    at += unitsRead(slots[i + 1], keysOnly) * UNIT_BYTES;
-  }
-  return at;
+function bytesOf(slots: Int32Array, keysOnly: boolean): number {
+  let units = 0;
+  for (let i = 0; i < slots.length; i += 2) units += unitsRead(slots[i + 1], keysOnly);
+  return units * UNIT_BYTES;
 }
 
+/** Adds the READs of a leaf's records, to `bytes` and behind it; where they end. */
 function postRecords(
   slots: Int32Array,
   { batch, incoming }: ChimeRequest,
   keys: KeyOrder,
-  first: number,
+  bytes: number,
   keysOnly: boolean,
 ): number {
-  let number = first;
+  let at = bytes;
   for (let i = 0; i < slots.length; i += 2) {
-    const [low, high] = [slots[i], slots[i + 1]];
+    const low = slots[i];
+    const high = slots[i + 1];
     if (!isLive(low, high)) continue;
-    const bytes = unitsRead(high, keysOnly) * UNIT_BYTES;
-    batch.read(recordOf(low, high), bytes, incoming, keys.at[number++]);
+    const length = unitsRead(high, keysOnly) * UNIT_BYTES;
+    batch.read(recordOf(low, high), length, incoming, at);
+    keys.add(at);
+    at += length;
   }
-  return number;
+  return at;
 }
 
 function unitsRead(high: number, keysOnly: boolean): number {

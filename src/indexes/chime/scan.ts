@@ -14,6 +14,8 @@ const WIDTH_MAX = 64;
 const KEPT_BYTES = 1024 * 1024;
 /** How full leaves are taken to be before any was read: as random insertion leaves them. */
 const FILL = 0.6;
+/** Which part of the first leaf is likely to lie outside of a range that begins within it. */
+const FIRST_OUTSIDE = 0.5;
 
 /**
  * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
@@ -150,6 +152,11 @@ export class ChimeScan implements IndexScan {
   }
 
   #leavesNeeded(): number {
-    return Math.min(this.#width, Math.ceil(this.#left / this.#perLeaf));
+    const { from, to } = this.#range;
+    const { position } = this.#leaves;
+    const begins = this.#reverse ? position === to : position === from;
+    const open = this.#reverse ? to === undefined : from.length === 0;
+    const leaves = this.#left / this.#perLeaf + (begins && !open ? FIRST_OUTSIDE : 0);
+    return Math.min(this.#width, Math.ceil(leaves));
   }
 }
