@@ -29,7 +29,7 @@ const SPAN_MAX = 1024;
 const FANOUT_MAX = 1024;
 const CACHE_KIB = 64 * 1024;
 const CACHE_KIB_MAX = 16 * 2 ** 20;
-const SPLIT_AT = 70;
+const SPLIT_AT = 75;
 /** More than a leaf has: it is hopped in as long as that leads to an empty entry. */
 const SPLIT_AT_MAX = 101;
 const HOTSPOTS_MAX = 2 ** 24;
@@ -96,7 +96,7 @@ export function leafShape(
 ): LeafShape {
   const span = inRange('span', wishes.span ?? 64, 2, SPAN_MAX);
   const most = Math.min(NEIGHBOURHOOD_MAX, span);
-  const wanted = wishes.neighbourhood ?? Math.min(8, most);
+  const wanted = wishes.neighbourhood ?? most;
   const neighbourhood = inRange('neighbourhood', wanted, 2, most);
   const hotspots = inRange('hotspots', wishes.hotspots ?? 0, 0, HOTSPOTS_MAX);
   return { span, neighbourhood, hotspots, seed };
