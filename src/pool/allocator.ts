@@ -19,6 +19,8 @@ const CLAIM_BYTES_MAX = 32 * 1024;
 const CLAIM_BLOCKS_MAX = 128;
 /** Own chunks that a refill looks through before it takes another chunk. */
 const CHUNKS_EXAMINED = 4;
+/** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
+const MAPS_AT_ONCE = 64;
 /** A chunk is worth returning to when an eighth of it is free. */
 const WORTHWHILE_SHARE = 8;
 
@@ -286,7 +288,6 @@ export class Allocator {
       const cached = (address: Address) => this.#chunks.chunkOf(address) === chunk;
       if (countFree(map, blocks) + sizeClass.cache.filter(cached).length < blocks) continue;
       sizeClass.cache.splice(0, Infinity, ...sizeClass.cache.filter((one) => !cached(one)));
-      if (sizeClass.current?.start === start) sizeClass.current = undefined;
       yield* this.#releaseChunk(sizeClass, chunk);
       return true;
     }
@@ -295,8 +296,7 @@ export class Allocator {
 
   *#releaseChunk(sizeClass: SizeClass, chunk: number): Operation<void> {
     const { catalog, units } = sizeClass;
-    sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
-    this.#owned[chunk] = 0;
+    this.#forgetChunk(sizeClass, chunk);
     yield* this.#chunks.release(chunk, this.#word({ state: CHUNK_BLOCKS, catalog, units }));
   }
 
@@ -322,30 +322,48 @@ export class Allocator {
     batch.write(start + index, 1, this.#freeByte, 0);
   }
 
-  /** Makes every chunk of a store that has no owner this client's own. */
-  *adoptOrphans(catalog: number): Operation<void> {
+  /** Makes every chunk of a store that has no owner this client's own; returns which. */
+  *adoptOrphans(catalog: number): Operation<number[]> {
     const orphans = yield* this.#chunks.adoptOrphans(catalog, this.#owner, this.#incarnation);
     for (const { chunk, units } of orphans) {
       this.#owned[chunk] = 1;
       this.sizeClass(catalog, units).chunks.push(chunk);
     }
+    return orphans.map(({ chunk }) => chunk);
+  }
+
+  /** Leaves those of these chunks that are still this client's own; no block of them is cached. */
+  *disown(catalog: number, chunks: ReadonlySet<number>): Operation<void> {
+    const left: { chunk: number; word: ChunkWord }[] = [];
+    for (const sizeClass of this.#classesOf(catalog)) {
+      const { units } = sizeClass;
+      for (const chunk of sizeClass.chunks.filter((one) => chunks.has(one))) {
+        left.push({ chunk, word: this.#word({ state: CHUNK_BLOCKS, catalog, units }) });
+        this.#forgetChunk(sizeClass, chunk);
+      }
+    }
+    yield* this.#chunks.disown(left);
+  }
+
+  #forgetChunk(sizeClass: SizeClass, chunk: number): void {
+    const start = this.#layout.chunkStart(chunk);
+    if (sizeClass.current?.start === start) sizeClass.current = undefined;
+    sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
+    this.#owned[chunk] = 0;
+  }
+
+  #classesOf(catalog: number): SizeClass[] {
+    return [...this.#classes.values()].filter((sizeClass) => sizeClass.catalog === catalog);
   }
 
   /** Gives back chunks of a store that hold no block in use; returns how many. */
   *releaseEmpty(catalog: number): Operation<number> {
-    let released = 0;
-    for (const sizeClass of this.#classes.values()) {
-      if (sizeClass.catalog !== catalog) continue;
-      for (const chunk of [...sizeClass.chunks]) {
-        const start = this.#layout.chunkStart(chunk);
-        const map = yield* this.#readMap(sizeClass, start);
-        if (countFree(map, sizeClass.blocks) < sizeClass.blocks) continue;
-        if (sizeClass.current?.start === start) sizeClass.current = undefined;
-        yield* this.#releaseChunk(sizeClass, chunk);
-        released++;
-      }
-    }
-    return released;
+    const empty: { sizeClass: SizeClass; chunk: number }[] = [];
+    yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
+      if (countFree(map, sizeClass.blocks) === sizeClass.blocks) empty.push({ sizeClass, chunk });
+    });
+    for (const { sizeClass, chunk } of empty) yield* this.#releaseChunk(sizeClass, chunk);
+    return empty.length;
   }
 
   /** Marks the cached blocks of a store free, so that chunks without a block in use show. */
@@ -364,19 +382,40 @@ export class Allocator {
    */
   *claimed(catalog: number, waiting: readonly Address[]): Operation<Map<Address, number>> {
     const found = new Map<Address, number>();
-    for (const sizeClass of this.#classes.values()) {
-      if (sizeClass.catalog !== catalog) continue;
-      for (const chunk of sizeClass.chunks) {
-        const start = this.#layout.chunkStart(chunk);
-        const map = yield* this.#readMap(sizeClass, start);
-        for (let i = 0; i < sizeClass.blocks; i++) {
-          if (map[i] === BLOCK_CLAIMED) found.set(sizeClass.blockAt(start, i), sizeClass.units);
-        }
+    yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
+      const start = this.#layout.chunkStart(chunk);
+      for (let i = 0; i < sizeClass.blocks; i++) {
+        if (map[i] === BLOCK_CLAIMED) found.set(sizeClass.blockAt(start, i), sizeClass.units);
       }
-      for (const address of sizeClass.cache) found.delete(address);
+    });
+    for (const { cache } of this.#classesOf(catalog)) {
+      for (const address of cache) found.delete(address);
     }
     for (const address of waiting) found.delete(address);
     return found;
+  }
+
+  /** Looks at the state bytes of all of this client's chunks for one store. */
+  *#eachMap(
+    catalog: number,
+    visit: (sizeClass: SizeClass, chunk: number, map: Uint8Array) => void,
+  ): Operation<void> {
+    const all = this.#classesOf(catalog).flatMap((sizeClass) =>
+      sizeClass.chunks.map((chunk) => ({ sizeClass, chunk })),
+    );
+    for (let first = 0; first < all.length; first += MAPS_AT_ONCE) {
+      const batch = new Batch();
+      const some = all.slice(first, first + MAPS_AT_ONCE);
+      const maps = some.map(({ sizeClass, chunk }) => {
+        const map = new Scratch(sizeClass.mapBytes);
+        batch.read(this.#layout.chunkStart(chunk), sizeClass.mapBytes, map, 0);
+        return map.u8;
+      });
+      yield batch;
+      some.forEach(({ sizeClass, chunk }, i) => {
+        visit(sizeClass, chunk, maps[i]);
+      });
+    }
   }
 
   /** Gives all cached blocks back, for leaving the pool. */

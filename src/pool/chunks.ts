@@ -1,5 +1,14 @@
 import { StepwellError } from '../errors.ts';
-import { type Address, type Operation, offsetOf, regionOf } from '../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  offsetOf,
+  regionOf,
+  Scratch,
+  swapped,
+} from '../verbs/index.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { type PoolLayout, SUPERBLOCK } from './layout.ts';
 
@@ -25,6 +34,7 @@ export interface ChunkWord {
 
 const FIELDS = [4, 8, 16, 12, 24] as const;
 const TABLE_READ_WORDS = 512;
+const SWAPS_AT_ONCE = 64;
 
 export function packChunk(word: ChunkWord): bigint {
   const { state, catalog, units, owner, incarnation } = word;
@@ -48,6 +58,13 @@ const RECYCLED = packChunk({
 /** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
 function useOf({ catalog, units }: ChunkWord): number {
   return catalog * 65536 + units;
+}
+
+/** A chunk word to be replaced by another. */
+interface ChunkSwap {
+  chunk: number;
+  from: bigint;
+  to: bigint;
 }
 
 export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
@@ -161,24 +178,62 @@ export class ChunkTable {
     owner: number,
     incarnation: number,
   ): Operation<{ chunk: number; units: number }[]> {
-    const adopted: { chunk: number; units: number }[] = [];
-    for (const [chunk, word] of yield* this.words()) {
-      const fields = unpackChunk(word);
+    const swaps: ChunkSwap[] = [];
+    for (const [chunk, from] of yield* this.words()) {
+      const fields = unpackChunk(from);
       if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || fields.catalog !== catalog)
         continue;
-      if (yield* this.#claim(chunk, word, { ...fields, owner, incarnation })) {
-        adopted.push({ chunk, units: fields.units });
-      }
+      swaps.push({ chunk, from, to: packChunk({ ...fields, owner, incarnation }) });
     }
-    return adopted;
+    const adopted = yield* this.#swapMany(swaps, -1n);
+    return adopted.map(({ chunk, from }) => ({ chunk, units: unpackChunk(from).units }));
+  }
+
+  /** Leaves chunks that this client owns, blocks and all, to whoever wants blocks of their size. */
+  *disown(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<void> {
+    const orphaned = (word: ChunkWord) => packChunk({ ...word, owner: 0, incarnation: 0 });
+    const swaps = chunks.map(({ chunk, word }) => {
+      return { chunk, from: packChunk(word), to: orphaned(word) };
+    });
+    yield* this.#swapMany(swaps, 1n);
+  }
+
+  /**
+   * Replaces chunk words, many in a doorbell, and adds so many times `each` to the count of
+   * reusable chunks. Returns those whose word was what it should be.
+   */
+  *#swapMany(swaps: readonly ChunkSwap[], each: bigint): Operation<ChunkSwap[]> {
+    const batch = new Batch();
+    const words = new Scratch(SWAPS_AT_ONCE * CAS_BYTES);
+    const done: ChunkSwap[] = [];
+    for (let first = 0; first < swaps.length; first += SWAPS_AT_ONCE) {
+      const some = swaps.slice(first, first + SWAPS_AT_ONCE);
+      batch.clear();
+      some.forEach(({ chunk, from, to }, i) => {
+        words.i64[(i * CAS_BYTES) >> 3] = BigInt.asIntN(64, from);
+        words.i64[((i * CAS_BYTES) >> 3) + 1] = BigInt.asIntN(64, to);
+        batch.cas(this.#layout.chunkWord(chunk), words, i * CAS_BYTES);
+      });
+      yield batch;
+      const won = some.filter((_, i) => swapped(words, i * CAS_BYTES));
+      if (won.length > 0) yield* this.#countReusable(each * BigInt(won.length));
+      done.push(...won);
+    }
+    return done;
+  }
+
+  *#countReusable(added: bigint): Operation<void> {
+    const before = yield* control.add(SUPERBLOCK.freeChunks, added);
+    // One's own taking is no news.
+    if (added < 0n && before === this.#reusableSeen) {
+      this.#reusableSeen = BigInt.asUintN(64, before + added);
+    }
   }
 
   *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
     const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
     if (!won) return false;
-    const before = yield* control.add(SUPERBLOCK.freeChunks, -1n);
-    // One's own taking is no news.
-    if (before === this.#reusableSeen) this.#reusableSeen = BigInt.asUintN(64, before - 1n);
+    yield* this.#countReusable(-1n);
     return true;
   }
 
@@ -289,15 +344,13 @@ export class ChunkTable {
 
   /** Leaves all chunks of a client without an owner, blocks and all: it closed, or it died. */
   *orphan(owner: number, incarnation: number): Operation<void> {
-    for (const [chunk, word] of yield* this.words()) {
-      const fields = unpackChunk(word);
-      if (fields.owner !== owner || fields.incarnation !== incarnation) continue;
-      if (fields.state === CHUNK_PREPARING) yield* this.release(chunk, fields);
-      if (fields.state !== CHUNK_BLOCKS) continue;
-      const orphan = packChunk({ ...fields, owner: 0, incarnation: 0 });
-      if (yield* control.swap(this.#layout.chunkWord(chunk), word, orphan)) {
-        yield* control.add(SUPERBLOCK.freeChunks, 1n);
-      }
+    const left: { chunk: number; word: ChunkWord }[] = [];
+    for (const [chunk, packed] of yield* this.words()) {
+      const word = unpackChunk(packed);
+      if (word.owner !== owner || word.incarnation !== incarnation) continue;
+      if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
+      if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
     }
+    yield* this.disown(left);
   }
 }

@@ -27,6 +27,7 @@ export const SUPERBLOCK = {
   frontier: 192,
   epoch: 256,
   freeChunks: 320,
+  sweeper: 384,
 } as const;
 
 export const PARAMETER_BYTES = 64;

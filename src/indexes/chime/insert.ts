@@ -8,6 +8,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { type ClaimRules, type Conflict, findRival, outwait } from '../rival-claims.ts';
 import {
   type ChimeRequest,
   type LeafClient,
@@ -29,21 +30,13 @@ import {
 } from './neighbourhood.ts';
 import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
 
-const PATIENCE_GROWTH_MAX = 32;
-
 /**
  * Lock-free insertion of a key that `locate` did not find. `locate` was the first round trip; these
  * are the second and the third. The paper locks the leaf instead.
  *
  * The slot is PENDING until its owner has seen, after claiming it, that no other slot of the
- * neighbourhood has the key. Of two inserters of a key the one that claims later sees the other's
- * claim, so they cannot both miss each other. Then, as in RACE,
- *   - who meets a live slot withdraws: the key exists by now;
- *   - who is farther from the home withdraws, and waits;
- *   - who is nearer withdraws the other's pending slot and goes on.
- * Anyone may withdraw anyone's pending slot by CAS: its owner's commit then fails and it begins
- * again. Who replaces the leaf drops pending slots. So nobody ever depends on the other being
- * alive.
+ * neighbourhood has the key (rival-claims.ts: of two claims the nearer one to the home goes on).
+ * Who replaces the leaf drops pending slots.
  *
  * Returns false when the operation must begin again.
  */
@@ -74,10 +67,10 @@ export function* afterClaim(
 ): Operation<boolean> {
   if (!isAlone(tree, request)) {
     const conflict = yield* conflictOf(tree, request);
-    if (conflict !== NONE) {
+    if (conflict !== undefined) {
       yield* withdraw(tree, request);
-      if (conflict === PENDING_ELSEWHERE) yield* outwait(tree, request, attempt);
-      yield* tree.retry(request, CONFLICT_REASON[conflict], attempt);
+      if (conflict === 'pendingElsewhere') yield* outwait(claimRules(tree), request, attempt);
+      yield* tree.retry(request, RETRY_REASON[conflict], attempt);
       return false;
     }
   }
@@ -136,7 +129,7 @@ function* makePlace(tree: LeafClient, request: ChimeRequest, attempt: number): O
   yield* tree.retry(request, 'neighbourhoodFull', attempt);
   request.slotAt = pendingSlot(tree, request);
   if (request.slotAt === 0) yield* tree.makePlace(request);
-  else yield* outwait(tree, request, attempt);
+  else yield* outwait(claimRules(tree), request, attempt);
 }
 
 /** CAS words: an empty slot, and the pending word. */
@@ -165,42 +158,35 @@ function* withdraw(tree: LeafClient, request: ChimeRequest): Operation<void> {
   tree.records.retireOutgoing(request);
 }
 
-const NONE = 0;
-const LIVE_ELSEWHERE = 1;
-const PENDING_ELSEWHERE = 2;
-const UNCERTAIN = 3;
-/**
- * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
- * for that, two inserters in step could go on evicting each other for ever.
- */
-const LOST = 4;
-
-const CONFLICT_REASON: Record<number, RetryReason> = {
-  [LIVE_ELSEWHERE]: 'pendingKey',
-  [PENDING_ELSEWHERE]: 'pendingKey',
-  [UNCERTAIN]: 'replacedLeaf',
-  [LOST]: 'withdrawn',
+const RETRY_REASON: Record<Conflict | 'replaced', RetryReason> = {
+  committedElsewhere: 'pendingKey',
+  pendingElsewhere: 'pendingKey',
+  lost: 'withdrawn',
+  replaced: 'replacedLeaf',
 };
 
-/**
- * Looks at the other slots with the fingerprint in the neighbourhood as it was read after the
- * claim. A pending slot of the same key farther from the home is withdrawn here.
- */
-function* conflictOf(tree: LeafClient, request: ChimeRequest): Operation<number> {
-  const { batch, candidates, candidateAt, words, claimedAt: claimed } = request;
-  if (judge(tree, request) !== CURRENT) return UNCERTAIN;
+/** What the neighbourhood shows of other claims, as it was read after this client's own. */
+function* conflictOf(
+  tree: LeafClient,
+  request: ChimeRequest,
+): Operation<Conflict | 'replaced' | undefined> {
+  const { batch } = request;
+  if (judge(tree, request) !== CURRENT) return 'replaced';
   yield postCandidates(request, batch.clear());
   if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
-  for (let i = 0; i < request.candidateCount; i++) {
-    if (!request.matches(candidateAt[i])) continue;
-    const other = candidates[i];
-    if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
-    request.slotAt = other;
-    if (other < claimed) return PENDING_ELSEWHERE;
-    if (other === claimed) return LOST;
-    if (!(yield* evict(tree, request, other))) return LIVE_ELSEWHERE;
-  }
-  return NONE;
+  return yield* findRival(claimRules(tree), request, request.claimedAt);
+}
+
+/** Of two claims the one that is nearer to the home goes on. */
+function claimRules(tree: LeafClient): ClaimRules<ChimeRequest> {
+  return {
+    pending: PENDING,
+    scratchAt: OTHER_SWAP_AT,
+    patience: tree.patience,
+    slotAddress: (request, at) => slotAddress(tree, request, at),
+    rank: (_, at) => at,
+    evict: (request, at) => evict(tree, request, at),
+  };
 }
 
 /** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
@@ -244,23 +230,4 @@ function* evict(tree: LeafClient, request: ChimeRequest, at: number): Operation<
   const low = lowHalf(words, OTHER_SWAP_AT + 16);
   const high = highHalf(words, OTHER_SWAP_AT + 16);
   return (low === 0 && high === 0) || (high & (PENDING | SLOT_FROZEN)) === PENDING;
-}
-
-/**
- * Waits for the fate of the nearer pending slot that made this client withdraw (`slotAt`); when
- * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
- */
-function* outwait(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
-  const { batch, words, slotAt } = request;
-  const { polls, microseconds } = tree.patience;
-  const address = slotAddress(tree, request, slotAt);
-  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
-  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
-  for (let poll = 0; poll < enough; poll++) {
-    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
-    const seen = OTHER_SWAP_AT >> 2;
-    const was = slotAt >> 2;
-    if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;
-  }
-  yield* evict(tree, request, slotAt);
 }
