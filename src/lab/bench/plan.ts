@@ -22,7 +22,7 @@ export interface Workload {
 const SHARED: readonly PeerName[] = ['lmdb', ...STEPWELL_PEERS];
 const SYNC: readonly PeerName[] = ['map', ...SHARED];
 /** Those that keep their keys in order. */
-const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
+export const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
 
 function workload(name: string, operation: Operation, rest: Partial<Workload>): Workload {
   const usual = { distribution: 'uniform', freshKeys: false, processes: 1, share: 1 } as const;
