@@ -1,72 +1,24 @@
 import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkTable, type ChunkWord } from './chunks.ts';
+import { CHUNK_BLOCKS, type ChunkWord } from './chunk-word.ts';
+import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
-import {
-  BLOCK_UNITS_MAX,
-  blocksPerChunk,
-  CHUNK_BYTES,
-  type PoolLayout,
-  stateMapBytes,
-} from './layout.ts';
+import { BLOCK_UNITS_MAX, type PoolLayout } from './layout.ts';
+import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
+import { Spans } from './spans.ts';
 
 /** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
 export const BLOCK_FREE = 0;
 export const BLOCK_CLAIMED = 1;
 
-/** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
-const CLAIM_BYTES_MAX = 32 * 1024;
-const CLAIM_BLOCKS_MAX = 128;
+/** Catalog numbers are below this. */
+const CATALOG_KEYS = 256;
 /** Own chunks that a refill looks through before it takes another chunk. */
 const CHUNKS_EXAMINED = 4;
 /** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
 const MAPS_AT_ONCE = 64;
 /** A chunk is worth returning to when an eighth of it is free. */
 const WORTHWHILE_SHARE = 8;
-
-/** Blocks of one size for one store, claimed ahead of need by this client. */
-export class SizeClass {
-  readonly catalog: number;
-  readonly units: number;
-  readonly blocks: number;
-  readonly mapBytes: number;
-  /** Claimed blocks that are not in use, the next one last. */
-  readonly cache: Address[] = [];
-  readonly chunks: number[] = [];
-  readonly batch: number;
-  /** The chunk being carved: its start, a copy of its state bytes, and how far it was carved. */
-  current: { start: Address; map: Uint8Array; next: number } | undefined;
-  examined = 0;
-  refilling = false;
-  /** Whether a block was taken since blocks were last claimed ahead. */
-  wanted = false;
-  /** Whether its empty chunks are for any class of the store that shares: see `shareChunks`. */
-  shares = false;
-
-  constructor(catalog: number, units: number) {
-    this.catalog = catalog;
-    this.units = units;
-    this.blocks = blocksPerChunk(units);
-    this.mapBytes = stateMapBytes(this.blocks);
-    const fitting = Math.floor(CLAIM_BYTES_MAX / (units * UNIT_BYTES));
-    this.batch = Math.max(1, Math.min(CLAIM_BLOCKS_MAX, fitting));
-  }
-
-  /** Whether blocks should be claimed ahead, so that no operation has to wait for them. */
-  get isLow(): boolean {
-    return this.wanted && this.cache.length < this.batch / 2;
-  }
-
-  /** The next claimed block, or 0 when `refill` must run first. */
-  take(): Address {
-    this.wanted = true;
-    return this.cache.length === 0 ? 0 : (this.cache.pop() as Address);
-  }
-
-  blockAt(start: Address, index: number): Address {
-    return start + this.mapBytes + index * this.units * UNIT_BYTES;
-  }
-}
 
 /** Carves this client's chunks into blocks and takes blocks back. */
 export class Allocator {
@@ -75,8 +27,11 @@ export class Allocator {
   /** What a state byte of a free block is written from. */
   readonly #freeByte = new Scratch(8);
   readonly #classes = new Map<number, SizeClass>();
+  readonly spans: Spans;
   /** By chunk: whether this client owns it. */
   readonly #owned: Uint8Array;
+  /** By own chunk: its class, if that is one of a memory node. */
+  readonly #placed = new Map<number, SizeClass>();
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
   freed = 0;
@@ -86,24 +41,30 @@ export class Allocator {
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
+    this.spans = new Spans(layout, chunks);
     this.#owned = new Uint8Array(layout.chunksMax);
   }
 
   own(owner: number, incarnation: number): void {
     this.#owner = owner;
     this.#incarnation = incarnation;
+    this.spans.own(owner, incarnation);
   }
 
   sizeClass(catalog: number, units: number): SizeClass {
     // Most stores write records of one size: the last class asked for is the next one too.
     if (this.#last.catalog === catalog && this.#last.units === units) return this.#last;
-    const key = catalog * 65536 + units;
+    this.#last = this.#classOn(ANY_NODE, catalog, units);
+    return this.#last;
+  }
+
+  #classOn(node: number, catalog: number, units: number): SizeClass {
+    const key = ((node + 1) * CATALOG_KEYS + catalog) * 65536 + units;
     let found = this.#classes.get(key);
     if (found === undefined) {
-      found = new SizeClass(catalog, units);
+      found = new SizeClass(catalog, units, node);
       this.#classes.set(key, found);
     }
-    this.#last = found;
     return found;
   }
 
@@ -119,32 +80,34 @@ export class Allocator {
     return this.#classes.values();
   }
 
-  /** A block of any size: from a size class, or a span of whole chunks when it is larger. */
-  *allocate(catalog: number, units: number): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units);
-    const sizeClass = this.sizeClass(catalog, units);
+  /**
+   * A block of any size: from a size class, or a span of whole chunks when it is larger. Raises
+   * SW_POOL_FULL; with a memory node (counted from 0) when that one is full, whatever the others
+   * have: it is the caller who knows whether another one would do.
+   */
+  *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
+    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units, node);
+    const sizeClass =
+      node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
     return sizeClass.take();
   }
 
-  /** Address space only: the caller reserves the parts that it touches. */
-  *allocateSpan(catalog: number, units: number): Operation<Address> {
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const first = yield* this.#chunks.takeSpan(
-      this.#word({ state: CHUNK_SPAN, catalog, units: 0 }),
-      count,
-    );
-    return this.#layout.chunkStart(first);
+  /** Takes back a block of which nobody but this client knows. */
+  discard(catalog: number, units: number, address: Address): void {
+    this.#classOf(address, catalog, units).cache.push(address);
   }
 
-  /** Gives back a span of which nobody but this client knows. */
-  *releaseSpan(catalog: number, address: Address, units: number): Operation<void> {
-    const first = this.#chunks.chunkOf(address);
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const word = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
-    for (let i = 0; i < count; i++) {
-      yield* this.#chunks.release(first + i * this.#layout.stripe, word);
-    }
+  /** The class whose own chunk the block is in, or the one of its size. */
+  #classOf(address: Address, catalog: number, units: number): SizeClass {
+    const isAny = this.#placed.size === 0;
+    const placed = isAny ? undefined : this.#placed.get(this.#chunks.chunkOf(address));
+    return placed ?? this.sizeClass(catalog, units);
+  }
+
+  /** Address space only: the caller reserves the parts that it touches. */
+  allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
+    return this.spans.allocate(catalog, units, node);
   }
 
   /** Takes a range of a span from the operating system now. */
@@ -223,9 +186,9 @@ export class Allocator {
   }
 
   *#takeChunk(sizeClass: SizeClass): Operation<void> {
-    const { catalog, units } = sizeClass;
+    const { catalog, units, node } = sizeClass;
     const word = this.#word({ state: CHUNK_BLOCKS, catalog, units });
-    const { chunk, origin } = yield* this.#chunks.take(word);
+    const { chunk, origin } = yield* this.#chunks.take(word, node);
     const start = this.#layout.chunkStart(chunk);
     let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
     if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
@@ -234,6 +197,7 @@ export class Allocator {
       yield* this.#chunks.prepared(chunk, word);
     }
     this.#owned[chunk] = 1;
+    if (node !== ANY_NODE) this.#placed.set(chunk, sizeClass);
     sizeClass.chunks.push(chunk);
     sizeClass.current = { start, map, next: 0 };
   }
@@ -309,7 +273,7 @@ export class Allocator {
    * cache while it has room; otherwise the batch gets a WRITE that marks it free for its owner.
    */
   free(address: Address, units: number, catalog: number, batch: Batch): void {
-    const sizeClass = this.sizeClass(catalog, units);
+    const sizeClass = this.#classOf(address, catalog, units);
     this.freed++;
     const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
     if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
@@ -350,6 +314,7 @@ export class Allocator {
     if (sizeClass.current?.start === start) sizeClass.current = undefined;
     sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
     this.#owned[chunk] = 0;
+    this.#placed.delete(chunk);
   }
 
   #classesOf(catalog: number): SizeClass[] {
@@ -421,6 +386,7 @@ export class Allocator {
   /** Gives all cached blocks back, for leaving the pool. */
   *surrender(): Operation<void> {
     this.#owned.fill(0);
+    this.#placed.clear();
     for (const sizeClass of this.#classes.values()) {
       const { catalog, units } = sizeClass;
       const cached = sizeClass.cache.splice(0);

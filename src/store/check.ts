@@ -7,7 +7,7 @@ import {
   CHUNK_PREPARING,
   CHUNK_SPAN,
   unpackChunk,
-} from '../pool/chunks.ts';
+} from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';

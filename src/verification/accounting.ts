@@ -1,6 +1,6 @@
 import type { Index } from '../indexes/contract.ts';
 import { BLOCK_CLAIMED } from '../pool/allocator.ts';
-import { CHUNK_BLOCKS, unpackChunk } from '../pool/chunks.ts';
+import { CHUNK_BLOCKS, unpackChunk } from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
