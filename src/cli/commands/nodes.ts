@@ -15,10 +15,10 @@ export const nodes = defineCommand({
   arguments: '<url>',
   summary: 'Show what of a store is on which memory node, and move its index to others',
   details:
-    '  A store with the index shard keeps each part of its tables on one node. --add and --remove\n' +
-    '  name nodes of the pool, by number or HOST:PORT, for parts to be placed on; those that are\n' +
-    '  elsewhere are moved while clients go on. Run it again when it was interrupted. Records stay\n' +
-    '  where they are: a node without parts is still needed.',
+    '  A store with the index shard keeps each part of its tables on one node. --add and\n' +
+    '  --remove name nodes of the pool, by number or HOST:PORT; parts that are elsewhere than\n' +
+    '  they are to be are moved while clients go on. Run it again when it was interrupted.\n' +
+    '  Records stay where they are: a node without parts is still needed.',
   options: {
     add: { value: 'NODE', about: 'Place parts of the index on this node too' },
     remove: { value: 'NODE', about: 'Place none on this node' },
