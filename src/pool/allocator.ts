@@ -1,15 +1,20 @@
 import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
-import { CHUNK_BLOCKS, type ChunkWord } from './chunk-word.ts';
+import { CHUNK_BLOCKS, type ChunkWord, unpackChunk } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
-import { BLOCK_UNITS_MAX, type PoolLayout } from './layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, stateMapBytes } from './layout.ts';
 import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
 
-/** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
+/**
+ * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0.
+ * Between them an index may keep a third one, for its records that are current: HStore's server
+ * turns 1 to 2 and back, so that a lost table can be told from the memory of the records.
+ */
 export const BLOCK_FREE = 0;
 export const BLOCK_CLAIMED = 1;
+export const BLOCK_CURRENT = 2;
 
 /** Catalog numbers are below this. */
 const CATALOG_KEYS = 256;
@@ -281,9 +286,33 @@ export class Allocator {
   }
 
   #markFree(sizeClass: SizeClass, address: Address, batch: Batch): void {
+    batch.write(this.stateByteOf(address, sizeClass.units), 1, this.#freeByte, 0);
+  }
+
+  /** Where the state byte of a block of this size stands. */
+  stateByteOf(address: Address, units: number): Address {
     const start = this.#layout.chunkStart(this.#chunks.chunkOf(address));
-    const index = (address - start - sizeClass.mapBytes) / (sizeClass.units * UNIT_BYTES);
-    batch.write(start + index, 1, this.#freeByte, 0);
+    const mapBytes = stateMapBytes(blocksPerChunk(units));
+    return start + (address - start - mapBytes) / (units * UNIT_BYTES);
+  }
+
+  /** Visits the blocks of a store that are marked as current, those of a chunk together. */
+  *eachCurrent(
+    catalog: number,
+    visit: (blocks: readonly Address[], units: number) => Operation<void>,
+  ): Operation<void> {
+    for (const [chunk, packed] of yield* this.#chunks.words()) {
+      const word = unpackChunk(packed);
+      if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) continue;
+      const sizeClass = new SizeClass(catalog, word.units);
+      const start = this.#layout.chunkStart(chunk);
+      const map = yield* this.#readMap(sizeClass, start);
+      const current: Address[] = [];
+      for (let i = 0; i < sizeClass.blocks; i++) {
+        if (map[i] === BLOCK_CURRENT) current.push(sizeClass.blockAt(start, i));
+      }
+      if (current.length > 0) yield* visit(current, word.units);
+    }
   }
 
   /** Makes every chunk of a store that has no owner this client's own; returns which. */
@@ -350,7 +379,7 @@ export class Allocator {
     yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
       const start = this.#layout.chunkStart(chunk);
       for (let i = 0; i < sizeClass.blocks; i++) {
-        if (map[i] === BLOCK_CLAIMED) found.set(sizeClass.blockAt(start, i), sizeClass.units);
+        if (map[i] !== BLOCK_FREE) found.set(sizeClass.blockAt(start, i), sizeClass.units);
       }
     });
     for (const { cache } of this.#classesOf(catalog)) {
