@@ -14,3 +14,8 @@ export {
   openSync,
 } from './store/open.ts';
 export type * from './store/ordered-api.ts';
+export {
+  type MemoryNodesOptions,
+  type MemoryNodesReport,
+  memoryNodes,
+} from './store/remote/memory-nodes.ts';
