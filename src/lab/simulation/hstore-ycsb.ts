@@ -65,10 +65,12 @@ export const hstoreYcsb: Experiment = {
       });
     }
     const notes = [
-      `${RECORDS} records of 16 and 32 bytes, ${CLIENTS} clients, Zipf 0.99; the paper: 100 M of 20 and 200.`,
-      'Sherman and Clover are not here: CHIME is a tree of their kind that reads less, RACE a hash' +
-        ' table whose writes are one-sided. The paper: HStore is 1.37 to 1.55 times Sherman and 1.14' +
-        ' to 1.39 times Clover on A to D and F, a little below Sherman on E.',
+      `${RECORDS} records of 16 and 32 bytes, ${CLIENTS} clients, Zipf 0.99;` +
+        ' the paper: 100 M of 20 and 200.',
+      'Sherman and Clover are not here: CHIME is a tree of their kind that reads less, RACE a' +
+        ' hash table whose writes are one-sided.',
+      'The paper: HStore is 1.37 to 1.55 times Sherman and 1.14 to 1.39 times Clover on A to D' +
+        ' and F, a little below Sherman on E.',
     ];
     return { title: 'HStore: YCSB (Figure 10)', rows, notes };
   },
