@@ -1,5 +1,21 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export type * from './store/api.ts';
 export { prefixRange } from './store/key-range.ts';
-export { checkPool, createPool, destroyPool, inspectPool, open, openSync } from './store/open.ts';
+export {
+  check,
+  checkPool,
+  create,
+  createPool,
+  destroy,
+  destroyPool,
+  inspect,
+  inspectPool,
+  open,
+  openSync,
+} from './store/open.ts';
 export type * from './store/ordered-api.ts';
+export {
+  type MemoryNodesOptions,
+  type MemoryNodesReport,
+  memoryNodes,
+} from './store/remote/memory-nodes.ts';

@@ -5,6 +5,7 @@ import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
 import { hstoreBasics } from './simulation/hstore-basics.ts';
+import { hstoreYcsb } from './simulation/hstore-ycsb.ts';
 import { latency } from './simulation/latency.ts';
 import { nodes } from './simulation/nodes.ts';
 import { preallocation } from './simulation/preallocation.ts';
@@ -37,6 +38,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   shardAlpha,
   shardResizing,
   hstoreBasics,
+  hstoreYcsb,
   speed(monotonic, cpuTime),
 ];
 

@@ -3,9 +3,10 @@ import type { Bytes } from '../../records/codec.ts';
 import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { Batch, type Operation } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
+import { countOf } from './hopscotch.ts';
 import { compareWhole, separatorOf } from './keys.ts';
 import { rootLink } from './mend.ts';
-import { countOf, placeIn } from './merge-leaves.ts';
+import { placeIn } from './merge-leaves.ts';
 import {
   isInternal,
   isInUse,
@@ -157,7 +158,7 @@ class Load {
   *#topOf(only: Link, links: Int32Array): Operation<Link> {
     if (links.length === 2) return only;
     const routes = { links, separators: this.#separators };
-    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0);
+    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0, true);
   }
 
   /** Gives back what nobody has seen. */

@@ -8,6 +8,8 @@ import { AT_KEY, type Side } from './cache.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
 import { lengthOf, NEIGHBOURHOOD_MAX } from './slot.ts';
+import { Spares } from './spares.ts';
+import { Workbench } from './workbench.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -107,6 +109,8 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
   hops = 0;
   /** Entries of the leaves that were split, together. */
   entriesAtSplit = 0;
+
+  readonly spareBenches = new Spares(() => new Workbench());
 
   constructor(
     geometry: LeafGeometry<S>,

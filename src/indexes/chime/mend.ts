@@ -147,11 +147,13 @@ function* mendLeaf(tree: ChimeTree, leaf: Visit, state: MendState): Operation<bo
   const to = yield* rebuildLeaf(tree, leaf, state.home);
   // Once is enough: who goes on finding the neighbourhood full looks what it is full of.
   state.home = -1;
-  state.replaced = to && { from: leaf, to };
-  return to !== undefined;
+  // After a split the way goes on below.
+  state.replaced = to && to.routes === undefined ? { from: leaf, to: to.to } : undefined;
+  return state.replaced !== undefined;
 }
 
-function isFull({ geometry }: ChimeTree, { image }: Visit, home: number): boolean {
+/** Whether the neighbourhood of a home has no empty slot. */
+export function isFull({ geometry }: ChimeTree, { image }: Visit, home: number): boolean {
   const { span, neighbourhood } = geometry.shape;
   for (let i = 0; i < neighbourhood; i++) {
     const word = (SLOTS_AT >> 2) + 2 * ((home + i) % span);

@@ -7,6 +7,7 @@ import { Cursors } from './cursors.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { type ChimeRequest, LeafClient } from './leaf-client.ts';
 import { Place } from './leaf-walk.ts';
+import { makePlaceHere } from './make-place.ts';
 import { mend } from './mend.ts';
 import { Spares } from './spares.ts';
 
@@ -14,6 +15,7 @@ export * from './leaf-client.ts';
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape> {
+  declare readonly geometry: ChimeGeometry;
   /** Where the root link stands. */
   readonly root: Address;
   readonly cache: NodeCache;
@@ -38,7 +40,7 @@ export class ChimeTree extends LeafClient<ChimeShape> {
   readonly spareRequests = new Spares(() => this.newRequest());
   readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
 
-  makePlace(request: ChimeRequest): Operation<void> {
-    return mend(this, request, true);
+  *makePlace(request: ChimeRequest): Operation<void> {
+    if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);
   }
 }

@@ -2,6 +2,7 @@ import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { NODE_UNITS } from './chain.ts';
 import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, PLACES } from './geometry.ts';
+import { learnRelocations } from './new-bucket.ts';
 import type { Partitions } from './partitions.ts';
 import { search } from './search.ts';
 import { CHAINS, eachBucket, type VisitedBucket } from './shape.ts';
@@ -33,6 +34,14 @@ export function* checkTables(partitions: Partitions, sink: CheckSink): Operation
   for (const [address, bytes] of yield* partitions.places()) {
     // Blocks, and the spans of larger segments; the directory is no block, but shares its chunk.
     if (address !== partitions.root) sink.reachable(address, bytes / UNIT_BYTES);
+  }
+  for (const table of partitions.tables) {
+    const { former } = table.segments;
+    if (former === undefined) continue;
+    yield* learnRelocations(table, former);
+    for (const { address, level } of former.relocations()) {
+      sink.reachable(address, table.geometry.relocatedUnits(level));
+    }
   }
   return records;
 }

@@ -4,22 +4,48 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
+  highHalf,
+  lowHalf,
   NULL_ADDRESS,
   type Operation,
   Scratch,
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { LEVELS } from './geometry.ts';
 import type { Segments } from './segments.ts';
 import { isInUse, isRelocated, pointerLow, relocatedHigh, TAKEN_HIGH } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
 const FIRST_AT = CAS_BYTES;
+const FIRST_WORDS = 256;
 /** Polls before the first pause: a mover takes a few round trips. */
 const POLLS_WITHOUT_PAUSE = 8;
 /** In a full pool: polls for the taker, and after how many the others ask whether it has died. */
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
+
+/** Learns of all relocated buckets, of segments that are not moved in any more. */
+export function* learnRelocations(table: ShardTable, segments: Segments): Operation<void> {
+  const { geometry } = table;
+  const words = new Scratch(8 * FIRST_WORDS);
+  const batch = new Batch();
+  for (let level = 0; level < LEVELS; level++) {
+    const end = geometry.bucketsAt(segments.version);
+    // Those of the first segment were never moved to.
+    for (let first = geometry.bucketsAt(0); first < end; first += FIRST_WORDS) {
+      const count = Math.min(FIRST_WORDS, end - first);
+      batch.clear();
+      for (let i = 0; i < count; i++) {
+        batch.read(segments.homeAddress(level, first + i), 8, words, 8 * i);
+      }
+      yield batch;
+      for (let i = 0; i < count; i++) {
+        segments.learnPlace(level, first + i, lowHalf(words, 8 * i), highHalf(words, 8 * i));
+      }
+    }
+  }
+}
 
 /**
  * The bucket that a move fills. One WRITE fills it, so only one mover may ever write to its place:

@@ -1,5 +1,6 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
+import { learnRelocations } from './new-bucket.ts';
 import type { Partitions } from './partitions.ts';
 import { ShardWalk, WALK_START } from './walk.ts';
 
@@ -30,6 +31,12 @@ export function* eachReachable(
   }
   // Read anew: a segment may have been published that no bucket has been moved to yet.
   for (const address of (yield* partitions.places()).keys()) visit(address);
-  // The walk has met them all.
-  for (const { segments } of tables) for (const bucket of segments.relocations) visit(bucket);
+  // The walk has met those of the tables themselves.
+  for (const table of tables) {
+    const { segments } = table;
+    if (segments.former !== undefined) yield* learnRelocations(table, segments.former);
+    for (const each of [segments, segments.former]) {
+      for (const { address } of each?.relocations() ?? []) visit(address);
+    }
+  }
 }
