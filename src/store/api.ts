@@ -113,6 +113,20 @@ export interface ChimeParameters {
   hotspots?: number;
 }
 
+/** The stand-alone hash table of CHIME's leaves. */
+export interface HopscotchParameters {
+  /** Entries of a segment, 2..1024 (64). */
+  span?: number;
+  /** Entries from its home on in which a key may stand, 2..16 (8). */
+  neighbourhood?: number;
+  /** Suffix bits of the directory at creation. */
+  initialDepth?: number;
+  /** Suffix bits for which directory space is reserved, at most 24. */
+  maxDepth?: number;
+  /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
+  hotspots?: number;
+}
+
 export interface HStoreParameters {
   /** Pairs of a hash server and a skiplist server, 1..16 (1). */
   pairs?: number;
@@ -128,7 +142,7 @@ export interface HStoreParameters {
   sync?: number;
 }
 
-export type IndexName = 'race' | 'sephash' | 'shard' | 'chime' | 'hstore';
+export type IndexName = 'race' | 'sephash' | 'shard' | 'chime' | 'hstore' | 'hopscotch';
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -152,6 +166,7 @@ export interface OpenOptions extends PoolOptions {
   sephash?: SepHashParameters;
   chime?: ChimeParameters;
   hstore?: HStoreParameters;
+  hopscotch?: HopscotchParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
   /** How values come back. Default `auto`. */

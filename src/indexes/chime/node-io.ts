@@ -145,11 +145,11 @@ export class NewNodes {
     return this.#allocate(this.#tree.geometry.leafUnits);
   }
 
-  leafAt(address: Address, slots: Int32Array): Link {
+  leafAt(address: Address, slots: Int32Array, flags = 0): Link {
     const { leafBytes } = this.#tree.geometry;
     const image = new Scratch(leafBytes);
     image.i32.set(slots, 2);
-    return this.#write(address, 0, 0, image, leafBytes);
+    return this.#write(address, flags, 0, image, leafBytes);
   }
 
   *internal(routes: Routes, flags: number): Operation<Link> {

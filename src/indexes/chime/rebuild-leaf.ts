@@ -1,18 +1,28 @@
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { makeRoom } from './hopscotch.ts';
-import { halve } from './leaf-entries.ts';
-import { ABSORB } from './link.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { LEAF_FLAGS } from './link.ts';
 import { compacted, countOf } from './merge-leaves.ts';
-import { type Link, NewNodes, publish, swing, type Visit } from './node-io.ts';
+import { type Link, NewNodes, publish, type Visit } from './node-io.ts';
 import { frozenSlots } from './plan-node.ts';
-import type { ChimeTree } from './tree.ts';
+
+/** How the entries of a leaf become those of two. */
+export interface Halves {
+  /** The entries of the first leaf, by slot. */
+  below: Set<number>;
+  /** The lowest key of the second, where leaves are in order. */
+  separator: Uint8Array;
+  /** What the links to both say besides where they lead (`LEAF_FLAGS`), and that of the node over them. */
+  flags: number;
+  flagsOver: number;
+}
 
 /**
  * Replaces a leaf (CHIME sections 2.3 and 4.4, insert): by one in which entries have hopped until
  * the neighbourhood of `home` has an empty slot, or, where no hop leads to that, by an internal
- * node over two leaves, which the parent takes up afterwards. Without a home (less than 0) by the
- * same leaf: who froze it died, and what it wanted does not matter any more.
+ * node over two leaves, which the parent, or the directory, takes up afterwards. Without a home
+ * (less than 0) by the same leaf: who froze it died, and what it wanted does not matter any more.
  *
  *   freeze every slot -> [READ keys] -> D[WRITE leaves; CAS identity -> replacement] -> CAS link
  *
@@ -22,7 +32,7 @@ import type { ChimeTree } from './tree.ts';
  * Returns the one leaf that this client has put in its place; undefined when there is more to do.
  */
 export function* rebuildLeaf(
-  tree: ChimeTree,
+  tree: LeafClient,
   leaf: Visit,
   home: number,
 ): Operation<Link | undefined> {
@@ -32,12 +42,13 @@ export function* rebuildLeaf(
     const address = yield* nodes.allocateLeaf();
     const slots = yield* frozenSlots(tree, leaf);
     const splits = home >= 0 && !makeRoom(slots, home, tree.geometry.shape.neighbourhood);
-    if (splits && (yield* split(tree, leaf, slots))) return undefined;
-    const link = nodes.leafAt(address, slots);
+    const obstacle = splits ? yield* split(tree, leaf, slots) : undefined;
+    if (splits && obstacle === undefined) return undefined;
+    const link = nodes.leafAt(address, slots, leaf.high & LEAF_FLAGS);
     if (!(yield* publish(tree, leaf, nodes, link))) return undefined;
     tree.hops++;
-    const linked = yield* swing(tree, leaf, link, [leaf]);
-    if (splits) throw new StepwellError('SW_POOL_FULL', 'no room to split a leaf');
+    const linked = yield* tree.link(leaf, link);
+    if (obstacle !== undefined) throw obstacle;
     return linked ? link : undefined;
   } finally {
     nodes.discard();
@@ -45,15 +56,18 @@ export function* rebuildLeaf(
 }
 
 /**
- * False when there is no memory for it. Both leaves begin with their keys near their homes: kept
- * where hopping had driven them, they would be split again earlier: at 85.8 % of 64 slots, not at
- * 92.5 %.
+ * Returns why it could not be done. Both leaves begin with their keys near their homes: kept where
+ * hopping had driven them, they would be split again earlier: at 85.8 % of 64 slots, not at 92.5 %.
  */
-function* split(tree: ChimeTree, leaf: Visit, slots: Int32Array): Operation<boolean> {
+function* split(
+  tree: LeafClient,
+  leaf: Visit,
+  slots: Int32Array,
+): Operation<StepwellError | undefined> {
   const nodes = new NewNodes(tree);
   const { neighbourhood } = tree.geometry.shape;
   try {
-    const { below, separator } = yield* halve(slots);
+    const { below, separator, flags, flagsOver } = yield* tree.halve(leaf, slots);
     const left = slots.slice();
     const right = slots.slice();
     for (let i = 0; i < slots.length / 2; i++) {
@@ -61,29 +75,26 @@ function* split(tree: ChimeTree, leaf: Visit, slots: Int32Array): Operation<bool
       other[2 * i] = 0;
       other[2 * i + 1] = 0;
     }
-    const first = nodes.leafAt(yield* nodes.allocateLeaf(), compacted(left, neighbourhood));
-    const second = nodes.leafAt(yield* nodes.allocateLeaf(), compacted(right, neighbourhood));
+    const first = nodes.leafAt(yield* nodes.allocateLeaf(), compacted(left, neighbourhood), flags);
+    const second = nodes.leafAt(
+      yield* nodes.allocateLeaf(),
+      compacted(right, neighbourhood),
+      flags,
+    );
     const links = Int32Array.of(first.low, first.high, second.low, second.high);
-    const over = yield* nodes.internal({ links, separators: [separator] }, ABSORB);
-    yield* link(tree, leaf, nodes, over, countOf(slots));
-    return true;
+    const over = yield* nodes.internal({ links, separators: [separator] }, flagsOver);
+    if (yield* publish(tree, leaf, nodes, over)) {
+      tree.splits++;
+      tree.entriesAtSplit += countOf(slots);
+      yield* tree.link(leaf, over);
+    }
+    return undefined;
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return false;
+    const { code } = error as StepwellError;
+    const full = code === 'SW_POOL_FULL' || code === 'SW_INDEX_FULL';
+    if (error instanceof StepwellError && full) return error;
     throw error;
   } finally {
     nodes.discard();
   }
-}
-
-function* link(
-  tree: ChimeTree,
-  leaf: Visit,
-  nodes: NewNodes,
-  over: Link,
-  entries: number,
-): Operation<void> {
-  if (!(yield* publish(tree, leaf, nodes, over))) return;
-  tree.splits++;
-  tree.entriesAtSplit += entries;
-  yield* swing(tree, leaf, over, [leaf]);
 }

@@ -6,8 +6,12 @@ import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { type ChimeRequest, LeafClient } from './leaf-client.ts';
+import { halve } from './leaf-entries.ts';
 import { Place } from './leaf-walk.ts';
+import { ABSORB } from './link.ts';
 import { mend } from './mend.ts';
+import { type Link, swing, type Visit } from './node-io.ts';
+import type { Halves } from './rebuild-leaf.ts';
 import { Spares } from './spares.ts';
 
 export * from './leaf-client.ts';
@@ -40,5 +44,13 @@ export class ChimeTree extends LeafClient<ChimeShape> {
 
   makePlace(request: ChimeRequest): Operation<void> {
     return mend(this, request, true);
+  }
+
+  *halve(_leaf: Visit, slots: Int32Array): Operation<Halves> {
+    return { ...(yield* halve(slots)), flags: 0, flagsOver: ABSORB };
+  }
+
+  link(leaf: Visit, to: Link): Operation<boolean> {
+    return swing(this, leaf, to, [leaf]);
   }
 }
