@@ -25,6 +25,8 @@ export type ErrorCode =
   | 'SW_OVERFLOW' // increment would leave the range of integers
   | 'SW_CONTENTION' // an operation gave up after its bounded number of retries
   | 'SW_TIMEOUT' // waiting for another client took too long
+  | 'SW_NO_PRIMARY' // no server is elected that could answer; what was asked for may still be done
+  | 'SW_COORDINATION' // the coordination service cannot be reached, or refuses
   | 'SW_RECORD_CORRUPT' // a record does not match its checksum
   | 'SW_ADDRESS_IN_USE' // another server already listens on this host and port
   | 'SW_NODE_UNREACHABLE' // a memory node cannot be reached, or went away; outcomes are unknown

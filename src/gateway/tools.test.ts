@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { isMissing } from '../store/test-support/missing-tools.ts';
 import type { GatewayServer } from './server.ts';
 import { serverFor } from './test-support/exchange.ts';
-import { isMissing } from './test-support/redis-server.ts';
 
 const run = promisify(execFile);
 

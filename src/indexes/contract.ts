@@ -166,6 +166,16 @@ export interface Index {
    * one.
    */
   write(request: Request, condition: Condition, expected?: number): Operation<Outcome>;
+  /**
+   * What `write` would return, if its first attempt tells, on a fabric that executes at once; else
+   * undefined, and `write` has to be run with the request as it is left. An index may lack it.
+   */
+  writeOnce?(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined;
   /** Removes the key; the removed record is the found one. */
   remove(request: Request): Operation<boolean>;
   /**

@@ -86,12 +86,13 @@ export function* modifySlot<R extends Request>(
   }
 }
 
-function refuses(condition: Condition, expected: number, version: number): boolean {
+/** Whether the condition refuses a write because the key is there. */
+export function refuses(condition: Condition, expected: number, version: number): boolean {
   return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
 }
 
 /** The record belongs to the index from now on. */
-function linked(request: Request, outcome: Outcome): Outcome {
+export function linked(request: Request, outcome: Outcome): Outcome {
   request.forgetBlock();
   return outcome;
 }

@@ -10,7 +10,7 @@ import { parseOptions, runLab } from './support/options.ts';
 import { Crew } from './tcp/crews.ts';
 import { MIXES, type MixName } from './tcp/mixes.ts';
 import { firstMessage, median, startProcess } from './tcp/processes.ts';
-import { measureVerbs } from './tcp/verb-rate.ts';
+import { type Cost, measureVerbs } from './tcp/verb-rate.ts';
 
 const OPTIONS = {
   rounds: { kind: 'integer', fallback: 5, minimum: 1, help: 'rounds, of which the median counts' },
@@ -29,14 +29,22 @@ const MANY_WANTED = 5;
 const thousands = (rate: number) => `${(rate / 1000).toFixed(1)} k/s`.padStart(12);
 
 async function verbs(cleanup: Cleanup, { rounds, ms }: Settings): Promise<void> {
-  console.log('READs of 64 bytes by one client, beside a bare echo of the same bytes');
-  for (const one of await measureVerbs(cleanup, rounds, ms)) {
-    const ratio = one.verbs / one.echoed;
-    const verdict = ratio >= ECHO_WANTED ? '' : `  (wanted ${ECHO_WANTED})`;
-    const rates = `${thousands(one.verbs)}  echo ${thousands(one.echoed)}`;
-    const micros = `${one.verbMicros.toFixed(2)} and ${one.echoMicros.toFixed(2)}`;
-    const line = `  batch ${String(one.batch).padStart(3)} ${rates}  ratio ${ratio.toFixed(2)}${verdict}`;
-    console.log(`${line}  processor us a verb ${micros}`);
+  console.log(
+    'READs of 64 bytes a second by one client, in its own process, beside an echo of the',
+  );
+  console.log('same frames without verbs (which counts) and of the same bytes without frames.');
+  console.log(
+    'near: lines in the caches; far: lines of 256 MiB. In brackets: processor us a verb.',
+  );
+  for await (const one of measureVerbs(cleanup, rounds, ms)) {
+    const { near, far, frames, bytes } = one;
+    const cost = ({ rate, micros }: Cost) => `${thousands(rate)} (${micros.toFixed(2)})`;
+    const ratio = (mine: Cost, other: Cost) => (mine.rate / other.rate).toFixed(2);
+    const verdict = near.rate / frames.rate >= ECHO_WANTED ? '' : `  (wanted ${ECHO_WANTED})`;
+    const place = `batch ${String(one.batch).padStart(3)} x ${String(one.width).padStart(4)}`;
+    const rates = `near${cost(near)}  far${cost(far)}  frames${cost(frames)}  bytes${cost(bytes)}`;
+    const ratios = `near ${ratio(near, frames)}${verdict} far ${ratio(far, frames)}`;
+    console.log(`  ${place} ${rates}  ${ratios}; beside bytes ${ratio(near, bytes)}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { control, packFields, unpackFields } from './control.ts';
 import { CLIENT_ENTRY_BYTES, type PoolLayout } from './layout.ts';
 import {
   currentThread,
+  endProcess,
   type Liveness,
   livenessOf,
   NAMESPACE_BITS,
@@ -55,6 +56,8 @@ export interface Registrar {
    * more. With `tagOnly` the number is a tag, which may be of several sessions.
    */
   isGone(session: number, tagOnly: boolean): Operation<boolean>;
+  /** Afterwards no memory node executes a verb of the session any more. */
+  revoke(session: number): Operation<void>;
 }
 
 /** The client table: who is attached, and who of them is gone. */
@@ -161,6 +164,30 @@ export class Membership {
     if (!overNetwork || !this.#registrar) return this.liveness(again) === 'gone';
     const { tid, startTime } = again.thread;
     return yield* this.#registrar.isGone(again.live ? startTime : tid, !again.live);
+  }
+
+  /** Kills the process of a client that stands still. Whether it could be tried. */
+  kill({ thread }: ClientRow): boolean {
+    return endProcess(thread, this.thread);
+  }
+
+  /**
+   * Sees to it, where that can be done, that a client which stands still issues no verb any more:
+   * over a network its session is revoked; a process of this machine is killed, if `mayBeKilled`.
+   * Whether it worked `isGone` tells.
+   */
+  *fence(row: ClientRow, mayBeKilled: boolean): Operation<void> {
+    if (!row.live) return;
+    // As in `isGone`: only what stands beside a LIVE word that was seen before is complete.
+    const address = this.#layout.clientEntry(row.id);
+    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
+    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
+    if (again.word !== row.word) return;
+    if (again.thread.namespace !== NETWORK_NAMESPACE) {
+      if (mayBeKilled) this.kill(again);
+    } else if (this.#registrar) {
+      yield* this.#registrar.revoke(again.thread.startTime);
+    }
   }
 
   *holdsRow(): Operation<boolean> {

@@ -69,6 +69,22 @@ export function livenessOf(other: ThreadIdentity, self: ThreadIdentity): Livenes
   return 'alive';
 }
 
+/**
+ * Kills the other thread's process, if it is another one and certainly the one that is meant.
+ * Between the look and the signal the process can end and its id be given away; the kernel gives
+ * ids away in turn, so that takes as many new processes as there are ids.
+ */
+export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean {
+  if (other.pid === self.pid || other.startTime === 0) return false;
+  if (livenessOf(other, self) !== 'alive') return false;
+  try {
+    return process.kill(other.pid, 'SIGKILL');
+  } catch {
+    // Not ours to kill, or gone this moment.
+    return false;
+  }
+}
+
 /** A thread's own entry, which a thread id alone names; undefined when there is no such thread. */
 function readStat(tid: number): { state: string; startTime: number } | 'unreadable' | undefined {
   let text: string;

@@ -1,14 +1,16 @@
 import { StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
+import type { Coordinator } from '../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../indexes/hstore/hstore.ts';
 import { IndexServer, type ServedRound, type ServerRole } from '../indexes/hstore/index-server.ts';
+import type { Pool } from '../pool/pool.ts';
 import type { OpenOptions } from './api.ts';
 import { attach, detach } from './open.ts';
 import { credentialsOf, isRemote, parseRemote } from './remote/address.ts';
 import { attachRemote } from './remote/attach.ts';
 import { clientName, openStore } from './store-in-pool.ts';
 
-export type { ServedRound, ServerRole };
+export type { Coordinator, ServedRound, ServerRole };
 
 /** Rounds with answers that follow one another before the event loop turns. */
 const ROUNDS_IN_A_ROW = 256;
@@ -24,7 +26,11 @@ export interface RunningIndexServer {
   close(): Promise<void>;
 }
 
-type ServerOptions = OpenOptions & { role: ServerRole };
+export interface ServerOptions extends OpenOptions {
+  role: ServerRole;
+  /** Who elects the primaries; when left out, whoever comes first is one. */
+  coordinator?: Coordinator;
+}
 
 /**
  * Attaches as a server of a store that exists. Without any server process a store works as well:
@@ -43,7 +49,7 @@ function openOnMachine(url: string, options: ServerOptions): RunningIndexServer 
   const { pool, source } = attach(url, { ...options, create: false });
   try {
     const { index } = pool.run(openStore(pool, { ...options, create: false }));
-    const server = serverOf(index, options.role);
+    const server = serverOf(pool, index, options);
     return {
       round() {
         pool.enter();
@@ -76,7 +82,7 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
   };
   try {
     const { index } = await pool.run(openStore(pool.pool, named));
-    const server = serverOf(index, options.role);
+    const server = serverOf(pool.pool, index, named);
     return {
       async round() {
         await pool.enter();
@@ -97,8 +103,13 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
   }
 }
 
-function serverOf(index: Index, role: ServerRole): IndexServer {
-  if (index instanceof HStoreIndex) return new IndexServer(index.table, role);
+function serverOf(pool: Pool, index: Index, options: ServerOptions): IndexServer {
+  const { role, coordinator, store = 'default' } = options;
+  if (index instanceof HStoreIndex) {
+    const name = `${pool.layout.parameters.poolId}/${encodeURIComponent(store)}`;
+    const settings = { role, name, now: () => performance.now() };
+    return new IndexServer(index.table, coordinator ? { ...settings, coordinator } : settings);
+  }
   const { name } = index.manifest;
   throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
 }

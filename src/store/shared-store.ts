@@ -7,6 +7,7 @@ import {
   IF_PRESENT,
   IF_VERSION,
   type Index,
+  type Outcome,
   REFUSED,
   REPLACED,
 } from '../indexes/contract.ts';
@@ -163,7 +164,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#full.retry(() => {
       const request = this.#beginWrite(key, value);
       try {
-        const outcome = this.#pool.run(this.#index.write(request, condition, expected));
+        const outcome = this.#writeIndex(request, condition, expected);
         const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
         return {
           written: outcome !== REFUSED,
@@ -411,6 +412,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   #search(request: Request): boolean {
     const { fabric } = this.#pool;
     return this.#index.searchOnce(request, fabric) ?? this.#pool.run(this.#index.search(request));
+  }
+
+  #writeIndex(request: Request, condition: Condition, expected: number): Outcome {
+    const outcome = this.#index.writeOnce?.(request, condition, expected, this.#pool.fabric);
+    return outcome ?? this.#pool.run(this.#index.write(request, condition, expected));
   }
 
   #foundValue(request: Request): V {

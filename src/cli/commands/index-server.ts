@@ -1,3 +1,4 @@
+import type { EtcdCoordinator } from '../../store/coordination/etcd-coordinator.ts';
 import type { ServerRole } from '../../store/index-server.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT, UsageError } from '../failures.ts';
@@ -13,32 +14,67 @@ export const indexServer = defineCommand({
   details:
     '  The hash server applies writes, the skiplist server answers scans. A store works without\n' +
     '  them: its clients are the servers in turn. While another process has the role, this one\n' +
-    '  stands by, and takes over when that one is gone. Ctrl-C or SIGTERM ends it.',
+    '  stands by, and takes over when that one is gone. Ctrl-C or SIGTERM ends it.\n' +
+    '  A server that stands still for 3 seconds while somebody waits for it is killed (on one\n' +
+    '  machine) or cut off (by memory nodes), so that another one can go on.\n' +
+    '  With --etcd the servers of a store are elected; clients never stand in for them then.',
   options: {
     role: { value: 'ROLE', about: 'hash, skiplist or both (default: both)' },
+    etcd: { value: 'HOSTS', about: 'let etcd elect: HOST:PORT of its members, with commas' },
+    'etcd-ttl': {
+      value: 'SECONDS',
+      about: 'until one that does not answer is deposed (default: 5)',
+    },
     ...STORE_OPTION,
   },
-  examples: ['index-server shm:demo --role hash', 'index-server shm:demo --role skiplist'],
+  examples: [
+    'index-server shm:demo --role hash',
+    'index-server shm:demo --role skiplist',
+    'index-server tcp://node:7471/demo --etcd etcd-1:2379,etcd-2:2379',
+  ],
   async run(context, [given], options) {
     const { signal } = context;
     const url = sharedUrl(given, 'index-server shm:demo');
     const role = options.role ?? 'both';
     if (!ROLES.includes(role)) throw new UsageError(`a role is hash, skiplist or both: ${role}`);
     const { openIndexServer, serveIndex } = await import('../../store/index-server.ts');
+    const coordinator = await coordinatorOf(options.etcd, options['etcd-ttl']);
     const server = await openIndexServer(url, {
       ...storeNamed('index-server', options.store),
+      ...(coordinator && { coordinator }),
       role: role as ServerRole,
+    }).catch(async (error: unknown) => {
+      await coordinator?.close();
+      throw error;
     });
     try {
       await context.stdout.line(`Server of ${url}, role ${role}; standing by`);
       await serveIndex(server, signal, (held) => {
-        const what = held === 0 ? 'standing by' : `holds ${plural(held, 'lease')}`;
+        const trouble = coordinator?.problem ? ` (etcd: ${coordinator.problem})` : '';
+        const what = held === 0 ? `standing by${trouble}` : `holds ${plural(held, 'lease')}`;
         void context.stdout.line(what);
       });
       await context.stdout.line('stopped; the pool is kept');
       return EXIT.ok;
     } finally {
       await server.close();
+      await coordinator?.close();
     }
   },
 });
+
+async function coordinatorOf(
+  hosts: string | undefined,
+  ttl: string | undefined,
+): Promise<EtcdCoordinator | undefined> {
+  if (hosts === undefined) {
+    if (ttl !== undefined) throw new UsageError('--etcd-ttl goes with --etcd');
+    return undefined;
+  }
+  const seconds = Number(ttl ?? 5);
+  if (!Number.isInteger(seconds) || seconds < 1) {
+    throw new UsageError(`--etcd-ttl is a number of seconds: ${ttl}`);
+  }
+  const { EtcdCoordinator } = await import('../../store/coordination/etcd-coordinator.ts');
+  return EtcdCoordinator.connect({ hosts: hosts.split(','), ttl: seconds });
+}

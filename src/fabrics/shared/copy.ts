@@ -39,6 +39,18 @@ export function writeWords(
   }
 }
 
+/** `bytes` (a multiple of 8) between two places of local memory, both aligned. */
+export function copyLocal(
+  from: LocalViews,
+  first: number,
+  to: LocalViews,
+  into: number,
+  bytes: number,
+): void {
+  if (bytes > WORD_COPY_BYTES_MAX) to.u8.set(from.u8.subarray(first, first + bytes), into);
+  else copyWords(from.f64, first >> 3, to.f64, into >> 3, bytes >> 3);
+}
+
 /** A line at a time: unrolled, because the loop costs as much as the moves. */
 function copyWords(
   from: Float64Array,

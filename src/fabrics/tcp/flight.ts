@@ -48,7 +48,10 @@ function joined(nodes: number, node: number): number {
   return nodes === NOWHERE || nodes === node ? node : SEVERAL;
 }
 
-/** A batch on its way: one segment after the other, each on the queue pairs of its nodes. */
+/**
+ * A batch on its way: one segment after the other, each on the queue pairs of its nodes. Flights
+ * and their parts are used again, so that a batch on its way allocates nothing.
+ */
 export class Flight {
   batch!: Batch;
   completion!: Completion;
@@ -58,6 +61,7 @@ export class Flight {
   /** Parts of the segment that are not answered yet, and what the first failed with. */
   pending = 0;
   error: unknown;
+  readonly #parts: Part[] = [];
 
   begin(batch: Batch, completion: Completion): this {
     this.batch = batch;
@@ -68,20 +72,32 @@ export class Flight {
     this.error = undefined;
     return this;
   }
+
+  /** The `i`th part of the segment, nothing of it sent yet. */
+  part(i: number): Part {
+    if (i === this.#parts.length) this.#parts.push(new Part(this));
+    return this.#parts[i].begin();
+  }
 }
 
 /** The rows of a flight's segment that go to one node, as far as they are not sent yet. */
 export class Part {
   readonly flight: Flight;
   /** The next row, and how much of a long one was sent. */
-  row: number;
+  row = 0;
   sent = 0;
   /** Frames that are not answered yet. */
   frames = 0;
 
   constructor(flight: Flight) {
     this.flight = flight;
-    this.row = flight.start;
+  }
+
+  begin(): this {
+    this.row = this.flight.start;
+    this.sent = 0;
+    this.frames = 0;
+    return this;
   }
 
   get done(): boolean {

@@ -10,8 +10,10 @@ import {
   type Scratch,
   WRITE,
 } from '../../verbs/index.ts';
+import { copyLocal } from '../shared/copy.ts';
 import { nodeOf, type Part } from './flight.ts';
 import type { Outbox } from './outbox.ts';
+import type { SentFrame } from './sent-frames.ts';
 import {
   BATCH,
   HEAD_BYTES,
@@ -26,18 +28,6 @@ import {
 
 /** Verbs or results of one frame: enough for the wire, little enough to take turns. */
 const FRAME_BUDGET = 256 * 1024;
-
-/** A frame that was sent: which verbs of which part it carries, to place what they return. */
-export interface SentFrame {
-  part: Part;
-  sequence: number;
-  firstRow: number;
-  firstSent: number;
-  endRow: number;
-  endSent: number;
-  requestBytes: number;
-  resultBytes: number;
-}
 
 /** Bytes of row `row` that go into one verb, when `sent` of them have gone before. */
 function piece(batch: Batch, row: number, sent: number): number {
@@ -55,49 +45,56 @@ export function encodeFrame(
   nodes: number,
   sequence: number,
   outbox: Outbox,
-): SentFrame {
-  const frame = measure(part, node, nodes, sequence);
+  frame: SentFrame,
+): void {
+  frame.part = part;
+  frame.sequence = sequence;
+  frame.firstRow = part.row;
+  frame.firstSent = part.sent;
+  measure(frame, node, nodes);
   const bytes = HEAD_BYTES + frame.requestBytes;
   const output = outbox.reserve(bytes);
   const start = outbox.length - bytes;
   output.i32[start >> 2] = headWord(BATCH, bytes);
   output.i32[(start >> 2) + 1] = sequence;
   const { batch } = part.flight;
+  const { endRow, endSent } = frame;
   let at = start + HEAD_BYTES;
   let row = frame.firstRow;
   let sent = frame.firstSent;
-  while (row < frame.endRow || (row === frame.endRow && sent < frame.endSent)) {
+  while (row < endRow || (row === endRow && sent < endSent)) {
     const address = batch.address[row];
     if (nodes === 1 || nodeOf(address, nodes) === node) {
-      at = encodeVerb(batch, row, sent, nodes, output, at);
-      sent += piece(batch, row, sent);
+      const bytes = piece(batch, row, sent);
+      at = encodeVerb(batch, row, sent, bytes, nodes, output, at);
+      sent += bytes;
       if (sent < batch.bytes[row]) continue;
     }
     row++;
     sent = 0;
   }
-  part.row = frame.endRow;
-  part.sent = frame.endSent;
+  part.row = endRow;
+  part.sent = endSent;
   part.frames++;
-  return frame;
 }
 
-/** How far the next frame goes. */
-function measure(part: Part, node: number, nodes: number, sequence: number): SentFrame {
-  const { batch, end } = part.flight;
-  let { row, sent } = part;
+/** How far the frame goes. */
+function measure(frame: SentFrame, node: number, nodes: number): void {
+  const { batch, end } = frame.part.flight;
+  let row = frame.firstRow;
+  let sent = frame.firstSent;
   let request = 0;
   let results = 0;
   while (row < end) {
     if (nodes === 1 || nodeOf(batch.address[row], nodes) === node) {
       const kind = batch.kind[row];
       const bytes = piece(batch, row, sent);
-      if (requestBytes(kind, bytes) < 0) throw new WireError(`the wire has no verb ${kind}`);
-      const asked = 8 + requestBytes(kind, bytes);
+      const content = requestBytes(kind, bytes);
+      if (content < 0) throw new WireError(`the wire has no verb ${kind}`);
       const returned = resultBytes(kind, bytes);
-      const full = request + asked > FRAME_BUDGET || results + returned > FRAME_BUDGET;
+      const full = request + 8 + content > FRAME_BUDGET || results + returned > FRAME_BUDGET;
       if (full && request > 0) break;
-      request += asked;
+      request += 8 + content;
       results += returned;
       sent += bytes;
       if (sent < batch.bytes[row]) continue;
@@ -105,16 +102,10 @@ function measure(part: Part, node: number, nodes: number, sequence: number): Sen
     row++;
     sent = 0;
   }
-  return {
-    part,
-    sequence,
-    firstRow: part.row,
-    firstSent: part.sent,
-    endRow: row,
-    endSent: sent,
-    requestBytes: request,
-    resultBytes: results,
-  };
+  frame.endRow = row;
+  frame.endSent = sent;
+  frame.requestBytes = request;
+  frame.resultBytes = results;
 }
 
 /** Returns where the next verb begins. */
@@ -122,6 +113,7 @@ function encodeVerb(
   batch: Batch,
   row: number,
   sent: number,
+  bytes: number,
   nodes: number,
   output: Scratch,
   at: number,
@@ -129,7 +121,6 @@ function encodeVerb(
   const kind = batch.kind[row];
   const address = batch.address[row] + sent;
   const region = nodes === 1 ? regionOf(address) : Math.floor(regionOf(address) / nodes);
-  const bytes = piece(batch, row, sent);
   const local = batch.scratch[row];
   const from = batch.offset[row] + sent;
   output.i32[at >> 2] = verbWord(kind, region, bytes);
@@ -146,9 +137,8 @@ function encodeVerb(
 }
 
 function copyOut(local: Scratch, from: number, output: Scratch, at: number, bytes: number): void {
-  if (bytes <= 512 && ((from | bytes) & 7) === 0) {
-    const words = bytes >> 3;
-    for (let i = 0; i < words; i++) output.f64[(at >> 3) + i] = local.f64[(from >> 3) + i];
+  if (((from | bytes) & 7) === 0) {
+    copyLocal(local, from, output, at, bytes);
     return;
   }
   output.u8.set(local.u8.subarray(from, from + bytes), at);
@@ -164,10 +154,11 @@ export function decodeResults(
   at: number,
 ): void {
   const { batch } = frame.part.flight;
+  const { endRow, endSent } = frame;
   let row = frame.firstRow;
   let sent = frame.firstSent;
   let from = at;
-  while (row < frame.endRow || (row === frame.endRow && sent < frame.endSent)) {
+  while (row < endRow || (row === endRow && sent < endSent)) {
     if (nodes === 1 || nodeOf(batch.address[row], nodes) === node) {
       const bytes = piece(batch, row, sent);
       from = decodeVerb(batch, row, sent, bytes, input, from);
@@ -191,12 +182,7 @@ function decodeVerb(
   const local = batch.scratch[row];
   const into = batch.offset[row] + sent;
   if (kind === READ) {
-    if (bytes <= 512) {
-      const words = bytes >> 3;
-      for (let i = 0; i < words; i++) local.f64[(into >> 3) + i] = input.f64[(from >> 3) + i];
-    } else {
-      local.u8.set(input.u8.subarray(from, from + bytes), into);
-    }
+    copyLocal(input, from, local, into, bytes);
     return from + bytes;
   }
   if (kind === WRITE) return from;

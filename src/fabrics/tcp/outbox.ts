@@ -12,6 +12,9 @@ const KEPT_BUFFERS = 4;
 export class Outbox {
   readonly #socket: Writable;
   readonly #idle: Scratch[] = [];
+  /** Buffers that the system has not taken yet: it takes them in this order. */
+  readonly #leaving: Scratch[] = [];
+  readonly #taken = () => this.#recycle();
   #current: Scratch | undefined;
   /** Bytes in the current buffer. */
   length = 0;
@@ -49,14 +52,18 @@ export class Outbox {
   flush(): void {
     const buffer = this.#current;
     if (buffer === undefined || this.length === 0) return;
-    const bytes = buffer.u8.subarray(0, this.length);
+    const bytes = buffer.buffer.subarray(0, this.length);
     this.#current = undefined;
     this.length = 0;
-    this.#socket.write(bytes, () => {
-      if (buffer.u8.length === BUFFER_BYTES && this.#idle.length < KEPT_BUFFERS) {
-        this.#idle.push(buffer);
-      }
-    });
+    this.#leaving.push(buffer);
+    this.#socket.write(bytes, this.#taken);
+  }
+
+  #recycle(): void {
+    const buffer = this.#leaving.shift();
+    if (buffer?.u8.length === BUFFER_BYTES && this.#idle.length < KEPT_BUFFERS) {
+      this.#idle.push(buffer);
+    }
   }
 }
 

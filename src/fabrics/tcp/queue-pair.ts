@@ -3,11 +3,12 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Part } from './flight.ts';
-import { decodeResults, encodeFrame, type SentFrame } from './frame-codec.ts';
+import { decodeResults, encodeFrame } from './frame-codec.ts';
 import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';
 import { NONCE_BYTES, proofOf, sameProof, type Transcript } from './secrets.ts';
+import { type SentFrame, SentFrames } from './sent-frames.ts';
 import {
   CALL_FRAME,
   CHALLENGE,
@@ -79,8 +80,7 @@ export class QueuePair {
   readonly #inbox = new Inbox(HANDSHAKE_BYTES_MAX);
   readonly #outbox: Outbox;
   readonly #waiting: Part[] = [];
-  readonly #sent: SentFrame[] = [];
-  #sentFirst = 0;
+  readonly #sent = new SentFrames();
   readonly #calls = new Map<number, Returned>();
   #transcript: Transcript | undefined;
   #sequence = 0;
@@ -99,12 +99,15 @@ export class QueuePair {
     this.#place = place;
     this.#credentials = credentials;
     const { tls } = credentials;
-    this.#socket = tls
-      ? connectTls({ ...(tls === true ? {} : tls), ...endpoint })
-      : connectTcp(endpoint);
+    // Read into the inbox itself: a chunk for every receive would be most of the garbage.
+    const onread = {
+      buffer: () => this.#inbox.room(),
+      callback: (bytes: number) => this.#receive(bytes),
+    };
+    const where = { ...endpoint, onread };
+    this.#socket = tls ? connectTls({ ...(tls === true ? {} : tls), ...where }) : connectTcp(where);
     this.#outbox = new Outbox(this.#socket);
     this.#socket.setNoDelay(true);
-    this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     this.#socket.on('error', (error) => this.#lose('SW_NODE_UNREACHABLE', error.message, error));
     this.#socket.on('close', () => this.#lose('SW_NODE_UNREACHABLE', 'the connection was closed'));
   }
@@ -135,14 +138,17 @@ export class QueuePair {
   }
 
   get #idle(): boolean {
-    return (
-      this.#sentFirst === this.#sent.length && this.#waiting.length === 0 && this.#calls.size === 0
-    );
+    return this.#sent.length === 0 && this.#waiting.length === 0 && this.#calls.size === 0;
   }
 
-  /** Takes a part of a batch; it is sent by the next `flush`. */
+  /**
+   * Takes a part of a batch; it is sent by the next `flush`. Encoded at once, while its rows are at
+   * hand, unless the node has no room or others wait already.
+   */
   post(part: Part): void {
     if (this.#idle) this.#socket.ref();
+    const canGo = this.#waiting.length === 0 && this.#failure === undefined;
+    if (canGo && this.#encodePart(part, this.welcome.outstandingBytesMax)) return;
     this.#waiting.push(part);
   }
 
@@ -182,20 +188,26 @@ export class QueuePair {
   }
 
   #encode(limit: number): void {
-    const { node, nodes } = this.#place;
     let taken = 0;
     for (const part of this.#waiting) {
-      while (!part.done && this.#outstanding < limit) {
-        const frame = encodeFrame(part, node, nodes, this.#nextSequence(), this.#outbox);
-        this.#outstanding += frame.requestBytes + frame.resultBytes;
-        this.#sent.push(frame);
-        if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
-      }
-      if (!part.done) break;
+      if (!this.#encodePart(part, limit)) break;
       taken++;
     }
     if (taken === this.#waiting.length) this.#waiting.length = 0;
     else this.#waiting.splice(0, taken);
+  }
+
+  /** Whether all of the part found room. */
+  #encodePart(part: Part, limit: number): boolean {
+    const { node, nodes } = this.#place;
+    while (!part.done) {
+      if (this.#outstanding >= limit) return false;
+      const frame = this.#sent.add();
+      encodeFrame(part, node, nodes, this.#nextSequence(), this.#outbox, frame);
+      this.#outstanding += frame.requestBytes + frame.resultBytes;
+      if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
+    }
+    return true;
   }
 
   #nextSequence(): number {
@@ -203,23 +215,25 @@ export class QueuePair {
     return this.#sequence;
   }
 
-  #receive(chunk: Buffer): void {
-    if (this.#failure) return;
+  /** So many bytes are in the inbox; false when no more are wanted. */
+  #receive(received: number): boolean {
+    if (this.#failure) return false;
     this.#silentTicks = 0;
-    this.#inbox.append(chunk);
+    this.#inbox.arrived(received);
     try {
       for (let bytes = this.#inbox.frame(); bytes > 0; bytes = this.#inbox.frame()) {
         this.#understand(bytes);
-        if (this.#failure) return;
+        if (this.#failure) return false;
       }
     } catch (error) {
       if (!(error instanceof WireError || error instanceof RangeError)) throw error;
       this.#lose('SW_PROTOCOL', error.message, error);
-      return;
+      return false;
     }
     // Room for what had to wait.
     if (this.#waiting.length > 0) this.flush();
     if (this.#idle && this.#connected === undefined) this.#socket.unref();
+    return true;
   }
 
   #understand(bytes: number): void {
@@ -247,14 +261,11 @@ export class QueuePair {
     this.#answered(frame, undefined);
   }
 
+  /** The frame that is answered; valid until the next one is encoded. */
   #nextSent(sequence: number): SentFrame {
-    const frame = this.#sent[this.#sentFirst];
+    const frame = this.#sent.first;
     if (frame?.sequence !== sequence) throw new WireError(`an answer to ${sequence}`);
-    this.#sentFirst++;
-    if (this.#sentFirst === this.#sent.length || this.#sentFirst > 1024) {
-      this.#sent.splice(0, this.#sentFirst);
-      this.#sentFirst = 0;
-    }
+    this.#sent.removeFirst();
     this.#outstanding -= frame.requestBytes + frame.resultBytes;
     return frame;
   }
@@ -347,7 +358,7 @@ export class QueuePair {
 
   /** Answers come in order, so the oldest frame cannot wait long. Calls may take their time. */
   #isStuck(ticksMax: number): boolean {
-    const frame = this.#sent[this.#sentFirst]?.sequence ?? -1;
+    const frame = this.#sent.first?.sequence ?? -1;
     const [call = -1] = this.#calls.keys();
     const stuck = this.#stuck;
     stuck.frameTicks = frame >= 0 && frame === stuck.frame ? stuck.frameTicks + 1 : 0;
@@ -378,9 +389,8 @@ export class QueuePair {
   }
 
   #failAll(error: StepwellError): void {
-    const frames = this.#sent.splice(0).slice(this.#sentFirst);
-    this.#sentFirst = 0;
-    const parts = new Set(frames.map(({ part }) => part));
+    const parts = new Set([...this.#sent].map(({ part }) => part));
+    this.#sent.clear();
     for (const part of this.#waiting.splice(0)) parts.add(part);
     for (const part of parts) this.#place.answered(part, error);
     const calls = [...this.#calls.values()];

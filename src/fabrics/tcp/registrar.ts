@@ -21,8 +21,12 @@ export class TcpRegistrar {
     if (connected === this.#nodes) return false;
     // A tag alone may be of several sessions: none may be revoked by it.
     if (tagOnly) return connected === 0;
-    yield* this.#ask(REVOKE, session, false);
+    yield* this.revoke(session);
     return true;
+  }
+
+  *revoke(session: number): Operation<void> {
+    yield* this.#ask(REVOKE, session, false);
   }
 
   /** On how many nodes the answer is yes; all are asked at once. */

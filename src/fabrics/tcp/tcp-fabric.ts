@@ -20,7 +20,7 @@ import {
   WRITE,
   WRITES,
 } from '../../verbs/index.ts';
-import { Flight, nodeOf, Part, segmentEnd } from './flight.ts';
+import { Flight, nodeOf, type Part, segmentEnd } from './flight.ts';
 import { type Credentials, type Endpoint, type Place, QueuePair } from './queue-pair.ts';
 
 /**
@@ -120,8 +120,7 @@ export class TcpFabric implements RemoteFabric {
     flight.start = flight.end;
     flight.error ??= this.#failure;
     if (flight.error !== undefined || flight.start === batch.length) {
-      // Not on the caller's stack: `post` has to return first.
-      if (flight.end === 0) queueMicrotask(() => this.#end(flight));
+      if (flight.end === 0) this.#endLater(flight);
       else this.#end(flight);
       return;
     }
@@ -136,14 +135,15 @@ export class TcpFabric implements RemoteFabric {
     this.#count(flight);
     if (this.#pairs.length === 1) {
       flight.pending = 1;
-      this.#pairs[0].post(new Part(flight));
+      this.#pairs[0].post(flight.part(0));
     } else {
       const nodes = new Set<number>();
       for (let row = flight.start; row < flight.end; row++) {
         nodes.add(nodeOf(flight.batch.address[row], this.#pairs.length));
       }
       flight.pending = nodes.size;
-      for (const node of nodes) this.#pairs[node].post(new Part(flight));
+      let part = 0;
+      for (const node of nodes) this.#pairs[node].post(flight.part(part++));
     }
     this.#schedule();
   }
@@ -189,6 +189,14 @@ export class TcpFabric implements RemoteFabric {
   #settle(flight: Flight, error: unknown): void {
     if (error !== undefined) flight.error ??= error;
     if (--flight.pending === 0) this.#advance(flight);
+  }
+
+  /**
+   * Not on the caller's stack: `post` has to return first. In a method of its own, because a
+   * closure in `#advance` would be paid for by every batch.
+   */
+  #endLater(flight: Flight): void {
+    queueMicrotask(() => this.#end(flight));
   }
 
   #end(flight: Flight): void {

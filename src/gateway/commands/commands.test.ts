@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { isMissing } from '../../store/test-support/missing-tools.ts';
 import { array, exchange, type Rig, startServer } from '../test-support/exchange.ts';
-import { isMissing, type RealRedis, startRedis } from '../test-support/redis-server.ts';
+import { type RealRedis, startRedis } from '../test-support/redis-server.ts';
 import { COMMANDS } from './index.ts';
 
 type Words = string | string[];

@@ -1,16 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-
-/** Absent tools skip a test on a developer's machine, and fail it where they must be installed. */
-export function isMissing(tool: string): false | string {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  const found = folders.some((folder) => existsSync(join(folder, tool)));
-  return found || process.env.CI ? false : `${tool} is not installed`;
-}
+import { join } from 'node:path';
 
 export interface RealRedis {
   /** Sends the bytes, ends the input, and returns all replies. */

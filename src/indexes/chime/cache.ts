@@ -1,7 +1,8 @@
 import type { Reclamation } from '../../pool/reclamation.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import { childBelow, childFor, type Routes } from './internal-node.ts';
+import type { Routes } from './internal-node.ts';
 import { MARKS, TAG_VALUES } from './link.ts';
+import { Signposts } from './signposts.ts';
 import type { ChimeRequest } from './tree.ts';
 
 /** Which leaf a request goes to: its key's, that of the highest key below it, or the last. */
@@ -14,6 +15,7 @@ export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
 export class CachedNode implements Routes {
   readonly links: Int32Array;
   readonly separators: readonly Uint8Array[];
+  readonly signposts: Signposts;
   /** The children that are remembered, too. */
   readonly nodes: (CachedNode | undefined)[];
   /**
@@ -27,12 +29,14 @@ export class CachedNode implements Routes {
   constructor({ links, separators }: Routes, epoch: number) {
     this.links = links;
     this.separators = separators;
+    this.signposts = new Signposts(separators);
     this.nodes = new Array(links.length / 2).fill(undefined);
     this.knownIn = new Float64Array(links.length / 2).fill(epoch);
   }
 
   get bytes(): number {
-    return this.separators.reduce((sum, { length }) => sum + length, 24 * this.nodes.length);
+    const fixed = 24 * this.nodes.length + this.signposts.bytes;
+    return this.separators.reduce((sum, { length }) => sum + length, fixed);
   }
 
   /** The link of this child is another one since. */
@@ -164,11 +168,10 @@ export interface Place {
 
 /** The child of a remembered node that a request goes to. */
 export function childOf(
-  { separators }: Pick<CachedNode, 'separators'>,
+  { signposts, separators }: Pick<CachedNode, 'separators' | 'signposts'>,
   request: ChimeRequest,
 ): number {
   const { outgoing, keyBytes, side } = request;
-  if (side === AT_KEY) return childFor(separators, outgoing.u8, HEADER_BYTES, keyBytes);
   if (side === AT_LAST) return separators.length;
-  return childBelow(separators, outgoing.u8, HEADER_BYTES, keyBytes);
+  return signposts.upTo(outgoing.u8, HEADER_BYTES, keyBytes, side === AT_KEY);
 }

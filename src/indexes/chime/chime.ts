@@ -11,16 +11,17 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import type {
-  CheckSink,
-  Condition,
-  IndexKind,
-  IndexManifest,
-  IndexParameters,
-  IndexShape,
-  KeyRange,
-  OrderedIndex,
-  Outcome,
+import {
+  type CheckSink,
+  type Condition,
+  type IndexKind,
+  type IndexManifest,
+  type IndexParameters,
+  type IndexShape,
+  type KeyRange,
+  type OrderedIndex,
+  type Outcome,
+  REFUSED,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
 import { RecordIo } from '../record-io.ts';
@@ -43,6 +44,7 @@ import { tidy } from './tidy.ts';
 import { type ChimeRequest, ChimeTree } from './tree.ts';
 import { replace, vacate } from './update.ts';
 import { ChimeWalk } from './walk.ts';
+import { writeOnce } from './write-once.ts';
 
 export const CHIME_KIND = 4;
 
@@ -158,6 +160,25 @@ export class ChimeIndex implements OrderedIndex {
 
   eachReachable(visit: (address: Address) => void): Operation<void> {
     return eachReachable(this.tree, visit);
+  }
+
+  writeOnce(
+    request: ChimeRequest,
+    condition: Condition,
+    expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined {
+    const { tree } = this;
+    if (tree.techniques.delegation || !tree.records.take(request)) return undefined;
+    tree.cache.begin();
+    let outcome: Outcome | undefined = REFUSED;
+    try {
+      outcome = writeOnce(tree, request, condition, expected, fabric);
+      return outcome;
+    } finally {
+      // Also when the fabric has raised; a write that goes on keeps its record.
+      if (outcome !== undefined) tree.records.discard(request);
+    }
   }
 
   *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {

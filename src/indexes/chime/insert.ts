@@ -1,6 +1,5 @@
-import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import {
-  type Address,
   type Batch,
   copyWord,
   highHalf,
@@ -9,6 +8,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { type ClaimRules, type Conflict, findRival, outwait } from '../rival-claims.ts';
 import {
   type ChimeRequest,
   type LeafClient,
@@ -30,21 +30,13 @@ import {
 } from './neighbourhood.ts';
 import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
 
-const PATIENCE_GROWTH_MAX = 32;
-
 /**
  * Lock-free insertion of a key that `locate` did not find. `locate` was the first round trip; these
  * are the second and the third. The paper locks the leaf instead.
  *
  * The slot is PENDING until its owner has seen, after claiming it, that no other slot of the
- * neighbourhood has the key. Of two inserters of a key the one that claims later sees the other's
- * claim, so they cannot both miss each other. Then, as in RACE,
- *   - who meets a live slot withdraws: the key exists by now;
- *   - who is farther from the home withdraws, and waits;
- *   - who is nearer withdraws the other's pending slot and goes on.
- * Anyone may withdraw anyone's pending slot by CAS: its owner's commit then fails and it begins
- * again. Who replaces the leaf drops pending slots. So nobody ever depends on the other being
- * alive.
+ * neighbourhood has the key (rival-claims.ts: of two claims the nearer one to the home goes on).
+ * Who replaces the leaf drops pending slots.
  *
  * Returns false when the operation must begin again.
  */
@@ -53,47 +45,79 @@ export function* insert(
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
-  const at = vacantSlot(tree, request);
-  if (at === 0) {
+  const { batch } = request;
+  if (vacantSlot(tree, request) === 0) {
     yield* makePlace(tree, request, attempt);
     return false;
   }
-  const slot = slotAddress(tree, request, at);
-  const { batch, words } = request;
-  request.slotAt = at;
-  prepareClaim(request, at);
-
   // 2nd round trip: claim the slot and read the neighbourhood again.
-  postRecord(tree, request, batch.clear());
-  repostNeighbourhood(tree, request, batch.cas(slot, words, SWAP_AT));
-  request.checked = false;
-  request.blockExposed = true;
-  yield batch;
-  if (!swapped(words, SWAP_AT)) {
-    request.blockExposed = false;
+  yield postClaim(tree, request, batch.clear());
+  if (!isClaimed(request)) {
     yield* tree.retry(request, 'slotChanged', attempt);
     return false;
   }
+  return yield* afterClaim(tree, request, attempt);
+}
 
-  let conflict = judge(tree, request) === CURRENT ? NONE : UNCERTAIN;
-  if (conflict === NONE && gatherUnknown(tree, request) > 0) {
-    conflict = yield* findConflict(tree, request, at);
+/** What is left of an insertion when its slot has been claimed. */
+export function* afterClaim(
+  tree: LeafClient,
+  request: ChimeRequest,
+  attempt: number,
+): Operation<boolean> {
+  if (!isAlone(tree, request)) {
+    const conflict = yield* conflictOf(tree, request);
+    if (conflict !== undefined) {
+      yield* withdraw(tree, request);
+      if (conflict === 'pendingElsewhere') yield* outwait(claimRules(tree), request, attempt);
+      yield* tree.retry(request, RETRY_REASON[conflict], attempt);
+      return false;
+    }
   }
-  if (conflict !== NONE) {
-    yield* withdraw(tree, request, slot);
-    if (conflict === PENDING_ELSEWHERE) yield* outwait(tree, request, attempt);
-    yield* tree.retry(request, CONFLICT_REASON[conflict], attempt);
-    return false;
-  }
-
   // 3rd round trip: commit.
-  prepareCommit(request);
-  yield batch.clear().cas(slot, words, SWAP_AT);
-  if (swapped(words, SWAP_AT)) return true;
+  yield postCommit(tree, request, request.batch.clear());
+  if (swapped(request.words, SWAP_AT)) return true;
   // Withdrawn by another inserter, or frozen by who replaces the leaf.
   tree.records.retireOutgoing(request);
   yield* tree.retry(request, 'withdrawn', attempt);
   return false;
+}
+
+/**
+ * Adds the CAS that claims the empty slot nearest to the key's home (there is one), and behind it
+ * the READ of the neighbourhood.
+ */
+export function postClaim(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
+  const at = vacantSlot(tree, request);
+  request.claimedAt = at;
+  prepareClaim(request, at);
+  tree.records.postFirst(request, batch);
+  batch.cas(slotAddress(tree, request, at), request.words, SWAP_AT);
+  repostNeighbourhood(tree, request, batch);
+  request.checked = false;
+  request.blockExposed = true;
+  return batch;
+}
+
+/** Whether the claim has succeeded. */
+export function isClaimed(request: ChimeRequest): boolean {
+  if (swapped(request.words, SWAP_AT)) return true;
+  request.blockExposed = false;
+  return false;
+}
+
+/**
+ * Whether nothing that was read behind the claim can have the key: no other slot of the
+ * neighbourhood has its fingerprint, but for those whose keys are known, and none is frozen.
+ */
+export function isAlone(tree: LeafClient, request: ChimeRequest): boolean {
+  return judge(tree, request) === CURRENT && gatherUnknown(tree, request) === 0;
+}
+
+/** Adds the CAS that commits the claim. */
+export function postCommit(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
+  prepareCommit(request);
+  return batch.cas(slotAddress(tree, request, request.claimedAt), request.words, SWAP_AT);
 }
 
 /**
@@ -105,20 +129,7 @@ function* makePlace(tree: LeafClient, request: ChimeRequest, attempt: number): O
   yield* tree.retry(request, 'neighbourhoodFull', attempt);
   request.slotAt = pendingSlot(tree, request);
   if (request.slotAt === 0) yield* tree.makePlace(request);
-  else yield* outwait(tree, request, attempt);
-}
-
-/**
- * An update that failed has left a version in the record that another client may have given the key
- * before it was deleted; an inserted record has one of its own.
- */
-function postRecord(tree: LeafClient, request: ChimeRequest, batch: Batch): void {
-  const renumbered = request.outgoingVersion !== request.firstVersion;
-  if (renumbered) request.reseal(request.firstVersion);
-  if (renumbered && request.blockWritten) {
-    batch.write(request.block, HEADER_BYTES, request.outgoing, 0);
-  }
-  tree.records.post(request, batch);
+  else yield* outwait(claimRules(tree), request, attempt);
 }
 
 /** CAS words: an empty slot, and the pending word. */
@@ -139,53 +150,43 @@ function prepareCommit({ words }: ChimeRequest): void {
  * Takes the claimed slot back, unless another inserter did so or the leaf has been frozen. Others
  * may have seen the record, so the next attempt writes another one.
  */
-function* withdraw(tree: LeafClient, request: ChimeRequest, slot: Address): Operation<void> {
-  const { batch, words } = request;
+function* withdraw(tree: LeafClient, request: ChimeRequest): Operation<void> {
+  const { batch, words, claimedAt } = request;
   copyWord(words, SWAP_AT + 8, SWAP_AT);
   setWord(words, SWAP_AT + 8, 0, 0);
-  yield batch.clear().cas(slot, words, SWAP_AT);
+  yield batch.clear().cas(slotAddress(tree, request, claimedAt), words, SWAP_AT);
   tree.records.retireOutgoing(request);
 }
 
-const NONE = 0;
-const LIVE_ELSEWHERE = 1;
-const PENDING_ELSEWHERE = 2;
-const UNCERTAIN = 3;
-/**
- * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
- * for that, two inserters in step could go on evicting each other for ever.
- */
-const LOST = 4;
-
-const CONFLICT_REASON: Record<number, RetryReason> = {
-  [LIVE_ELSEWHERE]: 'pendingKey',
-  [PENDING_ELSEWHERE]: 'pendingKey',
-  [UNCERTAIN]: 'replacedLeaf',
-  [LOST]: 'withdrawn',
+const RETRY_REASON: Record<Conflict | 'replaced', RetryReason> = {
+  committedElsewhere: 'pendingKey',
+  pendingElsewhere: 'pendingKey',
+  lost: 'withdrawn',
+  replaced: 'replacedLeaf',
 };
 
-/**
- * Looks at the other slots with the fingerprint in the neighbourhood as it was read after the
- * claim. A pending slot of the same key farther from the home is withdrawn here.
- */
-function* findConflict(
+/** What the neighbourhood shows of other claims, as it was read after this client's own. */
+function* conflictOf(
   tree: LeafClient,
   request: ChimeRequest,
-  claimed: number,
-): Operation<number> {
-  const { batch, candidates, candidateAt, words } = request;
+): Operation<Conflict | 'replaced' | undefined> {
+  const { batch } = request;
+  if (judge(tree, request) !== CURRENT) return 'replaced';
   yield postCandidates(request, batch.clear());
   if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
-  for (let i = 0; i < request.candidateCount; i++) {
-    if (!request.matches(candidateAt[i])) continue;
-    const other = candidates[i];
-    if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
-    request.slotAt = other;
-    if (other < claimed) return PENDING_ELSEWHERE;
-    if (other === claimed) return LOST;
-    if (!(yield* evict(tree, request, other))) return LIVE_ELSEWHERE;
-  }
-  return NONE;
+  return yield* findRival(claimRules(tree), request, request.claimedAt);
+}
+
+/** Of two claims the one that is nearer to the home goes on. */
+function claimRules(tree: LeafClient): ClaimRules<ChimeRequest> {
+  return {
+    pending: PENDING,
+    scratchAt: OTHER_SWAP_AT,
+    patience: tree.patience,
+    slotAddress: (request, at) => slotAddress(tree, request, at),
+    rank: (_, at) => at,
+    evict: (request, at) => evict(tree, request, at),
+  };
 }
 
 /** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
@@ -229,23 +230,4 @@ function* evict(tree: LeafClient, request: ChimeRequest, at: number): Operation<
   const low = lowHalf(words, OTHER_SWAP_AT + 16);
   const high = highHalf(words, OTHER_SWAP_AT + 16);
   return (low === 0 && high === 0) || (high & (PENDING | SLOT_FROZEN)) === PENDING;
-}
-
-/**
- * Waits for the fate of the nearer pending slot that made this client withdraw (`slotAt`); when
- * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
- */
-function* outwait(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
-  const { batch, words, slotAt } = request;
-  const { polls, microseconds } = tree.patience;
-  const address = slotAddress(tree, request, slotAt);
-  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
-  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
-  for (let poll = 0; poll < enough; poll++) {
-    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
-    const seen = OTHER_SWAP_AT >> 2;
-    const was = slotAt >> 2;
-    if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;
-  }
-  yield* evict(tree, request, slotAt);
 }

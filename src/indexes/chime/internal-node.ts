@@ -69,41 +69,19 @@ export function decodeNode({ i32, u8 }: Scratch): Routes {
   return { links, separators };
 }
 
-/** The child whose range the key is in. */
+/** The child whose range the key is in: behind the separators that are not above it. */
 export function childFor(
   separators: readonly Uint8Array[],
   key: Uint8Array,
   at: number,
   bytes: number,
 ): number {
-  return separatorsUpTo(separators, key, at, bytes, true);
-}
-
-/** The child whose range has the highest key below this one. */
-export function childBelow(
-  separators: readonly Uint8Array[],
-  key: Uint8Array,
-  at: number,
-  bytes: number,
-): number {
-  return separatorsUpTo(separators, key, at, bytes, false);
-}
-
-/** How many separators are below the key, or with `orEqual` not above it. */
-function separatorsUpTo(
-  separators: readonly Uint8Array[],
-  key: Uint8Array,
-  at: number,
-  bytes: number,
-  orEqual: boolean,
-): number {
-  const bound = orEqual ? 0 : -1;
   let low = 0;
   let high = separators.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
     const separator = separators[middle];
-    if (compareKeys(separator, 0, separator.length, key, at, bytes) <= bound) low = middle + 1;
+    if (compareKeys(separator, 0, separator.length, key, at, bytes) <= 0) low = middle + 1;
     else high = middle;
   }
   return low;

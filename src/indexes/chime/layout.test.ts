@@ -27,6 +27,7 @@ import {
   linkLow,
   sizeOfLink,
 } from './link.ts';
+import { Signposts } from './signposts.ts';
 import { distanceOf, isLive, lengthOf, recordOf, slotHigh, slotLow, withDistance } from './slot.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
@@ -132,6 +133,28 @@ test('an internal node is what was written, and leads each key to its child', ()
       const child = childFor(node.separators, wanted, 0, wanted.length);
       const below = node.separators.filter((each) => compareWhole(each, wanted) <= 0);
       assert.equal(child, below.length);
+    }),
+  );
+});
+
+test('signposts lead where comparisons of whole keys would', () => {
+  const few = fc.uint8Array({ maxLength: 7, max: 2 });
+  const prefix = fc.uint8Array({ maxLength: 9, max: 1 });
+  const all = fc.uniqueArray(few, {
+    maxLength: 20,
+    comparator: (a, b) => compareWhole(a, b) === 0,
+  });
+  fc.assert(
+    fc.property(prefix, all, fc.oneof(few, key), fc.boolean(), (before, tails, tail, bare) => {
+      const separators = tails.map((each) => Uint8Array.of(...before, ...each)).sort(compareWhole);
+      const wanted = bare ? tail : Uint8Array.of(...before, ...tail);
+      const signposts = new Signposts(separators);
+      for (const orEqual of [false, true]) {
+        const bound = orEqual ? 0 : -1;
+        const below = separators.filter((each) => compareWhole(each, wanted) <= bound);
+        const padded = Uint8Array.of(9, ...wanted, 9);
+        assert.equal(signposts.upTo(padded, 1, wanted.length, orEqual), below.length);
+      }
     }),
   );
 });

@@ -51,8 +51,10 @@ export class ChimeRequest extends Request {
   checked = false;
   /** Offsets in `words` of the candidates' slots. */
   readonly candidates = new Int32Array(NEIGHBOURHOOD_MAX);
-  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
+  /** Offset in `words` of the slot that holds the key, or that another claim of it stands in. */
   slotAt = 0;
+  /** Offset in `words` of the slot that an insertion has claimed. */
+  claimedAt = 0;
   /** Slot words whose records are known to have another key. */
   readonly others = new Int32Array(2 * NEIGHBOURHOOD_MAX);
   otherCount = 0;

@@ -62,7 +62,7 @@ export function* search(tree: ChimeTree, request: ChimeRequest): Operation<boole
 }
 
 /** The leaf was in use in this operation: the link is sure while the epoch stands. */
-function confirm(
+export function confirm(
   tree: ChimeTree,
   { leafLow, leafHigh }: ChimeRequest,
   parent: CachedNode,

@@ -13,6 +13,7 @@ import {
   type Visit,
   visit,
 } from './node-io.ts';
+import { Signposts } from './signposts.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** A leaf that was read, and the range of its keys. */
@@ -58,7 +59,7 @@ function* wayTo(
     nodes.push(node);
     if (!isInternal(node.high)) return { nodes, lower, upper };
     const { links, separators } = routesOf(node);
-    const child = childOf({ separators }, request);
+    const child = childOf({ separators, signposts: new Signposts(separators) }, request);
     if (child > 0) lower = separators[child - 1];
     if (child < separators.length) upper = separators[child];
     const link = { low: links[2 * child], high: links[2 * child + 1] };

@@ -1,5 +1,7 @@
 import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
 import {
+  type Address,
+  type Batch,
   copyWord,
   highHalf,
   lowHalf,
@@ -27,19 +29,28 @@ export function* replace(
   request: ChimeRequest,
   attempt: number,
 ): Operation<boolean> {
-  const { batch, words, block, slotAt } = request;
+  yield postReplacement(tree, request, request.batch.clear());
+  if (!(yield* afterSwap(tree, request, attempt))) return false;
+  renewHotspot(tree, request);
+  return true;
+}
+
+/** Adds the WRITE and the CAS. */
+export function postReplacement(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
+  const { words, block, slotAt } = request;
   request.reseal((request.foundVersion + 1) >>> 0);
-  batch.clear();
   if (request.blockWritten) batch.write(block, HEADER_BYTES, request.outgoing, 0);
   else tree.records.post(request, batch);
   copyWord(words, slotAt, SWAP_AT);
   const units = Math.min(request.headUnits, SLOT_UNITS_MAX);
   const high = slotHigh(block, request.fingerprint, units, distanceAt(slotAt));
   setWord(words, SWAP_AT + 8, slotLow(block), high);
-  if (!(yield* swap(tree, request, attempt))) return false;
-  const { h1, h2 } = request.hash;
-  tree.hotspots.renew(h1, h2, slotLow(block), high);
-  return true;
+  return batch.cas(slotAddress(tree, request, slotAt), words, SWAP_AT);
+}
+
+export function renewHotspot({ hotspots }: LeafClient, { words, hash }: ChimeRequest): void {
+  const low = lowHalf(words, SWAP_AT + 8);
+  hotspots.renew(hash.h1, hash.h2, low, highHalf(words, SWAP_AT + 8));
 }
 
 /** Third round trip of a deletion: the slot becomes empty. */
@@ -51,21 +62,27 @@ export function* vacate(
   const { batch, words, slotAt } = request;
   copyWord(words, slotAt, SWAP_AT);
   setWord(words, SWAP_AT + 8, 0, 0);
-  batch.clear();
-  return yield* swap(tree, request, attempt);
+  yield batch.clear().cas(slotAddress(tree, request, slotAt), words, SWAP_AT);
+  return yield* afterSwap(tree, request, attempt);
 }
 
-/** Behind what the batch holds, the CAS of the slot; then the old record is retired. */
-function* swap(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<boolean> {
-  const { batch, words, slotAt } = request;
-  yield batch.cas(slotAddress(tree, request, slotAt), words, SWAP_AT);
-  if (!swapped(words, SWAP_AT)) {
+/** Behind the CAS of the slot: the old record is retired, if this client has unlinked it. */
+function* afterSwap(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<boolean> {
+  if (!swapped(request.words, SWAP_AT)) {
     yield* tree.retry(request, 'slotChanged', attempt);
     return false;
   }
-  const oldHigh = highHalf(words, SWAP_AT);
-  const old = recordOf(lowHalf(words, SWAP_AT), oldHigh);
-  if (request.foundChained) yield* tree.records.retireChain(request, old);
-  else tree.records.retireFound(request, old, lengthOf(oldHigh));
+  if (request.foundChained) yield* tree.records.retireChain(request, unlinked(request));
+  else retireUnlinked(tree, request);
   return true;
+}
+
+/** Retires the record that the CAS has unlinked; it has one block. */
+export function retireUnlinked(tree: LeafClient, request: ChimeRequest): void {
+  const units = lengthOf(highHalf(request.words, SWAP_AT));
+  tree.records.retireFound(request, unlinked(request), units);
+}
+
+function unlinked({ words }: ChimeRequest): Address {
+  return recordOf(lowHalf(words, SWAP_AT), highHalf(words, SWAP_AT));
 }

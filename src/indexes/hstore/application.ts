@@ -1,9 +1,10 @@
-import { StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { PAIR } from './geometry.ts';
-import { type Pair, POLLS_WITHOUT_PAUSE } from './pair.ts';
+import type { Pair } from './pair.ts';
+import { readSkiplistState } from './state.ts';
 import type { HStoreTable } from './table.ts';
+import { Waiting } from './waiting.ts';
 
 /**
  * What a write does for the skiplist after it was committed. Asynchronous: nothing, except that a
@@ -19,16 +20,18 @@ export function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): O
 
 function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
   const { skiplistLease, skiplistServer, patience, geometry } = pair;
-  for (let poll = 1; poll <= patience.pollsMax; poll++) {
-    const holder = yield* skiplistLease.holder();
-    if (holder === 0 || holder === skiplistLease.own) return yield* skiplistServer.catchUp();
+  const waiting = new Waiting(skiplistLease, patience, 'the write is done, and not applied');
+  for (;;) {
+    const { holder, progress } = yield* readSkiplistState(pair);
+    const { client } = holder;
+    if (client === 0 || client === skiplistLease.own) return yield* skiplistServer.catchUp();
     const applied = yield* control.load(geometry.base + PAIR.applied);
     if (applied >= sequence) return;
-    if (poll % patience.polls === 0 && (yield* skiplistLease.take(holder))) {
+    yield* waiting.poll(holder, progress);
+    if (waiting.isTime && (yield* skiplistLease.take(holder))) {
       // The server is gone: the write is in its log, and in what the next one builds.
       return yield* skiplistLease.release();
     }
-    yield* control.pause(poll < POLLS_WITHOUT_PAUSE ? 0 : patience.microseconds);
+    yield* control.pause(waiting.pause);
   }
-  throw new StepwellError('SW_TIMEOUT', 'the skiplist server does not apply the log');
 }

@@ -1,19 +1,21 @@
 import { StepwellError } from '../../errors.ts';
 import { type Operation, readInteger, swapped, writeInteger } from '../../verbs/index.ts';
 import type { Answer } from './commit.ts';
-import { BODY_BYTES, REPLY_BYTES } from './geometry.ts';
+import { BODY_BYTES, PAIR_STATE_BYTES, REPLY_BYTES } from './geometry.ts';
 import { decodeReply, encodeRequest, type HashReply, type HashRequest } from './messages.ts';
-import { type Pair, POLLS_WITHOUT_PAUSE } from './pair.ts';
+import type { Pair } from './pair.ts';
+import { stateIn } from './state.ts';
 import {
   ANSWERED_AT,
   BODY_AT,
   type HStoreRequest,
   type HStoreTable,
-  LEASE_AT,
   NUMBER_AT,
+  PAIR_AT,
   REPLY_AT,
   SWAP_AT,
 } from './table.ts';
+import { Waiting } from './waiting.ts';
 
 /**
  * A call to the hash server of a pair.
@@ -86,14 +88,14 @@ function* serve(
       if (own) return own.reply;
       const reply = yield* readReply(pair, request, row, number);
       if (reply) return reply;
-      if (released || answers.length === 0) throw unanswered();
+      if (released || answers.length === 0) throw lost();
     }
   } finally {
     if (!released) yield* pair.hashLease.release();
   }
 }
 
-/** The reply to the request, if there is one; leaves the lease's holder in the words. */
+/** The reply to the request, if there is one; leaves the pair's state in the words. */
 function* readReply(
   pair: Pair,
   { batch, words }: HStoreRequest,
@@ -103,7 +105,7 @@ function* readReply(
   const { geometry } = pair.mailbox;
   yield batch
     .clear()
-    .read(pair.hashLease.address, 8, words, LEASE_AT)
+    .read(pair.geometry.base, PAIR_STATE_BYTES, words, PAIR_AT)
     .read(geometry.answered(row), 8, words, ANSWERED_AT)
     .read(geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
   if (readInteger(words, ANSWERED_AT) !== number) return undefined;
@@ -119,28 +121,32 @@ function* wait(
 ): Operation<HashReply> {
   const { batch, words } = request;
   const { retries } = table;
-  const { patience } = pair;
-  for (let poll = 1; poll <= patience.pollsMax; poll++) {
-    retries.waits++;
-    const reply = yield* readReply(pair, request, row, number);
-    if (reply) return reply;
-    const holder = readInteger(words, LEASE_AT);
-    const isOwn = holder === pair.hashLease.own;
-    if (holder === 0) {
-      batch.clear();
-      yield postTake(pair, request);
-      if (swapped(words, SWAP_AT)) return yield* serve(pair, request, row, number);
-    } else if (!isOwn && poll % patience.polls === 0 && (yield* pair.hashLease.take(holder))) {
-      retries.takeovers++;
-      return yield* serve(pair, request, row, number);
+  const { hashLease } = pair;
+  const what = 'the write may still take effect';
+  const waiting = new Waiting(hashLease, pair.patience, what);
+  try {
+    for (;;) {
+      retries.waits++;
+      const reply = yield* readReply(pair, request, row, number);
+      if (reply) return reply;
+      const { holder, progress } = stateIn(pair, words, PAIR_AT);
+      const isOwn = holder.client === hashLease.own;
+      yield* waiting.poll(holder, progress);
+      if (holder.word === 0n) {
+        batch.clear();
+        yield postTake(pair, request);
+        if (swapped(words, SWAP_AT)) return yield* serve(pair, request, row, number);
+      } else if (!isOwn && waiting.isTime && (yield* hashLease.take(holder))) {
+        retries.takeovers++;
+        return yield* serve(pair, request, row, number);
+      }
+      yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);
     }
-    const isNear = poll < POLLS_WITHOUT_PAUSE || isOwn;
-    yield batch.clear().pause(isNear ? 0 : patience.microseconds, words);
+  } finally {
+    retries.fences += waiting.fences;
   }
-  const text = 'the hash server did not answer in time; the write may still take effect';
-  throw new StepwellError('SW_TIMEOUT', text);
 }
 
-function unanswered(): StepwellError {
+function lost(): StepwellError {
   return new StepwellError('SW_POOL_CORRUPT', 'the hash server has lost a request');
 }

@@ -2,6 +2,7 @@ import { control } from '../../pool/control.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { PAIR } from './geometry.ts';
+import { tryHolding } from './holding.ts';
 import { search } from './search.ts';
 import { recordOf, signatureOf, unitsOfSlot } from './slot.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
@@ -16,13 +17,7 @@ import { HStoreWalk } from './walk.ts';
 export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<number> {
   for (const pair of table.pairs) {
     // What a dead server has begun is part of the table: whoever is the next one completes it.
-    if (yield* pair.hashLease.take(yield* pair.hashLease.holder())) {
-      try {
-        yield* pair.hashServer.recover();
-      } finally {
-        yield* pair.hashLease.release();
-      }
-    }
+    yield* tryHolding(pair, function* () {});
     const begun = yield* control.load(pair.geometry.base + PAIR.begun);
     const committed = yield* control.load(pair.geometry.base + PAIR.committed);
     if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);

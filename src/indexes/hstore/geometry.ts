@@ -7,16 +7,18 @@ const LINE = 64;
 
 /** Words of a pair, each in a line of its own where others write it. */
 export const PAIR = {
-  /** Who is the hash server: its client id and incarnation, 0 for nobody. */
+  /** Who is the hash server, and its beat behind; see Lease. */
   hashLease: 0,
   /** Highest sequence whose table updates may have begun, and up to which all are done. */
   begun: 64,
   committed: 72,
-  /** Who is the skiplist server, and up to which sequence its skiplist is. */
+  /** Who is the skiplist server, its beat behind, and up to which sequence its skiplist is. */
   skiplistLease: 128,
   applied: 192,
 } as const;
 const PAIR_HEADER = 256;
+/** The hash server's part of it. */
+export const PAIR_STATE_BYTES = 128;
 
 export const LOG_ENTRY_BYTES = 64;
 export const BODY_BYTES = 64;

@@ -1,7 +1,10 @@
+import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Lease } from './lease.ts';
+import { type Candidacy, type Coordinator, PoolCoordinator } from './candidacy.ts';
+import { type Holder, type Lease, Stillness } from './lease.ts';
 import type { Pair } from './pair.ts';
 import { answerScans } from './scan-answers.ts';
+import { readSkiplistState, readState } from './state.ts';
 import type { HStoreTable } from './table.ts';
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
@@ -13,58 +16,140 @@ export interface ServedRound {
   answered: number;
 }
 
+export interface ServerSettings {
+  role: ServerRole;
+  coordinator?: Coordinator;
+  /** Of what roles are called in an election: the pool and its store. */
+  name?: string;
+  /** Milliseconds of a clock that never goes back. */
+  now?: () => number;
+  /** Milliseconds after which a primary that stands still is fenced. */
+  lapse?: number;
+}
+
+export const LAPSE_MS = 3000;
+/** A server that waits for nothing else beats so often. */
+const BEAT_MS = 100;
+const NEVER = () => 0;
+
+/** One role of one pair, for which this process stands. */
+class Role {
+  readonly lease: Lease;
+  readonly candidacy: Candidacy;
+  readonly stillness = new Stillness();
+  readonly look: () => Operation<{ holder: Holder; progress: number }>;
+  held: number | undefined;
+  beatAt = 0;
+
+  constructor(lease: Lease, candidacy: Candidacy, look: Role['look']) {
+    this.lease = lease;
+    this.candidacy = candidacy;
+    this.look = look;
+  }
+}
+
 /**
  * The rounds of a server process: for each pair it takes the leases of its roles, or stands by
  * while another process has them, and answers what waits. Between two rounds nothing of the pool
  * is held but the leases, so that epochs can pass.
  */
 export class IndexServer {
-  readonly #table: HStoreTable;
-  readonly #role: ServerRole;
-  readonly #held = new Set<Lease>();
+  readonly #now: () => number;
+  readonly #lapse: number;
+  readonly #served: { pair: Pair; hash: Role | undefined; skiplist: Role | undefined }[];
 
-  constructor(table: HStoreTable, role: ServerRole) {
-    this.#table = table;
-    this.#role = role;
+  constructor(table: HStoreTable, settings: ServerSettings) {
+    const { role, coordinator = new PoolCoordinator(), name = 'store' } = settings;
+    this.#now = settings.now ?? NEVER;
+    this.#lapse = settings.lapse ?? LAPSE_MS;
+    this.#served = table.pairs.map((pair, i) => {
+      const stand = (what: string) => coordinator.stand(`${name}/${i}/${what}`);
+      const { hashLease, skiplistLease } = pair;
+      const hash =
+        role === 'skiplist' ? undefined : new Role(hashLease, stand('hash'), () => readState(pair));
+      const skiplist =
+        role === 'hash'
+          ? undefined
+          : new Role(skiplistLease, stand('skiplist'), () => readSkiplistState(pair));
+      return { pair, hash, skiplist };
+    });
   }
 
   *round(): Operation<ServedRound> {
     let answered = 0;
-    for (const pair of this.#table.pairs) {
-      if (this.#role !== 'skiplist') answered += yield* this.#hashRound(pair);
-      if (this.#role !== 'hash') answered += yield* this.#skiplistRound(pair);
+    let held = 0;
+    for (const { pair, hash, skiplist } of this.#served) {
+      if (hash && (yield* this.#holds(hash))) {
+        held++;
+        answered += yield* hashRound(pair);
+      }
+      if (skiplist && (yield* this.#holds(skiplist))) {
+        held++;
+        // Elected to one role of the pair, it may hold the other one for a repair.
+        pair.hashLease.borrows = true;
+        answered += yield* answerScans(pair);
+      }
     }
-    return { held: this.#held.size, answered };
+    return { held, answered };
   }
 
-  /** Turns until nothing waits; the lease is kept. */
-  *#hashRound(pair: Pair): Operation<number> {
-    const { hashLease, hashServer } = pair;
-    if (!(yield* this.#holds(hashLease))) return 0;
-    const { answers } = yield* hashServer.turn(false);
-    return answers.length;
-  }
-
-  *#skiplistRound(pair: Pair): Operation<number> {
-    const { skiplistLease } = pair;
-    if (!(yield* this.#holds(skiplistLease))) return 0;
-    return yield* answerScans(pair);
-  }
-
-  /** Takes the lease unless it is held; this client does nothing else with it than serve. */
-  *#holds(lease: Lease): Operation<boolean> {
-    if (this.#held.has(lease)) return true;
-    const holder = yield* lease.holder();
-    if (holder !== lease.own && !(yield* lease.take(holder))) return false;
-    this.#held.add(lease);
+  /** Takes the lease unless it is held; who is not elected any more gives it back. */
+  *#holds(role: Role): Operation<boolean> {
+    const { lease, candidacy } = role;
+    const { token } = candidacy;
+    if (role.held !== undefined) {
+      if (role.held === token) return yield* this.#beat(role);
+      yield* lease.release();
+      role.held = undefined;
+    }
+    if (token === undefined) return false;
+    const { holder, progress } = yield* role.look();
+    if (token < holder.token) return outvoted(token);
+    const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
+    if (!isOwn && !(yield* lease.takeToServe(holder, token))) {
+      yield* this.#fenceIfStill(role, holder, progress);
+      return false;
+    }
+    role.held = token;
     return true;
+  }
+
+  *#beat(role: Role): Operation<boolean> {
+    const now = this.#now();
+    if (now - role.beatAt < BEAT_MS) return true;
+    role.beatAt = now;
+    yield* role.lease.beat();
+    return true;
+  }
+
+  *#fenceIfStill({ lease, stillness }: Role, holder: Holder, progress: number): Operation<void> {
+    if (holder.client === 0 || holder.client === lease.own) return;
+    const still = stillness.look(holder.word, progress, this.#now());
+    if (still >= this.#lapse) yield* lease.fence(holder);
   }
 
   /** Gives up the leases; what waits is answered by the next server. */
   *stop(): Operation<void> {
-    for (const { hashLease, skiplistLease } of this.#table.pairs) {
-      if (this.#held.delete(hashLease)) yield* hashLease.release();
-      if (this.#held.delete(skiplistLease)) yield* skiplistLease.release();
+    for (const { hash, skiplist } of this.#served) {
+      for (const role of [hash, skiplist]) {
+        if (role?.held !== undefined) yield* role.lease.release();
+        if (role) role.held = undefined;
+      }
     }
   }
+}
+
+/** Turns until nothing waits; the lease is kept. */
+function* hashRound({ hashServer }: Pair): Operation<number> {
+  const { answers } = yield* hashServer.turn(false);
+  return answers.length;
+}
+
+/** A later primary has been there: nothing to do but to be elected anew. */
+function outvoted(token: number): false {
+  if (token > 0) return false;
+  throw new StepwellError(
+    'SW_STORE_MISMATCH',
+    'the servers of this store are elected by a coordination service: name it',
+  );
 }

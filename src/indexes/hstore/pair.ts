@@ -8,16 +8,33 @@ import { SkiplistServer, type TableWalk } from './skiplist-server.ts';
 import { walkSlots } from './table-walk.ts';
 
 /** Polls without a pause: on one machine the answer comes soon. */
-export const POLLS_WITHOUT_PAUSE = 32;
+const POLLS_WITHOUT_PAUSE = 32;
+/** From so many polls on the answer is known to take long. */
+const POLLS_BEFORE_LONG_PAUSES = 2000;
 
 /** How long a client waits for the server's answer. */
 export interface Patience {
   /** Polls between two looks whether the server is still there. */
   polls: number;
-  /** Polls after which the server counts as standing still. */
+  /** Polls without any progress of the server after which it stands still and is fenced. */
+  lapse: number;
+  /** Polls after which the client gives up. */
   pollsMax: number;
-  /** The longest pause between two polls. */
+  /** Pause between two polls, but for the first ones, and after many. */
   microseconds: number;
+  longMicroseconds: number;
+}
+
+/** Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. */
+export const PATIENCE: Patience = {
+  ...{ polls: 64, lapse: 5000, pollsMax: 60_000 },
+  ...{ microseconds: 200, longMicroseconds: 1000 },
+};
+
+/** The pause after so many polls. */
+export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Patience): number {
+  if (poll < POLLS_WITHOUT_PAUSE) return 0;
+  return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
 /** A pair of servers as one client sees it, and as it serves it when it holds a lease. */
@@ -32,7 +49,7 @@ export class Pair {
   readonly skiplistLease: Lease;
   readonly hashServer: HashServer;
   readonly skiplistServer: SkiplistServer;
-  patience: Patience = { polls: 64, pollsMax: 40_000, microseconds: 200 };
+  patience: Patience = PATIENCE;
   /** As far as this client knows; a server reads no more rows than this. */
   rowsUsed = 1;
   /** Of this client as a server: buckets chained, and entries of dead servers done again. */
@@ -55,6 +72,8 @@ export class Pair {
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
     this.skiplistMailbox = new Mailbox(geometry.skiplistMailbox, membership);
     this.skiplistLease = new Lease(geometry.base + PAIR.skiplistLease, membership);
+    // A skiplist is nobody's but its server's: whoever scans may see to it that none answers.
+    this.skiplistLease.borrows = true;
     this.hashServer = new HashServer(this);
     const { partitions, seed } = geometry.shape;
     const walkTable: TableWalk = (visit) => walkSlots(geometry, visit);

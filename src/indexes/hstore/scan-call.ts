@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import { sizeClassOf, unitsOf } from '../../records/layout.ts';
 import {
@@ -12,8 +11,9 @@ import {
 import { BODY_BYTES, REPLY_BYTES } from './geometry.ts';
 import { readKeys } from './key-reader.ts';
 import { collect, type OrderedSlot, type ScanPart } from './ordered-slots.ts';
-import { type Pair, POLLS_WITHOUT_PAUSE } from './pair.ts';
+import type { Pair } from './pair.ts';
 import { encodeScan } from './scan-messages.ts';
+import { readSkiplistState } from './state.ts';
 import {
   ANSWERED_AT,
   BODY_AT,
@@ -22,6 +22,7 @@ import {
   NUMBER_AT,
   REPLY_AT,
 } from './table.ts';
+import { Waiting } from './waiting.ts';
 
 /**
  * The next keys of a pair, from the skiplist server if there is one, else from this client's own
@@ -33,8 +34,8 @@ export function* scanPair(
   request: HStoreRequest,
   part: ScanPart,
 ): Operation<OrderedSlot[]> {
-  const holder = yield* pair.skiplistLease.holder();
-  if (holder !== 0 && holder !== pair.skiplistLease.own) {
+  const { client } = yield* pair.skiplistLease.holder();
+  if (client !== 0 && client !== pair.skiplistLease.own) {
     const answer = yield* callSkiplistServer(table, pair, request, part);
     if (answer) return answer;
   }
@@ -91,19 +92,23 @@ function* waitForScan(
   row: number,
   number: number,
 ): Operation<number | undefined> {
-  const { skiplistMailbox: mailbox, patience } = pair;
-  for (let poll = 1; poll <= patience.pollsMax; poll++) {
+  const { skiplistMailbox: mailbox, skiplistLease } = pair;
+  const waiting = new Waiting(skiplistLease, pair.patience, 'a skiplist server');
+  for (;;) {
     table.retries.waits++;
     yield batch
       .clear()
       .read(mailbox.geometry.answered(row), 8, words, ANSWERED_AT)
       .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
     if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
-    if (poll % patience.polls === 0 && (yield* withdraw(pair, row, number))) return undefined;
-    const pause = poll < POLLS_WITHOUT_PAUSE ? 0 : patience.microseconds;
-    yield batch.clear().pause(pause, words);
+    waiting.pass();
+    if (waiting.isTime) {
+      if (yield* withdraw(pair, row, number)) return undefined;
+      const { holder, progress } = yield* readSkiplistState(pair);
+      yield* waiting.check(holder, progress);
+    }
+    yield batch.clear().pause(waiting.pause, words);
   }
-  throw new StepwellError('SW_TIMEOUT', 'the skiplist server did not answer in time');
 }
 
 /**
@@ -112,7 +117,8 @@ function* waitForScan(
  */
 function* withdraw({ skiplistLease, skiplistMailbox }: Pair, row: number, number: number) {
   const holder = yield* skiplistLease.holder();
-  if (holder === skiplistLease.own || !(yield* skiplistLease.take(holder))) return false;
+  if (holder.client === skiplistLease.own) return false;
+  if (!(yield* skiplistLease.take(holder))) return false;
   const answered = skiplistMailbox.geometry.answered(row);
   const isAnswered = Number(yield* control.load(answered)) === number;
   if (!isAnswered) yield* control.store(answered, BigInt(number));

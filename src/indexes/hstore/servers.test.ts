@@ -11,6 +11,7 @@ import {
 import type { Scope } from '../../store/test-support/pools.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../contract.ts';
+import type { Candidacy, Coordinator } from './candidacy.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer, type ServerRole } from './index-server.ts';
 
@@ -22,7 +23,10 @@ const STEPS_MAX = 400;
 
 function newClient(scope: Scope, options: ByHandOptions = {}): Client {
   const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
-  client.index.table.patience = { polls: 1, pollsMax: 10_000, microseconds: 0 };
+  client.index.table.patience = {
+    ...{ polls: 1, lapse: 5000, pollsMax: 10_000 },
+    ...{ microseconds: 0, longMicroseconds: 0 },
+  };
   return client;
 }
 
@@ -64,7 +68,7 @@ function race<T>(
   operation: Operation<T>,
   deadAfter: number,
 ): { result: T; died: boolean } {
-  const servers = new IndexServer(server.index.table, role);
+  const servers = new IndexServer(server.index.table, { role });
   const asked = new Stepped(client.pool.fabric, operation);
   let round: Stepped<unknown> | undefined;
   let steps = 0;
@@ -150,8 +154,8 @@ test('a server that stands by takes over from one that is gone', (t) => {
   const first = newClient(t, { handle: client.handle });
   const second = newClient(t, { handle: client.handle });
   const held = (server: IndexServer, of: Client) => of.pool.run(server.round()).held;
-  const one = new IndexServer(first.index.table, 'both');
-  const two = new IndexServer(second.index.table, 'both');
+  const one = new IndexServer(first.index.table, { role: 'both' });
+  const two = new IndexServer(second.index.table, { role: 'both' });
   assert.equal(held(one, first), 2);
   assert.equal(held(two, second), 0);
   bury(first, second);
@@ -170,4 +174,66 @@ test('HStore (sync) returns when the skiplist server has applied the write', (t)
     race(client, server, 'skiplist', write, STEPS_MAX);
     assert.equal(server.index.table.pairs[0].skiplistServer.size, i + 1);
   }
+});
+
+/** Says what a test tells it to. */
+class Elections implements Coordinator {
+  readonly candidacy: { token: number | undefined } = { token: undefined };
+
+  stand(): Candidacy {
+    return this.candidacy;
+  }
+
+  async close(): Promise<void> {}
+}
+
+test('a primary that slept since its election takes nothing from a later one', (t) => {
+  const client = newClient(t);
+  const [late, next] = [client, client].map(({ handle }) => {
+    const server = newClient(t, { handle });
+    const coordinator = new Elections();
+    const servers = new IndexServer(server.index.table, { role: 'hash', coordinator });
+    return { elected: coordinator.candidacy, server, servers };
+  });
+  const held = ({ server, servers }: typeof late) => server.pool.run(servers.round()).held;
+  assert.equal(held(late), 0);
+  late.elected.token = 5;
+  // It sleeps at every step of taking the lease, while the next one is elected, serves, and leaves.
+  for (let steps = 0; ; steps++) {
+    late.elected.token = 2 * steps + 5;
+    const taking = new Stepped(late.server.pool.fabric, late.servers.round());
+    stepUpTo(taking, steps);
+    const token = 2 * steps + 6;
+    const isTaken = client.index.table.pairs[0].hashLease;
+    if (client.pool.run(isTaken.holder()).client !== 0) break;
+    next.elected.token = token;
+    assert.equal(held(next), 1);
+    next.elected.token = undefined;
+    assert.equal(held(next), 0);
+    assert.equal(held(late), 0, 'outvoted');
+    assert.equal((taking.finish() as { held: number }).held, 0);
+    assert.deepEqual(
+      { ...client.pool.run(isTaken.holder()), word: 0n },
+      {
+        ...{ word: 0n, client: 0, serves: false, token },
+      },
+    );
+  }
+});
+
+test('who is elected serves alone: clients stand in for nobody', (t) => {
+  const client = newClient(t);
+  const server = newClient(t, { handle: client.handle });
+  const coordinator = new Elections();
+  const servers = new IndexServer(server.index.table, { role: 'hash', coordinator });
+  coordinator.candidacy.token = 3;
+  server.pool.run(servers.round());
+  server.pool.run(servers.stop());
+  client.index.table.patience = { ...client.index.table.pairs[0].patience, lapse: 10 };
+  assert.throws(() => put(client, 'k', 'v'), { code: 'SW_NO_PRIMARY' });
+  assert.equal(get(client, 'k'), undefined);
+  // The request waits for the next primary.
+  coordinator.candidacy.token = 4;
+  server.pool.run(servers.round());
+  assert.equal(get(client, 'k'), 'v');
 });

@@ -1,19 +1,21 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { invariant } from '../../errors.ts';
+import { control } from '../../pool/control.ts';
 import { Prng } from '../../random/prng.ts';
-import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import { holding, tryHolding } from './holding.ts';
 import { readKeys } from './key-reader.ts';
 import { LOG_DELETE, LOG_INSERT, type LogEntry } from './log.ts';
 import { LogReader } from './log-reader.ts';
 import type { Pair } from './pair.ts';
 import { Skiplist, type SkiplistNode } from './skiplist.ts';
 import { isEmpty } from './slot.ts';
+import { readState } from './state.ts';
 import type { NamedSlot } from './table-walk.ts';
+import { Waiting } from './waiting.ts';
 
 /** Attempts to follow a log that is overwritten as it is read, before writes are held. */
 const FUZZY_ATTEMPTS = 2;
-const WAITS_MAX = 40_000;
-const WAITS_WITHOUT_PAUSE = 32;
-const PAUSE_MICROSECONDS = 200;
+const ATTEMPTS_MAX = 1000;
 
 /** What the entries of a slot come to, one after the other. */
 interface Folded extends NamedSlot {
@@ -78,35 +80,24 @@ export class SkiplistServer {
       const entries = from < 0 ? undefined : yield* this.log.read(from, target);
       if (entries === undefined) yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
       else yield* this.#apply(from, target, fold(entries, from));
-      invariant(attempt < WAITS_MAX, 'a skiplist never catches up');
+      invariant(attempt < ATTEMPTS_MAX, 'a skiplist never catches up');
     }
   }
 
   /** A committed sequence that is no less than what had begun when it was called. */
   *settled(): Operation<number> {
+    const pair = this.#pair;
     const { begun } = yield* this.log.progress();
-    for (let waits = 1; waits <= WAITS_MAX; waits++) {
-      const { committed } = yield* this.log.progress();
-      if (committed >= begun) return committed;
+    const waiting = new Waiting(pair.hashLease, pair.patience, 'it does not complete its turn');
+    for (;;) {
+      const state = yield* readState(pair);
+      if (state.committed >= begun) return state.committed;
       // The hash server is at it, or it died: then its turn is completed here.
-      yield* this.#completeTurn(waits);
+      yield* waiting.poll(state.holder, state.progress);
+      const isTime = state.holder.client === 0 || waiting.isTime;
+      if (isTime && (yield* tryHolding(pair, nothingMore))) continue;
+      yield* control.pause(waiting.pause);
     }
-    throw new StepwellError('SW_TIMEOUT', 'the hash server does not complete what it has begun');
-  }
-
-  *#completeTurn(waits: number): Operation<void> {
-    const { hashLease, hashServer, patience } = this.#pair;
-    const holder = yield* hashLease.holder();
-    const isTime = holder === 0 || (holder !== hashLease.own && waits % patience.polls === 0);
-    if (isTime && (yield* hashLease.take(holder))) {
-      try {
-        yield* hashServer.recover();
-      } finally {
-        yield* hashLease.release();
-      }
-      return;
-    }
-    yield* pause(waits, patience.microseconds);
   }
 
   /**
@@ -146,22 +137,14 @@ export class SkiplistServer {
   }
 
   /** Reads the table as the holder of the lease, under which nobody writes. */
-  *#walkHolding(visit: (slot: NamedSlot) => void): Operation<number> {
-    const { hashLease, hashServer, patience } = this.#pair;
-    for (let waits = 1; waits <= WAITS_MAX; waits++) {
-      if (yield* hashLease.take(yield* hashLease.holder())) {
-        try {
-          yield* hashServer.recover();
-          const { committed } = yield* this.log.progress();
-          yield* this.#walkTable(visit);
-          return committed;
-        } finally {
-          yield* hashLease.release();
-        }
-      }
-      yield* pause(waits, patience.microseconds);
-    }
-    throw new StepwellError('SW_TIMEOUT', 'writes cannot be held to build the skiplist');
+  #walkHolding(visit: (slot: NamedSlot) => void): Operation<number> {
+    const { log } = this;
+    const walkTable = this.#walkTable;
+    return holding(this.#pair, 'writes cannot be held to build the skiplist', function* () {
+      const { committed } = yield* log.progress();
+      yield* walkTable(visit);
+      return committed;
+    });
   }
 
   /**
@@ -210,7 +193,4 @@ function fold(entries: readonly LogEntry[], from: number): Folded[] {
   return [...bySlot.values()];
 }
 
-function* pause(waits: number, microseconds: number): Operation<void> {
-  const near = waits < WAITS_WITHOUT_PAUSE;
-  yield new Batch().pause(near ? 0 : Math.min(microseconds, PAUSE_MICROSECONDS), new Scratch(8));
-}
+function* nothingMore(): Operation<void> {}

@@ -4,7 +4,7 @@ import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Address } from '../../verbs/index.ts';
 import { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
-import { PairGeometry, pairOf } from './geometry.ts';
+import { PAIR_STATE_BYTES, PairGeometry, pairOf } from './geometry.ts';
 import { Pair, type Patience } from './pair.ts';
 import type { HStoreShape } from './parameters.ts';
 import { SLOTS } from './slot.ts';
@@ -13,6 +13,7 @@ import { SLOTS } from './slot.ts';
 export type RetryReason =
   | 'waits' // polls for the answer of another client that is the server
   | 'takeovers' // the server was gone, and this client became it
+  | 'fences' // the server stood still, and this client saw to it that it stays so
   | 'slotChanged'; // a read-modify-write met another writer of its key
 
 /** Offsets in a request's words. */
@@ -21,9 +22,10 @@ export const BODY_AT = 64;
 export const REPLY_AT = 128;
 export const NUMBER_AT = 160;
 export const ANSWERED_AT = 168;
-export const LEASE_AT = 176;
 export const SWAP_AT = 192;
-const WORD_BYTES = 256;
+/** The first words of the pair, as PAIR says. */
+export const PAIR_AT = 256;
+const WORD_BYTES = PAIR_AT + PAIR_STATE_BYTES;
 
 /** A request with what HStore operations remember between their round trips. */
 export class HStoreRequest extends Request {
@@ -47,7 +49,9 @@ export class HStoreTable {
   readonly records: RecordIo;
   readonly allocator: Allocator;
   readonly reclamation: Reclamation;
-  readonly retries: Record<RetryReason, number> = { waits: 0, takeovers: 0, slotChanged: 0 };
+  readonly retries: Record<RetryReason, number> = {
+    ...{ waits: 0, takeovers: 0, fences: 0, slotChanged: 0 },
+  };
 
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
     const { allocator, reclamation, membership } = pool;

@@ -8,6 +8,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { type ClaimRules, type Conflict, findRival, outwait } from '../rival-claims.ts';
 import {
   CERTAIN,
   certainty,
@@ -29,21 +30,14 @@ import {
   SWAP_AT,
 } from './table.ts';
 
-const PATIENCE_GROWTH_MAX = 32;
-
 /**
  * Lock-free insertion (RACE Algorithm 1) of a key that `locate` did not find. `locate` was the
  * first round trip; these are the second and the third.
  *
  * The published protocol makes the slot visible at once and looks for duplicates afterwards, so for
  * a while two copies of a key can be seen. Here the slot is PENDING until its owner has seen, after
- * claiming it, that no other slot has the key. Of two inserters of a key the one that claims later
- * sees the other's claim, so they cannot both miss each other. Then
- *   - who meets a live slot withdraws: the key exists by now;
- *   - who has the higher address withdraws, and waits;
- *   - who has the lower address withdraws the other's pending slot and goes on.
- * Anyone may withdraw anyone's pending slot by CAS: its owner's commit then fails and it begins
- * again. So nobody ever depends on the other being alive.
+ * claiming it, that no other slot has the key (rival-claims.ts: of two claims the one at the lower
+ * address goes on).
  *
  * Returns false when the operation must begin again.
  */
@@ -74,14 +68,11 @@ export function* insert(
     return false;
   }
 
-  let conflict = certainty(table, request) === CERTAIN ? NONE : UNCERTAIN;
-  if (conflict === NONE && gatherUnknown(table, request) > 0) {
-    conflict = yield* findConflict(table, request, slot);
-  }
-  if (conflict !== NONE) {
+  const conflict = isAlone(table, request) ? undefined : yield* conflictOf(table, request, slot);
+  if (conflict !== undefined) {
     yield* withdraw(table, request, slot);
-    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request, attempt);
-    yield* table.retry(request, CONFLICT_REASON[conflict], attempt);
+    if (conflict === 'pendingElsewhere') yield* outwait(claimRules(table), request, attempt);
+    yield* table.retry(request, RETRY_REASON[conflict], attempt);
     return false;
   }
 
@@ -124,42 +115,40 @@ function* withdraw(table: RaceTable, request: RaceRequest, slot: Address): Opera
   table.records.retireOutgoing(request);
 }
 
-const NONE = 0;
-const LIVE_ELSEWHERE = 1;
-const PENDING_ELSEWHERE = 2;
-const UNCERTAIN = 3;
-/**
- * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
- * for that, two inserters in step could go on evicting each other for ever.
- */
-const LOST = 4;
-
-const CONFLICT_REASON: Record<number, RetryReason> = {
-  [LIVE_ELSEWHERE]: 'pendingKey',
-  [PENDING_ELSEWHERE]: 'pendingKey',
-  [UNCERTAIN]: 'movingBucket',
-  [LOST]: 'withdrawn',
+const RETRY_REASON: Record<Conflict | 'uncertain', RetryReason> = {
+  committedElsewhere: 'pendingKey',
+  pendingElsewhere: 'pendingKey',
+  lost: 'withdrawn',
+  uncertain: 'movingBucket',
 };
 
-/**
- * Looks at the other slots with the fingerprint in the buckets as they were read after the claim. A
- * pending slot of the same key at a higher address is withdrawn here.
- */
-function* findConflict(table: RaceTable, request: RaceRequest, slot: Address): Operation<number> {
-  const { batch, candidates, candidateAt, words } = request;
+/** Whether nothing that was read behind the claim can have the key. */
+function isAlone(table: RaceTable, request: RaceRequest): boolean {
+  return certainty(table, request) === CERTAIN && gatherUnknown(table, request) === 0;
+}
+
+/** What the slots show of other claims, as they were read after this client's own. */
+function* conflictOf(
+  table: RaceTable,
+  request: RaceRequest,
+  slot: Address,
+): Operation<Conflict | 'uncertain' | undefined> {
+  const { batch } = request;
+  if (certainty(table, request) !== CERTAIN) return 'uncertain';
   yield postCandidates(request, batch.clear());
   if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
-  for (let i = 0; i < request.candidateCount; i++) {
-    if (!request.matches(candidateAt[i])) continue;
-    const other = candidates[i];
-    if ((words.i32[(other >> 2) + 1] & PENDING) === 0) return LIVE_ELSEWHERE;
-    request.slotAt = other;
-    const address = slotAddress(table, request, other);
-    if (address < slot) return PENDING_ELSEWHERE;
-    if (address === slot) return LOST;
-    if (!(yield* evict(table, request, other))) return LIVE_ELSEWHERE;
-  }
-  return NONE;
+  return yield* findRival(claimRules(table), request, slot);
+}
+
+function claimRules(table: RaceTable): ClaimRules<RaceRequest> {
+  return {
+    pending: PENDING,
+    scratchAt: OTHER_SWAP_AT,
+    patience: table.patience,
+    slotAddress: (request, at) => slotAddress(table, request, at),
+    rank: (request, at) => slotAddress(table, request, at),
+    evict: (request, at) => evict(table, request, at),
+  };
 }
 
 /** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
@@ -205,23 +194,4 @@ function* evict(table: RaceTable, request: RaceRequest, at: number): Operation<b
   const high = highHalf(words, OTHER_SWAP_AT + 16);
   if (stampOf(high) !== stampOf(vacant)) return false;
   return (low === 0 && high === vacant) || (high & PENDING) !== 0;
-}
-
-/**
- * Waits for the fate of the earlier pending slot that made this client withdraw (`slotAt`); when
- * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
- */
-function* outwait(table: RaceTable, request: RaceRequest, attempt: number): Operation<void> {
-  const { batch, words, slotAt } = request;
-  const { polls, microseconds } = table.patience;
-  const address = slotAddress(table, request, slotAt);
-  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
-  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
-  for (let poll = 0; poll < enough; poll++) {
-    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
-    const seen = OTHER_SWAP_AT >> 2;
-    const was = slotAt >> 2;
-    if (words.i32[seen] !== words.i32[was] || words.i32[seen + 1] !== words.i32[was + 1]) return;
-  }
-  yield* evict(table, request, slotAt);
 }

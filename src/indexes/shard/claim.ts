@@ -8,6 +8,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { type ClaimRules, type Conflict, findRival, outwait } from '../rival-claims.ts';
 import {
   emptyBelow,
   firstEmpty,
@@ -25,7 +26,6 @@ import { evict, gatherRivals } from './rivals.ts';
 import { OVERFLOW, OVERFLOW_MASK, PENDING, TIDYING, usedHigh } from './slot.ts';
 import { BUCKETS_AT, OTHER_SWAP_AT, type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
 
-const PATIENCE_GROWTH_MAX = 32;
 /** Between two changes of the overflow bit by others lies a look at all of the table. */
 const SWAP_ROUNDS_MAX = 10_000;
 
@@ -33,13 +33,8 @@ const SWAP_ROUNDS_MAX = 10_000;
  * Insertion where level 1 has no slot that was never used: claim, look, commit, as in RACE here.
  * An emptied slot of level 1 serves, else one of level 2 (the less loaded choice) or 3, once the
  * overflow bit of level 1 tells searches to look there. The slot is PENDING until its owner has
- * read, after claiming it, all slots in which the key may be. Of two inserters of a key the one
- * that claims later sees the other's claim, so they cannot both miss each other. Then
- *   - who meets a committed slot withdraws: the key exists by now;
- *   - who has the higher address withdraws, and waits;
- *   - who has the lower address withdraws the other's pending slot and goes on.
- * Anyone may withdraw anyone's pending slot by CAS: its owner's commit then fails and it begins
- * again. So nobody ever depends on the other being alive.
+ * read, after claiming it, all slots in which the key may be (rival-claims.ts: of two claims the
+ * one at the lower address goes on).
  *
  *   D[CAS overflow bit; READ level 2, 2, 3] if it was not set and level 1 has no empty slot
  *   D[WRITE record; CAS empty -> pending; READ level 1, 2, 2, 3, known chain nodes]
@@ -78,11 +73,11 @@ export function* claim(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
-  const conflict = yield* findConflict(table, request, slot);
-  if (conflict !== NONE) {
+  const conflict = yield* conflictOf(table, request, slot);
+  if (conflict !== undefined) {
     yield* withdraw(table, request, slot);
-    if (conflict === PENDING_ELSEWHERE) yield* outwait(table, request, attempt);
-    yield* table.retry(request, conflict === LOST ? 'withdrawn' : 'pendingKey', attempt);
+    if (conflict === 'pendingElsewhere') yield* outwait(claimRules(table), request, attempt);
+    yield* table.retry(request, conflict === 'lost' ? 'withdrawn' : 'pendingKey', attempt);
     return false;
   }
   if (yield* commit(request, slot)) return true;
@@ -189,50 +184,24 @@ function* swapOwn(request: ShardRequest, slot: Address, desire: () => void): Ope
   return invariant(false, 'the overflow bit changes for ever') as never;
 }
 
-const NONE = 0;
-const LIVE_ELSEWHERE = 1;
-const PENDING_ELSEWHERE = 2;
-/**
- * Another claim of the key stands in the very slot: this one was withdrawn. Were the other evicted
- * for that, two inserters in step could go on evicting each other for ever.
- */
-const LOST = 3;
-
-/**
- * Looks at the other slots with the fingerprint as they were read after the claim. A pending slot
- * of the same key at a higher address is withdrawn here.
- */
-function* findConflict(table: ShardTable, request: ShardRequest, slot: Address): Operation<number> {
-  const { candidates, candidateAt, words } = request;
+/** What the slots show of other claims, as they were read after this client's own. */
+function* conflictOf(
+  table: ShardTable,
+  request: ShardRequest,
+  slot: Address,
+): Operation<Conflict | undefined> {
   gatherRivals(table, request, 0);
   yield* readCandidates(request);
-  for (let i = 0; i < request.candidateCount; i++) {
-    if (!request.matches(candidateAt[i])) continue;
-    const other = candidates[i];
-    if ((highHalf(words, other) & PENDING) === 0) return LIVE_ELSEWHERE;
-    request.slotAt = other;
-    const address = table.slotAddress(request, other);
-    if (address < slot) return PENDING_ELSEWHERE;
-    if (address === slot) return LOST;
-    if (!(yield* evict(table, request, other))) return LIVE_ELSEWHERE;
-  }
-  return NONE;
+  return yield* findRival(claimRules(table), request, slot);
 }
 
-/**
- * Waits for the fate of the earlier pending slot that made this client withdraw (`slotAt`); when
- * nothing happens to it for too long, its owner is slow or dead and the slot is withdrawn for it.
- */
-function* outwait(table: ShardTable, request: ShardRequest, attempt: number): Operation<void> {
-  const { batch, words, slotAt } = request;
-  const { polls, microseconds } = table.patience;
-  const address = table.slotAddress(request, slotAt);
-  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
-  const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
-  for (let poll = 0; poll < enough; poll++) {
-    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
-    if (lowHalf(words, OTHER_SWAP_AT) !== lowHalf(words, slotAt)) return;
-    if (highHalf(words, OTHER_SWAP_AT) !== highHalf(words, slotAt)) return;
-  }
-  yield* evict(table, request, slotAt);
+function claimRules(table: ShardTable): ClaimRules<ShardRequest> {
+  return {
+    pending: PENDING,
+    scratchAt: OTHER_SWAP_AT,
+    patience: table.patience,
+    slotAddress: (request, at) => table.slotAddress(request, at),
+    rank: (request, at) => table.slotAddress(request, at),
+    evict: (request, at) => evict(table, request, at),
+  };
 }

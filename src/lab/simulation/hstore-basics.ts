@@ -105,7 +105,7 @@ function measureAll(settings: Settings, count: number, sync: number): Record<Kin
       });
     }
     for (const { client, role } of servers) {
-      const server = new IndexServer(client.index.table, role);
+      const server = new IndexServer(client.index.table, { role });
       client.begin({ next: () => (working.left > 0 ? server.round() : undefined) });
     }
     cluster.network.run();

@@ -1,27 +1,108 @@
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { connect } from 'node:net';
 import { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
 import { HEAD_BYTES } from '../../fabrics/tcp/wire.ts';
 import { Prng } from '../../random/prng.ts';
 import { Batch, type Completion, Scratch } from '../../verbs/index.ts';
 import type { Cleanup } from '../support/cleanup.ts';
-import { endProcess, firstMessage, median, startProcess } from './processes.ts';
+import { runBytes, runFrames } from './echo-client.ts';
+import { endProcess, firstMessage, startProcess } from './processes.ts';
 
 const READ_BYTES = 64;
 const PIECE_BYTES = 2 ** 22;
 const NODE_BYTES = 2 ** 28;
-/** Verbs that are under way together, whatever the size of a batch. */
-const VERBS_IN_FLIGHT = 2048;
+/** What is in the caches of the node's processor, as the buffers of the echo are. */
+const NEAR_BYTES = 2 ** 18;
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128];
+/** Batches under way together: one after the other, as many as a busy client has, many more. */
+const WIDTHS = [1, 64, 1024];
+/** Verbs under way together at most: what lies in the kernel's buffers has to stay there. */
+const VERBS_IN_FLIGHT_MAX = 2 ** 13;
+const ADDRESSES = 2 ** 14;
+
+const KINDS = ['near', 'far', 'frames', 'bytes'] as const;
+type Kind = (typeof KINDS)[number];
+
+export interface Cost {
+  /** Verbs a second, or as many pieces of an echo. */
+  rate: number;
+  /** Processor time of both ends, in microseconds a verb: a busy machine changes it less. */
+  micros: number;
+}
 
 export interface VerbRate {
   batch: number;
-  verbs: number;
-  echoed: number;
-  /** Processor time of both ends, in microseconds a verb: what a busy machine changes less. */
-  verbMicros: number;
-  echoMicros: number;
+  width: number;
+  /** READs of lines that are in the caches, and of lines of 256 MiB. */
+  near: Cost;
+  far: Cost;
+  /** The same frames without verbs, and the same bytes without frames. */
+  frames: Cost;
+  bytes: Cost;
+}
+
+type Rivals = Record<Kind, { other: ChildProcess; run: () => Promise<number> }>;
+
+/** READs a second of one client, beside two kinds of echo, in alternating rounds. */
+export async function* measureVerbs(
+  cleanup: Cleanup,
+  rounds: number,
+  ms: number,
+): AsyncGenerator<VerbRate> {
+  const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES)]);
+  const port = await firstMessage<number>(node);
+  const fabric = await TcpFabric.connect([{ host: '127.0.0.1', port }]);
+  await touchAll(fabric);
+  for (const batch of BATCH_SIZES) {
+    const asked = HEAD_BYTES + 8 * batch;
+    const answered = HEAD_BYTES + READ_BYTES * batch;
+    const sizes = [String(asked), String(answered)];
+    const frames = startProcess(cleanup, 'echo-process', ['frames', ...sizes]);
+    const framesPort = await firstMessage<number>(frames);
+    const bytes = startProcess(cleanup, 'echo-process', ['bytes', ...sizes]);
+    const bytesPort = await firstMessage<number>(bytes);
+    for (const width of WIDTHS) {
+      if (width > 1 && width * batch > VERBS_IN_FLIGHT_MAX) continue;
+      const task = { asked, answered, width, ms };
+      const rivals: Rivals = {
+        near: { other: node, run: () => runVerbs(fabric, batch, width, ms, NEAR_BYTES) },
+        far: { other: node, run: () => runVerbs(fabric, batch, width, ms, NODE_BYTES) },
+        frames: { other: frames, run: () => runFrames({ ...task, port: framesPort }) },
+        bytes: { other: bytes, run: () => runBytes({ ...task, port: bytesPort }) },
+      };
+      yield { batch, width, ...(await compare(rivals, batch, rounds, ms)) };
+    }
+    await Promise.all([endProcess(frames), endProcess(bytes)]);
+  }
+  fabric.close();
+  await endProcess(node);
+}
+
+async function compare(rivals: Rivals, batch: number, rounds: number, ms: number) {
+  const samples = new Map<Kind, Cost[]>(KINDS.map((kind) => [kind, []]));
+  // The first round is for the compilers.
+  for (let round = -1; round < rounds; round++) {
+    for (const kind of KINDS) {
+      const { other, run } = rivals[kind];
+      const before = await spent(other);
+      const rate = batch * (await run());
+      const micros = ((await spent(other)) - before) / ((rate * ms) / 1000);
+      if (round >= 0) samples.get(kind)?.push({ rate, micros });
+    }
+  }
+  // The best round is the one that other processes disturbed least, of both rivals alike.
+  const best = (kind: Kind): Cost => {
+    const all = samples.get(kind) ?? [];
+    return {
+      rate: Math.max(...all.map(({ rate }) => rate)),
+      micros: Math.min(...all.map(({ micros }) => micros)),
+    };
+  };
+  return {
+    near: best('near'),
+    far: best('far'),
+    frames: best('frames'),
+    bytes: best('bytes'),
+  };
 }
 
 /** Processor time of this process and the other one, in microseconds. */
@@ -30,52 +111,6 @@ async function spent(other: ChildProcess): Promise<number> {
   const answered = firstMessage<number>(other);
   other.send('cpu');
   return user + system + (await answered);
-}
-
-/** What both ends of a measurement took of the processors, for each verb. */
-async function costed(other: ChildProcess, verbs: () => Promise<number>, ms: number) {
-  const before = await spent(other);
-  const rate = await verbs();
-  return { rate, micros: ((await spent(other)) - before) / ((rate * ms) / 1000) };
-}
-
-/** READs a second of one client, beside a bare echo of as many bytes, in alternating rounds. */
-export async function measureVerbs(
-  cleanup: Cleanup,
-  rounds: number,
-  ms: number,
-): Promise<VerbRate[]> {
-  const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES)]);
-  const port = await firstMessage<number>(node);
-  const fabric = await TcpFabric.connect([{ host: '127.0.0.1', port }]);
-  await touchAll(fabric);
-  const rates: VerbRate[] = [];
-  for (const batch of BATCH_SIZES) {
-    const width = Math.max(4, Math.floor(VERBS_IN_FLIGHT / batch));
-    const asked = HEAD_BYTES + 8 * batch;
-    const answered = HEAD_BYTES + READ_BYTES * batch;
-    const echo = startProcess(cleanup, 'echo-process', [String(asked), String(answered)]);
-    const echoPort = await firstMessage<number>(echo);
-    const verbs: { rate: number; micros: number }[] = [];
-    const echoed: { rate: number; micros: number }[] = [];
-    for (let round = 0; round < rounds; round++) {
-      const ours = async () => batch * (await runVerbs(fabric, batch, width, ms));
-      const bare = async () => batch * (await runEcho(echoPort, asked, answered, width, ms));
-      verbs.push(await costed(node, ours, ms));
-      echoed.push(await costed(echo, bare, ms));
-    }
-    await endProcess(echo);
-    rates.push({
-      batch,
-      verbs: median(verbs.map(({ rate }) => rate)),
-      echoed: median(echoed.map(({ rate }) => rate)),
-      verbMicros: median(verbs.map(({ micros }) => micros)),
-      echoMicros: median(echoed.map(({ micros }) => micros)),
-    });
-  }
-  fabric.close();
-  await endProcess(node);
-  return rates;
 }
 
 /** Takes the node's memory from the system before anything is measured. */
@@ -90,17 +125,24 @@ async function touchAll(fabric: TcpFabric): Promise<void> {
   }
 }
 
-/** Batches a second. Every READ is of another line. */
+/** Batches a second. Every READ is of another line of the first `reach` bytes. */
 async function runVerbs(
   fabric: TcpFabric,
   size: number,
   width: number,
   ms: number,
+  reach: number,
 ): Promise<number> {
   const prng = Prng.fromSeed(size);
-  const start = performance.now();
+  const addresses = Float64Array.from(
+    { length: ADDRESSES },
+    () => prng.below(reach / READ_BYTES) * READ_BYTES,
+  );
+  let next = 0;
   let done = 0;
-  let running = width;
+  let running = true;
+  let under = width;
+  const start = performance.now();
   await new Promise<void>((resolve, reject) => {
     for (let i = 0; i < width; i++) {
       const batch = new Batch();
@@ -109,51 +151,23 @@ async function runVerbs(
         completed(error) {
           if (error !== undefined) return reject(error);
           done++;
-          if (performance.now() - start < ms) return post();
-          if (--running === 0) resolve();
+          if (running) return post();
+          if (--under === 0) resolve();
         },
       };
       const post = () => {
         batch.clear();
         for (let row = 0; row < size; row++) {
-          const line = prng.below(NODE_BYTES / READ_BYTES);
-          batch.read(line * READ_BYTES, READ_BYTES, scratch, row * READ_BYTES);
+          const address = addresses[next++ & (ADDRESSES - 1)];
+          batch.read(address, READ_BYTES, scratch, row * READ_BYTES);
         }
         fabric.post(batch, completion);
       };
       post();
     }
+    setTimeout(() => {
+      running = false;
+    }, ms);
   });
-  return (1000 * done) / (performance.now() - start);
-}
-
-/** The same bytes with nothing behind them: what is answered is asked again in one send. */
-async function runEcho(
-  port: number,
-  asked: number,
-  answered: number,
-  width: number,
-  ms: number,
-): Promise<number> {
-  const socket = connect(port, '127.0.0.1');
-  await once(socket, 'connect');
-  socket.setNoDelay(true);
-  const requests = Buffer.alloc(asked * width, 2);
-  const start = performance.now();
-  let done = 0;
-  let waiting = 0;
-  socket.write(requests);
-  await new Promise<void>((resolve, reject) => {
-    socket.on('error', reject);
-    socket.on('data', (chunk) => {
-      waiting += chunk.length;
-      const whole = Math.floor(waiting / answered);
-      waiting -= whole * answered;
-      done += whole;
-      if (performance.now() - start >= ms) resolve();
-      else if (whole > 0) socket.write(requests.subarray(0, whole * asked));
-    });
-  });
-  socket.destroy();
   return (1000 * done) / (performance.now() - start);
 }

@@ -17,7 +17,7 @@ function canary(name: string, plant: (pair: Pair) => void): Canary {
 
 export const HSTORE_CANARIES: readonly Canary[] = [
   canary('a client that waits takes the lease of a server that lives', ({ hashLease }) => {
-    hashLease.take = (held) => control.swap(hashLease.address, BigInt(held), BigInt(hashLease.own));
+    hashLease.take = ({ word }) => control.swap(hashLease.address, word, BigInt(hashLease.own));
   }),
   canary('a skiplist is scanned as it is', ({ skiplistServer }) => {
     const { catchUp } = skiplistServer;

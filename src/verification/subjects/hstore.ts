@@ -24,7 +24,10 @@ export const HSTORE_SUBJECT: Subject = {
   answersTheDead: true,
   hurry(index) {
     const { table } = index as HStoreIndex;
-    table.patience = { polls: 1, pollsMax: 100_000, microseconds: 1 };
+    table.patience = {
+      ...{ polls: 1, lapse: 50_000, pollsMax: 100_000 },
+      ...{ microseconds: 1, longMicroseconds: 1 },
+    };
   },
   pending: (index) => pendingRecords(index as HStoreIndex),
 };

@@ -1,0 +1,98 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { copyLocal } from '../../fabrics/shared/copy.ts';
+import { Inbox } from '../../fabrics/tcp/inbox.ts';
+import { Outbox } from '../../fabrics/tcp/outbox.ts';
+import { BATCH, FRAME_BYTES_MAX, HEAD_BYTES, headWord } from '../../fabrics/tcp/wire.ts';
+import { Scratch } from '../../verbs/index.ts';
+
+export interface EchoTask {
+  port: number;
+  /** Bytes of a frame that asks, and of one that answers. */
+  asked: number;
+  answered: number;
+  /** Frames under way together. */
+  width: number;
+  ms: number;
+}
+
+/** Frames a second that come back, each asked and copied out by itself, as batches of verbs are. */
+export async function runFrames({ port, asked, answered, width, ms }: EchoTask): Promise<number> {
+  const inbox = new Inbox(FRAME_BYTES_MAX);
+  let received = (_bytes: number) => true;
+  const onread = { buffer: () => inbox.room(), callback: (bytes: number) => received(bytes) };
+  const socket = connect({ port, host: '127.0.0.1', onread });
+  await once(socket, 'connect');
+  socket.setNoDelay(true);
+  const outbox = new Outbox(socket);
+  const head = headWord(BATCH, asked);
+  const content = new Scratch(answered);
+  let sequence = 0;
+  let done = 0;
+  let running = true;
+  const ask = () => {
+    const { i32 } = outbox.reserve(asked);
+    const at = (outbox.length - asked) >> 2;
+    i32[at] = head;
+    i32[at + 1] = sequence = (sequence + 1) & 0x7fffffff;
+  };
+  const start = performance.now();
+  await new Promise<void>((resolve, reject) => {
+    socket.on('error', reject);
+    received = (bytes) => {
+      inbox.arrived(bytes);
+      for (let frame = inbox.frame(); frame > 0; frame = inbox.frame()) {
+        done++;
+        if (inbox.scratch.i32[(inbox.start >> 2) + 1] !== (done & 0x7fffffff)) {
+          reject(new Error('an answer out of order'));
+        }
+        const at = inbox.start + HEAD_BYTES;
+        copyLocal(inbox.scratch, at, content, 0, frame - HEAD_BYTES);
+        inbox.skip(frame);
+        if (running) ask();
+      }
+      outbox.flush();
+      if (!running) resolve();
+      return running;
+    };
+    for (let i = 0; i < width; i++) ask();
+    outbox.flush();
+    setTimeout(() => {
+      running = false;
+    }, ms);
+  });
+  const rate = (1000 * done) / (performance.now() - start);
+  socket.destroy();
+  return rate;
+}
+
+/** The same bytes without frames: what comes back is counted and asked again in one send. */
+export async function runBytes(task: EchoTask): Promise<number> {
+  const { port, asked, answered, width, ms } = task;
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.setNoDelay(true);
+  const requests = Buffer.alloc(asked * width, 2);
+  let done = 0;
+  let waiting = 0;
+  let running = true;
+  const start = performance.now();
+  socket.write(requests);
+  await new Promise<void>((resolve, reject) => {
+    socket.on('error', reject);
+    socket.on('data', (chunk) => {
+      waiting += chunk.length;
+      const whole = Math.floor(waiting / answered);
+      waiting -= whole * answered;
+      done += whole;
+      if (!running) resolve();
+      else if (whole > 0) socket.write(requests.subarray(0, whole * asked));
+    });
+    setTimeout(() => {
+      running = false;
+    }, ms);
+  });
+  const rate = (1000 * done) / (performance.now() - start);
+  socket.destroy();
+  return rate;
+}
