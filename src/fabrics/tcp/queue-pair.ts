@@ -182,9 +182,10 @@ export class QueuePair {
     this.#outbox.flush();
   }
 
-  /** Leaves: what is under way fails with SW_CLOSED. */
-  close(): void {
-    this.#lose('SW_CLOSED', 'the connection was closed');
+  /** Leaves: what is under way fails with SW_CLOSED, or with what ended the session elsewhere. */
+  close(reason?: StepwellError): void {
+    if (reason) this.#end(reason);
+    else this.#lose('SW_CLOSED', 'the connection was closed');
   }
 
   #encode(limit: number): void {

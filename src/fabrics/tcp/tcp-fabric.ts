@@ -209,7 +209,7 @@ export class TcpFabric implements RemoteFabric {
   lost(error: StepwellError): void {
     if (this.#failure) return;
     this.#failure = error;
-    for (const pair of this.#pairs) pair.close();
+    for (const pair of this.#pairs) pair.close(error);
   }
 
   #schedule(): void {
