@@ -284,6 +284,14 @@ export interface Store<V extends Value = Value> extends Named {
   first(bounds?: RangeBounds): Entry<V> | undefined;
   /** The record with the highest key of a range. */
   last(bounds?: RangeBounds): Entry<V> | undefined;
+  /**
+   * Fills an empty store with records in strictly ascending order of their keys' bytes, much faster
+   * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). Nobody sees
+   * anything before all of it is there: when a key does not ascend or the store is not empty
+   * (SW_INVALID_ARGUMENT), the pool is full (SW_POOL_FULL) or `entries` throws, nothing is stored.
+   * Returns how many records there were. `entries` must not use this store.
+   */
+  loadSorted(entries: Iterable<readonly [Key, Value]>): number;
   /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
   count(bounds?: RangeBounds): number;
   /** Exact when nobody writes meanwhile; otherwise off by at most the writes that ran meanwhile. */
@@ -333,6 +341,10 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   first(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
   last(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
   count(bounds?: RangeBounds): Promise<number>;
+  /** As the synchronous one; what an AsyncIterable gives is gathered first. */
+  loadSorted(
+    entries: Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>,
+  ): Promise<number>;
   size(): Promise<number>;
   clear(range?: RangeOptions): Promise<void>;
   stats(): Promise<StoreStats>;

@@ -120,6 +120,8 @@ export class NewNodes {
   /** Of these, the ones that are only reserved. */
   readonly #spare: { address: Address; units: number }[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch }[] = [];
+  /** Blocks that have an image, written or to be written. */
+  readonly #used = new Set<Address>();
 
   constructor(tree: LeafClient) {
     this.#tree = tree;
@@ -168,18 +170,20 @@ export class NewNodes {
     const { seed } = geometry.shape;
     setWord(image, 0, identityLow(low, high, seed), identityHigh(low, high, seed));
     this.#writes.push({ address, bytes, image });
+    this.#used.add(address);
     return { low, high };
   }
 
+  /** Adds the WRITEs of the nodes that have not been posted. */
   post(batch: Batch): Batch {
     for (const { address, bytes, image } of this.#writes) batch.write(address, bytes, image, 0);
+    this.#writes.length = 0;
     return batch;
   }
 
   /** They belong to the tree from now on, but for what was reserved and not used. */
   keep(): void {
-    const written = new Set(this.#writes.map(({ address }) => address));
-    this.#giveBack(this.#blocks.filter(({ address }) => !written.has(address)));
+    this.#giveBack(this.#blocks.filter(({ address }) => !this.#used.has(address)));
   }
 
   discard(): void {
@@ -193,6 +197,7 @@ export class NewNodes {
     this.#blocks.length = 0;
     this.#spare.length = 0;
     this.#writes.length = 0;
+    this.#used.clear();
   }
 }
 

@@ -69,8 +69,8 @@ function isRoot({ cache }: ChimeTree, { leafLow, leafHigh }: ChimeRequest): bool
   return cache.top?.links[0] === leafLow && cache.top.links[1] === leafHigh;
 }
 
-/** One way down; whether something was merged. */
-function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
+/** One way down to a key; whether something was merged. */
+export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   let way = yield* wayTo(tree, key);
   if (way === undefined) {
     yield* mendWay(tree, key, -1);
@@ -111,6 +111,7 @@ function* mergeAt(tree: ChimeTree, above: Visit, { node, child }: Step): Operati
   const size = sizeOf(tree, node);
   if (!isUnderFull(tree, node, size)) return false;
   const { links, separators } = routesOf(above);
+  if (hasOtherWork(links)) return false;
   for (const other of [child + 1, child - 1]) {
     if (other < 0 || 2 * other >= links.length) continue;
     const link = { low: links[2 * other], high: links[2 * other + 1] };
@@ -124,6 +125,16 @@ function* mergeAt(tree: ChimeTree, above: Visit, { node, child }: Step): Operati
       : isWorthwhile(tree, size, sizeOf(tree, neighbour));
     if (worthwhile) return yield* merge(tree, above, first);
   }
+  return false;
+}
+
+/**
+ * Whether replacing the node would take more than one merge does: children that a split has left,
+ * or another pair that somebody has marked. What is reserved for the merge would not be enough, and
+ * in a nearly full pool the node would stay frozen. Who comes by next completes those first.
+ */
+function hasOtherWork(links: Int32Array): boolean {
+  for (let i = 1; i < links.length; i += 2) if ((links[i] & (ABSORB | MERGE)) !== 0) return true;
   return false;
 }
 
