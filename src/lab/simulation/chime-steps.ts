@@ -1,6 +1,6 @@
 import { rateRow, ratioRow, runChime } from './chime-load.ts';
 import type { PlainReads } from './chime-reads.ts';
-import type { Experiment } from './experiment.ts';
+import type { Experiment, Row, Settings } from './experiment.ts';
 
 const CLIENTS = 320;
 const HOTSPOTS = 8192;
@@ -20,6 +20,26 @@ const STEPS: readonly Step[] = [
   { name: '+ remembered as sure' },
   { name: '+ speculative read', hotspots: HOTSPOTS, published: 1 },
 ];
+
+/** As many bytes as the paper's leaf of 64 entries with keys and values (1,316): here 1,288. */
+const SPAN_OF_BYTES = 160;
+
+/**
+ * The step from whole leaves to neighbourhoods where only bandwidth is the limit, as in the paper's
+ * cluster: its NICs process more messages than those of the model.
+ */
+function byBandwidthAlone(settings: Settings): Row[] {
+  const model = { ...settings.model, messagesPerSecond: Number.POSITIVE_INFINITY };
+  const wishes = { span: SPAN_OF_BYTES };
+  const [whole, some] = [true, false].map((all) =>
+    runChime({ ...settings, model }, { clients: 640, wishes, plain: { whole: all, apart: false } }),
+  );
+  return [
+    rateRow('searches, whole leaves of 1,288 bytes, bandwidth alone', whole),
+    rateRow('searches, neighbourhoods of them, bandwidth alone', some),
+    ratioRow('bandwidth alone: neighbourhoods to whole leaves', some.rate / whole.rate, 2.3),
+  ];
+}
 
 /** The techniques of a search, one added to the other. */
 export const chimeSteps: Experiment = {
@@ -47,6 +67,7 @@ export const chimeSteps: Experiment = {
       'sibling pointer. "Remembered as sure" is this tree’s: no READ of metadata at all within an',
       'epoch.',
     ];
+    rows.push(...byBandwidthAlone(settings));
     return { title: 'CHIME: contributions of its techniques (Figure 15)', rows, notes };
   },
 };
