@@ -51,6 +51,8 @@ export interface IndexKind {
     wishes: Readonly<Record<string, number | undefined>>,
     poolBytes: number,
     seed: number,
+    /** Memory nodes of the pool; 1 when left out. */
+    nodes?: number,
   ): IndexParameters;
   /** Builds an empty index for the store `catalog`; returns its root. */
   create(pool: Pool, parameters: IndexParameters, catalog: number): Operation<Address>;
@@ -202,6 +204,40 @@ export interface Index {
    * and those of all records. More may be visited, never fewer.
    */
   eachReachable(visit: (address: Address) => void): Operation<void>;
+}
+
+/** What of an index is on one memory node. */
+export interface NodeShare {
+  /** Counted from 0, in the order of the pool's URL. */
+  node: number;
+  /** Whether the node is one of those that parts are placed on. */
+  placed: boolean;
+  /** Parts of the index that are on the node, or on their way there. */
+  parts: number;
+  /** What their tables take. */
+  bytes: number;
+}
+
+/** The move of one part of an index to the memory node where it is to be. */
+export interface PartMigration {
+  readonly done: boolean;
+  /** Whether there was anything to move. */
+  readonly moved: boolean;
+  /** Some of it: an operation of its own. Raises SW_POOL_FULL when that node is full. */
+  next(): Operation<void>;
+}
+
+/** An index that is made of parts, each on one memory node; all may move while others use them. */
+export interface PlacedIndex extends Index {
+  nodeShares(): Operation<NodeShare[]>;
+  /** Changes the nodes that parts are placed on; nothing is moved by this alone. */
+  changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void>;
+  /** For each part, how it comes to where it is to be. Any of them may be given up, or go on. */
+  rebalancing(): PartMigration[];
+}
+
+export function isPlaced(index: Index): index is PlacedIndex {
+  return 'rebalancing' in index;
 }
 
 /** An index that keeps its keys in order: those whose manifest says so. */

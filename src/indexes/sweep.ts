@@ -1,10 +1,17 @@
 import { control } from '../pool/control.ts';
+import { HELD, INHERITED } from '../pool/holder-word.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, Batch, type Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
 
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
+/** While it waits, a sweep looks so often whether those that it waits for are still there. */
+const WAITS_PER_LOOK = 8;
+/** A sweep takes milliseconds a hundred megabytes; who waits longer sweeps beside the other. */
+const TURN_WAITS_MAX = 500;
+/** Each further round means that a client has died since the last one. */
+const ROUNDS_MAX = 8;
 
 /**
  * Brings back blocks that dead clients lost: claimed ahead, or retired and never freed. Only in
@@ -14,15 +21,71 @@ const WAIT_MICROSECONDS = 2000;
  * freed.
  *
  * Runs between operations, when the pool is full; chunks without a block in use become free for any
- * block size. Returns how many blocks and chunks it brought back.
+ * block size, the other adopted ones are left to whoever wants blocks of their size. Returns how
+ * many blocks and chunks it brought back, or 1 when another client has just swept.
+ *
+ * While a client sweeps it owns all that could be swept, so others that find the pool full wait for
+ * it instead of failing, and one that dies as it sweeps leaves orphans to the next. Its name in the
+ * superblock is for that alone: two sweeps at once do no harm.
  */
 export function* sweep(pool: Pool, index: Index): Operation<number> {
-  const { allocator, reclamation } = pool;
-  const { catalog } = index;
   // First, because it tells whether this client was declared dead while it was idle: what such a
   // client adopts has an owner that nobody cleans up after a second time.
+  yield* pool.reclamation.quiesce();
+  const turn = yield* takeTurn(pool);
+  if (turn === MISSED) return 1;
+  try {
+    return yield* sweepOrphans(pool, index);
+  } finally {
+    if (turn === NAMED) yield* pool.sweeper.leave();
+  }
+}
+
+/** How a client comes to sweep, or not: another one has just done so. */
+const NAMED = 0;
+const UNNAMED = 1;
+const MISSED = 2;
+
+/** Waits for the client that sweeps, if there is one and it lives. */
+function* takeTurn(pool: Pool): Operation<number> {
+  for (let waits = 0; waits < TURN_WAITS_MAX; waits++) {
+    const taken = yield* pool.sweeper.take();
+    if (taken === INHERITED || (taken !== HELD && waits === 0)) return NAMED;
+    if (taken !== HELD) {
+      yield* pool.sweeper.leave();
+      return MISSED;
+    }
+    // The other one waits for this one to let go of what it retired.
+    yield* pool.reclamation.goOffline();
+    yield* pool.reclamation.collect();
+    yield* control.pause(WAIT_MICROSECONDS);
+  }
+  return UNNAMED;
+}
+
+/**
+ * Adopts orphans and sweeps, once more when it was in vain and somebody has died meanwhile: another
+ * sweeper perhaps, who owned them all.
+ */
+function* sweepOrphans(pool: Pool, index: Index): Operation<number> {
+  const adopted = new Set<number>();
+  let swept = 0;
+  for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
+    yield* pool.recovering(() => true);
+    const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
+    if (round > 0 && orphans.length === 0) break;
+    for (const chunk of orphans) adopted.add(chunk);
+    swept = yield* sweepOwn(pool, index);
+  }
+  yield* pool.allocator.disown(index.catalog, adopted);
+  return swept;
+}
+
+/** Brings back what nobody reaches or holds in this client's own chunks. */
+function* sweepOwn(pool: Pool, index: Index): Operation<number> {
+  const { allocator, reclamation } = pool;
+  const { catalog } = index;
   yield* reclamation.quiesce();
-  yield* allocator.adoptOrphans(catalog);
   const lost = yield* allocator.claimed(catalog, reclamation.waiting());
   yield* index.eachReachable((address) => lost.delete(address));
   const epoch = yield* reclamation.readEpoch();
@@ -53,11 +116,14 @@ function* freeClaimed(
   return freed;
 }
 
+/** False when a living client has not let go in all that time. */
 function* outwaitOthers(pool: Pool, epoch: number): Operation<boolean> {
   for (let waits = 0; waits < WAITS_MAX; waits++) {
     yield* pool.reclamation.collect();
     yield* pool.reclamation.advanceBeyond(epoch);
     if (yield* pool.reclamation.drainedUpTo(epoch)) return true;
+    // Those that die now have not left, and never will by themselves.
+    if (waits % WAITS_PER_LOOK === 0) yield* pool.recovering(() => true);
     yield* control.pause(WAIT_MICROSECONDS);
   }
   return false;

@@ -1,70 +1,29 @@
 import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkTable, type ChunkWord } from './chunks.ts';
+import { CHUNK_BLOCKS, type ChunkWord, unpackChunk } from './chunk-word.ts';
+import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
-import {
-  BLOCK_UNITS_MAX,
-  blocksPerChunk,
-  CHUNK_BYTES,
-  type PoolLayout,
-  stateMapBytes,
-} from './layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, stateMapBytes } from './layout.ts';
+import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
+import { Spans } from './spans.ts';
 
-/** State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0. */
+/**
+ * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0.
+ * Between them an index may keep a third one, for its records that are current: HStore's server
+ * turns 1 to 2 and back, so that a lost table can be told from the memory of the records.
+ */
 export const BLOCK_FREE = 0;
 export const BLOCK_CLAIMED = 1;
+export const BLOCK_CURRENT = 2;
 
-/** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
-const CLAIM_BYTES_MAX = 32 * 1024;
-const CLAIM_BLOCKS_MAX = 128;
+/** Catalog numbers are below this. */
+const CATALOG_KEYS = 256;
 /** Own chunks that a refill looks through before it takes another chunk. */
 const CHUNKS_EXAMINED = 4;
+/** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
+const MAPS_AT_ONCE = 64;
 /** A chunk is worth returning to when an eighth of it is free. */
 const WORTHWHILE_SHARE = 8;
-
-/** Blocks of one size for one store, claimed ahead of need by this client. */
-export class SizeClass {
-  readonly catalog: number;
-  readonly units: number;
-  readonly blocks: number;
-  readonly mapBytes: number;
-  /** Claimed blocks that are not in use, the next one last. */
-  readonly cache: Address[] = [];
-  readonly chunks: number[] = [];
-  readonly batch: number;
-  /** The chunk being carved: its start, a copy of its state bytes, and how far it was carved. */
-  current: { start: Address; map: Uint8Array; next: number } | undefined;
-  examined = 0;
-  refilling = false;
-  /** Whether a block was taken since blocks were last claimed ahead. */
-  wanted = false;
-  /** Whether its empty chunks are for any class of the store that shares: see `shareChunks`. */
-  shares = false;
-
-  constructor(catalog: number, units: number) {
-    this.catalog = catalog;
-    this.units = units;
-    this.blocks = blocksPerChunk(units);
-    this.mapBytes = stateMapBytes(this.blocks);
-    const fitting = Math.floor(CLAIM_BYTES_MAX / (units * UNIT_BYTES));
-    this.batch = Math.max(1, Math.min(CLAIM_BLOCKS_MAX, fitting));
-  }
-
-  /** Whether blocks should be claimed ahead, so that no operation has to wait for them. */
-  get isLow(): boolean {
-    return this.wanted && this.cache.length < this.batch / 2;
-  }
-
-  /** The next claimed block, or 0 when `refill` must run first. */
-  take(): Address {
-    this.wanted = true;
-    return this.cache.length === 0 ? 0 : (this.cache.pop() as Address);
-  }
-
-  blockAt(start: Address, index: number): Address {
-    return start + this.mapBytes + index * this.units * UNIT_BYTES;
-  }
-}
 
 /** Carves this client's chunks into blocks and takes blocks back. */
 export class Allocator {
@@ -73,8 +32,11 @@ export class Allocator {
   /** What a state byte of a free block is written from. */
   readonly #freeByte = new Scratch(8);
   readonly #classes = new Map<number, SizeClass>();
+  readonly spans: Spans;
   /** By chunk: whether this client owns it. */
   readonly #owned: Uint8Array;
+  /** By own chunk: its class, if that is one of a memory node. */
+  readonly #placed = new Map<number, SizeClass>();
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
   freed = 0;
@@ -84,24 +46,30 @@ export class Allocator {
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
+    this.spans = new Spans(layout, chunks);
     this.#owned = new Uint8Array(layout.chunksMax);
   }
 
   own(owner: number, incarnation: number): void {
     this.#owner = owner;
     this.#incarnation = incarnation;
+    this.spans.own(owner, incarnation);
   }
 
   sizeClass(catalog: number, units: number): SizeClass {
     // Most stores write records of one size: the last class asked for is the next one too.
     if (this.#last.catalog === catalog && this.#last.units === units) return this.#last;
-    const key = catalog * 65536 + units;
+    this.#last = this.#classOn(ANY_NODE, catalog, units);
+    return this.#last;
+  }
+
+  #classOn(node: number, catalog: number, units: number): SizeClass {
+    const key = ((node + 1) * CATALOG_KEYS + catalog) * 65536 + units;
     let found = this.#classes.get(key);
     if (found === undefined) {
-      found = new SizeClass(catalog, units);
+      found = new SizeClass(catalog, units, node);
       this.#classes.set(key, found);
     }
-    this.#last = found;
     return found;
   }
 
@@ -117,32 +85,34 @@ export class Allocator {
     return this.#classes.values();
   }
 
-  /** A block of any size: from a size class, or a span of whole chunks when it is larger. */
-  *allocate(catalog: number, units: number): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units);
-    const sizeClass = this.sizeClass(catalog, units);
+  /**
+   * A block of any size: from a size class, or a span of whole chunks when it is larger. Raises
+   * SW_POOL_FULL; with a memory node (counted from 0) when that one is full, whatever the others
+   * have: it is the caller who knows whether another one would do.
+   */
+  *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
+    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units, node);
+    const sizeClass =
+      node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
     return sizeClass.take();
   }
 
-  /** Address space only: the caller reserves the parts that it touches. */
-  *allocateSpan(catalog: number, units: number): Operation<Address> {
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const first = yield* this.#chunks.takeSpan(
-      this.#word({ state: CHUNK_SPAN, catalog, units: 0 }),
-      count,
-    );
-    return this.#layout.chunkStart(first);
+  /** Takes back a block of which nobody but this client knows. */
+  discard(catalog: number, units: number, address: Address): void {
+    this.#classOf(address, catalog, units).cache.push(address);
   }
 
-  /** Gives back a span of which nobody but this client knows. */
-  *releaseSpan(catalog: number, address: Address, units: number): Operation<void> {
-    const first = this.#chunks.chunkOf(address);
-    const count = Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
-    const word = this.#word({ state: CHUNK_SPAN, catalog, units: 0 });
-    for (let i = 0; i < count; i++) {
-      yield* this.#chunks.release(first + i * this.#layout.stripe, word);
-    }
+  /** The class whose own chunk the block is in, or the one of its size. */
+  #classOf(address: Address, catalog: number, units: number): SizeClass {
+    const isAny = this.#placed.size === 0;
+    const placed = isAny ? undefined : this.#placed.get(this.#chunks.chunkOf(address));
+    return placed ?? this.sizeClass(catalog, units);
+  }
+
+  /** Address space only: the caller reserves the parts that it touches. */
+  allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
+    return this.spans.allocate(catalog, units, node);
   }
 
   /** Takes a range of a span from the operating system now. */
@@ -221,9 +191,9 @@ export class Allocator {
   }
 
   *#takeChunk(sizeClass: SizeClass): Operation<void> {
-    const { catalog, units } = sizeClass;
+    const { catalog, units, node } = sizeClass;
     const word = this.#word({ state: CHUNK_BLOCKS, catalog, units });
-    const { chunk, origin } = yield* this.#chunks.take(word);
+    const { chunk, origin } = yield* this.#chunks.take(word, node);
     const start = this.#layout.chunkStart(chunk);
     let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
     if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
@@ -232,6 +202,7 @@ export class Allocator {
       yield* this.#chunks.prepared(chunk, word);
     }
     this.#owned[chunk] = 1;
+    if (node !== ANY_NODE) this.#placed.set(chunk, sizeClass);
     sizeClass.chunks.push(chunk);
     sizeClass.current = { start, map, next: 0 };
   }
@@ -286,7 +257,6 @@ export class Allocator {
       const cached = (address: Address) => this.#chunks.chunkOf(address) === chunk;
       if (countFree(map, blocks) + sizeClass.cache.filter(cached).length < blocks) continue;
       sizeClass.cache.splice(0, Infinity, ...sizeClass.cache.filter((one) => !cached(one)));
-      if (sizeClass.current?.start === start) sizeClass.current = undefined;
       yield* this.#releaseChunk(sizeClass, chunk);
       return true;
     }
@@ -295,8 +265,7 @@ export class Allocator {
 
   *#releaseChunk(sizeClass: SizeClass, chunk: number): Operation<void> {
     const { catalog, units } = sizeClass;
-    sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
-    this.#owned[chunk] = 0;
+    this.#forgetChunk(sizeClass, chunk);
     yield* this.#chunks.release(chunk, this.#word({ state: CHUNK_BLOCKS, catalog, units }));
   }
 
@@ -309,7 +278,7 @@ export class Allocator {
    * cache while it has room; otherwise the batch gets a WRITE that marks it free for its owner.
    */
   free(address: Address, units: number, catalog: number, batch: Batch): void {
-    const sizeClass = this.sizeClass(catalog, units);
+    const sizeClass = this.#classOf(address, catalog, units);
     this.freed++;
     const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
     if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
@@ -317,35 +286,78 @@ export class Allocator {
   }
 
   #markFree(sizeClass: SizeClass, address: Address, batch: Batch): void {
-    const start = this.#layout.chunkStart(this.#chunks.chunkOf(address));
-    const index = (address - start - sizeClass.mapBytes) / (sizeClass.units * UNIT_BYTES);
-    batch.write(start + index, 1, this.#freeByte, 0);
+    batch.write(this.stateByteOf(address, sizeClass.units), 1, this.#freeByte, 0);
   }
 
-  /** Makes every chunk of a store that has no owner this client's own. */
-  *adoptOrphans(catalog: number): Operation<void> {
+  /** Where the state byte of a block of this size stands. */
+  stateByteOf(address: Address, units: number): Address {
+    const start = this.#layout.chunkStart(this.#chunks.chunkOf(address));
+    const mapBytes = stateMapBytes(blocksPerChunk(units));
+    return start + (address - start - mapBytes) / (units * UNIT_BYTES);
+  }
+
+  /** Visits the blocks of a store that are marked as current, those of a chunk together. */
+  *eachCurrent(
+    catalog: number,
+    visit: (blocks: readonly Address[], units: number) => Operation<void>,
+  ): Operation<void> {
+    for (const [chunk, packed] of yield* this.#chunks.words()) {
+      const word = unpackChunk(packed);
+      if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) continue;
+      const sizeClass = new SizeClass(catalog, word.units);
+      const start = this.#layout.chunkStart(chunk);
+      const map = yield* this.#readMap(sizeClass, start);
+      const current: Address[] = [];
+      for (let i = 0; i < sizeClass.blocks; i++) {
+        if (map[i] === BLOCK_CURRENT) current.push(sizeClass.blockAt(start, i));
+      }
+      if (current.length > 0) yield* visit(current, word.units);
+    }
+  }
+
+  /** Makes every chunk of a store that has no owner this client's own; returns which. */
+  *adoptOrphans(catalog: number): Operation<number[]> {
     const orphans = yield* this.#chunks.adoptOrphans(catalog, this.#owner, this.#incarnation);
     for (const { chunk, units } of orphans) {
       this.#owned[chunk] = 1;
       this.sizeClass(catalog, units).chunks.push(chunk);
     }
+    return orphans.map(({ chunk }) => chunk);
+  }
+
+  /** Leaves those of these chunks that are still this client's own; no block of them is cached. */
+  *disown(catalog: number, chunks: ReadonlySet<number>): Operation<void> {
+    const left: { chunk: number; word: ChunkWord }[] = [];
+    for (const sizeClass of this.#classesOf(catalog)) {
+      const { units } = sizeClass;
+      for (const chunk of sizeClass.chunks.filter((one) => chunks.has(one))) {
+        left.push({ chunk, word: this.#word({ state: CHUNK_BLOCKS, catalog, units }) });
+        this.#forgetChunk(sizeClass, chunk);
+      }
+    }
+    yield* this.#chunks.disown(left);
+  }
+
+  #forgetChunk(sizeClass: SizeClass, chunk: number): void {
+    const start = this.#layout.chunkStart(chunk);
+    if (sizeClass.current?.start === start) sizeClass.current = undefined;
+    sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
+    this.#owned[chunk] = 0;
+    this.#placed.delete(chunk);
+  }
+
+  #classesOf(catalog: number): SizeClass[] {
+    return [...this.#classes.values()].filter((sizeClass) => sizeClass.catalog === catalog);
   }
 
   /** Gives back chunks of a store that hold no block in use; returns how many. */
   *releaseEmpty(catalog: number): Operation<number> {
-    let released = 0;
-    for (const sizeClass of this.#classes.values()) {
-      if (sizeClass.catalog !== catalog) continue;
-      for (const chunk of [...sizeClass.chunks]) {
-        const start = this.#layout.chunkStart(chunk);
-        const map = yield* this.#readMap(sizeClass, start);
-        if (countFree(map, sizeClass.blocks) < sizeClass.blocks) continue;
-        if (sizeClass.current?.start === start) sizeClass.current = undefined;
-        yield* this.#releaseChunk(sizeClass, chunk);
-        released++;
-      }
-    }
-    return released;
+    const empty: { sizeClass: SizeClass; chunk: number }[] = [];
+    yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
+      if (countFree(map, sizeClass.blocks) === sizeClass.blocks) empty.push({ sizeClass, chunk });
+    });
+    for (const { sizeClass, chunk } of empty) yield* this.#releaseChunk(sizeClass, chunk);
+    return empty.length;
   }
 
   /** Marks the cached blocks of a store free, so that chunks without a block in use show. */
@@ -364,24 +376,46 @@ export class Allocator {
    */
   *claimed(catalog: number, waiting: readonly Address[]): Operation<Map<Address, number>> {
     const found = new Map<Address, number>();
-    for (const sizeClass of this.#classes.values()) {
-      if (sizeClass.catalog !== catalog) continue;
-      for (const chunk of sizeClass.chunks) {
-        const start = this.#layout.chunkStart(chunk);
-        const map = yield* this.#readMap(sizeClass, start);
-        for (let i = 0; i < sizeClass.blocks; i++) {
-          if (map[i] === BLOCK_CLAIMED) found.set(sizeClass.blockAt(start, i), sizeClass.units);
-        }
+    yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
+      const start = this.#layout.chunkStart(chunk);
+      for (let i = 0; i < sizeClass.blocks; i++) {
+        if (map[i] !== BLOCK_FREE) found.set(sizeClass.blockAt(start, i), sizeClass.units);
       }
-      for (const address of sizeClass.cache) found.delete(address);
+    });
+    for (const { cache } of this.#classesOf(catalog)) {
+      for (const address of cache) found.delete(address);
     }
     for (const address of waiting) found.delete(address);
     return found;
   }
 
+  /** Looks at the state bytes of all of this client's chunks for one store. */
+  *#eachMap(
+    catalog: number,
+    visit: (sizeClass: SizeClass, chunk: number, map: Uint8Array) => void,
+  ): Operation<void> {
+    const all = this.#classesOf(catalog).flatMap((sizeClass) =>
+      sizeClass.chunks.map((chunk) => ({ sizeClass, chunk })),
+    );
+    for (let first = 0; first < all.length; first += MAPS_AT_ONCE) {
+      const batch = new Batch();
+      const some = all.slice(first, first + MAPS_AT_ONCE);
+      const maps = some.map(({ sizeClass, chunk }) => {
+        const map = new Scratch(sizeClass.mapBytes);
+        batch.read(this.#layout.chunkStart(chunk), sizeClass.mapBytes, map, 0);
+        return map.u8;
+      });
+      yield batch;
+      some.forEach(({ sizeClass, chunk }, i) => {
+        visit(sizeClass, chunk, maps[i]);
+      });
+    }
+  }
+
   /** Gives all cached blocks back, for leaving the pool. */
   *surrender(): Operation<void> {
     this.#owned.fill(0);
+    this.#placed.clear();
     for (const sizeClass of this.#classes.values()) {
       const { catalog, units } = sizeClass;
       const cached = sizeClass.cache.splice(0);

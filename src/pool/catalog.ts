@@ -1,6 +1,7 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
 import { control, packFields, unpackFields } from './control.ts';
+import { HELD, HolderWord } from './holder-word.ts';
 import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
 import type { Membership } from './membership.ts';
 
@@ -31,10 +32,10 @@ export interface CatalogEntry {
 
 /** The pool's named stores. */
 export class Catalog {
-  readonly #membership: Membership;
+  readonly #lockWord: HolderWord;
 
   constructor(membership: Membership) {
-    this.#membership = membership;
+    this.#lockWord = new HolderWord(membership, SUPERBLOCK.catalogLock);
   }
 
   *entries(): Operation<CatalogEntry[]> {
@@ -91,7 +92,7 @@ export class Catalog {
       if (made) return made;
       return yield* this.#create(name, kind, parameters, build);
     } finally {
-      yield* this.#unlock();
+      yield* this.#lockWord.leave();
     }
   }
 
@@ -141,37 +142,11 @@ export class Catalog {
   }
 
   *#lock(): Operation<void> {
-    const { id, incarnation } = this.#membership;
-    const mine = packFields([
-      [id, 12],
-      [incarnation, 16],
-    ]);
     for (let waits = 0; waits < WAITS_MAX; waits++) {
-      const held = yield* control.load(SUPERBLOCK.catalogLock);
-      const stealable = held === 0n || (yield* this.#holderIsGone(held));
-      if (stealable && (yield* control.swap(SUPERBLOCK.catalogLock, held, mine))) return;
+      if ((yield* this.#lockWord.take()) !== HELD) return;
       yield* control.pause(WAIT_MICROSECONDS);
     }
     throw new StepwellError('SW_TIMEOUT', 'another client holds the catalog for too long');
-  }
-
-  *#holderIsGone(held: bigint): Operation<boolean> {
-    const [id, incarnation] = unpackFields(held, [12, 16]);
-    const row = (yield* this.#membership.rows(true))[id - 1];
-    if (!row.live || row.incarnation !== incarnation) return true;
-    return yield* this.#membership.isGone(row);
-  }
-
-  *#unlock(): Operation<void> {
-    const { id, incarnation } = this.#membership;
-    yield* control.swap(
-      SUPERBLOCK.catalogLock,
-      packFields([
-        [id, 12],
-        [incarnation, 16],
-      ]),
-      0n,
-    );
   }
 }
 

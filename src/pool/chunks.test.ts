@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand } from '../store/test-support/by-hand.ts';
 import { throwsCode } from '../store/test-support/codes.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, packChunk, unpackChunk } from './chunks.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, packChunk, unpackChunk } from './chunk-word.ts';
 import { packFields, unpackFields } from './control.ts';
 
 const MIB = 2 ** 20;

@@ -1,56 +1,47 @@
 import { StepwellError } from '../errors.ts';
-import { type Address, type Operation, offsetOf, regionOf } from '../verbs/index.ts';
-import { control, packFields, unpackFields } from './control.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  offsetOf,
+  regionOf,
+  Scratch,
+  swapped,
+} from '../verbs/index.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_FREE,
+  CHUNK_PREPARING,
+  type ChunkWord,
+  packChunk,
+  RECYCLED,
+  unpackChunk,
+} from './chunk-word.ts';
+import { control } from './control.ts';
 import { type PoolLayout, SUPERBLOCK } from './layout.ts';
 
-/** Recycled: its bytes are stale. */
-export const CHUNK_FREE = 1;
-/** Carved into blocks of one size by its owner; owner 0 is an orphan that anyone may adopt. */
-export const CHUNK_BLOCKS = 2;
-/** Part of a contiguous run that belongs to an index. */
-export const CHUNK_SPAN = 3;
-
-/** Recycled and taken; its state bytes are not zero yet, so nobody may adopt it as it is. */
-export const CHUNK_PREPARING = 4;
-
-export interface ChunkWord {
-  state: number;
-  /** Row of the catalog whose store the chunk serves. */
-  catalog: number;
-  /** Lines of a block; for a span, of which kind it is. */
-  units: number;
-  owner: number;
-  incarnation: number;
-}
-
-const FIELDS = [4, 8, 16, 12, 24] as const;
 const TABLE_READ_WORDS = 512;
-
-export function packChunk(word: ChunkWord): bigint {
-  const { state, catalog, units, owner, incarnation } = word;
-  const fields = [state, catalog, units, owner, incarnation];
-  return packFields(fields.map((value, i) => [value, FIELDS[i]] as const));
-}
-
-export function unpackChunk(word: bigint): ChunkWord {
-  const [state, catalog, units, owner, incarnation] = unpackFields(word, FIELDS);
-  return { state, catalog, units, owner, incarnation };
-}
-
-const RECYCLED = packChunk({
-  state: CHUNK_FREE,
-  catalog: 0,
-  units: 0,
-  owner: 0,
-  incarnation: 0,
-});
+/** Of a recycled span, at once. */
+const CLEARED_BYTES = 32 * 1024;
+const SWAPS_AT_ONCE = 64;
 
 /** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
 function useOf({ catalog, units }: ChunkWord): number {
   return catalog * 65536 + units;
 }
 
+/** A chunk word to be replaced by another. */
+interface ChunkSwap {
+  chunk: number;
+  from: bigint;
+  to: bigint;
+}
+
 export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
+
+/** Where chunks are taken: on the memory node of this number, counted from 0, or on any. */
+export const ANY_NODE = -1;
 
 /** What the chunk table needs of the machine below the verbs. */
 export interface PoolMemory {
@@ -70,6 +61,8 @@ export class ChunkTable {
   #reusableSeen = 0n;
   readonly #recycled: number[] = [];
   readonly #orphans = new Map<number, number[]>();
+  /** By memory node: where this client has found its last unused chunk; only a hint. */
+  readonly #frontiers = new Map<number, number>();
 
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
@@ -78,60 +71,127 @@ export class ChunkTable {
 
   /**
    * Takes one chunk: an orphan of the same store and block size, else a recycled one, else a fresh
-   * one. `fresh` chunks are all zero; an orphan keeps its blocks.
+   * one. `fresh` chunks are all zero; an orphan keeps its blocks. Raises SW_POOL_FULL, also when
+   * only the node that is asked for is full.
    */
-  *take(wanted: ChunkWord): Operation<{ chunk: number; origin: ChunkOrigin }> {
-    const reusable = yield* this.#takeReusable(wanted, false);
+  *take(
+    wanted: ChunkWord,
+    node: number = ANY_NODE,
+  ): Operation<{ chunk: number; origin: ChunkOrigin }> {
+    const reusable = yield* this.#takeReusable(wanted, node, false);
     if (reusable !== undefined) return reusable;
-    const chunk = yield* this.#takeFresh(wanted, 1);
+    const chunk = yield* this.#takeFresh(wanted, 1, node);
     if (chunk !== undefined) {
       yield* this.#reserveChunk(chunk, wanted);
       return { chunk, origin: 'fresh' };
     }
     // The count of reusable chunks is a hint that a crash can leave too low: look once more.
-    const overlooked = yield* this.#takeReusable(wanted, true);
-    if (overlooked === undefined) throw this.#full();
+    const overlooked = yield* this.#takeReusable(wanted, node, true);
+    if (overlooked === undefined) throw this.#full(node);
     return overlooked;
   }
 
-  /** Takes `count` contiguous fresh chunks of one region; the caller reserves what it touches. */
-  *takeSpan(wanted: ChunkWord, count: number): Operation<number> {
+  /**
+   * Takes `count` contiguous chunks of one region, all zero: fresh ones, of which the caller
+   * reserves what it touches, or recycled ones when there are none. Raises SW_POOL_FULL, also when
+   * only the node that is asked for is full.
+   */
+  *takeSpan(wanted: ChunkWord, count: number, node: number = ANY_NODE): Operation<number> {
     const { chunksPerRegion, parameters } = this.#layout;
     if (count > chunksPerRegion) {
       const { chunkBytes, regionBytes } = parameters;
       const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
       throw new StepwellError('SW_POOL_FULL', `no room in one piece for ${sizes}`);
     }
-    const chunk = yield* this.#takeFresh(wanted, count);
-    if (chunk === undefined) throw this.#full();
-    return chunk;
+    const fresh = yield* this.#takeFresh(wanted, count, node);
+    if (fresh !== undefined) return fresh;
+    const recycled = yield* this.#takeRecycledRun(wanted, count, node);
+    if (recycled === undefined) throw this.#full(node);
+    return recycled;
   }
 
-  #full(): StepwellError {
-    const { regionBytes, regionsMax } = this.#layout.parameters;
+  #full(node: number): StepwellError {
+    const { stripe, parameters } = this.#layout;
+    const bytes = parameters.regionBytes * parameters.regionsMax;
     return new StepwellError(
       'SW_POOL_FULL',
-      `the pool is full: all ${regionBytes * regionsMax} bytes are in use`,
+      node === ANY_NODE
+        ? `the pool is full: all ${bytes} bytes are in use`
+        : `memory node ${node + 1} is full: all its ${bytes / stripe} bytes are in use`,
     );
+  }
+
+  #isOn(node: number, chunk: number): boolean {
+    return node === ANY_NODE || this.#layout.nodeOfChunk(chunk) === node;
+  }
+
+  /** Recycled chunks that stand one behind the other, cleared. */
+  *#takeRecycledRun(wanted: ChunkWord, count: number, node: number): Operation<number | undefined> {
+    const { chunksPerRegion, stripe } = this.#layout;
+    const free = new Set<number>();
+    for (const [chunk, word] of yield* this.words()) if (word === RECYCLED) free.add(chunk);
+    for (const first of free) {
+      if (!this.#isOn(node, first)) continue;
+      if (this.#layout.chunksBefore(first) + count > chunksPerRegion) continue;
+      let run = 1;
+      while (run < count && free.has(first + run * stripe)) run++;
+      if (run < count) continue;
+      let taken = 0;
+      while (taken < count) {
+        if (!(yield* this.#claim(first + taken * stripe, RECYCLED, wanted))) break;
+        taken++;
+      }
+      if (taken === count) return yield* this.#clear(first, count, wanted);
+      for (let i = 0; i < taken; i++) yield* this.release(first + i * stripe, wanted);
+    }
+    return undefined;
+  }
+
+  *#clear(first: number, count: number, owned: ChunkWord): Operation<number> {
+    const zeros = new Scratch(CLEARED_BYTES);
+    const { stripe, parameters } = this.#layout;
+    const start = this.#layout.chunkStart(first);
+    const bytes = count * parameters.chunkBytes;
+    try {
+      this.reserve(start, bytes);
+    } catch (error) {
+      for (let i = 0; i < count; i++) yield* this.release(first + i * stripe, owned);
+      throw error;
+    }
+    for (let at = 0; at < bytes; at += CLEARED_BYTES) {
+      yield new Batch().write(start + at, CLEARED_BYTES, zeros, 0);
+    }
+    return first;
   }
 
   *#takeReusable(
     wanted: ChunkWord,
+    node: number,
     thorough: boolean,
   ): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
     yield* this.#look(thorough);
     const orphans = this.#orphans.get(useOf(wanted)) ?? [];
-    for (let chunk = orphans.pop(); chunk !== undefined; chunk = orphans.pop()) {
+    for (;;) {
+      const chunk = this.#pop(orphans, node);
+      if (chunk === undefined) break;
       const orphan = packChunk({ ...wanted, owner: 0, incarnation: 0 });
       if (yield* this.#claim(chunk, orphan, wanted)) return { chunk, origin: 'orphan' };
     }
     const preparing = { ...wanted, state: CHUNK_PREPARING };
-    for (let chunk = this.#recycled.pop(); chunk !== undefined; chunk = this.#recycled.pop()) {
+    for (;;) {
+      const chunk = this.#pop(this.#recycled, node);
+      if (chunk === undefined) return undefined;
       if (!(yield* this.#claim(chunk, RECYCLED, preparing))) continue;
       yield* this.#reserveChunk(chunk, preparing);
       return { chunk, origin: 'recycled' };
     }
-    return undefined;
+  }
+
+  /** Takes the last chunk of the list that is on the node. */
+  #pop(chunks: number[], node: number): number | undefined {
+    if (node === ANY_NODE) return chunks.pop();
+    const at = chunks.findLastIndex((chunk) => this.#isOn(node, chunk));
+    return at < 0 ? undefined : chunks.splice(at, 1)[0];
   }
 
   /**
@@ -161,39 +221,95 @@ export class ChunkTable {
     owner: number,
     incarnation: number,
   ): Operation<{ chunk: number; units: number }[]> {
-    const adopted: { chunk: number; units: number }[] = [];
-    for (const [chunk, word] of yield* this.words()) {
-      const fields = unpackChunk(word);
+    const swaps: ChunkSwap[] = [];
+    for (const [chunk, from] of yield* this.words()) {
+      const fields = unpackChunk(from);
       if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || fields.catalog !== catalog)
         continue;
-      if (yield* this.#claim(chunk, word, { ...fields, owner, incarnation })) {
-        adopted.push({ chunk, units: fields.units });
-      }
+      swaps.push({ chunk, from, to: packChunk({ ...fields, owner, incarnation }) });
     }
-    return adopted;
+    const adopted = yield* this.#swapMany(swaps, -1n);
+    return adopted.map(({ chunk, from }) => ({ chunk, units: unpackChunk(from).units }));
+  }
+
+  /** Leaves chunks that this client owns, blocks and all, to whoever wants blocks of their size. */
+  *disown(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<void> {
+    const orphaned = (word: ChunkWord) => packChunk({ ...word, owner: 0, incarnation: 0 });
+    const swaps = chunks.map(({ chunk, word }) => {
+      return { chunk, from: packChunk(word), to: orphaned(word) };
+    });
+    yield* this.#swapMany(swaps, 1n);
+  }
+
+  /**
+   * Replaces chunk words, many in a doorbell, and adds so many times `each` to the count of
+   * reusable chunks. Returns those whose word was what it should be.
+   */
+  *#swapMany(swaps: readonly ChunkSwap[], each: bigint): Operation<ChunkSwap[]> {
+    const batch = new Batch();
+    const words = new Scratch(SWAPS_AT_ONCE * CAS_BYTES);
+    const done: ChunkSwap[] = [];
+    for (let first = 0; first < swaps.length; first += SWAPS_AT_ONCE) {
+      const some = swaps.slice(first, first + SWAPS_AT_ONCE);
+      batch.clear();
+      some.forEach(({ chunk, from, to }, i) => {
+        words.i64[(i * CAS_BYTES) >> 3] = BigInt.asIntN(64, from);
+        words.i64[((i * CAS_BYTES) >> 3) + 1] = BigInt.asIntN(64, to);
+        batch.cas(this.#layout.chunkWord(chunk), words, i * CAS_BYTES);
+      });
+      yield batch;
+      const won = some.filter((_, i) => swapped(words, i * CAS_BYTES));
+      if (won.length > 0) yield* this.#countReusable(each * BigInt(won.length));
+      done.push(...won);
+    }
+    return done;
+  }
+
+  *#countReusable(added: bigint): Operation<void> {
+    const before = yield* control.add(SUPERBLOCK.freeChunks, added);
+    // One's own taking is no news.
+    if (added < 0n && before === this.#reusableSeen) {
+      this.#reusableSeen = BigInt.asUintN(64, before + added);
+    }
   }
 
   *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
     const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
     if (!won) return false;
-    const before = yield* control.add(SUPERBLOCK.freeChunks, -1n);
-    // One's own taking is no news.
-    if (before === this.#reusableSeen) this.#reusableSeen = BigInt.asUintN(64, before - 1n);
+    yield* this.#countReusable(-1n);
     return true;
   }
 
-  *#takeFresh(wanted: ChunkWord, count: number): Operation<number | undefined> {
+  *#takeFresh(wanted: ChunkWord, count: number, node: number): Operation<number | undefined> {
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
+    if (node === ANY_NODE) return yield* this.#takeFreshFrom(frontier, frontier, wanted, count);
+    const hint = Math.max(frontier, this.#frontiers.get(node) ?? 0);
+    const nearby = yield* this.#takeFreshFrom(hint, frontier, wanted, count, node);
+    // Spans leave out chunks that serve a shorter one.
+    const found = nearby ?? (yield* this.#takeFreshFrom(frontier, frontier, wanted, count, node));
+    if (found !== undefined) this.#frontiers.set(node, found + count * this.#layout.stripe);
+    return found;
+  }
+
+  *#takeFreshFrom(
+    from: number,
+    frontier: number,
+    wanted: ChunkWord,
+    count: number,
+    node: number = ANY_NODE,
+  ): Operation<number | undefined> {
     const { chunksPerRegion, chunksMax, stripe } = this.#layout;
-    let first = frontier;
-    // A span over stripes leaves out the chunks of the other nodes.
-    let passedUnused = stripe > 1 && count > 1;
+    let first = from;
+    // A span over stripes, or one node's chunk, leaves out the chunks of the other nodes.
+    let passedUnused = stripe > 1 && (count > 1 || node !== ANY_NODE);
     for (;;) {
+      if (node !== ANY_NODE) first += (node + stripe - this.#layout.nodeOfChunk(first)) % stripe;
       const inRegion = this.#layout.chunksBefore(first);
       if (inRegion + count > chunksPerRegion) {
         // A span may not cross a region. The frontier stays before the chunks that it skips.
         first += chunksPerRegion * stripe - (first % (chunksPerRegion * stripe));
         passedUnused = true;
+        continue;
       }
       const last = first + (count - 1) * stripe;
       if (last >= chunksMax) return undefined;
@@ -287,17 +403,25 @@ export class ChunkTable {
     }
   }
 
+  /** Who has the chunk. */
+  *wordOf(chunk: number): Operation<ChunkWord> {
+    return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
+  }
+
+  /** Makes a chunk another client's, unless it is no more what it was. */
+  *handOver(chunk: number, from: ChunkWord, to: ChunkWord): Operation<boolean> {
+    return yield* control.swap(this.#layout.chunkWord(chunk), packChunk(from), packChunk(to));
+  }
+
   /** Leaves all chunks of a client without an owner, blocks and all: it closed, or it died. */
   *orphan(owner: number, incarnation: number): Operation<void> {
-    for (const [chunk, word] of yield* this.words()) {
-      const fields = unpackChunk(word);
-      if (fields.owner !== owner || fields.incarnation !== incarnation) continue;
-      if (fields.state === CHUNK_PREPARING) yield* this.release(chunk, fields);
-      if (fields.state !== CHUNK_BLOCKS) continue;
-      const orphan = packChunk({ ...fields, owner: 0, incarnation: 0 });
-      if (yield* control.swap(this.#layout.chunkWord(chunk), word, orphan)) {
-        yield* control.add(SUPERBLOCK.freeChunks, 1n);
-      }
+    const left: { chunk: number; word: ChunkWord }[] = [];
+    for (const [chunk, packed] of yield* this.words()) {
+      const word = unpackChunk(packed);
+      if (word.owner !== owner || word.incarnation !== incarnation) continue;
+      if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
+      if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
     }
+    yield* this.disown(left);
   }
 }

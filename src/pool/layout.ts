@@ -1,11 +1,11 @@
 import { StepwellError } from '../errors.ts';
-import { type Address, addressOf, UNIT_BYTES } from '../verbs/index.ts';
+import { type Address, addressOf, regionOf, UNIT_BYTES } from '../verbs/index.ts';
 
 /**
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 2;
+export const LAYOUT_VERSION = 3;
 
 /** Memory is handed to clients in chunks; a client carves one block size out of each. */
 export const CHUNK_BYTES = 256 * 1024;
@@ -26,7 +26,10 @@ export const SUPERBLOCK = {
   catalogLock: 128,
   frontier: 192,
   epoch: 256,
+  /** How often an index has moved memory that clients go by without looking; see reclamation.ts. */
+  migrations: 264,
   freeChunks: 320,
+  sweeper: 384,
 } as const;
 
 export const PARAMETER_BYTES = 64;
@@ -99,6 +102,16 @@ export class PoolLayout {
     const inRegion = Math.floor(offset / this.parameters.chunkBytes);
     const node = region % stripe;
     return (region - node) * this.chunksPerRegion + inRegion * stripe + node;
+  }
+
+  /** The memory node that a chunk lies on, counted from 0. */
+  nodeOfChunk(chunk: number): number {
+    return chunk % this.stripe;
+  }
+
+  /** The memory node that an address is on, counted from 0. */
+  nodeOf(address: Address): number {
+    return regionOf(address) % this.stripe;
   }
 
   /** How many chunks of its region stand before this one. */

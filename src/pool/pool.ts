@@ -4,6 +4,7 @@ import { Allocator } from './allocator.ts';
 import { Catalog } from './catalog.ts';
 import { ChunkTable, type PoolMemory } from './chunks.ts';
 import { control } from './control.ts';
+import { HolderWord } from './holder-word.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { type ClientRow, Membership, type Registrar } from './membership.ts';
 import { Reclamation } from './reclamation.ts';
@@ -30,6 +31,8 @@ export class Pool {
   readonly allocator: Allocator;
   readonly catalog: Catalog;
   readonly reclamation: Reclamation;
+  /** Names the client that sweeps: see indexes/sweep.ts. */
+  readonly sweeper: HolderWord;
   #inFlight = 0;
   /** When the operating system was last asked about lagging clients. */
   #askedAt = 0;
@@ -56,6 +59,7 @@ export class Pool {
     this.allocator = new Allocator(this.layout, this.chunks);
     this.catalog = new Catalog(this.membership);
     this.reclamation = new Reclamation(this.layout, this.membership, this.allocator);
+    this.sweeper = new HolderWord(this.membership, SUPERBLOCK.sweeper);
   }
 
   get closed(): boolean {
@@ -216,6 +220,11 @@ export class Pool {
 
   epoch(): number {
     return Number(this.run(control.load(SUPERBLOCK.epoch)));
+  }
+
+  /** Free chunks and those without an owner, as far as no crash has spoilt the count. */
+  reusableChunks(): number {
+    return Number(this.run(control.load(SUPERBLOCK.freeChunks)));
   }
 
   regionCount(): number {

@@ -4,14 +4,22 @@ import {
   Batch,
   CAS_BYTES,
   type Operation,
+  offsetOf,
   readInteger,
+  regionOf,
   Scratch,
   swapped,
   UNIT_BYTES,
   writeInteger,
 } from '../verbs/index.ts';
 import type { Allocator } from './allocator.ts';
-import { CLIENT_ENTRY_BYTES, CLIENTS_OFFSET, type PoolLayout, SUPERBLOCK } from './layout.ts';
+import {
+  CHUNK_BYTES,
+  CLIENT_ENTRY_BYTES,
+  CLIENTS_OFFSET,
+  type PoolLayout,
+  SUPERBLOCK,
+} from './layout.ts';
 import { EPOCHS_TO_RIPEN, Limbo } from './limbo.ts';
 import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
 
@@ -22,12 +30,15 @@ import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
 const RETIRED_PER_ADVANCE = 128;
 const RETIRED_UNITS_PER_ADVANCE = 2 ** 20 / UNIT_BYTES;
 const FREED_AT_ONCE = 512;
+/** Stands for the units of a chunk that is part of a span. */
+const SPAN_CHUNK = 0;
 
 const EPOCH_AT = 0;
 const OWN_EPOCH = 8;
 const OWN_FLOOR = 16;
 const OWN_STATE = 24;
-const SWAP = 32;
+const MIGRATIONS = 32;
+const SWAP = 40;
 
 /**
  * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
@@ -49,6 +60,7 @@ export class Reclamation {
   #publishedFloor = 0;
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
+  #migrations = 0;
   /** Clients that kept the epoch from moving at the last attempt, by id. */
   lagging: number[] = [];
 
@@ -72,6 +84,29 @@ export class Reclamation {
     return this.#announced;
   }
 
+  /**
+   * How often an index had moved memory when this client announced its epoch. An index whose
+   * clients keep addresses from one operation to the next looks them up again when this has
+   * changed: what it has moved is re-used only after every client has announced a later epoch, and
+   * with each announcement, after it, this is read. So it costs no round trip.
+   */
+  get migrations(): number {
+    return this.#migrations;
+  }
+
+  /** Call after memory was moved and unlinked, and before it is retired. */
+  *countMigration(): Operation<void> {
+    writeInteger(this.#words, SWAP, 1);
+    yield this.#batch.clear().faa(SUPERBLOCK.migrations, this.#words, SWAP);
+  }
+
+  /** As counted now: for who has announced no epoch, before and after looking addresses up. */
+  *readMigrations(): Operation<number> {
+    yield this.#batch.clear().read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
+    this.#migrations = readInteger(this.#words, MIGRATIONS);
+    return this.#migrations;
+  }
+
   /** Blocks that this client has retired and not yet freed. */
   waiting(): Address[] {
     return this.#limbo.addresses();
@@ -82,6 +117,17 @@ export class Reclamation {
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
     this.#retiredSinceAdvance++;
     this.#unitsSinceAdvance += units;
+  }
+
+  /** As `retire`, of chunks of a span that this client owns; see Spans.takeOver. */
+  retireSpan(chunks: readonly number[], catalog: number): void {
+    const { length } = this.#limbo;
+    for (const chunk of chunks) {
+      const address = this.#layout.chunkStart(chunk);
+      this.#limbo.push(address, catalog * 65536 + SPAN_CHUNK, this.#announced);
+    }
+    this.#retiredSinceAdvance += this.#limbo.length - length;
+    this.#unitsSinceAdvance += (chunks.length * CHUNK_BYTES) / UNIT_BYTES;
   }
 
   /**
@@ -175,7 +221,11 @@ export class Reclamation {
     // The next READ of this client is ordered after this WRITE by the contract.
     writeInteger(this.#words, OWN_EPOCH, epoch);
     const own = this.#layout.clientEntry(this.#membership.id) + EPOCH;
-    yield this.#batch.clear().write(own, 8, this.#words, OWN_EPOCH);
+    yield this.#batch
+      .clear()
+      .write(own, 8, this.#words, OWN_EPOCH)
+      .read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
+    this.#migrations = readInteger(this.#words, MIGRATIONS);
     this.#announced = epoch;
   }
 
@@ -233,7 +283,12 @@ export class Reclamation {
     for (;;) {
       const batch = this.#batch.clear();
       const freed = this.#limbo.drain(epoch, FREED_AT_ONCE, (address, key) => {
-        this.#allocator.free(address, key % 65536, Math.floor(key / 65536), batch);
+        const units = key % 65536;
+        const catalog = Math.floor(key / 65536);
+        if (units === SPAN_CHUNK) {
+          const chunk = this.#layout.chunkAt(regionOf(address), offsetOf(address));
+          this.#allocator.spans.free(catalog, chunk, batch);
+        } else this.#allocator.free(address, units, catalog, batch);
       });
       if (batch.length > 0) yield batch;
       if (freed === 0) return;

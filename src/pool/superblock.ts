@@ -25,11 +25,13 @@ export interface PoolSizing {
   size?: number;
   regionSize?: number;
   maxClients?: number;
+  /** Memory nodes over which the regions are dealt out; of a pool on one machine only in tests. */
+  nodes?: number;
 }
 
 /** Checks the wishes of a creator and turns them into the parameters of a pool. */
 export function poolParameters(
-  { size, regionSize, maxClients }: PoolSizing,
+  { size, regionSize, maxClients, nodes = 1 }: PoolSizing,
   defaults: { size: number },
 ): PoolParameters {
   const wanted = positiveInteger('size', size ?? defaults.size);
@@ -45,7 +47,7 @@ export function poolParameters(
     throw new StepwellError('SW_INVALID_ARGUMENT', 'regionSize is at most 2 GiB');
   }
   const regionBytes = Math.floor(Math.min(region, wanted) / CHUNK_BYTES) * CHUNK_BYTES;
-  const regionsMax = regionBytes === 0 ? 0 : Math.floor(wanted / regionBytes);
+  const regionsMax = regionBytes === 0 ? 0 : Math.floor(wanted / regionBytes / nodes) * nodes;
   if (regionsMax === 0) {
     throw new StepwellError('SW_POOL_TOO_SMALL', `a pool of ${wanted} bytes is too small`);
   }
@@ -59,6 +61,7 @@ export function poolParameters(
     chunkBytes: CHUNK_BYTES,
     createdAt: Date.now(),
     poolId: Math.floor(Math.random() * 2 ** 52),
+    ...(nodes > 1 ? { nodes } : {}),
   };
   new PoolLayout(parameters); // raises SW_POOL_TOO_SMALL when the tables do not fit
   return parameters;

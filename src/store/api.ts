@@ -58,7 +58,15 @@ export interface RaceParameters {
 }
 
 export interface ShardParameters {
-  /** Buckets of each level before the first resize, a power of two up to 2^20 (64). */
+  /**
+   * Tables that the keys are dealt out to, up to 1024, each on one memory node: 1 in a pool on one
+   * node, else 64.
+   */
+  partitions?: number;
+  /**
+   * Buckets of each level of a partition before the first resize, a power of two up to 2^20 (64; of
+   * several partitions 8).
+   */
   buckets?: number;
   /** Entries of a bucket of level 1, 1..128 (64), and of level 2, 1..32 (8). */
   level1?: number;

@@ -1,5 +1,5 @@
 import type { Index } from '../indexes/contract.ts';
-import { BLOCK_CLAIMED, BLOCK_FREE } from '../pool/allocator.ts';
+import { BLOCK_FREE } from '../pool/allocator.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import {
   CHUNK_BLOCKS,
@@ -7,7 +7,7 @@ import {
   CHUNK_PREPARING,
   CHUNK_SPAN,
   unpackChunk,
-} from '../pool/chunks.ts';
+} from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -145,7 +145,7 @@ class BlockAccounts {
       if (isReached) totals.reachable++;
       else if (states[i] === BLOCK_FREE) totals.free++;
       else totals.claimed++;
-      if (isReached && states[i] !== BLOCK_CLAIMED) {
+      if (isReached && states[i] === BLOCK_FREE) {
         this.#problem(`block ${i} of chunk ${chunk} is reachable but marked free`);
       }
     }

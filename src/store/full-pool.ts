@@ -12,6 +12,7 @@ export class FullPool {
   #sweptAt = 0;
   #sweptInVain = false;
   #freedBefore = 0;
+  #reusableBefore = 0;
 
   constructor(pool: Pool, index: Index) {
     this.#pool = pool;
@@ -20,36 +21,50 @@ export class FullPool {
 
   /**
    * Runs a write. When the pool is full it is run again after memory that only waited for epochs
-   * was brought back, and once more after a sweep for what dead clients lost.
+   * was brought back, and again after a sweep for what dead clients lost: twice, because the first
+   * may have been another client's, or have brought what others took.
    */
   retry<T>(write: () => T): T {
-    const remedies = [() => this.#pool.reclaim(), () => this.#sweep() > 0];
-    for (;;) {
+    try {
+      return write();
+    } catch (error) {
+      return this.#remedy(error, write);
+    }
+  }
+
+  #remedy<T>(first: unknown, write: () => T): T {
+    const sweep = () => this.#sweep() > 0;
+    const remedies = [() => this.#pool.reclaim(), sweep, sweep];
+    for (let failure = first; ; ) {
+      const full = failure instanceof StepwellError && failure.code === 'SW_POOL_FULL';
+      if (!full) throw failure;
+      let helped = false;
+      while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
+      if (!helped) throw failure;
       try {
         return write();
       } catch (error) {
-        const full = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
-        if (!full) throw error;
-        let helped = false;
-        while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
-        if (!helped) throw error;
+        failure = error;
       }
     }
   }
 
   /**
-   * A sweep walks the whole store: when one was in vain and this client has freed nothing since,
-   * the writes of the next second do not pay for another.
+   * A sweep walks the whole store: when one was in vain, and since then this client has freed
+   * nothing and nobody has left chunks, the writes of the next second do not pay for another.
    */
   #sweep(): number {
     const { freed } = this.#pool.allocator;
-    const unchanged = this.#sweptInVain && freed === this.#freedBefore;
-    if (unchanged && Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS) return 0;
     this.#pool.recoverGone();
+    const reusable = this.#pool.reusableChunks();
+    const changed = freed !== this.#freedBefore || reusable !== this.#reusableBefore;
+    const recent = Date.now() - this.#sweptAt < SWEEP_INTERVAL_MS;
+    if (this.#sweptInVain && !changed && recent) return 0;
     const brought = this.#pool.betweenOperations(() => sweep(this.#pool, this.#index)) ?? 0;
     this.#sweptInVain = brought === 0;
     this.#sweptAt = Date.now();
     this.#freedBefore = this.#pool.allocator.freed;
+    this.#reusableBefore = this.#pool.reusableChunks();
     return brought;
   }
 }

@@ -2,7 +2,7 @@ import type { RegionSource } from '../fabrics/shared/region.ts';
 import type { Index } from '../indexes/contract.ts';
 import { kindOf } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../pool/chunks.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../pool/chunk-word.ts';
 import { CHUNK_BYTES, LAYOUT_VERSION } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { PoolReport } from './api.ts';

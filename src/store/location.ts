@@ -19,6 +19,7 @@ import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
 import { PoolLayout, type PoolParameters } from '../pool/layout.ts';
 import {
   formatSuperblock,
+  type PoolSizing,
   parseSuperblock,
   poolParameters,
   SUPERBLOCK_BYTES,
@@ -67,7 +68,9 @@ export interface OpenedPool {
 }
 
 /** A new `memory:` pool. */
-export function createInMemory(options: PoolOptions): OpenedPool & { handle: PoolHandle } {
+export function createInMemory(
+  options: PoolOptions & PoolSizing,
+): OpenedPool & { handle: PoolHandle } {
   const parameters = poolParameters(options, { size: DEFAULT_MEMORY_BYTES });
   const source = MemorySource.allocate(parameters.regionsMax, parameters.regionBytes);
   const fabric = new SharedFabric(source);

@@ -1,5 +1,5 @@
 import type { Index } from '../indexes/contract.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../pool/chunks.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../pool/chunk-word.ts';
 import { CHUNK_BYTES } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';

@@ -54,7 +54,8 @@ function* makeStore(pool: Pool, name: string, options: OpenOptions): Operation<C
   const seed = Math.floor(Math.random() * 2 ** 32);
   const wishes = wishesFor(kind.manifest.name, options);
   refuseUnknown(kind, wishes);
-  const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed);
+  const { stripe } = pool.layout;
+  const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed, stripe);
   return yield* createStore(pool, name, kind, parameters);
 }
 

@@ -1,6 +1,6 @@
 import type { Index } from '../indexes/contract.ts';
-import { BLOCK_CLAIMED } from '../pool/allocator.ts';
-import { CHUNK_BLOCKS, unpackChunk } from '../pool/chunks.ts';
+import { BLOCK_FREE } from '../pool/allocator.ts';
+import { CHUNK_BLOCKS, unpackChunk } from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -71,6 +71,6 @@ function* claimedBlocks(pool: Pool, chunk: number, units: number): Generator<Add
   const first = start + stateMapBytes(blocks);
   const states = pool.run(control.readBytes(start, stateMapBytes(blocks)));
   for (let i = 0; i < blocks; i++) {
-    if (states[i] === BLOCK_CLAIMED) yield first + i * units * UNIT_BYTES;
+    if (states[i] !== BLOCK_FREE) yield first + i * units * UNIT_BYTES;
   }
 }

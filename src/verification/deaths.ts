@@ -1,4 +1,4 @@
-import { unpackChunk } from '../pool/chunks.ts';
+import { unpackChunk } from '../pool/chunk-word.ts';
 import type { ClientRow } from '../pool/membership.ts';
 import type { Address } from '../verbs/index.ts';
 import type { SimulatedClient } from './client.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { unpackChunk } from '../pool/chunks.ts';
+import { unpackChunk } from '../pool/chunk-word.ts';
 import { Stage } from './test-support/stage.ts';
 
 /** A client that stands still while it is idle, and is declared dead by others all the same. */

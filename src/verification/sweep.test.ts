@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { allocateSubtable, writeSubtable } from '../indexes/race/split.ts';
 import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import { sweep } from '../indexes/sweep.ts';
-import type { Address, Operation } from '../verbs/index.ts';
+import type { Address, Batch, Operation } from '../verbs/index.ts';
 import { type Client, Stage } from './test-support/stage.ts';
 
 /** The first half of a split: the child is in the directory, and no bucket has moved. */
@@ -97,4 +97,83 @@ test('a walk over long keys needs memory for one group of them', () => {
   assert.equal(seen, 6);
   const megabytes = request.incoming.u8.length / 2 ** 20;
   assert.ok(megabytes < 2, `${megabytes} MB for 6 keys of 20 KB`);
+});
+
+/** Does the next piece; undefined when there is none, else what the sweep has brought back. */
+function step({ pool }: Client, operation: Iterator<Batch, number>): number | undefined {
+  const next = operation.next();
+  if (next.done) return next.value;
+  pool.fabric.execute(next.value);
+  return undefined;
+}
+
+/** One record's block of 128 that the dead client had claimed, and the table's. */
+const CLAIMED_AFTERWARDS = 20;
+
+/** A sweeper that lives through `steps` of its doorbells; a second one begins, and it dies. */
+function dieSweeping(steps: number): boolean {
+  const stage = new Stage();
+  const [first, second] = [stage.client(), stage.client()];
+  dieWithBlocks(stage);
+  const sweeping = sweep(first.pool, first.index);
+  let done = false;
+  for (let i = 0; i < steps && !done; i++) done = step(first, sweeping) !== undefined;
+  const waiting = sweep(second.pool, second.index);
+  for (let i = 0; i < 12; i++) assert.equal(step(second, waiting), undefined);
+  stage.kill(first);
+  let brought: number | undefined;
+  while (brought === undefined) brought = step(second, waiting);
+  const left = stage.claimedBlocks(second);
+  assert.ok(left < CLAIMED_AFTERWARDS, `dead after ${steps} doorbells: ${left} blocks are lost`);
+  return done;
+}
+
+test('a sweeper may die anywhere: the one that waits for it sweeps', () => {
+  let steps = 0;
+  while (!dieSweeping(steps)) steps++;
+  assert.ok(steps > 20);
+});
+
+test('who finds the pool full while another client sweeps waits for it', () => {
+  const stage = new Stage();
+  const [first, second] = [stage.client(), stage.client()];
+  dieWithBlocks(stage);
+  const sweeping = sweep(first.pool, first.index);
+  for (let i = 0; i < 12; i++) assert.equal(step(first, sweeping), undefined);
+  const waiting = sweep(second.pool, second.index);
+  let brought: (number | undefined)[] = [undefined, undefined];
+  while (brought.includes(undefined)) {
+    brought = [brought[0] ?? step(first, sweeping), brought[1] ?? step(second, waiting)];
+  }
+  assert.ok(brought[0] !== undefined && brought[0] > 100);
+  assert.equal(brought[1], 1);
+});
+
+test('what a sweep has adopted and could not empty is left to others', () => {
+  const stage = new Stage();
+  const [first, second] = [stage.client(), stage.client()];
+  dieWithBlocks(stage);
+  assert.ok(stage.sweep(first) > 100);
+  const chunks = stage.usedChunks(second);
+  stage.put(second, 'from the living');
+  assert.equal(stage.usedChunks(second), chunks, 'a chunk of the dead client has room');
+});
+
+test('a sweep costs few doorbells beside its walk, however many chunks there are', () => {
+  const stage = new Stage();
+  const dead = stage.client();
+  const sweeper = stage.client();
+  for (let i = 0; stage.usedChunks(dead) < 55; i++) stage.put(dead, `k${i}`, 'v'.repeat(15_000));
+  stage.kill(dead);
+  const doorbellsOf = (operation: Iterator<Batch, unknown>) => {
+    let doorbells = 0;
+    for (let next = operation.next(); !next.done; next = operation.next()) {
+      sweeper.pool.fabric.execute(next.value);
+      doorbells++;
+    }
+    return doorbells;
+  };
+  const walk = doorbellsOf(sweeper.index.eachReachable(() => {}));
+  const whole = doorbellsOf(sweep(sweeper.pool, sweeper.index));
+  assert.ok(walk > 50 && whole - walk < 50, `${whole}, the walk ${walk}`);
 });

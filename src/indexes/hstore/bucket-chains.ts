@@ -1,9 +1,9 @@
-import { StepwellError } from '../../errors.ts';
 import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
 import type { HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { BucketImage, type Posted } from './posted.ts';
 import { BUCKET_BYTES, isEmpty, isValid, NEXT, nextOf, SLOTS, VALID } from './slot.ts';
+import { TableLost } from './table-state.ts';
 
 /** The chained hash table as its server uses it (section 4.1). */
 export class BucketChains {
@@ -70,12 +70,8 @@ function nextIn({ words }: BucketImage): Address {
   return nextBucketIn(words.i32[NEXT >> 2], words.i32[(NEXT >> 2) + 1]);
 }
 
-/** What the last word of a bucket says of the next; raises SW_POOL_CORRUPT for no bucket. */
+/** What the last word of a bucket says of the next; raises TableLost for no bucket. */
 export function nextBucketIn(low: number, high: number): Address {
-  if (!isValid(low)) throw lostBucket();
+  if (!isValid(low)) throw new TableLost();
   return nextOf(low, high);
-}
-
-function lostBucket(): StepwellError {
-  return new StepwellError('SW_POOL_CORRUPT', 'a bucket of the hash table has lost its content');
 }

@@ -4,6 +4,7 @@ import type { Answer } from './commit.ts';
 import { BODY_BYTES, PAIR_STATE_BYTES, REPLY_BYTES } from './geometry.ts';
 import { decodeReply, encodeRequest, type HashReply, type HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
+import { restoreTable } from './rebuild.ts';
 import { stateIn } from './state.ts';
 import {
   ANSWERED_AT,
@@ -48,9 +49,8 @@ export function* callHashServer(
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
     yield postTake(pair, request);
-    reply = swapped(words, SWAP_AT)
-      ? yield* serve(pair, request, row, number)
-      : yield* wait(table, pair, request, row, number);
+    if (swapped(words, SWAP_AT)) reply = yield* serve(pair, request, row, number);
+    reply ??= yield* wait(table, pair, request, row, number);
     return reply;
   } finally {
     // A request without its answer may still be answered: its row and record stay as they are.
@@ -70,20 +70,22 @@ function postTake(pair: Pair, request: HStoreRequest) {
 /**
  * Turns as the hash server until the own request is answered. It may be answered already: by the
  * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
- * what a dead server had begun.
+ * what a dead server had begun. Undefined when the table was lost and is there again: the lease is
+ * given back, and everything as before.
  */
 function* serve(
   pair: Pair,
   request: HStoreRequest,
   row: number,
   number: number,
-): Operation<HashReply> {
+): Operation<HashReply | undefined> {
   let released = false;
   const isOwn = ({ posted }: Answer) => posted.row === row && posted.number === number;
   try {
     for (;;) {
-      const { answers, released: isReleased } = yield* pair.hashServer.turn(true);
+      const { answers, released: isReleased, isLost } = yield* pair.hashServer.turn(true);
       released = isReleased;
+      if (isLost) break;
       const own = answers.find(isOwn);
       if (own) return own.reply;
       const reply = yield* readReply(pair, request, row, number);
@@ -93,6 +95,8 @@ function* serve(
   } finally {
     if (!released) yield* pair.hashLease.release();
   }
+  yield* restoreTable(pair);
+  return undefined;
 }
 
 /** The reply to the request, if there is one; leaves the pair's state in the words. */
@@ -135,10 +139,13 @@ function* wait(
       if (holder.word === 0n) {
         batch.clear();
         yield postTake(pair, request);
-        if (swapped(words, SWAP_AT)) return yield* serve(pair, request, row, number);
+        if (!swapped(words, SWAP_AT)) continue;
+        const own = yield* serve(pair, request, row, number);
+        if (own) return own;
       } else if (!isOwn && waiting.isTime && (yield* hashLease.take(holder))) {
         retries.takeovers++;
-        return yield* serve(pair, request, row, number);
+        const own = yield* serve(pair, request, row, number);
+        if (own) return own;
       }
       yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);
     }

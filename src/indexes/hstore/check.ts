@@ -3,9 +3,11 @@ import type { Address, Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { PAIR } from './geometry.ts';
 import { tryHolding } from './holding.ts';
+import { isMarked } from './marks.ts';
 import { search } from './search.ts';
 import { recordOf, signatureOf, unitsOfSlot } from './slot.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
+import { readTableState } from './table-state.ts';
 import type { NamedSlot } from './table-walk.ts';
 import { HStoreWalk } from './walk.ts';
 
@@ -21,6 +23,8 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
     const begun = yield* control.load(pair.geometry.base + PAIR.begun);
     const committed = yield* control.load(pair.geometry.base + PAIR.committed);
     if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);
+    const { isLost } = yield* readTableState(pair.geometry);
+    if (isLost) sink.problem(`table of pair ${pair.geometry.number}: lost`);
   }
   const walk = new HStoreWalk(table);
   const request = table.newRequest();
@@ -35,6 +39,7 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
     records += slots.length;
     if (slots.length > 0) sink.progress(records);
   }
+  if (walk.restored > 0) sink.problem('the hash table had lost buckets and was built anew');
   return records;
 }
 
@@ -53,6 +58,9 @@ function* checkSlot(
     return sink.problem(`${where}: ${(error as Error).message}`);
   }
   if (signatureOf(request.hash.h2) !== high >>> 24) sink.problem(`${where}: wrong signature`);
+  if (!(yield* isMarked(table.allocator, { low, high }))) {
+    sink.problem(`${where}: it is not marked as current`);
+  }
   const blocks = yield* table.records.foundBlocks(request, record);
   for (const { address, units } of blocks) sink.reachable(address, units);
   if (!(yield* search(table, request))) sink.problem(`${where}: its key is not found`);

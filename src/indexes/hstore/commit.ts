@@ -1,3 +1,4 @@
+import { BLOCK_CLAIMED, BLOCK_CURRENT } from '../../pool/allocator.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Address,
@@ -10,9 +11,11 @@ import {
 import { REPLACED } from '../contract.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from './geometry.ts';
 import { encodeEntry, type LogEntry } from './log.ts';
+import { stateBytesOf } from './marks.ts';
 import { encodeReply, type HashReply, headerOf, OP_WRITE } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
+import { isEmpty } from './slot.ts';
 
 /** What a request came to, and the slot that this changes. */
 export interface Answer {
@@ -32,7 +35,17 @@ const ANSWER_BYTES = REPLY_AT + REPLY_BYTES;
 const BEGUN_AT = 0;
 const COMMITTED_AT = 8;
 const LEASE_AT = 16;
+/** The marks of records: current, and not any more. */
+const CURRENT_AT = 24;
+const FORMER_AT = 32;
 const WORDS = 64;
+
+/** A slot's new word, and in the reply its old one. */
+interface Marked {
+  low: number;
+  high: number;
+  reply: HashReply;
+}
 
 /** The doorbell that makes a turn's decisions real. */
 export class Commit {
@@ -50,6 +63,8 @@ export class Commit {
    */
   *run(answers: readonly Answer[], committed: number, release: boolean): Operation<void> {
     const { geometry } = this.#pair;
+    const marked = answers.flatMap(({ reply, change }) => (change ? [{ reply, ...change }] : []));
+    const marks = yield* this.#marksOf(marked);
     const batch = this.#prepare(answers.length);
     const changes = answers.filter(({ change }) => change !== undefined);
     changes.forEach(({ reply }, i) => {
@@ -63,6 +78,7 @@ export class Commit {
     });
     const begun = committed + changes.length;
     if (changes.length > 0) this.#postWord(PAIR.begun, BEGUN_AT, begun);
+    this.#postMarks(marks);
     answers.forEach(({ change }, i) => {
       if (change) this.#postSlot(change.slot, change.low, change.high, i);
     });
@@ -74,9 +90,18 @@ export class Commit {
     yield batch;
   }
 
-  /** What follows `begun` in the doorbell of a server that died in it. */
-  *repeat(entries: readonly LogEntry[], begun: number): Operation<void> {
+  /**
+   * What follows `begun` in the doorbell of a server that died in it. Marks are written before
+   * slots: where a slot is changed the marks are, and the old record's block may have been freed.
+   */
+  *repeat(
+    entries: readonly LogEntry[],
+    begun: number,
+    isMarked: (entry: LogEntry, i: number) => boolean,
+  ): Operation<void> {
+    const marks = yield* this.#marksOf(entries.filter((entry, i) => !isMarked(entry, i)));
     const batch = this.#prepare(entries.length);
+    this.#postMarks(marks);
     entries.forEach(({ slot, low, high }, i) => {
       this.#postSlot(slot, low, high, i);
     });
@@ -87,9 +112,27 @@ export class Commit {
     yield batch;
   }
 
+  /** The state bytes of what becomes current by these changes, and of what is it no more. */
+  *#marksOf(changes: readonly Marked[]): Operation<{ current: Address[]; former: Address[] }> {
+    const { allocator } = this.#pair;
+    const named = changes.filter(({ low, high }) => !isEmpty(low, high));
+    const replaced = changes
+      .map(({ reply: { oldLow, oldHigh } }) => ({ low: oldLow, high: oldHigh }))
+      .filter(({ low, high }) => !isEmpty(low, high));
+    const current = yield* stateBytesOf(allocator, named);
+    return { current, former: yield* stateBytesOf(allocator, replaced) };
+  }
+
+  #postMarks({ current, former }: { current: Address[]; former: Address[] }): void {
+    for (const at of former) this.#batch.write(at, 1, this.#out, FORMER_AT);
+    for (const at of current) this.#batch.write(at, 1, this.#out, CURRENT_AT);
+  }
+
   #prepare(answers: number): Batch {
     this.#out.ensure(WORDS + answers * ANSWER_BYTES);
     writeInteger(this.#out, LEASE_AT, 0);
+    writeInteger(this.#out, CURRENT_AT, BLOCK_CURRENT);
+    writeInteger(this.#out, FORMER_AT, BLOCK_CLAIMED);
     return this.#batch.clear();
   }
 

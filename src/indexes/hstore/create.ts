@@ -1,9 +1,9 @@
+import type { Allocator } from '../../pool/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
   Batch,
   type Operation,
-  readInteger,
   Scratch,
   UNIT_BYTES,
   writeInteger,
@@ -17,7 +17,7 @@ const BUCKETS_PER_WRITE = 1024;
 
 /** Allocates an empty index: all is zero but the marks that buckets are buckets. */
 export function* buildHStore(pool: Pool, shape: HStoreShape, catalog: number): Operation<Address> {
-  const root = yield* allocateSpan(pool, catalog, rootBytes(shape));
+  const root = yield* allocateSpan(pool.allocator, catalog, rootBytes(shape));
   for (let number = 0; number < shape.pairs; number++) {
     const segments = new Scratch(8 * segmentCount(shape));
     for (let i = 0; i < segmentCount(shape); i++) {
@@ -29,22 +29,10 @@ export function* buildHStore(pool: Pool, shape: HStoreShape, catalog: number): O
   return root;
 }
 
-/** Reads where the segments of the tables are. */
-export function* loadSegments(
-  shape: HStoreShape,
-  geometries: readonly PairGeometry[],
-): Operation<void> {
-  const count = segmentCount(shape);
-  const words = new Scratch(8 * count);
-  for (const { segmentTable, segments } of geometries) {
-    yield new Batch().read(segmentTable, 8 * count, words, 0);
-    for (let i = 0; i < count; i++) segments[i] = readInteger(words, 8 * i);
-  }
-}
-
+/** A segment of the table with empty buckets. */
 function* makeSegment(pool: Pool, shape: HStoreShape, catalog: number): Operation<Address> {
   const buckets = segmentBuckets(shape);
-  const segment = yield* allocateSpan(pool, catalog, buckets * BUCKET_BYTES);
+  const segment = yield* takeSegment(pool.allocator, shape, catalog);
   const image = new Scratch(BUCKETS_PER_WRITE * BUCKET_BYTES);
   for (let i = 0; i < BUCKETS_PER_WRITE; i++) writeInteger(image, i * BUCKET_BYTES + NEXT, VALID);
   for (let first = 0; first < buckets; first += BUCKETS_PER_WRITE) {
@@ -54,8 +42,17 @@ function* makeSegment(pool: Pool, shape: HStoreShape, catalog: number): Operatio
   return segment;
 }
 
-function* allocateSpan(pool: Pool, catalog: number, bytes: number): Operation<Address> {
-  const span = yield* pool.allocator.allocateSpan(catalog, Math.ceil(bytes / UNIT_BYTES));
-  pool.chunks.reserve(span, bytes);
+/** Memory for a segment, as it comes. */
+export function takeSegment(
+  allocator: Allocator,
+  shape: HStoreShape,
+  catalog: number,
+): Operation<Address> {
+  return allocateSpan(allocator, catalog, segmentBuckets(shape) * BUCKET_BYTES);
+}
+
+function* allocateSpan(allocator: Allocator, catalog: number, bytes: number): Operation<Address> {
+  const span = yield* allocator.allocateSpan(catalog, Math.ceil(bytes / UNIT_BYTES));
+  allocator.reserve(span, bytes);
   return span;
 }

@@ -12,6 +12,8 @@ export const PAIR = {
   /** Highest sequence whose table updates may have begun, and up to which all are done. */
   begun: 64,
   committed: 72,
+  /** Which generation of the hash table is there; see table-state.ts. */
+  table: 80,
   /** Who is the skiplist server, its beat behind, and up to which sequence its skiplist is. */
   skiplistLease: 128,
   applied: 192,
@@ -74,7 +76,7 @@ function mailboxBytes(rows: number): number {
 }
 
 /** Buckets of a segment of the table: a region is not always as large as a table. */
-const SEGMENT_BUCKETS = 16_384;
+export const SEGMENT_BUCKETS = 16_384;
 
 /**
  * Where everything of one pair stands: header, two mailboxes, log, and the addresses of the
@@ -87,6 +89,8 @@ export class PairGeometry {
   readonly skiplistMailbox: MailboxGeometry;
   /** Addresses of the table's segments: known when the index is open. */
   readonly segments: Address[] = [];
+  /** Which table these segments are. */
+  generation = 0;
   readonly segmentTable: Address;
   readonly #log: Address;
   readonly shape: HStoreShape;
@@ -120,7 +124,7 @@ export class PairGeometry {
     return segment + BUCKET_BYTES * (number % SEGMENT_BUCKETS);
   }
 
-  bucketOf({ h1 }: KeyHash): Address {
+  bucketOf({ h1 }: Pick<KeyHash, 'h1'>): Address {
     return this.bucket((h1 >>> 0) & (this.shape.buckets - 1));
   }
 }

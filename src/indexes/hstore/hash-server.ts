@@ -1,5 +1,5 @@
 import { invariant } from '../../errors.ts';
-import { Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
+import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import { BucketChains } from './bucket-chains.ts';
 import { type Answer, Commit } from './commit.ts';
 import { decide } from './decide.ts';
@@ -9,20 +9,27 @@ import { decodeEntry, type LogEntry } from './log.ts';
 import { decodeRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
+import { BUCKET_BYTES, isValid, NEXT } from './slot.ts';
+import { loadSegments, sayLost, TableLost, tableStateIn } from './table-state.ts';
 
 /** Requests that are answered together: one batch of the log. */
 const BATCH_MAX = 64;
 
 const BEGUN = 0;
 const COMMITTED = 8;
-const ROWS_USED = 16;
+const TABLE = 16;
+const ROWS_USED = 24;
 const HEADER = 64;
 
 /** What a turn has answered, and whether it has given the lease back. */
 export interface Turn {
   answers: readonly Answer[];
   released: boolean;
+  /** The table has to be built anew before anything can be answered. */
+  isLost: boolean;
 }
+
+const NOTHING: Turn = { answers: [], released: false, isLost: false };
 
 /** The most requests that one turn of a server answers; the log keeps at least two turns. */
 export function turnMax(logEntries: number): number {
@@ -66,10 +73,18 @@ export class HashServer {
    * one goes on: what is known of a turn is therefore the turn's, and not the server's.
    */
   *turn(release: boolean): Operation<Turn> {
-    const committed = yield* this.#look();
+    const { committed, isLost } = yield* this.#look();
+    if (isLost) return { ...NOTHING, isLost };
     const { posted, hasMore } = yield* this.#take();
-    if (posted.length === 0) return { answers: [], released: false };
-    yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
+    if (posted.length === 0) return NOTHING;
+    try {
+      yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
+    } catch (error) {
+      if (!(error instanceof TableLost)) throw error;
+      const { geometry } = this.#pair;
+      yield* sayLost(geometry, geometry.generation);
+      return { ...NOTHING, isLost: true };
+    }
     yield* this.#keys.readCandidates(posted);
     const answers: Answer[] = [];
     for (const one of posted) {
@@ -79,7 +94,7 @@ export class HashServer {
     }
     const released = release && !hasMore;
     yield* this.#commit.run(answers, committed, released);
-    return { answers, released };
+    return { answers, released, isLost: false };
   }
 
   /** Completes what a server before has begun; only under the lease. */
@@ -87,14 +102,17 @@ export class HashServer {
     yield* this.#look();
   }
 
-  /** Reads how far the log is and what is posted; completes what a dead server had begun. */
-  *#look(): Operation<number> {
+  /**
+   * Reads how far the log is, which table there is, and what is posted; completes what a dead
+   * server had begun.
+   */
+  *#look(): Operation<{ committed: number; isLost: boolean }> {
     const { geometry } = this.#pair;
     const { hashMailbox: mailbox } = geometry;
     let rows = this.#pair.rowsUsed;
     for (;;) {
       yield new Batch()
-        .read(geometry.base + PAIR.begun, 16, this.#words, BEGUN)
+        .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
         .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
         .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
         .read(mailbox.answered(0), 8 * rows, this.#words, HEADER + 8 * mailbox.rows);
@@ -105,7 +123,9 @@ export class HashServer {
     }
     const begun = readInteger(this.#words, BEGUN);
     const committed = readInteger(this.#words, COMMITTED);
-    if (begun === committed) return committed;
+    const { isLost, generation } = tableStateIn(this.#words, TABLE);
+    if (generation !== geometry.generation) yield* loadSegments(geometry);
+    if (begun === committed) return { committed, isLost };
     yield* this.#repeat(committed, begun);
     return yield* this.#look();
   }
@@ -117,6 +137,7 @@ export class HashServer {
    */
   *#repeat(from: number, begun: number): Operation<void> {
     const count = begun - from;
+    const mailboxRows = this.#pair.geometry.hashMailbox.rows;
     invariant(count > 0 && count <= this.#turnMax, 'more was begun than one turn does');
     const words = new Scratch(count * LOG_ENTRY_BYTES);
     const batch = new Batch();
@@ -132,7 +153,17 @@ export class HashServer {
       entries.push(entry);
     }
     this.#pair.repeated += count;
-    yield* this.#commit.repeat(entries, begun);
+    const buckets = yield* readBuckets(entries.map(({ slot }) => slot));
+    yield* this.#commit.repeat(entries, begun, (entry, i) => {
+      const { slot, low, high, row, number } = entry;
+      const { i32 } = buckets[i];
+      if (!isValid(i32[NEXT >> 2])) {
+        // The table is lost and tells nothing. Where the answer is, the marks are, too.
+        return readInteger(this.#words, HEADER + 8 * (mailboxRows + row)) === number;
+      }
+      const at = (slot % BUCKET_BYTES) >> 2;
+      return i32[at] === low && i32[at + 1] === high;
+    });
   }
 
   /** The requests of this turn: of those whose keys share a bucket only the first. */
@@ -162,4 +193,16 @@ export class HashServer {
     });
     return { posted, hasMore: posted.length < waiting.length };
   }
+}
+
+/** The buckets that the slots are in. */
+function* readBuckets(slots: readonly Address[]): Operation<Scratch[]> {
+  const batch = new Batch();
+  const images = slots.map((slot) => {
+    const image = new Scratch(BUCKET_BYTES);
+    batch.read(slot - (slot % BUCKET_BYTES), BUCKET_BYTES, image, 0);
+    return image;
+  });
+  yield batch;
+  return images;
 }

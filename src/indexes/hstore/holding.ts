@@ -20,9 +20,11 @@ export function* tryHolding<T>(
   }
   if (!(yield* hashLease.take(holder))) return undefined;
   try {
+    pair.holds = true;
     yield* hashServer.recover();
     return { value: yield* work() };
   } finally {
+    pair.holds = false;
     yield* hashLease.release();
   }
 }

@@ -14,13 +14,14 @@ import type {
 } from '../contract.ts';
 import type { RecordIo } from '../record-io.ts';
 import { checkTable } from './check.ts';
-import { buildHStore, loadSegments } from './create.ts';
+import { buildHStore } from './create.ts';
 import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './parameters.ts';
 import { eachReachable } from './reachable.ts';
 import { HStoreScan } from './scan.ts';
 import { foundRecord, search, searchMany, searchOnce } from './search.ts';
 import { SLOTS } from './slot.ts';
 import { type HStoreRequest, HStoreTable } from './table.ts';
+import { loadSegments } from './table-state.ts';
 import { HStoreWalk } from './walk.ts';
 import { modify, remove, write } from './write.ts';
 
@@ -151,10 +152,7 @@ export function* openHStore(
   invariant(root > 0, 'a store without a root');
   const shape = hstoreShapeFrom(parameters);
   const table = new HStoreTable(pool, shape, catalog, root);
-  yield* loadSegments(
-    shape,
-    table.pairs.map(({ geometry }) => geometry),
-  );
+  for (const { geometry } of table.pairs) yield* loadSegments(geometry);
   return new HStoreIndex(table);
 }
 

@@ -3,9 +3,11 @@ import type { Operation } from '../../verbs/index.ts';
 import { type Candidacy, type Coordinator, PoolCoordinator } from './candidacy.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
 import type { Pair } from './pair.ts';
+import { hasOtherSkiplistServer, repair } from './rebuild.ts';
 import { answerScans } from './scan-answers.ts';
 import { readSkiplistState, readState } from './state.ts';
 import type { HStoreTable } from './table.ts';
+import { readTableState } from './table-state.ts';
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
 
@@ -32,12 +34,19 @@ export const LAPSE_MS = 3000;
 const BEAT_MS = 100;
 const NEVER = () => 0;
 
+/** What a candidate sees; `isBusy` when somebody else has to hold the lease first. */
+interface Look {
+  holder: Holder;
+  progress: number;
+  isBusy: boolean;
+}
+
 /** One role of one pair, for which this process stands. */
 class Role {
   readonly lease: Lease;
   readonly candidacy: Candidacy;
   readonly stillness = new Stillness();
-  readonly look: () => Operation<{ holder: Holder; progress: number }>;
+  readonly look: () => Operation<Look>;
   held: number | undefined;
   beatAt = 0;
 
@@ -48,6 +57,12 @@ class Role {
   }
 }
 
+interface Served {
+  pair: Pair;
+  hash: Role | undefined;
+  skiplist: Role | undefined;
+}
+
 /**
  * The rounds of a server process: for each pair it takes the leases of its roles, or stands by
  * while another process has them, and answers what waits. Between two rounds nothing of the pool
@@ -56,7 +71,7 @@ class Role {
 export class IndexServer {
   readonly #now: () => number;
   readonly #lapse: number;
-  readonly #served: { pair: Pair; hash: Role | undefined; skiplist: Role | undefined }[];
+  readonly #served: readonly Served[];
 
   constructor(table: HStoreTable, settings: ServerSettings) {
     const { role, coordinator = new PoolCoordinator(), name = 'store' } = settings;
@@ -66,12 +81,16 @@ export class IndexServer {
       const stand = (what: string) => coordinator.stand(`${name}/${i}/${what}`);
       const { hashLease, skiplistLease } = pair;
       const hash =
-        role === 'skiplist' ? undefined : new Role(hashLease, stand('hash'), () => readState(pair));
+        role === 'skiplist'
+          ? undefined
+          : new Role(hashLease, stand('hash'), () => lookAtHash(pair));
       const skiplist =
         role === 'hash'
           ? undefined
-          : new Role(skiplistLease, stand('skiplist'), () => readSkiplistState(pair));
-      return { pair, hash, skiplist };
+          : new Role(skiplistLease, stand('skiplist'), () => lookAtSkiplist(pair));
+      const served = { pair, hash, skiplist };
+      pair.duties = () => this.#duties(served);
+      return served;
     });
   }
 
@@ -80,17 +99,40 @@ export class IndexServer {
     let held = 0;
     for (const { pair, hash, skiplist } of this.#served) {
       if (hash && (yield* this.#holds(hash))) {
-        held++;
-        answered += yield* hashRound(pair);
+        answered += yield* this.#hashRound(pair, hash);
       }
       if (skiplist && (yield* this.#holds(skiplist))) {
-        held++;
         // Elected to one role of the pair, it may hold the other one for a repair.
         pair.hashLease.borrows = true;
-        answered += yield* answerScans(pair);
+        answered += yield* skiplistRound(pair);
       }
+      held += [hash, skiplist].filter((role) => role?.held !== undefined).length;
     }
     return { held, answered };
+  }
+
+  /**
+   * A turn; the lease is kept. While the table is lost it is the skiplist server's, if there is
+   * one, which builds the table from what it knows.
+   */
+  *#hashRound(pair: Pair, role: Role): Operation<number> {
+    const { answers, isLost } = yield* pair.hashServer.turn(false);
+    if (isLost && !(yield* repair(pair))) yield* this.#giveUp(role);
+    return answers.length;
+  }
+
+  *#giveUp(role: Role): Operation<void> {
+    role.held = undefined;
+    yield* role.lease.release();
+  }
+
+  /** Of the rounds, what is done in the midst of long work as well. */
+  *#duties({ pair, hash, skiplist }: Served): Operation<void> {
+    if (hash?.held !== undefined) yield* this.#beat(hash);
+    if (skiplist?.held === undefined) return;
+    yield* this.#beat(skiplist);
+    // Writes are held meanwhile; reads are answered (section 3.2).
+    if (pair.holds && pair.skiplistServer.applied >= 0) yield* answerScans(pair);
   }
 
   /** Takes the lease unless it is held; who is not elected any more gives it back. */
@@ -99,11 +141,11 @@ export class IndexServer {
     const { token } = candidacy;
     if (role.held !== undefined) {
       if (role.held === token) return yield* this.#beat(role);
-      yield* lease.release();
-      role.held = undefined;
+      yield* this.#giveUp(role);
     }
     if (token === undefined) return false;
-    const { holder, progress } = yield* role.look();
+    const { holder, progress, isBusy } = yield* role.look();
+    if (isBusy) return false;
     if (token < holder.token) return outvoted(token);
     const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
     if (!isOwn && !(yield* lease.takeToServe(holder, token))) {
@@ -139,10 +181,19 @@ export class IndexServer {
   }
 }
 
-/** Turns until nothing waits; the lease is kept. */
-function* hashRound({ hashServer }: Pair): Operation<number> {
-  const { answers } = yield* hashServer.turn(false);
-  return answers.length;
+function* skiplistRound(pair: Pair): Operation<number> {
+  const { isLost } = yield* readTableState(pair.geometry);
+  if (isLost) yield* repair(pair);
+  return yield* answerScans(pair);
+}
+
+function* lookAtHash(pair: Pair): Operation<Look> {
+  const { holder, progress, table } = yield* readState(pair);
+  return { holder, progress, isBusy: table.isLost && (yield* hasOtherSkiplistServer(pair)) };
+}
+
+function* lookAtSkiplist(pair: Pair): Operation<Look> {
+  return { ...(yield* readSkiplistState(pair)), isBusy: false };
 }
 
 /** A later primary has been there: nothing to do but to be elected anew. */

@@ -1,5 +1,6 @@
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Membership } from '../../pool/membership.ts';
+import type { Operation } from '../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { HashServer } from './hash-server.ts';
 import { Lease } from './lease.ts';
@@ -57,6 +58,12 @@ export class Pair {
   repeated = 0;
   /** As the skiplist server: the sequence that was last announced as applied. */
   announced = 0;
+  /** Whether this client holds the hash server's lease for a repair. */
+  holds = false;
+  /** What this client does now and then in the midst of long work. */
+  readonly meanwhile = () => this.#meanwhile();
+  /** The same of a server process. */
+  duties: (() => Operation<void>) | undefined;
 
   constructor(
     geometry: PairGeometry,
@@ -76,7 +83,13 @@ export class Pair {
     this.skiplistLease.borrows = true;
     this.hashServer = new HashServer(this);
     const { partitions, seed } = geometry.shape;
-    const walkTable: TableWalk = (visit) => walkSlots(geometry, visit);
+    const walkTable: TableWalk = (visit) => walkSlots(this, visit);
     this.skiplistServer = new SkiplistServer(this, partitions, seed, walkTable);
+  }
+
+  /** Shows that it is at work, which takes longer than a holder may stand still. */
+  *#meanwhile(): Operation<void> {
+    if (this.holds) yield* this.hashLease.beat();
+    if (this.duties) yield* this.duties();
   }
 }

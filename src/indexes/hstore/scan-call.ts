@@ -36,20 +36,23 @@ export function* scanPair(
 ): Operation<OrderedSlot[]> {
   const { client } = yield* pair.skiplistLease.holder();
   if (client !== 0 && client !== pair.skiplistLease.own) {
-    const answer = yield* callSkiplistServer(table, pair, request, part);
-    if (answer) return answer;
+    const slots = yield* askForSlots(table, pair, request, part);
+    if (slots) {
+      const keys = yield* readKeys(slots);
+      return slots.map((slot, i) => ({ ...slot, key: keys[i] }));
+    }
   }
   yield* pair.skiplistServer.catchUp();
   return collect(pair.skiplistServer.partitions, part);
 }
 
-/** Undefined when the server is gone: the request is withdrawn. */
-function* callSkiplistServer(
+/** A call to the skiplist server; undefined when it is gone: the request is withdrawn. */
+export function* askForSlots(
   table: HStoreTable,
   pair: Pair,
   request: HStoreRequest,
   part: ScanPart,
-): Operation<OrderedSlot[] | undefined> {
+): Operation<{ low: number; high: number }[] | undefined> {
   const { skiplistMailbox: mailbox } = pair;
   const { words } = request;
   const key = part.from?.key ?? new Uint8Array(0);
@@ -79,9 +82,7 @@ function* callSkiplistServer(
   mailbox.give(row);
   table.allocator.sizeClass(table.catalog, keyUnits).cache.push(keyBlock);
   table.allocator.sizeClass(table.catalog, answerUnits).cache.push(answerBlock);
-  if (slots === undefined) return undefined;
-  const keys = yield* readKeys(slots);
-  return slots.map((slot, i) => ({ ...slot, key: keys[i] }));
+  return slots;
 }
 
 /** How many slots the answer has; undefined when the server is gone and the request withdrawn. */

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import {
   type Address,
@@ -9,8 +10,20 @@ import {
 } from '../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
 import { nextBucketIn } from './bucket-chains.ts';
-import { BUCKET_BYTES, isEmpty, NEXT, recordOf, SLOTS, signatureOf, unitsOfSlot } from './slot.ts';
+import { searchElsewhere } from './degraded-search.ts';
+import {
+  BUCKET_BYTES,
+  isEmpty,
+  isValid,
+  NEXT,
+  recordOf,
+  SLOTS,
+  signatureOf,
+  unitsOfSlot,
+} from './slot.ts';
 import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
+
+const ATTEMPTS_MAX = 100;
 
 /**
  * GET (section 4.2): the bucket, then the record, both by READ: 2 round trips and no server. Each
@@ -19,12 +32,25 @@ import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
  * A key stays in its slot until it is deleted, and a slot is one word. So a key that is present
  * throughout is in the bucket that has it whenever that is read; one that is missed was absent at
  * some moment in between. The record that a slot named is unchanged while this client is in its
- * epoch.
+ * epoch. While the table is lost the skiplist server answers (section 3.2).
  */
 export function* search(table: HStoreTable, request: HStoreRequest): Operation<boolean> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const found = yield* searchTable(table, request);
+    if (found !== undefined) return found;
+    const slot = yield* searchElsewhere(table, request);
+    if (slot === 'nowhere') return false;
+    if (slot !== 'table') return yield* readSlot(request, slot.low, slot.high);
+  }
+  throw new StepwellError('SW_CONTENTION', 'the hash table is lost again and again');
+}
+
+/** Undefined when the table is lost. */
+function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boolean | undefined> {
   let bucket = bucketOf(table, request);
   while (bucket !== 0) {
     yield postBucket(request, bucket, request.batch.clear());
+    if (!isBucket(request)) return undefined;
     gather(request);
     if (request.candidateCount > 0) {
       yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
@@ -45,6 +71,7 @@ export function searchOnce(
   let bucket = bucketOf(table, request);
   while (bucket !== 0) {
     fabric.execute(postBucket(request, bucket, request.batch.clear()));
+    if (!isBucket(request)) return undefined;
     gather(request);
     if (request.candidateCount > 0) {
       fabric.execute(postRecords(request, request.batch.clear(), SLOT_UNITS_MAX));
@@ -69,13 +96,15 @@ export function* searchMany(
   yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
-    gather(requests[i]);
+    if (isBucket(requests[i])) gather(requests[i]);
+    else requests[i].candidateCount = 0;
     if (requests[i].candidateCount > 0) postRecords(requests[i], batch, SLOT_UNITS_MAX);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
-    const settled = request.candidateCount === 0 || !request.longCandidates;
+    const isRead = request.candidateCount === 0 || !request.longCandidates;
+    const settled = isBucket(request) && isRead;
     found[i] = settled && matches(request);
     if (found[i] || (settled && nextBucket(request) === 0)) continue;
     found[i] = yield* search(table, request);
@@ -104,6 +133,11 @@ function bucketOf(table: HStoreTable, request: HStoreRequest): Address {
 
 function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batch {
   return batch.read(bucket, BUCKET_BYTES, request.words, BUCKET_AT);
+}
+
+/** A bucket of an old table has lost only its mark: nothing in it counts. */
+function isBucket({ words }: HStoreRequest): boolean {
+  return isValid(lowHalf(words, BUCKET_AT + NEXT));
 }
 
 /** Notes the records of the slots with the key's signature. */

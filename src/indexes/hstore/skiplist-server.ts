@@ -1,15 +1,17 @@
 import { invariant } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
-import { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { holding, tryHolding } from './holding.ts';
 import { readKeys } from './key-reader.ts';
 import { LOG_DELETE, LOG_INSERT, type LogEntry } from './log.ts';
 import { LogReader } from './log-reader.ts';
 import type { Pair } from './pair.ts';
-import { Skiplist, type SkiplistNode } from './skiplist.ts';
+import { restoreTable } from './rebuild.ts';
+import type { Skiplist } from './skiplist.ts';
+import { type Folded, SkiplistImage } from './skiplist-image.ts';
 import { isEmpty } from './slot.ts';
 import { readState } from './state.ts';
+import { readTableState, TableLost } from './table-state.ts';
 import type { NamedSlot } from './table-walk.ts';
 import { Waiting } from './waiting.ts';
 
@@ -17,14 +19,21 @@ import { Waiting } from './waiting.ts';
 const FUZZY_ATTEMPTS = 2;
 const ATTEMPTS_MAX = 1000;
 
-/** What the entries of a slot come to, one after the other. */
-interface Folded extends NamedSlot {
-  /** Whether the slot has lost the key that it had before, if it had one. */
-  rekeyed: boolean;
+/** Where the slots of the pair's table come from when the skiplist has to be built. */
+export type TableWalk = (
+  visit: (slots: readonly NamedSlot[]) => Operation<void>,
+) => Operation<void>;
+
+type SlotVisitor = Parameters<TableWalk>[0];
+
+/** What a walk over the table came to: what is to be changed in it to be as of `committed`. */
+interface Built {
+  committed: number;
+  generation: number;
+  changes: readonly Folded[];
 }
 
-/** Where the slots of the pair's table come from when the skiplist has to be built. */
-export type TableWalk = (visit: (slot: NamedSlot) => void) => Operation<void>;
+const isNamed = ({ low, high }: Folded) => !isEmpty(low, high);
 
 /**
  * The skiplist server of a pair: a state machine that follows the log. It holds the keys in order
@@ -40,10 +49,11 @@ export class SkiplistServer {
   readonly log: LogReader;
   readonly #seed: number;
   readonly #partitionCount: number;
-  #partitions: Skiplist[] = [];
-  #bySlot = new Map<Address, SkiplistNode>();
+  #image: SkiplistImage;
   /** Everything up to here is in the skiplist; -1 before it was built. */
   applied = -1;
+  /** Of which table its slots are. */
+  #generation = 0;
   rebuilds = 0;
 
   constructor(pair: Pair, partitions: number, seed: number, walkTable: TableWalk) {
@@ -52,21 +62,47 @@ export class SkiplistServer {
     this.#seed = seed;
     this.#walkTable = walkTable;
     this.log = new LogReader(pair.geometry);
+    this.#image = this.#empty();
+  }
+
+  #empty(): SkiplistImage {
+    return new SkiplistImage(this.#partitionCount, this.#seed);
   }
 
   get partitions(): readonly Skiplist[] {
-    return this.#partitions;
+    return this.#image.partitions;
   }
 
   get size(): number {
-    return this.#bySlot.size;
+    return this.#image.size;
+  }
+
+  get image(): SkiplistImage {
+    return this.#image;
   }
 
   /** The skiplist is lost, as with its process. */
   forget(): void {
     this.applied = -1;
-    this.#partitions = [];
-    this.#bySlot = new Map();
+    this.#image = this.#empty();
+  }
+
+  /** The table is another one now: where each node's slot is, in the order of the nodes. */
+  relocate(image: SkiplistImage, slots: readonly Address[], generation: number): void {
+    // An interleaved operation may have noticed, and built a skiplist of the new table.
+    if (this.#image !== image) return;
+    image.relocate(slots);
+    this.#generation = generation;
+  }
+
+  /** Goes to a sequence by the log alone, if it can from the table that it knows. */
+  *followLog(generation: number, target: number): Operation<boolean> {
+    if (this.applied < 0 || this.#generation !== generation) return false;
+    if (this.applied >= target) return true;
+    const from = this.applied;
+    const entries = yield* this.log.read(from, target);
+    if (entries !== undefined) yield* this.#apply(from, target, fold(entries, from));
+    return this.applied >= target;
   }
 
   /**
@@ -74,14 +110,23 @@ export class SkiplistServer {
    * seen before the call (`begun`), and nothing that a GET would not see after it (`committed`).
    */
   *catchUp(): Operation<void> {
-    const target = yield* this.settled();
-    for (let attempt = 1; this.applied < target; attempt++) {
-      const from = this.applied;
-      const entries = from < 0 ? undefined : yield* this.log.read(from, target);
-      if (entries === undefined) yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
-      else yield* this.#apply(from, target, fold(entries, from));
+    const { committed, generation } = yield* this.#settledState();
+    for (let attempt = 1; !(yield* this.followLog(generation, committed)); attempt++) {
+      if (this.#isBeyond(generation, committed)) return;
+      yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
       invariant(attempt < ATTEMPTS_MAX, 'a skiplist never catches up');
     }
+  }
+
+  /** Whether it is of a later table, and so of all that was committed to that one before. */
+  #isBeyond(generation: number, committed: number): boolean {
+    return this.#generation > generation && this.applied >= committed;
+  }
+
+  *#settledState(): Operation<{ committed: number; generation: number }> {
+    const committed = yield* this.settled();
+    const { generation } = yield* readTableState(this.#pair.geometry);
+    return { committed, generation };
   }
 
   /** A committed sequence that is no less than what had begun when it was called. */
@@ -106,44 +151,51 @@ export class SkiplistServer {
    */
   *#rebuild(holdsWrites: boolean): Operation<void> {
     this.rebuilds++;
-    const slots = new Map<Address, Folded>();
-    const visit = ({ slot, low, high }: NamedSlot) => {
-      slots.set(slot, { slot, low, high, rekeyed: true });
+    const fresh = this.#empty();
+    const add = function* (slots: readonly NamedSlot[]): Operation<void> {
+      fresh.add(slots, yield* readKeys(slots));
     };
-    const target = holdsWrites
-      ? yield* this.#walkHolding(visit)
-      : yield* this.#walkFollowing(visit, slots);
-    if (target === undefined) return;
-    this.forget();
-    const fresh = Array.from({ length: this.#partitionCount }, (_, i) => {
-      return new Skiplist(Prng.fromSeed(this.#seed).fork(i));
-    });
-    this.#partitions = fresh;
-    yield* this.#apply(-1, target, [...slots.values()]);
+    try {
+      const built = holdsWrites ? yield* this.#walkHolding(add) : yield* this.#walkFollowing(add);
+      if (built === undefined) return;
+      const { committed, generation, changes } = built;
+      fresh.change(changes, yield* readKeys(changes.filter(isNamed)));
+      // Of several interleaved operations that build one, another may have come further.
+      if (
+        this.#generation > generation ||
+        (this.#generation === generation && this.applied >= committed)
+      )
+        return;
+      this.#image = fresh;
+      this.#generation = generation;
+      this.applied = committed;
+    } catch (error) {
+      if (!(error instanceof TableLost)) throw error;
+      yield* restoreTable(this.#pair);
+    }
   }
 
   /** Reads the table while writes go on; undefined when the log did not last for what they did. */
-  *#walkFollowing(
-    visit: (slot: NamedSlot) => void,
-    slots: Map<Address, Folded>,
-  ): Operation<number | undefined> {
-    const from = yield* this.settled();
-    yield* this.#walkTable(visit);
-    const target = yield* this.settled();
-    const entries = yield* this.log.read(from, target);
+  *#walkFollowing(add: SlotVisitor): Operation<Built | undefined> {
+    const { committed: from, generation } = yield* this.#settledState();
+    yield* this.#walkTable(add);
+    const { committed, generation: end } = yield* this.#settledState();
+    // Slots of two tables are not one table.
+    if (generation !== end) return undefined;
+    const entries = yield* this.log.read(from, committed);
     if (entries === undefined) return undefined;
-    for (const folded of fold(entries, from)) slots.set(folded.slot, { ...folded, rekeyed: true });
-    return target;
+    const changes = fold(entries, from).map((folded) => ({ ...folded, rekeyed: true }));
+    return { committed, generation, changes };
   }
 
   /** Reads the table as the holder of the lease, under which nobody writes. */
-  #walkHolding(visit: (slot: NamedSlot) => void): Operation<number> {
-    const { log } = this;
+  #walkHolding(add: SlotVisitor): Operation<Built> {
+    const pair = this.#pair;
     const walkTable = this.#walkTable;
-    return holding(this.#pair, 'writes cannot be held to build the skiplist', function* () {
-      const { committed } = yield* log.progress();
-      yield* walkTable(visit);
-      return committed;
+    return holding(pair, 'writes cannot be held to build the skiplist', function* () {
+      const { committed, table } = yield* readState(pair);
+      yield* walkTable(add);
+      return { committed, generation: table.generation, changes: [] };
     });
   }
 
@@ -153,31 +205,11 @@ export class SkiplistServer {
    * operation began. Then all happens at once, unless an interleaved operation has done it.
    */
   *#apply(from: number, target: number, changes: readonly Folded[]): Operation<void> {
-    const isNew = ({ slot, low, high, rekeyed }: Folded) =>
-      !isEmpty(low, high) && (rekeyed || !this.#bySlot.has(slot));
-    const added = changes.filter(isNew);
-    const keys = yield* readKeys(added);
-    if (this.applied !== from) return;
-    for (const { slot, low, high, rekeyed } of changes) {
-      const node = this.#bySlot.get(slot);
-      if (node === undefined) continue;
-      if (rekeyed || isEmpty(low, high)) this.#remove(node);
-      else Object.assign(node, { low, high });
-    }
-    added.forEach(({ slot, low, high }, i) => {
-      this.#bySlot.set(slot, this.#partitionOf(slot).insert(keys[i], slot, low, high));
-    });
+    const image = this.#image;
+    const keys = yield* readKeys(changes.filter((change) => image.wantsKeyOf(change)));
+    if (this.applied !== from || this.#image !== image) return;
+    image.change(changes, keys);
     this.applied = target;
-  }
-
-  #remove(node: SkiplistNode): void {
-    this.#partitionOf(node.slot).remove(node);
-    this.#bySlot.delete(node.slot);
-  }
-
-  /** By the bucket, that is by the hash of the key (section 4.1). */
-  #partitionOf(slot: Address): Skiplist {
-    return this.#partitions[Math.floor(slot / 64) % this.#partitionCount];
   }
 }
 

@@ -7,7 +7,7 @@ const LEVELS_MAX = 16;
 export interface SkiplistNode {
   /** The key's bytes, one character each: strings of such characters compare as the bytes do. */
   readonly key: string;
-  readonly slot: Address;
+  slot: Address;
   /** The slot's word: which record the key has. */
   low: number;
   high: number;
@@ -65,10 +65,16 @@ export class Skiplist {
     return node;
   }
 
+  /**
+   * While a skiplist is built from a table that changes, a key can be in it twice: in the slot that
+   * had it, and in the one that has it.
+   */
   remove(node: SkiplistNode): void {
     const path = this.#path(node.key);
     for (let level = 0; level < node.next.length; level++) {
-      path[level].next[level] = node.next[level];
+      let before = path[level];
+      while (before.next[level] !== node) before = before.next[level] as SkiplistNode;
+      before.next[level] = node.next[level];
     }
     const behind = node.next[0];
     if (behind) behind.previous = node.previous;

@@ -2,6 +2,7 @@ import { Batch, type Operation, readInteger, Scratch } from '../../verbs/index.t
 import { PAIR, PAIR_STATE_BYTES } from './geometry.ts';
 import type { Holder } from './lease.ts';
 import type { Pair } from './pair.ts';
+import { type TableState, tableStateIn } from './table-state.ts';
 
 /** The words of a pair that tell how far the hash server is. */
 export interface PairState {
@@ -9,14 +10,22 @@ export interface PairState {
   holder: Holder;
   begun: number;
   committed: number;
+  /** Of which generation the table is, and whether its memory was lost. */
+  table: TableState;
   /** Changes whenever a hash server gets ahead: its beat, and how far the log is. */
   progress: number;
 }
 
-/** One READ; its words are of one server's making but not of one moment. */
+/**
+ * Words of one READ are not of one moment. The table's is read last: a sequence that was committed
+ * to another table than it tells is never taken for one of this table.
+ */
 export function* readState(pair: Pair): Operation<PairState> {
   const words = new Scratch(PAIR_STATE_BYTES);
-  yield new Batch().read(pair.geometry.base, PAIR_STATE_BYTES, words, 0);
+  const { base } = pair.geometry;
+  yield new Batch()
+    .read(base, PAIR_STATE_BYTES, words, 0)
+    .read(base + PAIR.table, 8, words, PAIR.table);
   return stateIn(pair, words, 0);
 }
 
@@ -26,7 +35,8 @@ export function stateIn({ hashLease }: Pair, words: Scratch, at: number): PairSt
   const committed = readInteger(words, at + PAIR.committed);
   const beat = readInteger(words, at + PAIR.hashLease + 8);
   const holder = hashLease.holderIn(words, at + PAIR.hashLease);
-  return { holder, begun, committed, progress: begun + committed + beat };
+  const table = tableStateIn(words, at + PAIR.table);
+  return { holder, begun, committed, table, progress: begun + committed + beat };
 }
 
 /** Who is the skiplist server, and its beat. */

@@ -1,10 +1,14 @@
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { nextBucketIn } from './bucket-chains.ts';
 import type { PairGeometry } from './geometry.ts';
+import type { Pair } from './pair.ts';
 import { BUCKET_BYTES, isEmpty, NEXT, SLOTS } from './slot.ts';
 
 /** Buckets that are read together. */
 export const STEP_BUCKETS = 64;
+
+/** In the midst of long work a server has other duties. */
+const BUCKETS_BETWEEN_DUTIES = 64 * STEP_BUCKETS;
 
 /** A slot that names a record. */
 export interface NamedSlot {
@@ -18,7 +22,10 @@ export class TableReader {
   readonly #batch = new Batch();
   readonly #words = new Scratch((STEP_BUCKETS + 1) * BUCKET_BYTES);
 
-  /** Visits what up to STEP_BUCKETS buckets from `first` on name; returns how many those were. */
+  /**
+   * Visits what up to STEP_BUCKETS buckets from `first` on name, when all of it has been read;
+   * returns how many those were. Raises TableLost.
+   */
   *step(
     geometry: PairGeometry,
     first: number,
@@ -27,29 +34,37 @@ export class TableReader {
   ): Operation<number> {
     const count = Math.min(STEP_BUCKETS, geometry.buckets - first);
     const start = geometry.bucket(first);
+    const met: NamedSlot[] = [];
+    const chained: Address[] = [];
+    const meet = (slot: NamedSlot) => met.push(slot);
     yield this.#batch.clear().read(start, count * BUCKET_BYTES, this.#words, 0);
     for (let i = 0; i < count; i++) {
       let at = i * BUCKET_BYTES;
-      let next = visitBucket(this.#words, at, start + at, visit);
+      let next = visitBucket(this.#words, at, start + at, meet);
       while (next !== 0) {
-        visitChained(next);
+        chained.push(next);
         at = STEP_BUCKETS * BUCKET_BYTES;
         yield this.#batch.clear().read(next, BUCKET_BYTES, this.#words, at);
-        next = visitBucket(this.#words, at, next, visit);
+        next = visitBucket(this.#words, at, next, meet);
       }
     }
+    chained.forEach(visitChained);
+    met.forEach(visit);
     return count;
   }
 }
 
-/** All slots of a pair's table that name a record. */
+/** All slots of a pair's table that name a record, some at a time. Raises TableLost. */
 export function* walkSlots(
-  geometry: PairGeometry,
-  visit: (slot: NamedSlot) => void,
+  { geometry, meanwhile }: Pair,
+  visit: (slots: readonly NamedSlot[]) => Operation<void>,
 ): Operation<void> {
   const reader = new TableReader();
   for (let first = 0; first < geometry.buckets; ) {
-    first += yield* reader.step(geometry, first, visit);
+    const slots: NamedSlot[] = [];
+    first += yield* reader.step(geometry, first, (slot) => slots.push(slot));
+    if (slots.length > 0) yield* visit(slots);
+    if (first % BUCKETS_BETWEEN_DUTIES === 0) yield* meanwhile();
   }
 }
 

@@ -14,6 +14,7 @@ export type RetryReason =
   | 'waits' // polls for the answer of another client that is the server
   | 'takeovers' // the server was gone, and this client became it
   | 'fences' // the server stood still, and this client saw to it that it stays so
+  | 'degraded' // the table was lost, and the skiplist server was asked instead
   | 'slotChanged'; // a read-modify-write met another writer of its key
 
 /** Offsets in a request's words. */
@@ -50,7 +51,7 @@ export class HStoreTable {
   readonly allocator: Allocator;
   readonly reclamation: Reclamation;
   readonly retries: Record<RetryReason, number> = {
-    ...{ waits: 0, takeovers: 0, fences: 0, slotChanged: 0 },
+    ...{ waits: 0, takeovers: 0, fences: 0, degraded: 0, slotChanged: 0 },
   };
 
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {

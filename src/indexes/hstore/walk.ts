@@ -2,8 +2,10 @@ import { StepwellError } from '../../errors.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
 import { visitRecords } from '../record-visits.ts';
+import { restoreTable } from './rebuild.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
+import { TableLost } from './table-state.ts';
 import { type NamedSlot, STEP_BUCKETS, TableReader } from './table-walk.ts';
 
 /** Steps without a record that follow one another at once. */
@@ -21,6 +23,8 @@ export class HStoreWalk implements IndexWalk {
   /** Buckets of all pairs, numbered through. */
   #position: number;
   readonly #reader = new TableReader();
+  /** How often it met a table that was lost. */
+  restored = 0;
 
   constructor(table: HStoreTable, cursor = 0) {
     this.#table = table;
@@ -69,9 +73,25 @@ export class HStoreWalk implements IndexWalk {
       visit(slot);
     };
     for (let step = 0; step < EMPTY_STEPS && !met && !this.done; step++) {
-      const { geometry } = this.#table.pairs[Math.floor(this.#position / this.#perPair)];
-      const first = this.#position % this.#perPair;
-      this.#position += yield* this.#reader.step(geometry, first, visitMet, visitChained);
+      this.#position += yield* this.#step(visitMet, visitChained);
+    }
+  }
+
+  /** One step; when the table is lost, as soon as there is another one: keys stand as before. */
+  *#step(
+    visit: (slot: NamedSlot) => void,
+    visitChained: (bucket: Address) => void,
+  ): Operation<number> {
+    const pair = this.#table.pairs[Math.floor(this.#position / this.#perPair)];
+    const first = this.#position % this.#perPair;
+    for (;;) {
+      try {
+        return yield* this.#reader.step(pair.geometry, first, visit, visitChained);
+      } catch (error) {
+        if (!(error instanceof TableLost)) throw error;
+        this.restored++;
+        yield* restoreTable(pair);
+      }
     }
   }
 }

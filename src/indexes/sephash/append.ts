@@ -2,8 +2,10 @@ import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Batch,
   copyWord,
+  type Fabric,
   highHalf,
   type Operation,
+  run,
   setWord,
   swapped,
 } from '../../verbs/index.ts';
@@ -13,6 +15,7 @@ import { versionAt } from './header.ts';
 import { postHeader, postSlots } from './lookup.ts';
 import { mergeFull, mergeOwn } from './merge.ts';
 import { aimForAppend, catchUp } from './refresh.ts';
+import type { SegmentView } from './segment.ts';
 import { type SepHashRequest, type SepHashTable, SLOTS_AT, SWAP_AT } from './table.ts';
 
 /** What became of an attempt on an entry. */
@@ -62,37 +65,52 @@ export function* append(
  * The paper reads one window after the other. Here what is behind the first is read at once, and
  * all of it when the offset is of another epoch: between two visits of a client to a segment each
  * of the others has been there, so that with a hundred clients that is nearly always so.
- *
- * Entries in `words` from the window's first one; the window is [windowStart, windowEnd). */
+ */
 function* findEmpty(table: SepHashTable, request: SepHashRequest): Operation<number> {
-  const { slots: slotCount } = table.geometry;
-  const { batch, view } = request;
+  const { view } = request;
   const { window } = table.geometry.shape;
   let whole = window === 0 || !view.knowsOffset;
   for (let offset = whole ? 0 : view.offset; ; offset = request.windowEnd) {
-    // The entry before is read too: it must be full, or the offset is of another epoch.
-    request.windowStart = Math.max(0, offset - 1);
-    request.windowEnd = whole ? slotCount : Math.min(slotCount, offset + window);
-    batch.clear();
-    if (!request.blockWritten) request.reseal(versionAt(request.epoch, offset));
-    table.records.post(request, batch);
-    yield postHeader(request, postWindow(request, batch));
-    if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
-    const slot = firstEmpty(request, request.windowStart, request.windowEnd);
-    if (slot === request.windowStart && slot > 0) {
-      view.forgetOffset();
-      return STALE;
-    }
-    noteOffset(request, slot);
+    yield postWindow(table, request, offset, whole);
+    const slot = emptyInWindow(table, request);
     if (slot < request.windowEnd) return slot;
-    if (slot === slotCount) return FULL;
+    if (slot === table.geometry.slots) return FULL;
     whole = true;
   }
 }
 
-function postWindow({ slots, windowStart, windowEnd, words }: SepHashRequest, batch: Batch): Batch {
-  const bytes = 8 * (windowEnd - windowStart);
-  return batch.read(slots + 8 * windowStart, bytes, words, SLOTS_AT + 8 * windowStart);
+/**
+ * The record, unless it is written, and the entries from `offset` on. The entry before is read too:
+ * it must be full, or the offset is of another epoch.
+ */
+function postWindow(
+  table: SepHashTable,
+  request: SepHashRequest,
+  offset: number,
+  whole: boolean,
+): Batch {
+  const { slots, shape } = table.geometry;
+  const batch = request.batch.clear();
+  request.windowStart = Math.max(0, offset - 1);
+  request.windowEnd = whole ? slots : Math.min(slots, offset + shape.window);
+  if (!request.blockWritten) request.reseal(versionAt(request.epoch, offset));
+  table.records.post(request, batch);
+  const { windowStart, windowEnd, words } = request;
+  const from = request.slots + 8 * windowStart;
+  batch.read(from, 8 * (windowEnd - windowStart), words, SLOTS_AT + 8 * windowStart);
+  return postHeader(request, batch);
+}
+
+/** The first empty entry of what was read, or the window's end, or STALE. */
+function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
+  if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
+  const slot = firstEmpty(request, request.windowStart, request.windowEnd);
+  if (slot === request.windowStart && slot > 0) {
+    request.view.forgetOffset();
+    return STALE;
+  }
+  noteOffset(request, slot);
+  return slot;
 }
 
 /** The first entry of [from, end) that is empty in the epoch that was read, or `end`. */
@@ -146,30 +164,79 @@ export function* claim(
   low: number,
   high: number,
 ): Operation<number> {
-  const { batch, words } = request;
-  const waited = yield* completeBitFirst(table, request);
-  if (wantsBit(table, request) && (waited || !canSetBit(request))) return CHANGED;
-  postRecord(table, request, batch.clear(), versionAt(request.epoch, slot));
-  const setsBit = !waited && postBit(table, request, batch);
-  const at = SLOTS_AT + 8 * slot;
-  copyWord(words, at, SWAP_AT);
-  setWord(words, SWAP_AT + 8, low, high);
-  request.inDoubt = true;
-  yield batch.cas(request.slots + 8 * slot, words, SWAP_AT);
-  request.inDoubt = false;
-  const bitStands = !setsBit || bitWasSet(request);
-  copyWord(words, SWAP_AT + (swapped(words, SWAP_AT) ? 8 : 16), at);
-  if (!swapped(words, SWAP_AT)) {
-    const full = signOf(highHalf(words, at)) === request.sign;
-    if (full) noteOffset(request, slot + 1);
-    return full ? TAKEN : CHANGED;
-  }
-  request.forgetBlock();
-  noteOffset(request, slot + 1);
-  if (!bitStands) yield* completeBit(table, request);
-  if (table.geometry.shape.append === 0) yield* reread(table, request);
+  const { zeroWait, append: ordered } = table.geometry.shape;
+  // Without zero-wait writes the filter's change is waited for, as the paper's base version does.
+  if (zeroWait === 0) yield* completeBit(table, request);
+  if (!maySwap(table, request)) return CHANGED;
+  yield postClaim(table, request, slot, low, high);
+  const fate = settleClaim(request, slot);
+  if (fate !== WON) return fate;
+  if (!request.bitStands) yield* completeBit(table, request);
+  if (ordered === 0) yield* reread(table, request);
   if (slot + 1 === table.geometry.slots) yield* mergeOwn(table, request);
   return WON;
+}
+
+/** Whether the filter's bit is set, or will be set by the doorbell of the entry. */
+function maySwap(table: SepHashTable, request: SepHashRequest): boolean {
+  if (!wantsBit(table, request)) return true;
+  return table.geometry.shape.zeroWait === 1 && canSetBit(request);
+}
+
+function postClaim(
+  table: SepHashTable,
+  request: SepHashRequest,
+  slot: number,
+  low: number,
+  high: number,
+): Batch {
+  const { words } = request;
+  const batch = request.batch.clear();
+  postRecord(table, request, batch, versionAt(request.epoch, slot));
+  request.setsBit = postBit(table, request, batch);
+  copyWord(words, SLOTS_AT + 8 * slot, SWAP_AT);
+  setWord(words, SWAP_AT + 8, low, high);
+  request.inDoubt = true;
+  return batch.cas(request.slots + 8 * slot, words, SWAP_AT);
+}
+
+/** What became of the claim that was posted; `bitStands` tells whether its filter bit is set. */
+function settleClaim(request: SepHashRequest, slot: number): number {
+  const { words } = request;
+  const at = SLOTS_AT + 8 * slot;
+  request.inDoubt = false;
+  request.bitStands = !request.setsBit || bitWasSet(request);
+  const won = swapped(words, SWAP_AT);
+  copyWord(words, SWAP_AT + (won ? 8 : 16), at);
+  const full = signOf(highHalf(words, at)) === request.sign;
+  if (full) noteOffset(request, slot + 1);
+  if (!won) return full ? TAKEN : CHANGED;
+  request.forgetBlock();
+  return WON;
+}
+
+/**
+ * The first attempt of an append whose first window has an empty entry, on a fabric that executes
+ * at once: the same verbs and the same tests, without what generators cost. The request is aimed.
+ * False when it takes more than that; then nothing has been stored.
+ */
+export function appendOnce(table: SepHashTable, request: SepHashRequest, fabric: Fabric): boolean {
+  const { view } = request;
+  if (!canAppendOnce(table, view)) return false;
+  fabric.execute(postWindow(table, request, view.offset, false));
+  const slot = emptyInWindow(table, request);
+  if (slot === STALE || slot === request.windowEnd || !maySwap(table, request)) return false;
+  fabric.execute(postClaim(table, request, slot, entryLow(request.block), newHigh(request)));
+  if (settleClaim(request, slot) !== WON) return false;
+  if (!request.bitStands) run(fabric, completeBit(table, request));
+  if (slot + 1 === table.geometry.slots) run(fabric, mergeOwn(table, request));
+  return true;
+}
+
+/** The published techniques that appends need more steps without are left to `append`. */
+function canAppendOnce({ geometry }: SepHashTable, { knowsOffset }: SegmentView): boolean {
+  const { window, append: ordered, zeroWait } = geometry.shape;
+  return knowsOffset && window > 0 && ordered === 1 && zeroWait === 1;
 }
 
 /**
@@ -178,13 +245,6 @@ export function* claim(
  */
 function* reread(table: SepHashTable, request: SepHashRequest): Operation<void> {
   yield postHeader(request, postSlots(table, request, request.batch.clear()));
-}
-
-/** Without zero-wait writes the filter's change is waited for, as the paper's base version does. */
-function* completeBitFirst(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
-  if (table.geometry.shape.zeroWait === 1) return false;
-  yield* completeBit(table, request);
-  return true;
 }
 
 /** The record, or its header again when it was written for another entry. */

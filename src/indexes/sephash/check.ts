@@ -14,7 +14,7 @@ import {
 } from './entry.ts';
 import { HEADER_UNITS, mainOf } from './header.ts';
 import { FINGERPRINTS } from './main-segment.ts';
-import { planMerge } from './merge-plan.ts';
+import { MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import { search } from './search.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -34,14 +34,14 @@ class Check {
   readonly #table: SepHashTable;
   readonly #sink: CheckSink;
   readonly #request: SepHashRequest;
-  readonly #keys: RecordKeys;
+  readonly #planner: MergePlanner;
   #checked = 0;
 
   constructor(table: SepHashTable, sink: CheckSink) {
     this.#table = table;
     this.#sink = sink;
     this.#request = table.newRequest();
-    this.#keys = new RecordKeys(table.geometry.shape.seed);
+    this.#planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
   }
 
   *run(): Operation<number> {
@@ -65,7 +65,7 @@ class Check {
     const entries = all.subarray(0, 2 * main.count);
     this.#order(where, entries, snapshot.ends);
     yield* this.#records(where, entries, current, all.subarray(2 * main.count), main);
-    this.#checked += (yield* planMerge(entries, current, this.#keys)).kept.length / 2;
+    this.#checked += (yield* this.#planner.plan(entries, current)).kept.length / 2;
     this.#sink.progress(this.#checked);
   }
 

@@ -28,21 +28,35 @@ export function postHeader(request: SepHashRequest, batch: Batch): Batch {
  * CurSegment's first `slots` entries from the end, then those of the MainSegment.
  */
 export function gather(request: SepHashRequest, slots: number): number {
-  const { tag, sign, words, range } = request;
   request.ensureCandidates(slots + request.rangeEnd - request.rangeStart);
   request.candidateCount = 0;
-  for (let word = (SLOTS_AT + 8 * slots) >> 2; word > SLOTS_AT >> 2; ) {
-    word -= 2;
-    const high = words.i32[word + 1];
-    if (tagOf(high) === tag && signOf(high) === sign) add(request, words.i32[word], high);
-  }
-  request.recent = request.candidateCount;
-  const end = 2 * (request.rangeEnd - request.rangeStart);
+  request.recent = 0;
+  if (slots > 0) gatherRecent(request, slots);
+  const { tag, range, rangeStart, rangeEnd } = request;
+  const { i32 } = range;
+  const end = 2 * (rangeEnd - rangeStart);
   for (let word = 0; word < end; word += 2) {
-    const high = range.i32[word + 1];
-    if (tagOf(high) === tag) add(request, range.i32[word], high);
+    const high = i32[word + 1];
+    if (tagOf(high) === tag) add(request, i32[word], high);
   }
   return request.candidateCount;
+}
+
+/**
+ * Up to the first entry that was empty when it was read: a full one behind it was filled later,
+ * because entries are filled in their order, and those before it have not changed since.
+ */
+function gatherRecent(request: SepHashRequest, slots: number): void {
+  const { tag, sign } = request;
+  const { i32 } = request.words;
+  const first = SLOTS_AT >> 2;
+  let end = first;
+  while (end < first + 2 * slots && signOf(i32[end + 1]) === sign) end += 2;
+  for (let word = end - 2; word >= first; word -= 2) {
+    const high = i32[word + 1];
+    if (tagOf(high) === tag) add(request, i32[word], high);
+  }
+  request.recent = request.candidateCount;
 }
 
 function add(request: SepHashRequest, low: number, high: number): void {

@@ -63,7 +63,7 @@ export function parseFpTable({ u8 }: Scratch, at: number): Uint16Array {
 
 /**
  * Fills a scratch with the image of a MainSegment; returns its bytes. Entries are pairs of halves:
- * low, high, low, high …
+ * low, high, low, high … sorted by fingerprint.
  */
 export function writeMain(
   image: Scratch,
@@ -83,8 +83,10 @@ export function writeMain(
   writeInteger(image, SIBLING, header.sibling);
   i32[UNITS >> 2] = header.units;
   const ends = new Uint16Array(image.u8.buffer, FPTABLE, FINGERPRINTS);
-  for (let i = 1; i < entries.length; i += 2) ends[fingerprintOf(entries[i])]++;
-  for (let fp = 1; fp < FINGERPRINTS; fp++) ends[fp] += ends[fp - 1];
+  for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
+    while (2 * end < entries.length && fingerprintOf(entries[2 * end + 1]) === fp) end++;
+    ends[fp] = end;
+  }
   i32.set(entries, MAIN_HEADER_BYTES >> 2);
   i32.set(dropped, (MAIN_HEADER_BYTES >> 2) + entries.length);
   return bytes;

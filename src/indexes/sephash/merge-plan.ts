@@ -2,13 +2,20 @@ import type { Operation } from '../../verbs/index.ts';
 import { depthBitsOf, isTombstone, recordOf, tagOf, withoutSign } from './entry.ts';
 import type { RecordKeys } from './record-keys.ts';
 
-/** Entries as pairs of halves: low, high, low, high … */
+/** Entries as pairs of halves: low, high, low, high … Valid until the next plan is made. */
 export interface MergePlan {
   /** What stays, sorted by fingerprints. */
   kept: Int32Array;
   /** What is superseded or deleted, each record once. */
   dropped: Int32Array;
 }
+
+/** Entries of a CurSegment are sorted by a number: what may have one key, then their place. */
+const PLACE_BITS = 12;
+const PLACE_MASK = 2 ** PLACE_BITS - 1;
+
+const KEPT = 0;
+const DROPPED = 1;
 
 /**
  * Which entries a merge keeps (section 4.2.2): of every key the newest, unless it is a tombstone,
@@ -17,153 +24,233 @@ export interface MergePlan {
  *
  * Only entries with the same fingerprints and depth bits can have the same key; where there are
  * such, and one of them is new, the keys are read.
+ *
+ * Every merge looks at thousands of entries, and a client makes one every hundred writes, so all
+ * of it is done in arrays that are kept: with a list for each group and a string for each key it
+ * was a quarter of what a write costs in shared memory.
  */
-export function* planMerge(
-  main: Int32Array,
-  current: Int32Array,
-  keys: RecordKeys,
-): Operation<MergePlan> {
-  const groups = groupCurrent(current);
-  addMain(groups, main);
-  const outcome = new Outcome(main, current);
-  const doubtful: Group[] = [];
-  for (const group of groups.values()) {
-    if (group.main.length + group.current.length > 1) doubtful.push(group);
-    else if (isTombstone(current[group.current[0] + 1])) outcome.dropCurrent(group.current[0]);
+export class MergePlanner {
+  readonly #keys: RecordKeys;
+  #main: Int32Array = new Int32Array(0);
+  #current: Int32Array = new Int32Array(0);
+  /** Entries of the CurSegment by what may have one key, the oldest first: see PLACE_BITS. */
+  #order = new Uint32Array(0);
+  #mainFate: Uint8Array = new Uint8Array(0);
+  #currentFate: Uint8Array = new Uint8Array(0);
+  /** Members of doubtful groups, oldest first: entries of Main, and of Cur as complements. */
+  readonly #members = new IntList();
+  readonly #groupEnds = new IntList();
+  /** Their words, for the reading of keys. */
+  readonly #words = new IntList();
+  readonly #kept = new IntList();
+  readonly #dropped = new IntList();
+  /** Members of a group, each the newest of its key. */
+  readonly #newest = new IntList();
+  #buries = false;
+
+  constructor(keys: RecordKeys) {
+    this.#keys = keys;
   }
-  if (doubtful.length > 0) yield* resolve(doubtful, main, current, keys, outcome);
-  return outcome.plan();
+
+  *plan(main: Int32Array, current: Int32Array): Operation<MergePlan> {
+    this.#begin(main, current);
+    this.#findGroups();
+    if (this.#members.length > 0) {
+      yield* this.#keys.load(this.#words.view());
+      this.#resolve();
+    }
+    this.#collect();
+    const dropped = this.#dropped.view();
+    return { kept: this.#kept.view(), dropped: this.#buries ? eachOnce(dropped) : dropped };
+  }
+
+  #begin(main: Int32Array, current: Int32Array): void {
+    this.#main = main;
+    this.#current = current;
+    this.#buries = false;
+    for (const list of [this.#members, this.#groupEnds, this.#words, this.#kept, this.#dropped]) {
+      list.length = 0;
+    }
+    this.#mainFate = cleared(this.#mainFate, main.length >> 1);
+    this.#currentFate = cleared(this.#currentFate, current.length >> 1);
+    const count = current.length >> 1;
+    if (this.#order.length !== count) this.#order = new Uint32Array(count);
+    for (let i = 0; i < count; i++) {
+      this.#order[i] = groupOf(current[2 * i + 1]) * 2 ** PLACE_BITS + i;
+    }
+    this.#order.sort();
+  }
+
+  /** Runs of the sorted entries that may have one key, with what Main has of the kind. */
+  #findGroups(): void {
+    const order = this.#order;
+    for (let first = 0; first < order.length; ) {
+      const group = order[first] >>> PLACE_BITS;
+      let end = first + 1;
+      while (end < order.length && order[end] >>> PLACE_BITS === group) end++;
+      this.#addGroup(group, first, end);
+      first = end;
+    }
+  }
+
+  #addGroup(group: number, first: number, end: number): void {
+    const main = this.#main;
+    const tag = group >>> 4;
+    const before = this.#members.length;
+    for (let i = firstOf(main, tag); 2 * i < main.length; i++) {
+      const high = main[2 * i + 1];
+      if (tagOf(high) !== tag) break;
+      if (groupOf(high) === group) this.#addMember(i, main[2 * i], high);
+    }
+    const alone = this.#members.length === before && end === first + 1;
+    for (let at = first; at < end; at++) {
+      const i = this.#order[at] & PLACE_MASK;
+      const high = this.#current[2 * i + 1];
+      if (!alone) this.#addMember(~i, this.#current[2 * i], high);
+      else if (isTombstone(high)) this.#currentFate[i] = DROPPED;
+    }
+    if (!alone) this.#groupEnds.push(this.#members.length);
+  }
+
+  #addMember(member: number, low: number, high: number): void {
+    this.#members.push(member);
+    this.#words.push(low);
+    this.#words.push(high);
+  }
+
+  /** Drops all but the newest entry of each key of the doubtful groups, whose keys are loaded. */
+  #resolve(): void {
+    for (let group = 0, first = 0; group < this.#groupEnds.length; group++) {
+      const end = this.#groupEnds.at(group);
+      this.#newest.length = 0;
+      for (let at = end - 1; at >= first; at--) this.#judge(at);
+      first = end;
+    }
+  }
+
+  #judge(at: number): void {
+    const member = this.#members.at(at);
+    const superseded = this.#isOlder(at);
+    if (!superseded) this.#newest.push(at);
+    if (member >= 0) {
+      if (superseded) this.#mainFate[member] = DROPPED;
+    } else if (superseded || isTombstone(this.#current[2 * ~member + 1])) {
+      this.#currentFate[~member] = DROPPED;
+    }
+  }
+
+  /** Whether a newer member of the group has the same key. */
+  #isOlder(at: number): boolean {
+    for (let i = 0; i < this.#newest.length; i++) {
+      if (this.#keys.same(this.#newest.at(i), at)) return true;
+    }
+    return false;
+  }
+
+  /** Puts the entries that stay together, and lists the others. */
+  #collect(): void {
+    const current = this.#current;
+    let next = 0;
+    for (let at = 0; at < this.#order.length; at++) {
+      const i = this.#order[at] & PLACE_MASK;
+      const high = current[2 * i + 1];
+      if (this.#currentFate[i] === DROPPED) {
+        this.#drop(current[2 * i], high);
+        continue;
+      }
+      next = this.#collectMain(next, firstOf(this.#main, tagOf(high) + 1));
+      this.#kept.push(current[2 * i]);
+      this.#kept.push(withoutSign(high));
+    }
+    this.#collectMain(next, this.#main.length >> 1);
+  }
+
+  /** Entries [from, end) of Main. */
+  #collectMain(from: number, end: number): number {
+    const main = this.#main;
+    const fate = this.#mainFate;
+    const kept = this.#kept.room(2 * (end - from));
+    let to = this.#kept.length;
+    for (let i = from; i < end; i++) {
+      if (fate[i] === KEPT) {
+        kept[to++] = main[2 * i];
+        kept[to++] = main[2 * i + 1];
+      } else {
+        this.#drop(main[2 * i], main[2 * i + 1]);
+      }
+    }
+    this.#kept.length = to;
+    return Math.max(from, end);
+  }
+
+  #drop(low: number, high: number): void {
+    if (isTombstone(high)) this.#buries = true;
+    this.#dropped.push(low);
+    this.#dropped.push(withoutSign(high));
+  }
 }
 
-/** Offsets of entries with the same fingerprints and depth bits, oldest first. */
-interface Group {
-  main: number[];
-  current: number[];
-}
-
-function groupKey(high: number): number {
+/** What entries must have in common to have the same key: fingerprints and depth bits. */
+function groupOf(high: number): number {
   return tagOf(high) * 16 + depthBitsOf(high);
 }
 
-function groupCurrent(current: Int32Array): Map<number, Group> {
-  const groups = new Map<number, Group>();
-  for (let at = 0; at < current.length; at += 2) {
-    const key = groupKey(current[at + 1]);
-    const group = groups.get(key);
-    if (group) group.current.push(at);
-    else groups.set(key, { main: [], current: [at] });
-  }
-  return groups;
-}
-
-function addMain(groups: Map<number, Group>, main: Int32Array): void {
-  for (const [key, group] of groups) {
-    const tag = key >> 4;
-    for (let at = firstOf(main, tag); at < main.length && tagOf(main[at + 1]) === tag; at += 2) {
-      if (groupKey(main[at + 1]) === key) group.main.push(at);
-    }
-  }
-}
-
-/** Where the entries with these fingerprints, or later ones, begin. */
+/** The first entry with these fingerprints, or later ones. */
 function firstOf(main: Int32Array, tag: number): number {
   let low = 0;
-  let high = main.length / 2;
+  let high = main.length >> 1;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (tagOf(main[2 * middle + 1]) < tag) low = middle + 1;
     else high = middle;
   }
-  return 2 * low;
+  return low;
 }
 
-/** Reads the keys of doubtful groups and drops all but the newest entry of each key. */
-function* resolve(
-  doubtful: readonly Group[],
-  main: Int32Array,
-  current: Int32Array,
-  keys: RecordKeys,
-  outcome: Outcome,
-): Operation<void> {
-  const entries = doubtful.flatMap((group) => [
-    ...group.main.flatMap((at) => [main[at], main[at + 1]]),
-    ...group.current.flatMap((at) => [current[at], current[at + 1]]),
-  ]);
-  const texts = yield* keys.texts(entries);
-  let end = 0;
-  for (const group of doubtful) {
-    end += group.main.length + group.current.length;
-    let next = end;
-    const newest = new Set<string>();
-    for (const at of group.current.toReversed()) {
-      const text = texts[--next];
-      if (newest.has(text) || isTombstone(current[at + 1])) outcome.dropCurrent(at);
-      newest.add(text);
-    }
-    for (const at of group.main.toReversed()) if (newest.has(texts[--next])) outcome.dropMain(at);
+/** A tombstone points to the record that it deletes, whose own entry may be dropped too. */
+function eachOnce(entries: Int32Array): Int32Array {
+  const seen = new Set<number>();
+  const once: number[] = [];
+  for (let at = 0; at < entries.length; at += 2) {
+    const record = recordOf(entries[at], entries[at + 1]);
+    if (seen.has(record)) continue;
+    seen.add(record);
+    once.push(entries[at], entries[at + 1]);
   }
+  return Int32Array.from(once);
 }
 
-/** Collects what is dropped and puts together what is kept. */
-class Outcome {
-  readonly #main: Int32Array;
-  readonly #current: Int32Array;
-  readonly #mainDropped: Uint8Array;
-  readonly #currentDropped: Uint8Array;
-  /** By record: a tombstone points to the record that it deletes. */
-  readonly #dropped = new Map<number, [low: number, high: number]>();
+function cleared(bytes: Uint8Array, length: number): Uint8Array {
+  if (bytes.length < length) return new Uint8Array(2 * length);
+  bytes.fill(0, 0, length);
+  return bytes;
+}
 
-  constructor(main: Int32Array, current: Int32Array) {
-    this.#main = main;
-    this.#current = current;
-    this.#mainDropped = new Uint8Array(main.length);
-    this.#currentDropped = new Uint8Array(current.length);
+/** Integers in an array that is kept from one use to the next. */
+class IntList {
+  length = 0;
+  #items = new Int32Array(256);
+
+  push(item: number): void {
+    if (this.length === this.#items.length) this.room(1);
+    this.#items[this.length++] = item;
   }
 
-  dropMain(at: number): void {
-    this.#mainDropped[at] = 1;
-    this.#note(this.#main[at], this.#main[at + 1]);
+  at(i: number): number {
+    return this.#items[i];
   }
 
-  dropCurrent(at: number): void {
-    this.#currentDropped[at] = 1;
-    this.#note(this.#current[at], this.#current[at + 1]);
+  view(): Int32Array {
+    return this.#items.subarray(0, this.length);
   }
 
-  #note(low: number, high: number): void {
-    this.#dropped.set(recordOf(low, high), [low, withoutSign(high)]);
-  }
-
-  plan(): MergePlan {
-    const added = this.#addedInOrder();
-    const kept = new Int32Array(this.#main.length + 2 * added.length);
-    let end = 0;
-    let next = 0;
-    const put = (low: number, high: number) => {
-      kept[end++] = low;
-      kept[end++] = high;
-    };
-    const addBefore = (tag: number) => {
-      for (; next < added.length && tagOf(added[next][1]) < tag; next++) put(...added[next]);
-    };
-    for (let at = 0; at < this.#main.length; at += 2) {
-      if (this.#mainDropped[at] === 1) continue;
-      addBefore(tagOf(this.#main[at + 1]));
-      put(this.#main[at], this.#main[at + 1]);
+  /** The array with room for so many more. */
+  room(more: number): Int32Array {
+    if (this.length + more > this.#items.length) {
+      const larger = new Int32Array(2 * (this.length + more));
+      larger.set(this.#items.subarray(0, this.length));
+      this.#items = larger;
     }
-    addBefore(Number.POSITIVE_INFINITY);
-    return {
-      kept: kept.subarray(0, end),
-      dropped: Int32Array.from([...this.#dropped.values()].flat()),
-    };
-  }
-
-  #addedInOrder(): [number, number][] {
-    const added: [number, number][] = [];
-    for (let at = 0; at < this.#current.length; at += 2) {
-      if (this.#currentDropped[at] === 1) continue;
-      added.push([this.#current[at], withoutSign(this.#current[at + 1])]);
-    }
-    return added.sort((a, b) => tagOf(a[1]) - tagOf(b[1]));
+    return this.#items;
   }
 }

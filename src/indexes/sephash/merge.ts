@@ -29,7 +29,7 @@ import {
   parseMainHeader,
   writeMain,
 } from './main-segment.ts';
-import { type MergePlan, planMerge } from './merge-plan.ts';
+import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import { publishSibling } from './refresh.ts';
 import type { SegmentView } from './segment.ts';
@@ -39,11 +39,15 @@ import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
 /** Of which the splitter reads so many while whoever waits looks once: about one a microsecond. */
 const RECORDS_PER_POLL = 20;
 
+/** Far more steps than any merge takes. */
+const OWN_MERGE_STEPS_MAX = 1_000_000;
+
 /**
  * Merges a segment that an operation has met full. Whoever took its last entry is about to do so;
  * when nothing happens for a while, that client is slow or dead, and this one does it.
  */
 export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  if (yield* awaitOwnMerge(request)) return;
   const { batch, words } = request;
   const { polls, microseconds } = table.patience;
   const longer = Math.floor(recordsToRead(table, request.view) / RECORDS_PER_POLL);
@@ -52,6 +56,19 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
     if (!request.metaHolds()) return;
   }
   yield* merge(table, request);
+}
+
+/**
+ * When another operation of this client merges the segment, sleeping would only hold that one up:
+ * looks at the header until it is done. Whether the segment has been merged.
+ */
+function* awaitOwnMerge(request: SepHashRequest): Operation<boolean> {
+  const { batch, words, view } = request;
+  for (let steps = 0; view.mergers > 0 && steps < OWN_MERGE_STEPS_MAX; steps++) {
+    yield batch.clear().pause(0, words).read(view.header, 8, words, HEADER_AT);
+    if (!request.metaHolds()) return true;
+  }
+  return false;
 }
 
 /**
@@ -76,7 +93,13 @@ export function* mergeOwn(table: SepHashTable, request: SepHashRequest): Operati
 
 function* merge(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const merger = table.idleMergers.pop() ?? new Merger(table);
-  yield* merger.run(request);
+  const { view } = request;
+  view.mergers++;
+  try {
+    yield* merger.run(request);
+  } finally {
+    view.mergers--;
+  }
   table.idleMergers.push(merger);
 }
 
@@ -99,7 +122,7 @@ export class Merger {
   readonly #current: Scratch;
   readonly #main = new Scratch(4096);
   readonly #image = new Scratch(4096);
-  readonly #keys: RecordKeys;
+  readonly #planner: MergePlanner;
   readonly #halves: Halves;
   #request: SepHashRequest | undefined;
   /** Whether it is for a deletion, which must be possible in a full pool. */
@@ -108,8 +131,9 @@ export class Merger {
   constructor(table: SepHashTable) {
     this.#table = table;
     this.#current = new Scratch(table.geometry.slotsBytes);
-    this.#keys = new RecordKeys(table.geometry.shape.seed);
-    this.#halves = new Halves(table, this.#keys);
+    const keys = new RecordKeys(table.geometry.shape.seed);
+    this.#planner = new MergePlanner(keys);
+    this.#halves = new Halves(table, keys);
   }
 
   /** Merges the segment as it was with this metadata, if it still is so and is full. */
@@ -122,7 +146,7 @@ export class Merger {
     yield* publishSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
     const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
-    const plan = yield* planMerge(old.entries, current, this.#keys);
+    const plan = yield* this.#planner.plan(old.entries, current);
     invariant(plan.kept.length / 2 < MAIN_ENTRIES_MAX, 'a MainSegment with too many entries');
     const { won, splits } = yield* this.#publish(view, low, high, header, plan);
     if (!won) return;

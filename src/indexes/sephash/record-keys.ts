@@ -5,14 +5,17 @@ import { recordOf, unitsOfEntry } from './entry.ts';
 
 /** Lines of a record that are read at first; a longer key costs one more READ. */
 const KEY_UNITS = 4;
-const KEY_AREA = KEY_UNITS * UNIT_BYTES;
 /** Records that are read in one doorbell. */
 const RECORDS_AT_ONCE = 128;
 
 /** Reads the keys of records, many in a doorbell: for merges and splits. */
 export class RecordKeys {
-  readonly #records = new Scratch(RECORDS_AT_ONCE * KEY_AREA);
-  readonly #key = new Scratch(KEY_AREA + 2 * HASH_PADDING);
+  /** The beginnings of the records, one behind the other. */
+  readonly #records = new Scratch(RECORDS_AT_ONCE * UNIT_BYTES);
+  #offsets = new Int32Array(RECORDS_AT_ONCE);
+  /** Keys that are longer than that. */
+  readonly #long = new Map<number, Scratch>();
+  readonly #key = new Scratch(KEY_UNITS * UNIT_BYTES + 2 * HASH_PADDING);
   readonly #hash = new KeyHash();
   readonly #batch = new Batch();
   readonly #seed: number;
@@ -21,61 +24,95 @@ export class RecordKeys {
     this.#seed = seed;
   }
 
-  /** The keys of entries (pairs of halves), one character a byte. */
-  *texts(entries: ArrayLike<number>): Operation<string[]> {
-    const texts: string[] = [];
-    yield* this.#each(entries, (key, bytes) => {
-      texts.push(key.buffer.toString('latin1', 0, bytes));
-    });
-    return texts;
+  /** Reads the keys of entries (pairs of halves), for `same`. */
+  *load(entries: Int32Array): Operation<void> {
+    const count = entries.length / 2;
+    if (this.#offsets.length < count) this.#offsets = new Int32Array(2 * count);
+    this.#records.ensure(this.#place(entries));
+    for (let first = 0; first < count; first += RECORDS_AT_ONCE) {
+      yield this.#postSome(entries, first, Math.min(count, first + RECORDS_AT_ONCE));
+    }
+    this.#long.clear();
+    for (let i = 0; i < count; i++) {
+      const bytes = this.#keyBytes(i);
+      if (HEADER_BYTES + bytes <= KEY_UNITS * UNIT_BYTES) continue;
+      const key = new Scratch(bytes + 2 * HASH_PADDING);
+      const record = recordOf(entries[2 * i], entries[2 * i + 1]);
+      yield this.#batch.clear().read(record + HEADER_BYTES, pad8(bytes), key, 0);
+      this.#long.set(i, key);
+    }
+  }
+
+  /** Whether two of the records that were loaded have the same key. */
+  same(one: number, other: number): boolean {
+    const bytes = this.#keyBytes(one);
+    if (bytes !== this.#keyBytes(other)) return false;
+    // Behind a key there are zeros up to a whole word.
+    const words = pad8(bytes) >> 2;
+    const first = this.#keyWords(one);
+    const second = this.#keyWords(other);
+    const firstAt = this.#keyAt(one);
+    const secondAt = this.#keyAt(other);
+    for (let i = 0; i < words; i++) if (first[firstAt + i] !== second[secondAt + i]) return false;
+    return true;
   }
 
   /** The hash words that choose segments, of the keys of entries. */
-  *hashes(entries: ArrayLike<number>): Operation<Int32Array> {
+  *hashes(entries: Int32Array): Operation<Int32Array> {
     const hashes = new Int32Array(entries.length / 2);
-    let i = 0;
-    yield* this.#each(entries, ({ i32 }, bytes) => {
-      this.#hash.compute(i32, 0, bytes, this.#seed);
-      hashes[i++] = this.#hash.h1;
-    });
+    for (let first = 0; first < entries.length; first += 2 * RECORDS_AT_ONCE) {
+      const some = entries.subarray(first, first + 2 * RECORDS_AT_ONCE);
+      yield* this.load(some);
+      for (let i = 0; i < some.length / 2; i++) hashes[first / 2 + i] = this.#hashOf(i);
+    }
     return hashes;
   }
 
-  *#each(
-    entries: ArrayLike<number>,
-    visit: (key: Scratch, bytes: number) => void,
-  ): Operation<void> {
-    const count = entries.length / 2;
-    for (let first = 0; first < count; first += RECORDS_AT_ONCE) {
-      const some = Math.min(RECORDS_AT_ONCE, count - first);
-      this.#batch.clear();
-      for (let i = 0; i < some; i++) {
-        const at = 2 * (first + i);
-        const bytes = UNIT_BYTES * Math.min(KEY_UNITS, unitsOfEntry(entries[at + 1]));
-        const record = recordOf(entries[at], entries[at + 1]);
-        this.#batch.read(record, bytes, this.#records, i * KEY_AREA);
-      }
-      yield this.#batch;
-      for (let i = 0; i < some; i++) {
-        const at = 2 * (first + i);
-        const bytes = yield* this.#copyKey(i * KEY_AREA, recordOf(entries[at], entries[at + 1]));
-        visit(this.#key, bytes);
-      }
-    }
+  #hashOf(i: number): number {
+    const bytes = this.#keyBytes(i);
+    const key = this.#key;
+    key.ensure(bytes + 2 * HASH_PADDING);
+    const from = this.#keyAt(i);
+    key.i32.set(this.#keyWords(i).subarray(from, from + (pad8(bytes) >> 2)), 0);
+    key.u8.fill(0, bytes, bytes + HASH_PADDING);
+    this.#hash.compute(key.i32, 0, bytes, this.#seed);
+    return this.#hash.h1;
   }
 
-  /** Puts the key of a record that was read at `here` in front of the zeros that hashing needs. */
-  *#copyKey(here: number, record: number): Operation<number> {
-    const keyBytes = this.#records.i32[(here + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    const key = this.#key;
-    key.ensure(keyBytes + 2 * HASH_PADDING);
-    if (HEADER_BYTES + keyBytes <= KEY_AREA) {
-      const from = here + HEADER_BYTES;
-      key.u8.set(this.#records.u8.subarray(from, from + keyBytes), 0);
-    } else {
-      yield this.#batch.clear().read(record + HEADER_BYTES, pad8(keyBytes), key, 0);
+  /** Gives each record its place; returns how many bytes they take. */
+  #place(entries: Int32Array): number {
+    let bytes = 0;
+    for (let i = 0; i < entries.length / 2; i++) {
+      this.#offsets[i] = bytes;
+      bytes += linesOf(entries[2 * i + 1]) * UNIT_BYTES;
     }
-    key.u8.fill(0, keyBytes, keyBytes + HASH_PADDING);
-    return keyBytes;
+    return bytes;
   }
+
+  #postSome(entries: Int32Array, first: number, end: number): Batch {
+    this.#batch.clear();
+    for (let i = first; i < end; i++) {
+      const high = entries[2 * i + 1];
+      const bytes = linesOf(high) * UNIT_BYTES;
+      this.#batch.read(recordOf(entries[2 * i], high), bytes, this.#records, this.#offsets[i]);
+    }
+    return this.#batch;
+  }
+
+  #keyBytes(i: number): number {
+    return this.#records.i32[(this.#offsets[i] + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+  }
+
+  #keyWords(i: number): Int32Array {
+    return (this.#long.get(i) ?? this.#records).i32;
+  }
+
+  #keyAt(i: number): number {
+    return this.#long.has(i) ? 0 : (this.#offsets[i] + HEADER_BYTES) >> 2;
+  }
+}
+
+/** Lines of a record that are read for its key. */
+function linesOf(high: number): number {
+  return Math.min(KEY_UNITS, unitsOfEntry(high));
 }

@@ -7,8 +7,7 @@ import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
 
 /** Aims a request at the segment of its key as the caches know it: no round trip. */
 export function aim(table: SepHashTable, request: SepHashRequest): void {
-  const { h1 } = request.hash;
-  const view = table.viewAt(table.directory.lookup(h1));
+  const view = table.viewFor(request.hash.h1);
   request.view = view;
   request.metaLow = view.metaLow;
   request.metaHigh = view.metaHigh;

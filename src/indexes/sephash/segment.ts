@@ -22,6 +22,8 @@ export class SegmentView {
   count = -1;
   cache: FpCache | undefined;
   sibling: Address = 0;
+  /** Operations of this client that are merging the segment. */
+  mergers = 0;
   /** Whether every merge moves the CurSegment. */
   readonly #moves: boolean;
 
@@ -83,6 +85,6 @@ export class SegmentView {
 
   /** Whether keys with this hash belong to the segment, as far as this client knows. */
   owns(hash: number): boolean {
-    return (hash & (2 ** this.depth - 1)) === this.suffix;
+    return (hash & ((1 << depthOf(this.metaHigh)) - 1)) === this.suffix;
   }
 }

@@ -1,15 +1,17 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
-import type {
-  CheckSink,
-  Condition,
-  Index,
-  IndexKind,
-  IndexManifest,
-  IndexParameters,
-  IndexShape,
-  Outcome,
+import {
+  ALWAYS,
+  type CheckSink,
+  type Condition,
+  type Index,
+  type IndexKind,
+  type IndexManifest,
+  type IndexParameters,
+  type IndexShape,
+  type Outcome,
+  STORED,
 } from '../contract.ts';
 import { Directory } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
@@ -21,7 +23,7 @@ import { search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { type SepHashRequest, SepHashTable } from './table.ts';
 import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
-import { erase, modify, remove, write } from './write.ts';
+import { erase, modify, remove, write, writeOnce } from './write.ts';
 
 export const SEPHASH_KIND = 2;
 
@@ -94,6 +96,16 @@ export class SepHashIndex implements Index {
 
   write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
     return write(this.table, request, condition, expected);
+  }
+
+  writeOnce(
+    request: SepHashRequest,
+    condition: Condition,
+    _expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined {
+    if (condition !== ALWAYS) return undefined;
+    return writeOnce(this.table, request, fabric) ? STORED : undefined;
   }
 
   remove(request: SepHashRequest): Operation<boolean> {

@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
-import { planMerge } from './merge-plan.ts';
+import { MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import type { SepHashTable } from './table.ts';
 import { tour } from './tour.ts';
@@ -10,12 +10,12 @@ import { tour } from './tour.ts';
  * where entries of a CurSegment may have the same key as others.
  */
 export function* shapeOf(table: SepHashTable): Operation<IndexShape> {
-  const keys = new RecordKeys(table.geometry.shape.seed);
+  const planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
   let records = 0;
   let segments = 0;
   yield* tour(table, function* (snapshot) {
     const entries = yield* snapshot.range(0, snapshot.main.count);
-    records += (yield* planMerge(entries, snapshot.current, keys)).kept.length / 2;
+    records += (yield* planner.plan(entries, snapshot.current)).kept.length / 2;
     segments++;
   });
   return {

@@ -27,6 +27,8 @@ export const FILTER_SWAP_AT = 32;
 export const HEADER_AT = 64;
 export const SLOTS_AT = 128;
 
+const NEAR_VIEWS = 4096;
+
 /** A request with what SepHash operations remember between their round trips. */
 export class SepHashRequest extends Request {
   /** The segment of the key, and what of it the operation relies on. */
@@ -66,6 +68,9 @@ export class SepHashRequest extends Request {
   forDeletion = false;
   /** Whether a CAS that links the record has been posted and not answered. */
   inDoubt = false;
+  /** Whether the doorbell of the entry sets its filter bit, and whether that is set afterwards. */
+  setsBit = false;
+  bitStands = false;
 
   get main(): Address {
     return mainOf(this.metaLow, this.metaHigh);
@@ -145,6 +150,8 @@ export class SepHashTable {
   splits = 0;
   doublings = 0;
   readonly #views = new Map<Address, SegmentView>();
+  /** By hash, the segment that was last asked for: a map of numbers of 48 bits is slow. */
+  readonly #near: (SegmentView | undefined)[] = new Array(NEAR_VIEWS).fill(undefined);
 
   constructor(
     geometry: SepHashGeometry,
@@ -163,6 +170,16 @@ export class SepHashTable {
 
   newRequest(): SepHashRequest {
     return new SepHashRequest(SLOTS_AT + this.geometry.slotsBytes);
+  }
+
+  /** The segment to which a key with this hash belongs, as far as the directory's cache tells. */
+  viewFor(hash: number): SegmentView {
+    const header = this.directory.lookup(hash);
+    const near = this.#near[hash & (NEAR_VIEWS - 1)];
+    if (near?.header === header) return near;
+    const view = this.viewAt(header);
+    this.#near[hash & (NEAR_VIEWS - 1)] = view;
+    return view;
   }
 
   viewAt(header: Address): SegmentView {

@@ -5,7 +5,7 @@ import { nextSuffix } from '../suffix-order.ts';
 import { ENTRY_UNITS_MAX, fingerprintOf, recordOf, unitsOfEntry } from './entry.ts';
 import { DEPTH_MAX } from './geometry.ts';
 import { FINGERPRINTS } from './main-segment.ts';
-import { planMerge } from './merge-plan.ts';
+import { MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import { Snapshot } from './snapshot.ts';
 import type { SepHashRequest, SepHashTable } from './table.ts';
@@ -30,7 +30,7 @@ export class SepHashWalk implements IndexWalk {
   readonly #table: SepHashTable;
   readonly #request: SepHashRequest;
   readonly #snapshot: Snapshot;
-  readonly #keys: RecordKeys;
+  readonly #planner: MergePlanner;
   /** Halves of segments that were split while the walk was in them; the next one last. */
   readonly #halves: WalkPosition[] = [];
   #position: WalkPosition | undefined;
@@ -39,7 +39,7 @@ export class SepHashWalk implements IndexWalk {
     this.#table = table;
     this.#request = table.newRequest();
     this.#snapshot = new Snapshot(table);
-    this.#keys = new RecordKeys(table.geometry.shape.seed);
+    this.#planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
     this.#position = position;
   }
 
@@ -93,7 +93,7 @@ export class SepHashWalk implements IndexWalk {
       if (fingerprint >= from && fingerprint < end) recent.push(current[at], current[at + 1]);
     }
     const main = yield* this.#snapshot.range(from === 0 ? 0 : ends[from - 1], ends[end - 1]);
-    return (yield* planMerge(main, Int32Array.from(recent), this.#keys)).kept;
+    return (yield* this.#planner.plan(main, Int32Array.from(recent))).kept;
   }
 
   /** Reads the records of entries together; long ones afterwards, one by one. */

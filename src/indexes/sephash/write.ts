@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Operation } from '../../verbs/index.ts';
+import type { Fabric, Operation } from '../../verbs/index.ts';
 import {
   ALWAYS,
   type Condition,
@@ -12,10 +12,10 @@ import {
   REPLACED,
   STORED,
 } from '../contract.ts';
-import { append, claim, hasWon, newHigh } from './append.ts';
+import { append, appendOnce, claim, hasWon, newHigh } from './append.ts';
 import { entryLow, tombstoneHigh } from './entry.ts';
 import { mergeFull } from './merge.ts';
-import { aim, catchUp } from './refresh.ts';
+import { aim, aimForAppend, catchUp } from './refresh.ts';
 import { survey } from './survey.ts';
 import type { SepHashRequest, SepHashTable } from './table.ts';
 
@@ -32,7 +32,7 @@ export function* write(
 ): Operation<Outcome> {
   request.begin();
   try {
-    yield* allocate(table, request);
+    if (!table.records.take(request)) yield* table.records.allocate(request);
     if (condition === ALWAYS && !(yield* mustNotGrow(table, request))) {
       yield* append(table, request);
       return STORED;
@@ -51,12 +51,27 @@ export function* write(
   }
 }
 
+/**
+ * The first attempt of an unconditional write on a fabric that executes at once: see `appendOnce`.
+ */
+export function writeOnce(table: SepHashTable, request: SepHashRequest, fabric: Fabric): boolean {
+  request.begin();
+  if (!aimForAppend(table, request) || request.view.depth === table.directory.maxDepth)
+    return false;
+  if (!table.records.take(request)) return false;
+  try {
+    return appendOnce(table, request, fabric);
+  } finally {
+    release(table, request);
+  }
+}
+
 /** Deletes without telling whether there was anything: 2 round trips, as the paper's deletion. */
 export function* erase(table: SepHashTable, request: SepHashRequest): Operation<void> {
   request.begin();
   request.forDeletion = true;
   try {
-    yield* allocate(table, request);
+    if (!table.records.take(request)) yield* table.records.allocate(request);
     yield* append(table, request, true);
   } finally {
     release(table, request);
@@ -98,17 +113,13 @@ export function* modify(
       if (present) yield* table.records.complete(request);
       table.records.discard(request);
       compute(present);
-      yield* allocate(table, request);
+      if (!table.records.take(request)) yield* table.records.allocate(request);
       const outcome = yield* storeSurveyed(table, request, present, attempt);
       if (outcome !== undefined) return outcome;
     }
   } finally {
     release(table, request);
   }
-}
-
-function* allocate(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  if (!table.records.take(request)) yield* table.records.allocate(request);
 }
 
 /** What was not linked is given back; what may have been linked belongs to a sweep. */

@@ -10,12 +10,11 @@ import {
   PLACES,
 } from './geometry.ts';
 import {
-  FROZEN,
   isEmpty,
   isFresh,
   isLive,
   isOpen,
-  leaves,
+  isOutdated,
   lengthOf,
   MATCH_MASK,
   OVERFLOW_MASK,
@@ -37,7 +36,8 @@ export type Verdict = typeof SETTLED | typeof BEHIND | typeof AHEAD;
 
 /** Adds the READ of the key's bucket of level 1, by the version that the client knows. */
 export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
-  request.version = table.segments.version;
+  request.segments = table.segments;
+  request.version = request.segments.version;
   request.isWide = false;
   request.nodes.length = 0;
   table.aim(request, 0, 0);
@@ -46,7 +46,9 @@ export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batc
 
 /** Whether level 1 need not be read: the last step of a move by this client has done so. */
 export function isReadAgain(table: ShardTable, request: ShardRequest): boolean {
-  const isRead = request.isRead && request.version === table.segments.version;
+  const { segments } = table;
+  const isCurrent = request.segments === segments && request.version === segments.version;
+  const isRead = request.isRead && isCurrent;
   request.isRead = false;
   request.isWide = false;
   request.nodes.length = 0;
@@ -143,7 +145,8 @@ export function beginGathering(request: ShardRequest): void {
  * Collects the live entries of a place that have the key's fingerprint and segment id, in the
  * rotated order of the key. An entry counts at whatever version it is, since no slot of a bucket
  * ever serves another one; a frozen one only if it stays, because of one that leaves there may be
- * a newer word in the new bucket already. Notes on the way whether all entries are settled.
+ * a newer word in the new bucket already, as there may be when its bucket is migrated. Notes on
+ * the way whether all entries are settled.
  */
 export function gather(table: ShardTable, request: ShardRequest, place: number): void {
   const { geometry } = table;
@@ -177,8 +180,7 @@ function gatherBetween(
     strange |= (high & SETTLED_MASK) ^ settled;
     if ((high & MATCH_MASK) === wanted) candidates[count++] = word << 2;
     else if ((high & 0xff000000) === print && (high & SETTLED_MASK) !== settled) {
-      const gone = (high & FROZEN) !== 0 && leaves(high);
-      if (isLive(i32[word], high) && !gone) candidates[count++] = word << 2;
+      if (isLive(i32[word], high) && !isOutdated(high, version)) candidates[count++] = word << 2;
     }
   }
   request.candidateCount = count;

@@ -1,7 +1,9 @@
 import { Batch, highHalf, type Operation, Scratch } from '../../verbs/index.ts';
 import { AHEAD, verdictOf } from './buckets.ts';
+import { fetchBucket } from './fetch.ts';
 import { LEVEL_OF_PLACE } from './geometry.ts';
 import { moveBucket, type View } from './move.ts';
+import type { Segments } from './segments.ts';
 import { SETTLED_MASK, stampFor } from './slot.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 
@@ -19,19 +21,21 @@ export function* catchUp(
   const stale = verdictOf(table, request, place) === AHEAD;
   yield* table.retry(request, stale ? 'staleVersion' : 'staleBucket', attempt);
   if (stale) {
-    yield* table.segments.load();
+    yield* table.load();
     return;
   }
-  const { words, at, buckets, version } = request;
+  const { words, at, buckets, version, segments } = request;
   const view = { words, at: at[place] };
-  const isRead = yield* bringTo(table, LEVEL_OF_PLACE[place], buckets[place], version, view);
+  const level = LEVEL_OF_PLACE[place];
+  const isRead = yield* bringTo(table, level, buckets[place], version, view, segments);
   request.isRead = place === 0 && isRead;
 }
 
 /**
  * Moves a bucket to `version`, over all resizes that it has missed. Its keys may be in any of its
  * ancestors (the bucket's number without its highest bits, one after the other); one doorbell
- * finds the nearest that has been initialised. From there on the buckets are split in order.
+ * finds the nearest that has been initialised. From there on the buckets are split in order. In a
+ * table that is being migrated it may be that none has: the eldest is fetched then (fetch.ts).
  *
  *   bucket behind by one     D[CAS x n; READ bucket] -> D[CAS x 2n; READ bucket into the view]
  *   bucket never initialised one round trip more, for what to split and its content
@@ -44,23 +48,26 @@ export function* bringTo(
   bucket: number,
   version: number,
   view?: View,
+  segments: Segments = table.segments,
 ): Operation<boolean> {
-  const { geometry, segments } = table;
+  const { geometry } = table;
   const bytes = geometry.bucketBytes[level];
   const address = segments.bucketAddress(level, bucket);
   const tail = view && ((batch: Batch) => void batch.read(address, bytes, view.words, view.at));
-  const { line, parent } = isInitialised(view, bytes)
+  const isOld = isInitialised(view, bytes);
+  const { line, parent, isFetched } = isOld
     ? { line: [bucket] }
-    : yield* lineOf(table, level, bucket);
-  let isRead = line.length === 1 && view !== undefined;
+    : yield* lineOf(table, segments, level, bucket, tail);
+  let isRead = line.length === 1 && view !== undefined && (isOld || isFetched === true);
   for (let i = line.length - 1; i > 0; i--) {
     const seen = line.length === 2 ? parent : undefined;
-    isRead = yield* moveBucket(table, level, line[i], geometry.bornAt(line[i - 1]), { seen, tail });
+    const goal = geometry.bornAt(line[i - 1]);
+    isRead = yield* moveBucket(table, level, line[i], goal, { seen, tail, segments });
   }
   // Not initialised as the caller saw it, but by another client since: the view is of no use.
   const seen = isRead && isInitialised(view, bytes) ? view : undefined;
   if (seen && isSettled(seen, bytes, version)) return true;
-  return yield* moveBucket(table, level, bucket, version, { seen, tail });
+  return yield* moveBucket(table, level, bucket, version, { seen, tail, segments });
 }
 
 /** Every word of it: those of one READ are of different times. */
@@ -81,6 +88,8 @@ interface Line {
   line: number[];
   /** The parent, as it was read when it was initialised already. */
   parent?: View;
+  /** Whether the last bucket of the line was fetched just now. */
+  isFetched?: boolean;
 }
 
 /**
@@ -88,14 +97,25 @@ interface Line {
  * initialised in the order of its words, so its last one tells. The parent is read with them,
  * because mostly it is that one.
  */
-function* lineOf(table: ShardTable, level: number, bucket: number): Operation<Line> {
-  const { geometry, segments } = table;
+function* lineOf(
+  table: ShardTable,
+  segments: Segments,
+  level: number,
+  bucket: number,
+  tail?: (batch: Batch) => void,
+): Operation<Line> {
+  const { geometry } = table;
+  // Those of a version before are fetched, one by one: there is no line between them.
+  const eldest = segments.former === undefined ? 0 : segments.fetchedAt;
   const line = [bucket];
-  for (let one = bucket; geometry.bornAt(one) > 0; ) {
+  for (let one = bucket; geometry.bornAt(one) > eldest; ) {
     one = geometry.parentOf(one);
     line.push(one);
   }
-  if (line.length === 1) return { line };
+  if (line.length === 1) {
+    if (segments.former === undefined) return { line };
+    return { line, isFetched: yield* fetchBucket(table, segments, level, bucket, tail) };
+  }
   const bytes = geometry.bucketBytes[level];
   const at = 8 * line.length;
   const words = new Scratch(at + bytes);
@@ -105,5 +125,7 @@ function* lineOf(table: ShardTable, level: number, bucket: number): Operation<Li
   });
   yield batch.read(segments.bucketAddress(level, line[1]), bytes, words, at);
   const nearest = line.findIndex((_, i) => words.i64[i] !== 0n);
-  return { line: line.slice(0, nearest + 1), parent: { words, at } };
+  if (nearest >= 0) return { line: line.slice(0, nearest + 1), parent: { words, at } };
+  yield* fetchBucket(table, segments, level, line[line.length - 1]);
+  return { line };
 }

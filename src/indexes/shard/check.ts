@@ -1,7 +1,8 @@
-import type { Address, Operation } from '../../verbs/index.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { NODE_UNITS } from './chain.ts';
 import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, PLACES } from './geometry.ts';
+import type { Partitions } from './partitions.ts';
 import { search } from './search.ts';
 import { CHAINS, eachBucket, type VisitedBucket } from './shape.ts';
 import {
@@ -25,13 +26,24 @@ interface LiveEntry {
   version: number;
 }
 
+/** Checks all tables, and that every key is in the table of its partition. */
+export function* checkTables(partitions: Partitions, sink: CheckSink): Operation<number> {
+  let records = 0;
+  for (const table of partitions.tables) records += yield* checkTable(table, sink);
+  for (const [address, bytes] of yield* partitions.places()) {
+    // Blocks, and the spans of larger segments; the directory is no block, but shares its chunk.
+    if (address !== partitions.root) sink.reachable(address, bytes / UNIT_BYTES);
+  }
+  return records;
+}
+
 /**
  * Verifies every invariant of a table: every bucket is of one version, and new buckets are
  * initialised exactly when the one they came from has left for their version; every record is
  * intact, in a bucket of its key, under its fingerprint, segment id and length, and what a search
  * for its key finds.
  */
-export function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
+function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
   const request = table.newRequest();
   const entries: LiveEntry[] = [];
   const versions = Array.from({ length: LEVELS }, () => new Map<number, number>());
@@ -46,9 +58,6 @@ export function* checkTable(table: ShardTable, sink: CheckSink): Operation<numbe
   });
   versions.forEach((ofLevel, level) => {
     checkLineage(table, level, ofLevel, sink);
-  });
-  table.segments.addresses.forEach((address, segment) => {
-    sink.reachable(address, table.geometry.segmentUnits(segment));
   });
   let checked = 0;
   for (const entry of entries) {
@@ -119,6 +128,7 @@ function* checkRecord(
   if (fingerprintOf(request.hash.h4) !== entry.fingerprint) {
     sink.problem(`${where}: wrong fingerprint`);
   }
+  if (table.partitions().tableOf(request) !== table) sink.problem(`${where}: wrong partition`);
   if (!isPlaced(table, request, entry)) {
     sink.problem(`${where}: wrong bucket or segment id`);
   }

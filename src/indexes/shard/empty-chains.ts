@@ -33,6 +33,8 @@ interface Link {
  *      to one of a later segment, and never into a bucket that has none. Anybody may help.
  *   3  the nodes are retired: whoever has read a link still may read them
  *
+ * A table that begins to be migrated meanwhile is left alone, as if this client had died.
+ *
  * Of one who dies in between, the chain is unlinked by whoever meets it, and a sweep finds the
  * nodes. Entries stay frozen when step 1 finds out that the chain is in use after all.
  */
@@ -121,15 +123,17 @@ function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operati
 
 /** Step 2. False when it was given up. */
 function* unlink(table: ShardTable, heads: ReadonlySet<Address>): Operation<boolean> {
-  const { segments } = table;
   for (let pass = 0; pass < PASSES_MAX; pass++) {
-    yield* segments.load();
+    yield* table.load();
+    const { segments } = table;
+    // Links of buckets that have been fetched stay for ever where they were.
+    if (segments.former !== undefined) return false;
     const { version } = segments;
     const all = yield* allLinks(table);
     const links = all.filter(({ low, high }) => heads.has(pointerOf(low, high)));
     if (links.length === 0) {
-      yield* segments.load();
-      if (segments.version === version) return true;
+      yield* table.load();
+      if (table.segments === segments && segments.version === version) return true;
     }
     const swap = new Scratch(32);
     for (const { address, low, high } of links) {

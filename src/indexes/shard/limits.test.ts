@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../errors.ts';
-import { CHUNK_SPAN, unpackChunk } from '../../pool/chunks.ts';
+import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import {
   type ByHand,
   type ByHandOptions,

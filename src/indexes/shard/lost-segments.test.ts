@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CHUNK_SPAN, unpackChunk } from '../../pool/chunks.ts';
+import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { type ByHand, requestFor, Stepped, shardByHand } from '../../store/test-support/by-hand.ts';
 import { ALWAYS } from '../contract.ts';
 import { releaseLostSegments } from './lost-segments.ts';

@@ -1,8 +1,7 @@
-import { CHUNK_SPAN, unpackChunk } from '../../pool/chunks.ts';
-import { BLOCK_UNITS_MAX, CHUNK_BYTES } from '../../pool/layout.ts';
+import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../pool/chunk-word.ts';
+import { CHUNK_BYTES } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
-import { ROOT_BYTES } from './segments.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type { ShardTable } from './table.ts';
 
 /**
@@ -11,7 +10,7 @@ import type { ShardTable } from './table.ts';
  *
  *   1  the chunk table    whoever takes a span from now on is not concerned, be it a new client
  *   2  who lives          the owners of all other spans issue no verbs any more
- *   3  the root           so it names every segment that they have published
+ *   3  all roots          so they name every segment that they have published
  *
  * A span of 1 without an owner in 2 that 3 does not name is nobody's. A few READs once a resize.
  * Returns how many chunks came back.
@@ -20,14 +19,13 @@ export function* releaseLostSegments(table: ShardTable): Operation<number> {
   const { pool } = table;
   const words = yield* pool.chunks.words();
   const living = yield* livingClients(pool);
-  yield* table.segments.load();
-  const known = chunksOf(table);
+  const known = yield* knownChunks(table);
   let released = 0;
   for (const [chunk, word] of words) {
     const fields = unpackChunk(word);
     if (fields.state !== CHUNK_SPAN || fields.catalog !== table.catalog) continue;
     if (living.has(nameOf(fields.owner, fields.incarnation)) || known.has(chunk)) continue;
-    yield* pool.chunks.release(chunk, fields);
+    yield* giveBack(table, chunk, fields);
     released++;
   }
   return released;
@@ -46,19 +44,24 @@ function nameOf(owner: number, incarnation: number): string {
   return `${owner}/${incarnation}`;
 }
 
-/** Chunks of the root and of all segments that are spans. */
-function chunksOf({ segments, geometry, pool: { chunks, layout } }: ShardTable): Set<number> {
+/**
+ * Where tables are migrated it may also be what a migration has left, by one who died before it was
+ * given back: others may still be looking at that.
+ */
+function* giveBack({ catalog, pool }: ShardTable, chunk: number, word: ChunkWord): Operation<void> {
+  const { allocator, chunks, layout, reclamation } = pool;
+  if (layout.stripe === 1) return yield* chunks.release(chunk, word);
+  const isOwn = yield* allocator.spans.takeOverChunk(catalog, chunk, word);
+  if (isOwn) reclamation.retireSpan([chunk], catalog);
+}
+
+/** Chunks of the directory and of all segments that are spans. */
+function* knownChunks({ partitions, pool }: ShardTable): Operation<Set<number>> {
+  const { chunks, layout } = pool;
   const known = new Set<number>();
-  const add = (address: Address, bytes: number) => {
+  for (const [address, bytes] of yield* partitions().places()) {
     const first = chunks.chunkOf(address);
-    for (let i = 0; i < Math.ceil(bytes / CHUNK_BYTES); i++) {
-      known.add(first + i * layout.stripe);
-    }
-  };
-  add(segments.root, ROOT_BYTES);
-  segments.addresses.forEach((address, segment) => {
-    const units = geometry.segmentUnits(segment);
-    if (units > BLOCK_UNITS_MAX) add(address, units * UNIT_BYTES);
-  });
+    for (let i = 0; i < Math.ceil(bytes / CHUNK_BYTES); i++) known.add(first + i * layout.stripe);
+  }
   return known;
 }

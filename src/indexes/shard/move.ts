@@ -10,6 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { KeyHashes } from '../key-hashes.ts';
 import { hashOfPlace, LEVEL3_LINK, LEVELS } from './geometry.ts';
+import type { Segments } from './segments.ts';
 import {
   advanced,
   FROZEN,
@@ -52,10 +53,10 @@ export function* moveBucket(
   level: number,
   bucket: number,
   version: number,
-  { seen, tail }: MoveOptions = {},
+  { seen, tail, segments = table.segments }: MoveOptions = {},
 ): Operation<boolean> {
   const move = table.idleMoves.pop() ?? new Move(table);
-  move.begin(level, bucket, seen);
+  move.begin(segments, level, bucket, seen);
   let transferred = false;
   while (move.isBelow(version) && (yield* move.freeze(version)) !== DONE) {
     yield* move.refreshSegmentIds();
@@ -78,6 +79,8 @@ interface MoveOptions {
   seen?: View;
   /** Adds READs behind the last step, for whom the move is made. */
   tail?: (batch: Batch) => void;
+  /** Those that the bucket is in; the table's own when left out. */
+  segments?: Segments;
 }
 
 const DONE = true;
@@ -91,6 +94,7 @@ export class Move {
   readonly #hashes = new KeyHashes();
   /** By word: the segment id that its entry gets, when a new group of four begins. */
   readonly #segmentIds: number[] = [];
+  #segments: Segments;
   #level = 0;
   #bucket = 0;
   #bytes = 0;
@@ -106,10 +110,12 @@ export class Move {
 
   constructor(table: ShardTable) {
     this.#table = table;
+    this.#segments = table.segments;
   }
 
-  begin(level: number, bucket: number, seen?: View): void {
-    const { geometry, segments } = this.#table;
+  begin(segments: Segments, level: number, bucket: number, seen?: View): void {
+    const { geometry } = this.#table;
+    this.#segments = segments;
     this.#level = level;
     this.#bucket = bucket;
     this.#bytes = geometry.bucketBytes[level];
@@ -136,9 +142,8 @@ export class Move {
       this.#from = this.#lowestStamp() - 1;
       if (this.#from >= version) return DONE;
       invariant(this.#from >= 0, 'only an initialised bucket is moved');
-      const { geometry, segments } = this.#table;
-      const child = this.#bucket + geometry.bucketsAt(this.#from);
-      this.#new = segments.bucketAddress(this.#level, child);
+      const child = this.#bucket + this.#table.geometry.bucketsAt(this.#from);
+      this.#new = this.#segments.bucketAddress(this.#level, child);
       this.#batch.clear();
       for (let at = 0; at < this.#bytes; at += 8) this.#postFreeze(at);
       if (this.#batch.length === 0) return !DONE;

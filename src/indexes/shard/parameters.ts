@@ -4,7 +4,7 @@ import { POOL_BYTES_MAX, VERSION_MAX } from './slot.ts';
 
 /** Parameters of a SHARD table; kept in the catalog. */
 export interface ShardShape {
-  /** Buckets of each level before the first resize, a power of two. */
+  /** Buckets of each level of a partition before the first resize, a power of two. */
   buckets: number;
   /** Entries of a bucket of level 1 and of level 2. */
   level1: number;
@@ -17,6 +17,8 @@ export interface ShardShape {
   resizes: number;
   /** 1: an insertion takes the first empty entry by one CAS; 0: it always claims, then commits. */
   ordered: number;
+  /** Tables that the keys are dealt out to, each on one memory node; see partitions.ts. */
+  partitions: number;
   /** Seed of the key hash, so that nobody can prepare keys that collide. */
   seed: number;
 }
@@ -30,21 +32,32 @@ export const SHARD_PARAMETER_NAMES = [
   'resizes',
   'ordered',
   'seed',
+  'partitions',
 ] as const;
 
 /** Bits of a hash word that may say which bucket: the group of a segment id must fit behind. */
 const BUCKET_BITS_MAX = 28;
+const PARTITIONS_MAX = 1024;
+/** With several memory nodes: enough of them for bounded loads, and for nodes to come. */
+const PARTITIONS_OVER_NODES = 64;
+const BUCKETS = 64;
+/** Of each of many partitions. */
+const BUCKETS_OF_PARTITION = 8;
 
 export function shardShape(
   wishes: Readonly<Record<string, number | undefined>>,
   poolBytes: number,
   seed: number,
+  nodes = 1,
 ): ShardShape {
   if (poolBytes > POOL_BYTES_MAX) {
     const limit = `entries of SHARD reach ${POOL_BYTES_MAX} bytes`;
     throw new StepwellError('SW_INVALID_ARGUMENT', `the pool is too large: ${limit}`);
   }
-  const buckets = inRange('buckets', wishes.buckets ?? 64, 1, 2 ** 20);
+  const wanted = wishes.partitions ?? (nodes > 1 ? PARTITIONS_OVER_NODES : 1);
+  const partitions = inRange('partitions', wanted, 1, PARTITIONS_MAX);
+  const usual = partitions > 1 ? BUCKETS_OF_PARTITION : BUCKETS;
+  const buckets = inRange('buckets', wishes.buckets ?? usual, 1, 2 ** 20);
   if ((buckets & (buckets - 1)) !== 0) {
     throw new StepwellError('SW_INVALID_ARGUMENT', `buckets must be a power of two: ${buckets}`);
   }
@@ -57,6 +70,7 @@ export function shardShape(
     alpha: inRange('alpha', wishes.alpha ?? 1000, 1, 1_000_000),
     resizes: inRange('resizes', wishes.resizes ?? most, 0, most),
     ordered: inRange('ordered', wishes.ordered ?? 1, 0, 1),
+    partitions,
     seed,
   };
 }

@@ -33,11 +33,6 @@ export class Placement {
     return this.#nodeOf.length;
   }
 
-  /** By a mixture of hash words, so that the keys of one partition still fill a table evenly. */
-  partitionOf({ h1, h2 }: KeyHash): number {
-    return (mix(h1, h2) * (this.partitions / 2 ** 32)) | 0;
-  }
-
   nodeOf(partition: number): number {
     return this.#nodeOf[partition];
   }
@@ -49,6 +44,14 @@ export class Placement {
       return from === to ? [] : [{ partition, from, to }];
     });
   }
+}
+
+/**
+ * The partition of a key: by a mixture of hash words, so that the keys of one partition still fill
+ * a table evenly. It depends on no placement.
+ */
+export function partitionOf({ h1, h2 }: KeyHash, partitions: number): number {
+  return (mix(h1, h2) * (partitions / 2 ** 32)) | 0;
 }
 
 /** The most partitions that a node holds. */

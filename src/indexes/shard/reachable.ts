@@ -1,6 +1,6 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { ShardTable } from './table.ts';
+import type { Partitions } from './partitions.ts';
 import { ShardWalk, WALK_START } from './walk.ts';
 
 /**
@@ -8,11 +8,13 @@ import { ShardWalk, WALK_START } from './walk.ts';
  * present from its beginning to its end.
  */
 export function* eachReachable(
-  table: ShardTable,
+  partitions: Partitions,
   visit: (address: Address) => void,
 ): Operation<void> {
-  const request = table.newRequest();
-  const walk = new ShardWalk(table, request, { ...WALK_START });
+  const { geometry, tables } = partitions;
+  const [{ records }] = tables;
+  const request = tables[0].newRequest();
+  const walk = new ShardWalk(partitions, request, { ...WALK_START });
   while (!walk.done) {
     const long: Address[] = [];
     yield* walk.nextSlots((record, units, pending) => {
@@ -21,12 +23,11 @@ export function* eachReachable(
       if (units === SLOT_UNITS_MAX && !pending) long.push(record);
     }, visit);
     for (const record of long) {
-      yield* table.records.adopt(request, record, SLOT_UNITS_MAX, table.geometry.shape.seed);
-      const blocks = yield* table.records.foundBlocks(request, record);
+      yield* records.adopt(request, record, SLOT_UNITS_MAX, geometry.shape.seed);
+      const blocks = yield* records.foundBlocks(request, record);
       for (const { address } of blocks) visit(address);
     }
   }
   // Read anew: a segment may have been published that no bucket has been moved to yet.
-  yield* table.segments.load();
-  for (const segment of table.segments.addresses) visit(segment);
+  for (const address of (yield* partitions.places()).keys()) visit(address);
 }

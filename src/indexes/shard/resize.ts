@@ -1,5 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
+import { ANY_NODE } from '../../pool/chunks.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import {
   type Address,
@@ -37,7 +38,7 @@ export function* resize(table: ShardTable): Operation<boolean> {
   if (geometry.segmentUnits(segment) > BLOCK_UNITS_MAX) yield* releaseLostSegments(table);
   let address: Address;
   try {
-    address = yield* makeSegment(table.allocator, table.catalog, geometry, segment);
+    address = yield* makeOwnSegment(table, segment);
   } catch (error) {
     // A full pool is no error yet: there is room for records in level 3, and the next may succeed.
     if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
@@ -60,19 +61,48 @@ function* moveAll(table: ShardTable, version: number): Operation<void> {
   }
 }
 
-/** A segment of words that have never been initialised, or of fresh slots for a new table. */
+/**
+ * The next segment, on the memory node of the others. When that one is full the table goes on on
+ * another one: a later rebalancing brings it together again.
+ */
+function* makeOwnSegment(table: ShardTable, segment: number): Operation<Address> {
+  const { allocator, catalog, geometry, pool } = table;
+  const units = geometry.segmentUnits(segment);
+  if (pool.layout.stripe > 1) {
+    try {
+      return yield* makeSegment(allocator, catalog, units, table.node);
+    } catch (error) {
+      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      table.displaced++;
+    }
+  }
+  return yield* makeSegment(allocator, catalog, units);
+}
+
+/** A segment of words that have never been initialised. */
 export function* makeSegment(
   allocator: Allocator,
   catalog: number,
-  geometry: ShardGeometry,
-  segment: number,
+  units: number,
+  node: number = ANY_NODE,
 ): Operation<Address> {
-  const units = geometry.segmentUnits(segment);
-  const address = yield* allocator.allocate(catalog, units);
-  // Chunks that were never used are zero; a block may have been something else before.
-  const isZero = units > BLOCK_UNITS_MAX;
-  if (isZero) yield* reserveSpan(allocator, catalog, address, units);
-  if (!isZero || segment === 0) yield* fill(address, units * UNIT_BYTES, segment);
+  const address = yield* allocator.allocate(catalog, units, node);
+  // Spans are zero; a block may have been something else before.
+  if (units > BLOCK_UNITS_MAX) yield* reserveSpan(allocator, catalog, address, units);
+  else yield* fill(address, units * UNIT_BYTES, 0);
+  return address;
+}
+
+/** The first segment of a new table: fresh slots. */
+export function* makeFirstSegment(
+  allocator: Allocator,
+  catalog: number,
+  geometry: ShardGeometry,
+  node: number = ANY_NODE,
+): Operation<Address> {
+  const units = geometry.segmentUnits(0);
+  const address = yield* makeSegment(allocator, catalog, units, node);
+  yield* fill(address, units * UNIT_BYTES, freshHigh(0));
   return address;
 }
 
@@ -86,24 +116,27 @@ function* reserveSpan(
   try {
     allocator.reserve(address, units * UNIT_BYTES);
   } catch (error) {
-    yield* allocator.releaseSpan(catalog, address, units);
+    yield* allocator.spans.release(catalog, address, units);
     throw error;
   }
 }
 
-function* fill(address: Address, bytes: number, segment: number): Operation<void> {
+function* fill(address: Address, bytes: number, high: number): Operation<void> {
   const image = new Scratch(Math.min(bytes, WRITE_BYTES));
-  const high = segment === 0 ? freshHigh(0) : 0;
   for (let at = 0; at < image.u8.length; at += 8) setWord(image, at, 0, high);
   for (let at = 0; at < bytes; at += WRITE_BYTES) {
     yield new Batch().write(address + at, Math.min(WRITE_BYTES, bytes - at), image, 0);
   }
 }
 
-/** A segment that another client was faster to publish was never seen by anybody. */
-function* discardSegment(table: ShardTable, segment: number, address: Address): Operation<void> {
+/** Gives back a segment that was never seen by anybody: another client was faster. */
+export function* discardSegment(
+  table: ShardTable,
+  segment: number,
+  address: Address,
+): Operation<void> {
   const { allocator, catalog, geometry } = table;
   const units = geometry.segmentUnits(segment);
-  if (units > BLOCK_UNITS_MAX) yield* allocator.releaseSpan(catalog, address, units);
-  else allocator.sizeClass(catalog, units).cache.push(address);
+  if (units > BLOCK_UNITS_MAX) yield* allocator.spans.release(catalog, address, units);
+  else allocator.discard(catalog, units, address);
 }

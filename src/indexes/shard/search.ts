@@ -61,13 +61,13 @@ export function* search(table: ShardTable, request: ShardRequest): Operation<boo
 function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean> {
   const place = placeBehind(table, request);
   if (place < 0) return true;
-  const { at, buckets, version, words } = request;
+  const { at, buckets, version, words, segments } = request;
   const level = LEVEL_OF_PLACE[place];
   const bytes = table.geometry.bucketBytes[level];
   // A copy: the found entry has to stay where the caller looks for it.
   const view = { words: new Scratch(bytes), at: 0 };
   view.words.u8.set(words.u8.subarray(at[place], at[place] + bytes));
-  yield* bringTo(table, level, buckets[place], version, view);
+  yield* bringTo(table, level, buckets[place], version, view, segments);
   return true;
 }
 
@@ -138,24 +138,25 @@ function isAbsent(request: ShardRequest): boolean {
  * the answer to request i. What these do not settle is searched for alone.
  */
 export function* searchMany(
-  table: ShardTable,
+  tableOf: (request: ShardRequest) => ShardTable,
   requests: readonly ShardRequest[],
   count: number,
   batch: Batch,
   found: boolean[],
 ): Operation<void> {
   batch.clear();
-  for (let i = 0; i < count; i++) postLevel1(table, requests[i], batch);
+  for (let i = 0; i < count; i++) postLevel1(tableOf(requests[i]), requests[i], batch);
   yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
     beginGathering(requests[i]);
-    gather(table, requests[i], 0);
+    gather(tableOf(requests[i]), requests[i], 0);
     if (requests[i].candidateCount > 0) postCandidates(requests[i], batch);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
+    const table = tableOf(request);
     const settled = !request.longCandidates;
     found[i] = settled && matchCandidate(request);
     if (found[i]) yield* movingOn(table, request);

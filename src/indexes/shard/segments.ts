@@ -8,25 +8,35 @@ import {
   type Operation,
   readInteger,
   Scratch,
+  UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
 import { LEVELS, type ShardGeometry } from './geometry.ts';
 import { VERSION_MAX } from './slot.ts';
 
 /**
- * The table's root, with the client's cache of it: O(log n) words (the paper's metadata).
+ * A table's root, with the client's cache of it: O(log n) words (the paper's metadata).
  *
  *    0  records that clients have reported
  *   64  how many resizes have been claimed: whoever moves it on is the one to do the next
- *  128  addresses of the segments, 8 bytes each; the first 0 ends them
+ *   72  of a table that is being migrated to here: its former root; 0 when all of it is here
+ *   80  … and the version at which its buckets come from there
+ *  128  addresses of the segments, 8 bytes each; the first 0 ends them, or the address of a root
+ *       (LEFT is set): the table has left, at this version, for the segments of that one
  *
  * The version of the table is the number of its segments less one. A CAS of the next segment's word
  * from 0 is the whole resize: from then on whoever meets a bucket of an earlier version moves it.
+ * The same CAS with a root makes the table leave, so it does one or the other: migrate.ts.
  */
 const RECORDS = 0;
 const CLAIMS = 64;
+const FORMER = 72;
+const FETCHED_AT = 80;
 const SEGMENTS = 128;
+/** In the word of a segment: it is the address of the root that the table has left for. */
+const LEFT = 1;
 export const ROOT_BYTES = SEGMENTS + 8 * (VERSION_MAX + 2);
+export const ROOT_UNITS = Math.ceil(ROOT_BYTES / UNIT_BYTES);
 
 const FAA_AT = 0;
 const SEGMENTS_AT = 64;
@@ -37,10 +47,19 @@ export class Segments {
   readonly #addresses: Address[] = [];
   /** By level and segment: what to add to the offset of a bucket that counts from bucket 0. */
   readonly #bases: Address[][] = Array.from({ length: LEVELS }, () => []);
+  /** The segments that this table is being migrated from, for who came by them. */
+  former: Segments | undefined;
+  /** The root of those, as it stands in the pool. */
+  formerRoot: Address = NULL_ADDRESS;
+  /** The version at which buckets are fetched from them. */
+  fetchedAt = 0;
+  /** The root of the segments that the table has left for. */
+  successor: Address = NULL_ADDRESS;
 
-  constructor(root: Address, geometry: ShardGeometry) {
+  constructor(root: Address, geometry: ShardGeometry, former?: Segments) {
     this.root = root;
     this.#geometry = geometry;
+    this.former = former;
   }
 
   /** Resizes as far as this client knows. */
@@ -63,6 +82,9 @@ export class Segments {
     const words = new Scratch(ROOT_BYTES);
     yield new Batch().read(this.root, ROOT_BYTES, words, 0);
     this.#learnFrom(words, SEGMENTS);
+    this.formerRoot = readInteger(words, FORMER);
+    this.fetchedAt = readInteger(words, FETCHED_AT);
+    if (this.formerRoot === NULL_ADDRESS) this.former = undefined;
     return readSigned(words, RECORDS);
   }
 
@@ -82,6 +104,10 @@ export class Segments {
     for (let segment = this.#addresses.length; segment <= VERSION_MAX; segment++) {
       const address = readInteger(words, at + 8 * segment);
       if (address === NULL_ADDRESS) return;
+      if (address % UNIT_BYTES === LEFT) {
+        this.successor = address - LEFT;
+        return;
+      }
       this.#learn(segment, address);
     }
   }
@@ -109,10 +135,40 @@ export class Segments {
     return won;
   }
 
-  /** The root of a new table. */
-  static *format(root: Address, first: Address): Operation<void> {
+  /** The table leaves for other segments, unless it is resized at this very moment. */
+  *leaveFor(root: Address): Operation<boolean> {
+    const { length } = this.#addresses;
+    return yield* control.swap(this.root + SEGMENTS + 8 * length, 0n, BigInt(root + LEFT));
+  }
+
+  /** All buckets have been fetched. One client is told that it was the one to say so. */
+  *forgetFormer(): Operation<boolean> {
+    const won = yield* control.swap(this.root + FORMER, BigInt(this.formerRoot), 0n);
+    this.former = undefined;
+    this.formerRoot = NULL_ADDRESS;
+    return won;
+  }
+
+  /** Puts the root of a new table into an image of where it will stand. */
+  static format(image: Scratch, at: number, first: Address): void {
+    writeInteger(image, at + SEGMENTS, first);
+  }
+
+  /** The root of a table that is about to leave `former` for these segments. */
+  static *formatFor(
+    root: Address,
+    former: Segments,
+    segments: readonly Address[],
+    records: number,
+  ): Operation<void> {
     const image = new Scratch(ROOT_BYTES);
-    writeInteger(image, SEGMENTS, first);
+    image.i64[RECORDS >> 3] = BigInt(records);
+    writeInteger(image, CLAIMS, former.version);
+    writeInteger(image, FORMER, former.root);
+    writeInteger(image, FETCHED_AT, former.version);
+    segments.forEach((address, segment) => {
+      writeInteger(image, SEGMENTS + 8 * segment, address);
+    });
     yield new Batch().write(root, ROOT_BYTES, image, 0);
   }
 }

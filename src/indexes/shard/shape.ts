@@ -2,6 +2,8 @@ import { Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.
 import type { IndexShape } from '../contract.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './geometry.ts';
+import type { Partitions } from './partitions.ts';
+import type { Segments } from './segments.ts';
 import { FROZEN, isLive, pointerOf, stampOf } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
@@ -35,8 +37,10 @@ export function* eachBucket(
   visit: (bucket: VisitedBucket) => void,
   firstLevel = 0,
 ): Operation<void> {
-  const { geometry, segments } = table;
-  yield* segments.load();
+  const { geometry } = table;
+  yield* table.load();
+  yield* fetchAll(table);
+  const { segments } = table;
   const nodes = new Set<number>();
   const { version } = segments;
   for (let level = firstLevel; level < LEVELS; level++) {
@@ -47,24 +51,37 @@ export function* eachBucket(
       const end = first + geometry.segmentBuckets(segment);
       for (let bucket = first; bucket < end; bucket += perRead) {
         const count = Math.min(perRead, end - bucket);
-        yield* visitSome(table, level, bucket, count, nodes, visit);
+        yield* visitSome(table, segments, level, bucket, count, nodes, visit);
       }
+    }
+  }
+}
+
+/** What nobody has fetched yet of a table that is being migrated. */
+function* fetchAll(table: ShardTable): Operation<void> {
+  const { geometry, segments } = table;
+  if (segments.former === undefined) return;
+  const all = geometry.bucketsAt(segments.fetchedAt);
+  for (let level = 0; level < LEVELS; level++) {
+    for (let bucket = 0; bucket < all; bucket++) {
+      yield* bringTo(table, level, bucket, segments.fetchedAt, undefined, segments);
     }
   }
 }
 
 function* visitSome(
   table: ShardTable,
+  segments: Segments,
   level: number,
   first: number,
   count: number,
   nodes: Set<number>,
   visit: (bucket: VisitedBucket) => void,
 ): Operation<void> {
-  const { geometry, segments } = table;
+  const { geometry } = table;
   const bytes = geometry.bucketBytes[level];
   const words = new Scratch(count * bytes);
-  yield* readQuiet(table, level, first, count, words);
+  yield* readQuiet(table, segments, level, first, count, words);
   for (let i = 0; i < count; i++) {
     const at = i * bytes;
     const stamp = stampOf(words.i32[(at >> 2) + 1]);
@@ -99,12 +116,13 @@ function* visitChain(
 /** Reads buckets none of which is being moved. */
 function* readQuiet(
   table: ShardTable,
+  segments: Segments,
   level: number,
   first: number,
   count: number,
   words: Scratch,
 ): Operation<void> {
-  const { geometry, segments } = table;
+  const { geometry } = table;
   const bytes = geometry.bucketBytes[level];
   for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
     const address = segments.bucketAddress(level, first);
@@ -113,9 +131,11 @@ function* readQuiet(
     for (let i = 0; i < count; i++) {
       const goal = movingTo(words, i * bytes, bytes, geometry.bornAt(first + i));
       if (goal < 0) continue;
-      moving++;
       if (goal > segments.version) yield* segments.load();
-      yield* bringTo(table, level, first + i, goal);
+      // Its table is being migrated: what stands here is what it was.
+      if (goal > segments.version) continue;
+      moving++;
+      yield* bringTo(table, level, first + i, goal, undefined, segments);
     }
     if (moving === 0) return;
   }
@@ -136,8 +156,20 @@ function movingTo({ i32 }: Scratch, at: number, bytes: number, bornAt: number): 
   return frozen || lowest !== highest ? lowest : -1;
 }
 
-/** Counts by a walk over the slots, without reading records. */
-export function* shapeOf(table: ShardTable): Operation<IndexShape> {
+/** Counts by a walk over the slots of all tables, without reading records. */
+export function* shapeOf({ tables }: Partitions): Operation<IndexShape> {
+  const sum = { globalDepth: 0, subtables: 0, slots: 0, records: 0 };
+  for (const table of tables) {
+    const shape = yield* shapeOfTable(table);
+    sum.globalDepth = Math.max(sum.globalDepth, shape.globalDepth);
+    sum.subtables += shape.subtables;
+    sum.slots += shape.slots;
+    sum.records += shape.records;
+  }
+  return sum;
+}
+
+function* shapeOfTable(table: ShardTable): Operation<IndexShape> {
   let records = 0;
   let nodes = 0;
   yield* eachBucket(table, ({ words: { i32 }, at, entries, level }) => {

@@ -8,35 +8,37 @@ import {
   highHalf,
   lowHalf,
   type Operation,
-  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import {
   type CheckSink,
   type Condition,
   INSERTED,
-  type Index,
   type IndexKind,
   type IndexManifest,
   type IndexParameters,
   type IndexShape,
+  type NodeShare,
   type Outcome,
+  type PartMigration,
+  type PlacedIndex,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
 import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { type PlannedWrite, writeTogether } from '../write-combining.ts';
-import { checkTable } from './check.ts';
-import { ShardGeometry } from './geometry.ts';
+import { checkTables } from './check.ts';
 import { insert } from './insert.ts';
+import { Migration } from './migrate.ts';
+import { sharesOf } from './node-shares.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
+import { Partitions } from './partitions.ts';
 import { eachReachable } from './reachable.ts';
-import { makeSegment } from './resize.ts';
 import { locate, search, searchMany, searchOnce } from './search.ts';
-import { ROOT_BYTES, Segments } from './segments.ts';
+import { ROOT_UNITS } from './segments.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
 import { recordsChanged } from './sync.ts';
-import { type ShardRequest, ShardTable } from './table.ts';
+import type { ShardRequest, ShardTable } from './table.ts';
 import { replace, vacate } from './update.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
 
@@ -51,20 +53,24 @@ export const SHARD_MANIFEST: IndexManifest = {
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
-export class ShardIndex implements Index {
+export class ShardIndex implements PlacedIndex {
   readonly manifest = SHARD_MANIFEST;
+  readonly partitions: Partitions;
+  /** The first table: with one memory node there is no other. */
   readonly table: ShardTable;
   readonly #protocol: SlotProtocol<ShardRequest>;
   readonly #locks = new LockTable<ShardRequest>();
 
-  constructor(table: ShardTable) {
-    this.table = table;
+  constructor(partitions: Partitions) {
+    this.partitions = partitions;
+    this.table = partitions.tables[0];
+    const of = (request: ShardRequest) => partitions.tableOf(request);
     this.#protocol = {
-      records: table.records,
-      locate: (request) => locate(table, request),
-      insert: (request, attempt) => insert(table, request, attempt),
-      replace: (request, attempt) => replace(table, request, attempt),
-      vacate: (request, attempt) => vacate(table, request, attempt),
+      records: this.table.records,
+      locate: (request) => locate(of(request), request),
+      insert: (request, attempt) => insert(of(request), request, attempt),
+      replace: (request, attempt) => replace(of(request), request, attempt),
+      vacate: (request, attempt) => vacate(of(request), request, attempt),
     };
   }
 
@@ -81,17 +87,31 @@ export class ShardIndex implements Index {
   }
 
   get retries(): Readonly<Record<string, number>> {
-    return this.table.retries;
+    const { tables } = this.partitions;
+    if (tables.length === 1) return this.table.retries;
+    const sums: Record<string, number> = {};
+    for (const { retries } of tables) {
+      for (const [reason, count] of Object.entries(retries)) {
+        sums[reason] = (sums[reason] ?? 0) + count;
+      }
+    }
+    return sums;
   }
 
   get resizes(): Readonly<Record<string, number>> {
-    const { resizes, bucketsMoved } = this.table;
-    return { resizes, bucketsMoved };
+    const sums = { resizes: 0, bucketsMoved: 0 };
+    for (const { resizes, bucketsMoved } of this.partitions.tables) {
+      sums.resizes += resizes;
+      sums.bucketsMoved += bucketsMoved;
+    }
+    return sums;
   }
 
   get tableUnits(): readonly number[] {
-    const { geometry, segments } = this.table;
-    const units = segments.addresses.map((_, segment) => geometry.segmentUnits(segment));
+    const { geometry, tables } = this.partitions;
+    const version = Math.max(...tables.map(({ segments }) => segments.version));
+    const units = Array.from({ length: version + 1 }, (_, k) => geometry.segmentUnits(k));
+    if (tables.length > 1) units.push(ROOT_UNITS);
     return units.filter((each) => each <= BLOCK_UNITS_MAX);
   }
 
@@ -104,15 +124,17 @@ export class ShardIndex implements Index {
   }
 
   search(request: ShardRequest): Operation<boolean> {
+    if (!this.partitions.isCurrent) return this.#refreshed(() => this.search(request));
     request.begin();
-    const { table } = this;
+    const table = this.partitions.tableOf(request);
     if (!table.techniques.delegation) return search(table, request);
     return this.#locks.search(request, (one) => search(table, one));
   }
 
   searchOnce(request: ShardRequest, fabric: Fabric): boolean | undefined {
+    if (!this.partitions.isCurrent) return undefined;
     request.begin();
-    return searchOnce(this.table, request, fabric);
+    return searchOnce(this.partitions.tableOf(request), request, fabric);
   }
 
   searchMany(
@@ -121,11 +143,24 @@ export class ShardIndex implements Index {
     batch: Batch,
     found: boolean[],
   ): Operation<void> {
+    const { partitions } = this;
+    if (!partitions.isCurrent) {
+      return this.#refreshed(() => this.searchMany(requests, count, batch, found));
+    }
     for (let i = 0; i < count; i++) requests[i].begin();
-    return searchMany(this.table, requests, count, batch, found);
+    return searchMany((one) => partitions.tableOf(one), requests, count, batch, found);
+  }
+
+  /** Of a client whose addresses have grown old: the operation after looking them up again. */
+  *#refreshed<T>(operation: () => Operation<T>): Operation<T> {
+    if (!this.partitions.isCurrent) yield* this.partitions.refresh();
+    return yield* operation();
   }
 
   write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    if (!this.partitions.isCurrent) {
+      return this.#refreshed(() => this.write(request, condition, expected));
+    }
     request.begin();
     if (!this.table.techniques.delegation) return this.#write(request, condition, expected);
     const write: PlannedWrite<ShardRequest> = { request, condition, expected };
@@ -134,38 +169,46 @@ export class ShardIndex implements Index {
 
   *#write(request: ShardRequest, condition: Condition, expected: number): Operation<Outcome> {
     const outcome = yield* writeSlot(this.#protocol, request, condition, expected);
-    if (outcome === INSERTED) yield* recordsChanged(this.table, 1);
+    if (outcome === INSERTED) yield* this.#recordsChanged(request, 1);
     return outcome;
   }
 
+  #recordsChanged(request: ShardRequest, difference: number): Operation<void> {
+    return recordsChanged(this.partitions.tableOf(request), difference);
+  }
+
   *#writeTogether(group: readonly PlannedWrite<ShardRequest>[]): Operation<void> {
-    const { table } = this;
-    yield* writeTogether(this.#protocol, group, (request, attempt) =>
-      table.retry(request, 'otherCarrier', attempt),
+    // All of one key.
+    const [{ request }] = group;
+    const table = this.partitions.tableOf(request);
+    yield* writeTogether(this.#protocol, group, (one, attempt) =>
+      table.retry(one, 'otherCarrier', attempt),
     );
     const inserted = group.some(({ outcome }) => outcome === INSERTED);
-    if (inserted) yield* recordsChanged(this.table, 1);
+    if (inserted) yield* this.#recordsChanged(request, 1);
   }
 
   remove(request: ShardRequest): Operation<boolean> {
+    if (!this.partitions.isCurrent) return this.#refreshed(() => this.remove(request));
     request.begin();
     return this.#inTurn(request, () => this.#remove(request));
   }
 
   *#remove(request: ShardRequest): Operation<boolean> {
     const removed = yield* removeSlot(this.#protocol, request);
-    if (removed) yield* recordsChanged(this.table, -1);
+    if (removed) yield* this.#recordsChanged(request, -1);
     return removed;
   }
 
   modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    if (!this.partitions.isCurrent) return this.#refreshed(() => this.modify(request, compute));
     request.begin();
     return this.#inTurn(request, () => this.#modify(request, compute));
   }
 
   *#modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
     const outcome = yield* modifySlot(this.#protocol, request, compute);
-    if (outcome === INSERTED) yield* recordsChanged(this.table, 1);
+    if (outcome === INSERTED) yield* this.#recordsChanged(request, 1);
     return outcome;
   }
 
@@ -177,32 +220,39 @@ export class ShardIndex implements Index {
     return pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
   }
 
-  shape(): Operation<IndexShape> {
-    return shapeOf(this.table);
+  *shape(): Operation<IndexShape> {
+    yield* this.partitions.refresh();
+    return yield* shapeOf(this.partitions);
   }
 
   walk(cursor = 0): ShardWalk {
-    const { table } = this;
-    return new ShardWalk(table, table.newRequest(), decodeCursor(cursor, table.geometry));
+    const { partitions, table } = this;
+    const position = decodeCursor(cursor, partitions.geometry);
+    return new ShardWalk(partitions, table.newRequest(), position);
   }
 
-  check(sink: CheckSink): Operation<number> {
-    return checkTable(this.table, sink);
+  *check(sink: CheckSink): Operation<number> {
+    yield* this.partitions.refresh();
+    return yield* checkTables(this.partitions, sink);
   }
 
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.table, visit);
+  *eachReachable(visit: (address: Address) => void): Operation<void> {
+    yield* this.partitions.refresh();
+    yield* eachReachable(this.partitions, visit);
   }
-}
 
-/** Allocates and fills an empty table; returns its root for the catalog. */
-export function* buildShard(pool: Pool, shape: ShardShape, catalog: number): Operation<Address> {
-  const geometry = new ShardGeometry(shape);
-  const root = yield* pool.allocator.allocateSpan(catalog, Math.ceil(ROOT_BYTES / UNIT_BYTES));
-  pool.chunks.reserve(root, ROOT_BYTES);
-  const first = yield* makeSegment(pool.allocator, catalog, geometry, 0);
-  yield* Segments.format(root, first);
-  return root;
+  *nodeShares(): Operation<NodeShare[]> {
+    yield* this.partitions.refresh();
+    return yield* sharesOf(this.partitions);
+  }
+
+  changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void> {
+    return this.partitions.changeNodes(change);
+  }
+
+  rebalancing(): PartMigration[] {
+    return this.partitions.tables.map((_, i) => new Migration(this.partitions, i));
+  }
 }
 
 export function* openShard(
@@ -212,11 +262,7 @@ export function* openShard(
   root: Address,
 ): Operation<ShardIndex> {
   invariant(root > 0, 'a store without a root');
-  const geometry = new ShardGeometry(shape);
-  const segments = new Segments(root, geometry);
-  const table = new ShardTable(pool, catalog, geometry, segments);
-  table.reported = yield* segments.load();
-  return new ShardIndex(table);
+  return new ShardIndex(yield* Partitions.open(pool, shape, catalog, root));
 }
 
 /** SHARD as a store's index. */
@@ -224,12 +270,15 @@ export const SHARD: IndexKind = {
   number: SHARD_KIND,
   manifest: SHARD_MANIFEST,
   parameterNames: SHARD_PARAMETER_NAMES,
-  parameters: (wishes, poolBytes, seed) => ({ ...shardShape(wishes, poolBytes, seed) }),
-  create: (pool, parameters, catalog) => buildShard(pool, shapeFrom(parameters), catalog),
+  parameters: (wishes, poolBytes, seed, nodes) => ({
+    ...shardShape(wishes, poolBytes, seed, nodes),
+  }),
+  create: (pool, parameters, catalog) => Partitions.build(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) => openShard(pool, shapeFrom(parameters), catalog, root),
 };
 
 export function shapeFrom(parameters: IndexParameters): ShardShape {
-  const { buckets, level1, level2, threshold, alpha, resizes, ordered, seed } = parameters;
-  return { buckets, level1, level2, threshold, alpha, resizes, ordered, seed };
+  const { buckets, level1, level2, threshold, alpha, resizes, ordered, partitions, seed } =
+    parameters;
+  return { buckets, level1, level2, threshold, alpha, resizes, ordered, partitions, seed };
 }

@@ -123,6 +123,22 @@ export function leaves(high: number): boolean {
   return ((segmentIdOf(high) >>> bit) & 1) === 1;
 }
 
+/**
+ * A word of a bucket of `version` that is about to be migrated (migrate.ts): it stays as it is in
+ * its old place for ever. To whoever goes by the old place it is a word of a later version.
+ */
+export function gone(high: number, version: number): number {
+  return (high & ~STAMP_MASK) | stampFor(version + 1) | FROZEN;
+}
+
+/**
+ * Whether a frozen word says nothing of its record any more to a client that goes by `version`: it
+ * leaves for the new bucket, or its bucket is migrated, which may have a newer word.
+ */
+export function isOutdated(high: number, version: number): boolean {
+  return (high & FROZEN) !== 0 && (leaves(high) || stampOf(high) > version + 1);
+}
+
 /** The entry at the next version; its segment id is replaced when a new group of four begins. */
 export function advanced(high: number, version: number, segmentId: number | undefined): number {
   const kept = (high & ~(STAMP_MASK | FROZEN | OVERFLOW_MASK)) | overflowAfterMove(high);

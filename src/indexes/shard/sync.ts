@@ -37,13 +37,13 @@ export function* recordsChanged(table: ShardTable, difference: number): Operatio
  * also reports before its share of the insertions since its last report lets the table fill up.
  */
 export function* synchronise(table: ShardTable): Operation<void> {
-  const { segments, geometry } = table;
+  const { geometry } = table;
   const records = table.unreported;
   const { reported } = table;
   // At once, because operations in flight together share the table.
   table.unreported = 0;
   table.writes = 0;
-  table.reported = yield* segments.report(records);
+  table.reported = yield* table.report(records);
   if (isDue(table)) yield* grow(table);
   else if (table.tidyDue && table.reported >= TIDY_SHARE * limitOf(table)) {
     table.tidyDue = false;
@@ -51,7 +51,7 @@ export function* synchronise(table: ShardTable): Operation<void> {
   }
   table.crowded = false;
   const { alpha, threshold } = geometry.shape;
-  const capacity = geometry.capacityAt(segments.version);
+  const capacity = geometry.capacityAt(table.segments.version);
   const room = (capacity * threshold) / 100 - table.reported;
   const least = isDue(table) ? Math.ceil((capacity * threshold) / 1000) : 1;
   const published = (alpha / ALPHA_UNIT) * room;

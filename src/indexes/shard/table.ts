@@ -9,11 +9,12 @@ import {
   setWord,
 } from '../../verbs/index.ts';
 import { backOff } from '../backoff.ts';
-import { RecordIo } from '../record-io.ts';
+import type { RecordIo } from '../record-io.ts';
 import { CANDIDATES_MAX, Request } from '../request.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
-import type { Segments } from './segments.ts';
+import type { Partitions } from './partitions.ts';
+import { Segments } from './segments.ts';
 import { fingerprintOf, lengthOf } from './slot.ts';
 
 /** Why an operation had to begin again. */
@@ -54,7 +55,8 @@ export class ShardRequest extends Request {
   candidates = new Int32Array(CANDIDATES_MAX);
   /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
   slotAt = 0;
-  /** The version that this attempt goes by, and the key's bucket and its address by place. */
+  /** What this attempt goes by: segments and version, and by place the key's bucket and address. */
+  segments: Segments | undefined;
   version = 0;
   readonly buckets = new Int32Array(PLACES);
   readonly addresses = new Float64Array(PLACES);
@@ -115,20 +117,39 @@ export class ShardRequest extends Request {
   }
 }
 
-/** One client's handle of a SHARD table. */
-export class ShardTable {
-  readonly geometry: ShardGeometry;
-  readonly segments: Segments;
-  readonly records: RecordIo;
+/** What the tables of one index share, at one client. */
+export interface SharedParts {
   readonly pool: Pool;
   readonly catalog: number;
-  readonly techniques: Techniques = {
+  readonly geometry: ShardGeometry;
+  readonly records: RecordIo;
+  readonly techniques: Techniques;
+  /** All of them; set before any of them is used. */
+  readonly partitions: () => Partitions;
+}
+
+export function newTechniques(): Techniques {
+  return {
     lazy: true,
     combining: true,
     synchronisation: 'adaptive',
     delegation: false,
     tidying: true,
   };
+}
+
+/** One client's handle of a SHARD table: of one partition of an index. */
+export class ShardTable {
+  readonly geometry: ShardGeometry;
+  /** All tables of the index. */
+  readonly partitions: () => Partitions;
+  /** Which of the index's partitions the table is. */
+  readonly partition: number;
+  readonly records: RecordIo;
+  readonly pool: Pool;
+  readonly catalog: number;
+  /** Shared by all tables of the index. */
+  readonly techniques: Techniques;
   readonly retries: Record<RetryReason, number> = {
     staleVersion: 0,
     staleBucket: 0,
@@ -147,6 +168,8 @@ export class ShardTable {
   readonly idleMoves: Move[] = [];
   resizes = 0;
   bucketsMoved = 0;
+  /** Segments that were put on another memory node than the table's, because that one was full. */
+  displaced = 0;
   /** Overflow bits and chain nodes that this client has taken back. */
   readonly tidied = { cleared: 0, nodes: 0 };
 
@@ -163,12 +186,63 @@ export class ShardTable {
   /** Synchronisations that have seen a resize claimed by another client that is not done. */
   claimsSeen = 0;
 
-  constructor(pool: Pool, catalog: number, geometry: ShardGeometry, segments: Segments) {
+  #segments: Segments;
+
+  constructor(shared: SharedParts, partition: number, segments: Segments) {
+    const { pool, geometry, records, catalog, techniques, partitions } = shared;
+    this.partitions = partitions;
     this.pool = pool;
     this.geometry = geometry;
-    this.segments = segments;
-    this.records = new RecordIo(pool.allocator, pool.reclamation, catalog);
+    this.records = records;
     this.catalog = catalog;
+    this.techniques = techniques;
+    this.partition = partition;
+    this.#segments = segments;
+  }
+
+  /** What the client knows of the table; another object after the table was migrated. */
+  get segments(): Segments {
+    return this.#segments;
+  }
+
+  /** Reads the root, and that of the segments for which the table has left. */
+  *load(): Operation<void> {
+    const segments = this.#segments;
+    this.reported = yield* segments.load();
+    if (segments.successor !== NULL_ADDRESS) yield* this.#follow(segments);
+  }
+
+  /** Reports so many records more, and learns what `load` does: one doorbell. */
+  *report(records: number): Operation<number> {
+    const segments = this.#segments;
+    const reported = yield* segments.report(records);
+    if (segments.successor === NULL_ADDRESS) return reported;
+    // It was reported to a root that is about to be given up.
+    yield* this.#follow(segments);
+    return yield* this.#segments.report(records);
+  }
+
+  *#follow(left: Segments): Operation<void> {
+    for (let from = left; from.successor !== NULL_ADDRESS; from = this.#segments) {
+      const next = new Segments(from.successor, this.geometry, from);
+      this.reported = yield* next.load();
+      // Another operation of this client may have been faster.
+      if (this.#segments === from) this.#segments = next;
+    }
+  }
+
+  /** Goes by the root that the index has for this partition now: after addresses grew old. */
+  *reload(root: Address): Operation<void> {
+    if (root === this.#segments.root) return yield* this.load();
+    const segments = new Segments(root, this.geometry);
+    this.reported = yield* segments.load();
+    this.#segments = segments;
+    if (segments.successor !== NULL_ADDRESS) yield* this.#follow(segments);
+  }
+
+  /** The memory node that the table is on, or is being migrated to. */
+  get node(): number {
+    return this.pool.layout.nodeOf(this.#segments.addresses[0]);
   }
 
   get allocator(): Allocator {
@@ -183,7 +257,7 @@ export class ShardTable {
   aim(request: ShardRequest, place: number, level: number): void {
     const bucket = this.geometry.bucketOf(hashOfPlace(request.hash, place), request.version);
     request.buckets[place] = bucket;
-    request.addresses[place] = this.segments.bucketAddress(level, bucket);
+    request.addresses[place] = (request.segments as Segments).bucketAddress(level, bucket);
   }
 
   /** Address in the pool of the slot at `at` of the request's words. */

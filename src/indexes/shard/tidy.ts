@@ -1,6 +1,7 @@
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import { KeyHashes } from '../key-hashes.ts';
 import { closeEmptyChains } from './empty-chains.ts';
+import type { Segments } from './segments.ts';
 import { eachBucket } from './shape.ts';
 import {
   FROZEN,
@@ -47,15 +48,18 @@ interface Marked {
  * with both bits; of somebody who dies in between it stays until the move, and counts as overflow.
  */
 export function* tidy(table: ShardTable): Operation<Tidied> {
+  yield* table.load();
   const { segments } = table;
-  yield* segments.load();
+  // All buckets of a table that is being migrated are new ones soon: then is time enough.
+  if (segments.former !== undefined) return { cleared: 0, nodes: 0 };
   const { version } = segments;
-  const marked = yield* markAll(table);
+  const marked = yield* markAll(table, segments);
   yield* findKeysBelow(table, marked);
-  yield* segments.load();
-  // What was moved to a new segment meanwhile may not have been met.
-  if (segments.version > version) for (const one of marked.values()) one.kept = true;
-  const cleared = yield* unmarkAll(table, marked);
+  yield* table.load();
+  // What was moved to a new segment meanwhile, or migrated, may not have been met.
+  if (table.segments !== segments || segments.version > version)
+    for (const one of marked.values()) one.kept = true;
+  const cleared = yield* unmarkAll(segments, marked);
   const nodes = yield* closeEmptyChains(table);
   table.tidied.cleared += cleared;
   table.tidied.nodes += nodes;
@@ -63,14 +67,11 @@ export function* tidy(table: ShardTable): Operation<Tidied> {
 }
 
 /** Step 1. */
-function* markAll(table: ShardTable): Operation<Map<number, Marked>> {
+function* markAll(table: ShardTable, segments: Segments): Operation<Map<number, Marked>> {
   const marked = new Map<number, Marked>();
-  const buckets = Array.from(
-    { length: table.geometry.bucketsAt(table.segments.version) },
-    (_, b) => b,
-  );
+  const buckets = Array.from({ length: table.geometry.bucketsAt(segments.version) }, (_, b) => b);
   yield* changeFirstWords(
-    table,
+    segments,
     buckets,
     (high, bucket) => {
       if ((high & OVERFLOW_MASK) !== OVERFLOW || (high & FROZEN) !== 0) return undefined;
@@ -114,7 +115,7 @@ function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operati
 }
 
 /** Step 3; returns how many buckets have no overflow bit any more. */
-function* unmarkAll(table: ShardTable, marked: Map<number, Marked>): Operation<number> {
+function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<number> {
   let left = [...marked.keys()];
   let cleared = 0;
   // Again where an entry was put into the word meanwhile.
@@ -122,7 +123,7 @@ function* unmarkAll(table: ShardTable, marked: Map<number, Marked>): Operation<n
     const failed: number[] = [];
     const tried = new Set<number>();
     yield* changeFirstWords(
-      table,
+      segments,
       left,
       (high, bucket) => {
         const { version, kept } = marked.get(bucket) as Marked;
@@ -145,7 +146,7 @@ function* unmarkAll(table: ShardTable, marked: Map<number, Marked>): Operation<n
  * stays; `failed` hears of those that have changed meanwhile.
  */
 function* changeFirstWords(
-  table: ShardTable,
+  segments: Segments,
   buckets: readonly number[],
   next: (high: number, bucket: number) => number | undefined,
   failed: (bucket: number) => void,
@@ -155,7 +156,7 @@ function* changeFirstWords(
   const batch = new Batch();
   for (let first = 0; first < buckets.length; first += WORDS_A_DOORBELL) {
     const some = buckets.slice(first, first + WORDS_A_DOORBELL);
-    const addresses = some.map((bucket) => table.segments.bucketAddress(0, bucket));
+    const addresses = some.map((bucket) => segments.bucketAddress(0, bucket));
     batch.clear();
     addresses.forEach((address, i) => void batch.read(address, 8, words, 8 * i));
     yield batch;

@@ -4,25 +4,29 @@ import type { IndexWalk } from '../contract.ts';
 import { type SlotRecord, visitRecords } from '../record-visits.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, type ShardGeometry } from './geometry.ts';
+import type { Partitions } from './partitions.ts';
+import type { Segments } from './segments.ts';
 import { FROZEN, isEmpty, isLive, lengthOf, pointerOf, stampOf, VERSION_MAX } from './slot.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 
 const SETTLE_ROUNDS_MAX = 10_000;
 
-/** The buckets of number `bucket` of all levels, as they are at `version`. */
+/** The buckets of number `bucket` of all levels of a partition, as they are at `version`. */
 export interface WalkPosition {
+  partition: number;
   bucket: number;
   version: number;
 }
 
 /**
- * A walk over all records, one bucket of every level at a time. It goes through the buckets in the
- * order of their reversed bits, so that a bucket that is split is still one run of the order; and a
- * record never changes its level. So a key that is present during the whole walk is handed out
- * exactly once, whatever is resized meanwhile.
+ * A walk over all records, partition by partition, one bucket of every level at a time. It goes
+ * through the buckets in the order of their reversed bits, so that a bucket that is split is still
+ * one run of the order; and a record never changes its level. So a key that is present during the
+ * whole walk is handed out exactly once, whatever is resized meanwhile.
  */
 export class ShardWalk implements IndexWalk {
-  readonly #table: ShardTable;
+  readonly #partitions: Partitions;
+  #table: ShardTable;
   readonly #request: ShardRequest;
   readonly #words: Scratch;
   /** Where each level's bucket stands in the words. */
@@ -30,10 +34,11 @@ export class ShardWalk implements IndexWalk {
   #nodes: { address: Address; words: Scratch }[] = [];
   position: WalkPosition | undefined;
 
-  constructor(table: ShardTable, request: ShardRequest, position: WalkPosition) {
-    this.#table = table;
+  constructor(partitions: Partitions, request: ShardRequest, position: WalkPosition) {
+    this.#partitions = partitions;
+    this.#table = partitions.tables[position.partition];
     this.#request = request;
-    const [level1, level2, level3] = table.geometry.bucketBytes;
+    const [level1, level2, level3] = partitions.geometry.bucketBytes;
     this.#at = [0, level1, level1 + level2];
     this.#words = new Scratch(level1 + level2 + level3);
     this.position = position;
@@ -52,6 +57,7 @@ export class ShardWalk implements IndexWalk {
     keysOnly = false,
   ): Operation<void> {
     const position = this.position as WalkPosition;
+    if (!this.#partitions.isCurrent) yield* this.#partitions.refresh();
     yield* this.#arrive(position);
     const { geometry, records } = this.#table;
     const slots: SlotRecord[] = [];
@@ -93,10 +99,13 @@ export class ShardWalk implements IndexWalk {
    * when one of them has gone further, of which the position is then the first part.
    */
   *#arrive(position: WalkPosition): Operation<void> {
-    const { geometry, segments } = this.#table;
+    const { geometry } = this.#partitions;
+    this.#table = this.#partitions.tables[position.partition];
+    const table = this.#table;
+    if (position.version > table.segments.version) yield* table.load();
+    if (position.version > table.segments.version) throw foreignCursor(encodeCursor(position));
     for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
-      if (position.version > segments.version) yield* segments.load();
-      if (position.version > segments.version) throw foreignCursor(encodeCursor(position));
+      const { segments } = table;
       const batch = new Batch();
       for (let level = 0; level < LEVELS; level++) {
         const address = segments.bucketAddress(level, position.bucket);
@@ -104,8 +113,10 @@ export class ShardWalk implements IndexWalk {
       }
       yield batch;
       const reached = this.#reached();
-      if (reached > position.version) position.version = reached;
-      else if (yield* this.#settle(position)) return yield* this.#readChain();
+      // Resized since this client looked, or migrated.
+      if (reached > segments.version) yield* table.load();
+      else if (reached > position.version) position.version = reached;
+      else if (yield* this.#settle(position, segments)) return yield* this.#readChain();
     }
     return invariant(false, 'a bucket does not settle') as never;
   }
@@ -126,7 +137,7 @@ export class ShardWalk implements IndexWalk {
   }
 
   /** Moves the buckets that are behind; true when none was. */
-  *#settle({ bucket, version }: WalkPosition): Operation<boolean> {
+  *#settle({ bucket, version }: WalkPosition, segments: Segments): Operation<boolean> {
     let settled = true;
     for (let level = 0; level < LEVELS; level++) {
       const from = this.#at[level];
@@ -138,7 +149,7 @@ export class ShardWalk implements IndexWalk {
       }
       if (!behind) continue;
       settled = false;
-      yield* bringTo(this.#table, level, bucket, version);
+      yield* bringTo(this.#table, level, bucket, version, undefined, segments);
     }
     return settled;
   }
@@ -169,10 +180,13 @@ export class ShardWalk implements IndexWalk {
   }
 }
 
-/** The next bucket of the same version in the order of reversed bits; undefined after the last. */
+/**
+ * The next bucket of the same version in the order of reversed bits, or the first one of the next
+ * partition; undefined after the last.
+ */
 function successor(
   geometry: ShardGeometry,
-  { bucket, version }: WalkPosition,
+  { partition, bucket, version }: WalkPosition,
 ): WalkPosition | undefined {
   // Adding one to the reversed number is carrying from the highest bit downwards.
   let bit = geometry.bucketsAt(version) / 2;
@@ -181,12 +195,15 @@ function successor(
     next &= ~bit;
     bit /= 2;
   }
-  return bit < 1 ? undefined : { bucket: next | bit, version };
+  if (bit >= 1) return { partition, bucket: next | bit, version };
+  if (partition + 1 === geometry.shape.partitions) return undefined;
+  return { ...WALK_START, partition: partition + 1 };
 }
 
-export const WALK_START: Readonly<WalkPosition> = { bucket: 0, version: 0 };
+export const WALK_START: Readonly<WalkPosition> = { partition: 0, bucket: 0, version: 0 };
 
 const BUCKET_VALUES = 2 ** 28;
+const VERSION_VALUES = 2 ** 5;
 /** Every position is some number; the rest of it by a prime tells one from what is no cursor. */
 const CHECK_VALUES = 1024;
 const CHECK_PRIME = 1021;
@@ -194,7 +211,8 @@ const CHECK_PRIME = 1021;
 /** 0 stands for the start and for the end. */
 function encodeCursor(position: WalkPosition | undefined): number {
   if (position === undefined) return 0;
-  const code = position.version * BUCKET_VALUES + position.bucket;
+  const { partition, version, bucket } = position;
+  const code = (partition * VERSION_VALUES + version) * BUCKET_VALUES + bucket;
   return code * CHECK_VALUES + (code % CHECK_PRIME) + 1;
 }
 
@@ -203,10 +221,16 @@ export function decodeCursor(cursor: number, geometry: ShardGeometry): WalkPosit
   if (cursor === 0) return { ...WALK_START };
   const code = Number.isSafeInteger(cursor) ? Math.floor((cursor - 1) / CHECK_VALUES) : -1;
   const bucket = code % BUCKET_VALUES;
-  const version = Math.floor(code / BUCKET_VALUES);
-  const isPosition = code >= 0 && version <= VERSION_MAX && bucket < geometry.bucketsAt(version);
-  if (!isPosition || encodeCursor({ bucket, version }) !== cursor) throw foreignCursor(cursor);
-  return { bucket, version };
+  const version = Math.floor(code / BUCKET_VALUES) % VERSION_VALUES;
+  const partition = Math.floor(code / BUCKET_VALUES / VERSION_VALUES);
+  const position = { partition, bucket, version };
+  const isPosition =
+    code >= 0 &&
+    partition < geometry.shape.partitions &&
+    version <= VERSION_MAX &&
+    bucket < geometry.bucketsAt(version);
+  if (!isPosition || encodeCursor(position) !== cursor) throw foreignCursor(cursor);
+  return position;
 }
 
 function foreignCursor(cursor: number): StepwellError {

@@ -115,8 +115,7 @@ function newParameters({ welcomes, nodes }: TcpFabric, options: PoolOptions): Po
     throw new StepwellError('SW_INVALID_ARGUMENT', `the memory nodes have ${size} bytes together`);
   }
   const { maxClients } = options;
-  const parameters = poolParameters({ size, regionSize: regionBytes, maxClients }, { size });
-  return nodes > 1 ? { ...parameters, nodes } : parameters;
+  return poolParameters({ size, regionSize: regionBytes, maxClients, nodes }, { size });
 }
 
 async function readHead(fabric: TcpFabric): Promise<Uint8Array> {

@@ -93,7 +93,8 @@ export class Session {
 
   /** As `FullPool.retry`: what can be done about a full pool before its error is raised. */
   async retry<T>(write: () => Promise<T>): Promise<T> {
-    const remedies = [() => this.pool.reclaim(), async () => (await this.#sweep()) > 0];
+    const sweep = async () => (await this.#sweep()) > 0;
+    const remedies = [() => this.pool.reclaim(), sweep, sweep];
     for (;;) {
       try {
         return await write();
@@ -110,7 +111,6 @@ export class Session {
   async #sweep(): Promise<number> {
     if (performance.now() - this.#sweptInVainAt < SWEEP_INTERVAL_MS) return 0;
     const { pool } = this.pool;
-    await this.pool.exclusive(() => pool.recovering(() => true));
     const brought = await this.pool.exclusive(() => sweep(pool, this.index));
     if (brought === 0) this.#sweptInVainAt = performance.now();
     return brought;

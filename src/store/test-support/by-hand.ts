@@ -20,6 +20,8 @@ export interface ByHand<I extends Index = RaceIndex> {
 export interface ByHandOptions extends OpenOptions {
   /** Another client of this pool. */
   handle?: PoolHandle;
+  /** Memory nodes of the pool, of one region each. */
+  nodes?: number;
 }
 
 /** A new `memory:` pool with one RACE table, or another client of one. */
@@ -42,19 +44,25 @@ export function clientOf<I extends Index>(
   kind: IndexKind,
   scope: Scope,
   parameters: object,
-  { handle, ...wishes }: ByHandOptions,
+  { handle, nodes = 1, ...wishes }: ByHandOptions,
 ): ByHand<I> {
   const memory = typeof handle === 'object' ? handle.memory : undefined;
-  const created = memory ? undefined : createInMemory({ ...SMALL, ...wishes });
+  const created = memory ? undefined : createInMemory({ ...sizesFor(nodes), ...wishes, nodes });
   const { fabric, parameters: sizes, source } = created ?? attachInMemory(memory ?? []);
   const pool = new Pool(fabric, sizes, source);
   pool.join('by hand');
   scope.after(() => pool.close());
   // A fixed seed: which keys share buckets and fingerprints is the same in every run.
-  const shape = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345);
+  const shape = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345, nodes);
   const entry = pool.run(createStore(pool, 'default', kind, shape));
   const index = pool.run(openIndex(pool, entry)) as I;
   return { pool, index, handle: created?.handle ?? handle ?? '' };
+}
+
+function sizesFor(nodes: number): OpenOptions {
+  const { size } = SMALL;
+  if (nodes === 1 || size === undefined) return SMALL;
+  return { ...SMALL, size: nodes * size, regionSize: size };
 }
 
 /** A request with the key, and with the value for a write. */

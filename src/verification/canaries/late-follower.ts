@@ -15,7 +15,7 @@ const CANARY = {
 export const shardLateFollowerCanary: Canary = {
   ...CANARY,
   name: 'a SHARD search that is served by a READ posted before it had queued',
-  shard: ({ table }) => new ShardLateFollower(table),
+  shard: ({ partitions }) => new ShardLateFollower(partitions),
 };
 
 export const chimeLateFollowerCanary: Canary = {

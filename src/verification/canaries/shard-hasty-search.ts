@@ -14,7 +14,7 @@ import type { Canary } from '../canary.ts';
 export const shardHastySearchCanary: Canary = {
   name: 'a SHARD search that takes a miss in a bucket of another version for an answer',
   caughtBy: 'linearizability',
-  shard: ({ table }) => new HastySearch(table),
+  shard: ({ partitions }) => new HastySearch(partitions),
 };
 
 /** Without a look at the stamps: the key may have been moved, or not be there yet. */

@@ -19,7 +19,7 @@ export const shardHastyTidyingCanary: Canary = {
   name: 'SHARD overflow bits are cleared by who has not told so before it looked below',
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { crowded: true } },
-  shard: ({ table }) => new HastyTidying(table),
+  shard: ({ partitions }) => new HastyTidying(partitions),
 };
 
 class HastyTidying extends ShardIndex {

@@ -17,7 +17,7 @@ export const shardReusedSlotCanary: Canary = {
   name: 'published Ordered-CAS: emptied slots are taken again at the same version',
   caughtBy: 'linearizability',
   scenario: { crashes: false },
-  shard: ({ table }) => new ReusedSlot(table),
+  shard: ({ partitions }) => new ReusedSlot(partitions),
 };
 
 class ReusedSlot extends ShardIndex {

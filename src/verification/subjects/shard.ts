@@ -1,7 +1,7 @@
 import type { IndexParameters } from '../../indexes/contract.ts';
 import { ShardGeometry } from '../../indexes/shard/geometry.ts';
 import { resize } from '../../indexes/shard/resize.ts';
-import { eachBucket } from '../../indexes/shard/shape.ts';
+import { eachBucket, type VisitedBucket } from '../../indexes/shard/shape.ts';
 import { SHARD, type ShardIndex, shapeFrom } from '../../indexes/shard/shard.ts';
 import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../indexes/shard/slot.ts';
 import type { Techniques } from '../../indexes/shard/table.ts';
@@ -21,6 +21,7 @@ export const SHARD_SUBJECT: Subject = {
     alpha: [1, 1000, 100_000][prng.below(3)],
     resizes: prng.below(4) === 0 ? prng.below(3) : RESIZES,
     ordered: prng.below(6) === 0 ? 0 : 1,
+    partitions: 1,
     seed: prng.next32(),
   }),
   // Keys that fill levels 1 and 2 make it resize: every bucket then waits for its first visitor.
@@ -32,6 +33,7 @@ export const SHARD_SUBJECT: Subject = {
     alpha: 1,
     resizes: 2,
     ordered: 1,
+    partitions: 1,
     seed: 7,
   },
   place({ h1, h2, h3, h4 }, parameters) {
@@ -47,7 +49,9 @@ export const SHARD_SUBJECT: Subject = {
   vary: (index, prng) => Object.assign((index as ShardIndex).table.techniques, techniques(prng)),
   grow: (index) => resize((index as ShardIndex).table),
   hurry(index) {
-    (index as ShardIndex).table.patience = { polls: 1, microseconds: 1 };
+    for (const table of (index as ShardIndex).partitions.tables) {
+      table.patience = { polls: 1, microseconds: 1 };
+    }
   },
   pending: (index) => pendingRecords(index as ShardIndex),
 };
@@ -64,14 +68,15 @@ function techniques(prng: Prng): Techniques {
 }
 
 /** Insertions that nobody commits or withdraws any more, until their keys are met. */
-function* pendingRecords({ table }: ShardIndex): Operation<Address[]> {
+function* pendingRecords({ partitions }: ShardIndex): Operation<Address[]> {
   const found: Address[] = [];
-  yield* eachBucket(table, ({ words: { i32 }, at, entries }) => {
+  const visit = ({ words: { i32 }, at, entries }: VisitedBucket) => {
     for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
       const low = i32[word];
       const high = i32[word + 1];
       if (!isEmpty(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
     }
-  });
+  };
+  for (const table of partitions.tables) yield* eachBucket(table, visit);
   return found;
 }

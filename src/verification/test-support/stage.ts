@@ -2,7 +2,8 @@ import { ALWAYS } from '../../indexes/contract.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { BLOCK_CLAIMED } from '../../pool/allocator.ts';
-import { CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../pool/chunk-word.ts';
+import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
 import { currentThread } from '../../pool/thread-identity.ts';
@@ -97,6 +98,25 @@ export class Stage {
 
   epochOf({ pool }: Client): bigint {
     return this.memory.word(pool.membership.epochWord);
+  }
+
+  /** Chunks that are used for something. */
+  usedChunks({ pool }: Client): number {
+    const words = pool.run(pool.chunks.words()).map(([, word]) => unpackChunk(word));
+    return words.filter(({ state }) => state !== CHUNK_FREE).length;
+  }
+
+  /** Blocks that are not free, of whomsoever. */
+  claimedBlocks({ pool }: Client): number {
+    let claimed = 0;
+    for (const [chunk, word] of pool.run(pool.chunks.words())) {
+      const { state, units } = unpackChunk(word);
+      if (state !== CHUNK_BLOCKS) continue;
+      const start = pool.layout.chunkStart(chunk);
+      const map = this.memory.region(0).u8.subarray(start, start + blocksPerChunk(units));
+      for (const byte of map) if (byte === BLOCK_CLAIMED) claimed++;
+    }
+    return claimed;
   }
 
   /** Whether a block of `units` lines is marked as claimed. */

@@ -41,7 +41,7 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
 /** Few slots, so that a few hundred keys make the index grow many times. */
 export const CRAMPED: OpenOptions = {
   race: { associativity: 2, groups: 3, maxDepth: 16 },
-  shard: { buckets: 2, level1: 3, level2: 2 },
+  shard: { partitions: 4, buckets: 2, level1: 3, level2: 2 },
   sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
   chime: { span: 6, neighbourhood: 3, fanout: 3 },
   hstore: { buckets: 4, log: 32 },

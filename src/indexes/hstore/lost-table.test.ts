@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { control } from '../../pool/control.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import {
+  type ByHand,
+  type ByHandOptions,
+  clientOf,
+  foundText,
+  requestFor,
+  Stepped,
+} from '../../store/test-support/by-hand.ts';
+import { numbered, type Scope } from '../../store/test-support/pools.ts';
+import type { Operation } from '../../verbs/index.ts';
+import { ALWAYS } from '../contract.ts';
+import { segmentBuckets } from './geometry.ts';
+import { HSTORE, type HStoreIndex } from './hstore.ts';
+import { IndexServer } from './index-server.ts';
+import { restoreTable } from './rebuild.ts';
+import { BUCKET_BYTES } from './slot.ts';
+import { readTableState } from './table-state.ts';
+
+type Client = ByHand<HStoreIndex>;
+
+/** So few buckets that most records are in chains. */
+const SHAPE = { buckets: 4, rows: 16, log: 16 };
+const KEYS = numbered('key ', 60).sort();
+const LONG_KEY = 'L'.repeat(30_000);
+const STEPS_MAX = 3000;
+
+function newClient(scope: Scope, options: ByHandOptions = {}): Client {
+  const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
+  client.index.table.patience = {
+    ...{ polls: 1, lapse: 5000, pollsMax: 10_000 },
+    ...{ microseconds: 0, longMicroseconds: 0 },
+  };
+  return client;
+}
+
+function put({ pool, index }: Client, key: string, value: string): void {
+  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
+}
+
+function* getting({ index }: Client, key: string): Operation<string | undefined> {
+  const request = requestFor({ index }, key);
+  if (!(yield* index.search(request))) return undefined;
+  yield* index.records.complete(request);
+  return foundText(request);
+}
+
+function* scanned({ index }: Client): Operation<string[]> {
+  const keys: string[] = [];
+  const scan = index.scan();
+  while (!scan.done) {
+    yield* scan.next(({ outgoing }, bytes) => {
+      keys.push(Buffer.from(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes)).toString());
+    });
+  }
+  return keys;
+}
+
+/** Values by key: replaced, deleted, inserted again, one with a key longer than a block. */
+function fill(client: Client): Map<string, string> {
+  const values = new Map<string, string>();
+  const store = (key: string, value: string) => {
+    put(client, key, value);
+    values.set(key, value);
+  };
+  for (const key of KEYS) store(key, 'old');
+  for (const key of KEYS.slice(0, 40)) store(key, `of ${key}`);
+  for (const key of KEYS.slice(30, 50)) {
+    assert.ok(client.pool.run(client.index.remove(requestFor(client, key))));
+    values.delete(key);
+  }
+  for (const key of KEYS.slice(45, 48)) store(key, 'again');
+  store(LONG_KEY, 'x');
+  store(LONG_KEY, 'y'.repeat(40_000));
+  return values;
+}
+
+/** What a memory node does that comes back without its memory, as far as the table is concerned. */
+function loseTable({ pool, index }: Client, buckets = SHAPE.buckets): void {
+  const { geometry } = index.table.pairs[0];
+  assert.equal(geometry.segments.length, 1);
+  assert.ok(buckets <= segmentBuckets(geometry.shape));
+  const nothing = new Uint8Array(buckets * BUCKET_BYTES);
+  pool.run(control.writeBytes(geometry.segments[0], nothing));
+}
+
+function verify(client: Client, values: ReadonlyMap<string, string>): void {
+  for (const key of [...KEYS, LONG_KEY]) {
+    assert.equal(client.pool.run(getting(client, key)), values.get(key), key.slice(0, 10));
+  }
+  assert.deepEqual(client.pool.run(scanned(client)), [...values.keys()].sort());
+  client.pool.run(client.index.check({ problem: assert.fail, reachable() {}, progress() {} }));
+}
+
+function generationOf({ pool, index }: Client): number {
+  return pool.run(readTableState(index.table.pairs[0].geometry)).generation;
+}
+
+for (const buckets of [1, SHAPE.buckets]) {
+  test(`${buckets} lost buckets are built anew from the records, and from the skiplist`, (t) => {
+    const client = newClient(t);
+    const other = newClient(t, { handle: client.handle });
+    const values = fill(client);
+    const { skiplistServer } = client.index.table.pairs[0];
+    loseTable(client, buckets);
+    assert.equal(skiplistServer.applied, -1);
+    verify(client, values);
+    assert.equal(generationOf(client), 1);
+    const { rebuilds } = skiplistServer;
+    loseTable(client, buckets);
+    verify(client, values);
+    assert.equal(generationOf(client), 2);
+    assert.equal(skiplistServer.rebuilds, rebuilds, 'the table came from the skiplist');
+    // The other one knows the first table, which has all slots yet and is none any more.
+    put(client, KEYS[0], 'new');
+    values.set(KEYS[0], 'new');
+    verify(other, values);
+  });
+}
+
+test('a write meets the lost table first', (t) => {
+  const client = newClient(t);
+  const values = fill(client);
+  loseTable(client);
+  put(client, KEYS[0], 'new');
+  values.set(KEYS[0], 'new');
+  verify(client, values);
+});
+
+test('whoever builds the table dies at any verb: the next one builds it', (t) => {
+  for (const isScanned of [false, true]) {
+    for (let step = 0; ; step++) {
+      const client = newClient(t);
+      const dying = newClient(t, { handle: client.handle });
+      const values = fill(dying);
+      if (isScanned) dying.pool.run(scanned(dying));
+      loseTable(client);
+      const restoring = new Stepped(dying.pool.fabric, restoreTable(dying.index.table.pairs[0]));
+      for (let i = 0; i < step && !restoring.done; i++) restoring.step();
+      if (restoring.done) break;
+      restoring.dieAfter(Math.ceil(restoring.verbs / 2));
+      bury(dying, client);
+      verify(client, values);
+    }
+  }
+});
+
+/** The client's death is known to the other one. */
+function bury(dead: Client, other: Client): void {
+  const { membership } = other.pool;
+  const { liveness } = membership;
+  membership.liveness = (row) =>
+    row.id === dead.pool.membership.id ? 'gone' : liveness.call(membership, row);
+}
+
+test('the table is lost, reads go to the skiplist server, which dies at any step', (t) => {
+  let degraded = 0;
+  for (let deadAfter = 0; ; deadAfter += 3) {
+    const client = newClient(t);
+    const hash = newClient(t, { handle: client.handle });
+    const skiplist = newClient(t, { handle: client.handle });
+    const values = fill(client);
+    const servers = [
+      { of: hash, server: new IndexServer(hash.index.table, { role: 'hash' }) },
+      { of: skiplist, server: new IndexServer(skiplist.index.table, { role: 'skiplist' }) },
+    ];
+    for (const { of, server } of servers) of.pool.run(server.round());
+    skiplist.pool.run(skiplist.index.table.pairs[0].skiplistServer.catchUp());
+    loseTable(client);
+    const keys = KEYS.slice(28, 33);
+    const asked = new Stepped(client.pool.fabric, readAll(client, keys));
+    const write = client.index.write(requestFor(client, KEYS[59], 'late'), ALWAYS);
+    const written = new Stepped(client.pool.fabric, write);
+    const rounds: (Stepped<unknown> | undefined)[] = [undefined, undefined];
+    let steps = 0;
+    for (; steps < deadAfter && !(asked.done && written.done); steps++) {
+      servers.forEach(({ of, server }, i) => {
+        rounds[i] ??= new Stepped(of.pool.fabric, server.round());
+        if (rounds[i].done) rounds[i] = undefined;
+        else rounds[i].step();
+      });
+      if (!asked.done) asked.step();
+      if (!written.done) written.step();
+      assert.ok(steps < STEPS_MAX, 'nobody gets ahead');
+    }
+    const died = !(asked.done && written.done);
+    if (died) for (const { of } of servers) bury(of, client);
+    const found = asked.finish();
+    written.finish();
+    values.set(KEYS[59], 'late');
+    assert.deepEqual(
+      found,
+      keys.map((key) => values.get(key)),
+    );
+    degraded += client.index.retries.degraded;
+    if (!died) break;
+    verify(client, values);
+  }
+  assert.ok(degraded > 10, `${degraded} reads by the skiplist server`);
+});
+
+function* readAll(client: Client, keys: readonly string[]): Operation<(string | undefined)[]> {
+  const found: (string | undefined)[] = [];
+  for (const key of keys) found.push(yield* getting(client, key));
+  return found;
+}

@@ -1,0 +1,135 @@
+import { KeyHash } from '../../records/hash.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
+import { PAIR, type PairGeometry, pairOf, segmentCount } from './geometry.ts';
+import { tryHolding } from './holding.ts';
+import { KeyHasher } from './key-hasher.ts';
+import { readRecordHeads } from './key-reader.ts';
+import { isGone } from './lease.ts';
+import type { Pair } from './pair.ts';
+import type { SkiplistImage } from './skiplist-image.ts';
+import { BUCKET_BYTES, NEXT, signatureOf, slotHigh, slotLow } from './slot.ts';
+import { readSkiplistState, readState } from './state.ts';
+import { TableImage } from './table-image.ts';
+import { loadSegments, sayLost, wholeTable } from './table-state.ts';
+import { Waiting } from './waiting.ts';
+
+const OLD_BUCKETS_PER_BATCH = 1024;
+const RECORDS_BETWEEN_DUTIES = 4096;
+
+/**
+ * After a bucket was met that is none: returns when this client knows a table that is whole. Who
+ * builds it is the skiplist server, which has all that it needs, or else whoever comes first.
+ */
+export function* restoreTable(pair: Pair): Operation<void> {
+  const { geometry } = pair;
+  const waiting = new Waiting(pair.hashLease, pair.patience, 'the hash table is lost');
+  for (;;) {
+    const { table, holder, progress } = yield* readState(pair);
+    if (!table.isLost && table.generation !== geometry.generation) {
+      return yield* loadSegments(geometry);
+    }
+    if (!table.isLost) yield* sayLost(geometry, table.generation);
+    else if (yield* repair(pair)) return;
+    else yield* waiting.turn(holder, progress);
+  }
+}
+
+/** Builds the table anew if that is for this client to do, and can be done now. */
+export function* repair(pair: Pair): Operation<boolean> {
+  if (yield* hasOtherSkiplistServer(pair)) return false;
+  const done = yield* tryHolding(pair, () => rebuildTable(pair));
+  return done !== undefined;
+}
+
+/** Whether another process is the skiplist server: it knows what was in the table. */
+export function* hasOtherSkiplistServer(pair: Pair): Operation<boolean> {
+  const { client } = (yield* readSkiplistState(pair)).holder;
+  if (client === 0 || client === pair.skiplistLease.own) return false;
+  return !(yield* isGone(pair.membership, client));
+}
+
+/**
+ * A new table in the place of a lost one (section 3.2), by the holder of the hash server's lease:
+ * nobody writes meanwhile.
+ *
+ * 1. All slots are put into an image of a table elsewhere: from the skiplist, if this client has it
+ *    as of the last committed sequence, without reading a record; else from the records in the pool
+ *    that are marked as current.
+ * 2. The buckets of the old table lose their marks, as far as they had them, so that whoever knows
+ *    the old one only finds that out; their slots stay, for who reads one at this moment.
+ * 3. One doorbell WRITEs where the new segments are, then that they are the next generation.
+ */
+export function* rebuildTable(pair: Pair): Operation<void> {
+  const { geometry, skiplistServer } = pair;
+  const { table, committed } = yield* readState(pair);
+  if (!table.isLost) return yield* loadSegments(geometry);
+  const image = new TableImage(pair);
+  yield* image.allocate();
+  const isKnown = yield* skiplistServer.followLog(table.generation, committed);
+  const { image: known } = skiplistServer;
+  const slots = isKnown ? yield* fromSkiplist(pair, known, image) : [];
+  if (!isKnown) yield* fromRecords(pair, image);
+  yield* image.write();
+  yield* unmarkBuckets(geometry);
+  yield* putInPlace(geometry, image, table.generation + 1);
+  if (isKnown) skiplistServer.relocate(known, slots, table.generation + 1);
+}
+
+/** Returns where the slot of each node is now, in the order of the nodes. */
+function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<Address[]> {
+  const hasher = new KeyHasher(pair.geometry.shape.seed);
+  const slots: Address[] = [];
+  for (const { key, low, high } of known.nodes()) {
+    slots.push(yield* image.place(hasher.hash(key).h1, low, high));
+    if (slots.length % RECORDS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
+  }
+  return slots;
+}
+
+function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
+  const { geometry, allocator, catalog } = pair;
+  const { shape, number } = geometry;
+  const hasher = new KeyHasher(shape.seed);
+  const hash = new KeyHash();
+  yield* allocator.eachCurrent(catalog, function* (blocks, units) {
+    const heads = yield* readRecordHeads(blocks, units);
+    for (const [i, { key, units: lines }] of heads.entries()) {
+      Object.assign(hash, hasher.hash(key));
+      if (pairOf(shape, hash) !== number) continue;
+      const length = Math.min(lines, SLOT_UNITS_MAX);
+      const high = slotHigh(blocks[i], length, signatureOf(hash.h2));
+      yield* image.place(hash.h1, slotLow(blocks[i]), high);
+    }
+    yield* pair.meanwhile();
+  });
+}
+
+function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
+  const none = new Scratch(8);
+  for (let first = 0; first < geometry.buckets; first += OLD_BUCKETS_PER_BATCH) {
+    const batch = new Batch();
+    const end = Math.min(first + OLD_BUCKETS_PER_BATCH, geometry.buckets);
+    for (let bucket = first; bucket < end; bucket++) {
+      batch.write(geometry.bucket(bucket) + NEXT, BUCKET_BYTES - NEXT, none, 0);
+    }
+    yield batch;
+  }
+}
+
+function* putInPlace(
+  geometry: PairGeometry,
+  { segments }: TableImage,
+  generation: number,
+): Operation<void> {
+  const bytes = 8 * segmentCount(geometry.shape);
+  const words = new Scratch(bytes + 8);
+  segments.forEach((segment, i) => {
+    writeInteger(words, 8 * i, segment);
+  });
+  writeInteger(words, bytes, wholeTable(generation));
+  yield new Batch()
+    .write(geometry.segmentTable, bytes, words, 0)
+    .write(geometry.base + PAIR.table, 8, words, bytes);
+  yield* loadSegments(geometry);
+}

@@ -1,0 +1,104 @@
+import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
+import { takeSegment } from './create.ts';
+import { SEGMENT_BUCKETS, segmentBuckets, segmentCount } from './geometry.ts';
+import type { Pair } from './pair.ts';
+import { BUCKET_BYTES, isEmpty, NEXT, SLOTS, VALID } from './slot.ts';
+
+/** Bytes of one WRITE. */
+const WRITE_BYTES = 65_536;
+const CHAINED_PER_BATCH = 256;
+
+/** A bucket, and where it stands in an image. */
+interface BucketAt {
+  address: Address;
+  image: Scratch;
+  at: number;
+}
+
+/** A hash table as it is built in private memory, at the addresses where it will stand. */
+export class TableImage {
+  readonly #pair: Pair;
+  readonly segments: Address[] = [];
+  readonly #images: Scratch[] = [];
+  /** The last bucket of each chain that has more than one, by the number of the first. */
+  readonly #last = new Map<number, BucketAt>();
+  readonly #chained: BucketAt[] = [];
+
+  constructor(pair: Pair) {
+    this.#pair = pair;
+  }
+
+  /** Takes memory for the segments: new memory, because others may read the old one yet. */
+  *allocate(): Operation<void> {
+    const { geometry, allocator, catalog } = this.#pair;
+    const { shape } = geometry;
+    for (let i = 0; i < segmentCount(shape); i++) {
+      this.segments.push(yield* takeSegment(allocator, shape, catalog));
+      const image = new Scratch(segmentBuckets(shape) * BUCKET_BYTES);
+      for (let at = NEXT; at < image.u8.length; at += BUCKET_BYTES) writeInteger(image, at, VALID);
+      this.#images.push(image);
+    }
+  }
+
+  /** Puts a slot into the chain of its key; returns where it will stand. */
+  *place(h1: number, low: number, high: number): Operation<Address> {
+    const bucket = (h1 >>> 0) & (this.#pair.geometry.buckets - 1);
+    let last = this.#last.get(bucket) ?? this.#first(bucket);
+    let slot = emptyIn(last.image, last.at);
+    if (slot < 0) {
+      last = yield* this.#chain(bucket, last);
+      slot = 0;
+    }
+    const word = (last.at >> 2) + 2 * slot;
+    last.image.i32[word] = low;
+    last.image.i32[word + 1] = high;
+    return last.address + 8 * slot;
+  }
+
+  #first(bucket: number): BucketAt {
+    const segment = Math.floor(bucket / SEGMENT_BUCKETS);
+    const at = BUCKET_BYTES * (bucket % SEGMENT_BUCKETS);
+    return { address: this.segments[segment] + at, image: this.#images[segment], at };
+  }
+
+  *#chain(bucket: number, before: BucketAt): Operation<BucketAt> {
+    const { allocator, catalog } = this.#pair;
+    const address = yield* allocator.allocate(catalog, 1);
+    const image = new Scratch(BUCKET_BYTES);
+    writeInteger(image, NEXT, VALID);
+    writeInteger(before.image, before.at + NEXT, address + VALID);
+    const chained = { address, image, at: 0 };
+    this.#last.set(bucket, chained);
+    this.#chained.push(chained);
+    return chained;
+  }
+
+  /** Writes it where nobody looks yet. */
+  *write(): Operation<void> {
+    const { meanwhile } = this.#pair;
+    for (const [i, segment] of this.segments.entries()) {
+      const image = this.#images[i];
+      const bytes = segmentBuckets(this.#pair.geometry.shape) * BUCKET_BYTES;
+      for (let at = 0; at < bytes; at += WRITE_BYTES) {
+        yield new Batch().write(segment + at, Math.min(WRITE_BYTES, bytes - at), image, at);
+      }
+      yield* meanwhile();
+    }
+    for (let first = 0; first < this.#chained.length; first += CHAINED_PER_BATCH) {
+      const batch = new Batch();
+      for (const { address, image } of this.#chained.slice(first, first + CHAINED_PER_BATCH)) {
+        batch.write(address, BUCKET_BYTES, image, 0);
+      }
+      yield batch;
+    }
+  }
+}
+
+/** The first empty slot of a bucket, -1 for none. */
+function emptyIn({ i32 }: Scratch, at: number): number {
+  for (let slot = 0; slot < SLOTS; slot++) {
+    const word = (at >> 2) + 2 * slot;
+    if (isEmpty(i32[word], i32[word + 1])) return slot;
+  }
+  return -1;
+}
