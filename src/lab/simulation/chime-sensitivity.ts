@@ -17,13 +17,13 @@ const SWEEPS: readonly Sweep[] = [
   {
     title: '18a, half updates, Zipf',
     cases: [0.5, 0.8, 0.99].map((theta) => ({
-      ...{ name: `${theta}`, theta, updates: 0.5, clients: 10, coroutines: 64 },
+      ...{ name: `${theta}`, theta, updates: 0.5, clients: 40, coroutines: 8 },
     })),
   },
   {
     title: '18a with read delegation and write combining, Zipf',
     cases: [0.5, 0.8, 0.99].map((theta) => ({
-      ...{ name: `${theta}`, theta, updates: 0.5, clients: 10, coroutines: 64, delegation: true },
+      ...{ name: `${theta}`, theta, updates: 0.5, clients: 40, coroutines: 8, delegation: true },
     })),
   },
   {
@@ -57,8 +57,8 @@ export const chimeSensitivity: Experiment = {
   name: 'chime-sensitivity',
   run(settings) {
     const notes = [
-      `YCSB C (Zipf 0.99) of ${CLIENTS} clients, ${RECORDS} records, unless said otherwise. 18a: a`,
-      'client on each of 10 compute nodes with 64 operations in flight, which share one lock table.',
+      `YCSB C (Zipf 0.99) of ${CLIENTS} clients, ${RECORDS} records, unless said otherwise. 18a: 40`,
+      'clients with 8 operations in flight each, which share one lock table.',
       'Values inside of leaves (18c) this tree has not.',
     ];
     const rows = SWEEPS.flatMap((sweep) => rowsOf(settings, sweep));
