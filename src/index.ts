@@ -3,3 +3,8 @@ export type * from './store/api.ts';
 export { prefixRange } from './store/key-range.ts';
 export { checkPool, createPool, destroyPool, inspectPool, open, openSync } from './store/open.ts';
 export type * from './store/ordered-api.ts';
+export {
+  type MemoryNodesOptions,
+  type MemoryNodesReport,
+  memoryNodes,
+} from './store/remote/memory-nodes.ts';

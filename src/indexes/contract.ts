@@ -244,8 +244,8 @@ export function isPlaced(index: Index): index is PlacedIndex {
 export interface OrderedIndex extends Index {
   /**
    * Fills an empty index with records in strictly ascending order of their keys, all or none of
-   * them; returns how many there were. Raises SW_INVALID_ARGUMENT when it is not empty or a key does
-   * not ascend. An index may lack it.
+   * them; returns how many there were. Raises SW_INVALID_ARGUMENT when it is not empty or a key
+   * does not ascend. An index may lack it.
    */
   load?(entries: Iterable<readonly [Bytes, Bytes]>, version: number): Operation<number>;
   scan(range?: KeyRange): IndexScan;

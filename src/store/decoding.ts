@@ -14,9 +14,10 @@ export function decodeValue(request: Request, as: Encoding): Value {
 
 /** The key that a walk met; `auto` is a string when the bytes are well-formed UTF-8. */
 export function decodeKey({ outgoing }: Request, keyBytes: number, as: Encoding): Key {
-  const bytes = outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
-  if (as === 'bytes') return bytes.slice();
-  const text = outgoing.buffer.utf8Slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
+  const end = HEADER_BYTES + keyBytes;
+  if (as === 'bytes') return outgoing.u8.slice(HEADER_BYTES, end);
+  const text = outgoing.buffer.utf8Slice(HEADER_BYTES, end);
   if (as === 'utf8' || !text.includes('\ufffd')) return text;
-  return Buffer.from(text).equals(bytes) ? text : bytes.slice();
+  const bytes = outgoing.u8.slice(HEADER_BYTES, end);
+  return Buffer.from(text).equals(bytes) ? text : bytes;
 }

@@ -60,7 +60,7 @@ export function prefixRange(prefix: Key): RangeBounds {
 /** A copy of the key's bytes: a scan outlives the call that it was begun with. */
 export function keyBytes(key: Key): Uint8Array {
   checkKey(key);
-  return Uint8Array.from(typeof key === 'string' ? Buffer.from(key) : key);
+  return new Uint8Array(typeof key === 'string' ? Buffer.from(key) : key);
 }
 
 function limitOf({ limit = Number.POSITIVE_INFINITY }: RangeOptions): number {

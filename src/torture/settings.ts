@@ -154,7 +154,12 @@ function drawShard(random: Prng): ShardParameters {
 function drawChime(random: Prng): ChimeParameters {
   const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
   const span = pick(4, 8, 16, 64);
-  return { span, neighbourhood: Math.min(span, pick(2, 4, 8)), fanout: pick(2, 3, 8, 64) };
+  return {
+    span,
+    neighbourhood: Math.min(span, pick(2, 4, 8)),
+    fanout: pick(2, 3, 8, 64),
+    splitAt: pick(50, 70, 101),
+  };
 }
 
 function drawHopscotch(random: Prng): HopscotchParameters {

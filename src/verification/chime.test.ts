@@ -24,6 +24,7 @@ const DEEP: Subject = {
     cacheKiB: 1 + prng.below(2),
     hotspots: 0,
     seed: prng.next32(),
+    splitAt: 101,
   }),
   placesOfKey: () => 10,
 };

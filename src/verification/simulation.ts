@@ -75,6 +75,8 @@ export interface RunReport {
 }
 
 const CLIENTS_MAX = 12;
+/** Memory nodes of a pool, of one region each. */
+const NODES_MAX = 2;
 /** Streams of a seed from here on draw the techniques of a client. */
 const TECHNIQUES = 1000;
 const NAME = 's';
@@ -94,7 +96,7 @@ export function scenarioFor({ seed, subject, crashes, canary }: RunOptions): Sce
 
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
 export function newSimulationMemory(): AdversaryMemory {
-  return new AdversaryMemory(1, CHUNKS_MAX * CHUNK_BYTES);
+  return new AdversaryMemory(NODES_MAX, CHUNKS_MAX * CHUNK_BYTES);
 }
 
 export function runSchedule(options: RunOptions, memory = newSimulationMemory()): RunReport {
@@ -128,9 +130,12 @@ class Simulation {
     this.#scenario = scenarioFor(options);
     this.#prng = Prng.fromSeed(seed).fork(2 + schedule);
     this.#policy = policyOf(policy, this.#prng.fork(1), expectedSteps(this.#scenario));
+    const { subject, parameters } = this.#scenario;
+    const nodes = subject.nodes?.(parameters) ?? 1;
     this.#parameters = {
       regionBytes: this.#scenario.chunks * CHUNK_BYTES,
-      regionsMax: 1,
+      regionsMax: nodes,
+      ...(nodes > 1 ? { nodes } : {}),
       clientsMax: CLIENTS_MAX,
       chunkBytes: CHUNK_BYTES,
       createdAt: 0,

@@ -10,6 +10,7 @@ import { indexServer } from './index-server.ts';
 import { inspect } from './inspect.ts';
 import { load } from './load.ts';
 import { memoryNode } from './memory-node.ts';
+import { nodes } from './nodes.ts';
 import { put } from './put.ts';
 import { scan } from './scan.ts';
 import { serve } from './serve.ts';
@@ -29,6 +30,7 @@ export const COMMANDS: readonly Command[] = [
   inspect,
   check,
   memoryNode,
+  nodes,
   bench,
   verify,
   destroy,

@@ -20,9 +20,9 @@ export const load = defineCommand({
   details:
     '  The format follows from the file name; .gz files are unpacked; `-` is standard input.\n' +
     '  What `dump` wrote is restored as it was. A record replaces the value of an equal key.\n' +
-    '  With --sorted the keys must ascend in the order of their bytes (as `LC_ALL=C sort` has it)\n' +
-    '  and the store be empty: it is then built whole, much faster, and seen when it is complete;\n' +
-    '  the file is read into memory first. A store that is made for it gets the index chime.',
+    '  With --sorted the keys must ascend in the order of their bytes (`LC_ALL=C sort`), and\n' +
+    '  the store be empty: it is built whole, much faster, and seen when it is complete. The\n' +
+    '  file is read into memory first. A store that is made for it gets the index chime.',
   options: {
     format: {
       value: 'FORMAT',

@@ -3,11 +3,12 @@ import type { Bytes } from '../../records/codec.ts';
 import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { Batch, type Operation } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
+import { countOf } from './hopscotch.ts';
 import { compareWhole, separatorOf } from './keys.ts';
 import { thaw } from './leaf-entries.ts';
 import { isFrozen } from './leaf-state.ts';
 import { type KeyAt, mendWay, rootLink } from './mend.ts';
-import { countOf, placeIn } from './merge-leaves.ts';
+import { placeIn } from './merge-leaves.ts';
 import {
   isInternal,
   isInUse,
@@ -178,7 +179,7 @@ class Load {
   *#topOf(only: Link, links: Int32Array): Operation<Link> {
     if (links.length === 2) return only;
     const routes = { links, separators: this.#separators };
-    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0);
+    return yield* cutAndStack(this.#tree, this.#nodes, routes, 0, true);
   }
 
   /** Gives back what nobody has seen. */

@@ -11,6 +11,9 @@ export const BELOW_KEY = 1;
 export const AT_LAST = 2;
 export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
 
+/** The root link is remembered like a node of one child, which nothing leads to. */
+const ROOT_LINK = { low: 0, high: 0 };
+
 /** What one client remembers of an internal node, or, with one child, of the root link. */
 export class CachedNode implements Routes {
   readonly links: Int32Array;
@@ -23,10 +26,15 @@ export class CachedNode implements Routes {
    * has announced that epoch, what the link leads to cannot have been re-used.
    */
   readonly knownIn: Float64Array;
+  /** The link that leads to the node itself; 0 for the root link. */
+  readonly low: number;
+  readonly high: number;
   /** Whether an operation came by since somebody was last forgotten. */
   used = true;
 
-  constructor({ links, separators }: Routes, epoch: number) {
+  constructor({ links, separators }: Routes, epoch: number, { low, high } = ROOT_LINK) {
+    this.low = low;
+    this.high = high;
     this.links = links;
     this.separators = separators;
     this.signposts = new Signposts(separators);

@@ -256,13 +256,13 @@ function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): 
 export const CHIME: IndexKind = {
   number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
-  parameterNames: ['span', 'neighbourhood', 'fanout', 'cacheKiB', 'hotspots', 'seed'],
+  parameterNames: ['span', 'neighbourhood', 'fanout', 'cacheKiB', 'hotspots', 'seed', 'splitAt'],
   parameters: (wishes, _poolBytes, seed) => ({ ...chimeShape(wishes, seed) }),
   create: (pool, parameters, catalog) => buildChime(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) => openChime(pool, shapeFrom(parameters), catalog, root),
 };
 
 export function shapeFrom(parameters: IndexParameters): ChimeShape {
-  const { span, neighbourhood, fanout, cacheKiB, hotspots, seed } = parameters;
-  return { span, neighbourhood, fanout, cacheKiB, hotspots, seed };
+  const { span, neighbourhood, fanout, cacheKiB, hotspots, seed, splitAt } = parameters;
+  return { span, neighbourhood, fanout, cacheKiB, hotspots, seed, splitAt };
 }

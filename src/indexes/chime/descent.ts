@@ -88,7 +88,8 @@ function* loadChild(tree: ChimeTree, parent: CachedNode, child: number): Operati
   // Another lane of this client may have remembered more meanwhile.
   if (parent.links[2 * child] !== low || parent.links[2 * child + 1] !== high) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
-    parent.nodes[child] = tree.cache.grow(new CachedNode(decodeNode(image), epoch));
+    const node = new CachedNode(decodeNode(image), epoch, { low, high });
+    parent.nodes[child] = tree.cache.grow(node);
     parent.knownIn[child] = epoch;
   } else {
     parent.relink(child, firstLow, firstHigh, epoch);

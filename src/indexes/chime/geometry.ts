@@ -21,12 +21,17 @@ export interface ChimeShape extends LeafShape {
   fanout: number;
   /** KiB of internal nodes that a client remembers. */
   cacheKiB: number;
+  /** From how many per cent of its entries in use on a leaf is split and not hopped in. */
+  splitAt: number;
 }
 
 const SPAN_MAX = 1024;
 const FANOUT_MAX = 1024;
 const CACHE_KIB = 64 * 1024;
 const CACHE_KIB_MAX = 16 * 2 ** 20;
+const SPLIT_AT = 75;
+/** More than a leaf has: it is hopped in as long as that leads to an empty entry. */
+const SPLIT_AT_MAX = 101;
 const HOTSPOTS_MAX = 2 ** 24;
 /** Records have every smaller size. */
 const UNITS_LEAST = 9;
@@ -55,13 +60,25 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
     return ((h2 >>> 0) * this.#scale) | 0;
   }
 
+  /** Whether a leaf with so many entries is split, not hopped in, for a full neighbourhood. */
+  isCrowded(_entries: number): boolean {
+    return false;
+  }
+
   slotAddress(leaf: Address, slot: number): Address {
     return leaf + SLOTS_AT + 8 * slot;
   }
 }
 
 /** The leaves of a CHIME tree. */
-export class ChimeGeometry extends LeafGeometry<ChimeShape> {}
+export class ChimeGeometry extends LeafGeometry<ChimeShape> {
+  /** Whether a leaf with so many entries is split when a neighbourhood of it is full. */
+  override isCrowded(entries: number): boolean {
+    const { span, splitAt } = this.shape;
+    // Each half needs a key; others may have gone since a neighbourhood was seen to be full.
+    return entries >= 2 && 100 * entries >= splitAt * span;
+  }
+}
 
 /**
  * The least block of at least so many units that has a size of which no record is, so that one can
@@ -84,7 +101,7 @@ export function leafShape(
 ): LeafShape {
   const span = inRange('span', wishes.span ?? 64, 2, SPAN_MAX);
   const most = Math.min(NEIGHBOURHOOD_MAX, span);
-  const wanted = wishes.neighbourhood ?? Math.min(8, most);
+  const wanted = wishes.neighbourhood ?? most;
   const neighbourhood = inRange('neighbourhood', wanted, 2, most);
   const hotspots = inRange('hotspots', wishes.hotspots ?? 0, 0, HOTSPOTS_MAX);
   return { span, neighbourhood, hotspots, seed };
@@ -94,5 +111,6 @@ export function chimeShape(wishes: Partial<Omit<ChimeShape, 'seed'>>, seed: numb
   const leaf = leafShape(wishes, seed);
   const fanout = inRange('fanout', wishes.fanout ?? 64, 2, FANOUT_MAX);
   const cacheKiB = inRange('cacheKiB', wishes.cacheKiB ?? CACHE_KIB, 1, CACHE_KIB_MAX);
-  return { ...leaf, fanout, cacheKiB };
+  const splitAt = inRange('splitAt', wishes.splitAt ?? SPLIT_AT, 1, SPLIT_AT_MAX);
+  return { ...leaf, fanout, cacheKiB, splitAt };
 }

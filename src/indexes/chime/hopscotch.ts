@@ -12,7 +12,9 @@ export type Slots = Int32Array;
 export function makeRoom(slots: Slots, home: number, neighbourhood: number): boolean {
   const span = slots.length / 2;
   let away = 0;
-  while (away < span && !isVacantAt(slots, (home + away) % span)) away++;
+  for (let slot = home; away < span && !isVacantAt(slots, slot); away++) {
+    slot = slot + 1 === span ? 0 : slot + 1;
+  }
   if (away === span) return false;
   while (away >= neighbourhood) {
     const hop = farthestHop(slots, (home + away) % span, neighbourhood);
@@ -36,6 +38,36 @@ function farthestHop(slots: Slots, empty: number, neighbourhood: number): number
     return hop;
   }
   return 0;
+}
+
+/** Puts an entry as near to its home as it comes, if hopping makes room for it. */
+export function placeAt(
+  slots: Slots,
+  low: number,
+  high: number,
+  home: number,
+  neighbourhood: number,
+): boolean {
+  if (!makeRoom(slots, home, neighbourhood)) return false;
+  const span = slots.length / 2;
+  let slot = home;
+  let distance = 0;
+  for (; !isVacantAt(slots, slot); distance++) slot = slot + 1 === span ? 0 : slot + 1;
+  slots[2 * slot] = low;
+  slots[2 * slot + 1] = withDistance(high, distance);
+  return true;
+}
+
+/** The first slot of the neighbourhood of the entry in a slot. */
+export function homeAt(slots: Slots, slot: number): number {
+  const home = slot - distanceOf(slots[2 * slot + 1]);
+  return home < 0 ? home + slots.length / 2 : home;
+}
+
+export function countOf(slots: Slots): number {
+  let count = 0;
+  for (let i = 0; i < slots.length; i += 2) if (!isVacant(slots[i], slots[i + 1])) count++;
+  return count;
 }
 
 export function isVacantAt(slots: Slots, slot: number): boolean {

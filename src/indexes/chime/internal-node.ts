@@ -39,18 +39,18 @@ export function sizeOf({ links, separators }: Routes): number {
   return Math.ceil(Math.log2(units));
 }
 
-export function encodeNode({ links, separators }: Routes, image: Scratch): void {
+export function encodeNode({ links, separators }: Routes, image: Scratch, at = 0): void {
   const children = links.length / 2;
-  setWord(image, CHILDREN_AT, children, 0);
-  image.i32.set(links, LINKS_AT >> 2);
-  const endsAt = LINKS_AT + 8 * children;
+  setWord(image, at + CHILDREN_AT, children, 0);
+  image.i32.set(links, (at + LINKS_AT) >> 2);
+  const endsAt = at + LINKS_AT + 8 * children;
   const keysAt = endsAt + pad8(4 * separators.length);
   let end = 0;
-  separators.forEach((separator, i) => {
-    image.u8.set(separator, keysAt + end);
-    end += separator.length;
+  for (let i = 0; i < separators.length; i++) {
+    image.u8.set(separators[i], keysAt + end);
+    end += separators[i].length;
     image.i32[(endsAt >> 2) + i] = end;
-  });
+  }
 }
 
 /** Cut up from a READ of the whole node that is known to be one. */

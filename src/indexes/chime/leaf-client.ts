@@ -8,8 +8,10 @@ import { AT_KEY, type Side } from './cache.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
 import type { Link, Visit } from './node-io.ts';
-import type { Halves } from './rebuild-leaf.ts';
+import type { LeafHalves } from './rebuild-leaf.ts';
 import { lengthOf, NEIGHBOURHOOD_MAX } from './slot.ts';
+import { Spares } from './spares.ts';
+import { Workbench } from './workbench.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -110,6 +112,8 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
   /** Entries of the leaves that were split, together. */
   entriesAtSplit = 0;
 
+  readonly spareBenches = new Spares(() => new Workbench());
+
   constructor(
     geometry: LeafGeometry<S>,
     records: RecordIo,
@@ -132,7 +136,7 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
    * How a leaf that is to be split is shared out, from its frozen slots: the same for whoever does
    * it. Raises SW_INDEX_FULL when it cannot be split any more.
    */
-  abstract halve(leaf: Visit, slots: Int32Array): Operation<Halves>;
+  abstract halve(leaf: Visit, slots: Int32Array): Operation<LeafHalves>;
 
   /**
    * Links what has replaced a leaf in its place, and then retires the leaf; whether this client did

@@ -2,10 +2,10 @@ import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode, childOf } from './cache.ts';
-import { descend, reach, refresh } from './descent.ts';
+import { reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { IDENTITY_AT } from './leaf-client.ts';
-import { INTERNAL } from './link.ts';
+import { addressOfLink, INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
 import { CURRENT, judge, TAKEN_UP } from './neighbourhood.ts';
 import { slotsOf } from './node-io.ts';
@@ -102,17 +102,15 @@ export class LeafWalk {
     for (let i = 0; i < width; i++) {
       this.#places[i] ??= tree.sparePlaces.take();
       const place = this.#places[i];
-      this.#setKey(place.request, at);
-      const parent = i === 0 ? yield* reach(tree, place.request) : descend(tree, place.request);
-      if (parent === undefined || place.request.leaf === 0) break;
-      const range = rangeOf(tree, place.request);
-      place.aim(
-        parent,
-        this.#reverse ? range.lower : (at ?? LOWEST),
-        this.#reverse ? at : range.upper,
-      );
+      if (i === 0 || !place.aimBeside(places[i - 1], this.#reverse)) {
+        this.#setKey(place.request, at);
+        if (i === 0) yield* reach(tree, place.request);
+        if (!place.aimAtKey()) break;
+      }
+      if (this.#reverse) place.upper = at;
+      else place.lower = at ?? LOWEST;
       places.push(place);
-      at = this.#reverse ? range.lower : range.upper;
+      at = this.#reverse ? place.lower : place.upper;
       if (at === undefined || at.length === 0) break;
     }
     return places;
@@ -173,6 +171,9 @@ export class Place {
   child = 0;
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
+  /** The range of the node above. */
+  #below: Uint8Array = LOWEST;
+  #above: Uint8Array | undefined;
 
   constructor(tree: ChimeTree) {
     this.#tree = tree;
@@ -180,11 +181,48 @@ export class Place {
     this.#image = new Scratch(tree.geometry.leafBytes);
   }
 
-  aim(parent: CachedNode, lower: Uint8Array, upper: Uint8Array | undefined): void {
+  /** The request's leaf, as far as it is remembered, and its range. */
+  aimAtKey(): boolean {
+    const { request } = this;
+    this.#below = LOWEST;
+    this.#above = undefined;
+    for (let node = this.#tree.cache.top; node !== undefined; ) {
+      node.used = true;
+      const child = childOf(node, request);
+      if ((node.links[2 * child + 1] & INTERNAL) === 0) {
+        this.#aimAt(node, child);
+        return true;
+      }
+      if (child > 0) this.#below = node.separators[child - 1];
+      if (child < node.separators.length) this.#above = node.separators[child];
+      node = node.nodes[child] as CachedNode;
+    }
+    return false;
+  }
+
+  /** The leaf next to another one's below the same node; false when there is none. */
+  aimBeside(other: Place, reverse: boolean): boolean {
+    const { parent, child } = other;
+    const next = reverse ? child - 1 : child + 1;
+    if (next < 0 || next > parent.separators.length) return false;
+    if ((parent.links[2 * next + 1] & INTERNAL) !== 0) return false;
+    this.#below = other.#below;
+    this.#above = other.#above;
+    this.#aimAt(parent, next);
+    return true;
+  }
+
+  #aimAt(parent: CachedNode, child: number): void {
+    const { request } = this;
+    const { separators, links } = parent;
     this.parent = parent;
-    this.child = this.request.child;
-    this.lower = lower;
-    this.upper = upper;
+    this.child = child;
+    this.lower = child > 0 ? separators[child - 1] : this.#below;
+    this.upper = child < separators.length ? separators[child] : this.#above;
+    request.child = child;
+    request.leafLow = links[2 * child];
+    request.leafHigh = links[2 * child + 1];
+    request.leaf = addressOfLink(request.leafLow, request.leafHigh);
   }
 
   /** The first word is read last: of its own leaf, whatever was frozen meanwhile. */
@@ -207,21 +245,4 @@ function setKey(request: ChimeRequest, key: Uint8Array): void {
   request.outgoing.u8.set(key, HEADER_BYTES);
   request.keyBytes = key.length;
   request.side = AT_KEY;
-}
-
-/** The range of the leaf that was reached: the nearest separators on the way down. */
-function rangeOf(
-  tree: ChimeTree,
-  request: ChimeRequest,
-): { lower: Uint8Array; upper: Uint8Array | undefined } {
-  let lower: Uint8Array = LOWEST;
-  let upper: Uint8Array | undefined;
-  for (let node = tree.cache.top; node !== undefined; ) {
-    const child = childOf(node, request);
-    if (child > 0) lower = node.separators[child - 1];
-    if (child < node.separators.length) upper = node.separators[child];
-    if ((node.links[2 * child + 1] & INTERNAL) === 0) break;
-    node = node.nodes[child];
-  }
-  return { lower, upper };
 }

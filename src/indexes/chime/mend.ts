@@ -2,8 +2,9 @@ import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, refresh } from './descent.ts';
+import { SLOTS_AT } from './geometry.ts';
 import { childFor } from './internal-node.ts';
-import { isFrozen, isFull } from './leaf-state.ts';
+import { isFull } from './leaf-state.ts';
 import { ABSORB, FROZEN, MARKS } from './link.ts';
 import {
   isInternal,
@@ -137,13 +138,18 @@ function* mendLeaf(tree: ChimeTree, leaf: Visit, state: MendState): Operation<bo
     if (state.lean) throw new StepwellError('SW_POOL_FULL', 'no room to merge a leaf');
     return false;
   }
+  const { i32 } = leaf.image;
+  const end = tree.geometry.leafBytes >> 2;
+  let flags = 0;
+  for (let word = SLOTS_AT >> 2; word < end; word += 2) flags |= i32[word + 1];
   const full = state.home >= 0 && isFull(tree, leaf, state.home);
-  if (!isFrozen(tree, leaf) && !full) return true;
+  if ((flags & FROZEN) === 0 && !full) return true;
   const to = yield* rebuildLeaf(tree, leaf, state.home);
   // Once is enough: who goes on finding the neighbourhood full looks what it is full of.
   state.home = -1;
-  state.replaced = to && { from: leaf, to };
-  return to !== undefined;
+  // After a split the way goes on below.
+  state.replaced = to && to.routes === undefined ? { from: leaf, to: to.to } : undefined;
+  return state.replaced !== undefined;
 }
 
 export function* rootLink(tree: ChimeTree): Operation<Link> {

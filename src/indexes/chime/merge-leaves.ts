@@ -1,9 +1,8 @@
 import type { Operation } from '../../verbs/index.ts';
-import type { ChimeShape } from './geometry.ts';
-import { isVacantAt, makeRoom, type Slots } from './hopscotch.ts';
+import { countOf, homeAt, isVacantAt, placeAt, type Slots } from './hopscotch.ts';
 import { compareWhole, separatorOf } from './keys.ts';
+import type { LeafClient } from './leaf-client.ts';
 import { readKeys } from './leaf-entries.ts';
-import { distanceOf, withDistance } from './slot.ts';
 
 /** What replaces two neighbouring leaves: one, or two with another border between them. */
 export interface MergedLeaves {
@@ -23,11 +22,12 @@ interface Entry {
  * else, where hopping does not find room for that, as they are. Whoever tries gets the same.
  */
 export function* mergeLeaves(
-  { span, neighbourhood }: Pick<ChimeShape, 'span' | 'neighbourhood'>,
+  tree: LeafClient,
   left: Slots,
   right: Slots,
   separator: Uint8Array,
 ): Operation<MergedLeaves> {
+  const { span, neighbourhood } = tree.geometry.shape;
   const [few, many] = [countOf(left), countOf(right)].sort((a, b) => a - b);
   if (4 * (few + many) <= 3 * span) {
     const one = left.slice();
@@ -35,7 +35,7 @@ export function* mergeLeaves(
     if (fits) return { leaves: [one], separators: [] };
   }
   if (2 * few < many) {
-    const even = yield* shareOut(left, right, neighbourhood);
+    const even = yield* shareOut(tree, left, right);
     if (even !== undefined) return even;
   }
   return { leaves: [left, right], separators: [separator] };
@@ -43,13 +43,14 @@ export function* mergeLeaves(
 
 /** Half of the entries in each of two leaves, by their keys. */
 function* shareOut(
+  tree: LeafClient,
   left: Slots,
   right: Slots,
-  neighbourhood: number,
 ): Operation<MergedLeaves | undefined> {
+  const { neighbourhood } = tree.geometry.shape;
   const keyed: { key: Uint8Array; entry: Entry }[] = [];
   for (const slots of [left, right]) {
-    for (const { slot, key } of yield* readKeys(slots)) {
+    for (const { slot, key } of yield* readKeys(tree, slots)) {
       keyed.push({ key, entry: entryAt(slots, slot) });
     }
   }
@@ -64,17 +65,6 @@ function* shareOut(
   return { leaves, separators: [separatorOf(keyed[middle - 1].key, keyed[middle].key)] };
 }
 
-/** The same entries, each as near to its home as they come; as they are if that does not fit. */
-export function compacted(slots: Slots, neighbourhood: number): Slots {
-  const fresh = new Int32Array(slots.length);
-  const fits = entriesOf(slots).every((entry) => placeIn(fresh, entry, neighbourhood));
-  return fits ? fresh : slots;
-}
-
-export function countOf(slots: Slots): number {
-  return entriesOf(slots).length;
-}
-
 function entriesOf(slots: Slots): Entry[] {
   const entries: Entry[] = [];
   for (let slot = 0; slot < slots.length / 2; slot++) {
@@ -84,19 +74,10 @@ function entriesOf(slots: Slots): Entry[] {
 }
 
 function entryAt(slots: Slots, slot: number): Entry {
-  const span = slots.length / 2;
-  const high = slots[2 * slot + 1];
-  return { low: slots[2 * slot], high, home: (slot - distanceOf(high) + span) % span };
+  return { low: slots[2 * slot], high: slots[2 * slot + 1], home: homeAt(slots, slot) };
 }
 
 /** Puts an entry into its neighbourhood, if hopping makes room for it. */
 export function placeIn(slots: Slots, { low, high, home }: Entry, neighbourhood: number): boolean {
-  const span = slots.length / 2;
-  if (!makeRoom(slots, home, neighbourhood)) return false;
-  let distance = 0;
-  while (!isVacantAt(slots, (home + distance) % span)) distance++;
-  const slot = (home + distance) % span;
-  slots[2 * slot] = low;
-  slots[2 * slot + 1] = withDistance(high, distance);
-  return true;
+  return placeAt(slots, low, high, home, neighbourhood);
 }

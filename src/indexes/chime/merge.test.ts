@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ALWAYS } from '../contract.ts';
-import { countOf, mergeLeaves } from './merge-leaves.ts';
+import { countOf } from './hopscotch.ts';
+import { mergeLeaves } from './merge-leaves.ts';
 import { checked, clientOf, foundText, requestFor, scanned } from './test-support/client.ts';
 
 const SHAPES = [
@@ -77,9 +78,9 @@ function leafOf(span: number, homes: readonly number[]): Int32Array {
   return slots;
 }
 
-test('two leaves whose entries fill three quarters become one', () => {
+test('two leaves whose entries fill three quarters become one', (t) => {
   const merging = mergeLeaves(
-    { span: 8, neighbourhood: 4 },
+    clientOf(t, { span: 8, neighbourhood: 4 }).index.tree,
     leafOf(8, [0, 1, 2]),
     leafOf(8, [0, 1, 2]),
     new Uint8Array(1),

@@ -23,6 +23,7 @@ import {
   TAG_VALUES,
   UP,
 } from './link.ts';
+import type { Workbench } from './workbench.ts';
 
 /** A node as it was read, and the word that links it into the tree. */
 export interface Visit {
@@ -89,27 +90,39 @@ export function routesOf({ image }: Visit): Routes {
  * operation on the leaf has succeeded.
  */
 export function* freeze(tree: LeafClient, base: Address, words: Int32Array): Operation<void> {
-  const count = words.length / 2;
-  const area = new Scratch(CAS_BYTES * count);
-  const batch = new Batch();
-  for (let round = 1; ; round++) {
-    batch.clear();
-    for (let i = 0; i < count; i++) {
-      if ((words[2 * i + 1] & FROZEN) !== 0) continue;
-      setWord(area, CAS_BYTES * i, words[2 * i], words[2 * i + 1]);
-      setWord(area, CAS_BYTES * i + 8, words[2 * i], words[2 * i + 1] | FROZEN);
-      batch.cas(base + 8 * i, area, CAS_BYTES * i);
+  const bench = tree.spareBenches.take();
+  bench.swaps.ensure((CAS_BYTES * words.length) / 2);
+  try {
+    for (let round = 1; postFreezing(base, words, bench); round++) {
+      tree.giveUpAfter(round);
+      yield bench.batch;
+      noteFrozen(words, bench.swaps);
     }
-    if (batch.length === 0) return;
-    tree.giveUpAfter(round);
-    yield batch;
-    for (let i = 0; i < count; i++) {
-      if ((words[2 * i + 1] & FROZEN) !== 0) continue;
-      const old = (CAS_BYTES * i + 16) >> 2;
-      const frozen = swapped(area, CAS_BYTES * i) ? FROZEN : 0;
-      words[2 * i] = area.i32[old];
-      words[2 * i + 1] = area.i32[old + 1] | frozen;
-    }
+  } finally {
+    tree.spareBenches.give(bench);
+  }
+}
+
+/** False when all words are frozen. */
+function postFreezing(base: Address, words: Int32Array, { batch, swaps }: Workbench): boolean {
+  batch.clear();
+  for (let i = 0; 2 * i < words.length; i++) {
+    const [low, high] = [words[2 * i], words[2 * i + 1]];
+    if ((high & FROZEN) !== 0) continue;
+    setWord(swaps, CAS_BYTES * i, low, high);
+    setWord(swaps, CAS_BYTES * i + 8, low, high | FROZEN);
+    batch.cas(base + 8 * i, swaps, CAS_BYTES * i);
+  }
+  return batch.length > 0;
+}
+
+function noteFrozen(words: Int32Array, swaps: Scratch): void {
+  for (let i = 0; 2 * i < words.length; i++) {
+    if ((words[2 * i + 1] & FROZEN) !== 0) continue;
+    const old = (CAS_BYTES * i + 16) >> 2;
+    const frozen = swapped(swaps, CAS_BYTES * i) ? FROZEN : 0;
+    words[2 * i] = swaps.i32[old];
+    words[2 * i + 1] = swaps.i32[old + 1] | frozen;
   }
 }
 
@@ -119,9 +132,10 @@ export class NewNodes {
   readonly #blocks: { address: Address; units: number }[] = [];
   /** Of these, the ones that are only reserved. */
   readonly #spare: { address: Address; units: number }[] = [];
-  readonly #writes: { address: Address; bytes: number; image: Scratch }[] = [];
-  /** Blocks that have an image, written or to be written. */
-  readonly #used = new Set<Address>();
+  readonly #writes: { address: Address; bytes: number; image: Scratch; at: number }[] = [];
+  /** Lent by the tree: images of nodes stand in its scratch as long as there is room. */
+  #bench: Workbench | undefined;
+  #imagesEnd = 0;
 
   constructor(tree: LeafClient) {
     this.#tree = tree;
@@ -149,41 +163,58 @@ export class NewNodes {
 
   leafAt(address: Address, slots: Int32Array, flags = 0): Link {
     const { leafBytes } = this.#tree.geometry;
-    const image = new Scratch(leafBytes);
-    image.i32.set(slots, 2);
-    return this.#write(address, flags, 0, image, leafBytes);
+    const { image, at } = this.#room(leafBytes);
+    image.i32.set(slots, (at + SLOTS_AT) >> 2);
+    return this.#write(address, flags, 0, image, at, leafBytes);
   }
 
   *internal(routes: Routes, flags: number): Operation<Link> {
     const size = sizeOf(routes);
     const address = yield* this.#allocate(unitsBeside(1 << size));
     const bytes = UNIT_BYTES << size;
-    const image = new Scratch(bytes);
-    encodeNode(routes, image);
-    return this.#write(address, INTERNAL | flags, size, image, bytes);
+    const { image, at } = this.#room(bytes);
+    encodeNode(routes, image, at);
+    return this.#write(address, INTERNAL | flags, size, image, at, bytes);
   }
 
-  #write(address: Address, flags: number, size: number, image: Scratch, bytes: number): Link {
+  #room(bytes: number): { image: Scratch; at: number } {
+    this.#bench ??= this.#tree.spareBenches.take();
+    const { images } = this.#bench;
+    const at = this.#imagesEnd;
+    if (at + bytes > images.u8.length) return { image: new Scratch(bytes), at: 0 };
+    this.#imagesEnd = at + bytes;
+    return { image: images, at };
+  }
+
+  #write(
+    address: Address,
+    flags: number,
+    size: number,
+    image: Scratch,
+    at: number,
+    bytes: number,
+  ): Link {
     const { reclamation, geometry } = this.#tree;
     const low = linkLow(address);
     const high = linkHigh(address, flags, size, reclamation.announced % TAG_VALUES);
     const { seed } = geometry.shape;
-    setWord(image, 0, identityLow(low, high, seed), identityHigh(low, high, seed));
-    this.#writes.push({ address, bytes, image });
-    this.#used.add(address);
+    setWord(image, at, identityLow(low, high, seed), identityHigh(low, high, seed));
+    this.#writes.push({ address, bytes, image, at });
     return { low, high };
   }
 
   /** Adds the WRITEs of the nodes that have not been posted. */
   post(batch: Batch): Batch {
-    for (const { address, bytes, image } of this.#writes) batch.write(address, bytes, image, 0);
+    for (const { address, bytes, image, at } of this.#writes) {
+      batch.write(address, bytes, image, at);
+    }
     this.#writes.length = 0;
     return batch;
   }
 
   /** They belong to the tree from now on, but for what was reserved and not used. */
   keep(): void {
-    this.#giveBack(this.#blocks.filter(({ address }) => !this.#used.has(address)));
+    this.#giveBack(this.#spare);
   }
 
   discard(): void {
@@ -191,13 +222,16 @@ export class NewNodes {
   }
 
   #giveBack(blocks: readonly { address: Address; units: number }[]): void {
-    const { allocator, catalog } = this.#tree;
-    for (const { address, units } of blocks)
+    const { allocator, catalog, spareBenches } = this.#tree;
+    for (const { address, units } of blocks) {
       allocator.sizeClass(catalog, units).cache.push(address);
+    }
+    if (this.#bench !== undefined) spareBenches.give(this.#bench);
+    this.#bench = undefined;
+    this.#imagesEnd = 0;
     this.#blocks.length = 0;
     this.#spare.length = 0;
     this.#writes.length = 0;
-    this.#used.clear();
   }
 }
 
@@ -209,47 +243,29 @@ export function* publish(
   tree: LeafClient,
   old: Visit,
   nodes: NewNodes,
-  { low, high }: Link,
+  to: Link,
 ): Operation<boolean> {
-  const words = new Scratch(CAS_BYTES);
-  identityInto(tree, old, words);
-  setWord(words, 8, low, high);
-  yield nodes.post(new Batch()).cas(old.address, words, 0);
-  if (!swapped(words, 0)) {
-    nodes.discard();
-    return false;
-  }
-  nodes.keep();
-  return true;
+  const published = yield* swap(tree, old.address, identityOf(tree, old), to, nodes);
+  if (published) nodes.keep();
+  else nodes.discard();
+  return published;
 }
 
 /** The same for nodes that have been written before. */
-export function* publishWritten(
-  tree: LeafClient,
-  old: Visit,
-  { low, high }: Link,
-): Operation<boolean> {
-  const words = new Scratch(CAS_BYTES);
-  identityInto(tree, old, words);
-  setWord(words, 8, low, high);
-  yield new Batch().cas(old.address, words, 0);
-  return swapped(words, 0);
+export function publishWritten(tree: LeafClient, old: Visit, to: Link): Operation<boolean> {
+  return swap(tree, old.address, identityOf(tree, old), to);
 }
 
 /**
  * The CAS by which a parent says that it is taking a node up; false when it was replaced before.
  */
-export function* takeUp(tree: LeafClient, node: Visit): Operation<boolean> {
-  const words = new Scratch(CAS_BYTES);
-  identityInto(tree, node, words);
-  setWord(words, 8, 0, UP);
-  yield new Batch().cas(node.address, words, 0);
-  return swapped(words, 0);
+export function takeUp(tree: LeafClient, node: Visit): Operation<boolean> {
+  return swap(tree, node.address, identityOf(tree, node), { low: 0, high: UP });
 }
 
-function identityInto(tree: LeafClient, { low, high }: Visit, words: Scratch): void {
+function identityOf(tree: LeafClient, { low, high }: Visit): Link {
   const { seed } = tree.geometry.shape;
-  setWord(words, 0, identityLow(low, high, seed), identityHigh(low, high, seed));
+  return { low: identityLow(low, high, seed), high: identityHigh(low, high, seed) };
 }
 
 /**
@@ -263,16 +279,34 @@ export function* swing(
   to: Link,
   gone: readonly Link[],
 ): Operation<boolean> {
-  const words = new Scratch(CAS_BYTES);
-  setWord(words, 0, old.low, old.high);
-  setWord(words, 8, to.low, to.high);
-  yield new Batch().cas(old.owner, words, 0);
-  if (!swapped(words, 0)) return false;
+  if (!(yield* swap(tree, old.owner, old, to))) return false;
   for (const { low, high } of gone) {
     const units = unitsOfNode(tree, high);
     tree.reclamation.retire(addressOfLink(low, high), units, tree.catalog);
   }
   return true;
+}
+
+/** D[WRITE nodes; CAS] */
+function* swap(
+  tree: LeafClient,
+  address: Address,
+  expected: Link,
+  desired: Link,
+  nodes?: NewNodes,
+): Operation<boolean> {
+  const bench = tree.spareBenches.take();
+  try {
+    const { batch, swaps } = bench;
+    setWord(swaps, 0, expected.low, expected.high);
+    setWord(swaps, 8, desired.low, desired.high);
+    batch.clear();
+    nodes?.post(batch);
+    yield batch.cas(address, swaps, 0);
+    return swapped(swaps, 0);
+  } finally {
+    tree.spareBenches.give(bench);
+  }
 }
 
 /** The slots of a leaf as they were read; two halves each. */

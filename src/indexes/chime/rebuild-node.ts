@@ -47,8 +47,10 @@ function* build(tree: ChimeTree, nodes: NewNodes, node: Visit, plan: Plan): Oper
   const routes = yield* construct(tree, nodes, plan);
   const [low, high] = routes.links;
   // Who is the root once is the root for as long as it is in use, so all see the same here.
-  const lone = node.owner === tree.root && routes.links.length === 2 && (high & ABSORB) === 0;
-  return lone ? { low, high } : yield* cutAndStack(tree, nodes, routes, node.high & ABSORB);
+  const isRoot = node.owner === tree.root;
+  const lone = isRoot && routes.links.length === 2 && (high & ABSORB) === 0;
+  if (lone) return { low, high };
+  return yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
 }
 
 /** Writes what a plan makes new; the routes that lead to all of it. */
@@ -72,8 +74,7 @@ function* constructPiece(tree: ChimeTree, nodes: NewNodes, piece: Piece): Operat
     return yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
   }
   const [left, right] = piece.slots;
-  const { shape } = tree.geometry;
-  const merged = right && (yield* mergeLeaves(shape, left, right, piece.separators[0]));
+  const merged = right && (yield* mergeLeaves(tree, left, right, piece.separators[0]));
   const links: number[] = [];
   for (const slots of merged?.leaves ?? [left]) {
     const { low, high } = nodes.leafAt(yield* nodes.allocateLeaf(), slots);
@@ -83,25 +84,31 @@ function* constructPiece(tree: ChimeTree, nodes: NewNodes, piece: Piece): Operat
 }
 
 /** Internal nodes that have these children between them. */
-function* cutInto(tree: ChimeTree, nodes: NewNodes, routes: Routes): Operation<Routes> {
+function* cutInto(tree: ChimeTree, nodes: NewNodes, routes: Routes, flags = 0): Operation<Routes> {
   const cut = cutRoutes(routes, tree.geometry.shape.fanout);
   const links: number[] = [];
   for (const piece of cut.nodes) {
-    const { low, high } = yield* nodes.internal(piece, 0);
+    const { low, high } = yield* nodes.internal(piece, flags);
     links.push(low, high);
   }
   return { links: Int32Array.from(links), separators: cut.between };
 }
 
-/** One node for the routes if they fit; else several, under as many more as it takes. */
+/**
+ * One node for the routes if they fit; else several, under as many more as it takes. Those are for
+ * the level above to take up; above the root they are levels that the tree has grown by.
+ */
 export function* cutAndStack(
   tree: ChimeTree,
   nodes: NewNodes,
   routes: Routes,
   flags: number,
+  isRoot: boolean,
 ): Operation<Link> {
-  if (cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1) {
-    return yield* nodes.internal(routes, flags);
+  const { fanout } = tree.geometry.shape;
+  let level = routes;
+  for (let over = flags, inner = 0; ; over = ABSORB, inner = isRoot ? 0 : ABSORB) {
+    if (cutRoutes(level, fanout).nodes.length === 1) return yield* nodes.internal(level, over);
+    level = yield* cutInto(tree, nodes, level, inner);
   }
-  return yield* cutAndStack(tree, nodes, yield* cutInto(tree, nodes, routes), ABSORB);
 }

@@ -32,7 +32,7 @@ function quietClient(scope: Scope, count: number): Client & { keys: string[] } {
   for (let i = 0; keys.length < count; i++) {
     const { hash } = requestFor(client, `key ${i}`);
     const print = fingerprintOf(hash.h1);
-    if (seen.has(print) || tree.geometry.homeOf(hash.h2) > 64 - 8) continue;
+    if (seen.has(print) || tree.geometry.homeOf(hash.h2) > 64 - 16) continue;
     seen.add(print);
     keys.push(`key ${i}`);
   }
@@ -79,7 +79,7 @@ test('a neighbourhood that goes over the end is one more READ in the same doorbe
   let key = '';
   for (let i = 0; key === ''; i++) {
     const { hash } = requestFor(client, `end ${i}`);
-    if (index.tree.geometry.homeOf(hash.h2) > 64 - 8) key = `end ${i}`;
+    if (index.tree.geometry.homeOf(hash.h2) > 64 - 16) key = `end ${i}`;
   }
   assert.deepEqual(put(client, key, 'v').trips, ['READ READ WRITE', 'CAS READ READ', 'CAS']);
   const { trips } = traced(pool.fabric, index.search(requestFor(client, key)));

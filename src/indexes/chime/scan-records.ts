@@ -6,109 +6,145 @@ import {
   unitsOf,
   valueOffset,
 } from '../../records/layout.ts';
-import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { KEY_UNITS } from '../record-visits.ts';
+import type { KeyOrder } from './key-order.ts';
 import type { HalfOpenRange } from './key-range.ts';
 import { compareKeys } from './keys.ts';
 import type { LeafPicture } from './leaf-walk.ts';
 import { isLive, lengthOf, recordOf } from './slot.ts';
 import type { ChimeRequest } from './tree.ts';
 
-/** A record of a leaf, and where its first block was read to. */
-export interface Entry {
-  record: Address;
-  units: number;
-  /** Which leaf of the group. */
-  leaf: number;
-  /** In the request's `incoming`. */
-  at: number;
-  keyBytes: number;
-  /** The key's first bytes as a number, which settles most comparisons. */
-  rank: number;
-}
-
-const RANK_BYTES = 6;
-
 /**
- * All records of some leaves in one doorbell, or what of them holds most keys; keys of over 16 KB
- * (or that end behind that part) take a second one.
+ * Reads all records of some leaves in one doorbell, or what of them holds most keys; keys of over
+ * 16 KB (or that end behind that part) take a second one. Their numbers in `keys` go leaf by leaf;
+ * those of leaf i end before `ends[i]`.
  */
 export function* readRecords(
   request: ChimeRequest,
   leaves: readonly LeafPicture[],
-  keysOnly = false,
-): Operation<Entry[]> {
-  const { incoming } = request;
-  const entries: Entry[] = [];
+  keys: KeyOrder,
+  keysOnly: boolean,
+): Operation<number[]> {
+  const { batch, incoming } = request;
+  keys.clear();
+  keys.ensure(leaves.reduce((sum, { slots }) => sum + slots.length / 2, 0));
+  incoming.ensure(leaves.reduce((sum, { slots }) => sum + bytesOf(slots, keysOnly), 0));
+  batch.clear();
+  const ends: number[] = [];
   let bytes = 0;
-  leaves.forEach(({ slots }, leaf) => {
-    for (let i = 0; i < slots.length; i += 2) {
-      if (!isLive(slots[i], slots[i + 1])) continue;
-      const whole = lengthOf(slots[i + 1]);
-      const units = keysOnly ? Math.min(whole, KEY_UNITS) : whole;
-      const record = recordOf(slots[i], slots[i + 1]);
-      entries.push({ record, units, leaf, at: bytes, keyBytes: 0, rank: 0 });
-      bytes += units * UNIT_BYTES;
-    }
-  });
-  if (entries.length === 0) return entries;
-  incoming.ensure(bytes);
-  const batch = request.batch.clear();
-  for (const { record, units, at } of entries) batch.read(record, units * UNIT_BYTES, incoming, at);
-  yield batch;
-  yield* readLong(request, entries, bytes, keysOnly);
-  for (const entry of entries) {
-    entry.keyBytes = incoming.i32[(entry.at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    entry.rank = rankOf(incoming.u8, entry.at + HEADER_BYTES, entry.keyBytes);
+  for (const { slots } of leaves) {
+    bytes = postRecords(slots, request, keys, bytes, keysOnly);
+    ends.push(keys.count);
   }
-  return entries;
+  if (keys.count === 0) return ends;
+  yield batch;
+  const kinds = keys.measure(incoming);
+  if (keysOnly || ((kinds >>> 24) & FLAG_CHAINED) !== 0) {
+    yield* readLong(request, leaves, keys, bytes, keysOnly);
+  }
+  return ends;
 }
 
-function rankOf(u8: Uint8Array, at: number, bytes: number): number {
-  let rank = 0;
-  for (let i = 0; i < RANK_BYTES; i++) rank = rank * 256 + (i < bytes ? u8[at + i] : 0);
-  return rank;
+function bytesOf(slots: Int32Array, keysOnly: boolean): number {
+  let units = 0;
+  for (let i = 0; i < slots.length; i += 2) units += unitsRead(slots[i + 1], keysOnly);
+  return units * UNIT_BYTES;
 }
 
-/** The order of the keys of two entries that were read into the same memory. */
-export function compareEntries(u8: Uint8Array, a: Entry, b: Entry): number {
-  if (a.rank !== b.rank) return a.rank - b.rank;
-  const [aAt, bAt] = [a.at + HEADER_BYTES, b.at + HEADER_BYTES];
-  return compareKeys(u8, aAt, a.keyBytes, u8, bAt, b.keyBytes);
+/** Adds the READs of a leaf's records, to `bytes` and behind it; where they end. */
+function postRecords(
+  slots: Int32Array,
+  { batch, incoming }: ChimeRequest,
+  keys: KeyOrder,
+  bytes: number,
+  keysOnly: boolean,
+): number {
+  let at = bytes;
+  for (let i = 0; i < slots.length; i += 2) {
+    const low = slots[i];
+    const high = slots[i + 1];
+    if (!isLive(low, high)) continue;
+    const length = unitsRead(high, keysOnly) * UNIT_BYTES;
+    batch.read(recordOf(low, high), length, incoming, at);
+    keys.add(at);
+    at += length;
+  }
+  return at;
 }
 
-/** Whether the entry's key is in the range. */
-export function holds({ from, to }: HalfOpenRange, u8: Uint8Array, entry: Entry): boolean {
-  const at = entry.at + HEADER_BYTES;
-  if (compareKeys(from, 0, from.length, u8, at, entry.keyBytes) > 0) return false;
-  return to === undefined || compareKeys(u8, at, entry.keyBytes, to, 0, to.length) < 0;
+function unitsRead(high: number, keysOnly: boolean): number {
+  const units = lengthOf(high);
+  return keysOnly && units > KEY_UNITS ? KEY_UNITS : units;
 }
 
-/** Records whose key (and link) end behind what was read, again, behind the others. */
+/** Reads records whose key (and link) end behind what was read again, behind the others. */
 function* readLong(
   { incoming }: ChimeRequest,
-  entries: Entry[],
+  leaves: readonly LeafPicture[],
+  keys: KeyOrder,
   bytes: number,
   keysOnly: boolean,
 ): Operation<void> {
   let end = bytes;
-  const long: { record: Address; at: number; bytes: number }[] = [];
-  for (const entry of entries) {
-    const kind = incoming.i32[(entry.at + KEY_BYTES_AND_KIND) >> 2];
-    if (!keysOnly && ((kind >>> 24) & FLAG_CHAINED) === 0) continue;
-    const needed = unitsOf(valueOffset(kind & 0xffff) + (keysOnly ? 0 : LINK_BYTES));
-    if (needed <= entry.units) continue;
-    entry.at = end;
-    long.push({ record: entry.record, at: end, bytes: needed * UNIT_BYTES });
-    end += needed * UNIT_BYTES;
+  let number = 0;
+  let batch: Batch | undefined;
+  for (const { slots } of leaves) {
+    for (let i = 0; i < slots.length; i += 2) {
+      const [low, high] = [slots[i], slots[i + 1]];
+      if (!isLive(low, high)) continue;
+      const one = number++;
+      const needed = unitsNeeded(incoming.i32[(keys.at[one] + KEY_BYTES_AND_KIND) >> 2], keysOnly);
+      if (needed <= unitsRead(high, keysOnly)) continue;
+      keys.at[one] = end;
+      batch ??= new Batch();
+      batch.read(recordOf(low, high), needed * UNIT_BYTES, incoming, end);
+      end += needed * UNIT_BYTES;
+    }
   }
-  if (long.length === 0) return;
+  if (batch === undefined) return;
   if (end > incoming.u8.length) {
     const records = incoming.u8.slice(0, bytes);
     incoming.ensure(end);
     incoming.u8.set(records, 0);
   }
-  const batch = new Batch();
-  for (const { record, at, bytes: size } of long) batch.read(record, size, incoming, at);
   yield batch;
+}
+
+/** Lines of a record with its whole key, and the link behind it; 0 for those that a slot tells. */
+function unitsNeeded(kind: number, keysOnly: boolean): number {
+  if (!keysOnly && ((kind >>> 24) & FLAG_CHAINED) === 0) return 0;
+  return unitsOf(valueOffset(kind & 0xffff) + (keysOnly ? 0 : LINK_BYTES));
+}
+
+/** The places of the order, from `first` to before `end`, whose keys are in the range. */
+export function placesIn(
+  { from, to }: HalfOpenRange,
+  u8: Uint8Array,
+  keys: KeyOrder,
+  first: number,
+  end: number,
+): { begin: number; end: number } {
+  const begin = placeOf(from, u8, keys, first, end);
+  return { begin, end: to === undefined ? end : placeOf(to, u8, keys, begin, end) };
+}
+
+/** The first place whose key is not below this one. */
+function placeOf(
+  key: Uint8Array,
+  u8: Uint8Array,
+  { sorted, at, keyBytes }: KeyOrder,
+  first: number,
+  end: number,
+): number {
+  let low = first;
+  let high = end;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const i = sorted[middle];
+    const order = compareKeys(u8, at[i] + HEADER_BYTES, keyBytes[i], key, 0, key.length);
+    if (order < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

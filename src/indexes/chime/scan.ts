@@ -1,10 +1,11 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../contract.ts';
 import { countBySlots } from './count-leaves.ts';
+import type { KeyOrder } from './key-order.ts';
 import { common, type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
 import { compareWhole } from './keys.ts';
 import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
-import { compareEntries, type Entry, holds, readRecords } from './scan-records.ts';
+import { placesIn, readRecords } from './scan-records.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** Leaves that are read in one doorbell when nobody says. */
@@ -14,6 +15,8 @@ const WIDTH_MAX = 64;
 const KEPT_BYTES = 1024 * 1024;
 /** How full leaves are taken to be before any was read: as random insertion leaves them. */
 const FILL = 0.6;
+/** Which part of the first leaf is likely to lie outside of a range that begins within it. */
+const FIRST_OUTSIDE = 0.5;
 
 /**
  * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
@@ -102,12 +105,27 @@ export class ChimeScan implements IndexScan {
       const leaves = yield* this.#leaves.nextGroup(this.#width);
       const counts = leaves.map((leaf) => countBySlots(leaf, this.#range));
       const doubtful = leaves.filter((_, i) => counts[i] === undefined);
-      const entries = yield* readRecords(request, doubtful, true);
-      const read = this.#inOrder(request.incoming.u8, entries, doubtful).length;
+      const read = yield* this.#countKeys(request, doubtful);
       return counts.reduce<number>((sum, count = 0) => sum + count, read);
     } finally {
       this.#leaves.release();
       this.#tree.spareRequests.give(request);
+    }
+  }
+
+  *#countKeys(request: ChimeRequest, leaves: readonly LeafPicture[]): Operation<number> {
+    const bench = this.#tree.spareBenches.take();
+    let count = 0;
+    try {
+      const { keys } = bench;
+      const ends = yield* readRecords(request, leaves, keys, true);
+      for (let leaf = 0; leaf < leaves.length; leaf++) {
+        const run = this.#placesOf(request, leaves[leaf], keys, ends[leaf - 1] ?? 0, ends[leaf]);
+        yield* this.#visitRun(request, keys, run, () => count++, true);
+      }
+      return count;
+    } finally {
+      this.#tree.spareBenches.give(bench);
     }
   }
 
@@ -117,34 +135,65 @@ export class ChimeScan implements IndexScan {
     keysOnly: boolean,
   ): Operation<void> {
     const leaves = yield* this.#leaves.nextGroup(this.#leavesNeeded());
-    const entries = yield* readRecords(request, leaves, keysOnly);
-    const { u8 } = request.incoming;
-    const wanted = this.#inOrder(u8, entries, leaves);
-    this.#perLeaf = Math.max(1, (this.#perLeaf + entries.length / leaves.length) / 2);
-    const { seed } = this.#tree.geometry.shape;
-    for (const { at, keyBytes } of wanted) {
-      request.adoptKey(request.incoming, at, keyBytes, seed);
-      if (!keysOnly) yield* this.#tree.records.complete(request);
-      visit(request, keyBytes);
-      if (--this.#left <= 0) return;
+    const bench = this.#tree.spareBenches.take();
+    try {
+      const { keys } = bench;
+      const ends = yield* readRecords(request, leaves, keys, keysOnly);
+      this.#perLeaf = Math.max(1, (this.#perLeaf + keys.count / leaves.length) / 2);
+      for (let leaf = 0; leaf < leaves.length && this.#left > 0; leaf++) {
+        const run = this.#placesOf(request, leaves[leaf], keys, ends[leaf - 1] ?? 0, ends[leaf]);
+        yield* this.#visitRun(request, keys, run, visit, keysOnly);
+      }
+    } finally {
+      this.#tree.spareBenches.give(bench);
+    }
+  }
+
+  /** Sorts the records of a leaf; those that count are behind one another then. */
+  #placesOf(
+    { incoming }: ChimeRequest,
+    { lower, upper }: LeafPicture,
+    keys: KeyOrder,
+    first: number,
+    end: number,
+  ): { begin: number; end: number } {
+    if (first === end) return { begin: first, end };
+    keys.sort(incoming, first, end);
+    const range = common({ from: lower, to: upper }, this.#range);
+    return placesIn(range, incoming.u8, keys, first, end);
+  }
+
+  *#visitRun(
+    request: ChimeRequest,
+    keys: KeyOrder,
+    { begin, end }: { begin: number; end: number },
+    visit: (request: ChimeRequest, keyBytes: number) => void,
+    keysOnly: boolean,
+  ): Operation<void> {
+    const { incoming } = request;
+    const { records, geometry } = this.#tree;
+    const { seed } = geometry.shape;
+    for (let i = begin; i < end && this.#left > 0; i++) {
+      const place = this.#reverse ? begin + end - 1 - i : i;
+      // A key that was removed and came back while the leaf was being read may stand there twice.
+      if (place > begin && keys.isRepeated(incoming, place)) continue;
+      const number = keys.sorted[place];
+      request.adoptKey(incoming, keys.at[number], keys.keyBytes[number], seed);
+      if (!keysOnly) {
+        if (request.foundChained) yield* records.complete(request);
+        else records.check(request);
+      }
+      visit(request, keys.keyBytes[number]);
+      this.#left--;
     }
   }
 
   #leavesNeeded(): number {
-    return Math.min(this.#width, Math.ceil(this.#left / this.#perLeaf));
-  }
-
-  /** The entries that count, each key once. */
-  #inOrder(u8: Uint8Array, entries: Entry[], leaves: readonly LeafPicture[]): Entry[] {
-    const ranges = leaves.map(({ lower, upper }) =>
-      common({ from: lower, to: upper }, this.#range),
-    );
-    const inRange = entries.filter((entry) => holds(ranges[entry.leaf], u8, entry));
-    inRange.sort((a, b) => compareEntries(u8, a, b));
-    // A key that was removed and came back while the leaf was being read may stand there twice.
-    const once = inRange.filter(
-      (entry, i) => i === 0 || compareEntries(u8, inRange[i - 1], entry) !== 0,
-    );
-    return this.#reverse ? once.reverse() : once;
+    const { from, to } = this.#range;
+    const { position } = this.#leaves;
+    const begins = this.#reverse ? position === to : position === from;
+    const open = this.#reverse ? to === undefined : from.length === 0;
+    const leaves = this.#left / this.#perLeaf + (begins && !open ? FIRST_OUTSIDE : 0);
+    return Math.min(this.#width, Math.ceil(leaves));
   }
 }

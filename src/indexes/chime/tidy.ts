@@ -55,13 +55,17 @@ export function* tidy(tree: ChimeTree, request: ChimeRequest): Operation<void> {
   }
 }
 
-/** Whether the deletion of the request's entry left its neighbourhood empty: a hint, and cheap. */
+/**
+ * Whether the deletion of the request's entry left its neighbourhood empty, but for one in sixteen:
+ * a hint, and cheap.
+ */
 function leftEmpty(tree: ChimeTree, { words, slotAt }: ChimeRequest): boolean {
   const end = NEIGHBOURS_AT + tree.geometry.neighbourhoodBytes;
+  let others = 0;
   for (let at = NEIGHBOURS_AT; at < end; at += 8) {
-    if (at !== slotAt && !isVacant(words.i32[at >> 2], words.i32[(at >> 2) + 1])) return false;
+    if (at !== slotAt && !isVacant(words.i32[at >> 2], words.i32[(at >> 2) + 1])) others++;
   }
-  return true;
+  return 16 * others <= tree.geometry.shape.neighbourhood;
 }
 
 /** Whether the leaf of the request, as far as is remembered, is all there is. */
@@ -111,7 +115,9 @@ function* mergeAt(tree: ChimeTree, above: Visit, { node, child }: Step): Operati
   const size = sizeOf(tree, node);
   if (!isUnderFull(tree, node, size)) return false;
   const { links, separators } = routesOf(above);
-  if (hasOtherWork(links)) return false;
+  // Whoever marked another pair completes it, or who comes by there next.
+  if (hasMarked(links, MERGE)) return false;
+  if (hasMarked(links, ABSORB)) return yield* takeUpSplits(tree, above);
   for (const other of [child + 1, child - 1]) {
     if (other < 0 || 2 * other >= links.length) continue;
     const link = { low: links[2 * other], high: links[2 * other + 1] };
@@ -128,14 +134,25 @@ function* mergeAt(tree: ChimeTree, above: Visit, { node, child }: Step): Operati
   return false;
 }
 
-/**
- * Whether replacing the node would take more than one merge does: children that a split has left,
- * or another pair that somebody has marked. What is reserved for the merge would not be enough, and
- * in a nearly full pool the node would stay frozen. Who comes by next completes those first.
- */
-function hasOtherWork(links: Int32Array): boolean {
-  for (let i = 1; i < links.length; i += 2) if ((links[i] & (ABSORB | MERGE)) !== 0) return true;
+function hasMarked(links: Int32Array, mark: number): boolean {
+  for (let i = 1; i < links.length; i += 2) if ((links[i] & mark) !== 0) return true;
   return false;
+}
+
+/**
+ * Takes up what splits have left in a node before two of its children are marked to become one:
+ * what is reserved for that would not be enough for both, and in a nearly full pool the node would
+ * stay frozen.
+ */
+function* takeUpSplits(tree: ChimeTree, node: Visit): Operation<boolean> {
+  const nodes = new NewNodes(tree);
+  try {
+    const size = sizeOfLink(node.high);
+    for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
+    return yield* rebuildNode(tree, node, nodes);
+  } finally {
+    nodes.discard();
+  }
 }
 
 /** Entries of a leaf, or children of an internal node. */

@@ -9,15 +9,17 @@ import { type ChimeRequest, LeafClient } from './leaf-client.ts';
 import { halve } from './leaf-entries.ts';
 import { Place } from './leaf-walk.ts';
 import { ABSORB } from './link.ts';
+import { makePlaceHere } from './make-place.ts';
 import { mend } from './mend.ts';
 import { type Link, swing, type Visit } from './node-io.ts';
-import type { Halves } from './rebuild-leaf.ts';
+import type { LeafHalves } from './rebuild-leaf.ts';
 import { Spares } from './spares.ts';
 
 export * from './leaf-client.ts';
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape> {
+  declare readonly geometry: ChimeGeometry;
   /** Where the root link stands. */
   readonly root: Address;
   readonly cache: NodeCache;
@@ -42,12 +44,12 @@ export class ChimeTree extends LeafClient<ChimeShape> {
   readonly spareRequests = new Spares(() => this.newRequest());
   readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
 
-  makePlace(request: ChimeRequest): Operation<void> {
-    return mend(this, request, true);
+  *makePlace(request: ChimeRequest): Operation<void> {
+    if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);
   }
 
-  *halve(_leaf: Visit, slots: Int32Array): Operation<Halves> {
-    return { ...(yield* halve(slots)), flags: 0, flagsOver: ABSORB };
+  *halve(_leaf: Visit, slots: Int32Array): Operation<LeafHalves> {
+    return { ...(yield* halve(this, slots)), flags: 0, flagsOver: ABSORB };
   }
 
   link(leaf: Visit, to: Link): Operation<boolean> {

@@ -59,7 +59,7 @@ test('search 2, insert 3, update 3, delete 3 round trips; a batch of searches 2'
     const { hash } = requestFor(client, key);
     const print = fingerprintOf(hash.h1);
     // No two share a fingerprint, and no neighbourhood goes over the end.
-    if (seen.has(print) || index.table.geometry.homeOf(hash.h2) > 64 - 8) return false;
+    if (seen.has(print) || index.table.geometry.homeOf(hash.h2) > 64 - 16) return false;
     return seen.add(print);
   });
   pool.run(index.search(requestFor(client, 'nothing')));

@@ -32,7 +32,9 @@ export function* mend(
     const to = yield* rebuildLeaf(table, segment, wanted);
     // Once is enough: who goes on finding the neighbourhood full looks what it is full of.
     wanted = -1;
-    if (to !== undefined) return table.directory.learn(entry.suffix, to);
+    if (to !== undefined && to.routes === undefined) {
+      return table.directory.learn(entry.suffix, to.to);
+    }
   }
 }
 

@@ -6,7 +6,7 @@ import type { HopscotchTable } from './table.ts';
 
 /**
  * Visits every block that a key or the directory reaches throughout: also what has been replaced
- * and is not unlinked yet, which somebody will retire, and records whose insertion is not committed.
+ * and is not unlinked yet, which somebody will retire, and records that are not committed.
  */
 export function* eachReachable(
   table: HopscotchTable,

@@ -1,11 +1,11 @@
 import { StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { isVacantAt } from '../chime/hopscotch.ts';
+import { homeAt, isVacantAt, placeAt, type Slots } from '../chime/hopscotch.ts';
 import { type ChimeRequest, LeafClient } from '../chime/leaf-client.ts';
 import { depthFlags, depthOfLink } from '../chime/link.ts';
 import type { Link, Visit } from '../chime/node-io.ts';
-import type { Halves } from '../chime/rebuild-leaf.ts';
+import type { LeafHalves } from '../chime/rebuild-leaf.ts';
 import { lengthOf, recordOf } from '../chime/slot.ts';
 import { KeyHashes } from '../key-hashes.ts';
 import { RecordIo } from '../record-io.ts';
@@ -31,7 +31,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
   }
 
   /** By the next bit of the keys' hashes, which their records tell. */
-  *halve({ high }: Visit, slots: Int32Array): Operation<Halves> {
+  *halve({ high }: Visit, slots: Int32Array): Operation<LeafHalves> {
     const depth = depthOfLink(high);
     if (depth >= this.geometry.shape.maxDepth) {
       const why = `a segment of the ${2 ** depth} that the table can have is full`;
@@ -48,11 +48,27 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
       const [low, end] = slots.subarray(2 * slot, 2 * slot + 2);
       keys.add(recordOf(low, end), lengthOf(end));
     }
-    const below = new Set<number>();
+    const lower: number[] = [];
+    const upper: number[] = [];
     yield* keys.read(this.geometry.shape.seed, (i, { h1 }) => {
-      if ((h1 & (1 << depth)) === 0) below.add(occupied[i]);
+      ((h1 & (1 << depth)) === 0 ? lower : upper).push(occupied[i]);
     });
-    return { below, separator: NO_KEY, flags: depthFlags(depth + 1), flagsOver: 0 };
+    const [left, right] = [lower, upper].map((some) => this.#arranged(slots, some));
+    return { left, right, separator: NO_KEY, flags: depthFlags(depth + 1), flagsOver: 0 };
+  }
+
+  /** Some entries near their homes; where that does not fit, where they were. */
+  #arranged(slots: Slots, some: readonly number[]): Slots {
+    const { neighbourhood } = this.geometry.shape;
+    const fresh = new Int32Array(slots.length);
+    const fits = some.every((slot) => {
+      const [low, high] = [slots[2 * slot], slots[2 * slot + 1]];
+      return placeAt(fresh, low, high, homeAt(slots, slot), neighbourhood);
+    });
+    if (fits) return fresh;
+    fresh.fill(0);
+    for (const slot of some) fresh.set(slots.subarray(2 * slot, 2 * slot + 2), 2 * slot);
+    return fresh;
   }
 
   link(leaf: Visit, to: Link): Operation<boolean> {

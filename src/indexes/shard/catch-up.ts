@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { Batch, highHalf, type Operation, Scratch } from '../../verbs/index.ts';
 import { AHEAD, verdictOf } from './buckets.ts';
 import { fetchBucket } from './fetch.ts';
@@ -106,15 +107,17 @@ function* lineOf(
 ): Operation<Line> {
   const { geometry } = table;
   // Those of a version before are fetched, one by one: there is no line between them.
-  const eldest = segments.former === undefined ? 0 : segments.fetchedAt;
+  const { former } = segments;
+  const eldest = former === undefined ? 0 : segments.fetchedAt;
   const line = [bucket];
   for (let one = bucket; geometry.bornAt(one) > eldest; ) {
     one = geometry.parentOf(one);
     line.push(one);
   }
   if (line.length === 1) {
-    if (segments.former === undefined) return { line };
-    return { line, isFetched: yield* fetchBucket(table, segments, level, bucket, tail) };
+    if (former === undefined) return { line };
+    const isFetched = yield* fetchBucket(table, { segments, former }, level, bucket, tail);
+    return { line, isFetched };
   }
   const bytes = geometry.bucketBytes[level];
   const at = 8 * line.length;
@@ -126,6 +129,7 @@ function* lineOf(
   yield batch.read(segments.bucketAddress(level, line[1]), bytes, words, at);
   const nearest = line.findIndex((_, i) => words.i64[i] !== 0n);
   if (nearest >= 0) return { line: line.slice(0, nearest + 1), parent: { words, at } };
-  yield* fetchBucket(table, segments, level, line[line.length - 1]);
+  invariant(former !== undefined, 'the eldest bucket of a line is initialised, or fetched');
+  yield* fetchBucket(table, { segments, former }, level, line[line.length - 1]);
   return { line };
 }

@@ -28,14 +28,13 @@ const FREEZE_ROUNDS_MAX = 10_000;
  */
 export function* fetchBucket(
   table: ShardTable,
-  segments: Segments,
+  { segments, former }: { segments: Segments; former: Segments },
   level: number,
   bucket: number,
   tail?: (batch: Batch) => void,
 ): Operation<boolean> {
   const { geometry } = table;
-  const { former, fetchedAt } = segments;
-  invariant(former !== undefined, 'only a table that is being migrated has buckets to fetch');
+  const { fetchedAt } = segments;
   yield* bringTo(table, level, bucket, fetchedAt, undefined, former);
   const bytes = geometry.bucketBytes[level];
   const words = yield* freeze(former, level, bucket, fetchedAt, bytes);

@@ -61,9 +61,12 @@ export class Migration {
     yield* table.reload(roots[table.partition]);
     const { segments } = table;
     this.node = new Placement(nodes, roots.length).nodeOf(table.partition);
-    if (segments.formerRoot !== NULL_ADDRESS) {
+    // As it is now: another operation of this client may find meanwhile that all is done.
+    const { formerRoot } = segments;
+    if (formerRoot !== NULL_ADDRESS) {
       this.moved = true;
-      if (yield* this.#fetchSome(segments)) yield* finish(this.#partitions, table, segments);
+      const isDone = yield* this.#fetchSome(segments);
+      if (isDone) yield* finish(this.#partitions, table, segments, formerRoot);
     } else if (isOn(table, segments, this.node)) this.done = true;
     else if (this.#rounds++ < ROUNDS_MAX) yield* leave(table, segments, this.node);
     else this.done = true;
@@ -126,19 +129,23 @@ function* leave(table: ShardTable, segments: Segments, node: number): Operation<
     yield* discard();
     throw error;
   }
-  yield* Segments.formatFor(root, segments, made, table.reported);
-  if (!(yield* segments.leaveFor(root))) yield* discard();
+  yield* Segments.formatFor(root, segments.root, made, table.reported);
+  if (!(yield* segments.leaveFor(root, made.length))) yield* discard();
 }
 
 /** Steps 4 to 6. */
-function* finish(partitions: Partitions, table: ShardTable, segments: Segments): Operation<void> {
+function* finish(
+  partitions: Partitions,
+  table: ShardTable,
+  segments: Segments,
+  formerRoot: Address,
+): Operation<void> {
   const { catalog, pool } = table;
-  const { formerRoot } = segments;
   const former = segments.former ?? (yield* segmentsAt(table, formerRoot));
   const spans = yield* takeOverSpans(table, former);
   yield* partitions.replaceRoot(table.partition, formerRoot, segments.root);
   yield* pool.reclamation.countMigration();
-  if (yield* segments.forgetFormer()) retireBlocks(partitions, table, former);
+  if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);
   // Also when another one was faster: what this client owns nobody else can give back.
   pool.reclamation.retireSpan(spans, catalog);
 }

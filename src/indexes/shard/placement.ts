@@ -50,7 +50,7 @@ export class Placement {
  * The partition of a key: by a mixture of hash words, so that the keys of one partition still fill
  * a table evenly. It depends on no placement.
  */
-export function partitionOf({ h1, h2 }: KeyHash, partitions: number): number {
+export function partitionOf({ h1, h2 }: Pick<KeyHash, 'h1' | 'h2'>, partitions: number): number {
   return (mix(h1, h2) * (partitions / 2 ** 32)) | 0;
 }
 

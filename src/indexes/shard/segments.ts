@@ -135,15 +135,14 @@ export class Segments {
     return won;
   }
 
-  /** The table leaves for other segments, unless it is resized at this very moment. */
-  *leaveFor(root: Address): Operation<boolean> {
-    const { length } = this.#addresses;
-    return yield* control.swap(this.root + SEGMENTS + 8 * length, 0n, BigInt(root + LEFT));
+  /** The table of so many segments leaves for others, unless it has been resized since. */
+  *leaveFor(root: Address, segments: number): Operation<boolean> {
+    return yield* control.swap(this.root + SEGMENTS + 8 * segments, 0n, BigInt(root + LEFT));
   }
 
   /** All buckets have been fetched. One client is told that it was the one to say so. */
-  *forgetFormer(): Operation<boolean> {
-    const won = yield* control.swap(this.root + FORMER, BigInt(this.formerRoot), 0n);
+  *forgetFormer(formerRoot: Address): Operation<boolean> {
+    const won = yield* control.swap(this.root + FORMER, BigInt(formerRoot), 0n);
     this.former = undefined;
     this.formerRoot = NULL_ADDRESS;
     return won;
@@ -157,15 +156,15 @@ export class Segments {
   /** The root of a table that is about to leave `former` for these segments. */
   static *formatFor(
     root: Address,
-    former: Segments,
+    former: Address,
     segments: readonly Address[],
     records: number,
   ): Operation<void> {
     const image = new Scratch(ROOT_BYTES);
     image.i64[RECORDS >> 3] = BigInt(records);
-    writeInteger(image, CLAIMS, former.version);
-    writeInteger(image, FORMER, former.root);
-    writeInteger(image, FETCHED_AT, former.version);
+    writeInteger(image, CLAIMS, segments.length - 1);
+    writeInteger(image, FORMER, former);
+    writeInteger(image, FETCHED_AT, segments.length - 1);
     segments.forEach((address, segment) => {
       writeInteger(image, SEGMENTS + 8 * segment, address);
     });

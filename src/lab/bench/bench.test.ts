@@ -7,7 +7,7 @@ import { runLab } from '../test-support/run-lab.ts';
 import { combine } from './crew.ts';
 import { openMapPeer } from './map-peer.ts';
 import type { SyncPeer } from './peers.ts';
-import { LOAD, largeWorkloads, loadTasks, mainWorkloads, tasksOf } from './plan.ts';
+import { LARGE_PEERS, LOAD, largeWorkloads, loadTasks, mainWorkloads, tasksOf } from './plan.ts';
 import type { PeerSettings, Task } from './protocol.ts';
 import { verdictTable } from './report.ts';
 import { judge, type Sample, summarize } from './results.ts';
@@ -75,7 +75,11 @@ describe('plan', () => {
     let tasks = 0;
     for (let round = 0; round < 6; round++) {
       for (const [place, workload] of mainWorkloads().entries()) {
-        for (const { seed } of tasksOf(workload, place, round, 100, 1)) {
+        for (const { seed } of tasksOf(workload, place, round, {
+          operations: 100,
+          seed: 1,
+          records: 500,
+        })) {
           seeds.add(seed);
           tasks++;
         }
@@ -218,7 +222,7 @@ describe('npm run bench', () => {
       const { samples, skipped } = JSON.parse(readFileSync(json, 'utf8'));
       assert.deepEqual(skipped, []);
       const rows = [...mainWorkloads(), ...largeWorkloads()].flatMap(({ peers }) => peers);
-      const loads = PEERS.length + 1;
+      const loads = PEERS.length + LARGE_PEERS.filter((peer) => PEERS.includes(peer)).length;
       assert.equal(samples.length, rows.filter((peer) => PEERS.includes(peer)).length + loads);
       assert.deepEqual(readdirSync(directory), ['bench.json'], 'the pools are gone');
     } finally {

@@ -7,6 +7,7 @@ import { mebibytes } from '../support/text.ts';
 import { Crew } from './crew.ts';
 import {
   LARGE_LOAD,
+  LARGE_PEERS,
   LOAD,
   largeWorkloads,
   loadTasks,
@@ -30,7 +31,7 @@ export interface Outcome {
 const VERIFIED = 1000;
 /** Upper bound of the bytes that a record takes in a pool: block, slots at half load, directory. */
 const POOL_BYTES_PER_RECORD = 160;
-/** For the other indexes, which are not the large part's; a file grows only as it is used. */
+/** For the other indexes, some of which need more while they grow; a file grows as it is used. */
 const ROOMY = 4;
 const POOL_BASE = 256 * 2 ** 20;
 
@@ -76,12 +77,16 @@ export class Campaign {
     }
   }
 
-  async #rounds(workloads: readonly Workload[], crews: Map<PeerName, Crew>): Promise<void> {
+  async #rounds(
+    workloads: readonly Workload[],
+    crews: Map<PeerName, Crew>,
+    records = this.#settings.records,
+  ): Promise<void> {
     const { rounds, operations, seed } = this.#settings;
     for (let round = 0; round <= rounds; round++) {
       this.#say(round === 0 ? 'warm-up round' : `round ${round}/${rounds}`);
       for (const [place, workload] of workloads.entries()) {
-        const tasks = tasksOf(workload, place, round, operations, seed);
+        const tasks = tasksOf(workload, place, round, { operations, seed, records });
         for (const peer of workload.peers) {
           const crew = crews.get(peer);
           if (crew !== undefined) await this.#sample(crew, workload.name, peer, round, tasks);
@@ -102,26 +107,33 @@ export class Campaign {
     this.#outcome.samples.push({ workload, peer, round, processes: tasks.length, ...timed });
   }
 
+  /** All peers of it at once, so that they can take turns here, too. */
   async #largePart(): Promise<void> {
-    const { large, peers, url } = this.#settings;
-    if (large === 0 || !peers.includes('stepwell')) return;
-    const capacity = poolCapacity(large);
+    const { large, url, seed } = this.#settings;
+    const peers = LARGE_PEERS.filter((peer) => this.#settings.peers.includes(peer));
+    if (large === 0 || peers.length === 0) return;
+    const needed = peers.length * poolCapacity(large);
     const room = roomForPool(url);
-    if (capacity > room) {
-      const reason = `${large} records may need ${mebibytes(capacity)} of ${mebibytes(room)} free`;
+    if (needed > room) {
+      const reason = `${large} records may need ${mebibytes(needed)} of ${mebibytes(room)} free`;
       this.#outcome.skipped.push({ part: 'large', reason, failed: false });
       return;
     }
-    const crew = await this.#start('stepwell', large);
-    if (crew === undefined) return;
-    this.#say(`load of ${large} records`);
-    const timed = await crew.loadAll();
-    const row = { workload: LARGE_LOAD, peer: 'stepwell', round: 1, processes: 1 } as const;
-    this.#outcome.samples.push({ ...row, ...timed });
-    await crew.verify(VERIFIED, this.#settings.seed);
-    await this.#rounds(largeWorkloads(), new Map([['stepwell', crew]]));
-    this.#outcome.facts.large = await crew.describe();
-    await crew.end();
+    const crews = new Map<PeerName, Crew>();
+    for (const peer of peers) {
+      const crew = await this.#start(peer, large);
+      if (crew === undefined) continue;
+      crews.set(peer, crew);
+      this.#say(`load of ${large} records: ${peer}`);
+      const row = { workload: LARGE_LOAD, peer, round: 1, processes: 1 } as const;
+      this.#outcome.samples.push({ ...row, ...(await crew.loadAll()) });
+      await crew.verify(VERIFIED, seed);
+    }
+    await this.#rounds(largeWorkloads(), crews, large);
+    for (const [peer, crew] of crews) {
+      this.#outcome.facts[peer === 'stepwell' ? 'large' : `large ${peer}`] = await crew.describe();
+      await crew.end();
+    }
   }
 
   /** Starts a peer's processes and registers how to undo it; a peer that cannot start is noted. */
@@ -130,7 +142,9 @@ export class Campaign {
     try {
       const place = await this.#place(peer, large > 0);
       const records = large || this.#settings.records;
-      const capacity = peer === 'lmdb' ? lmdbCapacity(records) : poolCapacity(records, peer);
+      // What is inserted into a large store comes in addition, and is little beside it.
+      const roomy = large === 0 && peer !== 'stepwell' ? ROOMY : 1;
+      const capacity = peer === 'lmdb' ? lmdbCapacity(records) : roomy * poolCapacity(records);
       const noSync = this.#settings.lmdbNoSync;
       const keepKeys = large === 0;
       const settings: PeerSettings = { peer, records, place, capacity, noSync, keepKeys };
@@ -157,8 +171,8 @@ export class Campaign {
       this.#cleanup.add(() => rmSync(directory, { recursive: true, force: true }));
       return directory;
     }
-    const suffix = large ? '-large' : peer === 'stepwell' ? '' : `-${peer}`;
-    const url = `${this.#settings.url}${suffix}`;
+    const suffix = peer === 'stepwell' ? '' : `-${peer}`;
+    const url = `${this.#settings.url}${suffix}${large ? '-large' : ''}`;
     this.#cleanup.add(async () => {
       const { destroyPool } = await import('../../store/open.ts');
       destroyPool(url, { force: true });
@@ -167,9 +181,8 @@ export class Campaign {
   }
 }
 
-function poolCapacity(records: number, peer: PeerName = 'stepwell'): number {
-  const factor = peer === 'stepwell' ? 1 : ROOMY;
-  return POOL_BASE + factor * POOL_BYTES_PER_RECORD * records;
+function poolCapacity(records: number): number {
+  return POOL_BASE + POOL_BYTES_PER_RECORD * records;
 }
 
 /** B+ tree pages are half to two thirds full under random inserts, and copied when written. */

@@ -23,6 +23,16 @@ class LmdbPeer implements SyncPeer {
     this.#db.putSync(key, value);
   }
 
+  /** One transaction for all: what its users do for bulk. */
+  putMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
+    this.#db.transactionSync(() => {
+      for (const [key, value] of entries) {
+        // Keys are strings here as everywhere else; it copies both.
+        this.#db.putSync(Buffer.from(key).toString('latin1'), Buffer.from(value));
+      }
+    });
+  }
+
   scan(key: string, count: number, use: (value: Uint8Array) => void): void {
     for (const { value } of this.#db.getRange({ start: key, limit: count })) use(value);
   }

@@ -22,7 +22,7 @@ export interface Workload {
 const SHARED: readonly PeerName[] = ['lmdb', ...STEPWELL_PEERS];
 const SYNC: readonly PeerName[] = ['map', ...SHARED];
 /** Those that keep their keys in order. */
-const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
+export const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
 
 function workload(name: string, operation: Operation, rest: Partial<Workload>): Workload {
   const usual = { distribution: 'uniform', freshKeys: false, processes: 1, share: 1 } as const;
@@ -57,10 +57,20 @@ export const SCAN = `scan(${SCAN_RECORDS}) uniform`;
 export const LARGE_LOAD = 'large: putMany(1024) load';
 export const LARGE_GET = 'large: get uniform';
 export const LARGE_GET_MANY = 'large: getMany(32) uniform';
+export const LARGE_INSERT = 'large: insert';
+export const LARGE_SCAN = `large: ${SCAN}`;
+
+/** Stepwell, and CHIME beside lmdb. */
+export const LARGE_PEERS: readonly PeerName[] = ['lmdb', 'stepwell', 'chime'];
 
 export function largeWorkloads(): Workload[] {
-  const alone = { peers: ['stepwell'] } as const;
-  return [workload(LARGE_GET, 'get', alone), workload(LARGE_GET_MANY, 'getMany', alone)];
+  const all = { peers: LARGE_PEERS } as const;
+  return [
+    workload(LARGE_GET, 'get', all),
+    workload(LARGE_GET_MANY, 'getMany', { peers: ['stepwell', 'chime'] }),
+    workload(LARGE_SCAN, 'scan', { peers: ['lmdb', 'chime'], share: 0.02 }),
+    workload(LARGE_INSERT, 'insert', { ...all, share: 0.4 }),
+  ];
 }
 
 /**
@@ -71,16 +81,17 @@ export function tasksOf(
   workload: Workload,
   place: number,
   round: number,
-  operations: number,
-  seed: number,
+  { operations, seed, records }: { operations: number; seed: number; records: number },
 ): Task[] {
   const count = Math.max(1, Math.round(operations * workload.share));
   const { operation, distribution, freshKeys } = workload;
+  // What is inserted lies behind the records that were loaded, and was not there in any round.
+  const from = operation === 'insert' ? records + round * count : 0;
   return Array.from({ length: workload.processes }, (_, process) => ({
     operation,
     distribution,
     freshKeys,
-    from: 0,
+    from,
     operations: count,
     seed: seed + 1_000_000 * round + 1000 * place + process + 1,
   }));

@@ -1,4 +1,4 @@
-import { LARGE_GET, LARGE_GET_MANY, LOAD, SCAN } from './plan.ts';
+import { LARGE_GET, LARGE_GET_MANY, LARGE_INSERT, LARGE_SCAN, LOAD, SCAN } from './plan.ts';
 import { type PeerName, SCAN_RECORDS, STEPWELL_PEERS } from './protocol.ts';
 import type { Wanted } from './results.ts';
 
@@ -46,6 +46,16 @@ function ordered(): Wanted[] {
       put,
       'chime',
     ),
+    ...orderedAtLarge(),
+  ];
+}
+
+function orderedAtLarge(): Wanted[] {
+  const [get, scan, insert] = [LARGE_GET, LARGE_SCAN, LARGE_INSERT];
+  return [
+    atLeast(1.5, "ordered get is faster than lmdb's get (large)", get, 'chime', get, 'lmdb'),
+    atLeast(1, "scan beside lmdb's getRange (large)", scan, 'chime', scan, 'lmdb'),
+    atLeast(4, "insert is faster than lmdb's putSync (large)", insert, 'chime', insert, 'lmdb'),
   ];
 }
 

@@ -2,7 +2,7 @@ import type { ChimeIndex } from '../../indexes/chime/chime.ts';
 import { placeIn } from '../../indexes/chime/merge-leaves.ts';
 import { Prng } from '../../random/prng.ts';
 import { percent, table } from '../support/text.ts';
-import { loaded } from './loaded.ts';
+import { loaded, PAPERS_SHAPE } from './loaded.ts';
 
 /** CHIME, section 5.4 and Figures 3d, 19a and 19b: called the maximum load factor. */
 const PUBLISHED: Record<string, string> = { '64/2': '37.7 %', '64/8': '88.1 %', '64/16': '99.8 %' };
@@ -26,7 +26,7 @@ export interface LoadRow {
 
 export function measureLoad(records: number, seed: number): LoadRow[] {
   return SHAPES.map(({ span, neighbourhood }) => {
-    const { index, pool } = loaded(records, { span, neighbourhood }, seed);
+    const { index, pool } = loaded(records, { ...PAPERS_SHAPE, span, neighbourhood }, seed);
     const { splits, entriesAtSplit } = (index as ChimeIndex).tree;
     const { records: found, slots } = pool.run(index.shape());
     return {

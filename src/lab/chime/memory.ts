@@ -3,7 +3,7 @@ import { UNIT_BYTES } from '../../verbs/index.ts';
 import { BYTES_READ } from '../../verbs/traffic.ts';
 import { KeyGenerator } from '../../workloads/index.ts';
 import { figure, grouped, table } from '../support/text.ts';
-import { loaded } from './loaded.ts';
+import { loaded, PAPERS_SHAPE } from './loaded.ts';
 
 /** Figure 14: 27.6 MB of internal nodes for 60 million items in each client's cache. */
 const PUBLISHED_RECORDS = 60_000_000;
@@ -29,7 +29,7 @@ export interface MemoryFigures {
 }
 
 export function measureMemory(records: number, seed: number): MemoryFigures {
-  const { pool, index } = loaded(records, {}, seed);
+  const { pool, index } = loaded(records, PAPERS_SHAPE, seed);
   const { tree } = index as ChimeIndex;
   const { globalDepth: height, subtables: leaves, slots } = pool.run(index.shape());
   const request = index.newRequest();

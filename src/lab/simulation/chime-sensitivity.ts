@@ -57,8 +57,8 @@ export const chimeSensitivity: Experiment = {
   name: 'chime-sensitivity',
   run(settings) {
     const notes = [
-      `YCSB C (Zipf 0.99) of ${CLIENTS} clients, ${RECORDS} records, unless said otherwise. 18a: 40`,
-      'clients with 8 operations in flight each, which share one lock table.',
+      `YCSB C (Zipf 0.99) of ${CLIENTS} clients, ${RECORDS} records, unless said otherwise.`,
+      '18a: 40 clients with 8 operations in flight each, which share one lock table.',
       'Values inside of leaves (18c) this tree has not.',
     ];
     const rows = SWEEPS.flatMap((sweep) => rowsOf(settings, sweep));

@@ -73,7 +73,7 @@ export async function openRemote<V extends Value>(
 }
 
 /** Opens one session after the other of the same store. */
-class SessionOpener {
+export class SessionOpener {
   readonly #location: RemoteLocation;
   readonly #credentials: Credentials;
   readonly #options: OpenOptions;

@@ -86,8 +86,7 @@ function forgetPivot({ tree }: ChimeIndex): void {
   const { halve } = tree;
   tree.halve = function* (leaf, slots) {
     const halves = yield* halve.call(tree, leaf, slots);
-    const left = (yield* readKeys(slots)).filter(({ slot }) => halves.below.has(slot));
-    const keys = left.map(({ key }) => key).sort(compareWhole);
+    const keys = (yield* readKeys(tree, halves.left)).map(({ key }) => key).sort(compareWhole);
     return { ...halves, separator: keys[keys.length - 1] };
   };
 }

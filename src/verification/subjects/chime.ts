@@ -13,9 +13,12 @@ export const CHIME_SUBJECT: Subject = {
   parameters(prng, crowded) {
     const span = 2 + prng.below(crowded ? 3 : 6);
     const neighbourhood = 2 + prng.below(Math.min(span, 4) - 1);
-    return { span, neighbourhood, fanout: 2 + prng.below(3), ...CLIENT, seed: prng.next32() };
+    const fanout = 2 + prng.below(3);
+    const seed = prng.next32();
+    // Split at once, or hop as long as that helps.
+    return { span, neighbourhood, fanout, ...CLIENT, seed, splitAt: seed % 2 === 0 ? 1 : 101 };
   },
-  smallest: { span: 2, neighbourhood: 2, fanout: 2, ...CLIENT, seed: 7 },
+  smallest: { span: 2, neighbourhood: 2, fanout: 2, ...CLIENT, seed: 7, splitAt: 101 },
   place: ({ h2 }, parameters) => String(new ChimeGeometry(shapeFrom(parameters)).homeOf(h2)),
   fingerprint: ({ h1 }) => h1 >>> 24,
   placesOfKey: ({ neighbourhood }) => neighbourhood,

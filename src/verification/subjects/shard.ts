@@ -1,5 +1,7 @@
+import { StepwellError } from '../../errors.ts';
 import type { IndexParameters } from '../../indexes/contract.ts';
 import { ShardGeometry } from '../../indexes/shard/geometry.ts';
+import { partitionOf } from '../../indexes/shard/placement.ts';
 import { resize } from '../../indexes/shard/resize.ts';
 import { eachBucket, type VisitedBucket } from '../../indexes/shard/shape.ts';
 import { SHARD, type ShardIndex, shapeFrom } from '../../indexes/shard/shard.ts';
@@ -21,9 +23,11 @@ export const SHARD_SUBJECT: Subject = {
     alpha: [1, 1000, 100_000][prng.below(3)],
     resizes: prng.below(4) === 0 ? prng.below(3) : RESIZES,
     ordered: prng.below(6) === 0 ? 0 : 1,
-    partitions: 1,
     seed: prng.next32(),
+    partitions: prng.below(4) === 0 ? 2 : 1,
   }),
+  // With several partitions there is somewhere to move them.
+  nodes: ({ partitions }) => (partitions > 1 ? 2 : 1),
   // Keys that fill levels 1 and 2 make it resize: every bucket then waits for its first visitor.
   smallest: {
     buckets: 1,
@@ -40,13 +44,18 @@ export const SHARD_SUBJECT: Subject = {
     const geometry = new ShardGeometry(shapeFrom(parameters));
     const start = geometry.startSlot(h3);
     const buckets = [h1, h2, h3, h4].map((hash) => geometry.bucketOf(hash, 0));
-    return `${buckets.join('/')}/${start}`;
+    const partition = partitionOf({ h1, h2 }, parameters.partitions);
+    return `${partition}/${buckets.join('/')}/${start}`;
   },
   fingerprint: ({ h4 }) => fingerprintOf(h4),
   placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
   walksOnce: true,
   unlinksMany: true,
-  vary: (index, prng) => Object.assign((index as ShardIndex).table.techniques, techniques(prng)),
+  vary(index, prng) {
+    const shard = index as ShardIndex;
+    Object.assign(shard.table.techniques, techniques(prng));
+    if (shard.partitions.tables.length > 1) migrateNowAndThen(shard, prng);
+  },
   grow: (index) => resize((index as ShardIndex).table),
   hurry(index) {
     for (const table of (index as ShardIndex).partitions.tables) {
@@ -65,6 +74,33 @@ function techniques(prng: Prng): Techniques {
     delegation: prng.below(2) === 0,
     tidying: prng.below(3) > 0,
   };
+}
+
+/** Behind some writes: another set of memory nodes, and a part of a migration or two. */
+function migrateNowAndThen(index: ShardIndex, prng: Prng): void {
+  const write = index.write.bind(index);
+  const often = 1 + prng.below(4);
+  index.write = function* (...words) {
+    const outcome = yield* write(...words);
+    if (prng.below(5) < often) yield* migrateSomewhat(index, prng);
+    return outcome;
+  };
+}
+
+const NODE_SETS = [[0], [1], [0, 1]];
+
+function* migrateSomewhat(index: ShardIndex, prng: Prng): Operation<void> {
+  if (prng.below(2) === 0) yield* index.changeNodes(() => NODE_SETS[prng.below(NODE_SETS.length)]);
+  const migrations = index.rebalancing();
+  const migration = migrations[prng.below(migrations.length)];
+  try {
+    for (let parts = 1 + prng.below(6); parts > 0 && !migration.done; parts--) {
+      yield* migration.next();
+    }
+  } catch (error) {
+    // The node is full; the write is done all the same.
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+  }
 }
 
 /** Insertions that nobody commits or withdraws any more, until their keys are met. */

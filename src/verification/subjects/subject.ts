@@ -10,6 +10,8 @@ export interface Subject {
   parameters(prng: Prng, crowded: boolean): IndexParameters;
   /** The smallest table there is, for exhaustive search. */
   readonly smallest: IndexParameters;
+  /** Memory nodes of the pool; 1 when left out. */
+  nodes?(parameters: IndexParameters): number;
   /** Equal for keys that can only be in the same places. */
   place(hash: KeyHash, parameters: IndexParameters): string;
   /** Equal for keys that the index tells apart only by their records. */

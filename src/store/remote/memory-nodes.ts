@@ -1,0 +1,166 @@
+import { StepwellError } from '../../errors.ts';
+import type { Endpoint } from '../../fabrics/tcp/queue-pair.ts';
+import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
+import { CHUNK_BYTES } from '../../pool/layout.ts';
+import type { OpenOptions } from '../api.ts';
+import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
+import { SessionOpener } from './remote-store.ts';
+import type { Session } from './session.ts';
+
+/** Parts of an index that are moved at a time. */
+const MOVES_AT_ONCE = 8;
+
+/** What of a store is on one memory node. */
+export interface MemoryNodeReport {
+  /** From 1 on, in the order of the pool's URL. */
+  number: number;
+  /** `host:port`, as the URL has it. */
+  address: string;
+  /** Whether the index puts parts of itself on this node; undefined when it does not place them. */
+  placed: boolean | undefined;
+  /** Parts (SHARD: partitions) of the index on this node. */
+  parts: number | undefined;
+  /** Bytes of the index's tables on this node, of an index that places them. */
+  tables: number | undefined;
+  /** Bytes of chunks that the store has taken there: blocks of tables, of records, and spans. */
+  memory: { tables: number; records: number; spans: number };
+}
+
+export interface MemoryNodesOptions
+  extends Pick<OpenOptions, 'store' | 'secret' | 'tls' | 'timeoutMs' | 'client'> {
+  /** Nodes to place parts on: numbers from 1 on, or addresses as in the URL. */
+  add?: readonly string[];
+  /** Nodes to take parts from; they stay nodes of the pool, and keep records. */
+  remove?: readonly string[];
+  /** Called after each part that has been looked after. */
+  onProgress?: (done: number, total: number) => void;
+  signal?: AbortSignal;
+}
+
+export interface MemoryNodesReport {
+  store: string;
+  index: string;
+  /** Parts that were moved. */
+  moved: number;
+  nodes: MemoryNodeReport[];
+}
+
+/**
+ * Tells what of a store is on which memory node and, with `add` or `remove`, changes the nodes that
+ * its index is placed on. Whatever is not where it is to be is moved there, while all clients go
+ * on; a call that was interrupted is completed by the next. It may be repeated without `add` and
+ * `remove` for that.
+ *
+ * @throws StepwellError SW_UNSUPPORTED when the index places nothing (only SHARD does),
+ *   SW_INVALID_ARGUMENT for a node that the pool does not have, or when none would be left,
+ *   SW_POOL_FULL when a node has no room: what has been moved stays there.
+ */
+export async function memoryNodes(
+  url: string,
+  options: MemoryNodesOptions = {},
+): Promise<MemoryNodesReport> {
+  const { add = [], remove = [], store, onProgress, signal } = options;
+  const location = parseRemote(url);
+  const name = store ?? location.store ?? 'default';
+  const named = { client: options.client ?? 'memory nodes', store: name, create: false };
+  const opener = new SessionOpener(location, credentialsOf(location, options), named);
+  const session = await opener.open();
+  try {
+    const change = changeOf(location, add, remove);
+    const { index } = session;
+    let moved = 0;
+    if (isPlaced(index) && location.endpoints.length > 1) {
+      if (add.length + remove.length > 0) await session.runOne(() => index.changeNodes(change));
+      moved = await rebalance(session, index, onProgress, signal);
+    } else if (add.length + remove.length > 0) {
+      throw new StepwellError('SW_UNSUPPORTED', `${url} has nothing that is placed on nodes`);
+    }
+    const nodes = await report(session, location);
+    return { store: name, index: index.manifest.name, moved, nodes };
+  } finally {
+    await session.close();
+  }
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+function changeOf(
+  location: RemoteLocation,
+  add: readonly string[],
+  remove: readonly string[],
+): (nodes: readonly number[]) => number[] {
+  const added = add.map((text) => nodeNamed(text, location));
+  const removed = new Set(remove.map((text) => nodeNamed(text, location)));
+  return (nodes) => {
+    const left = [...new Set([...nodes, ...added])].filter((node) => !removed.has(node));
+    if (left.length > 0) return left;
+    throw new StepwellError('SW_INVALID_ARGUMENT', 'one memory node at least has to be left');
+  };
+}
+
+function nodeNamed(text: string, { endpoints, url }: RemoteLocation): number {
+  if (/^\d+$/.test(text)) {
+    if (Number(text) >= 1 && Number(text) <= endpoints.length) return Number(text) - 1;
+  } else {
+    const wanted = addressOf(parseEndpoint(text));
+    const node = endpoints.findIndex((endpoint) => addressOf(endpoint) === wanted);
+    if (node >= 0) return node;
+  }
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${url} has no memory node ${text}`);
+}
+
+function addressOf({ host, port }: Endpoint): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Each step of each move is an operation of its own, so that nobody waits for an epoch. */
+async function rebalance(
+  session: Session,
+  index: PlacedIndex,
+  onProgress: MemoryNodesOptions['onProgress'],
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const migrations = index.rebalancing();
+  const waiting = [...migrations];
+  let done = 0;
+  const moveSome = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      await complete(session, next, signal);
+      onProgress?.(++done, migrations.length);
+    }
+  };
+  await Promise.all(Array.from({ length: MOVES_AT_ONCE }, moveSome));
+  return migrations.filter(({ moved }) => moved).length;
+}
+
+async function complete(session: Session, part: PartMigration, signal: AbortSignal | undefined) {
+  while (!part.done) {
+    signal?.throwIfAborted();
+    await session.runOne(() => part.next());
+  }
+}
+
+async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {
+  const { index } = session;
+  const shares = isPlaced(index) ? await session.runOne(() => index.nodeShares()) : [];
+  const { chunks, layout } = session.pool.pool;
+  const words = await session.runOne(() => chunks.words());
+  const nodes: MemoryNodeReport[] = location.endpoints.map((endpoint, node) => ({
+    number: node + 1,
+    address: addressOf(endpoint),
+    placed: shares[node]?.placed,
+    parts: shares[node]?.parts,
+    tables: shares[node]?.bytes,
+    memory: { tables: 0, records: 0, spans: 0 },
+  }));
+  for (const [chunk, word] of words) {
+    const { state, catalog, units } = unpackChunk(word);
+    if (catalog !== index.catalog) continue;
+    const { memory } = nodes[layout.nodeOfChunk(chunk)];
+    if (state === CHUNK_SPAN) memory.spans += CHUNK_BYTES;
+    else if (state !== CHUNK_BLOCKS) continue;
+    else if (index.tableUnits.includes(units)) memory.tables += CHUNK_BYTES;
+    else memory.records += CHUNK_BYTES;
+  }
+  return nodes;
+}
