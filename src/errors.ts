@@ -30,7 +30,7 @@ export type ErrorCode =
   | 'SW_RECORD_CORRUPT' // a record does not match its checksum
   | 'SW_ADDRESS_IN_USE' // another server already listens on this host and port
   | 'SW_NODE_UNREACHABLE' // a memory node cannot be reached, or went away; outcomes are unknown
-  | 'SW_UNAUTHENTICATED' // a memory node wants a secret, or another one
+  | 'SW_UNAUTHENTICATED' // a memory node wants another secret, or its certificate is not trusted
   | 'SW_PROTOCOL' // what arrived from the other end of a connection cannot be understood
   | 'SW_ABORTED' // the caller's AbortSignal was aborted
   | 'SW_REVOKED' // other clients took this one for dead; it must open the pool again

@@ -1,7 +1,18 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export type * from './store/api.ts';
 export { prefixRange } from './store/key-range.ts';
-export { checkPool, createPool, destroyPool, inspectPool, open, openSync } from './store/open.ts';
+export {
+  check,
+  checkPool,
+  create,
+  createPool,
+  destroy,
+  destroyPool,
+  inspect,
+  inspectPool,
+  open,
+  openSync,
+} from './store/open.ts';
 export type * from './store/ordered-api.ts';
 export {
   type MemoryNodesOptions,

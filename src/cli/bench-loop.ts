@@ -1,4 +1,4 @@
-import type { Store } from '../store/api.ts';
+import type { AsyncStore, Store } from '../store/api.ts';
 import type { BenchClientSetup } from './bench-client.ts';
 
 export type BenchTask =
@@ -30,8 +30,7 @@ export class BenchLoop {
     this.#setup = setup;
     this.#now = now;
     this.#value = new Uint8Array(setup.valueSize).fill(0x61 + (setup.client % 26));
-    const random = xorshift(setup.client + 1);
-    this.#sample = Array.from({ length: SAMPLE }, () => keyOf(random() % setup.records));
+    this.#sample = sampleKeys(setup);
   }
 
   run(task: BenchTask): Measured {
@@ -70,6 +69,57 @@ export class BenchLoop {
   readonly #put = (key: string): void => {
     this.#store.put(key, this.#value);
   };
+}
+
+/** As BenchLoop, where calls take time: one is under way at a time. */
+export class AwaitedBenchLoop {
+  readonly #store: AsyncStore<Uint8Array>;
+  readonly #setup: BenchClientSetup;
+  readonly #now: () => number;
+  readonly #value: Uint8Array;
+  readonly #sample: string[];
+
+  constructor(store: AsyncStore<Uint8Array>, setup: BenchClientSetup, now: () => number) {
+    this.#store = store;
+    this.#setup = setup;
+    this.#now = now;
+    this.#value = new Uint8Array(setup.valueSize).fill(0x61 + (setup.client % 26));
+    this.#sample = sampleKeys(setup);
+  }
+
+  async run(task: BenchTask): Promise<Measured> {
+    if (task.operation === 'insert') return this.#insert();
+    const start = this.#now();
+    let operations = 0;
+    let milliseconds = 0;
+    while (milliseconds < task.milliseconds) {
+      const key = this.#sample[operations++ & (SAMPLE - 1)];
+      if (task.operation === 'put') {
+        await this.#store.put(key, this.#value);
+      } else if ((await this.#store.get(key))?.length !== this.#value.length) {
+        throw lost(key, 'has not the value put');
+      }
+      milliseconds = this.#now() - start;
+    }
+    return { operations, milliseconds };
+  }
+
+  async #insert(): Promise<Measured> {
+    const { client, clients, records } = this.#setup;
+    const start = this.#now();
+    let operations = 0;
+    for (let record = client; record < records; record += clients) {
+      const inserted = await this.#store.insert(keyOf(record), this.#value);
+      if (!inserted) throw lost(record, 'was there already');
+      operations++;
+    }
+    return { operations, milliseconds: this.#now() - start };
+  }
+}
+
+function sampleKeys({ client, records }: BenchClientSetup): string[] {
+  const random = xorshift(client + 1);
+  return Array.from({ length: SAMPLE }, () => keyOf(random() % records));
 }
 
 function keyOf(record: number): string {

@@ -1,25 +1,38 @@
 /** Entry of a benchmark client's thread: opens the store, then runs what it is told. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { openSync } from '../store/open.ts';
+import { open, openSync } from '../store/open.ts';
+import { isRemote } from '../store/remote/address.ts';
 import type { BenchClientSetup } from './bench-client.ts';
-import { BenchLoop, type BenchTask } from './bench-loop.ts';
+import { AwaitedBenchLoop, BenchLoop, type BenchTask } from './bench-loop.ts';
 
 const setup = workerData as BenchClientSetup;
 const port = parentPort!;
-const store = openSync<Uint8Array>(setup.handle, {
+const { handle } = setup;
+const options = {
   store: setup.store,
   create: false,
   values: 'bytes',
   client: `bench ${setup.client}`,
-});
-const loop = new BenchLoop(store, setup, () => performance.now());
+} as const;
+const now = () => performance.now();
+const [store, loop] = isRemote(handle) ? await openAwaited(handle) : openAtOnce();
 
-port.on('message', (message: BenchTask | 'stop') => {
+function openAtOnce() {
+  const shared = openSync<Uint8Array>(handle, options);
+  return [shared, new BenchLoop(shared, setup, now)] as const;
+}
+
+async function openAwaited(url: string) {
+  const remote = await open<Uint8Array>(url, options);
+  return [remote, new AwaitedBenchLoop(remote, setup, now)] as const;
+}
+
+port.on('message', async (message: BenchTask | 'stop') => {
   if (message === 'stop') {
-    store.close();
+    await store.close();
     port.close();
   } else {
-    port.postMessage(loop.run(message));
+    port.postMessage(await loop.run(message));
   }
 });
 port.postMessage('ready');

@@ -290,7 +290,7 @@ describe('bench', () => {
 
   it('measures rounds and prints the median', async () => {
     const pools = new FakePools();
-    pools.library().createPool('memory:');
+    pools.library().create('memory:');
     const { log, startBenchClient } = benchClients();
     const { code, out } = await stepwell(['bench'], { pools, startBenchClient });
     assert.equal(code, 0);

@@ -8,7 +8,7 @@ import type { Output } from './output.ts';
 
 export type Library = Pick<
   typeof openModule,
-  'open' | 'openSync' | 'createPool' | 'destroyPool' | 'inspectPool' | 'checkPool'
+  'open' | 'openSync' | 'openBlocking' | 'create' | 'destroy' | 'inspect' | 'check'
 >;
 
 export type Gateway = Pick<GatewayServer, 'address' | 'close'>;

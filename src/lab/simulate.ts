@@ -8,6 +8,7 @@ import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
 import { hstoreBasics } from './simulation/hstore-basics.ts';
+import { hstoreYcsb } from './simulation/hstore-ycsb.ts';
 import { latency } from './simulation/latency.ts';
 import { nodes } from './simulation/nodes.ts';
 import { preallocation } from './simulation/preallocation.ts';
@@ -43,6 +44,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   chimeSpeculation,
   chimeSensitivity,
   hstoreBasics,
+  hstoreYcsb,
   speed(monotonic, cpuTime),
 ];
 

@@ -11,7 +11,7 @@ import {
 import { control } from '../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
-import { type Address, UNIT_BYTES } from '../verbs/index.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 import type { CheckReport } from './api.ts';
 
 /** Problems listed in full; beyond, only their number matters. */
@@ -21,63 +21,62 @@ const PROBLEMS_LISTED_MAX = 1000;
  * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
  * by a client, or free. A reachable block that is marked free would be handed out again.
  */
-export function checkStores(
+export function* checkStores(
   pool: Pool,
   url: string,
-  openIndex: (entry: CatalogEntry) => Index,
+  openIndex: (entry: CatalogEntry) => Operation<Index>,
   onProgress: ((done: number, total: number) => void) | undefined,
-): CheckReport {
+): Operation<CheckReport> {
   const problems: string[] = [];
   const problem = (text: string) => {
     if (problems.length < PROBLEMS_LISTED_MAX) problems.push(text);
   };
   const accounts = new BlockAccounts(pool, problem);
   const stores: CheckReport['stores'] = [];
-  pool.enter();
-  try {
-    for (const entry of pool.run(pool.catalog.entries())) {
-      if (!entry.ready) continue;
-      const inStore = (text: string) => problem(`store ${entry.name}: ${text}`);
-      stores.push(checkStore(pool, entry, openIndex(entry), accounts, inStore, onProgress));
-    }
-    const blocks = accounts.compare();
-    const others = pool.run(pool.membership.rows()).length - 1;
-    // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to
-    // nobody.
-    return { url, stores, blocks, leaked: others === 0 ? blocks.claimed : 0, problems };
-  } finally {
-    pool.exit();
+  for (const entry of yield* pool.catalog.entries()) {
+    if (!entry.ready) continue;
+    const inStore = (text: string) => problem(`store ${entry.name}: ${text}`);
+    const index = yield* openIndex(entry);
+    stores.push(yield* checkStore(entry, index, accounts, inStore, onProgress));
   }
+  const blocks = yield* accounts.compare();
+  const others = (yield* pool.membership.rows()).length - 1;
+  // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to nobody.
+  return { url, stores, blocks, leaked: others === 0 ? blocks.claimed : 0, problems };
 }
 
-function checkStore(
-  pool: Pool,
+function* checkStore(
   entry: CatalogEntry,
   index: Index,
   accounts: BlockAccounts,
   problem: (text: string) => void,
   onProgress: ((done: number, total: number) => void) | undefined,
-): CheckReport['stores'][number] {
-  const shape = pool.run(index.shape());
+): Operation<CheckReport['stores'][number]> {
+  const shape = yield* index.shape();
   let bytes = 0;
-  const records = pool.run(
-    index.check({
-      problem,
-      reachable: (address, units) => {
-        bytes += units * UNIT_BYTES;
-        accounts.reach(address, units, entry.id);
-      },
-      progress: (done) => onProgress?.(done, shape.records),
-    }),
-  );
+  const records = yield* index.check({
+    problem,
+    reachable: (address, units) => {
+      bytes += units * UNIT_BYTES;
+      accounts.reach(address, units, entry.id);
+    },
+    progress: (done) => onProgress?.(done, shape.records),
+  });
   return { name: entry.name, records, subtables: shape.subtables, slots: shape.slots, bytes };
+}
+
+/** The blocks of a chunk that keys reach, and whose blocks the first of them says they are. */
+interface Reached {
+  blocks: Uint8Array;
+  units: number;
+  catalog: number;
 }
 
 /** Which blocks of which chunks are reachable. */
 class BlockAccounts {
   readonly #pool: Pool;
   readonly #problem: (text: string) => void;
-  readonly #reached = new Map<number, Uint8Array>();
+  readonly #reached = new Map<number, Reached>();
   #spans = 0;
 
   constructor(pool: Pool, problem: (text: string) => void) {
@@ -99,12 +98,11 @@ class BlockAccounts {
     }
     let reached = this.#reached.get(chunk);
     if (reached === undefined) {
-      reached = new Uint8Array(blocks);
+      reached = { blocks: new Uint8Array(blocks), units, catalog };
       this.#reached.set(chunk, reached);
-      this.#checkUse(chunk, units, catalog);
     }
-    if (reached[index] === 1) this.#problem(`block at ${address} is reached twice`);
-    reached[index] = 1;
+    if (reached.blocks[index] === 1) this.#problem(`block at ${address} is reached twice`);
+    reached.blocks[index] = 1;
   }
 
   #blockIndex(address: Address, chunk: number, units: number, blocks: number): number | undefined {
@@ -113,33 +111,35 @@ class BlockAccounts {
     return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
   }
 
-  #checkUse(chunk: number, units: number, catalog: number): void {
-    const address = this.#pool.layout.chunkWord(chunk);
-    const word = unpackChunk(this.#pool.run(control.load(address)));
-    if (word.state !== CHUNK_BLOCKS || word.units !== units || word.catalog !== catalog) {
-      this.#problem(
-        `chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`,
-      );
-    }
-  }
-
-  compare(): CheckReport['blocks'] {
+  *compare(): Operation<CheckReport['blocks']> {
     const totals = { reachable: this.#spans, claimed: 0, free: 0 };
-    for (const [chunk, packed] of this.#pool.run(this.#pool.chunks.words())) {
+    const untaken = new Set(this.#reached.keys());
+    for (const [chunk, packed] of yield* this.#pool.chunks.words()) {
       const word = unpackChunk(packed);
-      if (word.state === CHUNK_BLOCKS) this.#compareChunk(chunk, word.units, totals);
+      this.#checkUse(chunk, word);
+      untaken.delete(chunk);
+      if (word.state === CHUNK_BLOCKS) yield* this.#compareChunk(chunk, word.units, totals);
       else if (![CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
       }
     }
+    for (const chunk of untaken) this.#problem(`chunk ${chunk} was never taken`);
     return totals;
   }
 
-  #compareChunk(chunk: number, units: number, totals: CheckReport['blocks']): void {
+  #checkUse(chunk: number, word: ReturnType<typeof unpackChunk>): void {
+    const reached = this.#reached.get(chunk);
+    if (reached === undefined) return;
+    const { units, catalog } = reached;
+    if (word.state === CHUNK_BLOCKS && word.units === units && word.catalog === catalog) return;
+    this.#problem(`chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`);
+  }
+
+  *#compareChunk(chunk: number, units: number, totals: CheckReport['blocks']): Operation<void> {
     const blocks = blocksPerChunk(units);
     const start = this.#pool.layout.chunkStart(chunk);
-    const states = this.#pool.run(control.readBytes(start, stateMapBytes(blocks)));
-    const reached = this.#reached.get(chunk);
+    const states = yield* control.readBytes(start, stateMapBytes(blocks));
+    const reached = this.#reached.get(chunk)?.blocks;
     for (let i = 0; i < blocks; i++) {
       const isReached = reached?.[i] === 1;
       if (isReached) totals.reachable++;

@@ -1,58 +1,74 @@
-import type { RegionSource } from '../fabrics/shared/region.ts';
-import type { Index } from '../indexes/contract.ts';
-import { kindOf } from '../indexes/kinds.ts';
+import { kindOf, openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../pool/chunk-word.ts';
-import { CHUNK_BYTES, LAYOUT_VERSION } from '../pool/layout.ts';
+import { control } from '../pool/control.ts';
+import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../pool/layout.ts';
+import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
+import type { Operation } from '../verbs/index.ts';
 import type { PoolReport } from './api.ts';
-import { memoryByKind } from './statistics.ts';
+import { sumByKind } from './statistics.ts';
 
-export function reportPool(
+type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
+
+/** Describes a pool to whoever is attached to it, on any fabric. */
+export function* reportPool(
   pool: Pool,
-  source: RegionSource,
-  url: string,
-  openIndex: (entry: CatalogEntry) => Index,
-): PoolReport {
+  place: { url: string; path: string; hugePages: boolean },
+): Operation<PoolReport> {
   const { parameters, chunksMax, reservedChunks } = pool.layout;
-  const words = pool.run(pool.chunks.words()).map(([, word]) => unpackChunk(word));
-  const free = words.filter(({ state }) => state === CHUNK_FREE).length;
+  const words = yield* pool.chunks.words();
+  const free = words.filter(([, word]) => unpackChunk(word).state === CHUNK_FREE).length;
   return {
-    url,
-    path: source.path,
+    url: place.url,
+    path: place.path,
     layoutVersion: LAYOUT_VERSION,
     createdAt: new Date(parameters.createdAt).toISOString(),
     sizeMax: parameters.regionBytes * parameters.regionsMax,
     regionSize: parameters.regionBytes,
-    regions: pool.regionCount(),
+    regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
     chunkSize: CHUNK_BYTES,
     chunks: { total: chunksMax, used: reservedChunks + words.length - free, free },
-    epoch: pool.epoch(),
-    hugePages: source.hugePages(),
-    clients: reportClients(pool, words),
-    stores: pool.run(pool.catalog.entries()).map((entry) => reportStore(pool, entry, openIndex)),
+    epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
+    hugePages: place.hugePages,
+    clients: yield* reportClients(pool, words),
+    stores: yield* reportStores(pool, words),
   };
 }
 
-function reportClients(pool: Pool, words: ReturnType<typeof unpackChunk>[]): PoolReport['clients'] {
-  return pool.run(pool.membership.rows()).map((row) => ({
-    id: row.id,
-    name: row.name,
-    pid: row.thread.pid,
-    thread: row.thread.tid,
-    alive: pool.membership.liveness(row) !== 'gone',
-    self: row.id === pool.membership.id,
-    attachedAt: new Date(row.attachedAt).toISOString(),
-    epoch: row.epoch,
-    chunks: words.filter(({ state, owner }) => state === CHUNK_BLOCKS && owner === row.id).length,
-  }));
+function* reportClients(pool: Pool, words: ChunkWords): Operation<PoolReport['clients']> {
+  const clients: PoolReport['clients'] = [];
+  for (const row of yield* pool.membership.rows()) {
+    const self = row.id === pool.membership.id;
+    const alive = self || !(yield* pool.membership.isGone(row));
+    clients.push(describeClient(row, words, self, alive));
+  }
+  return clients;
 }
 
-function reportStore(
+function describeClient(row: ClientRow, words: ChunkWords, self: boolean, alive: boolean) {
+  const chunks = words.filter(([, word]) => {
+    const { state, owner } = unpackChunk(word);
+    return state === CHUNK_BLOCKS && owner === row.id;
+  }).length;
+  const { id, name, thread, epoch } = row;
+  const attachedAt = new Date(row.attachedAt).toISOString();
+  return { id, name, pid: thread.pid, thread: thread.tid, alive, self, attachedAt, epoch, chunks };
+}
+
+function* reportStores(pool: Pool, words: ChunkWords): Operation<PoolReport['stores']> {
+  const stores: PoolReport['stores'] = [];
+  for (const entry of yield* pool.catalog.entries()) {
+    stores.push(yield* reportStore(pool, entry, words));
+  }
+  return stores;
+}
+
+function* reportStore(
   pool: Pool,
   entry: CatalogEntry,
-  openIndex: (entry: CatalogEntry) => Index,
-): PoolReport['stores'][number] {
+  words: ChunkWords,
+): Operation<PoolReport['stores'][number]> {
   const { name } = entry;
   if (!entry.ready) {
     const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
@@ -60,8 +76,8 @@ function reportStore(
     const index = kindOf(entry).manifest.name;
     return { name, index, state: 'creating', parameters: {}, ...nothing, memory };
   }
-  const index = openIndex(entry);
-  const shape = pool.run(index.shape());
+  const index = yield* openIndex(pool, entry);
+  const shape = yield* index.shape();
   const { seed: _, ...parameters } = index.parameters;
   return {
     name,
@@ -70,6 +86,6 @@ function reportStore(
     parameters,
     ...shape,
     loadFactor: shape.records / shape.slots,
-    memory: memoryByKind(pool, entry.id, index.tableUnits),
+    memory: sumByKind(words, entry.id, index.tableUnits),
   };
 }

@@ -1,7 +1,8 @@
-import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
 import { StepwellError } from '../errors.ts';
 import { loadLibc } from '../fabrics/shared/libc.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
+import { ERASING } from '../fabrics/tcp/node-memory.ts';
 import {
   type NodeMemoryPlace,
   NodeThread,
@@ -114,6 +115,10 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
       throw new StepwellError('SW_POOL_FOREIGN', `${path} is not a Stepwell pool`);
     }
     const size = bytes > 0 ? bytes : options.size;
+    if (isHalfErased(head)) {
+      ftruncateSync(fd, 0);
+      head.fill(0);
+    }
     const { regionBytes, regions } = shapeIn(head, path) ?? geometry({ ...options, size });
     if (!loadLibc().allocate(fd, regions * regionBytes)) {
       throw new StepwellError('SW_POOL_FULL', `no space left in the file system of ${path}`);
@@ -122,6 +127,11 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
   } finally {
     closeSync(fd);
   }
+}
+
+/** A node was killed while its memory was erased. */
+function isHalfErased(head: Uint8Array): boolean {
+  return new DataView(head.buffer).getBigInt64(0, true) === ERASING;
 }
 
 function openFile(path: string, flags: string): number {

@@ -27,6 +27,8 @@ import {
   refuseForeign,
 } from './location.ts';
 import { isRemote } from './remote/address.ts';
+import { checkRemote, createRemote, destroyRemote, inspectRemote } from './remote/administer.ts';
+import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
 import { SharedStore } from './shared-store.ts';
 import { checkEncodings, clientName, openStore } from './store-in-pool.ts';
@@ -124,7 +126,8 @@ export function inspectPool(url: string | PoolHandle): PoolReport {
   return withPool(url, ({ pool, source, text }) => {
     pool.enter();
     try {
-      return reportPool(pool, source, text, (entry) => pool.run(openIndex(pool, entry)));
+      const place = { url: text, path: source.path, hugePages: source.hugePages() };
+      return pool.run(reportPool(pool, place));
     } finally {
       pool.exit();
     }
@@ -139,9 +142,60 @@ export function checkPool(
   url: string | PoolHandle,
   options: { onProgress?: (done: number, total: number) => void } = {},
 ): CheckReport {
-  return withPool(url, ({ pool, text }) =>
-    checkStores(pool, text, (entry) => pool.run(openIndex(pool, entry)), options.onProgress),
-  );
+  return withPool(url, ({ pool, text }) => {
+    const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
+    pool.enter();
+    try {
+      return pool.run(checkStores(pool, text, openOne, options.onProgress));
+    } finally {
+      pool.exit();
+    }
+  });
+}
+
+type AnyPool = string | PoolHandle;
+
+/**
+ * A store with the calls that the gateway makes, synchronous on any fabric: over a network each
+ * call waits with its whole thread. Values are bytes.
+ */
+export async function openBlocking(
+  url: string,
+  options: OpenOptions,
+): Promise<Store<Uint8Array> | BlockingStore> {
+  if (isRemote(url)) return BlockingStore.open(url, options);
+  return openSync<Uint8Array>(url, { ...options, values: 'bytes' });
+}
+
+/** As `createPool`, for code that awaits; also for pools over the network. */
+export async function create(url: string, options: OpenOptions = {}): Promise<void> {
+  if (isRemote(url)) await createRemote(url, options);
+  else createPool(url, options);
+}
+
+/**
+ * As `destroyPool`, for code that awaits; also for pools over the network, whose memory nodes are
+ * blank afterwards. With `force` their clients are revoked.
+ */
+export async function destroy(
+  url: string,
+  options: OpenOptions & { force?: boolean } = {},
+): Promise<void> {
+  if (isRemote(url)) await destroyRemote(url, options);
+  else destroyPool(url, options);
+}
+
+/** As `inspectPool`, for code that awaits; also for pools over the network. */
+export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
+  return isRemote(url) ? inspectRemote(url, options) : inspectPool(url);
+}
+
+/** As `checkPool`, for code that awaits; also for pools over the network, a READ at a time. */
+export async function check(
+  url: AnyPool,
+  options: OpenOptions & { onProgress?: (done: number, total: number) => void } = {},
+): Promise<CheckReport> {
+  return isRemote(url) ? checkRemote(url, options) : checkPool(url, options);
 }
 
 export interface Attachment {

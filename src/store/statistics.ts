@@ -24,11 +24,7 @@ export function* measureStore(pool: Pool, index: Index): Operation<Omit<StoreSta
 }
 
 /** Bytes of the chunks that a store holds, by what they are carved into. */
-export function memoryByKind(pool: Pool, catalog: number, tableUnits: readonly number[]) {
-  return sumByKind(pool.run(pool.chunks.words()), catalog, tableUnits);
-}
-
-function sumByKind(
+export function sumByKind(
   words: readonly (readonly [chunk: number, word: bigint])[],
   catalog: number,
   tableUnits: readonly number[],

@@ -37,8 +37,10 @@ export function auditReclamation(living: readonly Pool[]): void {
 
 /** Whether the structure is whole, as a client sees it that has just come. */
 export function auditStructure(pool: Pool): void {
-  const open = (entry: CatalogEntry) => pool.run(openIndex(pool, entry));
-  const { problems } = checkStores(pool, 'verification', open, undefined);
+  const open = (entry: CatalogEntry) => openIndex(pool, entry);
+  pool.enter();
+  const { problems } = pool.run(checkStores(pool, 'verification', open, undefined));
+  pool.exit();
   if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
 }
 

@@ -44,7 +44,7 @@ export const bench = defineCommand({
     size: POOL_OPTIONS.size,
     json: { value: 'FILE', about: 'Write the result as JSON (`-`: standard output)' },
   },
-  examples: ['bench', 'bench shm:demo --clients 2 --seconds 5', 'bench --json - --records 1000000'],
+  examples: ['bench', 'bench tcp://127.0.0.1:7471 --clients 2', 'bench --json - --records 1000000'],
   async run(context, [url = 'memory:'], options) {
     const plan: Plan = {
       url,
@@ -75,34 +75,34 @@ async function inTemporaryStore<T>(
 ): Promise<T> {
   const library = await context.library();
   const name = `bench-${context.pid}`;
-  const made = makePool(library, plan.url, size);
+  const made = await makePool(library, plan.url, size);
   try {
     const poolSize = plan.url.startsWith('memory:') ? definedOnly({ size }) : {};
     const options = { ...storeNamed('bench', name), create: true, ...poolSize };
-    const store = library.openSync(plan.url, options);
+    const store = await library.open(plan.url, options);
     try {
       // A process of this number that was killed while measuring may have left its records.
-      store.clear();
+      await store.clear();
       const clients = await startClients(context, plan, name, store.handle);
       try {
         return await use(clients);
       } finally {
         await Promise.all(clients.map((client) => client.stop()));
-        if (!made) store.clear();
+        if (!made) await store.clear();
       }
     } finally {
-      store.close();
+      await store.close();
     }
   } finally {
-    if (made) library.destroyPool(plan.url);
+    if (made) await library.destroy(plan.url);
   }
 }
 
 /** Whether there was no pool; a `memory:` pool comes and goes with its store. */
-function makePool(library: Library, url: string, size: number | undefined): boolean {
+async function makePool(library: Library, url: string, size: number | undefined): Promise<boolean> {
   if (url.startsWith('memory:')) return false;
   try {
-    library.createPool(url, definedOnly({ size }));
+    await library.create(url, definedOnly({ size }));
     return true;
   } catch (error) {
     if (error instanceof StepwellError && error.code === 'SW_POOL_EXISTS') return false;

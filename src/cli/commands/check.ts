@@ -22,10 +22,10 @@ export const check = defineCommand({
   examples: EXAMPLES,
   async run(context, [url], { json }) {
     sharedUrl(url, EXAMPLES[0]);
-    const { checkPool } = await context.library();
+    const library = await context.library();
     const progress = new Progress(context, 'checking', 'steps');
     const onProgress = (done: number, total: number) => progress.update(done, total);
-    const report = checkPool(url, { onProgress });
+    const report = await library.check(url, { onProgress, client: 'stepwell check' });
     progress.clear();
     const style = styleFor(context.stdout.isTTY, context.env);
     const text = json ? JSON.stringify(report, null, 2) : describe(report, progress.seconds, style);

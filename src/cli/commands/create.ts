@@ -63,10 +63,11 @@ export const create = defineCommand({
     sharedUrl(url, EXAMPLES[0]);
     const library = await context.library();
     const store = storeOptions(options);
-    library.createPool(url, poolOptions(options));
-    if (store !== undefined) createStore(library, url, store);
-    const { path, sizeMax } = library.inspectPool(url);
-    await context.stdout.line(`created ${url} (${path}, up to ${formatSize(sizeMax)})`);
+    await library.create(url, poolOptions(options));
+    if (store !== undefined) await createStore(library, url, store);
+    const { path, sizeMax } = await library.inspect(url, { client: 'stepwell create' });
+    const place = path === '' ? '' : `${path}, `;
+    await context.stdout.line(`created ${url} (${place}up to ${formatSize(sizeMax)})`);
     return EXIT.ok;
   },
 });
@@ -106,11 +107,11 @@ function storeOptions(options: StoreWishes): OpenOptions | undefined {
 }
 
 /** Takes the new pool away again when its store cannot be made: all or nothing. */
-function createStore(library: Library, url: string, options: OpenOptions): void {
+async function createStore(library: Library, url: string, options: OpenOptions): Promise<void> {
   try {
-    library.openSync(url, { ...options, create: true }).close();
+    await (await library.open(url, { ...options, create: true })).close();
   } catch (error) {
-    library.destroyPool(url);
+    await library.destroy(url);
     throw error;
   }
 }

@@ -14,8 +14,8 @@ export const destroy = defineCommand({
   examples: EXAMPLES,
   async run(context, [url], { force }) {
     sharedUrl(url, EXAMPLES[0]);
-    const { destroyPool } = await context.library();
-    destroyPool(url, { force });
+    const library = await context.library();
+    await library.destroy(url, { force });
     await context.stdout.line(`destroyed ${url}`);
     return EXIT.ok;
   },

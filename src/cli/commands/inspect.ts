@@ -18,8 +18,8 @@ export const inspect = defineCommand({
   examples: EXAMPLES,
   async run(context, [url], { json }) {
     sharedUrl(url, EXAMPLES[0]);
-    const { inspectPool } = await context.library();
-    const report = inspectPool(url);
+    const library = await context.library();
+    const report = await library.inspect(url, { client: 'stepwell inspect' });
     const style = styleFor(context.stdout.isTTY, context.env);
     await context.stdout.line(json ? JSON.stringify(report, null, 2) : describe(report, style));
     return EXIT.ok;

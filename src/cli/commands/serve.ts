@@ -1,4 +1,4 @@
-import type { Store } from '../../store/api.ts';
+import type { PoolHandle } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context, Gateway, Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
@@ -23,7 +23,9 @@ export const serve = defineCommand({
   summary: `Serve a store to Redis clients (default pool: ${DEFAULT_URL})`,
   details:
     '  Makes the pool when it does not exist. Ctrl-C or SIGTERM ends it and keeps the pool;\n' +
-    '  a second Ctrl-C ends at once. Any number of servers and programs can share one pool.',
+    '  a second Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
+    '  A pool on memory nodes (tcp://…) is served too, one command after the other: each waits\n' +
+    '  for the network, so start several servers, or use the library where rates matter.',
   options: {
     host: { value: 'HOST', about: `Loopback address to listen on (default: ${DEFAULT_HOST})` },
     port: {
@@ -35,20 +37,20 @@ export const serve = defineCommand({
     ...STORE_OPTION,
     ...POOL_OPTIONS,
   },
-  examples: ['serve', 'serve shm:demo --port 6390 --store sessions', 'serve file:/var/tmp/db.pool'],
+  examples: ['serve', 'serve shm:demo --port 6390 --store sessions', 'serve tcp://127.0.0.1:7471'],
   async run(context, [url = DEFAULT_URL], options) {
     // Asked for first: a Ctrl-C from here on must find its handler.
     const { signal } = context;
     const library = await context.library();
     const serveRedis = await context.serveRedis();
-    const store = library.openSync<Uint8Array>(url, {
+    const store = await library.openBlocking(url, {
       ...storeNamed('serve', options.store),
       ...poolOptions(options),
       create: true,
       values: 'bytes',
     });
     try {
-      const place = describePlace(library, store, url);
+      const place = await describePlace(library, store.handle, url);
       const gateway = await serveRedis({
         store,
         host: options.host ?? DEFAULT_HOST,
@@ -107,8 +109,8 @@ function hints(url: string, host: string, port: number, place: string, style: St
   );
 }
 
-function describePlace(library: Library, store: Store<Uint8Array>, url: string): string {
-  const { path, chunks, chunkSize, sizeMax } = library.inspectPool(store.handle);
+async function describePlace(library: Library, pool: PoolHandle, url: string): Promise<string> {
+  const { path, chunks, chunkSize, sizeMax } = await library.inspect(pool);
   const used = formatSize(chunks.used * chunkSize);
   return `${path === '' ? url : path} (${used} in use, up to ${formatSize(sizeMax)})`;
 }

@@ -23,14 +23,18 @@ export class FakePools {
     return {
       open: async (url: string, options: OpenOptions = {}) => this.#open(url, options),
       openSync: (url: string, options: OpenOptions = {}) => this.#open(url, options),
-      createPool: (url: string, options: object = {}) => {
+      openBlocking: async (url: string, options: OpenOptions) => this.#open(url, options),
+      create: async (url: string, options: object = {}) => {
         this.calls.push(`createPool ${url} ${JSON.stringify(options)}`);
         if (this.pools.has(url)) throw new StepwellError('SW_POOL_EXISTS', `${url} exists`);
         this.pools.set(url, new Map());
       },
-      destroyPool: (url: string, { force = false } = {}) => this.#destroy(url, force),
-      inspectPool: (url: string) => this.#inspect(url),
-      checkPool: (url: string, { onProgress }: { onProgress?: (...at: number[]) => void } = {}) => {
+      destroy: async (url: string, { force = false } = {}) => this.#destroy(url, force),
+      inspect: async (url: string) => this.#inspect(url),
+      check: async (
+        url: string,
+        { onProgress }: { onProgress?: (...at: number[]) => void } = {},
+      ) => {
         onProgress?.(1, 2);
         return this.#check(url);
       },

@@ -4,6 +4,13 @@ export const INITIALISE = 1;
 export const IS_CONNECTED = 2;
 /** Ends the session: when this is answered, no verb of it will be executed any more. */
 export const REVOKE = 3;
+/**
+ * Makes the memory blank, if it begins with the bytes given: all other clients are revoked first,
+ * and nobody is let in until it is done.
+ */
+export const ERASE = 4;
+/** As many bytes of a pool's beginning never change as long as it is there. */
+export const HEAD_IMAGE_BYTES = 64;
 export const FIRST_FREE_METHOD = 256;
 
 /** The low bits of a session that stand in the state word of a client's row. */

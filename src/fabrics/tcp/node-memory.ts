@@ -13,6 +13,17 @@ import { readWords, writeWords } from '../shared/copy.ts';
 import type { Region, RegionSource } from '../shared/region.ts';
 import { requestBytes, resultBytes, verbBytes, verbKind, verbRegion, WireError } from './wire.ts';
 
+/** "STEPGONE": stands in the first word while a memory is erased. */
+export const ERASING = 0x45_4e_4f_47_50_45_54_53n;
+/** Erased in one turn. */
+const ERASE_BYTES = 4 * 1024 * 1024;
+const ZEROS = new Uint8Array(ERASE_BYTES);
+
+/** Pages that nobody has touched stay so: comparing reads them, and takes no memory. */
+function clear(bytes: Uint8Array): void {
+  if (Buffer.compare(bytes, ZEROS.subarray(0, bytes.length)) !== 0) bytes.fill(0);
+}
+
 /** A verb that names what is not there. The batch is refused whole; the connection goes on. */
 export class BeyondMemory extends Error {
   override readonly name = 'BeyondMemory';
@@ -123,6 +134,32 @@ export class NodeMemory {
   #storeLoadFence(): void {
     Atomics.add(this.#fence, 0, 0);
     this.#unfenced = false;
+  }
+
+  /** Whether the memory begins with these bytes, or is half erased. */
+  isErasable(image: Uint8Array): boolean {
+    const [{ u8, i64 }] = this.regions;
+    if (Atomics.load(i64, 0) === ERASING) return true;
+    return Buffer.compare(u8.slice(0, image.length), image) === 0;
+  }
+
+  /**
+   * Makes all of it zero, from its end to its beginning, whose first word says meanwhile that it is
+   * half done: a node that is killed in between is no pool, and begins again with blank memory.
+   * `turn` lets others run between two pieces.
+   */
+  async erase(turn: () => Promise<void>): Promise<void> {
+    const [{ i64 }] = this.regions;
+    Atomics.store(i64, 0, ERASING);
+    for (const { u8 } of this.regions.toReversed()) {
+      const bytes = Math.min(u8.length, this.regionBytes);
+      for (let end = bytes; end > 0; end -= ERASE_BYTES) {
+        const start = Math.max(end - ERASE_BYTES, u8 === this.regions[0].u8 ? 8 : 0);
+        clear(u8.subarray(start, end));
+        await turn();
+      }
+    }
+    Atomics.store(i64, 0, 0n);
   }
 
   /**

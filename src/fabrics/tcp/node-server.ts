@@ -4,7 +4,9 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../errors.ts';
 import {
+  ERASE,
   FIRST_FREE_METHOD,
+  HEAD_IMAGE_BYTES,
   INITIALISE,
   IS_CONNECTED,
   REVOKE,
@@ -22,6 +24,8 @@ export const DEFAULT_LEASE_MS = 10_000;
 const TICKS_PER_LEASE = 10;
 /** Sessions that ended and are not let in again; those before them are long forgotten. */
 const ENDED_SESSIONS_MAX = 65_536;
+/** How long a client of TLS may take to shake hands. */
+const HANDSHAKE_MS = 10_000;
 const IMAGE_BYTES_MAX = 64 * 1024;
 
 export type CallHandler = (
@@ -56,9 +60,12 @@ export class NodeServer implements NodeContext {
   readonly #calls: CallHandler | undefined;
   readonly #maxConnections: number;
   readonly #connections = new Set<NodeConnection>();
+  /** Below the connections: with TLS, those too that have not shaken hands. */
+  readonly #sockets = new Set<Socket>();
   readonly #sessions = new Map<number, NodeConnection>();
   readonly #ended = new Set<number>();
   readonly #clock: NodeJS.Timeout;
+  #erasing = false;
 
   private constructor(options: NodeOptions) {
     this.memory = options.memory;
@@ -74,8 +81,11 @@ export class NodeServer implements NodeContext {
     // Half-open, so that a revoked client can be told why and still be read to its end.
     const settings = { allowHalfOpen: true };
     this.#server = options.tls
-      ? createTlsServer({ ...options.tls, ...settings }, accept)
+      ? createTlsServer({ ...options.tls, ...settings, handshakeTimeout: HANDSHAKE_MS }, accept)
       : createServer(settings, accept);
+    this.#server.on('connection', (socket: Socket) => this.#hold(socket));
+    // With half-open sockets nobody else would end one that failed to shake hands.
+    this.#server.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
     this.#clock = setInterval(() => this.#tick(), this.limits.leaseMs / TICKS_PER_LEASE);
     this.#clock.unref();
   }
@@ -111,9 +121,15 @@ export class NodeServer implements NodeContext {
   async close(): Promise<void> {
     clearInterval(this.#clock);
     for (const connection of this.#connections) connection.destroy();
+    for (const socket of this.#sockets) socket.destroy();
     if (!this.#server.listening) return;
     this.#server.close();
     await once(this.#server, 'close');
+  }
+
+  #hold(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
   }
 
   #accept(socket: Socket): void {
@@ -132,6 +148,7 @@ export class NodeServer implements NodeContext {
     if (this.#sessions.has(session) || this.#ended.has(session)) {
       return 'this session was here before';
     }
+    if (this.#erasing) return 'its memory is being erased';
     this.#sessions.set(session, connection);
     return undefined;
   }
@@ -164,6 +181,7 @@ export class NodeServer implements NodeContext {
   ): Uint8Array | Promise<Uint8Array> {
     if (method === INITIALISE) return this.#initialise(request);
     if (method === IS_CONNECTED) return flag(this.#isConnected(request));
+    if (method === ERASE) return this.#erase(session, request);
     if (method === REVOKE) return flag(this.#revoke(readSession(request).session));
     if (method >= FIRST_FREE_METHOD && this.#calls) return this.#calls(method, request, session);
     throw new StepwellError('SW_UNSUPPORTED', `this node has no method ${method}`);
@@ -172,6 +190,24 @@ export class NodeServer implements NodeContext {
   #initialise(image: Uint8Array): Uint8Array {
     if (image.length < 8 || image.length > IMAGE_BYTES_MAX) throw new RangeError('no image');
     return this.memory.initialise(image);
+  }
+
+  async #erase(session: number, image: Uint8Array): Promise<Uint8Array> {
+    if (image.length !== HEAD_IMAGE_BYTES) throw new RangeError('no image');
+    if (this.#erasing || !this.memory.isErasable(image)) {
+      throw new StepwellError('SW_POOL_FOREIGN', 'this node holds another pool by now');
+    }
+    // In the turn that looked: no verb of another client comes between, or afterwards.
+    this.#erasing = true;
+    for (const other of [...this.#sessions.keys()]) {
+      if (other !== session) this.#revoke(other);
+    }
+    try {
+      await this.memory.erase(() => new Promise((resolve) => setImmediate(resolve)));
+    } finally {
+      this.#erasing = false;
+    }
+    return flag(true);
   }
 
   #isConnected(request: Uint8Array): boolean {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { connect as connectTcp, type Socket } from 'node:net';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Part } from './flight.ts';
 import { decodeResults, encodeFrame } from './frame-codec.ts';
@@ -108,7 +108,7 @@ export class QueuePair {
     this.#socket = tls ? connectTls({ ...(tls === true ? {} : tls), ...where }) : connectTcp(where);
     this.#outbox = new Outbox(this.#socket);
     this.#socket.setNoDelay(true);
-    this.#socket.on('error', (error) => this.#lose('SW_NODE_UNREACHABLE', error.message, error));
+    this.#socket.on('error', (error) => this.#broken(error));
     this.#socket.on('close', () => this.#lose('SW_NODE_UNREACHABLE', 'the connection was closed'));
   }
 
@@ -367,6 +367,13 @@ export class QueuePair {
     stuck.frame = frame;
     stuck.call = call;
     return stuck.frameTicks > ticksMax || stuck.callTicks > CALL_PATIENCE * ticksMax;
+  }
+
+  /** Of TLS, that the node's certificate is not to be trusted is another matter. */
+  #broken(error: Error): void {
+    const { authorizationError } = this.#socket as Partial<TLSSocket>;
+    const code = authorizationError ? 'SW_UNAUTHENTICATED' : 'SW_NODE_UNREACHABLE';
+    this.#lose(code, error.message, error);
   }
 
   get #label(): string {

@@ -74,8 +74,8 @@ for (const memoryNodes of [1, 3]) {
     const [{ pool, index, records }] = clients;
     assert.ok(clients.every(({ busy }) => !busy));
     assert.ok(index.table.directory.depth + clients[1].index.table.directory.depth > 4);
-    const open = () => pool.run(openRace(pool, SHAPE, 1, index.table.directory.root));
-    assert.deepEqual(checkStores(pool, 'simulated', open, undefined).problems, []);
+    const open = () => openRace(pool, SHAPE, 1, index.table.directory.root);
+    assert.deepEqual(pool.run(checkStores(pool, 'simulated', open, undefined)).problems, []);
     const request = index.newRequest();
     for (const record of present) {
       if (record < 0.9 * KEYS) continue;

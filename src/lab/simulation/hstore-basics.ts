@@ -7,6 +7,14 @@ import { Prng } from '../../random/prng.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
+import {
+  type Phases,
+  phaseOfGet,
+  phaseOfPut,
+  phaseOfScan,
+  phaseOfTurn,
+  timed,
+} from './hstore-phases.ts';
 import type { PoolClient } from './pool-client.ts';
 import { registeredKind } from './registered-kind.ts';
 
@@ -26,6 +34,8 @@ interface Measured {
   /** Operations a second of virtual time. */
   rate: number;
   latencies: Histogram;
+  /** Of all operations, and of the hash server's turns, weighted by what they answer. */
+  phases: Phases;
 }
 
 /**
@@ -39,6 +49,7 @@ export const hstoreBasics: Experiment = {
     for (const clients of CLIENTS) {
       const async = measureAll(settings, clients, 0);
       const sync = measureAll(settings, clients, 1);
+      if (clients === CLIENTS[1]) rows.push(...breakdown(async));
       for (const kind of ['PUT', 'GET', 'SCAN'] as const)
         rows.push(row(kind, clients, async[kind]));
       rows.push({
@@ -53,12 +64,43 @@ export const hstoreBasics: Experiment = {
       `${RECORDS} records of 16 and 32 bytes; the paper has 100 M, 4 RPC and 4 worker threads.`,
       'A server here reaches table and log over the network; the paper’s has them in its memory.',
     ];
-    return { title: 'HStore: basic operations (Figures 7 and 8)', rows, notes };
+    return { title: 'HStore: basic operations (Figures 7, 8 and 9)', rows, notes };
   },
 };
 
 /** HStore section 5.2: async is up to 22.9 % faster; for how many clients it does not say. */
 const PUBLISHED_MOST = 1.229;
+
+/** Figure 9: what a PUT, a GET and a SCAN spend their time on, in percent. */
+function breakdown({ PUT, GET, SCAN }: Record<Kind, Measured>): Row[] {
+  const { rpc = 0, wait = 0, turnIndex = 0, turnLog = 0 } = PUT.phases;
+  const put = {
+    'request, and record written': rpc,
+    'queue wait': Math.max(0, wait - turnIndex - turnLog),
+    'index operation': turnIndex,
+    'log and table written': turnLog,
+  };
+  const read = ({ phases }: Measured) => ({
+    index: phases.index ?? 0,
+    'key-value access': phases.records ?? 0,
+  });
+  const published: Record<string, number> = {
+    'PUT: log and table written': 24,
+    'GET: index': 50,
+    'GET: key-value access': 50,
+    'SCAN: index': 4,
+    'SCAN: key-value access': 96,
+  };
+  const shares = Object.entries({ PUT: put, GET: read(GET), SCAN: read(SCAN) });
+  return shares.flatMap(([kind, phases]) => {
+    const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
+    return Object.entries(phases).map(([phase, part]): Row => {
+      const what = `${kind}: ${phase}`;
+      const row: Row = { what: `${what}, share`, ours: (100 * part) / whole, unit: '%' };
+      return published[what] === undefined ? row : { ...row, published: published[what] };
+    });
+  });
+}
 
 function row(kind: Kind, clients: number, { rate, latencies }: Measured): Row {
   return {
@@ -86,6 +128,8 @@ function measureAll(settings: Settings, count: number, sync: number): Record<Kin
   const measured = (kind: Kind) => {
     const operations = settings.operations / (kind === 'SCAN' ? SCANS_SHARE : 1);
     const latencies = new Histogram();
+    const phases: Phases = {};
+    const now = () => cluster.network.now;
     const prng = Prng.fromSeed(settings.seed).fork(kind.length);
     let left = operations;
     working.left = operations;
@@ -95,7 +139,9 @@ function measureAll(settings: Settings, count: number, sync: number): Record<Kin
       client.begin({
         next: (request) => {
           if (left-- <= 0) return undefined;
-          return operationOf(kind, cluster, client, request, prng.below(RECORDS - SCAN_KEYS));
+          const record = prng.below(RECORDS - SCAN_KEYS);
+          const operation = operationOf(kind, cluster, client, request, record);
+          return timed(operation, now, phaseOf(kind), phases);
         },
         ended: (_, ns) => {
           latencies.record(ns);
@@ -106,12 +152,27 @@ function measureAll(settings: Settings, count: number, sync: number): Record<Kin
     }
     for (const { client, role } of servers) {
       const server = new IndexServer(client.index.table, { role });
-      client.begin({ next: () => (working.left > 0 ? server.round() : undefined) });
+      const round = () => (role === 'hash' ? timedTurn(server, now, phases) : server.round());
+      client.begin({ next: () => (working.left > 0 ? round() : undefined) });
     }
     cluster.network.run();
-    return { rate: (operations * 1e9) / (ended - began), latencies };
+    return { rate: (operations * 1e9) / (ended - began), latencies, phases };
   };
   return { PUT: measured('PUT'), GET: measured('GET'), SCAN: measured('SCAN') };
+}
+
+function phaseOf(kind: Kind) {
+  if (kind === 'PUT') return phaseOfPut;
+  return kind === 'GET' ? phaseOfGet() : phaseOfScan;
+}
+
+/** Whoever is answered in a turn has waited for all of it. */
+function* timedTurn(server: IndexServer, now: () => number, phases: Phases): Operation<unknown> {
+  const own: Phases = {};
+  const round = yield* timed(server.round(), now, phaseOfTurn, own);
+  phases.turnIndex = (phases.turnIndex ?? 0) + round.answered * (own.index ?? 0);
+  phases.turnLog = (phases.turnLog ?? 0) + round.answered * (own.log ?? 0);
+  return round;
 }
 
 function operationOf(

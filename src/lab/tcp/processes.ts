@@ -33,8 +33,3 @@ export async function endProcess(child: ChildProcess): Promise<void> {
   child.kill('SIGTERM');
   await exited;
 }
-
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
-}

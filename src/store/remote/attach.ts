@@ -17,7 +17,7 @@ import {
   poolParameters,
   SUPERBLOCK_BYTES,
 } from '../../pool/superblock.ts';
-import { NETWORK_NAMESPACE } from '../../pool/thread-identity.ts';
+import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/thread-identity.ts';
 import { Batch, runRemote, Scratch } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
 import type { RemoteLocation } from './address.ts';
@@ -41,21 +41,20 @@ export async function attachRemote(
     // So that the clean-up in joining finds this client's own former row.
     if (former !== undefined) await revoke(fabric, former);
     const parameters = await adopt(fabric, location.url, options);
-    const { session } = fabric;
-    const thread = {
-      pid: process.pid,
-      tid: sessionTag(session),
-      startTime: session,
-      boot: 0,
-      namespace: NETWORK_NAMESPACE,
-    };
-    const pool = new RemotePool(fabric, parameters, thread, new TcpRegistrar(fabric.nodes));
+    const registrar = new TcpRegistrar(fabric.nodes);
+    const pool = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
     await pool.join(client);
     return { pool, fabric, parameters };
   } catch (error) {
     fabric.close();
     throw error;
   }
+}
+
+/** Who a client over a network is in the client table. */
+export function networkThread({ session }: TcpFabric): ThreadIdentity {
+  const tid = sessionTag(session);
+  return { pid: process.pid, tid, startTime: session, boot: 0, namespace: NETWORK_NAMESPACE };
 }
 
 async function revoke(fabric: TcpFabric, session: number): Promise<void> {
@@ -93,7 +92,7 @@ async function adopt(
 }
 
 /** Bytes of all nodes, of which each counts as much as the smallest. Raises SW_INVALID_ARGUMENT. */
-function sizeOf({ welcomes }: TcpFabric, url: string): number {
+export function sizeOf({ welcomes }: TcpFabric, url: string): number {
   const [{ regionBytes }] = welcomes;
   if (welcomes.some((one) => one.regionBytes !== regionBytes)) {
     throw new StepwellError(
@@ -108,7 +107,10 @@ function regionsOf(welcomes: TcpFabric['welcomes']): number {
   return welcomes.length * Math.min(...welcomes.map(({ regions }) => regions));
 }
 
-function newParameters({ welcomes, nodes }: TcpFabric, options: PoolOptions): PoolParameters {
+export function newParameters(
+  { welcomes, nodes }: TcpFabric,
+  options: PoolOptions,
+): PoolParameters {
   const [{ regionBytes }] = welcomes;
   const size = regionBytes * regionsOf(welcomes);
   if (options.size !== undefined && options.size > size) {
@@ -118,7 +120,7 @@ function newParameters({ welcomes, nodes }: TcpFabric, options: PoolOptions): Po
   return poolParameters({ size, regionSize: regionBytes, maxClients, nodes }, { size });
 }
 
-async function readHead(fabric: TcpFabric): Promise<Uint8Array> {
+export async function readHead(fabric: TcpFabric): Promise<Uint8Array> {
   const head = new Scratch(SUPERBLOCK_BYTES);
   await runRemote(
     fabric,
@@ -129,7 +131,7 @@ async function readHead(fabric: TcpFabric): Promise<Uint8Array> {
   return head.u8.slice(0, SUPERBLOCK_BYTES);
 }
 
-function refuseOtherShape(fabric: TcpFabric, parameters: PoolParameters, url: string): void {
+export function refuseOtherShape(fabric: TcpFabric, parameters: PoolParameters, url: string): void {
   const { nodes = 1, regionBytes } = parameters;
   if (nodes !== fabric.nodes) {
     throw new StepwellError(
@@ -149,7 +151,7 @@ function refuseOtherShape(fabric: TcpFabric, parameters: PoolParameters, url: st
  * Marks each other node as the one at this place of this pool, unless it is marked already. Every
  * client does it: a creator that died in between leaves nothing to repair.
  */
-async function joinNodes(fabric: TcpFabric, parameters: PoolParameters, url: string) {
+export async function joinNodes(fabric: TcpFabric, parameters: PoolParameters, url: string) {
   const joining = fabric.welcomes.slice(1).map(async (_, i) => {
     const node = i + 1;
     const image = memberImage(parameters, node);
@@ -176,7 +178,7 @@ function memberImage(parameters: PoolParameters, node: number): Uint8Array {
   return image;
 }
 
-function firstWord(head: Uint8Array): bigint {
+export function firstWord(head: Uint8Array): bigint {
   return new DataView(head.buffer, head.byteOffset).getBigUint64(0, true);
 }
 
