@@ -52,6 +52,22 @@ describe('load', () => {
     });
   });
 
+  it('hands over sorted records all at once, for an ordered store', async () => {
+    const { code, out, records, pools } = await load('s.csv', 'k,v\na,1\nb,2\n', ['--sorted']);
+    assert.equal(code, 0);
+    assert.match(out, /^loaded 2 records in /);
+    assert.deepEqual(Object.keys(records), ['a', 'b']);
+    assert.ok(pools.calls.some((call) => call.includes('"index":"chime"')));
+  });
+
+  it('stores nothing of records that are not sorted', async () => {
+    const { code, err, records } = await load('u.csv', 'k,v\nb,1\na,2\n', ['--sorted']);
+    assert.notEqual(code, 0);
+    assert.match(err, /nothing was stored/);
+    assert.match(err, /record 2/);
+    assert.deepEqual(records, {});
+  });
+
   it('reads TSV, and takes key and value columns', async () => {
     const tsv = 'a\tb\tc\n1\tx "q" y\tv1\n2\ty\tv2\n';
     const { records } = await load('t.tsv', tsv, ['--key', 'b,a', '--value', 'c']);

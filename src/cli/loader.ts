@@ -25,6 +25,7 @@ export class Loader {
   readonly #input: Input;
   readonly #batchSize: number;
   readonly #skipErrors: boolean;
+  readonly #sorted: boolean;
   readonly #progress: Progress;
   #batch: [Key, Value][] = [];
   #batches = 0;
@@ -35,13 +36,14 @@ export class Loader {
     context: Context,
     store: AsyncStore,
     input: Input,
-    options: { batch: number; skipErrors: boolean },
+    options: { batch: number; skipErrors: boolean; sorted: boolean },
   ) {
     this.#context = context;
     this.#store = store;
     this.#input = input;
     this.#batchSize = options.batch;
     this.#skipErrors = options.skipErrors;
+    this.#sorted = options.sorted;
     this.#progress = new Progress(context, 'loading', 'bytes');
   }
 
@@ -54,11 +56,14 @@ export class Loader {
     try {
       for await (const row of source.rows) {
         this.#take(row, mapping, source.unit);
-        if (this.#batch.length >= this.#batchSize) await this.#flush(source);
+        if (this.#sorted) await this.#gather(source);
+        else if (this.#batch.length >= this.#batchSize) await this.#flush(source);
       }
-      await this.#flush(source);
+      if (this.#sorted) this.#records = await this.#store.loadSorted(this.#batch);
+      else await this.#flush(source);
     } catch (error) {
-      await this.#tellWhatIsStored(error);
+      if (this.#sorted) this.#complain('nothing was stored');
+      else await this.#tellWhatIsStored(error);
       throw error;
     } finally {
       this.#progress.clear();
@@ -79,14 +84,23 @@ export class Loader {
     }
   }
 
-  async #flush({ share }: RowSource): Promise<void> {
+  /** The records are kept until all have been read. */
+  async #gather(source: RowSource): Promise<void> {
+    if (this.#batch.length % this.#batchSize === 0) await this.#advance(source, this.#batch.length);
+  }
+
+  async #flush(source: RowSource): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
     await this.#store.putMany(batch);
     this.#records += batch.length;
+    await this.#advance(source, this.#records);
+  }
+
+  async #advance({ share }: RowSource, records: number): Promise<void> {
     const { total } = this.#input;
     const done = share === undefined ? this.#input.done() : share() * (total ?? 0);
-    this.#progress.update(done, total, this.#records);
+    this.#progress.update(done, total, records);
     if (++this.#batches % BATCHES_PER_BREATH === 0) await breathe();
     throwIfInterrupted(this.#context.signal, 'interrupted');
   }

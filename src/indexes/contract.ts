@@ -1,4 +1,5 @@
 import type { Pool } from '../pool/pool.ts';
+import type { Bytes } from '../records/codec.ts';
 import type { Address, Batch, Fabric, Operation } from '../verbs/index.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
@@ -119,6 +120,11 @@ export interface IndexScan {
   /** Visits the next records, maybe none, as `IndexWalk.next` does. */
   next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
   /**
+   * As `next`, but only counts: parts that are in the range as a whole by their slots, without
+   * reading records. An index may lack it.
+   */
+  countNext?(): Operation<number>;
+  /**
    * Goes on at the first key from this one on, in the direction of the scan and within its range,
    * also backwards. The limit begins again.
    */
@@ -236,6 +242,12 @@ export function isPlaced(index: Index): index is PlacedIndex {
 
 /** An index that keeps its keys in order: those whose manifest says so. */
 export interface OrderedIndex extends Index {
+  /**
+   * Fills an empty index with records in strictly ascending order of their keys, all or none of
+   * them; returns how many there were. Raises SW_INVALID_ARGUMENT when it is not empty or a key
+   * does not ascend. An index may lack it.
+   */
+  load?(entries: Iterable<readonly [Bytes, Bytes]>, version: number): Operation<number>;
   scan(range?: KeyRange): IndexScan;
   /** A walk goes through the keys in order, or through those of a range (forward). */
   walk(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;

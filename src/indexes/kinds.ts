@@ -4,13 +4,14 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { CHIME } from './chime/chime.ts';
 import type { Index, IndexKind, IndexParameters } from './contract.ts';
+import { HOPSCOTCH } from './hopscotch/hopscotch.ts';
 import { HSTORE } from './hstore/hstore.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 import { SHARD } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
-export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE];
+export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE, HOPSCOTCH];
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {

@@ -1,6 +1,9 @@
 /** The papers' experiments on the simulated fabric. See `--help`. */
 import { writeFileSync } from 'node:fs';
 import { CONNECTX5, PRESETS } from '../fabrics/simulated/model.ts';
+import { chimeSensitivity } from './simulation/chime-sensitivity.ts';
+import { chimeSpeculation } from './simulation/chime-speculation.ts';
+import { chimeSteps } from './simulation/chime-steps.ts';
 import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
@@ -37,6 +40,9 @@ const EXPERIMENTS: readonly Experiment[] = [
   shardSteps,
   shardAlpha,
   shardResizing,
+  chimeSteps,
+  chimeSpeculation,
+  chimeSensitivity,
   hstoreBasics,
   hstoreYcsb,
   speed(monotonic, cpuTime),

@@ -126,6 +126,20 @@ export interface ChimeParameters {
   splitAt?: number;
 }
 
+/** The stand-alone hash table of CHIME's leaves. */
+export interface HopscotchParameters {
+  /** Entries of a segment, 2..1024 (64). */
+  span?: number;
+  /** Entries from its home on in which a key may stand, 2..16 (16). */
+  neighbourhood?: number;
+  /** Suffix bits of the directory at creation. */
+  initialDepth?: number;
+  /** Suffix bits for which directory space is reserved, at most 24. */
+  maxDepth?: number;
+  /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
+  hotspots?: number;
+}
+
 export interface HStoreParameters {
   /** Pairs of a hash server and a skiplist server, 1..16 (1). */
   pairs?: number;
@@ -141,7 +155,7 @@ export interface HStoreParameters {
   sync?: number;
 }
 
-export type IndexName = 'race' | 'sephash' | 'shard' | 'chime' | 'hstore';
+export type IndexName = 'race' | 'sephash' | 'shard' | 'chime' | 'hstore' | 'hopscotch';
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -165,6 +179,7 @@ export interface OpenOptions extends PoolOptions {
   sephash?: SepHashParameters;
   chime?: ChimeParameters;
   hstore?: HStoreParameters;
+  hopscotch?: HopscotchParameters;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
   /** How values come back. Default `auto`. */
@@ -282,6 +297,14 @@ export interface Store<V extends Value = Value> extends Named {
   first(bounds?: RangeBounds): Entry<V> | undefined;
   /** The record with the highest key of a range. */
   last(bounds?: RangeBounds): Entry<V> | undefined;
+  /**
+   * Fills an empty store with records in strictly ascending order of their keys' bytes, much faster
+   * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). Nobody sees
+   * anything before all of it is there: when a key does not ascend or the store is not empty
+   * (SW_INVALID_ARGUMENT), the pool is full (SW_POOL_FULL) or `entries` throws, nothing is stored.
+   * Returns how many records there were. `entries` must not use this store.
+   */
+  loadSorted(entries: Iterable<readonly [Key, Value]>): number;
   /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
   count(bounds?: RangeBounds): number;
   /** Exact when nobody writes meanwhile; otherwise off by at most the writes that ran meanwhile. */
@@ -331,6 +354,10 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   first(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
   last(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
   count(bounds?: RangeBounds): Promise<number>;
+  /** As the synchronous one; what an AsyncIterable gives is gathered first. */
+  loadSorted(
+    entries: Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>,
+  ): Promise<number>;
   size(): Promise<number>;
   clear(range?: RangeOptions): Promise<void>;
   stats(): Promise<StoreStats>;

@@ -97,6 +97,13 @@ const SHAPES: Record<IndexName, fc.Arbitrary<OpenOptions>> = {
       partitions: fc.integer({ min: 1, max: 3 }),
     })
     .map((hstore) => ({ hstore })),
+  hopscotch: fc
+    .record({
+      span: fc.integer({ min: 4, max: 9 }),
+      neighbourhood: fc.integer({ min: 2, max: 4 }),
+      ...depths,
+    })
+    .map((hopscotch) => ({ hopscotch })),
 };
 
 const idOf = (key: Key) => Buffer.from(key as string).toString('hex');

@@ -5,6 +5,7 @@ import type { Encoding, Entry, Key, Value } from './api.ts';
 import { decodeKey, decodeValue } from './decoding.ts';
 import { rangeOf } from './key-range.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
+import { RangeCount } from './range-count.ts';
 import { type Part, RangeScan, type Take } from './range-scan.ts';
 import { type ScanHost, SharedScan } from './shared-scan.ts';
 
@@ -67,17 +68,10 @@ export class OrderedCalls<V extends Value> {
   count(bounds: RangeBounds): number {
     const { gte, gt, lte, lt, ...rest } = bounds;
     refuseBeyondBounds(rest);
-    let count = 0;
-    const scan = this.#range({ gte, gt, lte, lt }, 'keys', () => {
-      count++;
-      return undefined;
-    });
+    const counting = new RangeCount(this.#ordered(), { gte, gt, lte, lt });
     this.#host.refuseClosed();
-    while (!scan.done) {
-      this.#host.runOne(scan.step());
-      scan.takeMany(Number.MAX_SAFE_INTEGER);
-    }
-    return count;
+    while (!counting.done) this.#host.runOne(counting.step());
+    return counting.count;
   }
 
   /** Hands the keys of a range to `remove`, some at a time. */

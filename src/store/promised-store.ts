@@ -14,6 +14,7 @@ import type {
 import { isRange } from './key-range.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from './ordered-api.ts';
 import { PromisedScan } from './promised-scan.ts';
+import { gathered, type SortedEntries } from './sorted-load.ts';
 
 /**
  * The names of a store, returning promises. On shared memory a verb takes nanoseconds, so the
@@ -153,6 +154,10 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
 
   async count(bounds?: RangeBounds): Promise<number> {
     return this.sync.count(bounds);
+  }
+
+  async loadSorted(entries: SortedEntries): Promise<number> {
+    return this.sync.loadSorted(await gathered(entries));
   }
 
   async size(): Promise<number> {

@@ -37,6 +37,7 @@ import { ManyKeys } from './many-keys.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { OrderedCalls } from './ordered-calls.ts';
 import { PromisedStore } from './promised-store.ts';
+import { sortedLoad } from './sorted-load.ts';
 import { storeStats } from './statistics.ts';
 import { checkPage, StoreWalk } from './store-walk.ts';
 
@@ -315,6 +316,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   #newWalk(cursor?: number, prefix?: Key): StoreWalk<V> {
     this.#refuseClosed();
     return new StoreWalk<V>(this.#pool, this.#index, this.#settings, cursor, prefix);
+  }
+
+  loadSorted(entries: Iterable<readonly [Key, Value]>): number {
+    this.#refuseClosed();
+    return this.#runOne(sortedLoad(this.#index, this.name, entries, this.#versions.next()));
   }
 
   get size(): number {

@@ -27,7 +27,11 @@ const SPEC = {
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
   start: { kind: 'integer', fallback: 120_000, help: 'milliseconds to start in, if it can run' },
   strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
-  index: { kind: 'text', fallback: 'race', help: 'race, sephash, shard, chime or hstore' },
+  index: {
+    kind: 'text',
+    fallback: 'race',
+    help: 'race, sephash, shard, chime, hstore or hopscotch',
+  },
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
 } as const;
 

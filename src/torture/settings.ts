@@ -1,5 +1,6 @@
 import type {
   ChimeParameters,
+  HopscotchParameters,
   HStoreParameters,
   IndexName,
   RaceParameters,
@@ -25,6 +26,7 @@ export interface RoundSettings {
   shard: ShardParameters;
   chime: ChimeParameters;
   hstore: HStoreParameters;
+  hopscotch: HopscotchParameters;
   poolBytes: number;
   regionBytes: number;
   /** Operations of each row, by all its incarnations together. */
@@ -122,6 +124,7 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     shard: drawShard(random.fork(1)),
     chime: drawChime(random.fork(2)),
     hstore: drawHStore(random.fork(3)),
+    hopscotch: drawHopscotch(random.fork(4)),
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,
@@ -157,6 +160,12 @@ function drawChime(random: Prng): ChimeParameters {
     fanout: pick(2, 3, 8, 64),
     splitAt: pick(50, 70, 101),
   };
+}
+
+function drawHopscotch(random: Prng): HopscotchParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  const span = pick(4, 8, 16, 64);
+  return { span, neighbourhood: Math.min(span, pick(2, 4, 8)), initialDepth: 0, maxDepth: 16 };
 }
 
 /** Tables so small that chains form, logs so short that they come round all the time. */

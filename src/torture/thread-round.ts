@@ -43,9 +43,10 @@ export class ThreadRound {
       shard,
       chime,
       hstore,
+      hopscotch,
     } = settings;
     const round = new ThreadRound(settings);
-    const shapes = { race, sephash, shard, chime, hstore };
+    const shapes = { race, sephash, shard, chime, hstore, hopscotch };
     const store = openSync('memory:', { size, regionSize, index, ...shapes });
     try {
       return await round.#work(store.handle, terminations);

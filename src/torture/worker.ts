@@ -72,8 +72,8 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 
 function openOptions({ settings, row, handle }: WorkOrder) {
   const { poolBytes: size, regionBytes: regionSize, index } = settings;
-  const { race, sephash, shard, chime, hstore } = settings;
-  const shapes = { race, sephash, shard, chime, hstore };
+  const { race, sephash, shard, chime, hstore, hopscotch } = settings;
+  const shapes = { race, sephash, shard, chime, hstore, hopscotch };
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
   return { size, regionSize, index, ...shapes, create, client: `torture ${row}` };

@@ -1,5 +1,6 @@
 import { ChimeIndex } from '../indexes/chime/chime.ts';
 import type { Index } from '../indexes/contract.ts';
+import { HopscotchIndex } from '../indexes/hopscotch/hopscotch.ts';
 import { HStoreIndex } from '../indexes/hstore/hstore.ts';
 import { RaceIndex } from '../indexes/race/race.ts';
 import { SepHashIndex } from '../indexes/sephash/sephash.ts';
@@ -8,6 +9,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { FailureKind } from './audit.ts';
 import type { ScenarioOptions } from './scenario.ts';
 import { CHIME_SUBJECT } from './subjects/chime.ts';
+import { HOPSCOTCH_SUBJECT } from './subjects/hopscotch.ts';
 import { HSTORE_SUBJECT } from './subjects/hstore.ts';
 import { RACE_SUBJECT } from './subjects/race.ts';
 import { SEPHASH_SUBJECT } from './subjects/sephash.ts';
@@ -33,6 +35,8 @@ export interface Canary {
   chime?: (index: ChimeIndex, pool: Pool) => ChimeIndex;
   /** A bug in HStore. */
   hstore?: (index: HStoreIndex, pool: Pool) => HStoreIndex;
+  /** A bug in the hopscotch hash table. */
+  hopscotch?: (index: HopscotchIndex, pool: Pool) => HopscotchIndex;
   pool?: (pool: Pool) => void;
 }
 
@@ -43,6 +47,7 @@ export function planted(index: Index, pool: Pool, canary: Canary | undefined): I
   if (index instanceof ShardIndex) return canary?.shard?.(index, pool) ?? index;
   if (index instanceof ChimeIndex) return canary?.chime?.(index, pool) ?? index;
   if (index instanceof HStoreIndex) return canary?.hstore?.(index, pool) ?? index;
+  if (index instanceof HopscotchIndex) return canary?.hopscotch?.(index, pool) ?? index;
   return index;
 }
 
@@ -57,5 +62,6 @@ export function subjectOf(canary: Canary | undefined): Subject | undefined {
   if (canary?.shard) return SHARD_SUBJECT;
   if (canary?.chime) return CHIME_SUBJECT;
   if (canary?.hstore) return HSTORE_SUBJECT;
+  if (canary?.hopscotch) return HOPSCOTCH_SUBJECT;
   return canary?.sephash && SEPHASH_SUBJECT;
 }

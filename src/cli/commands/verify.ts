@@ -6,7 +6,7 @@ import { type Style, styleFor } from '../style.ts';
 import { table } from '../table.ts';
 import { type Plan, planOf, type Result, search, type Verification } from '../verification.ts';
 
-const INDEXES = ['race', 'sephash', 'shard', 'chime', 'hstore'] as const;
+const INDEXES = ['race', 'sephash', 'shard', 'chime', 'hstore', 'hopscotch'] as const;
 
 export const verify = defineCommand({
   name: 'verify',

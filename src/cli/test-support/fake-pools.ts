@@ -149,6 +149,14 @@ export class FakeStore {
     this.#records.set(identity(key), { key, value, version: ++this.#version });
   }
 
+  async loadSorted(entries: Iterable<[Key, Value]>): Promise<number> {
+    const all = [...entries];
+    const fails = all.findIndex(([key], i) => i > 0 && String(all[i - 1][0]) >= String(key));
+    if (fails >= 0) throw new StepwellError('SW_INVALID_ARGUMENT', `record ${fails + 1}: order`);
+    await this.putMany(all);
+    return all.length;
+  }
+
   async putMany(entries: [Key, Value][]): Promise<void> {
     this.batches.push(entries.length);
     for (const [key, value] of entries) this.put(key, value);

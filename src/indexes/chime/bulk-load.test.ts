@@ -43,6 +43,37 @@ test('what does not ascend stores nothing', (t) => {
   assert.deepEqual(checked(client), { problems: [], records: 100 });
 });
 
+test('a loader that stops for good keeps nobody from loading', (t) => {
+  const list = keys(40);
+  for (let steps = 0, taken = 0; ; steps++) {
+    const stopped = clientOf(t, SHAPE);
+    const other = clientOf(t, SHAPE, stopped.handle);
+    const load = new Stepped(stopped.pool.fabric, stopped.index.load(entriesOf(list)));
+    for (let i = 0; i < steps && !load.done; i++) load.step();
+    try {
+      assert.equal(other.pool.run(other.index.load(entriesOf(list))), 40);
+      taken++;
+    } catch (error) {
+      // The other one's records are there already: it stopped behind the CAS that counts.
+      assert.equal((error as { code: string }).code, 'SW_INVALID_ARGUMENT');
+    }
+    assert.deepEqual(checked(other), { problems: [], records: 40 }, `after ${steps} steps`);
+    if (load.done) return assert.ok(taken > 5 && taken < steps);
+  }
+});
+
+test('an insertion that stopped with a claim keeps nobody from loading', (t) => {
+  const stopped = clientOf(t, SHAPE);
+  const other = clientOf(t, SHAPE, stopped.handle);
+  const insertion = stopped.index.write(requestFor(stopped, 'claimed', 'value'), ALWAYS);
+  const steps = new Stepped(stopped.pool.fabric, insertion);
+  while (steps.verbs > 1 || steps.steps === 0) steps.step();
+  assert.equal(other.pool.run(other.index.load(entriesOf(keys(40)))), 40);
+  assert.deepEqual(checked(other), { problems: [], records: 40 });
+  steps.finish();
+  assert.deepEqual(checked(other), { problems: [], records: 41 });
+});
+
 test('a record that is put while a load is under way is kept, and the load is not', (t) => {
   const list = keys(40);
   for (let steps = 0, lost = 0; ; steps++) {

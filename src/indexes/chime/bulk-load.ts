@@ -5,7 +5,9 @@ import { Batch, type Operation } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
 import { countOf } from './hopscotch.ts';
 import { compareWhole, separatorOf } from './keys.ts';
-import { rootLink } from './mend.ts';
+import { thaw } from './leaf-entries.ts';
+import { isFrozen } from './leaf-state.ts';
+import { type KeyAt, mendWay, rootLink } from './mend.ts';
 import { placeIn } from './merge-leaves.ts';
 import {
   isInternal,
@@ -21,6 +23,7 @@ import { frozenSlots } from './plan-node.ts';
 import { rebuildLeaf } from './rebuild-leaf.ts';
 import { cutAndStack } from './rebuild-node.ts';
 import { lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
+import { tidyOnce } from './tidy.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** Leaves are left with room for insertions; a tree that grew is about as full. */
@@ -55,11 +58,31 @@ export function* bulkLoad(
 
 /** The root when it is a leaf without entries. */
 function* emptyRoot(tree: ChimeTree) {
-  const root = yield* visit(tree, tree.root, yield* rootLink(tree));
-  const empty = !isInternal(root.high) && countOf(slotsOf(tree, root)) === 0;
-  if (isInUse(tree, root) && empty) return root;
-  throw new StepwellError('SW_INVALID_ARGUMENT', 'only an empty store can be loaded in order');
+  for (let round = 1; ; round++) {
+    tree.giveUpAfter(round);
+    const root = yield* visit(tree, tree.root, yield* rootLink(tree));
+    if (isInUse(tree, root) && isInternal(root.high)) {
+      // Deletions may have left empty leaves: they become one, from the lowest on.
+      if (yield* tidyOnce(tree, LOWEST)) continue;
+      throw notEmpty();
+    }
+    if (isInUse(tree, root) && !isFrozen(tree, root)) {
+      // A claim is no entry: who dies leaves it behind for ever.
+      const slots = slotsOf(tree, root);
+      thaw(slots);
+      if (countOf(slots) === 0) return root;
+      throw notEmpty();
+    }
+    // Somebody has begun to replace it, and may have died: what comes of it tells.
+    yield* mendWay(tree, LOWEST, -1);
+  }
 }
+
+function notEmpty(): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', 'only an empty store can be loaded in order');
+}
+
+const LOWEST: KeyAt = { u8: new Uint8Array(0), at: 0, bytes: 0 };
 
 class Load {
   readonly #tree: ChimeTree;
@@ -67,8 +90,6 @@ class Load {
   readonly #nodes: NewNodes;
   readonly #links: number[] = [];
   readonly #separators: Uint8Array[] = [];
-  /** Of every leaf, for giving the records back. */
-  readonly #written: Int32Array[] = [];
   /** Each has one record of the leaf that is being filled. */
   readonly #requests: ChimeRequest[] = [];
   #slots: Int32Array;
@@ -91,7 +112,7 @@ class Load {
     tree.records.encode(request, key, value, seed, this.#version);
     const bytes = request.outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + request.keyBytes);
     if (this.#last !== undefined && compareWhole(this.#last, bytes) >= 0) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', 'the keys do not ascend');
+      throw outOfOrder(this.#last, bytes, this.records + 1);
     }
     yield* tree.records.allocate(request);
     this.#inLeaf++;
@@ -120,16 +141,15 @@ class Load {
     return true;
   }
 
-  /** Writes the records of a leaf; the leaf itself is written with the nodes. */
+  /** Writes the records of a leaf, and the leaf. */
   *#endLeaf(count: number): Operation<void> {
     const tree = this.#tree;
     const { low, high } = this.#nodes.leafAt(yield* this.#nodes.allocateLeaf(), this.#slots);
     const batch = new Batch();
     for (let i = 0; i < count; i++) tree.records.post(this.#requests[i], batch);
-    if (batch.length > 0) yield batch;
+    yield this.#nodes.post(batch);
     for (let i = 0; i < count; i++) this.#requests[i].forgetBlock();
     this.#links.push(low, high);
-    this.#written.push(this.#slots);
     this.#slots = new Int32Array(this.#slots.length);
     this.#inLeaf -= count;
   }
@@ -141,7 +161,8 @@ class Load {
     yield* this.#endLeaf(this.#inLeaf);
     const links = Int32Array.from(this.#links);
     const top = yield* this.#topOf({ low: links[0], high: links[1] }, links);
-    yield this.#nodes.post(new Batch());
+    const batch = this.#nodes.post(new Batch());
+    if (batch.length > 0) yield batch;
     for (let round = 1; ; round++) {
       tree.giveUpAfter(round);
       const root = yield* emptyRoot(tree);
@@ -166,7 +187,9 @@ class Load {
     const { records, geometry, allocator, catalog } = this.#tree;
     for (const request of this.#requests) records.discard(request);
     const request = this.#tree.newRequest();
-    for (const slots of this.#written) {
+    for (let leaf = 0; leaf < this.#links.length; leaf += 2) {
+      const link = { low: this.#links[leaf], high: this.#links[leaf + 1] };
+      const slots = slotsOf(this.#tree, yield* visit(this.#tree, 0, link));
       for (let i = 0; i < slots.length; i += 2) {
         if (slots[i] === 0 && slots[i + 1] === 0) continue;
         const record = recordOf(slots[i], slots[i + 1]);
@@ -178,4 +201,13 @@ class Load {
     }
     this.#nodes.discard();
   }
+}
+
+/** Keys are shown as text, cut short, where they are text. */
+function outOfOrder(last: Uint8Array, key: Uint8Array, number: number): StepwellError {
+  const shown = (bytes: Uint8Array) =>
+    JSON.stringify(Buffer.from(bytes.subarray(0, 40)).toString());
+  const order = compareWhole(last, key) === 0 ? 'is there twice' : `comes behind ${shown(last)}`;
+  const text = `record ${number} is out of order: the key ${shown(key)} ${order}`;
+  return new StepwellError('SW_INVALID_ARGUMENT', text);
 }

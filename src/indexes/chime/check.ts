@@ -1,7 +1,6 @@
-import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { fingerprintOf, SLOTS_AT } from './geometry.ts';
+import { LeafCheck } from './check-leaf.ts';
 import { compareWhole } from './keys.ts';
 import { LeafWalk } from './leaf-walk.ts';
 import { ABSORB, addressOfLink, MARKS } from './link.ts';
@@ -18,8 +17,7 @@ import {
   visit,
 } from './node-io.ts';
 import { goneWith } from './plan-node.ts';
-import { distanceOf, isLive, lengthOf, recordOf } from './slot.ts';
-import type { ChimeRequest, ChimeTree } from './tree.ts';
+import type { ChimeTree } from './tree.ts';
 
 /** A node that is to be checked, and the keys that may be below it. */
 interface Part {
@@ -49,14 +47,17 @@ export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> 
 class Check {
   readonly #tree: ChimeTree;
   readonly #sink: CheckSink;
-  readonly #request: ChimeRequest;
+  readonly #records: LeafCheck;
   #leafHeight: number | undefined;
-  records = 0;
 
   constructor(tree: ChimeTree, sink: CheckSink) {
     this.#tree = tree;
     this.#sink = sink;
-    this.#request = tree.newRequest();
+    this.#records = new LeafCheck(tree, sink);
+  }
+
+  get records(): number {
+    return this.#records.records;
   }
 
   *run(): Operation<void> {
@@ -100,49 +101,13 @@ class Check {
     return parts;
   }
 
-  *#leaf({ address, image }: Visit, part: Part): Operation<void> {
-    this.#leafHeight ??= part.height;
-    const where = `leaf at ${address}`;
-    if (part.height !== this.#leafHeight) this.#sink.problem(`${where}: at another height`);
-    const seen = new Set<string>();
-    const { span } = this.#tree.geometry.shape;
-    for (let slot = 0; slot < span; slot++) {
-      const word = (SLOTS_AT >> 2) + 2 * slot;
-      const low = image.i32[word];
-      const high = image.i32[word + 1];
-      if (!isLive(low, high)) continue;
-      yield* this.#record({ low, high }, slot, part, seen);
-      if (++this.records % 10_000 === 0) this.#sink.progress(this.records);
+  *#leaf(leaf: Visit, { height, lower, upper }: Part): Operation<void> {
+    this.#leafHeight ??= height;
+    if (height !== this.#leafHeight) {
+      this.#sink.problem(`leaf at ${leaf.address}: at another height`);
     }
-  }
-
-  *#record({ low, high }: Link, slot: number, part: Part, seen: Set<string>): Operation<void> {
-    const tree = this.#tree;
-    const request = this.#request;
-    const { span, neighbourhood, seed } = tree.geometry.shape;
-    const record = recordOf(low, high);
-    const report = (text: string) => this.#sink.problem(`record at ${record}: ${text}`);
-    yield* tree.records.adopt(request, record, lengthOf(high), seed);
-    try {
-      yield* tree.records.complete(request);
-    } catch (error) {
-      return report((error as Error).message);
-    }
-    const { hash, outgoing, keyBytes } = request;
-    const key = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
-    const distance = (slot - tree.geometry.homeOf(hash.h2) + span) % span;
-    if (distance >= neighbourhood) report('outside of its neighbourhood');
-    else if (distance !== distanceOf(high)) report('another distance than its slot says');
-    if (fingerprintOf(hash.h1) !== high >>> 24) report('wrong fingerprint');
-    const { lower, upper } = part;
-    const inRange =
-      compareWhole(lower, key) <= 0 && (upper === undefined || compareWhole(key, upper) < 0);
-    if (!inRange) report('in a leaf of other keys');
-    const name = Buffer.from(key).toString('latin1');
-    if (seen.has(name)) report('its key has two slots');
-    seen.add(name);
-    const blocks = yield* tree.records.foundBlocks(request, record);
-    for (const block of blocks) this.#sink.reachable(block.address, block.units);
+    const isBelow = (key: Uint8Array) => upper === undefined || compareWhole(key, upper) < 0;
+    yield* this.#records.leaf(leaf, (key) => compareWhole(lower, key) <= 0 && isBelow(key));
   }
 }
 

@@ -60,6 +60,11 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
     return ((h2 >>> 0) * this.#scale) | 0;
   }
 
+  /** Whether a leaf with so many entries is split, not hopped in, for a full neighbourhood. */
+  isCrowded(_entries: number): boolean {
+    return false;
+  }
+
   slotAddress(leaf: Address, slot: number): Address {
     return leaf + SLOTS_AT + 8 * slot;
   }
@@ -68,7 +73,7 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
 /** The leaves of a CHIME tree. */
 export class ChimeGeometry extends LeafGeometry<ChimeShape> {
   /** Whether a leaf with so many entries is split when a neighbourhood of it is full. */
-  isCrowded(entries: number): boolean {
+  override isCrowded(entries: number): boolean {
     const { span, splitAt } = this.shape;
     // Each half needs a key; others may have gone since a neighbourhood was seen to be full.
     return entries >= 2 && 100 * entries >= splitAt * span;

@@ -7,6 +7,8 @@ import { Request } from '../request.ts';
 import { AT_KEY, type Side } from './cache.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
+import type { Link, Visit } from './node-io.ts';
+import type { LeafHalves } from './rebuild-leaf.ts';
 import { lengthOf, NEIGHBOURHOOD_MAX } from './slot.ts';
 import { Spares } from './spares.ts';
 import { Workbench } from './workbench.ts';
@@ -129,6 +131,18 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
 
   /** Replaces the request's leaf, whose neighbourhood for its key is full of committed entries. */
   abstract makePlace(request: ChimeRequest): Operation<void>;
+
+  /**
+   * How a leaf that is to be split is shared out, from its frozen slots: the same for whoever does
+   * it. Raises SW_INDEX_FULL when it cannot be split any more.
+   */
+  abstract halve(leaf: Visit, slots: Int32Array): Operation<LeafHalves>;
+
+  /**
+   * Links what has replaced a leaf in its place, and then retires the leaf; whether this client did
+   * both.
+   */
+  abstract link(leaf: Visit, to: Link): Operation<boolean>;
 
   newRequest(): ChimeRequest {
     return new ChimeRequest(WORD_BYTES);

@@ -25,6 +25,11 @@ export const UP = 1 << 11;
 export const MERGE = 1 << 11;
 /** What a link says besides where it leads. */
 export const MARKS = FROZEN | MERGE;
+/**
+ * Bits that in a tree are 0 in a link to a leaf, and in a hash table say how many bits of their
+ * hashes its keys have in common.
+ */
+export const LEAF_FLAGS = (0xf << 12) | ABSORB;
 const SIZE_SHIFT = 12;
 const TAG_SHIFT = 16;
 export const TAG_VALUES = 2 ** 16;
@@ -45,6 +50,15 @@ export function addressOfLink(low: number, high: number): Address {
 
 export function sizeOfLink(high: number): number {
   return (high >>> SIZE_SHIFT) & 0xf;
+}
+
+/** `LEAF_FLAGS` of a leaf of a hash table, 0 to 31, and back. */
+export function depthFlags(depth: number): number {
+  return ((depth & 0xf) << SIZE_SHIFT) | (depth > 0xf ? ABSORB : 0);
+}
+
+export function depthOfLink(high: number): number {
+  return sizeOfLink(high) | ((high & ABSORB) === 0 ? 0 : 0x10);
 }
 
 /**

@@ -1,8 +1,9 @@
 import type { Operation } from '../../verbs/index.ts';
 import { CachedNode } from './cache.ts';
 import { descend } from './descent.ts';
+import { isFull } from './leaf-state.ts';
 import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow } from './link.ts';
-import { isFull, mend } from './mend.ts';
+import { mend } from './mend.ts';
 import { isInUse, linkAddress, type Visit } from './node-io.ts';
 import { type Replacement, rebuildLeaf } from './rebuild-leaf.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';

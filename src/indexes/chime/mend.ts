@@ -4,6 +4,7 @@ import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { childFor } from './internal-node.ts';
+import { isFull } from './leaf-state.ts';
 import { ABSORB, FROZEN, MARKS } from './link.ts';
 import {
   isInternal,
@@ -20,7 +21,6 @@ import {
 import { goneWith } from './plan-node.ts';
 import { rebuildLeaf } from './rebuild-leaf.ts';
 import { rebuildNode } from './rebuild-node.ts';
-import { isVacant } from './slot.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** A key in somebody's memory. */
@@ -150,16 +150,6 @@ function* mendLeaf(tree: ChimeTree, leaf: Visit, state: MendState): Operation<bo
   // After a split the way goes on below.
   state.replaced = to && to.routes === undefined ? { from: leaf, to: to.to } : undefined;
   return state.replaced !== undefined;
-}
-
-/** Whether the neighbourhood of a home has no empty slot. */
-export function isFull({ geometry }: ChimeTree, { image }: Visit, home: number): boolean {
-  const { span, neighbourhood } = geometry.shape;
-  for (let i = 0; i < neighbourhood; i++) {
-    const word = (SLOTS_AT >> 2) + 2 * ((home + i) % span);
-    if (isVacant(image.i32[word], image.i32[word + 1])) return false;
-  }
-  return true;
 }
 
 export function* rootLink(tree: ChimeTree): Operation<Link> {

@@ -161,11 +161,11 @@ export class NewNodes {
     return this.#allocate(this.#tree.geometry.leafUnits);
   }
 
-  leafAt(address: Address, slots: Int32Array): Link {
+  leafAt(address: Address, slots: Int32Array, flags = 0): Link {
     const { leafBytes } = this.#tree.geometry;
     const { image, at } = this.#room(leafBytes);
     image.i32.set(slots, (at + SLOTS_AT) >> 2);
-    return this.#write(address, 0, 0, image, at, leafBytes);
+    return this.#write(address, flags, 0, image, at, leafBytes);
   }
 
   *internal(routes: Routes, flags: number): Operation<Link> {
@@ -203,10 +203,12 @@ export class NewNodes {
     return { low, high };
   }
 
+  /** Adds the WRITEs of the nodes that have not been posted. */
   post(batch: Batch): Batch {
     for (const { address, bytes, image, at } of this.#writes) {
       batch.write(address, bytes, image, at);
     }
+    this.#writes.length = 0;
     return batch;
   }
 

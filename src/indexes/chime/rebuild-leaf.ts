@@ -2,11 +2,21 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { countOf, makeRoom, type Slots } from './hopscotch.ts';
 import type { Routes } from './internal-node.ts';
-import { halve } from './leaf-entries.ts';
-import { ABSORB } from './link.ts';
-import { type Link, NewNodes, publish, swing, type Visit } from './node-io.ts';
+import type { LeafClient } from './leaf-client.ts';
+import type { Halves } from './leaf-entries.ts';
+import { LEAF_FLAGS } from './link.ts';
+import { type Link, NewNodes, publish, type Visit } from './node-io.ts';
 import { frozenSlots } from './plan-node.ts';
-import type { ChimeTree } from './tree.ts';
+
+/** Errors of a split after which the leaf goes on as it is. */
+const OBSTACLES = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
+
+/** How the entries of a leaf become those of two, and what the links to these say. */
+export interface LeafHalves extends Halves {
+  /** `LEAF_FLAGS` of both, and the flags of the node over them. */
+  flags: number;
+  flagsOver: number;
+}
 
 /** What a leaf was replaced by: a leaf, or an internal node, which says this. */
 export interface Replacement {
@@ -29,7 +39,7 @@ export interface Replacement {
  * Returns what this client has put in its place; undefined when there is more to do.
  */
 export function* rebuildLeaf(
-  tree: ChimeTree,
+  tree: LeafClient,
   leaf: Visit,
   home: number,
 ): Operation<Replacement | undefined> {
@@ -41,41 +51,45 @@ export function* rebuildLeaf(
     const { neighbourhood } = tree.geometry.shape;
     const crowded = home >= 0 && tree.geometry.isCrowded(countOf(slots));
     const full = crowded || (home >= 0 && !makeRoom(slots, home, neighbourhood));
+    let obstacle: StepwellError | undefined;
     if (full) {
       const split = yield* splitLeaf(tree, leaf, slots);
-      if (split !== 'no memory') return split;
+      if (!(split instanceof StepwellError)) return split;
+      obstacle = split;
     }
     const stuck = full && !(crowded && makeRoom(slots, home, neighbourhood));
-    const to = nodes.leafAt(yield* nodes.allocateLeaf(), slots);
+    const flags = leaf.high & LEAF_FLAGS;
+    const to = nodes.leafAt(yield* nodes.allocateLeaf(), slots, flags);
     if (!(yield* publish(tree, leaf, nodes, to))) return undefined;
     tree.hops++;
-    const linked = yield* swing(tree, leaf, to, [leaf]);
-    if (stuck) throw new StepwellError('SW_POOL_FULL', 'no room to split a leaf');
+    const linked = yield* tree.link(leaf, to);
+    if (stuck && obstacle !== undefined) throw obstacle;
     return linked ? { to, routes: undefined } : undefined;
   } finally {
     nodes.discard();
   }
 }
 
+/** Returns why it could not be done, if so. */
 function* splitLeaf(
-  tree: ChimeTree,
+  tree: LeafClient,
   leaf: Visit,
   slots: Slots,
-): Operation<Replacement | undefined | 'no memory'> {
+): Operation<Replacement | StepwellError | undefined> {
   const nodes = new NewNodes(tree);
   try {
-    const { left, right, separator } = yield* halve(tree, slots);
-    const first = nodes.leafAt(yield* nodes.allocateLeaf(), left);
-    const second = nodes.leafAt(yield* nodes.allocateLeaf(), right);
+    const { left, right, separator, flags, flagsOver } = yield* tree.halve(leaf, slots);
+    const first = nodes.leafAt(yield* nodes.allocateLeaf(), left, flags);
+    const second = nodes.leafAt(yield* nodes.allocateLeaf(), right, flags);
     const links = Int32Array.of(first.low, first.high, second.low, second.high);
     const routes = { links, separators: [separator] };
-    const to = yield* nodes.internal(routes, ABSORB);
+    const to = yield* nodes.internal(routes, flagsOver);
     if (!(yield* publish(tree, leaf, nodes, to))) return undefined;
     tree.splits++;
     tree.entriesAtSplit += countOf(slots);
-    return (yield* swing(tree, leaf, to, [leaf])) ? { to, routes } : undefined;
+    return (yield* tree.link(leaf, to)) ? { to, routes } : undefined;
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return 'no memory';
+    if (error instanceof StepwellError && OBSTACLES.has(error.code)) return error;
     throw error;
   } finally {
     nodes.discard();

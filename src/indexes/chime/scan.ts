@@ -1,5 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../contract.ts';
+import { countBySlots } from './count-leaves.ts';
 import type { KeyOrder } from './key-order.ts';
 import { common, type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
 import { compareWhole } from './keys.ts';
@@ -89,6 +90,42 @@ export class ChimeScan implements IndexScan {
     } finally {
       this.#leaves.release();
       if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
+    }
+  }
+
+  /**
+   * As `next` without a limit, but only counts: of leaves that are in the range as a whole, the
+   * slots in use, in one round trip; of others, and where two slots may be of one key, the keys.
+   */
+  *countNext(): Operation<number> {
+    if (this.done) return 0;
+    this.#tree.cache.begin();
+    const request = this.#tree.spareRequests.take();
+    try {
+      const leaves = yield* this.#leaves.nextGroup(this.#width);
+      const counts = leaves.map((leaf) => countBySlots(leaf, this.#range));
+      const doubtful = leaves.filter((_, i) => counts[i] === undefined);
+      const read = yield* this.#countKeys(request, doubtful);
+      return counts.reduce<number>((sum, count = 0) => sum + count, read);
+    } finally {
+      this.#leaves.release();
+      this.#tree.spareRequests.give(request);
+    }
+  }
+
+  *#countKeys(request: ChimeRequest, leaves: readonly LeafPicture[]): Operation<number> {
+    const bench = this.#tree.spareBenches.take();
+    let count = 0;
+    try {
+      const { keys } = bench;
+      const ends = yield* readRecords(request, leaves, keys, true);
+      for (let leaf = 0; leaf < leaves.length; leaf++) {
+        const run = this.#placesOf(request, leaves[leaf], keys, ends[leaf - 1] ?? 0, ends[leaf]);
+        yield* this.#visitRun(request, keys, run, () => count++, true);
+      }
+      return count;
+    } finally {
+      this.#tree.spareBenches.give(bench);
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { CachedNode } from './cache.ts';
 import { descend, reach, refresh } from './descent.ts';
-import { type ChimeRequest, IDENTITY_AT, type LeafClient } from './leaf-client.ts';
+import { type ChimeRequest, IDENTITY_AT } from './leaf-client.ts';
 import { mend } from './mend.ts';
 import {
   CURRENT,
@@ -13,10 +13,10 @@ import {
   matchCandidate,
   place,
   postCandidates,
-  postLongKeys,
   postNeighbourhood,
   TAKEN_UP,
 } from './neighbourhood.ts';
+import { rememberOthers, settle } from './settle.ts';
 import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from './speculate.ts';
 import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
 import type { ChimeTree } from './tree.ts';
@@ -91,15 +91,6 @@ export function* leaveGone(
   yield* tree.retry(request, 'staleCache', attempt);
   if (!known) yield* refresh(tree, request);
   else if (same) parent.relink(child, low, high, tree.cache.epoch);
-}
-
-/** Looks among the candidates of a neighbourhood that counts. */
-export function* settle(tree: LeafClient, request: ChimeRequest): Operation<boolean> {
-  const { batch } = request;
-  if (gatherLive(tree, request) === 0) return false;
-  yield postCandidates(request, batch.clear());
-  if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
-  return matchCandidate(request);
 }
 
 /**
@@ -189,15 +180,5 @@ export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boole
     else yield* tree.retry(request, 'replacedLeaf', attempt);
     // Only what is not replaced yet has to be finished; and in a full pool that is all that can be.
     if (verdict === FROZEN_STILL || verdict === TAKEN_UP) yield* mend(tree, request);
-  }
-}
-
-/** The candidates that were looked at all have other keys; insertion need not read them again. */
-export function rememberOthers(request: ChimeRequest): void {
-  const { candidates, candidateCount, others, words } = request;
-  request.otherCount = candidateCount;
-  for (let i = 0; i < candidateCount; i++) {
-    others[2 * i] = words.i32[candidates[i] >> 2];
-    others[2 * i + 1] = words.i32[(candidates[i] >> 2) + 1];
   }
 }

@@ -73,8 +73,8 @@ function isRoot({ cache }: ChimeTree, { leafLow, leafHigh }: ChimeRequest): bool
   return cache.top?.links[0] === leafLow && cache.top.links[1] === leafHigh;
 }
 
-/** One way down; whether something was merged. */
-function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
+/** One way down to a key; whether something was merged. */
+export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   let way = yield* wayTo(tree, key);
   if (way === undefined) {
     yield* mendWay(tree, key, -1);
@@ -115,6 +115,9 @@ function* mergeAt(tree: ChimeTree, above: Visit, { node, child }: Step): Operati
   const size = sizeOf(tree, node);
   if (!isUnderFull(tree, node, size)) return false;
   const { links, separators } = routesOf(above);
+  // Whoever marked another pair completes it, or who comes by there next.
+  if (hasMarked(links, MERGE)) return false;
+  if (hasMarked(links, ABSORB)) return yield* takeUpSplits(tree, above);
   for (const other of [child + 1, child - 1]) {
     if (other < 0 || 2 * other >= links.length) continue;
     const link = { low: links[2 * other], high: links[2 * other + 1] };
@@ -129,6 +132,27 @@ function* mergeAt(tree: ChimeTree, above: Visit, { node, child }: Step): Operati
     if (worthwhile) return yield* merge(tree, above, first);
   }
   return false;
+}
+
+function hasMarked(links: Int32Array, mark: number): boolean {
+  for (let i = 1; i < links.length; i += 2) if ((links[i] & mark) !== 0) return true;
+  return false;
+}
+
+/**
+ * Takes up what splits have left in a node before two of its children are marked to become one:
+ * what is reserved for that would not be enough for both, and in a nearly full pool the node would
+ * stay frozen.
+ */
+function* takeUpSplits(tree: ChimeTree, node: Visit): Operation<boolean> {
+  const nodes = new NewNodes(tree);
+  try {
+    const size = sizeOfLink(node.high);
+    for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
+    return yield* rebuildNode(tree, node, nodes);
+  } finally {
+    nodes.discard();
+  }
 }
 
 /** Entries of a leaf, or children of an internal node. */

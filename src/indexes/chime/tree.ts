@@ -6,9 +6,13 @@ import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { type ChimeRequest, LeafClient } from './leaf-client.ts';
+import { halve } from './leaf-entries.ts';
 import { Place } from './leaf-walk.ts';
+import { ABSORB } from './link.ts';
 import { makePlaceHere } from './make-place.ts';
 import { mend } from './mend.ts';
+import { type Link, swing, type Visit } from './node-io.ts';
+import type { LeafHalves } from './rebuild-leaf.ts';
 import { Spares } from './spares.ts';
 
 export * from './leaf-client.ts';
@@ -42,5 +46,13 @@ export class ChimeTree extends LeafClient<ChimeShape> {
 
   *makePlace(request: ChimeRequest): Operation<void> {
     if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);
+  }
+
+  *halve(_leaf: Visit, slots: Int32Array): Operation<LeafHalves> {
+    return { ...(yield* halve(this, slots)), flags: 0, flagsOver: ABSORB };
+  }
+
+  link(leaf: Visit, to: Link): Operation<boolean> {
+    return swing(this, leaf, to, [leaf]);
   }
 }

@@ -21,7 +21,8 @@ import {
   postNeighbourhood,
   vacantSlot,
 } from './neighbourhood.ts';
-import { confirm, rememberOthers } from './search.ts';
+import { confirm } from './search.ts';
+import { rememberOthers } from './settle.ts';
 import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
 import { postReplacement, renewHotspot, retireUnlinked } from './update.ts';
 

@@ -24,6 +24,8 @@ export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   memoryNodes?: number;
   computeNodes?: number;
   acrossNodes?: 'ordered' | 'unordered';
+  /** Default: 32, so that a record takes one line. */
+  valueBytes?: number;
 }
 
 const DEFAULT_POOL_BYTES = 2 ** 27;
@@ -38,7 +40,7 @@ const RECORD_UNITS = 1;
 export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   readonly network: SimulatedNetwork;
   readonly keys = new KeyGenerator();
-  readonly values = new ValueGenerator();
+  readonly values: ValueGenerator;
   readonly #kind: IndexKind<I>;
   readonly #memory: SimulatedMemory;
   readonly #parameters: PoolParameters;
@@ -49,6 +51,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   constructor(options: ClusterOptions<I>) {
     const { model, seed, kind, clients, poolBytes = DEFAULT_POOL_BYTES } = options;
     const { memoryNodes = 1, computeNodes = 1, acrossNodes } = options;
+    this.values = new ValueGenerator(options.valueBytes);
     const regionBytes = memoryNodes === 1 ? poolBytes : TURN_BYTES;
     const regions = poolBytes / regionBytes;
     this.#parameters = {

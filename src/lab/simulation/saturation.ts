@@ -1,7 +1,7 @@
 import { Histogram } from '../../fabrics/simulated/histogram.ts';
 import type { MeasuredUse } from '../../fabrics/simulated/measured-use.ts';
 import { Timeline } from '../../fabrics/simulated/timeline.ts';
-import { Prng } from '../../workloads/index.ts';
+import { Prng, ScrambledZipf } from '../../workloads/index.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Settings } from './experiment.ts';
 import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
@@ -18,8 +18,12 @@ export interface Load {
   kind: Kind;
   clients: number;
   coroutines: number;
-  /** Records [0, records) are there; each is as likely. */
+  /** Records [0, records) are there; each is as likely, */
   records: number;
+  /** or by Zipf's law with this constant. */
+  theta?: number;
+  /** Share of updates among the operations; the others are of `kind`. Default 0. */
+  updates?: number;
 }
 
 export interface Saturation {
@@ -33,18 +37,21 @@ export interface Saturation {
 /** Lets new clients work without an end, over all compute nodes, and looks at them meanwhile. */
 export function saturate(
   cluster: SimulatedCluster,
-  { kind, clients, coroutines, records }: Load,
+  { kind, clients, coroutines, records, theta, updates = 0 }: Load,
   { seed, operations }: Settings,
 ): Saturation {
   const { network } = cluster;
   const prng = Prng.fromSeed(seed);
+  const zipf = theta === undefined ? undefined : new ScrambledZipf(records, prng.fork(1), theta);
+  const nextRecord = () => zipf?.next() ?? prng.below(records);
+  const nextKind = () => (updates > 0 && prng.nextDouble() < updates ? 'update' : kind);
   const latencies = new Histogram();
   const ns = operations * NS_PER_OPERATION + clients * coroutines * NS_PER_COROUTINE;
   const timeline = new Timeline(ns / INTERVALS, ns);
   for (let i = 0; i < clients; i++) {
     const client = cluster.addClient(i % network.computeNics.length, coroutines);
     client.begin({
-      next: (request) => operationOn(kind, cluster, client, request, prng.below(records)),
+      next: (request) => operationOn(nextKind(), cluster, client, request, nextRecord()),
       ended(result, latencyNs) {
         mustHaveWorked(kind, result);
         if (network.now < ns) return;

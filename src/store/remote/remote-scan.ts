@@ -5,8 +5,12 @@ import type { Encoding, Entry, Key, Value } from '../api.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
 import { keyBytes, rangeOf } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
+import { RangeCount } from '../range-count.ts';
 import { type Part, RangeScan, type Take } from '../range-scan.ts';
 import type { Session } from './session.ts';
+
+/** Keys that `clear` removes together. */
+const CLEAR_BATCH = 256;
 
 /** The store that a scan is of. */
 export interface RemoteScanHost {
@@ -141,11 +145,19 @@ export class RemoteOrdered<V extends Value> {
     return this.#scan(options, 'records', this.#value);
   }
 
-  /** The keys of a range as bytes, for removing them. */
-  rawKeys(options: ScanOptions): AsyncScan<Uint8Array> {
-    return this.#scan(options, 'keys', ({ outgoing }, bytes) =>
+  /** Hands the keys of a range to `remove`, some at a time. */
+  async clear(
+    options: ScanOptions,
+    remove: (keys: Uint8Array[]) => Promise<unknown>,
+  ): Promise<void> {
+    const scan = this.#scan(options, 'keys', ({ outgoing }, bytes) =>
       outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes),
     );
+    for (;;) {
+      const keys = await scan.nextMany(CLEAR_BATCH);
+      if (keys.length === 0) return;
+      await remove(keys);
+    }
   }
 
   /** The first record of the range in its direction. */
@@ -163,23 +175,24 @@ export class RemoteOrdered<V extends Value> {
   }
 
   async count(bounds: RangeBounds): Promise<number> {
-    const scan = this.#scan(onlyBounds(bounds), 'keys', () => true);
-    let count = 0;
-    for (;;) {
-      const { length } = await scan.nextMany(4096);
-      if (length === 0) return count;
-      count += length;
-    }
+    this.#refuseUnordered();
+    const session = await this.#host.session();
+    const counting = new RangeCount(session.index as OrderedIndex, onlyBounds(bounds));
+    while (!counting.done) await session.runOne(() => counting.step());
+    return counting.count;
+  }
+
+  #refuseUnordered(): void {
+    this.#host.refuseClosed();
+    if (this.#ordered) return;
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      `${this.#name}, whose keys have no order; create it with the index chime for ranges`,
+    );
   }
 
   #scan<T>(options: ScanOptions, part: Part, take: Take<T>): AsyncScan<T> {
-    this.#host.refuseClosed();
-    if (!this.#ordered) {
-      throw new StepwellError(
-        'SW_UNSUPPORTED',
-        `${this.#name}, whose keys have no order; create it with the index chime for ranges`,
-      );
-    }
+    this.#refuseUnordered();
     const { range, limit } = rangeOf(options);
     const begin = (index: OrderedIndex) => new RangeScan(index, range, limit, take, part);
     return new RemoteScan(this.#host, begin, options.signal);

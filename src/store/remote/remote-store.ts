@@ -30,6 +30,7 @@ import { FirstVersions } from '../first-versions.ts';
 import { checkRange, parseInteger } from '../integers.ts';
 import { isRange } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
+import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
 import { checkEncodings, clientName, openStore } from '../store-in-pool.ts';
 import { checkPage } from '../store-walk.ts';
@@ -39,9 +40,6 @@ import { RemoteMany } from './remote-many.ts';
 import { RemoteOrdered } from './remote-scan.ts';
 import { RemoteWalk } from './remote-walk.ts';
 import { Session } from './session.ts';
-
-/** Keys that `clear` removes together. */
-const CLEAR_BATCH = 256;
 
 interface Settings {
   name: string;
@@ -406,20 +404,19 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     return this.#ordered.count(bounds);
   }
 
+  async loadSorted(entries: SortedEntries): Promise<number> {
+    const all = await gathered(entries);
+    const session = await this.#live();
+    return session.runOne(() => sortedLoad(session.index, this.name, all, this.#versions.next()));
+  }
+
   async size(): Promise<number> {
     const session = await this.#live();
     return (await session.runOne(() => session.index.shape())).records;
   }
 
   async clear(range?: RangeOptions): Promise<void> {
-    if (range !== undefined) {
-      const scan = this.#ordered.rawKeys(range);
-      for (;;) {
-        const keys = await scan.nextMany(CLEAR_BATCH);
-        if (keys.length === 0) return;
-        await this.deleteMany(keys);
-      }
-    }
+    if (range !== undefined) return this.#ordered.clear(range, (keys) => this.deleteMany(keys));
     const walk = new RemoteWalk<V>(await this.#live(), this.#settings);
     while (!walk.done) await this.deleteMany(await walk.keys());
   }

@@ -1,8 +1,11 @@
 import { ChimeIndex } from '../../indexes/chime/chime.ts';
 import { reach } from '../../indexes/chime/descent.ts';
+import { compareWhole } from '../../indexes/chime/keys.ts';
+import { readKeys } from '../../indexes/chime/leaf-entries.ts';
 import { FROZEN, UP } from '../../indexes/chime/link.ts';
 import { GONE, judge, place, postNeighbourhood } from '../../indexes/chime/neighbourhood.ts';
-import { leaveGone, settle } from '../../indexes/chime/search.ts';
+import { leaveGone } from '../../indexes/chime/search.ts';
+import { settle } from '../../indexes/chime/settle.ts';
 import type { ChimeRequest, ChimeTree } from '../../indexes/chime/tree.ts';
 import type { Condition, Outcome } from '../../indexes/contract.ts';
 import { type Batch, CAS, type Operation, type Scratch } from '../../verbs/index.ts';
@@ -75,9 +78,26 @@ class Omitting extends ChimeIndex {
   }
 }
 
+/**
+ * The published half-split (published-systems.md section 5.4, no. 1): the border of the two leaves
+ * is read off the highest key of the left one when it is wanted, not kept.
+ */
+function forgetPivot({ tree }: ChimeIndex): void {
+  const { halve } = tree;
+  tree.halve = function* (leaf, slots) {
+    const halves = yield* halve.call(tree, leaf, slots);
+    const keys = (yield* readKeys(tree, halves.left)).map(({ key }) => key).sort(compareWhole);
+    return { ...halves, separator: keys[keys.length - 1] };
+  };
+}
+
 export const CHIME_CANARIES: readonly Canary[] = [
   canary('links that are remembered are trusted for ever', (index) => {
     index.tree.cache.isKnown = () => true;
+    return index;
+  }),
+  canary('the pivot of a split is not kept', (index) => {
+    forgetPivot(index);
     return index;
   }),
   canary('a search whose miss is not confirmed', ({ tree }) => new Unconfirmed(tree)),

@@ -3,6 +3,7 @@ import { CHIME_CANARIES } from './chime.ts';
 import { earlyGoodbyeCanary } from './early-goodbye.ts';
 import { earlyReuseCanary } from './early-reuse.ts';
 import { hastySearchCanary } from './hasty-search.ts';
+import { HOPSCOTCH_CANARIES } from './hopscotch.ts';
 import { HSTORE_CANARIES } from './hstore.ts';
 import { ignoredRevocationCanary } from './ignored-revocation.ts';
 import { chimeLateFollowerCanary, shardLateFollowerCanary } from './late-follower.ts';
@@ -56,4 +57,5 @@ export const CANARIES: readonly Canary[] = [
   ...CHIME_CANARIES,
   chimeLateFollowerCanary,
   ...HSTORE_CANARIES,
+  ...HOPSCOTCH_CANARIES,
 ];

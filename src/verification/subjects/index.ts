@@ -1,4 +1,5 @@
 import { CHIME_SUBJECT } from './chime.ts';
+import { HOPSCOTCH_SUBJECT } from './hopscotch.ts';
 import { HSTORE_SUBJECT } from './hstore.ts';
 import { RACE_SUBJECT } from './race.ts';
 import { SEPHASH_SUBJECT } from './sephash.ts';
@@ -12,4 +13,5 @@ export const SUBJECTS: readonly Subject[] = [
   SHARD_SUBJECT,
   CHIME_SUBJECT,
   HSTORE_SUBJECT,
+  HOPSCOTCH_SUBJECT,
 ];

@@ -5,6 +5,7 @@ import { lifecycleCases } from './lifecycle.ts';
 import { orderedCases } from './ordered.ts';
 import { readCases } from './reads.ts';
 import { sharingCases } from './sharing.ts';
+import { sortedLoadCases } from './sorted-load.ts';
 import { type Subject, suiteOf } from './suite.ts';
 import { valueCases } from './values.ts';
 import { walkCases } from './walks.ts';
@@ -23,6 +24,7 @@ export function conformance(subject: Subject): void {
   readCases(suite);
   walkCases(suite);
   orderedCases(suite);
+  sortedLoadCases(suite);
   sharingCases(suite);
   lifecycleCases(suite);
 }

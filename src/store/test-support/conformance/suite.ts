@@ -45,6 +45,7 @@ export const CRAMPED: OpenOptions = {
   sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
   chime: { span: 6, neighbourhood: 3, fanout: 3 },
   hstore: { buckets: 4, log: 32 },
+  hopscotch: { span: 6, neighbourhood: 3, maxDepth: 16 },
 };
 
 const TWINS = {

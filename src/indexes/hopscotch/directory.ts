@@ -1,0 +1,257 @@
+import { invariant } from '../../errors.ts';
+import type { ChunkTable } from '../../pool/chunks.ts';
+import { control } from '../../pool/control.ts';
+import type { Reclamation } from '../../pool/reclamation.ts';
+import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
+import { depthOfLink, TAG_VALUES } from '../chime/link.ts';
+import type { Link } from '../chime/node-io.ts';
+import { bornAt, DIRECTORY_HEADER_BYTES, directoryBytes, suffixOf } from '../directory.ts';
+
+const LINK_BYTES = 8;
+const LOAD_BYTES = 32 * 1024;
+
+/** A link as it stands in the directory. */
+export interface Entry extends Link {
+  /** The suffix of the segment's keys, of as many bits as the link says. */
+  suffix: number;
+  /** Where the link stands. */
+  owner: Address;
+}
+
+/**
+ * The directory of a hopscotch hash table: extendible hashing by suffix bits, laid out as that of
+ * RACE (`../directory.ts`), but with links that change in the place of addresses that do not.
+ *
+ *   0  global depth
+ *  64  entries, 8 bytes each: the link to a segment, or 0
+ *
+ * Entry i is 0 until a split makes the segment of suffix i; until then its keys are those of the
+ * entry without its highest bit. A link says how many suffix bits its segment's keys have in
+ * common, so who reads some entries at different times can tell that they do not belong together.
+ * A split fills the child's entry before it changes its own, and deepens the directory before that.
+ *
+ * What a client remembers of it is one link for each suffix of the global depth. It may be old: the
+ * first word of a segment tells.
+ */
+export class LinkDirectory {
+  readonly root: Address;
+  readonly maxDepth: number;
+  readonly #initialDepth: number;
+  readonly #chunks: ChunkTable;
+  readonly #reclamation: Reclamation;
+  /** Two halves for each suffix; 0 where the segment is not known. */
+  #links: Int32Array = new Int32Array(2);
+  /** The epoch in which the link was last known to lead to what it says. */
+  #knownIn = new Float64Array(1);
+  #depth = 0;
+  #isLoaded = false;
+  #loadedIn = 0;
+  #epoch = 0;
+  #idle = 0;
+
+  constructor(
+    root: Address,
+    { initialDepth, maxDepth }: { initialDepth: number; maxDepth: number },
+    chunks: ChunkTable,
+    reclamation: Reclamation,
+  ) {
+    this.root = root;
+    this.#initialDepth = initialDepth;
+    this.maxDepth = maxDepth;
+    this.#chunks = chunks;
+    this.#reclamation = reclamation;
+  }
+
+  /** Global depth as far as this client knows. */
+  get depth(): number {
+    return this.#depth;
+  }
+
+  /** Bytes of what is remembered. */
+  get bytes(): number {
+    return this.#links.byteLength + this.#knownIn.byteLength;
+  }
+
+  /**
+   * At the begin of every operation. Without an announced epoch nothing that is remembered is sure;
+   * and tags must not come round while a link is remembered.
+   */
+  begin(): void {
+    const epoch = this.#reclamation.announced;
+    // No epoch of another operation's, so that nothing counts as known.
+    this.#epoch = epoch === 0 ? --this.#idle : epoch;
+    if (epoch === 0 || epoch - this.#loadedIn > TAG_VALUES / 4) this.#isLoaded = false;
+  }
+
+  /** Where in the memory the link for a hash is, or less than 0 when it is not remembered. */
+  lookup(hash: number): number {
+    if (!this.#isLoaded) return -1;
+    const at = hash & (2 ** this.#depth - 1);
+    return this.#links[2 * at] === 0 && this.#links[2 * at + 1] === 0 ? -1 : at;
+  }
+
+  low(at: number): number {
+    return this.#links[2 * at];
+  }
+
+  high(at: number): number {
+    return this.#links[2 * at + 1];
+  }
+
+  /** Whether the link at `at` cannot lead to a re-used block. */
+  isKnown(at: number): boolean {
+    return this.#knownIn[at] === this.#epoch;
+  }
+
+  /** The link at `at`, if it still is this one, has led to its segment in this operation. */
+  confirm(at: number, low: number, high: number): void {
+    if (this.#links[2 * at] !== low || this.#links[2 * at + 1] !== high) return;
+    this.#knownIn[at] = this.#epoch;
+  }
+
+  #entry(suffix: number): Address {
+    return this.root + DIRECTORY_HEADER_BYTES + LINK_BYTES * suffix;
+  }
+
+  /** The suffix whose entry stands here. */
+  suffixAt(owner: Address): number {
+    return (owner - this.#entry(0)) / LINK_BYTES;
+  }
+
+  /** Reads the used part of the directory into the memory, if that is too old or was never done. */
+  *ensureLoaded(): Operation<void> {
+    // Again when the directory was deepened between the two: then a link may say more suffix bits
+    // than the memory tells apart. That happens once for each bit.
+    while (!this.#isLoaded) yield* this.#load();
+  }
+
+  *#load(): Operation<void> {
+    const epoch = this.#epoch;
+    const depth = yield* this.readDepth();
+    const links = yield* this.#readLinks(2 ** depth);
+    if (this.#isLoaded || !inherit(links, depth)) return;
+    this.#links = links;
+    this.#knownIn = new Float64Array(2 ** depth).fill(epoch);
+    this.#depth = depth;
+    this.#isLoaded = true;
+    this.#loadedIn = this.#reclamation.announced;
+  }
+
+  *#readLinks(count: number): Operation<Int32Array> {
+    const links = new Int32Array(2 * count);
+    const area = new Scratch(Math.min(LOAD_BYTES, count * LINK_BYTES));
+    const perRead = area.u8.length / LINK_BYTES;
+    for (let first = 0; first < count; first += perRead) {
+      const some = Math.min(perRead, count - first);
+      yield new Batch().read(this.#entry(first), some * LINK_BYTES, area, 0);
+      links.set(area.i32.subarray(0, 2 * some), 2 * first);
+    }
+    return links;
+  }
+
+  /** The global depth as it is now. */
+  *readDepth(): Operation<number> {
+    const depth = Number(yield* control.load(this.root));
+    const inRange = depth >= this.#initialDepth && depth <= this.maxDepth;
+    invariant(inRange, `global depth is ${depth}`);
+    return depth;
+  }
+
+  /**
+   * The segment of a hash as it stands in the directory, which is then remembered: 2 round trips.
+   * Undefined when a split was seen half: it can be told by now.
+   */
+  *find(hash: number): Operation<Entry | undefined> {
+    const epoch = this.#epoch;
+    const depth = yield* this.readDepth();
+    const words = new Scratch((depth + 1) * LINK_BYTES);
+    const batch = new Batch();
+    for (let d = this.#initialDepth; d <= depth; d++) {
+      batch.read(this.#entry(suffixOf(hash, d)), LINK_BYTES, words, d * LINK_BYTES);
+    }
+    yield batch;
+    for (let d = depth; d >= this.#initialDepth; d--) {
+      const low = words.i32[2 * d];
+      const high = words.i32[2 * d + 1];
+      const suffix = suffixOf(hash, d);
+      // An entry counts at the depth it was born at: at a greater one it is the same entry again.
+      const isFilled = low !== 0 || high !== 0;
+      if (!isFilled || bornAt(suffix, this.#initialDepth) !== d) continue;
+      if (suffixOf(hash, depthOfLink(high)) !== suffix) return undefined;
+      this.learn(suffix, { low, high }, epoch);
+      return { low, high, suffix, owner: this.#entry(suffix) };
+    }
+    return invariant(false, 'the directory has no entry for a suffix') as never;
+  }
+
+  /** Remembers that a link serves all suffixes that end as it says. */
+  learn(suffix: number, { low, high }: Link, epoch = this.#epoch): void {
+    if (!this.#isLoaded) return;
+    const depth = depthOfLink(high);
+    this.#growMemory(depth);
+    const count = 2 ** this.#depth;
+    for (let i = suffix; i < count; i += 2 ** depth) {
+      this.#links[2 * i] = low;
+      this.#links[2 * i + 1] = high;
+      this.#knownIn[i] = epoch;
+    }
+  }
+
+  #growMemory(depth: number): void {
+    for (; this.#depth < depth; this.#depth++) {
+      const links = new Int32Array(2 * this.#links.length);
+      links.set(this.#links, 0);
+      links.set(this.#links, this.#links.length);
+      const knownIn = new Float64Array(2 * this.#knownIn.length);
+      knownIn.set(this.#knownIn, 0);
+      knownIn.set(this.#knownIn, this.#knownIn.length);
+      this.#links = links;
+      this.#knownIn = knownIn;
+    }
+  }
+
+  /** Makes the global depth greater than `depth`, if it is not. */
+  *deepen(depth: number): Operation<void> {
+    if ((yield* this.readDepth()) > depth) return;
+    this.#chunks.reserve(this.root, directoryBytes(depth + 1));
+    // From exactly `depth`: a slow splitter can never write a smaller depth back.
+    yield* control.swap(this.root, BigInt(depth), BigInt(depth + 1));
+  }
+
+  /** Fills the entry of a suffix that has none. Of all that try, one succeeds. */
+  *fill(suffix: number, { low, high }: Link): Operation<void> {
+    const link = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
+    yield* control.swap(this.#entry(suffix), 0n, link);
+  }
+
+  /** Fills a new directory. */
+  static *format(root: Address, links: readonly Link[]): Operation<void> {
+    const area = new Scratch(LINK_BYTES);
+    for (let i = 0; i < links.length; i++) {
+      setWord(area, 0, links[i].low, links[i].high);
+      yield new Batch().write(root + DIRECTORY_HEADER_BYTES + LINK_BYTES * i, LINK_BYTES, area, 0);
+    }
+    yield* control.store(root, BigInt(Math.log2(links.length)));
+  }
+}
+
+/**
+ * Fills the empty entries with the links that serve them. Where those do not belong together,
+ * because a split came between two READs, none: such a suffix is looked up when it is needed.
+ * False when a link is deeper than the directory was.
+ */
+function inherit(links: Int32Array, depth: number): boolean {
+  for (let i = 0; i < links.length / 2; i++) {
+    if (links[2 * i] !== 0 || links[2 * i + 1] !== 0) {
+      if (depthOfLink(links[2 * i + 1]) > depth) return false;
+      continue;
+    }
+    const heir = i & ~(1 << (31 - Math.clz32(i)));
+    const high = links[2 * heir + 1];
+    const bits = depthOfLink(high);
+    if (suffixOf(i, bits) !== suffixOf(heir, bits)) continue;
+    links[2 * i] = links[2 * heir];
+    links[2 * i + 1] = high;
+  }
+  return true;
+}

@@ -1,0 +1,77 @@
+import { StepwellError } from '../../errors.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import { homeAt, isVacantAt, placeAt, type Slots } from '../chime/hopscotch.ts';
+import { type ChimeRequest, LeafClient } from '../chime/leaf-client.ts';
+import { depthFlags, depthOfLink } from '../chime/link.ts';
+import type { Link, Visit } from '../chime/node-io.ts';
+import type { LeafHalves } from '../chime/rebuild-leaf.ts';
+import { lengthOf, recordOf } from '../chime/slot.ts';
+import { KeyHashes } from '../key-hashes.ts';
+import { RecordIo } from '../record-io.ts';
+import { LinkDirectory } from './directory.ts';
+import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
+import { linkReplacement, mend } from './mend.ts';
+
+const NO_KEY = new Uint8Array(0);
+
+/** One client's handle of a hopscotch hash table. */
+export class HopscotchTable extends LeafClient<HopscotchShape> {
+  readonly directory: LinkDirectory;
+
+  constructor(pool: Pool, geometry: HopscotchGeometry, root: Address, catalog: number) {
+    const { allocator, reclamation, chunks } = pool;
+    const records = new RecordIo(allocator, reclamation, catalog);
+    super(geometry, records, allocator, reclamation, catalog);
+    this.directory = new LinkDirectory(root, geometry.shape, chunks, reclamation);
+  }
+
+  makePlace(request: ChimeRequest): Operation<void> {
+    return mend(this, request, true);
+  }
+
+  /** By the next bit of the keys' hashes, which their records tell. */
+  *halve({ high }: Visit, slots: Int32Array): Operation<LeafHalves> {
+    const depth = depthOfLink(high);
+    if (depth >= this.geometry.shape.maxDepth) {
+      const why = `a segment of the ${2 ** depth} that the table can have is full`;
+      throw new StepwellError('SW_INDEX_FULL', why);
+    }
+    const keys = new KeyHashes();
+    const occupied: number[] = [];
+    for (let slot = 0; slot < slots.length / 2; slot++) {
+      if (!isVacantAt(slots, slot)) occupied.push(slot);
+    }
+    keys.clear();
+    keys.ensure(occupied.length);
+    for (const slot of occupied) {
+      const [low, end] = slots.subarray(2 * slot, 2 * slot + 2);
+      keys.add(recordOf(low, end), lengthOf(end));
+    }
+    const lower: number[] = [];
+    const upper: number[] = [];
+    yield* keys.read(this.geometry.shape.seed, (i, { h1 }) => {
+      ((h1 & (1 << depth)) === 0 ? lower : upper).push(occupied[i]);
+    });
+    const [left, right] = [lower, upper].map((some) => this.#arranged(slots, some));
+    return { left, right, separator: NO_KEY, flags: depthFlags(depth + 1), flagsOver: 0 };
+  }
+
+  /** Some entries near their homes; where that does not fit, where they were. */
+  #arranged(slots: Slots, some: readonly number[]): Slots {
+    const { neighbourhood } = this.geometry.shape;
+    const fresh = new Int32Array(slots.length);
+    const fits = some.every((slot) => {
+      const [low, high] = [slots[2 * slot], slots[2 * slot + 1]];
+      return placeAt(fresh, low, high, homeAt(slots, slot), neighbourhood);
+    });
+    if (fits) return fresh;
+    fresh.fill(0);
+    for (const slot of some) fresh.set(slots.subarray(2 * slot, 2 * slot + 2), 2 * slot);
+    return fresh;
+  }
+
+  link(leaf: Visit, to: Link): Operation<boolean> {
+    return linkReplacement(this, leaf, to);
+  }
+}

@@ -1,0 +1,31 @@
+import { StepwellError } from '../errors.ts';
+import { type Index, isOrdered } from '../indexes/contract.ts';
+import type { Operation } from '../verbs/index.ts';
+import type { Key, Value } from './api.ts';
+
+/** What `loadSorted` with promises takes. */
+export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>;
+
+/** The operation of `loadSorted`. Raises SW_UNSUPPORTED for an index that has none. */
+export function sortedLoad(
+  index: Index,
+  name: string,
+  entries: Iterable<readonly [Key, Value]>,
+  version: number,
+): Operation<number> {
+  const load = isOrdered(index) ? index.load?.(entries, version) : undefined;
+  if (load !== undefined) return load;
+  const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
+  throw new StepwellError(
+    'SW_UNSUPPORTED',
+    `${why}; create it with the index chime, or use putMany`,
+  );
+}
+
+/** What can be gone through at once: a load is one operation, and none waits for a promise. */
+export async function gathered<T>(items: Iterable<T> | AsyncIterable<T>): Promise<Iterable<T>> {
+  if (Symbol.iterator in items) return items;
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
