@@ -4,6 +4,7 @@ import { type Address, type Batch, type Operation, Scratch } from '../../verbs/i
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode, childOf } from './cache.ts';
 import { reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
+import { compareWhole } from './keys.ts';
 import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
@@ -21,6 +22,11 @@ export interface LeafPicture {
   lower: Uint8Array;
   /** Undefined: there is no higher key. */
   upper: Uint8Array | undefined;
+  /**
+   * Whether all of the leaf's keys count: the walk may have begun within the leaf, or have passed a
+   * part of its keys in another one, before the two became one.
+   */
+  whole: boolean;
 }
 
 const LOWEST = new Uint8Array(0);
@@ -90,8 +96,9 @@ export class LeafWalk {
     const { leaf, lower, upper } = yield* sureLeaf(tree, request);
     yield* refresh(tree, request);
     const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
+    const whole = isSameKey(range.lower, lower) && isSameKey(range.upper, upper);
     this.#pass(range);
-    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range };
+    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, whole };
   }
 
   /** The next leaves, and their ranges: at once, for what is remembered may change meanwhile. */
@@ -107,8 +114,8 @@ export class LeafWalk {
         if (i === 0) yield* reach(tree, place.request);
         if (!place.aimAtKey()) break;
       }
-      if (this.#reverse) place.upper = at;
-      else place.lower = at ?? LOWEST;
+      if (this.#reverse) place.confine(place.lower, at);
+      else place.confine(at ?? LOWEST, place.upper);
       places.push(place);
       at = this.#reverse ? place.lower : place.upper;
       if (at === undefined || at.length === 0) break;
@@ -171,6 +178,7 @@ export class Place {
   child = 0;
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
+  #whole = true;
   /** The range of the node above. */
   #below: Uint8Array = LOWEST;
   #above: Uint8Array | undefined;
@@ -225,6 +233,13 @@ export class Place {
     request.leaf = addressOfLink(request.leafLow, request.leafHigh);
   }
 
+  /** Which of the leaf's keys count. */
+  confine(lower: Uint8Array, upper: Uint8Array | undefined): void {
+    this.#whole = isSameKey(lower, this.lower) && isSameKey(upper, this.upper);
+    this.lower = lower;
+    this.upper = upper;
+  }
+
   /** The first word is read last: of its own leaf, whatever was frozen meanwhile. */
   post(batch: Batch): void {
     const { leaf, words } = this.request;
@@ -236,8 +251,14 @@ export class Place {
   picture(): LeafPicture {
     const { leafBytes } = this.#tree.geometry;
     const slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
-    return { address: this.request.leaf, slots, lower: this.lower, upper: this.upper };
+    const { lower, upper } = this;
+    return { address: this.request.leaf, slots, lower, upper, whole: this.#whole };
   }
+}
+
+function isSameKey(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
+  if (a === b) return true;
+  return a !== undefined && b !== undefined && compareWhole(a, b) === 0;
 }
 
 function setKey(request: ChimeRequest, key: Uint8Array): void {
