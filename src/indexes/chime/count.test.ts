@@ -7,7 +7,7 @@ import { ALWAYS, type KeyRange } from '../contract.ts';
 import { fingerprintOf, SLOTS_AT } from './geometry.ts';
 import { type Client, checked, clientOf, requestFor } from './test-support/client.ts';
 
-/** Counts by slots (`countNext`) against the keys, also with other clients' changes between steps. */
+/** Counts by slots (`countNext`) against the keys, with other clients' changes between steps. */
 const SHAPE = { span: 8, neighbourhood: 4, fanout: 4 };
 
 const nameOf = (i: number) => `key ${String(i).padStart(4, '0')}`;
