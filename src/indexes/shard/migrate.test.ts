@@ -258,3 +258,39 @@ test('a full node refuses a table with a reason, and the table stays where it is
   assert.equal(get(client, 'key'), 'value');
   assertWhole(client);
 });
+
+test('a visitor that dies between any two verbs while it fetches a bucket leaves it to the mover', (t) => {
+  const keys = Array.from({ length: 3 }, (_, i) => `key ${i}`);
+  let died = 0;
+  for (let stop = 0, done = false; !done; stop++) {
+    for (let verbs = 1, last = 1; verbs <= last; verbs++) {
+      const [mover, visitor, late] = clients(t, 3, { ...TINY, partitions: 1 });
+      for (const key of keys) put(mover, key, 'value');
+      leaveNode(mover, mover.index.table.node);
+      const [migration] = mover.index.rebalancing();
+      // It has left, and nothing has been fetched.
+      within(mover, () => mover.pool.run(migration.next()));
+      visitor.pool.enter();
+      visitor.pool.run(visitor.index.table.load());
+      const dying = new Stepped(
+        visitor.pool.fabric,
+        visitor.index.search(requestFor(visitor, keys[0])),
+      );
+      while (!dying.done && dying.steps < stop) dying.step();
+      done = dying.done;
+      if (done) break;
+      last = dying.verbs;
+      dying.dieAfter(verbs);
+      died++;
+      const { id } = visitor.pool.membership;
+      mover.pool.membership.liveness = (row) => (row.id === id ? 'gone' : 'alive');
+      mover.pool.recoverGone();
+      rebalance(mover);
+      for (const client of [mover, late]) {
+        for (const key of keys) assert.equal(get(client, key), 'value', `${stop} ${verbs}`);
+      }
+      assertWhole(late);
+    }
+  }
+  assert.ok(died > 10, `${died} deaths`);
+});

@@ -86,10 +86,9 @@ export class Migration {
     const count = Math.min(BUCKETS_AT_ONCE, all - this.#bucket);
     const words = new Scratch(8 * count);
     const batch = new Batch();
-    const bytes = geometry.bucketBytes[this.#level];
+    // Who fetches a bucket sets its first word last, and may die before that.
     for (let i = 0; i < count; i++) {
-      const address = segments.bucketAddress(this.#level, this.#bucket + i);
-      batch.read(address + bytes - 8, 8, words, 8 * i);
+      batch.read(segments.bucketAddress(this.#level, this.#bucket + i), 8, words, 8 * i);
     }
     yield batch;
     for (let i = 0; i < count; i++) {
