@@ -22,11 +22,8 @@ export interface LeafPicture {
   lower: Uint8Array;
   /** Undefined: there is no higher key. */
   upper: Uint8Array | undefined;
-  /**
-   * Whether all of the leaf's keys count: the walk may have begun within the leaf, or have passed a
-   * part of its keys in another one, before the two became one.
-   */
-  whole: boolean;
+  /** Whether all keys of the leaf count: the walk has not passed some of them before. */
+  isWhole: boolean;
 }
 
 const LOWEST = new Uint8Array(0);
@@ -95,10 +92,10 @@ export class LeafWalk {
     const at = this.position;
     const { leaf, lower, upper } = yield* sureLeaf(tree, request);
     yield* refresh(tree, request);
+    const isWhole = areSame(at, this.#reverse ? upper : lower);
     const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
-    const whole = isSameKey(range.lower, lower) && isSameKey(range.upper, upper);
     this.#pass(range);
-    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, whole };
+    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, isWhole };
   }
 
   /** The next leaves, and their ranges: at once, for what is remembered may change meanwhile. */
@@ -114,8 +111,9 @@ export class LeafWalk {
         if (i === 0) yield* reach(tree, place.request);
         if (!place.aimAtKey()) break;
       }
-      if (this.#reverse) place.confine(place.lower, at);
-      else place.confine(at ?? LOWEST, place.upper);
+      place.isWhole = areSame(at, this.#reverse ? place.upper : place.lower);
+      if (this.#reverse) place.upper = at;
+      else place.lower = at ?? LOWEST;
       places.push(place);
       at = this.#reverse ? place.lower : place.upper;
       if (at === undefined || at.length === 0) break;
@@ -178,7 +176,7 @@ export class Place {
   child = 0;
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
-  #whole = true;
+  isWhole = false;
   /** The range of the node above. */
   #below: Uint8Array = LOWEST;
   #above: Uint8Array | undefined;
@@ -233,13 +231,6 @@ export class Place {
     request.leaf = addressOfLink(request.leafLow, request.leafHigh);
   }
 
-  /** Which of the leaf's keys count. */
-  confine(lower: Uint8Array, upper: Uint8Array | undefined): void {
-    this.#whole = isSameKey(lower, this.lower) && isSameKey(upper, this.upper);
-    this.lower = lower;
-    this.upper = upper;
-  }
-
   /** The first word is read last: of its own leaf, whatever was frozen meanwhile. */
   post(batch: Batch): void {
     const { leaf, words } = this.request;
@@ -251,14 +242,13 @@ export class Place {
   picture(): LeafPicture {
     const { leafBytes } = this.#tree.geometry;
     const slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
-    const { lower, upper } = this;
-    return { address: this.request.leaf, slots, lower, upper, whole: this.#whole };
+    const { lower, upper, isWhole } = this;
+    return { address: this.request.leaf, slots, lower, upper, isWhole };
   }
 }
 
-function isSameKey(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
-  if (a === b) return true;
-  return a !== undefined && b !== undefined && compareWhole(a, b) === 0;
+function areSame(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : compareWhole(a, b) === 0;
 }
 
 function setKey(request: ChimeRequest, key: Uint8Array): void {
