@@ -25,7 +25,7 @@ export function countBySlots(leaf: LeafPicture, range: HalfOpenRange): number | 
   return alike.size === count ? count : undefined;
 }
 
-function isWithin({ lower, upper }: LeafPicture, { from, to }: HalfOpenRange): boolean {
-  if (compareWhole(from, lower) > 0) return false;
+function isWithin({ lower, upper, isWhole }: LeafPicture, { from, to }: HalfOpenRange): boolean {
+  if (!isWhole || compareWhole(from, lower) > 0) return false;
   return to === undefined || (upper !== undefined && compareWhole(upper, to) <= 0);
 }

@@ -4,6 +4,7 @@ import { type Address, type Batch, type Operation, Scratch } from '../../verbs/i
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode, childOf } from './cache.ts';
 import { reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
+import { compareWhole } from './keys.ts';
 import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
@@ -21,6 +22,8 @@ export interface LeafPicture {
   lower: Uint8Array;
   /** Undefined: there is no higher key. */
   upper: Uint8Array | undefined;
+  /** Whether all keys of the leaf count: the walk has not passed some of them before. */
+  isWhole: boolean;
 }
 
 const LOWEST = new Uint8Array(0);
@@ -89,9 +92,10 @@ export class LeafWalk {
     const at = this.position;
     const { leaf, lower, upper } = yield* sureLeaf(tree, request);
     yield* refresh(tree, request);
+    const isWhole = areSame(at, this.#reverse ? upper : lower);
     const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
     this.#pass(range);
-    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range };
+    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, isWhole };
   }
 
   /** The next leaves, and their ranges: at once, for what is remembered may change meanwhile. */
@@ -107,6 +111,7 @@ export class LeafWalk {
         if (i === 0) yield* reach(tree, place.request);
         if (!place.aimAtKey()) break;
       }
+      place.isWhole = areSame(at, this.#reverse ? place.upper : place.lower);
       if (this.#reverse) place.upper = at;
       else place.lower = at ?? LOWEST;
       places.push(place);
@@ -171,6 +176,7 @@ export class Place {
   child = 0;
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
+  isWhole = false;
   /** The range of the node above. */
   #below: Uint8Array = LOWEST;
   #above: Uint8Array | undefined;
@@ -236,8 +242,13 @@ export class Place {
   picture(): LeafPicture {
     const { leafBytes } = this.#tree.geometry;
     const slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
-    return { address: this.request.leaf, slots, lower: this.lower, upper: this.upper };
+    const { lower, upper, isWhole } = this;
+    return { address: this.request.leaf, slots, lower, upper, isWhole };
   }
+}
+
+function areSame(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : compareWhole(a, b) === 0;
 }
 
 function setKey(request: ChimeRequest, key: Uint8Array): void {

@@ -72,6 +72,8 @@ function* afterSwap(tree: LeafClient, request: ChimeRequest, attempt: number): O
     yield* tree.retry(request, 'slotChanged', attempt);
     return false;
   }
+  // Before anything can fail: the new record is linked, and its block not to be given back.
+  request.forgetBlock();
   if (request.foundChained) yield* tree.records.retireChain(request, unlinked(request));
   else retireUnlinked(tree, request);
   return true;

@@ -80,6 +80,8 @@ function replaceOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): bo
     tree.retries.slotChanged++;
     return false;
   }
+  // As in `replace`: before anything can fail.
+  request.forgetBlock();
   retireUnlinked(tree, request);
   renewHotspot(tree, request);
   return true;

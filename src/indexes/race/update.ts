@@ -41,6 +41,8 @@ export function* replace(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
+  // Before anything can fail: the new record is linked, and its block not to be given back.
+  request.forgetBlock();
   if (request.foundChained) yield* table.records.retireChain(request, old);
   else table.records.retireFound(request, old, lengthOf(highHalf(words, slotAt)));
   return true;

@@ -77,6 +77,8 @@ function* swapFound(
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
+  // Before anything can fail: the new record is linked, and its block not to be given back.
+  request.forgetBlock();
   if (request.foundChained) yield* table.records.retireChain(request, old);
   else table.records.retireFound(request, old, units);
   return true;
