@@ -343,3 +343,27 @@ test('who learns of two migrations at once never goes back to what the first one
   );
   mover.pool.exit();
 });
+
+test('who moves all buckets goes on when another operation of its client reads the root anew', (t) => {
+  const [client] = clients(t, 1, { ...TINY, partitions: 1 });
+  const { pool, index } = client;
+  const { table } = index;
+  put(client, 'key', 'value');
+  const { root } = table.segments;
+  leaveNode(client, table.node);
+  const [migration] = index.rebalancing();
+  within(client, () => pool.run(migration.next()));
+  within(client, () => pool.run(table.load()));
+  assert.notEqual(table.segments.root, root);
+  table.techniques.lazy = false;
+  pool.enter();
+  const resizing = new Stepped(pool.fabric, resize(table));
+  const { segments } = table;
+  pool.run(table.reload(root));
+  assert.notEqual(table.segments, segments);
+  assert.ok(resizing.finish());
+  pool.exit();
+  assert.equal(segments.version, 1);
+  assert.equal(get(client, 'key'), 'value');
+  assertWhole(client);
+});

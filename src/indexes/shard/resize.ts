@@ -13,6 +13,7 @@ import {
 import { bringTo } from './catch-up.ts';
 import { LEVELS, type ShardGeometry } from './geometry.ts';
 import { releaseLostSegments } from './lost-segments.ts';
+import type { Segments } from './segments.ts';
 import { freshHigh } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
@@ -49,15 +50,20 @@ export function* resize(table: ShardTable): Operation<boolean> {
     return true;
   }
   table.resizes++;
-  if (!table.techniques.lazy) yield* moveAll(table, segment);
+  if (!table.techniques.lazy) yield* moveAll(table, segments, segment);
   return true;
 }
 
-/** Without lazy resizing: all buckets at once, level by level. */
-function* moveAll(table: ShardTable, version: number): Operation<void> {
+/**
+ * Without lazy resizing: all buckets at once, level by level. Of the segments that were resized:
+ * the table's own may be read anew by another operation of this client, from before that.
+ */
+function* moveAll(table: ShardTable, segments: Segments, version: number): Operation<void> {
   const buckets = table.geometry.bucketsAt(version - 1);
   for (let level = 0; level < LEVELS; level++) {
-    for (let bucket = 0; bucket < buckets; bucket++) yield* bringTo(table, level, bucket, version);
+    for (let bucket = 0; bucket < buckets; bucket++) {
+      yield* bringTo(table, level, bucket, version, undefined, segments);
+    }
   }
 }
 
