@@ -11,6 +11,7 @@ import {
 } from '../../store/test-support/by-hand.ts';
 import { codeOf } from '../../store/test-support/codes.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
+import { UNIT_BYTES } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
 import { capacityOf } from './placement.ts';
 import { resize } from './resize.ts';
@@ -293,4 +294,52 @@ test('a visitor that dies between any two verbs while it fetches a bucket leaves
     }
   }
   assert.ok(died > 10, `${died} deaths`);
+});
+
+test('who learns of two migrations at once never goes back to what the first one has left', (t) => {
+  const all = clients(t, 2, { ...TINY, partitions: 1 });
+  const [mover, other] = all;
+  put(mover, 'key', 'value');
+  const next = () => within(mover, () => mover.pool.run(migration.next()));
+  let [migration] = mover.index.rebalancing();
+  leaveNode(mover, mover.index.table.node);
+  next();
+  // In one burst: it sees the first migration begin, and by a report that the second has begun.
+  other.pool.enter();
+  other.pool.run(other.index.table.load());
+  const { table } = other.index;
+  const left = table.segments.former?.addresses[0] as number;
+  assert.ok(left > 0);
+  while (!migration.done) next();
+  enterNode(mover, mover.pool.layout.nodeOf(left));
+  [migration] = mover.index.rebalancing();
+  leaveNode(mover, mover.index.table.node);
+  next();
+  other.pool.run(table.report(0));
+  other.pool.exit();
+  // The second one comes to where others look its table up anew, and stands still.
+  mover.pool.enter();
+  for (let counted = false; !counted; ) {
+    const part = new Stepped(mover.pool.fabric, migration.next());
+    while (!part.done && !counted) {
+      counted = part.kinds === 'FAA';
+      part.step();
+    }
+  }
+  other.pool.run(other.pool.reclamation.goOffline());
+  // What the first one has left may be used for something else by now.
+  const touched: number[] = [];
+  const shape = other.index.shape();
+  within(other, () => {
+    for (let step = shape.next(); !step.done; step = shape.next()) {
+      touched.push(...step.value.address.subarray(0, step.value.length));
+      other.pool.fabric.execute(step.value);
+    }
+  });
+  const end = left + UNIT_BYTES * table.geometry.segmentUnits(0);
+  assert.deepEqual(
+    touched.filter((address) => address >= left && address < end),
+    [],
+  );
+  mover.pool.exit();
 });

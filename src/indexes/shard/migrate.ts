@@ -81,6 +81,8 @@ export class Migration {
       this.#level = 0;
       this.#bucket = 0;
     }
+    // Of a `finish` that failed: the network did.
+    if (this.#level === LEVELS) return true;
     const { geometry } = this.#table;
     const all = geometry.bucketsAt(segments.fetchedAt);
     const count = Math.min(BUCKETS_AT_ONCE, all - this.#bucket);

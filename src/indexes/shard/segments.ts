@@ -133,6 +133,8 @@ export class Segments {
       if (address === NULL_ADDRESS) return;
       if (address % UNIT_BYTES === LEFT) {
         this.successor = address - LEFT;
+        // Only a table leaves that has fetched everything: what it came from may be re-used now.
+        this.former = undefined;
         return;
       }
       this.#learn(segment, address);
