@@ -72,6 +72,8 @@ function* sweepOrphans(pool: Pool, index: Index): Operation<number> {
   let swept = 0;
   for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
     yield* pool.recovering(() => true);
+    // As at the begin of the sweep: this client has been idle since, while it waited.
+    yield* pool.reclamation.quiesce();
     const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
     if (round > 0 && orphans.length === 0) break;
     for (const chunk of orphans) adopted.add(chunk);

@@ -302,7 +302,8 @@ export interface Store<V extends Value = Value> extends Named {
    * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). Nobody sees
    * anything before all of it is there: when a key does not ascend or the store is not empty
    * (SW_INVALID_ARGUMENT), the pool is full (SW_POOL_FULL) or `entries` throws, nothing is stored.
-   * Returns how many records there were. `entries` must not use this store.
+   * Returns how many records there were. `entries` must not use this store. All of it is one
+   * operation: memory that anybody frees in the pool meanwhile is used again only afterwards.
    */
   loadSorted(entries: Iterable<readonly [Key, Value]>): number;
   /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */

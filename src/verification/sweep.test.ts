@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { allocateSubtable, writeSubtable } from '../indexes/race/split.ts';
 import { RaceWalk, WALK_START } from '../indexes/race/walk.ts';
 import { sweep } from '../indexes/sweep.ts';
+import { unpackChunk } from '../pool/chunk-word.ts';
 import type { Address, Batch, Operation } from '../verbs/index.ts';
 import { type Client, Stage } from './test-support/stage.ts';
 
@@ -147,6 +148,28 @@ test('who finds the pool full while another client sweeps waits for it', () => {
   }
   assert.ok(brought[0] !== undefined && brought[0] > 100);
   assert.equal(brought[1], 1);
+});
+
+test('who is declared dead while it waits for its turn adopts nothing', () => {
+  const stage = new Stage();
+  const [first, second, third] = [stage.client(), stage.client(), stage.client()];
+  dieWithBlocks(stage);
+  const sweeping = sweep(first.pool, first.index);
+  for (let i = 0; i < 20; i++) assert.equal(step(first, sweeping), undefined);
+  const waiting = sweep(second.pool, second.index);
+  for (let i = 0; i < 12; i++) assert.equal(step(second, waiting), undefined);
+  stage.kill(first);
+  stage.kill(second);
+  third.pool.recoverGone();
+  // It inherits the turn, but what it would adopt nobody would take over from it again.
+  const goOn = () => {
+    for (let i = 0; i < 10_000 && step(second, waiting) === undefined; i++);
+  };
+  assert.throws(goOn, { code: 'SW_REVOKED' });
+  const words = third.pool.run(third.pool.chunks.words()).map(([, word]) => unpackChunk(word));
+  const owners = words.map(({ owner }) => owner);
+  assert.ok(!owners.includes(second.pool.membership.id), `${owners}`);
+  assert.ok(stage.sweep(third) > 100);
 });
 
 test('what a sweep has adopted and could not empty is left to others', () => {

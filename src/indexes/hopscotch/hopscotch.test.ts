@@ -119,6 +119,37 @@ test('a client that is many splits behind finds everything, and so does a walk',
   assert.ok(subtables <= 2 ** globalDepth && records === 500);
 });
 
+test('of a batch of searches each looks whether its own link may be old', (t) => {
+  const client = hopscotchByHand(t, { hopscotch: { initialDepth: 1 } });
+  const { pool, index } = client;
+  const { directory } = index.table;
+  // Of one segment, so of one place in what is remembered.
+  const keys = numbered('key ', 50).filter((key) => (requestFor(client, key).hash.h1 & 1) === 0);
+  for (const key of keys) pool.run(insertion(client, key));
+  const [first, second] = keys.map((key) => requestFor(client, key));
+  pool.exit();
+  pool.run(pool.reclamation.goOffline());
+  pool.run(pool.reclamation.advanceBeyond(pool.run(pool.reclamation.readEpoch())));
+  pool.run(pool.reclamation.quiesce());
+  pool.enter();
+  // The second key's place was read while a split was half done, and has to be looked up.
+  const { lookup } = directory;
+  let unknown = true;
+  directory.lookup = (hash) =>
+    hash === second.hash.h1 && unknown ? -1 : lookup.call(directory, hash);
+  const { find } = directory;
+  directory.find = function* (hash) {
+    unknown = false;
+    return yield* find.call(directory, hash);
+  };
+  const operation = index.searchMany([first, second], 2, new Batch(), []);
+  for (let step = operation.next(); !step.done && unknown; step = operation.next()) {
+    pool.fabric.execute(step.value);
+  }
+  assert.ok(first.checked, 'the link may lead to a block that holds something else by now');
+  operation.return();
+});
+
 test('a table that may not grow says that it is full, and loses nothing', (t) => {
   const shape = { span: 4, neighbourhood: 4, initialDepth: 0, maxDepth: 1 };
   const client = hopscotchByHand(t, { hopscotch: shape });

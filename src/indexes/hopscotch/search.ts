@@ -145,13 +145,16 @@ export function* searchMany(
   found: boolean[],
 ): Operation<void> {
   for (let i = 0; i < count; i++) {
-    place(table, requests[i]);
-    yield* reach(table, requests[i]);
+    const request = requests[i];
+    place(table, request);
+    yield* reach(table, request);
+    // At once: what the next one has to read may put another link, a sure one, in this one's place.
+    request.checked = isOld(table, request);
   }
   // Not in the same loop: `reach` may have rung the doorbell in between.
   batch.clear();
   for (let i = 0; i < count; i++) {
-    postNeighbourhood(table, requests[i], batch, isOld(table, requests[i]));
+    postNeighbourhood(table, requests[i], batch, requests[i].checked);
   }
   yield batch;
   batch.clear();
