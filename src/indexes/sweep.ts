@@ -35,6 +35,9 @@ export function* sweep(pool: Pool, index: Index): Operation<number> {
   const turn = yield* takeTurn(pool);
   if (turn === MISSED) return 1;
   try {
+    // Once more, and not in each round: this client has been idle while it waited for its turn, and
+    // at the end of each round it is idle again, so that the sweeps of others need not wait for it.
+    yield* pool.reclamation.quiesce();
     return yield* sweepOrphans(pool, index);
   } finally {
     if (turn === NAMED) yield* pool.sweeper.leave();
@@ -72,8 +75,6 @@ function* sweepOrphans(pool: Pool, index: Index): Operation<number> {
   let swept = 0;
   for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
     yield* pool.recovering(() => true);
-    // As at the begin of the sweep: this client has been idle since, while it waited.
-    yield* pool.reclamation.quiesce();
     const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
     if (round > 0 && orphans.length === 0) break;
     for (const chunk of orphans) adopted.add(chunk);

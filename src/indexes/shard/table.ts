@@ -238,8 +238,12 @@ export class ShardTable {
     if (root === this.#segments.root) return yield* this.load();
     const segments = new Segments(root, this.geometry);
     this.reported = yield* segments.load();
-    this.#segments = segments;
-    if (segments.successor !== NULL_ADDRESS) yield* this.#follow(segments);
+    const { root: knownRoot, version } = this.#segments;
+    // Another operation of this client may have come here meanwhile, and know more by now: who goes
+    // by the table's segments between two verbs must not find fewer.
+    if (knownRoot !== root || version < segments.version) this.#segments = segments;
+    const current = this.#segments;
+    if (current.successor !== NULL_ADDRESS) yield* this.#follow(current);
   }
 
   /** The memory node that the table is on, or is being migrated to. */
