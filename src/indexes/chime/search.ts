@@ -16,6 +16,7 @@ import {
   postNeighbourhood,
   TAKEN_UP,
 } from './neighbourhood.ts';
+import { searchPlaced } from './search-placed.ts';
 import { rememberOthers, settle } from './settle.ts';
 import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from './speculate.ts';
 import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
@@ -127,31 +128,14 @@ export function* searchMany(
   batch: Batch,
   found: boolean[],
 ): Operation<void> {
-  batch.clear();
   for (let i = 0; i < count; i++) {
     const request = requests[i];
     place(tree, request);
     const parent = yield* reach(tree, request);
     request.checked = !tree.cache.isKnown(parent, request.child);
   }
-  // Not in the same loop: `reach` may have rung the doorbell in between.
-  for (let i = 0; i < count; i++) {
-    postNeighbourhood(tree, requests[i], batch, requests[i].checked);
-  }
-  yield batch;
-  batch.clear();
-  for (let i = 0; i < count; i++) {
-    const verdict = judge(tree, requests[i]);
-    found[i] = verdict === CURRENT || verdict === FROZEN_STILL;
-    // Only then do its slots point to records at all.
-    if (found[i] && gatherLive(tree, requests[i]) > 0) postCandidates(requests[i], batch);
-  }
-  if (batch.length > 0) yield batch;
-  for (let i = 0; i < count; i++) {
-    const request = requests[i];
-    const settled = found[i] && !request.longCandidates;
-    found[i] = settled ? matchCandidate(request) : yield* search(tree, request);
-  }
+  // Not before: `reach` may have rung the doorbell.
+  yield* searchPlaced(tree, requests, count, batch, found, search);
 }
 
 /**

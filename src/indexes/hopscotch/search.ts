@@ -13,6 +13,7 @@ import {
   postCandidates,
   postNeighbourhood,
 } from '../chime/neighbourhood.ts';
+import { searchPlaced } from '../chime/search-placed.ts';
 import { rememberOthers, settle } from '../chime/settle.ts';
 import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from '../chime/speculate.ts';
 import { suffixOf } from '../directory.ts';
@@ -151,25 +152,8 @@ export function* searchMany(
     // At once: what the next one has to read may put another link, a sure one, in this one's place.
     request.checked = isOld(table, request);
   }
-  // Not in the same loop: `reach` may have rung the doorbell in between.
-  batch.clear();
-  for (let i = 0; i < count; i++) {
-    postNeighbourhood(table, requests[i], batch, requests[i].checked);
-  }
-  yield batch;
-  batch.clear();
-  for (let i = 0; i < count; i++) {
-    const verdict = judge(table, requests[i]);
-    found[i] = verdict === CURRENT || verdict === FROZEN_STILL;
-    // Only then do its slots point to records at all.
-    if (found[i] && gatherLive(table, requests[i]) > 0) postCandidates(requests[i], batch);
-  }
-  if (batch.length > 0) yield batch;
-  for (let i = 0; i < count; i++) {
-    const request = requests[i];
-    const settled = found[i] && !request.longCandidates;
-    found[i] = settled ? matchCandidate(request) : yield* search(table, request);
-  }
+  // Not before: `reach` may have rung the doorbell.
+  yield* searchPlaced(table, requests, count, batch, found, search);
 }
 
 /**
