@@ -13,8 +13,6 @@ for (const { manifest } of INDEX_KINDS) {
     manifest,
     known: KNOWN_FAILURES,
     largeValues: true,
-    // Room for a value of 64 MiB and the one that replaces it.
-    open: (scope, options) =>
-      freshStore(scope, 'memory', { size: 256 * 2 ** 20, index, ...options }),
+    open: (scope, options) => freshStore(scope, 'memory', { index, ...options }),
   });
 }

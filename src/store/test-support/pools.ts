@@ -48,8 +48,17 @@ export function attachTo(scope: Scope, store: Store, options: OpenOptions = {}):
   return keepOpen(scope, openSync(store.handle, { store: store.name, client: 'test', ...options }));
 }
 
+/**
+ * Closes the store after the test. The runner keeps every cleanup to its end: one that kept its
+ * store would keep the memory of all pools, and a process that maps more than the machine has
+ * may not fork (ENOMEM).
+ */
 export function keepOpen<S extends { close(): void }>(scope: Scope, store: S): S {
-  scope.after(() => store.close());
+  let open: S | undefined = store;
+  scope.after(() => {
+    open?.close();
+    open = undefined;
+  });
   return store;
 }
 

@@ -35,7 +35,11 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
   /** Registers a test for both twins. */
   check: (name: string, body: (given: Case) => Promise<void>, options?: OpenOptions) => void;
   /** Registers a test for the synchronous twin only. */
-  checkSync: (name: string, body: (store: Store<Value>) => Promise<void>) => void;
+  checkSync: (
+    name: string,
+    body: (store: Store<Value>) => Promise<void>,
+    options?: OpenOptions,
+  ) => void;
 }
 
 /** Few slots, so that a few hundred keys make the index grow many times. */
@@ -76,10 +80,10 @@ export function suiteOf(subject: Subject): Suite {
         });
       }
     },
-    checkSync(title, body) {
+    checkSync(title, body, options) {
       if (!open) return;
       test(`${name}: ${title}`, optionsOf(title), async (scope) => {
-        await body(open(scope));
+        await body(open(scope, options));
       });
     },
   };
