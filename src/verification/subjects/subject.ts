@@ -47,6 +47,11 @@ export interface Subject {
   pending(index: Index): Operation<Address[]>;
 }
 
+/** Two memory nodes in a quarter of the programs, so that a directory has more than one part. */
+export function oftenOneNode({ seed }: IndexParameters): number {
+  return seed % 4 === 0 ? 2 : 1;
+}
+
 /** What a client did to let the index grow. */
 export function growthsOf({ resizes }: Index): number {
   return Object.values(resizes).reduce((sum, count) => sum + count, 0);
