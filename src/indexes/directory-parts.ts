@@ -42,8 +42,8 @@ interface Reserves {
 }
 
 /**
- * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many memory
- * nodes, or in as many regions as it takes.
+ * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many
+ * memory nodes, or in as many regions as it takes.
  *
  *   root    0  global depth
  *           8  addresses of parts 1, 2, … ; 0 behind the last
@@ -51,8 +51,8 @@ interface Reserves {
  *   part p     entries p, p + 2^k, p + 2 * 2^k, …
  *
  * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
- * the same rate at every depth, and all entries that a key may have from depth k on are in one part,
- * hence on one node. Parts never move, so a client reads their addresses once, with the depth.
+ * the same rate at every depth, and all entries that a key may have from depth k on are in one
+ * part, hence on one node. Parts never move, so a client reads their addresses once, with the depth.
  */
 export class DirectoryParts {
   readonly root: Address;

@@ -14,8 +14,8 @@ import { type Depths, DirectoryParts } from './directory-parts.ts';
 
 /**
  * The directory of extendible hashing by suffix bits, in space reserved for its maximum depth, with
- * the client's cache of it (RACE section 3.4.1). Its words are the global depth and entries, 8 bytes
- * each: the address of a subtable, or 0. Where they stand: `directory-parts.ts`.
+ * the client's cache of it (RACE section 3.4.1). Its words are the global depth and entries of 8
+ * bytes each: the address of a subtable, or 0. Where they stand: `directory-parts.ts`.
  *
  * Entry i belongs for ever to the one subtable that was born with suffix i: a split of the subtable
  * with suffix s at local depth l fills entry s + 2^l, once, by a CAS from 0. An entry of 0 inherits
