@@ -58,6 +58,8 @@ export interface Place {
   session: number;
   /** The part is answered or has failed. */
   answered(part: Part, error: unknown): void;
+  /** All answers of one receive have been told. */
+  turned(): void;
   lost(error: StepwellError): void;
 }
 
@@ -137,8 +139,13 @@ export class QueuePair {
     return this.#failure;
   }
 
+  /** Whether an answer to verbs is to come: soon, unlike that of a call. */
+  get waits(): boolean {
+    return this.#sent.length > 0 || this.#waiting.length > 0;
+  }
+
   get #idle(): boolean {
-    return this.#sent.length === 0 && this.#waiting.length === 0 && this.#calls.size === 0;
+    return !this.waits && this.#calls.size === 0;
   }
 
   /**
@@ -233,6 +240,7 @@ export class QueuePair {
     }
     // Room for what had to wait.
     if (this.#waiting.length > 0) this.flush();
+    this.#place.turned();
     if (this.#idle && this.#connected === undefined) this.#socket.unref();
     return true;
   }
