@@ -52,7 +52,7 @@ interface Reserves {
  *
  * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
  * the same rate at every depth, and all entries that a key may have from depth k on are in one
- * part, hence on one node. Parts never move, so a client reads their addresses once, with the depth.
+ * part, hence on one node. Parts never move: a client reads their addresses once, with the depth.
  */
 export class DirectoryParts {
   readonly root: Address;
