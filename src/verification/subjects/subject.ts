@@ -36,6 +36,8 @@ export interface Subject {
    * nobody's to free, whichever client's chunk it is in, until a sweep.
    */
   readonly answersTheDead?: boolean;
+  /** Whether its parts can go from memory node to memory node while it is used (`PlacedIndex`). */
+  readonly migrates?: boolean;
   /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
