@@ -160,8 +160,8 @@ export class QueuePair {
   }
 
   /**
-   * `post` of a part that only READs, of a pool with one node, when there is room at once: the bytes
-   * that it reads. Otherwise -1, and nothing is posted.
+   * `post` of a part that only READs, of a pool with one node, when there is room at once: returns
+   * the bytes that it reads. Otherwise -1, and nothing is posted.
    */
   postReads(part: Part): number {
     if (this.#waiting.length > 0 || this.#failure !== undefined) return -1;
