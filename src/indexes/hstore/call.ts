@@ -1,7 +1,8 @@
 import { StepwellError } from '../../errors.ts';
 import { type Operation, readInteger, swapped, writeInteger } from '../../verbs/index.ts';
 import type { Answer } from './commit.ts';
-import { BODY_BYTES, PAIR_STATE_BYTES, REPLY_BYTES } from './geometry.ts';
+import { BODY_BYTES, PAIR, PAIR_STATE_BYTES, REPLY_BYTES } from './geometry.ts';
+import type { SpareBlock } from './hash-server.ts';
 import { decodeReply, encodeRequest, type HashReply, type HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
@@ -16,6 +17,7 @@ import {
   REPLY_AT,
   SWAP_AT,
 } from './table.ts';
+import { unitsOfRecord } from './turn-record.ts';
 import { Waiting } from './waiting.ts';
 
 /**
@@ -34,8 +36,11 @@ export function* callHashServer(
   request: HStoreRequest,
   message: HashRequest,
 ): Operation<HashReply> {
-  const { mailbox } = pair;
+  const { mailbox, allocator, catalog } = pair;
+  const spareUnits = unitsOfRecord(1);
+  const address = yield* allocator.allocate(catalog, spareUnits);
   const row = yield* mailbox.take();
+  const spare = { address, row };
   const number = mailbox.nextNumber(row);
   let reply: HashReply | undefined;
   let posted = false;
@@ -49,13 +54,14 @@ export function* callHashServer(
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
     yield postTake(pair, request);
-    if (swapped(words, SWAP_AT)) reply = yield* serve(pair, request, row, number);
-    reply ??= yield* wait(table, pair, request, row, number);
+    if (swapped(words, SWAP_AT)) reply = yield* serve(pair, request, spare, number);
+    reply ??= yield* wait(table, pair, request, spare, number);
     return reply;
   } finally {
     // A request without its answer may still be answered: its row and record stay as they are.
     if (reply !== undefined || !posted) mailbox.give(row);
     else request.forgetBlock();
+    if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
   }
 }
 
@@ -63,39 +69,43 @@ export function* callHashServer(
 function postTake(pair: Pair, request: HStoreRequest) {
   const { batch, words } = request;
   writeInteger(words, SWAP_AT, 0);
-  writeInteger(words, SWAP_AT + 8, pair.hashLease.own);
+  writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
   return batch.cas(pair.hashLease.address, words, SWAP_AT);
 }
 
 /**
  * Turns as the hash server until the own request is answered. It may be answered already: by the
  * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
- * what a dead server had begun. Undefined when the table was lost and is there again: the lease is
- * given back, and everything as before.
+ * what another server had begun. Undefined when this client was overtaken, or the table was lost
+ * and is there again: the lease is given back, and everything as before.
  */
 function* serve(
   pair: Pair,
   request: HStoreRequest,
-  row: number,
+  spare: SpareBlock,
   number: number,
 ): Operation<HashReply | undefined> {
+  const { row } = spare;
   let released = false;
+  let wasLost = false;
   const isOwn = ({ posted }: Answer) => posted.row === row && posted.number === number;
   try {
     for (;;) {
-      const { answers, released: isReleased, isLost } = yield* pair.hashServer.turn(true);
-      released = isReleased;
-      if (isLost) break;
-      const own = answers.find(isOwn);
+      const turn = yield* pair.hashServer.turn({ release: true, spare });
+      released = turn.released;
+      wasLost = turn.isLost;
+      if (wasLost) break;
+      const own = turn.answers.find(isOwn);
       if (own) return own.reply;
       const reply = yield* readReply(pair, request, row, number);
       if (reply) return reply;
-      if (released || answers.length === 0) throw lost();
+      if (turn.isOvertaken) break;
+      if (released || turn.answers.length === 0) throw lost();
     }
   } finally {
-    if (!released) yield* pair.hashLease.release();
+    if (!released) yield* pair.hashLease.releaseTurns();
   }
-  yield* restoreTable(pair);
+  if (wasLost) yield* restoreTable(pair);
   return undefined;
 }
 
@@ -113,17 +123,18 @@ function* readReply(
     .read(geometry.answered(row), 8, words, ANSWERED_AT)
     .read(geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
   if (readInteger(words, ANSWERED_AT) !== number) return undefined;
-  return decodeReply(words, REPLY_AT);
+  return decodeReply(words, REPLY_AT, readInteger(words, PAIR_AT + PAIR.committed));
 }
 
 function* wait(
   table: HStoreTable,
   pair: Pair,
   request: HStoreRequest,
-  row: number,
+  spare: SpareBlock,
   number: number,
 ): Operation<HashReply> {
   const { batch, words } = request;
+  const { row } = spare;
   const { retries } = table;
   const { hashLease } = pair;
   const what = 'the write may still take effect';
@@ -140,11 +151,15 @@ function* wait(
         batch.clear();
         yield postTake(pair, request);
         if (!swapped(words, SWAP_AT)) continue;
-        const own = yield* serve(pair, request, row, number);
+        const own = yield* serve(pair, request, spare, number);
         if (own) return own;
-      } else if (!isOwn && waiting.isTime && (yield* hashLease.take(holder))) {
+      } else if (
+        !isOwn &&
+        waiting.isTime &&
+        (yield* hashLease.takeForTurns(waiting.seen(holder)))
+      ) {
         retries.takeovers++;
-        const own = yield* serve(pair, request, row, number);
+        const own = yield* serve(pair, request, spare, number);
         if (own) return own;
       }
       yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);
