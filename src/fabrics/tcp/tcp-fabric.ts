@@ -131,11 +131,28 @@ export class TcpFabric implements RemoteFabric {
       else this.#end(flight);
       return;
     }
+    if (this.#pairs.length === 1 && this.#sendReads(flight)) return;
     flight.end = segmentEnd(batch, flight.start, this.#pairs.length);
     const kind = batch.kind[flight.start];
     if (kind === PAUSE) this.#pause(flight, batch.bytes[flight.start]);
     else if (kind === CALL) this.#sendCalls(flight);
     else this.#sendVerbs(flight);
+  }
+
+  /** Whether all that is left of the batch are READs that could be sent at once. */
+  #sendReads(flight: Flight): boolean {
+    const { start, batch } = flight;
+    if (batch.kind[start] !== READ) return false;
+    flight.end = batch.length;
+    flight.pending = 1;
+    const bytes = this.#pairs[0].postReads(flight.part(0));
+    if (bytes < 0) return false;
+    const counters = this.traffic.rows;
+    counters[ROUND_TRIPS]++;
+    counters[READS] += flight.end - start;
+    counters[BYTES_READ] += bytes;
+    this.#schedule();
+    return true;
   }
 
   #sendVerbs(flight: Flight): void {
