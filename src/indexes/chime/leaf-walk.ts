@@ -172,6 +172,7 @@ export class Place {
   readonly #tree: ChimeTree;
   readonly request: ChimeRequest;
   readonly #image: Scratch;
+  readonly #slots: Int32Array;
   parent!: CachedNode;
   child = 0;
   lower: Uint8Array = LOWEST;
@@ -184,7 +185,9 @@ export class Place {
   constructor(tree: ChimeTree) {
     this.#tree = tree;
     this.request = tree.newRequest();
-    this.#image = new Scratch(tree.geometry.leafBytes);
+    const { leafBytes } = tree.geometry;
+    this.#image = new Scratch(leafBytes);
+    this.#slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
   }
 
   /** The request's leaf, as far as it is remembered, and its range. */
@@ -240,10 +243,8 @@ export class Place {
   }
 
   picture(): LeafPicture {
-    const { leafBytes } = this.#tree.geometry;
-    const slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
     const { lower, upper, isWhole } = this;
-    return { address: this.request.leaf, slots, lower, upper, isWhole };
+    return { address: this.request.leaf, slots: this.#slots, lower, upper, isWhole };
   }
 }
 
