@@ -81,10 +81,7 @@ export class ChimeScan implements IndexScan {
     this.#leaves = this.#walk();
   }
 
-  *next(
-    visit: Visit,
-    keysOnly = false,
-  ): Operation<void> {
+  *next(visit: Visit, keysOnly = false): Operation<void> {
     if (this.done) return;
     this.#tree.cache.begin();
     const request = this.#tree.spareRequests.take();
@@ -132,11 +129,7 @@ export class ChimeScan implements IndexScan {
     }
   }
 
-  *#visitNext(
-    request: ChimeRequest,
-    visit: Visit,
-    keysOnly: boolean,
-  ): Operation<void> {
+  *#visitNext(request: ChimeRequest, visit: Visit, keysOnly: boolean): Operation<void> {
     const leaves = yield* this.#leaves.nextGroup(this.#leavesNeeded());
     const bench = this.#tree.spareBenches.take();
     try {
