@@ -1,21 +1,11 @@
 import { StepwellError } from '../../errors.ts';
-import { type Operation, readInteger, swapped, writeInteger } from '../../verbs/index.ts';
-import type { Answer } from './commit.ts';
-import { BODY_BYTES, PAIR_STATE_BYTES, REPLY_BYTES } from './geometry.ts';
-import { decodeReply, encodeRequest, type HashReply, type HashRequest } from './messages.ts';
+import { type Operation, swapped, writeInteger } from '../../verbs/index.ts';
+import { BODY_BYTES } from './geometry.ts';
+import { encodeRequest, type HashReply, type HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
-import { stateIn } from './state.ts';
-import {
-  ANSWERED_AT,
-  BODY_AT,
-  type HStoreRequest,
-  type HStoreTable,
-  NUMBER_AT,
-  PAIR_AT,
-  REPLY_AT,
-  SWAP_AT,
-} from './table.ts';
+import type { Ticket } from './replies.ts';
+import { BODY_AT, type HStoreRequest, type HStoreTable, NUMBER_AT, SWAP_AT } from './table.ts';
 import { Waiting } from './waiting.ts';
 
 /**
@@ -24,9 +14,10 @@ import { Waiting } from './waiting.ts';
  * 1. One doorbell WRITEs the record, the request and its number, and tries to take the lease.
  * 2. Who gets the lease is the server for as long as it takes to answer this and whatever else
  *    waits: the calls of all clients are combined in its turns, without a server process.
- * 3. Who does not, because somebody else is the server, polls for the answer. When the server gives
- *    up the lease or is gone, it takes the lease itself, and nothing is lost: the request stands in
- *    the mailbox, and what a dead server had begun is in the log.
+ * 3. Who does not, because somebody else is the server, waits for the answer. Of one client's calls
+ *    one polls for all (see Replies), and none while the client is the server itself. When the
+ *    server gives up the lease or is gone, it takes the lease itself, and nothing is lost: the
+ *    request stands in the mailbox, and what a dead server had begun is in the log.
  */
 export function* callHashServer(
   table: HStoreTable,
@@ -36,25 +27,24 @@ export function* callHashServer(
 ): Operation<HashReply> {
   const { mailbox } = pair;
   const row = yield* mailbox.take();
-  const number = mailbox.nextNumber(row);
-  let reply: HashReply | undefined;
+  const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
   let posted = false;
   try {
     const { batch, words } = request;
     encodeRequest(message, words, BODY_AT);
-    writeInteger(words, NUMBER_AT, number);
+    writeInteger(words, NUMBER_AT, ticket.number);
     table.records.post(request, batch.clear());
     batch
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
     yield postTake(pair, request);
-    if (swapped(words, SWAP_AT)) reply = yield* serve(pair, request, row, number);
-    reply ??= yield* wait(table, pair, request, row, number);
-    return reply;
+    if (swapped(words, SWAP_AT)) yield* serve(pair, ticket);
+    return ticket.reply ?? (yield* wait(table, pair, request, ticket));
   } finally {
+    pair.replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
-    if (reply !== undefined || !posted) mailbox.give(row);
+    if (ticket.reply !== undefined || !posted) mailbox.give(row);
     else request.forgetBlock();
   }
 }
@@ -70,83 +60,68 @@ function postTake(pair: Pair, request: HStoreRequest) {
 /**
  * Turns as the hash server until the own request is answered. It may be answered already: by the
  * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
- * what a dead server had begun. Undefined when the table was lost and is there again: the lease is
- * given back, and everything as before.
+ * what a dead server had begun. Without an answer it ends when the table was lost and is there
+ * again: the lease is given back, and everything as before.
  */
-function* serve(
-  pair: Pair,
-  request: HStoreRequest,
-  row: number,
-  number: number,
-): Operation<HashReply | undefined> {
+function* serve(pair: Pair, ticket: Ticket): Operation<void> {
+  const { replies } = pair;
   let released = false;
-  const isOwn = ({ posted }: Answer) => posted.row === row && posted.number === number;
+  let isLost = false;
+  replies.lead(ticket);
   try {
-    for (;;) {
-      const { answers, released: isReleased, isLost } = yield* pair.hashServer.turn(true);
-      released = isReleased;
-      if (isLost) break;
-      const own = answers.find(isOwn);
-      if (own) return own.reply;
-      const reply = yield* readReply(pair, request, row, number);
-      if (reply) return reply;
-      if (released || answers.length === 0) throw lost();
+    while (ticket.reply === undefined && !isLost) {
+      const turn = yield* pair.hashServer.turn(true);
+      ({ released, isLost } = turn);
+      // Given back in that turn's doorbell, the lease may be another operation's of this client.
+      if (ticket.reply || isLost) continue;
+      if (released && !replies.leads(ticket)) return;
+      yield* replies.look();
+      if (ticket.reply === undefined && (released || turn.answers.length === 0)) throw lost();
     }
   } finally {
+    replies.follow(ticket);
     if (!released) yield* pair.hashLease.release();
   }
-  yield* restoreTable(pair);
-  return undefined;
-}
-
-/** The reply to the request, if there is one; leaves the pair's state in the words. */
-function* readReply(
-  pair: Pair,
-  { batch, words }: HStoreRequest,
-  row: number,
-  number: number,
-): Operation<HashReply | undefined> {
-  const { geometry } = pair.mailbox;
-  yield batch
-    .clear()
-    .read(pair.geometry.base, PAIR_STATE_BYTES, words, PAIR_AT)
-    .read(geometry.answered(row), 8, words, ANSWERED_AT)
-    .read(geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
-  if (readInteger(words, ANSWERED_AT) !== number) return undefined;
-  return decodeReply(words, REPLY_AT);
+  if (isLost) yield* restoreTable(pair);
 }
 
 function* wait(
   table: HStoreTable,
   pair: Pair,
   request: HStoreRequest,
-  row: number,
-  number: number,
+  ticket: Ticket,
 ): Operation<HashReply> {
   const { batch, words } = request;
   const { retries } = table;
-  const { hashLease } = pair;
+  const { hashLease, replies } = pair;
   const what = 'the write may still take effect';
   const waiting = new Waiting(hashLease, pair.patience, what);
   try {
     for (;;) {
-      retries.waits++;
-      const reply = yield* readReply(pair, request, row, number);
-      if (reply) return reply;
-      const { holder, progress } = stateIn(pair, words, PAIR_AT);
+      const leads = replies.leads(ticket);
+      if (leads) {
+        retries.waits++;
+        yield* replies.look();
+      }
+      if (ticket.reply) return ticket.reply;
+      const state = replies.newState(ticket);
+      if (state) yield* waiting.poll(state.holder, state.progress);
+      if (!leads || !state) {
+        yield batch.clear().pause(waiting.localPause, words);
+        continue;
+      }
+      const { holder } = state;
       const isOwn = holder.client === hashLease.own;
-      yield* waiting.poll(holder, progress);
       if (holder.word === 0n) {
         batch.clear();
         yield postTake(pair, request);
         if (!swapped(words, SWAP_AT)) continue;
-        const own = yield* serve(pair, request, row, number);
-        if (own) return own;
+        yield* serve(pair, ticket);
       } else if (!isOwn && waiting.isTime && (yield* hashLease.take(holder))) {
         retries.takeovers++;
-        const own = yield* serve(pair, request, row, number);
-        if (own) return own;
+        yield* serve(pair, ticket);
       }
+      if (ticket.reply) return ticket.reply;
       yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);
     }
   } finally {

@@ -94,6 +94,9 @@ export class HashServer {
     }
     const released = release && !hasMore;
     yield* this.#commit.run(answers, committed, released);
+    for (const { posted: one, reply } of answers) {
+      this.#pair.replies.answer(one.row, one.number, reply);
+    }
     return { answers, released, isLost: false };
   }
 
