@@ -114,6 +114,12 @@ test('lines have a length that one can read', () => {
   report(broken);
 });
 
+test('no layer above the fabrics posts a verb that no fabric proves to have', () => {
+  const isAbove = ({ folder }: SourceFile) => !['random', 'verbs', 'fabrics'].includes(folder);
+  const unproven = /\b(maskedCas|fetchOr|MASKED_CAS|FETCH_OR)\b/;
+  report(product.filter((file) => isAbove(file) && unproven.test(file.text)).map((f) => f.path));
+});
+
 test('nothing is left to do', () => {
   const marks = new RegExp(
     ['TO', 'FIX', 'XX'].map((m, i) => `\\b${m}${['DO', 'ME', 'X'][i]}\\b`).join('|'),

@@ -2,30 +2,23 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand } from '../store/test-support/by-hand.ts';
 import type { Scope } from '../store/test-support/pools.ts';
-import { UNIT_BYTES } from '../verbs/index.ts';
-import { bornAt, Directory, directoryBytes, suffixOf } from './directory.ts';
+import { bornAt, Directory, suffixOf } from './directory.ts';
 
 const MAX_DEPTH = 8;
 
 /** A directory of its own in a pool, with invented subtables: 1000, 2000, … */
-function newDirectory(scope: Scope, initialDepth: number) {
+function newDirectory(scope: Scope, initialDepth: number, parts = 1) {
   const { pool } = clientByHand(scope);
-  const units = Math.ceil(directoryBytes(MAX_DEPTH) / UNIT_BYTES);
-  const root = pool.run(pool.allocator.allocateSpan(1, units));
-  pool.chunks.reserve(root, directoryBytes(MAX_DEPTH));
+  const depths = { initialDepth, maxDepth: MAX_DEPTH };
   const subtables = Array.from({ length: 2 ** initialDepth }, (_, i) => 1000 * (i + 1));
-  pool.run(Directory.format(root, subtables));
-  const attach = () => {
-    const directory = new Directory(root, initialDepth, MAX_DEPTH, pool.chunks);
-    pool.run(directory.load());
-    return directory;
-  };
+  const root = pool.run(Directory.build(pool, 1, depths, subtables, parts));
+  const attach = () => pool.run(Directory.open(root, depths, pool.chunks));
   return { pool, subtables, attach };
 }
 
 test('every suffix leads to its initial subtable', (t) => {
-  for (const initialDepth of [0, 1, 3]) {
-    const { subtables, attach } = newDirectory(t, initialDepth);
+  for (const [initialDepth, parts] of [[0], [1], [3], [0, 4], [3, 2], [3, 8]]) {
+    const { subtables, attach } = newDirectory(t, initialDepth, parts);
     const directory = attach();
     assert.equal(directory.depth, initialDepth);
     for (let hash = 0; hash < 64; hash++) {
@@ -93,8 +86,8 @@ test('no child beyond the maximum depth', (t) => {
 
 /** Splits of random subtables; the model has for each suffix of full depth its subtable. */
 test('random splits: caches of every age are right after a refresh', (t) => {
-  for (const initialDepth of [0, 2]) {
-    const { pool, subtables, attach } = newDirectory(t, initialDepth);
+  for (const [initialDepth, parts] of [[0], [2], [0, 8], [2, 2]]) {
+    const { pool, subtables, attach } = newDirectory(t, initialDepth, parts);
     const size = 2 ** MAX_DEPTH;
     const model = Array.from({ length: size }, (_, i) => subtables[i % subtables.length]);
     const leaves = subtables.map((_, suffix) => ({ suffix, depth: initialDepth }));

@@ -1,6 +1,7 @@
 import { invariant } from '../errors.ts';
 import type { ChunkTable } from '../pool/chunks.ts';
 import { control } from '../pool/control.ts';
+import type { Pool } from '../pool/pool.ts';
 import {
   type Address,
   Batch,
@@ -8,31 +9,23 @@ import {
   type Operation,
   readInteger,
   Scratch,
-  setWord,
 } from '../verbs/index.ts';
+import { type Depths, DirectoryParts } from './directory-parts.ts';
 
 /**
  * The directory of extendible hashing by suffix bits, in space reserved for its maximum depth, with
- * the client's cache of it (RACE section 3.4.1).
- *
- *   0  global depth
- *  64  entries, 8 bytes each: the address of a subtable, or 0
+ * the client's cache of it (RACE section 3.4.1). Its words are the global depth and entries of 8
+ * bytes each: the address of a subtable, or 0. Where they stand: `directory-parts.ts`.
  *
  * Entry i belongs for ever to the one subtable that was born with suffix i: a split of the subtable
  * with suffix s at local depth l fills entry s + 2^l, once, by a CAS from 0. An entry of 0 inherits
  * from the entry without its highest bit. So doubling the directory is one CAS on the depth, with
  * nothing to copy, and there is nothing to lock: whoever fills the entry has split the subtable.
  */
-export const DIRECTORY_HEADER_BYTES = 64;
 const ENTRY_BYTES = 8;
-const LOAD_BYTES = 32 * 1024;
-
-export function directoryBytes(maxDepth: number): number {
-  return DIRECTORY_HEADER_BYTES + ENTRY_BYTES * 2 ** maxDepth;
-}
 
 export class Directory {
-  readonly root: Address;
+  readonly parts: DirectoryParts;
   readonly maxDepth: number;
   readonly initialDepth: number;
   readonly #chunks: ChunkTable;
@@ -41,8 +34,12 @@ export class Directory {
   #mask = 0;
   #depth = 0;
 
-  constructor(root: Address, initialDepth: number, maxDepth: number, chunks: ChunkTable) {
-    this.root = root;
+  private constructor(
+    parts: DirectoryParts,
+    { initialDepth, maxDepth }: Depths,
+    chunks: ChunkTable,
+  ) {
+    this.parts = parts;
     this.initialDepth = initialDepth;
     this.maxDepth = maxDepth;
     this.#chunks = chunks;
@@ -63,22 +60,25 @@ export class Directory {
     return [...new Set(this.#subtables)];
   }
 
-  #entry(index: number): Address {
-    return this.root + DIRECTORY_HEADER_BYTES + ENTRY_BYTES * index;
+  /** A client's handle of a directory, its cache filled. */
+  static *open(root: Address, depths: Depths, chunks: ChunkTable): Operation<Directory> {
+    const { parts, depth } = yield* DirectoryParts.read(root, depths);
+    const directory = new Directory(parts, depths, chunks);
+    yield* directory.#loadTo(depth);
+    return directory;
   }
 
-  /** Reads the used part of the directory into the cache. */
+  /** Reads what is used of the directory into the cache. */
   *load(): Operation<void> {
-    const depth = yield* this.#readDepth();
+    yield* this.#loadTo(yield* this.parts.readDepth());
+  }
+
+  *#loadTo(depth: number): Operation<void> {
     const count = 2 ** depth;
     const subtables = new Float64Array(count);
-    const area = new Scratch(Math.min(LOAD_BYTES, count * ENTRY_BYTES));
-    const perRead = area.u8.length / ENTRY_BYTES;
-    for (let first = 0; first < count; first += perRead) {
-      const some = Math.min(perRead, count - first);
-      yield new Batch().read(this.#entry(first), some * ENTRY_BYTES, area, 0);
-      for (let i = 0; i < some; i++) subtables[first + i] = readInteger(area, i * ENTRY_BYTES);
-    }
+    yield* this.parts.each(depth, (index, low, high) => {
+      subtables[index] = (high >>> 0) * 2 ** 32 + (low >>> 0);
+    });
     for (let i = 1; i < count; i++) {
       if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
     }
@@ -87,22 +87,16 @@ export class Directory {
     this.#mask = count - 1;
   }
 
-  *#readDepth(): Operation<number> {
-    const depth = Number(yield* control.load(this.root));
-    invariant(depth >= this.initialDepth && depth <= this.maxDepth, `global depth is ${depth}`);
-    return depth;
-  }
-
   /**
    * Brings the cache up to date for one hash: 2 round trips. The deepest filled entry among the
    * hash's suffixes is its subtable.
    */
   *refresh(hash: number): Operation<Address> {
-    const depth = yield* this.#readDepth();
+    const depth = yield* this.parts.readDepth();
     const words = new Scratch((depth + 1) * ENTRY_BYTES);
     const batch = new Batch();
     for (let d = this.initialDepth; d <= depth; d++) {
-      batch.read(this.#entry(suffixOf(hash, d)), ENTRY_BYTES, words, d * ENTRY_BYTES);
+      batch.read(this.parts.entry(suffixOf(hash, d)), ENTRY_BYTES, words, d * ENTRY_BYTES);
     }
     yield batch;
     this.#growCache(depth);
@@ -120,22 +114,19 @@ export class Directory {
   /** The child that a split of (suffix, depth) has made, or 0. */
   *child(suffix: number, depth: number): Operation<Address> {
     if (depth >= this.maxDepth) return NULL_ADDRESS;
-    if ((yield* this.#readDepth()) <= depth) return NULL_ADDRESS;
-    return Number(yield* control.load(this.#entry(suffix + 2 ** depth)));
+    if ((yield* this.parts.readDepth()) <= depth) return NULL_ADDRESS;
+    return Number(yield* control.load(this.parts.entry(suffix + 2 ** depth)));
   }
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */
-  *deepen(depth: number): Operation<boolean> {
-    if ((yield* this.#readDepth()) > depth) return false;
-    this.#chunks.reserve(this.root, DIRECTORY_HEADER_BYTES + ENTRY_BYTES * 2 ** (depth + 1));
-    // From exactly `depth`: a slow splitter can never write a smaller depth back.
-    return yield* control.swap(this.root, BigInt(depth), BigInt(depth + 1));
+  deepen(depth: number): Operation<boolean> {
+    return this.parts.deepen(depth, this.#chunks);
   }
 
   /** Publishes the child of (suffix, depth): of all splitters of a subtable, one wins. */
   *publish(suffix: number, depth: number, child: Address): Operation<boolean> {
     const index = suffix + 2 ** depth;
-    const won = yield* control.swap(this.#entry(index), 0n, BigInt(child));
+    const won = yield* control.swap(this.parts.entry(index), 0n, BigInt(child));
     if (won) {
       this.#growCache(depth + 1);
       this.learn(index, depth + 1, child);
@@ -164,14 +155,17 @@ export class Directory {
     }
   }
 
-  /** Fills the entries of the initial subtables and the depth of a new directory. */
-  static *format(root: Address, subtables: readonly Address[]): Operation<void> {
-    const area = new Scratch(ENTRY_BYTES);
-    for (let i = 0; i < subtables.length; i++) {
-      setWord(area, 0, subtables[i] | 0, Math.floor(subtables[i] / 2 ** 32));
-      yield new Batch().write(root + DIRECTORY_HEADER_BYTES + ENTRY_BYTES * i, 8, area, 0);
-    }
-    yield* control.store(root, BigInt(Math.log2(subtables.length)));
+  /** Makes a directory that leads to the initial subtables; returns its root. */
+  static *build(
+    pool: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
+    catalog: number,
+    depths: Depths,
+    subtables: readonly Address[],
+    parts?: number,
+  ): Operation<Address> {
+    const made = yield* DirectoryParts.make(pool, catalog, depths, parts);
+    yield* made.fill(subtables.map((one) => ({ low: one | 0, high: Math.floor(one / 2 ** 32) })));
+    return made.root;
   }
 }
 

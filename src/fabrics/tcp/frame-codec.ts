@@ -6,6 +6,7 @@ import {
   MASKED_CAS,
   offsetOf,
   READ,
+  REGION_STRIDE,
   regionOf,
   type Scratch,
   WRITE,
@@ -49,6 +50,7 @@ export function encodeFrame(
 ): void {
   frame.part = part;
   frame.sequence = sequence;
+  frame.isReads = false;
   frame.firstRow = part.row;
   frame.firstSent = part.sent;
   measure(frame, node, nodes);
@@ -76,6 +78,54 @@ export function encodeFrame(
   part.row = endRow;
   part.sent = endSent;
   part.frames++;
+}
+
+/**
+ * Puts a part whose rows are all READs of a pool with one node into one frame, in one pass over
+ * them: what most batches are. False, and nothing is put, when it is another one or too long.
+ */
+export function encodeReads(
+  part: Part,
+  sequence: number,
+  outbox: Outbox,
+  frame: SentFrame,
+): boolean {
+  const { batch, end } = part.flight;
+  const { kind, address, bytes } = batch;
+  const first = part.row;
+  const content = 8 * (end - first);
+  if (kind[first] !== READ || content > FRAME_BUDGET) return false;
+  const { i32 } = outbox.reserve(HEAD_BYTES + content);
+  let word = (outbox.length - content) >> 2;
+  let results = 0;
+  for (let row = first; row < end; row++) {
+    const length = bytes[row];
+    results += length;
+    if (kind[row] !== READ || results > FRAME_BUDGET) {
+      outbox.withdraw(HEAD_BYTES + content);
+      return false;
+    }
+    const from = address[row];
+    const region = regionOf(from);
+    i32[word] = verbWord(READ, region, length);
+    i32[word + 1] = from - region * REGION_STRIDE;
+    word += 2;
+  }
+  const head = (outbox.length - content - HEAD_BYTES) >> 2;
+  i32[head] = headWord(BATCH, HEAD_BYTES + content);
+  i32[head + 1] = sequence;
+  frame.part = part;
+  frame.sequence = sequence;
+  frame.isReads = true;
+  frame.firstRow = first;
+  frame.firstSent = 0;
+  frame.endRow = end;
+  frame.endSent = 0;
+  frame.requestBytes = content;
+  frame.resultBytes = results;
+  part.row = end;
+  part.frames++;
+  return true;
 }
 
 /** How far the frame goes. */
@@ -153,6 +203,10 @@ export function decodeResults(
   input: Scratch,
   at: number,
 ): void {
+  if (frame.isReads) {
+    decodeReads(frame, input, at);
+    return;
+  }
   const { batch } = frame.part.flight;
   const { endRow, endSent } = frame;
   let row = frame.firstRow;
@@ -167,6 +221,23 @@ export function decodeResults(
     }
     row++;
     sent = 0;
+  }
+}
+
+/** READs that lie side by side in the same scratch are copied together. */
+function decodeReads(frame: SentFrame, input: Scratch, at: number): void {
+  const { bytes, offset, scratch } = frame.part.flight.batch;
+  const end = frame.endRow;
+  let from = at;
+  for (let row = frame.firstRow; row < end; ) {
+    const local = scratch[row];
+    const into = offset[row];
+    let length = bytes[row++];
+    while (row < end && scratch[row] === local && offset[row] === into + length) {
+      length += bytes[row++];
+    }
+    copyLocal(input, from, local, into, length);
+    from += length;
   }
 }
 

@@ -25,8 +25,12 @@ import {
 
 /** Results that are put together before they are sent. */
 const FLUSH_BYTES = 128 * 1024;
-/** Batches that are looked at before the first of them is executed. */
+/**
+ * Batches, and bytes of their results, that are looked at before the first of them is executed:
+ * what they load has to be in the nearest cache still when it is copied.
+ */
 const FRAMES_AHEAD = 64;
+const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
 const CALL_HEAD = 8;
 
@@ -179,7 +183,7 @@ export class NodeConnection {
     const { memory, limits } = this.#node;
     let total = 0;
     let count = 0;
-    while (count < FRAMES_AHEAD && total < FLUSH_BYTES) {
+    while (count < FRAMES_AHEAD && total < BYTES_AHEAD) {
       const bytes = inbox.frame();
       if (bytes === 0 || typeOf(i32[inbox.start >> 2]) !== BATCH) break;
       const end = inbox.start + bytes;

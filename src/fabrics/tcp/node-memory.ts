@@ -9,12 +9,14 @@ import {
   WRITE,
 } from '../../verbs/index.ts';
 import { maskedCompareExchange } from '../shared/atomics.ts';
-import { readWords, writeWords } from '../shared/copy.ts';
+import { copyLine, readWords, writeWords } from '../shared/copy.ts';
 import type { Region, RegionSource } from '../shared/region.ts';
 import { requestBytes, resultBytes, verbBytes, verbKind, verbRegion, WireError } from './wire.ts';
 
 /** "STEPGONE": stands in the first word while a memory is erased. */
 export const ERASING = 0x45_4e_4f_47_50_45_54_53n;
+/** Of a long READ, so much is loaded ahead. */
+const TOUCHED_BYTES_MAX = 1024;
 /** Erased in one turn. */
 const ERASE_BYTES = 4 * 1024 * 1024;
 const ZEROS = new Uint8Array(ERASE_BYTES);
@@ -22,6 +24,15 @@ const ZEROS = new Uint8Array(ERASE_BYTES);
 /** Pages that nobody has touched stay so: comparing reads them, and takes no memory. */
 function clear(bytes: Uint8Array): void {
   if (Buffer.compare(bytes, ZEROS.subarray(0, bytes.length)) !== 0) bytes.fill(0);
+}
+
+/** Loads the lines of a long READ but the first. */
+function touch({ i32 }: Region, offset: number, bytes: number): number {
+  let sum = 0;
+  const end = (offset + Math.min(bytes, TOUCHED_BYTES_MAX)) >> 2;
+  const step = UNIT_BYTES >> 2;
+  for (let word = (offset >> 2) + step; word < end; word += step) sum ^= i32[word];
+  return sum;
 }
 
 /** A verb that names what is not there. The batch is refused whole; the connection goes on. */
@@ -39,6 +50,8 @@ export class NodeMemory {
   readonly #fence = new Int32Array(new SharedArrayBuffer(4));
   /** Whether a WRITE may still stand in the store buffer; see SharedFabric. */
   #unfenced = false;
+  /** Where the results of the READs that were executed last end. */
+  #readTo = 0;
   /** Where touching leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
   verbs = 0;
@@ -61,36 +74,48 @@ export class NodeMemory {
    */
   inspect(i32: Int32Array, at: number, end: number): number {
     let results = 0;
+    let touched = 0;
     let word = at >> 2;
     const last = end >> 2;
     while (word < last) {
       const verb = i32[word];
-      const kind = verbKind(verb);
       const bytes = verbBytes(verb);
-      const request = requestBytes(kind, bytes);
-      const next = word + 2 + (request >> 2);
-      if (request < 0 || next > last) throw new WireError(`a verb of kind ${kind} does not fit`);
-      const offset = i32[word + 1] >>> 0;
-      if (kind !== WRITE && (offset & 7) !== 0) throw new WireError('an unaligned verb');
-      if (kind === READ ? (bytes & 7) !== 0 : kind !== WRITE && bytes !== 8) {
-        throw new WireError(`a verb of ${bytes} bytes`);
-      }
       const region = this.regions[verbRegion(verb)];
-      if (region === undefined || offset + bytes > this.regionBytes) {
-        throw new BeyondMemory(`verb beyond region ${verbRegion(verb)}: ${offset}`);
+      const offset = i32[word + 1];
+      // What most verbs are, and nothing to complain of: checked with little else.
+      const isRead = verbKind(verb) === READ && ((bytes | offset) & 7) === 0;
+      if (isRead && region !== undefined && offset >= 0 && offset + bytes <= this.regionBytes) {
+        touched ^= region.i32[offset >> 2];
+        if (bytes > UNIT_BYTES) touched ^= touch(region, offset, bytes);
+        results += bytes;
+        word += 2;
+      } else {
+        word = this.#inspectOther(i32, word, last);
+        results += resultBytes(verbKind(verb), bytes);
       }
-      if (kind === READ) this.#touch(region, offset, bytes);
-      results += resultBytes(kind, bytes);
-      word = next;
     }
+    this.touched ^= touched;
     return results;
   }
 
-  #touch({ i32 }: Region, offset: number, bytes: number): void {
-    let sum = 0;
-    const end = (offset + Math.min(bytes, 1024)) >> 2;
-    for (let word = offset >> 2; word < end; word += UNIT_BYTES >> 2) sum = (sum + i32[word]) | 0;
-    this.touched = sum;
+  /** Checks a verb; returns where the next one stands. */
+  #inspectOther(i32: Int32Array, word: number, last: number): number {
+    const verb = i32[word];
+    const kind = verbKind(verb);
+    const bytes = verbBytes(verb);
+    const request = requestBytes(kind, bytes);
+    const next = word + 2 + (request >> 2);
+    if (request < 0 || next > last) throw new WireError(`a verb of kind ${kind} does not fit`);
+    const offset = i32[word + 1] >>> 0;
+    if (kind !== WRITE && (offset & 7) !== 0) throw new WireError('an unaligned verb');
+    if (kind === READ ? (bytes & 7) !== 0 : kind !== WRITE && bytes !== 8) {
+      throw new WireError(`a verb of ${bytes} bytes`);
+    }
+    const region = this.regions[verbRegion(verb)];
+    if (region === undefined || offset + bytes > this.regionBytes) {
+      throw new BeyondMemory(`verb beyond region ${verbRegion(verb)}: ${offset}`);
+    }
+    return next;
   }
 
   /** Executes verbs that were inspected, in order; their results follow one another from `into`. */
@@ -98,29 +123,60 @@ export class NodeMemory {
     const { i32 } = input;
     let result = into;
     let verbs = 0;
-    for (let from = at; from < end; verbs++) {
+    for (let from = at; from < end; ) {
       const verb = i32[from >> 2];
       const kind = verbKind(verb);
+      if (kind === READ) {
+        const next = this.#reads(i32, from >> 2, end >> 2, output, result) << 2;
+        verbs += (next - from) >> 3;
+        result = this.#readTo;
+        from = next;
+        continue;
+      }
       const bytes = verbBytes(verb);
       const offset = i32[(from >> 2) + 1];
       const region = this.regions[verbRegion(verb)];
       from += 8;
-      if (kind === READ) {
-        if (this.#unfenced) this.#storeLoadFence();
-        readWords(region, offset, output, result, bytes);
-        result += bytes;
-      } else if (kind === WRITE) {
+      verbs++;
+      if (kind === WRITE) {
         writeWords(region, offset, input, from, bytes);
         this.#unfenced = true;
-        from += requestBytes(kind, bytes);
       } else {
         output.i64[result >> 3] = this.#atomic(kind, region.i64, offset >>> 3, input, from >> 3);
         this.#unfenced = false;
         result += 8;
-        from += requestBytes(kind, bytes);
       }
+      from += requestBytes(kind, bytes);
     }
     this.verbs += verbs;
+  }
+
+  /**
+   * READs, which mostly come many together and of one region, from `word` on as far as there are
+   * any. Returns where the next verb stands, and leaves where its result goes in `#readTo`.
+   */
+  #reads(i32: Int32Array, word: number, last: number, output: Scratch, into: number): number {
+    if (this.#unfenced) this.#storeLoadFence();
+    const { f64 } = output;
+    let number = verbRegion(i32[word]);
+    let region = this.regions[number];
+    let result = into;
+    let next = word;
+    for (; next < last; next += 2) {
+      const verb = i32[next];
+      if (verbKind(verb) !== READ) break;
+      if (verbRegion(verb) !== number) {
+        number = verbRegion(verb);
+        region = this.regions[number];
+      }
+      const bytes = verbBytes(verb);
+      const offset = i32[next + 1];
+      if (bytes === UNIT_BYTES) copyLine(region.f64, offset >>> 3, f64, result >> 3);
+      else readWords(region, offset, output, result, bytes);
+      result += bytes;
+    }
+    this.#readTo = result;
+    return next;
   }
 
   #atomic(kind: number, words: BigInt64Array, index: number, { i64 }: Scratch, at: number): bigint {

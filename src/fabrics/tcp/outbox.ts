@@ -5,16 +5,23 @@ import { FAILURE, HEAD_BYTES, headWord, padded } from './wire.ts';
 const BUFFER_BYTES = 64 * 1024;
 const KEPT_BUFFERS = 4;
 
+/** A buffer that the socket has, and how many bytes of it leave. */
+interface Leaving {
+  buffer: Scratch;
+  bytes: number;
+}
+
 /**
  * Frames on their way out, in aligned memory: whatever is put in between two flushes leaves in one
- * send. A buffer is used again when the system has taken its bytes.
+ * send. A buffer is used again when the system has taken its bytes, mostly at once: then the next
+ * frames are put where the caches are warm.
  */
 export class Outbox {
   readonly #socket: Writable;
   readonly #idle: Scratch[] = [];
   /** Buffers that the system has not taken yet: it takes them in this order. */
-  readonly #leaving: Scratch[] = [];
-  readonly #taken = () => this.#recycle();
+  readonly #leaving: Leaving[] = [];
+  #leavingBytes = 0;
   #current: Scratch | undefined;
   /** Bytes in the current buffer. */
   length = 0;
@@ -26,12 +33,21 @@ export class Outbox {
   /** Room for a frame; it begins at `length` of the returned memory, which is then larger. */
   reserve(bytes: number): Scratch {
     if (this.#current && this.length + bytes > this.#current.u8.length) this.flush();
-    if (this.#current === undefined) {
-      const fits = bytes <= BUFFER_BYTES;
-      this.#current = (fits ? this.#idle.pop() : undefined) ?? new Scratch(roomFor(bytes));
-    }
+    if (this.#current === undefined || this.#current.u8.length < bytes) this.#change(bytes);
     this.length += bytes;
-    return this.#current;
+    return this.#current as Scratch;
+  }
+
+  /** Takes back the end of what was reserved last. */
+  withdraw(bytes: number): void {
+    this.length -= bytes;
+  }
+
+  #change(bytes: number): void {
+    if (this.#current) this.#keep(this.#current);
+    this.#recycle();
+    const fits = bytes <= BUFFER_BYTES;
+    this.#current = (fits ? this.#idle.pop() : undefined) ?? new Scratch(roomFor(bytes));
   }
 
   /** A frame of a head and `content`, padded with zeros. */
@@ -51,19 +67,33 @@ export class Outbox {
 
   flush(): void {
     const buffer = this.#current;
-    if (buffer === undefined || this.length === 0) return;
-    const bytes = buffer.buffer.subarray(0, this.length);
+    const bytes = this.length;
+    if (buffer === undefined || bytes === 0) return;
     this.#current = undefined;
     this.length = 0;
-    this.#leaving.push(buffer);
-    this.#socket.write(bytes, this.#taken);
+    this.#socket.write(buffer.buffer.subarray(0, bytes));
+    if (this.#leaving.length === 0 && this.#socket.writableLength === 0) {
+      this.#keep(buffer);
+      return;
+    }
+    this.#leaving.push({ buffer, bytes });
+    this.#leavingBytes += bytes;
   }
 
+  /** The last `writableLength` bytes are still the socket's. */
   #recycle(): void {
-    const buffer = this.#leaving.shift();
-    if (buffer?.u8.length === BUFFER_BYTES && this.#idle.length < KEPT_BUFFERS) {
-      this.#idle.push(buffer);
+    const { writableLength } = this.#socket;
+    for (let first = this.#leaving[0]; first !== undefined; first = this.#leaving[0]) {
+      if (this.#leavingBytes - first.bytes < writableLength) break;
+      this.#leaving.shift();
+      this.#leavingBytes -= first.bytes;
+      this.#keep(first.buffer);
     }
+  }
+
+  #keep(buffer: Scratch): void {
+    const isKept = buffer.u8.length === BUFFER_BYTES && this.#idle.length < KEPT_BUFFERS;
+    if (isKept) this.#idle.push(buffer);
   }
 }
 

@@ -3,7 +3,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Part } from './flight.ts';
-import { decodeResults, encodeFrame } from './frame-codec.ts';
+import { decodeResults, encodeFrame, encodeReads } from './frame-codec.ts';
 import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';
@@ -58,6 +58,8 @@ export interface Place {
   session: number;
   /** The part is answered or has failed. */
   answered(part: Part, error: unknown): void;
+  /** All answers of one receive have been told. */
+  turned(): void;
   lost(error: StepwellError): void;
 }
 
@@ -137,8 +139,13 @@ export class QueuePair {
     return this.#failure;
   }
 
+  /** Whether an answer to verbs is to come: soon, unlike that of a call. */
+  get waits(): boolean {
+    return this.#sent.length > 0 || this.#waiting.length > 0;
+  }
+
   get #idle(): boolean {
-    return this.#sent.length === 0 && this.#waiting.length === 0 && this.#calls.size === 0;
+    return !this.waits && this.#calls.size === 0;
   }
 
   /**
@@ -150,6 +157,27 @@ export class QueuePair {
     const canGo = this.#waiting.length === 0 && this.#failure === undefined;
     if (canGo && this.#encodePart(part, this.welcome.outstandingBytesMax)) return;
     this.#waiting.push(part);
+  }
+
+  /**
+   * `post` of a part that only READs, of a pool with one node, when there is room at once: returns
+   * the bytes that it reads. Otherwise -1, and nothing is posted.
+   */
+  postReads(part: Part): number {
+    if (this.#waiting.length > 0 || this.#failure !== undefined) return -1;
+    if (this.#outstanding >= this.welcome.outstandingBytesMax) return -1;
+    const isIdle = this.#idle;
+    const frame = this.#sent.add();
+    const sequence = (this.#sequence + 1) & 0x7fffffff;
+    if (!encodeReads(part, sequence, this.#outbox, frame)) {
+      this.#sent.removeLast();
+      return -1;
+    }
+    this.#sequence = sequence;
+    this.#outstanding += frame.requestBytes + frame.resultBytes;
+    if (isIdle) this.#socket.ref();
+    if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
+    return frame.resultBytes;
   }
 
   /** A two-sided call; it is sent by the next `flush`. */
@@ -233,6 +261,7 @@ export class QueuePair {
     }
     // Room for what had to wait.
     if (this.#waiting.length > 0) this.flush();
+    this.#place.turned();
     if (this.#idle && this.#connected === undefined) this.#socket.unref();
     return true;
   }

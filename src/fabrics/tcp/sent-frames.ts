@@ -6,6 +6,8 @@ const FIRST_FRAMES = 64;
 export class SentFrame {
   part!: Part;
   sequence = 0;
+  /** Whole READs of a pool with one node, which are placed in one pass. */
+  isReads = false;
   /** The first verb and how much of it went before; and where the next frame begins. */
   firstRow = 0;
   firstSent = 0;
@@ -29,6 +31,11 @@ export class SentFrames {
   add(): SentFrame {
     if (this.length === this.#ring.length) this.#grow();
     return this.#ring[(this.#first + this.length++) & (this.#ring.length - 1)];
+  }
+
+  /** Takes back what was added last. */
+  removeLast(): void {
+    this.length--;
   }
 
   /** Takes the oldest away. It is valid until the next `add`. */

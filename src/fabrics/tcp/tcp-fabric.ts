@@ -23,6 +23,8 @@ import {
 import { Flight, nodeOf, type Part, segmentEnd } from './flight.ts';
 import { type Credentials, type Endpoint, type Place, QueuePair } from './queue-pair.ts';
 
+const SHORT_PAUSE_MICROSECONDS = 500;
+
 /**
  * Verbs on memory nodes over TCP. One queue pair a node; what all operations of the client post in
  * one turn of the event loop leaves in one send a node, and its answers come in one receive.
@@ -37,6 +39,9 @@ export class TcpFabric implements RemoteFabric {
   readonly #idle: Flight[] = [];
   readonly #flush = () => this.#flushAll();
   #scheduled = false;
+  /** Flights in a short pause; and the array that they change places with. */
+  #pausing: Flight[] = [];
+  #resumed: Flight[] = [];
   #failure: StepwellError | undefined;
   #closed = false;
 
@@ -58,6 +63,7 @@ export class TcpFabric implements RemoteFabric {
         nodes: endpoints.length,
         session,
         answered: (part, error) => owner.fabric?.answered(part, error),
+        turned: () => owner.fabric?.turned(),
         lost: (error) => owner.fabric?.lost(error),
       };
       return QueuePair.connect(endpoint, place, credentials);
@@ -112,6 +118,7 @@ export class TcpFabric implements RemoteFabric {
     this.#closed = true;
     this.#failure ??= new StepwellError('SW_CLOSED', 'the connection to the pool was closed');
     for (const pair of this.#pairs) pair.close();
+    this.turned();
   }
 
   /** Sends the next segment of a flight, or ends it. */
@@ -124,11 +131,28 @@ export class TcpFabric implements RemoteFabric {
       else this.#end(flight);
       return;
     }
+    if (this.#pairs.length === 1 && this.#sendReads(flight)) return;
     flight.end = segmentEnd(batch, flight.start, this.#pairs.length);
     const kind = batch.kind[flight.start];
     if (kind === PAUSE) this.#pause(flight, batch.bytes[flight.start]);
     else if (kind === CALL) this.#sendCalls(flight);
     else this.#sendVerbs(flight);
+  }
+
+  /** Whether all that is left of the batch are READs that could be sent at once. */
+  #sendReads(flight: Flight): boolean {
+    const { start, batch } = flight;
+    if (batch.kind[start] !== READ) return false;
+    flight.end = batch.length;
+    flight.pending = 1;
+    const bytes = this.#pairs[0].postReads(flight.part(0));
+    if (bytes < 0) return false;
+    const counters = this.traffic.rows;
+    counters[ROUND_TRIPS]++;
+    counters[READS] += flight.end - start;
+    counters[BYTES_READ] += bytes;
+    this.#schedule();
+    return true;
   }
 
   #sendVerbs(flight: Flight): void {
@@ -174,12 +198,32 @@ export class TcpFabric implements RemoteFabric {
     this.#schedule();
   }
 
+  /**
+   * A timer is good for milliseconds only. Less than half of one lasts until the next answer, if
+   * any is on its way: what another operation of this client does is not seen before that, and a
+   * client that turns round and round takes the processor from the nodes.
+   */
   #pause(flight: Flight, microseconds: number): void {
     flight.pending = 1;
-    const go = () => this.#settle(flight, undefined);
-    // A timer is good for milliseconds only; less than one is a turn of the event loop.
-    if (microseconds < 500) setImmediate(go);
-    else setTimeout(go, microseconds / 1000);
+    if (microseconds >= SHORT_PAUSE_MICROSECONDS) {
+      setTimeout(() => this.#settle(flight, undefined), microseconds / 1000);
+      return;
+    }
+    this.#pausing.push(flight);
+    if (!this.#pairs.some(({ waits }) => waits)) this.#schedule();
+  }
+
+  /** Frames were answered, or the session has ended. */
+  turned(): void {
+    if (this.#pausing.length > 0) this.#schedule();
+  }
+
+  #resumeAll(): void {
+    const resumed = this.#pausing;
+    this.#pausing = this.#resumed;
+    this.#resumed = resumed;
+    for (const flight of resumed) this.#settle(flight, undefined);
+    resumed.length = 0;
   }
 
   answered({ flight }: Part, error: unknown): void {
@@ -210,6 +254,7 @@ export class TcpFabric implements RemoteFabric {
     if (this.#failure) return;
     this.#failure = error;
     for (const pair of this.#pairs) pair.close(error);
+    this.turned();
   }
 
   #schedule(): void {
@@ -220,6 +265,7 @@ export class TcpFabric implements RemoteFabric {
 
   #flushAll(): void {
     this.#scheduled = false;
+    if (this.#pausing.length > 0) this.#resumeAll();
     for (const pair of this.#pairs) pair.flush();
   }
 

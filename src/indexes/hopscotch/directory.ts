@@ -2,13 +2,13 @@ import { invariant } from '../../errors.ts';
 import type { ChunkTable } from '../../pool/chunks.ts';
 import { control } from '../../pool/control.ts';
 import type { Reclamation } from '../../pool/reclamation.ts';
-import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { depthOfLink, TAG_VALUES } from '../chime/link.ts';
 import type { Link } from '../chime/node-io.ts';
-import { bornAt, DIRECTORY_HEADER_BYTES, directoryBytes, suffixOf } from '../directory.ts';
+import { bornAt, suffixOf } from '../directory.ts';
+import type { Depths, DirectoryParts } from '../directory-parts.ts';
 
 const LINK_BYTES = 8;
-const LOAD_BYTES = 32 * 1024;
 
 /** A link as it stands in the directory. */
 export interface Entry extends Link {
@@ -20,10 +20,8 @@ export interface Entry extends Link {
 
 /**
  * The directory of a hopscotch hash table: extendible hashing by suffix bits, laid out as that of
- * RACE (`../directory.ts`), but with links that change in the place of addresses that do not.
- *
- *   0  global depth
- *  64  entries, 8 bytes each: the link to a segment, or 0
+ * RACE (`../directory.ts`), but with links that change in the place of addresses that do not: its
+ * entries are the link to a segment, or 0.
  *
  * Entry i is 0 until a split makes the segment of suffix i; until then its keys are those of the
  * entry without its highest bit. A link says how many suffix bits its segment's keys have in
@@ -34,7 +32,7 @@ export interface Entry extends Link {
  * first word of a segment tells.
  */
 export class LinkDirectory {
-  readonly root: Address;
+  readonly #parts: DirectoryParts;
   readonly maxDepth: number;
   readonly #initialDepth: number;
   readonly #chunks: ChunkTable;
@@ -50,12 +48,12 @@ export class LinkDirectory {
   #idle = 0;
 
   constructor(
-    root: Address,
-    { initialDepth, maxDepth }: { initialDepth: number; maxDepth: number },
+    parts: DirectoryParts,
+    { initialDepth, maxDepth }: Depths,
     chunks: ChunkTable,
     reclamation: Reclamation,
   ) {
-    this.root = root;
+    this.#parts = parts;
     this.#initialDepth = initialDepth;
     this.maxDepth = maxDepth;
     this.#chunks = chunks;
@@ -109,13 +107,9 @@ export class LinkDirectory {
     this.#knownIn[at] = this.#epoch;
   }
 
-  #entry(suffix: number): Address {
-    return this.root + DIRECTORY_HEADER_BYTES + LINK_BYTES * suffix;
-  }
-
   /** The suffix whose entry stands here. */
   suffixAt(owner: Address): number {
-    return (owner - this.#entry(0)) / LINK_BYTES;
+    return this.#parts.indexAt(owner);
   }
 
   /** Reads the used part of the directory into the memory, if that is too old or was never done. */
@@ -128,7 +122,11 @@ export class LinkDirectory {
   *#load(): Operation<void> {
     const epoch = this.#epoch;
     const depth = yield* this.readDepth();
-    const links = yield* this.#readLinks(2 ** depth);
+    const links = new Int32Array(2 ** (depth + 1));
+    yield* this.#parts.each(depth, (suffix, low, high) => {
+      links[2 * suffix] = low;
+      links[2 * suffix + 1] = high;
+    });
     if (this.#isLoaded || !inherit(links, depth)) return;
     this.#links = links;
     this.#knownIn = new Float64Array(2 ** depth).fill(epoch);
@@ -137,24 +135,9 @@ export class LinkDirectory {
     this.#loadedIn = this.#reclamation.announced;
   }
 
-  *#readLinks(count: number): Operation<Int32Array> {
-    const links = new Int32Array(2 * count);
-    const area = new Scratch(Math.min(LOAD_BYTES, count * LINK_BYTES));
-    const perRead = area.u8.length / LINK_BYTES;
-    for (let first = 0; first < count; first += perRead) {
-      const some = Math.min(perRead, count - first);
-      yield new Batch().read(this.#entry(first), some * LINK_BYTES, area, 0);
-      links.set(area.i32.subarray(0, 2 * some), 2 * first);
-    }
-    return links;
-  }
-
   /** The global depth as it is now. */
-  *readDepth(): Operation<number> {
-    const depth = Number(yield* control.load(this.root));
-    const inRange = depth >= this.#initialDepth && depth <= this.maxDepth;
-    invariant(inRange, `global depth is ${depth}`);
-    return depth;
+  readDepth(): Operation<number> {
+    return this.#parts.readDepth();
   }
 
   /**
@@ -167,7 +150,7 @@ export class LinkDirectory {
     const words = new Scratch((depth + 1) * LINK_BYTES);
     const batch = new Batch();
     for (let d = this.#initialDepth; d <= depth; d++) {
-      batch.read(this.#entry(suffixOf(hash, d)), LINK_BYTES, words, d * LINK_BYTES);
+      batch.read(this.#parts.entry(suffixOf(hash, d)), LINK_BYTES, words, d * LINK_BYTES);
     }
     yield batch;
     for (let d = depth; d >= this.#initialDepth; d--) {
@@ -179,7 +162,7 @@ export class LinkDirectory {
       if (!isFilled || bornAt(suffix, this.#initialDepth) !== d) continue;
       if (suffixOf(hash, depthOfLink(high)) !== suffix) return undefined;
       this.learn(suffix, { low, high }, epoch);
-      return { low, high, suffix, owner: this.#entry(suffix) };
+      return { low, high, suffix, owner: this.#parts.entry(suffix) };
     }
     return invariant(false, 'the directory has no entry for a suffix') as never;
   }
@@ -212,26 +195,13 @@ export class LinkDirectory {
 
   /** Makes the global depth greater than `depth`, if it is not. */
   *deepen(depth: number): Operation<void> {
-    if ((yield* this.readDepth()) > depth) return;
-    this.#chunks.reserve(this.root, directoryBytes(depth + 1));
-    // From exactly `depth`: a slow splitter can never write a smaller depth back.
-    yield* control.swap(this.root, BigInt(depth), BigInt(depth + 1));
+    yield* this.#parts.deepen(depth, this.#chunks);
   }
 
   /** Fills the entry of a suffix that has none. Of all that try, one succeeds. */
   *fill(suffix: number, { low, high }: Link): Operation<void> {
     const link = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
-    yield* control.swap(this.#entry(suffix), 0n, link);
-  }
-
-  /** Fills a new directory. */
-  static *format(root: Address, links: readonly Link[]): Operation<void> {
-    const area = new Scratch(LINK_BYTES);
-    for (let i = 0; i < links.length; i++) {
-      setWord(area, 0, links[i].low, links[i].high);
-      yield new Batch().write(root + DIRECTORY_HEADER_BYTES + LINK_BYTES * i, LINK_BYTES, area, 0);
-    }
-    yield* control.store(root, BigInt(Math.log2(links.length)));
+    yield* control.swap(this.#parts.entry(suffix), 0n, link);
   }
 }
 

@@ -7,7 +7,6 @@ import {
   highHalf,
   lowHalf,
   type Operation,
-  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { unitsBeside } from '../chime/geometry.ts';
 import { insert } from '../chime/insert.ts';
@@ -28,12 +27,11 @@ import type {
   Outcome,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
-import { directoryBytes } from '../directory.ts';
+import { DirectoryParts } from '../directory-parts.ts';
 import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { checkTable } from './check.ts';
-import { LinkDirectory } from './directory.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
 import { eachReachable } from './reachable.ts';
 import { locate, search, searchMany, searchOnce } from './search.ts';
@@ -189,14 +187,12 @@ export function* buildHopscotch(
   shape: HopscotchShape,
   catalog: number,
 ): Operation<Address> {
-  const units = Math.ceil(directoryBytes(shape.maxDepth) / UNIT_BYTES);
-  const root = yield* pool.allocator.allocateSpan(catalog, units);
-  pool.chunks.reserve(root, directoryBytes(shape.initialDepth));
-  const table = new HopscotchTable(pool, new HopscotchGeometry(shape), root, catalog);
+  const parts = yield* DirectoryParts.make(pool, catalog, shape);
+  const table = new HopscotchTable(pool, new HopscotchGeometry(shape), parts, catalog);
   const links: Link[] = [];
   while (links.length < 2 ** shape.initialDepth) links.push(yield* makeSegment(table));
-  yield* LinkDirectory.format(root, links);
-  return root;
+  yield* parts.fill(links);
+  return parts.root;
 }
 
 function* makeSegment(table: HopscotchTable): Operation<Link> {
@@ -215,9 +211,8 @@ export function* openHopscotch(
   root: Address,
 ): Operation<HopscotchIndex> {
   invariant(root > 0, 'a store without a root');
-  const table = new HopscotchTable(pool, new HopscotchGeometry(shape), root, catalog);
-  yield* table.directory.readDepth();
-  return new HopscotchIndex(table);
+  const { parts } = yield* DirectoryParts.read(root, shape);
+  return new HopscotchIndex(new HopscotchTable(pool, new HopscotchGeometry(shape), parts, catalog));
 }
 
 /** The hopscotch hash table as a store's index. */

@@ -1,12 +1,13 @@
 import { StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import { homeAt, isVacantAt, placeAt, type Slots } from '../chime/hopscotch.ts';
 import { type ChimeRequest, LeafClient } from '../chime/leaf-client.ts';
 import { depthFlags, depthOfLink } from '../chime/link.ts';
 import type { Link, Visit } from '../chime/node-io.ts';
 import type { LeafHalves } from '../chime/rebuild-leaf.ts';
 import { lengthOf, recordOf } from '../chime/slot.ts';
+import type { DirectoryParts } from '../directory-parts.ts';
 import { KeyHashes } from '../key-hashes.ts';
 import { RecordIo } from '../record-io.ts';
 import { LinkDirectory } from './directory.ts';
@@ -19,11 +20,11 @@ const NO_KEY = new Uint8Array(0);
 export class HopscotchTable extends LeafClient<HopscotchShape> {
   readonly directory: LinkDirectory;
 
-  constructor(pool: Pool, geometry: HopscotchGeometry, root: Address, catalog: number) {
+  constructor(pool: Pool, geometry: HopscotchGeometry, parts: DirectoryParts, catalog: number) {
     const { allocator, reclamation, chunks } = pool;
     const records = new RecordIo(allocator, reclamation, catalog);
     super(geometry, records, allocator, reclamation, catalog);
-    this.directory = new LinkDirectory(root, geometry.shape, chunks, reclamation);
+    this.directory = new LinkDirectory(parts, geometry.shape, chunks, reclamation);
   }
 
   makePlace(request: ChimeRequest): Operation<void> {

@@ -1,22 +1,12 @@
 import { StepwellError } from '../../errors.ts';
-import { type Operation, readInteger, swapped, writeInteger } from '../../verbs/index.ts';
-import type { Answer } from './commit.ts';
-import { BODY_BYTES, PAIR, PAIR_STATE_BYTES, REPLY_BYTES } from './geometry.ts';
+import { type Operation, swapped, writeInteger } from '../../verbs/index.ts';
+import { BODY_BYTES } from './geometry.ts';
 import type { SpareBlock } from './hash-server.ts';
-import { decodeReply, encodeRequest, type HashReply, type HashRequest } from './messages.ts';
+import { encodeRequest, type HashReply, type HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
-import { stateIn } from './state.ts';
-import {
-  ANSWERED_AT,
-  BODY_AT,
-  type HStoreRequest,
-  type HStoreTable,
-  NUMBER_AT,
-  PAIR_AT,
-  REPLY_AT,
-  SWAP_AT,
-} from './table.ts';
+import type { Ticket } from './replies.ts';
+import { BODY_AT, type HStoreRequest, type HStoreTable, NUMBER_AT, SWAP_AT } from './table.ts';
 import { unitsOfRecord } from './turn-record.ts';
 import { Waiting } from './waiting.ts';
 
@@ -26,9 +16,10 @@ import { Waiting } from './waiting.ts';
  * 1. One doorbell WRITEs the record, the request and its number, and tries to take the lease.
  * 2. Who gets the lease is the server for as long as it takes to answer this and whatever else
  *    waits: the calls of all clients are combined in its turns, without a server process.
- * 3. Who does not, because somebody else is the server, polls for the answer. When the server gives
- *    up the lease or is gone, it takes the lease itself, and nothing is lost: the request stands in
- *    the mailbox, and what a dead server had begun is in the log.
+ * 3. Who does not, because somebody else is the server, waits for the answer. Of one client's calls
+ *    one polls for all (see Replies), and none while the client is the server itself. When the
+ *    server gives up the lease or is gone, it takes the lease itself, and nothing is lost: the
+ *    request stands in the mailbox, and what a dead server had begun is in the log.
  */
 export function* callHashServer(
   table: HStoreTable,
@@ -41,25 +32,24 @@ export function* callHashServer(
   const address = yield* allocator.allocate(catalog, spareUnits);
   const row = yield* mailbox.take();
   const spare = { address, row };
-  const number = mailbox.nextNumber(row);
-  let reply: HashReply | undefined;
+  const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
   let posted = false;
   try {
     const { batch, words } = request;
     encodeRequest(message, words, BODY_AT);
-    writeInteger(words, NUMBER_AT, number);
+    writeInteger(words, NUMBER_AT, ticket.number);
     table.records.post(request, batch.clear());
     batch
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
     yield postTake(pair, request);
-    if (swapped(words, SWAP_AT)) reply = yield* serve(pair, request, spare, number);
-    reply ??= yield* wait(table, pair, request, spare, number);
-    return reply;
+    if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
+    return ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
   } finally {
+    pair.replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
-    if (reply !== undefined || !posted) mailbox.give(row);
+    if (ticket.reply !== undefined || !posted) mailbox.give(row);
     else request.forgetBlock();
     if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
   }
@@ -76,92 +66,75 @@ function postTake(pair: Pair, request: HStoreRequest) {
 /**
  * Turns as the hash server until the own request is answered. It may be answered already: by the
  * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
- * what another server had begun. Undefined when this client was overtaken, or the table was lost
- * and is there again: the lease is given back, and everything as before.
+ * what another server had begun. Without an answer it ends when this client was overtaken, or the
+ * table was lost and is there again: the lease is given back, and everything as before.
  */
-function* serve(
-  pair: Pair,
-  request: HStoreRequest,
-  spare: SpareBlock,
-  number: number,
-): Operation<HashReply | undefined> {
-  const { row } = spare;
+function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
+  const { replies } = pair;
   let released = false;
-  let wasLost = false;
-  const isOwn = ({ posted }: Answer) => posted.row === row && posted.number === number;
+  let isLost = false;
+  replies.lead(ticket);
   try {
-    for (;;) {
+    while (ticket.reply === undefined && !isLost) {
       const turn = yield* pair.hashServer.turn({ release: true, spare });
-      released = turn.released;
-      wasLost = turn.isLost;
-      if (wasLost) break;
-      const own = turn.answers.find(isOwn);
-      if (own) return own.reply;
-      const reply = yield* readReply(pair, request, row, number);
-      if (reply) return reply;
-      if (turn.isOvertaken) break;
+      ({ released, isLost } = turn);
+      // Given back in that turn's doorbell, the lease may be another operation's of this client.
+      if (ticket.reply || isLost) continue;
+      if (released && !replies.leads(ticket)) return;
+      yield* replies.look();
+      if (ticket.reply) continue;
+      if (turn.isOvertaken) return;
       if (released || turn.answers.length === 0) throw lost();
     }
   } finally {
+    replies.follow(ticket);
     if (!released) yield* pair.hashLease.releaseTurns();
   }
-  if (wasLost) yield* restoreTable(pair);
-  return undefined;
-}
-
-/** The reply to the request, if there is one; leaves the pair's state in the words. */
-function* readReply(
-  pair: Pair,
-  { batch, words }: HStoreRequest,
-  row: number,
-  number: number,
-): Operation<HashReply | undefined> {
-  const { geometry } = pair.mailbox;
-  yield batch
-    .clear()
-    .read(pair.geometry.base, PAIR_STATE_BYTES, words, PAIR_AT)
-    .read(geometry.answered(row), 8, words, ANSWERED_AT)
-    .read(geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
-  if (readInteger(words, ANSWERED_AT) !== number) return undefined;
-  return decodeReply(words, REPLY_AT, readInteger(words, PAIR_AT + PAIR.committed));
+  if (isLost) yield* restoreTable(pair);
 }
 
 function* wait(
   table: HStoreTable,
   pair: Pair,
   request: HStoreRequest,
+  ticket: Ticket,
   spare: SpareBlock,
-  number: number,
 ): Operation<HashReply> {
   const { batch, words } = request;
-  const { row } = spare;
   const { retries } = table;
-  const { hashLease } = pair;
+  const { hashLease, replies } = pair;
   const what = 'the write may still take effect';
   const waiting = new Waiting(hashLease, pair.patience, what);
   try {
     for (;;) {
-      retries.waits++;
-      const reply = yield* readReply(pair, request, row, number);
-      if (reply) return reply;
-      const { holder, progress } = stateIn(pair, words, PAIR_AT);
+      const leads = replies.leads(ticket);
+      if (leads) {
+        retries.waits++;
+        yield* replies.look();
+      }
+      if (ticket.reply) return ticket.reply;
+      const state = replies.newState(ticket);
+      if (state) yield* waiting.poll(state.holder, state.progress);
+      if (!leads || !state) {
+        yield batch.clear().pause(waiting.localPause, words);
+        continue;
+      }
+      const { holder } = state;
       const isOwn = holder.client === hashLease.own;
-      yield* waiting.poll(holder, progress);
       if (holder.word === 0n) {
         batch.clear();
         yield postTake(pair, request);
         if (!swapped(words, SWAP_AT)) continue;
-        const own = yield* serve(pair, request, spare, number);
-        if (own) return own;
+        yield* serve(pair, ticket, spare);
       } else if (
         !isOwn &&
         waiting.isTime &&
         (yield* hashLease.takeForTurns(waiting.seen(holder)))
       ) {
         retries.takeovers++;
-        const own = yield* serve(pair, request, spare, number);
-        if (own) return own;
+        yield* serve(pair, ticket, spare);
       }
+      if (ticket.reply) return ticket.reply;
       yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);
     }
   } finally {

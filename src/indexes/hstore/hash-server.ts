@@ -183,6 +183,9 @@ class TurnWorker {
       isUsed = yield* this.#commit.run(answers, turn, committed, given, released);
       if (!isUsed) return { ...NOTHING, isOvertaken: true };
       if (isSpare && spare) spare.address = 0;
+      for (const { posted, reply } of answers) {
+        this.#pair.replies.answer(posted.row, posted.number, reply);
+      }
       return { answers, released, isLost: false, isOvertaken: false };
     } finally {
       if (!isUsed && !isSpare) this.#giveBlock(given);

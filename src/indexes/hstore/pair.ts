@@ -6,6 +6,7 @@ import { PAIR, type PairGeometry } from './geometry.ts';
 import { HashServer } from './hash-server.ts';
 import { Lease } from './lease.ts';
 import { Mailbox } from './mailbox.ts';
+import { Replies } from './replies.ts';
 import { SkiplistServer, type TableWalk } from './skiplist-server.ts';
 import { walkSlots } from './table-walk.ts';
 
@@ -41,6 +42,11 @@ export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Pat
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
+/** The same of an operation that looks at nothing but this client's own memory. */
+export function localPauseAfter(poll: number, { longMicroseconds }: Patience): number {
+  return poll < POLLS_BEFORE_LONG_PAUSES ? 0 : longMicroseconds;
+}
+
 /** A pair of servers as one client sees it, and as it serves it when it holds a lease. */
 export class Pair {
   readonly geometry: PairGeometry;
@@ -50,6 +56,8 @@ export class Pair {
   readonly reclamation: Reclamation;
   readonly mailbox: Mailbox;
   readonly hashLease: Lease;
+  /** What this client's calls wait for. */
+  readonly replies: Replies;
   readonly skiplistMailbox: Mailbox;
   readonly skiplistLease: Lease;
   readonly hashServer: HashServer;
@@ -83,6 +91,7 @@ export class Pair {
     this.reclamation = reclamation;
     this.mailbox = new Mailbox(geometry.hashMailbox, membership);
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
+    this.replies = new Replies(geometry, this.hashLease);
     this.skiplistMailbox = new Mailbox(geometry.skiplistMailbox, membership);
     this.skiplistLease = new Lease(geometry.base + PAIR.skiplistLease, membership);
     // A skiplist is nobody's but its server's: whoever scans may see to it that none answers.

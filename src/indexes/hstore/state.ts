@@ -31,7 +31,11 @@ export function* readState(pair: Pair): Operation<PairState> {
 }
 
 /** The state of a pair whose first words were READ. */
-export function stateIn({ hashLease }: Pair, words: Scratch, at: number): PairState {
+export function stateIn(
+  { hashLease }: Pick<Pair, 'hashLease'>,
+  words: Scratch,
+  at: number,
+): PairState {
   const begun = readInteger(words, at + PAIR.begun);
   const committed = readInteger(words, at + PAIR.committed);
   const beat = readInteger(words, at + PAIR.hashLease + 8);

@@ -4,7 +4,7 @@ import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Address } from '../../verbs/index.ts';
 import { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
-import { PAIR_STATE_BYTES, PairGeometry, pairOf } from './geometry.ts';
+import { PairGeometry, pairOf } from './geometry.ts';
 import { Pair, type Patience } from './pair.ts';
 import type { HStoreShape } from './parameters.ts';
 import { SLOTS } from './slot.ts';
@@ -24,9 +24,7 @@ export const REPLY_AT = 128;
 export const NUMBER_AT = 160;
 export const ANSWERED_AT = 168;
 export const SWAP_AT = 192;
-/** The first words of the pair, as PAIR says. */
-export const PAIR_AT = 256;
-const WORD_BYTES = PAIR_AT + PAIR_STATE_BYTES;
+const WORD_BYTES = 256;
 
 /** A request with what HStore operations remember between their round trips. */
 export class HStoreRequest extends Request {

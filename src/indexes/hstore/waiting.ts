@@ -2,7 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
-import { type Patience, pauseAfter } from './pair.ts';
+import { localPauseAfter, type Patience, pauseAfter } from './pair.ts';
 
 /** So many times longer than a server may stand still does a client wait without any progress. */
 const LAPSES = 3;
@@ -67,6 +67,11 @@ export class Waiting {
   /** How long to wait until the next poll, in microseconds. */
   get pause(): number {
     return pauseAfter(this.#polls, this.#patience);
+  }
+
+  /** How long to wait until the next look at what this client does itself, or has read already. */
+  get localPause(): number {
+    return localPauseAfter(this.#polls, this.#patience);
   }
 
   /** `poll`, and the pause after it. */

@@ -7,7 +7,6 @@ import {
   highHalf,
   lowHalf,
   type Operation,
-  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import type {
   CheckSink,
@@ -19,7 +18,7 @@ import type {
   IndexShape,
   Outcome,
 } from '../contract.ts';
-import { Directory, directoryBytes } from '../directory.ts';
+import { Directory } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { checkTable } from './check.ts';
@@ -160,9 +159,6 @@ export class RaceIndex implements Index {
 /** Allocates and fills an empty table; returns its root for the catalog. */
 export function* buildRace(pool: Pool, shape: RaceShape, catalog: number): Operation<Address> {
   const geometry = new RaceGeometry(shape);
-  const units = Math.ceil(directoryBytes(shape.maxDepth) / UNIT_BYTES);
-  const root = yield* pool.allocator.allocateSpan(catalog, units);
-  pool.chunks.reserve(root, directoryBytes(shape.initialDepth));
   const subtables: Address[] = [];
   for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
     const address = yield* allocateSubtable(pool.allocator, catalog, geometry);
@@ -170,8 +166,7 @@ export function* buildRace(pool: Pool, shape: RaceShape, catalog: number): Opera
     yield* writeSubtable(geometry, address, identity);
     subtables.push(address);
   }
-  yield* Directory.format(root, subtables);
-  return root;
+  return yield* Directory.build(pool, catalog, shape, subtables);
 }
 
 export function* openRace(
@@ -181,8 +176,7 @@ export function* openRace(
   root: Address,
 ): Operation<RaceIndex> {
   invariant(root > 0, 'a store without a root');
-  const directory = new Directory(root, shape.initialDepth, shape.maxDepth, pool.chunks);
-  yield* directory.load();
+  const directory = yield* Directory.open(root, shape, pool.chunks);
   const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
   return new RaceIndex(
     new RaceTable(new RaceGeometry(shape), directory, records, pool.allocator, catalog),

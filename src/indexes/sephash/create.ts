@@ -1,6 +1,6 @@
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
-import { Directory, directoryBytes } from '../directory.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { Directory } from '../directory.ts';
 import { SepHashGeometry, type SepHashShape } from './geometry.ts';
 import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './header.ts';
 import { writeMain } from './main-segment.ts';
@@ -12,15 +12,11 @@ export function* buildSepHash(
   catalog: number,
 ): Operation<Address> {
   const geometry = new SepHashGeometry(shape);
-  const units = Math.ceil(directoryBytes(shape.maxDepth) / UNIT_BYTES);
-  const root = yield* pool.allocator.allocateSpan(catalog, units);
-  pool.chunks.reserve(root, directoryBytes(shape.initialDepth));
   const headers: Address[] = [];
   for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
     headers.push(yield* buildSegment(pool, geometry, catalog, suffix));
   }
-  yield* Directory.format(root, headers);
-  return root;
+  return yield* Directory.build(pool, catalog, shape, headers);
 }
 
 /** An empty segment: its header, the entries of its CurSegment, and a MainSegment of nothing. */

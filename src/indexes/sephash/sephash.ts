@@ -157,8 +157,7 @@ export function* openSepHash(
   root: Address,
 ): Operation<SepHashIndex> {
   invariant(root > 0, 'a store without a root');
-  const directory = new Directory(root, shape.initialDepth, shape.maxDepth, pool.chunks);
-  yield* directory.load();
+  const directory = yield* Directory.open(root, shape, pool.chunks);
   const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
   const geometry = new SepHashGeometry(shape);
   pool.allocator.shareChunks(catalog, geometry.tableUnits);

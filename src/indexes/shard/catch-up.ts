@@ -11,7 +11,8 @@ import type { ShardRequest, ShardTable } from './table.ts';
 /**
  * After an operation met a bucket that is not of the version it goes by. Ahead of it: the table
  * has been resized, and the root says how. Behind it: the bucket is moved by this client, its first
- * visitor (section 3.3), or the move that another one has begun is finished. Nobody waits.
+ * visitor (section 3.3), or the move that another one has begun is finished; for the one WRITE that
+ * fills the new bucket it waits no longer than its patience lasts (new-bucket.ts).
  */
 export function* catchUp(
   table: ShardTable,
@@ -40,8 +41,10 @@ export function* catchUp(
  * finds the nearest that has been initialised. From there on the buckets are split in order. In a
  * table that is being migrated it may be that none has: the eldest is fetched then (fetch.ts).
  *
- *   bucket behind by one     D[CAS x n; READ bucket] -> D[CAS x 2n; READ bucket into the view]
- *   bucket never initialised one round trip more, for what to split and its content
+ *   bucket behind by one      D[CAS each word; CAS take new; READ bucket]
+ *                             -> D[WRITE new; CAS publish new; CAS what was frozen; READ view]
+ *   bucket never initialised  one round trip more, for what to split and its content
+ *   bucket not fetched        three round trips (fetch.ts)
  *
  * The view is the bucket as the caller has read it. Returns whether it is as after the moves.
  */

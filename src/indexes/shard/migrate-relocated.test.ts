@@ -67,6 +67,13 @@ function stalled(scope: Scope, resizes: number, stop: number) {
   return { all, late, mover, other, writing };
 }
 
+/** What is put elsewhere is on the node of its table, not on just any: that one may be removed. */
+function assertPlaced({ pool, index: { table } }: Client): void {
+  for (const { address } of table.segments.relocations()) {
+    assert.equal(pool.layout.nodeOf(address), table.node);
+  }
+}
+
 /** All parts of a migration, one behind the other. */
 function* migrate(client: Client): Operation<void> {
   const [migration] = client.index.rebalancing();
@@ -122,6 +129,7 @@ test('a late mover of a table that is migrated meanwhile, with what was put else
           if (migrating.steps === after >> 1) for (const key of KEYS) put(other, key, 'new');
         }
         if (after === 0) for (const key of KEYS) put(other, key, 'new');
+        assertPlaced(other);
         migrated = migrating.done;
         for (const key of KEYS) assert.equal(get(other, key), 'new', `${resizes} ${stop} ${after}`);
         writing.finish();

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { bringTo } from './catch-up.ts';
@@ -55,7 +56,10 @@ export class Migration {
     return this.#table.partition;
   }
 
-  /** The next part: an operation of its own, between two of which the caller may rest. */
+  /**
+   * The next part: an operation of its own, between two of which the caller may rest. Raises
+   * SW_POOL_FULL when the node has no room, SW_CONTENTION when others are always faster.
+   */
   *next(): Operation<void> {
     const table = this.#table;
     const { nodes, roots } = yield* this.#partitions.read();
@@ -70,7 +74,10 @@ export class Migration {
       if (isDone) yield* finish(this.#partitions, table, segments, formerRoot);
     } else if (isOn(table, segments, this.node)) this.done = true;
     else if (this.#rounds++ < ROUNDS_MAX) yield* leave(table, segments, this.node);
-    else this.done = true;
+    else {
+      const why = `others changed partition ${table.partition} ${ROUNDS_MAX} times meanwhile`;
+      throw new StepwellError('SW_CONTENTION', why);
+    }
   }
 
   /** Step 3; true when all buckets are there. Who has come by the new root knows that they are. */

@@ -151,24 +151,46 @@ export class NewBucket {
     this.#postFirst(batch, pointerLow(block), relocatedHigh(block));
     yield batch;
     if (swapped(this.#swap, 0)) this.#table.relocated++;
-    else allocator.sizeClass(catalog, units).cache.push(block);
+    else allocator.discard(catalog, units, block);
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
   /** A block; none when somebody went on while this client waited for a pool that is full. */
   *#room(units: number): Operation<Address> {
-    const { allocator, catalog, patience } = this.#table;
+    const { patience } = this.#table;
     for (let poll = 1; ; poll++) {
       try {
-        return yield* allocator.allocate(catalog, units);
+        return yield* this.#block(units);
       } catch (error) {
-        const isFull = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
-        if (!isFull || poll > FULL_POLLS_MAX) throw error;
+        if (!isFull(error) || poll > FULL_POLLS_MAX) throw error;
       }
       yield* this.#poll(patience.microseconds);
       if (this.isAbandoned && poll % FULL_POLLS === 0) yield* this.#takeOver();
       if (!this.isAbandoned) return NULL_ADDRESS;
     }
+  }
+
+  /**
+   * A block on the table's memory node or, when that one is full, on another one of the placement:
+   * never on one that was removed, which holds nothing of the table any more once it has migrated.
+   */
+  *#block(units: number): Operation<Address> {
+    const { allocator, catalog, node, partitions, pool } = this.#table;
+    if (pool.layout.stripe === 1) return yield* allocator.allocate(catalog, units);
+    try {
+      return yield* allocator.allocate(catalog, units, node);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+    }
+    const { nodes } = yield* partitions().read();
+    for (const other of nodes) {
+      try {
+        return yield* allocator.allocate(catalog, units, other);
+      } catch (error) {
+        if (!isFull(error)) throw error;
+      }
+    }
+    throw new StepwellError('SW_POOL_FULL', 'all memory nodes of the placement are full');
   }
 
   #postFirst(batch: Batch, low: number, high: number): void {
@@ -183,4 +205,8 @@ export class NewBucket {
     this.#high = this.#swap.i32[word + 1];
     this.#segments.learnPlace(this.#level, this.#bucket, this.#low, this.#high);
   }
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof StepwellError && error.code === 'SW_POOL_FULL';
 }

@@ -18,7 +18,13 @@ import type { ShardShape } from './parameters.ts';
 import { Placement, partitionOf } from './placement.ts';
 import { makeFirstSegment } from './resize.ts';
 import { ROOT_BYTES, Segments } from './segments.ts';
-import { newTechniques, type ShardRequest, ShardTable, type SharedParts } from './table.ts';
+import {
+  newTechniques,
+  refuseEndless,
+  type ShardRequest,
+  ShardTable,
+  type SharedParts,
+} from './table.ts';
 
 /**
  * What a store's root is: the directory of its tables, one for each partition of the keys.
@@ -35,6 +41,11 @@ const ROOTS = 64;
 /** The bits of a word. */
 const NODES_MAX = 64;
 const WRITE_BYTES = 32 * 1024;
+
+/** Changes of the placement by others before this client's: people make them, by hand. */
+const CHANGES_MAX = 1000;
+/** Looks at all tables, each with migrations that others have finished meanwhile. */
+const LOOKS_MAX = 1000;
 
 /** What the directory says. */
 export interface Directory {
@@ -105,13 +116,18 @@ export class Partitions {
     return root > this.root && root < this.root + directoryBytes(this.tables.length);
   }
 
-  /** Adds a memory node to those of the placement, or takes it from them; moves nothing. */
+  /**
+   * Adds a memory node to those of the placement, or takes it from them; moves nothing. Raises
+   * SW_CONTENTION when others are always faster.
+   */
   *changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void> {
-    for (;;) {
+    for (let attempt = 0; attempt < CHANGES_MAX; attempt++) {
       const { nodes } = yield* this.read();
       const word = wordOf(change(nodes));
       if (yield* control.swap(this.root + NODES, wordOf(nodes), word)) return;
     }
+    const why = `others have changed the memory nodes of this store ${CHANGES_MAX} times meanwhile`;
+    throw new StepwellError('SW_CONTENTION', why);
   }
 
   /**
@@ -123,7 +139,9 @@ export class Partitions {
     places.set(this.root, directoryBytes(this.tables.length));
     const { roots } = yield* this.read();
     for (const root of roots) {
+      let hops = 0;
       for (let next = root; next !== NULL_ADDRESS; ) {
+        refuseEndless(++hops, `the roots behind ${root}`);
         const segments = new Segments(next, this.geometry);
         yield* segments.load();
         this.#addPlaces(segments, places);
@@ -192,16 +210,17 @@ export class Partitions {
     let partitions: Partitions;
     // Who opens a store may have announced no epoch, so what it reads may be given up meanwhile.
     const isMovable = pool.layout.stripe > 1;
-    let seen: number;
     let now = isMovable ? yield* reclamation.readMigrations() : 0;
-    do {
-      seen = now;
+    for (let look = 0; look < LOOKS_MAX; look++) {
+      const seen = now;
       const directory = yield* readDirectory(root, shape.partitions);
       partitions = new Partitions(shared, root, directory, seen);
-      for (const table of partitions.tables) yield* table.load();
+      yield* ShardTable.loadAll(partitions.tables);
       if (isMovable) now = yield* reclamation.readMigrations();
-    } while (now !== seen);
-    return partitions;
+      if (now === seen) return partitions;
+    }
+    const why = `others have migrated tables during each of ${LOOKS_MAX} looks at them`;
+    throw new StepwellError('SW_CONTENTION', why);
   }
 }
 

@@ -107,12 +107,22 @@ export class Segments {
   /** Reads the root; returns how many records have been reported. */
   *load(): Operation<number> {
     const words = new Scratch(ROOT_BYTES);
-    yield new Batch().read(this.root, ROOT_BYTES, words, 0);
-    this.#learnFrom(words, SEGMENTS);
-    this.formerRoot = readInteger(words, FORMER);
-    this.fetchedAt = readInteger(words, FETCHED_AT);
+    yield this.postLoad(new Batch(), words, 0);
+    return this.noteLoad(words, 0);
+  }
+
+  /** Adds the READ of the root. */
+  postLoad(batch: Batch, words: Scratch, at: number): Batch {
+    return batch.read(this.root, ROOT_BYTES, words, at);
+  }
+
+  /** Learns from the root as it was read; returns how many records have been reported. */
+  noteLoad(words: Scratch, at: number): number {
+    this.#learnFrom(words, at + SEGMENTS);
+    this.formerRoot = readInteger(words, at + FORMER);
+    this.fetchedAt = readInteger(words, at + FETCHED_AT);
     if (this.formerRoot === NULL_ADDRESS) this.former = undefined;
-    return readSigned(words, RECORDS);
+    return readSigned(words, at + RECORDS);
   }
 
   /** Reports so many records more, and reads the root, in one doorbell (section 3.4). */

@@ -1,11 +1,14 @@
+import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
+  Batch,
   highHalf,
   lowHalf,
   NULL_ADDRESS,
   type Operation,
+  Scratch,
   setWord,
 } from '../../verbs/index.ts';
 import { backOff } from '../backoff.ts';
@@ -14,7 +17,7 @@ import { CANDIDATES_MAX, Request } from '../request.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
 import type { Partitions } from './partitions.ts';
-import { Segments } from './segments.ts';
+import { ROOT_BYTES, Segments } from './segments.ts';
 import { fingerprintOf, lengthOf } from './slot.ts';
 
 /** Why an operation had to begin again. */
@@ -33,6 +36,17 @@ export const OTHER_SWAP_AT = 32;
 export const BUCKETS_AT = 64;
 /** Chain nodes for which a request has room from the start. */
 const NODES_EXPECTED = 2;
+
+/** Tables whose roots are read in one doorbell. */
+const ROOTS_AT_ONCE = 32;
+/** Each root that a table has left behind is a migration that was finished since the last look. */
+const HOPS_MAX = 1000;
+
+/** Ends a walk from root to root that leads on and on: SW_POOL_CORRUPT, for they go in a circle. */
+export function refuseEndless(hops: number, what: string): void {
+  if (hops <= HOPS_MAX) return;
+  throw new StepwellError('SW_POOL_CORRUPT', `${what} lead on after ${HOPS_MAX} migrations`);
+}
 
 /** The paper's techniques, as far as a client can do without them; see README. */
 export interface Techniques {
@@ -214,6 +228,27 @@ export class ShardTable {
     if (segments.successor !== NULL_ADDRESS) yield* this.#follow(segments);
   }
 
+  /** The same for many tables, some of them a doorbell; those that have left are followed after. */
+  static *loadAll(tables: readonly ShardTable[]): Operation<void> {
+    for (let first = 0; first < tables.length; first += ROOTS_AT_ONCE) {
+      const some = tables.slice(first, first + ROOTS_AT_ONCE);
+      const known = some.map((table) => table.#segments);
+      const words = new Scratch(ROOT_BYTES * some.length);
+      const batch = new Batch();
+      known.forEach((segments, i) => {
+        segments.postLoad(batch, words, ROOT_BYTES * i);
+      });
+      yield batch;
+      some.forEach((table, i) => {
+        table.reported = known[i].noteLoad(words, ROOT_BYTES * i);
+      });
+    }
+    for (const table of tables) {
+      const { successor } = table.#segments;
+      if (successor !== NULL_ADDRESS) yield* table.#follow(table.#segments);
+    }
+  }
+
   /** Reports so many records more, and learns what `load` does: one doorbell. */
   *report(records: number): Operation<number> {
     const segments = this.#segments;
@@ -225,7 +260,9 @@ export class ShardTable {
   }
 
   *#follow(left: Segments): Operation<void> {
+    let hops = 0;
     for (let from = left; from.successor !== NULL_ADDRESS; from = this.#segments) {
+      refuseEndless(++hops, `the roots of partition ${this.partition}`);
       const next = new Segments(from.successor, this.geometry, from);
       this.reported = yield* next.load();
       // Another operation of this client may have been faster.

@@ -1,5 +1,5 @@
 import type { Condition, Outcome } from '../../indexes/contract.ts';
-import { DIRECTORY_HEADER_BYTES, suffixOf } from '../../indexes/directory.ts';
+import { suffixOf } from '../../indexes/directory.ts';
 import type { RaceIndex } from '../../indexes/race/race.ts';
 import type { RaceRequest } from '../../indexes/race/table.ts';
 import type { Operation } from '../../verbs/index.ts';
@@ -44,7 +44,6 @@ export class UncachedRace implements TimedIndex {
   #readEntry({ batch, words, hash }: RaceRequest) {
     const { directory } = this.#race.table;
     const suffix = suffixOf(hash.h1, directory.depth);
-    const entry = directory.root + DIRECTORY_HEADER_BYTES + ENTRY_BYTES * suffix;
-    return batch.clear().read(entry, ENTRY_BYTES, words, 0);
+    return batch.clear().read(directory.parts.entry(suffix), ENTRY_BYTES, words, 0);
   }
 }

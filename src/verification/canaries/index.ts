@@ -21,6 +21,7 @@ import { shardLateWriterCanary } from './shard-late-writer.ts';
 import { shardLostSegmentsCanary } from './shard-lost-segments.ts';
 import { shardReusedSlotCanary } from './shard-reused-slot.ts';
 import { shardTakenPlaceCanary } from './shard-taken-place.ts';
+import { shardUncountedMigrationCanary } from './shard-uncounted-migration.ts';
 import { shortWalkCanary } from './short-walk.ts';
 import { silentClientCanary } from './silent-client.ts';
 import { splitLockCanary } from './split-lock.ts';
@@ -54,6 +55,7 @@ export const CANARIES: readonly Canary[] = [
   shardTakenPlaceCanary,
   shardLateWriterCanary,
   shardLostSegmentsCanary,
+  shardUncountedMigrationCanary,
   ...CHIME_CANARIES,
   chimeLateFollowerCanary,
   ...HSTORE_CANARIES,

@@ -1,4 +1,4 @@
-import type { Index } from '../../indexes/contract.ts';
+import { type Index, isPlaced } from '../../indexes/contract.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
@@ -158,6 +158,7 @@ export class ScopeClient {
     const action = this.#actions[this.#at++];
     if (action === 'quiesce') return this.pool.reclamation.quiesce();
     if (action === 'collect') return this.#collect();
+    if (action === 'migrate') return migrate(this.index);
     return this.caller.perform(action);
   }
 
@@ -201,5 +202,13 @@ export class ScopeClient {
     if (this.#changes < this.#diesAfter) return;
     this.dead = true;
     if (this.caller.current) this.caller.current.crashed = true;
+  }
+}
+
+/** Every part of the index to the memory node where it is to be. */
+function* migrate(index: Index): Operation<void> {
+  if (!isPlaced(index)) throw new Error('an index that is not placed cannot migrate');
+  for (const migration of index.rebalancing()) {
+    while (!migration.done) yield* migration.next();
   }
 }

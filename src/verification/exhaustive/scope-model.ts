@@ -1,4 +1,4 @@
-import type { Index } from '../../indexes/contract.ts';
+import { type Index, isPlaced } from '../../indexes/contract.ts';
 import { createStore, openIndex } from '../../indexes/kinds.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
@@ -47,7 +47,8 @@ export class ScopeModel implements Model {
   readonly #scope: Scope;
   readonly #crash: Crash | undefined;
   readonly #canary: Canary | undefined;
-  readonly #memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
+  readonly #parameters: PoolParameters;
+  readonly #memory: AdversaryMemory;
   readonly #thread = currentThread();
   #clients: ScopeClient[] = [];
   #pools: Pool[] = [];
@@ -65,6 +66,9 @@ export class ScopeModel implements Model {
 
   constructor(scope: Scope, { crash, canary }: { crash?: Crash; canary?: Canary } = {}) {
     this.#scope = scope;
+    const nodes = scope.migrates ? 2 : 1;
+    this.#parameters = nodes === 1 ? PARAMETERS : { ...PARAMETERS, regionsMax: nodes, nodes };
+    this.#memory = new AdversaryMemory(nodes, PARAMETERS.regionBytes);
     this.#crash = crash;
     this.#canary = canary;
   }
@@ -77,9 +81,9 @@ export class ScopeModel implements Model {
     this.#now = 0;
     this.#failure = undefined;
     this.cut = false;
-    this.#memory.put(0, formatSuperblock(PARAMETERS));
+    this.#memory.put(0, formatSuperblock(this.#parameters));
     const creator = this.#attach();
-    const { subject, parameters, clients, grown, lead } = this.#scope;
+    const { subject, parameters, clients, grown, migrates, lead } = this.#scope;
     this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
     this.#prepare(creator);
     const oracle = this.#watch();
@@ -95,6 +99,7 @@ export class ScopeModel implements Model {
       this.#clients.push(new ScopeClient(i, pool, index, actions, this.#log(), diesAfter));
     });
     if (grown) this.#grow();
+    if (migrates) this.#choose();
     this.#clients[0].lead(lead);
   }
 
@@ -102,7 +107,7 @@ export class ScopeModel implements Model {
     const number = this.#pools.length;
     const fabric = new AdversaryFabric(this.#memory, number);
     const thread = { ...this.#thread, tid: 1 + number };
-    const pool = new Pool(fabric, PARAMETERS, this.#memory.source, thread);
+    const pool = new Pool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
     pool.join(`c${number}`);
     this.#pools.push(pool);
@@ -127,6 +132,14 @@ export class ScopeModel implements Model {
     const [{ index, pool }] = this.#clients;
     const growing = this.#scope.subject.grow?.(index);
     if (growing) pool.run(growing);
+  }
+
+  /** The index is to be on the other memory node; nothing is moved by that alone. */
+  #choose(): void {
+    const [{ index, pool }] = this.#clients;
+    if (!isPlaced(index)) throw new Error('an index that is not placed cannot migrate');
+    const before = pool.run(index.nodeShares()).filter(({ parts }) => parts > 0);
+    pool.run(index.changeNodes((nodes) => nodes.filter((node) => node !== before[0].node)));
   }
 
   #prepare(pool: Pool): void {

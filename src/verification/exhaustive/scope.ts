@@ -9,8 +9,11 @@ import { type Call, LAST_SEEN } from '../history.ts';
 import { keysAlike } from '../keys.ts';
 import type { Subject } from '../subjects/subject.ts';
 
-/** What a client of a scope does, one after the other. */
-export type ScopeAction = Call | 'quiesce' | 'collect';
+/**
+ * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
+ * that it is to be on, from the first step to the last.
+ */
+export type ScopeAction = Call | 'quiesce' | 'collect' | 'migrate';
 
 /** A program small enough to run in every order: a table, its first content, and clients. */
 export interface Scope {
@@ -23,6 +26,8 @@ export interface Scope {
   clients: ScopeAction[][];
   /** Whether the first client lets the index grow when all have opened it. */
   grown: boolean;
+  /** Whether the pool has two memory nodes, and the index is to be on the other one. */
+  migrates: boolean;
   /** Batches that the first client executes alone: where in its operation the scope begins. */
   lead: number;
   /**
@@ -70,13 +75,15 @@ interface Plan {
   before?: (calls: Calls) => Call[];
   clients: (calls: Calls) => ScopeAction[][];
   grown?: boolean;
+  migrates?: boolean;
   lead?: number;
   patient?: boolean;
   retriesMax?: number;
 }
 
 function scopeOf(subject: Subject, plan: Plan): Scope {
-  const { name, keys, before, clients, grown = false, lead = 0, patient = true } = plan;
+  const { name, keys, before, clients, patient = true } = plan;
+  const { grown = false, migrates = false, lead = 0 } = plan;
   const parameters = subject.smallest;
   const full = subject.placesOfKey(parameters);
   const calls = new Calls(full);
@@ -88,6 +95,7 @@ function scopeOf(subject: Subject, plan: Plan): Scope {
     before: before?.(calls) ?? [],
     clients: clients(calls),
     grown,
+    migrates,
     lead,
     patient,
     retriesMax: plan.retriesMax ?? RETRIES_MAX,
@@ -100,6 +108,7 @@ const fill = ({ full, put }: Calls) => Array.from({ length: full }, (_, key) => 
 export const QUICK_SCOPES: readonly string[] = [
   ...['put-search', 'put-remove', 'increment-increment', 'update-remove-search'],
   ...['put-put-vacate', 'split-search', 'grown-update-search', 'reuse'],
+  ...['migrate-search', 'migrate-update'],
 ];
 
 /** Leaves of one record each: whoever removes one makes two leaves, or the whole tree, one. */
@@ -142,9 +151,58 @@ const SHRINKING: readonly Plan[] = SHRINKING_CLIENTS.map((plan) => ({
   before: sparse,
 }));
 
+/** Scopes of an index that goes from one memory node to another while it is used. */
+const MIGRATING: readonly Plan[] = (
+  [
+    {
+      name: 'migrate-search',
+      before: ({ put }) => [put()],
+      clients: ({ search }) => [['migrate'], [search()]],
+    },
+    {
+      name: 'migrate-update',
+      before: ({ put }) => [put()],
+      clients: ({ update }) => [['migrate'], [update()]],
+    },
+    {
+      name: 'migrate-insert',
+      clients: ({ insert }) => [['migrate'], [insert()]],
+    },
+    {
+      name: 'migrate-remove-search',
+      before: ({ put }) => [put()],
+      clients: ({ remove, search }) => [['migrate'], [remove()], [search()]],
+    },
+    {
+      // The resize and the departure are CASes of one word.
+      name: 'migrate-split',
+      keys: (full) => full + 1,
+      before: fill,
+      clients: ({ full, put }) => [['migrate'], [put(full)]],
+    },
+    {
+      name: 'migrate-migrate',
+      before: ({ put }) => [put()],
+      clients: ({ search }) => [['migrate'], ['migrate', search()]],
+    },
+    {
+      // Who keeps old addresses learns at its quiescent point that they are nobody's any more.
+      name: 'migrate-reuse',
+      before: ({ put }) => [put()],
+      clients: ({ search, update }) => [
+        ['migrate', 'collect', 'collect', 'collect', update()],
+        [search(), 'quiesce', search()],
+      ],
+    },
+  ] satisfies Plan[]
+).map((plan) => ({ ...plan, migrates: true }));
+
 /** The scopes that an index is searched with: of those for all, what it can do. */
 export function scopes(subject: Subject): Scope[] {
-  return allScopes(subject).filter(({ grown }) => !grown || subject.grow !== undefined);
+  return allScopes(subject).filter(
+    ({ grown, migrates }) =>
+      (!grown || subject.grow !== undefined) && (!migrates || subject.migrates === true),
+  );
 }
 
 function allScopes(subject: Subject): Scope[] {
@@ -242,6 +300,7 @@ function allScopes(subject: Subject): Scope[] {
       clients: ({ full, put, remove }) => [[put(full)], [remove(3), put(3)]],
     }),
     ...(subject.kind.manifest.ordered ? SHRINKING.map(scope) : []),
+    ...MIGRATING.map(scope),
     scope({
       name: 'grown-insert',
       clients: ({ insert }) => [[insert()], [insert()]],

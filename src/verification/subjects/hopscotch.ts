@@ -6,7 +6,7 @@ import { HopscotchGeometry } from '../../indexes/hopscotch/geometry.ts';
 import { HOPSCOTCH, type HopscotchIndex, shapeFrom } from '../../indexes/hopscotch/hopscotch.ts';
 import { SegmentWalk } from '../../indexes/hopscotch/segments.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { Subject } from './subject.ts';
+import { oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 
@@ -19,6 +19,7 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     const seed = prng.next32();
     return { span, neighbourhood, initialDepth, maxDepth: DEPTH_LIMIT, hotspots: 0, seed };
   },
+  nodes: oftenOneNode,
   smallest: { span: 2, neighbourhood: 2, initialDepth: 0, maxDepth: 3, hotspots: 0, seed: 7 },
   place: ({ h2 }, parameters) => String(new HopscotchGeometry(shapeFrom(parameters)).homeOf(h2)),
   fingerprint: ({ h1 }) => h1 >>> 24,

@@ -4,7 +4,7 @@ import { RACE, type RaceIndex, shapeFrom } from '../../indexes/race/race.ts';
 import { eachBucket } from '../../indexes/race/shape.ts';
 import { isLive, isVacant, pointerOf } from '../../indexes/race/slot.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { Subject } from './subject.ts';
+import { oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const BUCKETS_OF_KEY = 4;
@@ -18,6 +18,7 @@ export const RACE_SUBJECT: Subject = {
     maxDepth: DEPTH_LIMIT,
     seed: prng.next32(),
   }),
+  nodes: oftenOneNode,
   smallest: { associativity: 1, groups: 2, initialDepth: 0, maxDepth: 3, seed: 7 },
   place({ h2, h3 }, parameters) {
     const geometry = new RaceGeometry(shapeFrom(parameters));

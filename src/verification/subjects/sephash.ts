@@ -3,7 +3,7 @@ import { tagFor } from '../../indexes/sephash/entry.ts';
 import { SEPHASH, type SepHashIndex } from '../../indexes/sephash/sephash.ts';
 import type { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { Subject } from './subject.ts';
+import { oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const ENTRY_BYTES = 8;
@@ -22,6 +22,7 @@ export const SEPHASH_SUBJECT: Subject = {
       seed: prng.next32(),
     };
   },
+  nodes: oftenOneNode,
   smallest: {
     ...{ segmentBytes: 16, ratio: 1, window: 2 },
     ...{ append: 1, signs: 1, filter: 1, cache: 1, depthBits: 1, zeroWait: 1 },

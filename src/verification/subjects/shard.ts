@@ -51,6 +51,7 @@ export const SHARD_SUBJECT: Subject = {
   placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
   walksOnce: true,
   unlinksMany: true,
+  migrates: true,
   vary(index, prng) {
     const shard = index as ShardIndex;
     Object.assign(shard.table.techniques, techniques(prng));

@@ -36,6 +36,8 @@ export interface Subject {
    * nobody's to free, whichever client's chunk it is in, until a sweep.
    */
   readonly answersTheDead?: boolean;
+  /** Whether its parts can go from memory node to memory node while it is used (`PlacedIndex`). */
+  readonly migrates?: boolean;
   /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
@@ -45,6 +47,11 @@ export interface Subject {
    * withdrawn. What hangs on them a sweep may have brought back.
    */
   pending(index: Index): Operation<Address[]>;
+}
+
+/** Two memory nodes in a quarter of the programs, so that a directory has more than one part. */
+export function oftenOneNode({ seed }: IndexParameters): number {
+  return seed % 4 === 0 ? 2 : 1;
 }
 
 /** What a client did to let the index grow. */

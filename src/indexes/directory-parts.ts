@@ -1,0 +1,212 @@
+import { invariant, StepwellError } from '../errors.ts';
+import { ANY_NODE } from '../pool/chunks.ts';
+import { control } from '../pool/control.ts';
+import type { PoolLayout } from '../pool/layout.ts';
+import type { Pool } from '../pool/pool.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  setWord,
+  UNIT_BYTES,
+} from '../verbs/index.ts';
+
+/** Bytes of the root's first line: the global depth and the addresses of the further parts. */
+const HEADER_BYTES = 64;
+const ENTRY_BYTES = 8;
+/** The header has room for the addresses of seven more. */
+const PARTS_MAX = 8;
+/** A part takes a chunk at least: for fewer entries than these it is not worth one. */
+const PART_BYTES_MIN = 1024;
+/** So that a directory neither needs a region of its own nor fails for want of one. */
+const REGION_SHARE_MAX = 1 / 8;
+const LOAD_BYTES = 32 * 1024;
+
+/** Of a directory: bits of a suffix at first and at most. */
+export interface Depths {
+  readonly initialDepth: number;
+  readonly maxDepth: number;
+}
+
+/** The words of an entry, as two halves. */
+export interface EntryWord {
+  low: number;
+  high: number;
+}
+
+/** What takes address space from the operating system: `ChunkTable.reserve`. */
+interface Reserves {
+  reserve(address: Address, bytes: number): void;
+}
+
+/**
+ * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many
+ * memory nodes, or in as many regions as it takes.
+ *
+ *   root    0  global depth
+ *           8  addresses of parts 1, 2, … ; 0 behind the last
+ *          64  entries of part 0
+ *   part p     entries p, p + 2^k, p + 2 * 2^k, …
+ *
+ * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
+ * the same rate at every depth, and all entries that a key may have from depth k on are in one
+ * part, hence on one node. Parts never move: a client reads their addresses once, with the depth.
+ */
+export class DirectoryParts {
+  readonly root: Address;
+  readonly #starts: readonly Address[];
+  readonly #depths: Depths;
+  readonly #bits: number;
+
+  private constructor(root: Address, others: readonly Address[], depths: Depths) {
+    this.root = root;
+    this.#starts = [root + HEADER_BYTES, ...others];
+    this.#depths = depths;
+    this.#bits = Math.log2(this.#starts.length);
+    invariant(Number.isInteger(this.#bits), `a directory of ${others.length + 1} parts`);
+  }
+
+  get count(): number {
+    return this.#starts.length;
+  }
+
+  /** Where entry `index` stands. */
+  entry(index: number): Address {
+    const part = index & (this.count - 1);
+    return this.#starts[part] + ENTRY_BYTES * (index >>> this.#bits);
+  }
+
+  /** The entry that stands at `address`. */
+  indexAt(address: Address): number {
+    const bytes = (ENTRY_BYTES * 2 ** this.#depths.maxDepth) / this.count;
+    const part = this.#starts.findIndex((start) => address >= start && address < start + bytes);
+    invariant(part >= 0, `no entry of the directory stands at ${address}`);
+    return ((address - this.#starts[part]) / ENTRY_BYTES) * this.count + part;
+  }
+
+  /** The global depth as it is now. */
+  *readDepth(): Operation<number> {
+    return checked(Number(yield* control.load(this.root)), this.#depths);
+  }
+
+  /** Makes the global depth greater than `depth`. Returns whether this client did it. */
+  *deepen(depth: number, memory: Reserves): Operation<boolean> {
+    if ((yield* this.readDepth()) > depth) return false;
+    this.#reserve(memory, depth + 1);
+    // From exactly `depth`: a slow splitter can never write a smaller depth back.
+    return yield* control.swap(this.root, BigInt(depth), BigInt(depth + 1));
+  }
+
+  /** Takes what a directory of this depth uses from the operating system. */
+  #reserve(memory: Reserves, depth: number): void {
+    const bytes = ENTRY_BYTES * Math.max(1, 2 ** (depth - this.#bits));
+    for (const start of this.#starts) memory.reserve(start, bytes);
+  }
+
+  /** Visits entries 0 to 2^depth - 1, in no order that matters; some of every part a doorbell. */
+  *each(depth: number, visit: (index: number, low: number, high: number) => void): Operation<void> {
+    const used = Math.min(this.count, 2 ** depth);
+    const perPart = 2 ** depth / used;
+    const perRead = Math.min(LOAD_BYTES / used / ENTRY_BYTES, perPart);
+    const area = new Scratch(used * perRead * ENTRY_BYTES);
+    for (let first = 0; first < perPart; first += perRead) {
+      const batch = new Batch();
+      for (let part = 0; part < used; part++) {
+        const from = this.#starts[part] + ENTRY_BYTES * first;
+        batch.read(from, ENTRY_BYTES * perRead, area, ENTRY_BYTES * perRead * part);
+      }
+      yield batch;
+      for (let i = 0; i < used * perRead; i++) {
+        const part = Math.floor(i / perRead);
+        const index = (first + (i % perRead)) * this.count + part;
+        visit(index, area.i32[2 * i], area.i32[2 * i + 1]);
+      }
+    }
+  }
+
+  /** Fills entries 0, 1, … of a new directory, whose global depth they tell. */
+  *fill(words: readonly EntryWord[]): Operation<void> {
+    const area = new Scratch(ENTRY_BYTES * words.length);
+    const batch = new Batch();
+    words.forEach(({ low, high }, i) => {
+      setWord(area, ENTRY_BYTES * i, low, high);
+      batch.write(this.entry(i), ENTRY_BYTES, area, ENTRY_BYTES * i);
+    });
+    yield batch;
+    yield* control.store(this.root, BigInt(Math.log2(words.length)));
+  }
+
+  /** The parts of a directory, and its global depth. */
+  static *read(root: Address, depths: Depths): Operation<{ parts: DirectoryParts; depth: number }> {
+    const header = new Scratch(HEADER_BYTES);
+    yield new Batch().read(root, HEADER_BYTES, header, 0);
+    const others: Address[] = [];
+    for (let i = 1; i < PARTS_MAX && readInteger(header, 8 * i) !== 0; i++) {
+      others.push(readInteger(header, 8 * i));
+    }
+    const depth = checked(readInteger(header, 0), depths);
+    return { parts: new DirectoryParts(root, others, depths), depth };
+  }
+
+  /** Makes the parts of a directory without an entry, round the memory nodes. */
+  static *make(
+    { allocator, chunks, layout }: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
+    catalog: number,
+    depths: Depths,
+    count = partsFor(layout, depths.maxDepth),
+  ): Operation<DirectoryParts> {
+    const bytes = (ENTRY_BYTES * 2 ** depths.maxDepth) / count;
+    const units = (size: number) => Math.ceil(size / UNIT_BYTES);
+    const root = yield* allocator.allocateSpan(catalog, units(HEADER_BYTES + bytes));
+    const others: Address[] = [];
+    for (let part = 1; part < count; part++) {
+      const node = layout.stripe === 1 ? ANY_NODE : (layout.nodeOf(root) + part) % layout.stripe;
+      others.push(yield* takePart(allocator, catalog, units(bytes), node));
+    }
+    const parts = new DirectoryParts(root, others, depths);
+    chunks.reserve(root, HEADER_BYTES);
+    parts.#reserve(chunks, depths.initialDepth);
+    const header = new Scratch(HEADER_BYTES);
+    others.forEach((start, i) => {
+      setWord(header, 8 * (i + 1), start | 0, Math.floor(start / 2 ** 32));
+    });
+    yield new Batch().write(root, HEADER_BYTES, header, 0);
+    return parts;
+  }
+}
+
+function checked(depth: number, { initialDepth, maxDepth }: Depths): number {
+  invariant(depth >= initialDepth && depth <= maxDepth, `global depth is ${depth}`);
+  return depth;
+}
+
+/** A span on the node, or anywhere when that one is full. */
+function* takePart(
+  allocator: Pool['allocator'],
+  catalog: number,
+  units: number,
+  node: number,
+): Operation<Address> {
+  try {
+    return yield* allocator.allocateSpan(catalog, units, node);
+  } catch (error) {
+    const isFull = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+    if (!isFull || node === ANY_NODE) throw error;
+    return yield* allocator.allocateSpan(catalog, units);
+  }
+}
+
+/** A power of two: a part for each memory node, and more where one region could not take it all. */
+export function partsFor(
+  { stripe, parameters }: Pick<PoolLayout, 'stripe' | 'parameters'>,
+  maxDepth: number,
+): number {
+  const bytes = ENTRY_BYTES * 2 ** maxDepth;
+  // Of a number of nodes that is no power of two, the most parts come nearest to even shares.
+  let count = Number.isInteger(Math.log2(stripe)) ? Math.min(stripe, PARTS_MAX) : PARTS_MAX;
+  while (count < PARTS_MAX && bytes / count > parameters.regionBytes * REGION_SHARE_MAX) count *= 2;
+  while (count > 1 && bytes / count < PART_BYTES_MIN) count /= 2;
+  return count;
+}
