@@ -71,16 +71,16 @@ const MARK_ATTEMPTS_MAX = 10_000;
  * 1. One doorbell WRITEs the record of the turn where nobody knows of it, and CASes the pair's word
  *    from the turn on whose ground it was decided to this one. When that fails, another server has
  *    been at work meanwhile, and nothing was decided.
- * 2. Then the turn is done: log, `begun`, marks of records, slots, replies, `committed`, `done`. Who
- *    finds a turn that is decided and not done does it, from its record.
+ * 2. Then the turn is done: marks of records, log, `begun`, headers, slots, replies, `committed`,
+ *    `done`. Who finds a turn that is decided and not done does it, from its record.
  *
  * So a server may be overtaken anywhere, and go on at any time later, with whatever it was about to
  * write (a process that was stopped cannot be hindered from that): each word that it changes it
  * changes by CAS, from what it was before the turn was done. None of these words ever is again what
  * it once was, as long as the server may be within this operation: slots name records, which are
  * freed through epochs, or the change that emptied them; replies and numbers have the number of the
- * request; state bytes count; the rest counts up. What it WRITEs (entries of the log) tells that it is
- * out of date.
+ * request; state bytes count; the rest counts up. What it WRITEs (entries of the log) tells that
+ * it is out of date.
  */
 export class Commit {
   readonly #pair: Pair;

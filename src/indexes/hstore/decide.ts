@@ -9,8 +9,8 @@ import type { Candidate, Posted } from './posted.ts';
 import { signatureOf, slotHigh, slotLow } from './slot.ts';
 
 /**
- * What a request comes to, given the slot that has its key and the version of that record; undefined
- * when another server has been at work meanwhile.
+ * What a request comes to, given the slot that has its key and the version of that record;
+ * undefined when another server has been at work meanwhile.
  */
 export function* decide(
   chains: BucketChains,

@@ -6,8 +6,8 @@ import { Waiting } from './waiting.ts';
 /**
  * Does something as the holder of the hash server's lease, under which nobody writes, if it can be
  * had now: nobody holds it, or the holder is gone, or it is this process's own as the hash server,
- * or it yields and was seen to stand still. What was begun is completed first, and who was overtaken
- * is forestalled. Undefined when somebody else has it.
+ * or it yields and was seen to stand still. What was begun is completed first, and who was
+ * overtaken is forestalled. Undefined when somebody else has it.
  */
 export function* tryHolding<T>(
   pair: Pair,

@@ -24,7 +24,7 @@ export interface Holder {
   readonly client: number;
   /** Whether it is a server process: it beats, and whoever it keeps waiting may end it. */
   readonly serves: boolean;
-  /** Whether it may be overtaken while it lives: what it does is harmless, however late it comes. */
+  /** Whether it may be overtaken while it lives: what it does does no harm, however late. */
   readonly yields: boolean;
   /** The greatest fencing token of any primary; 0 when no coordination service elects them. */
   readonly token: number;

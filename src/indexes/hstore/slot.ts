@@ -2,7 +2,8 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 
 /**
  * A slot (section 4.1): signature 8 | length in lines 8 | address of the record in lines 48, from
- * the highest bit down. Without a length it is empty: 0, or what `vacated` says. The signature is the key's, so most misses cost no READ.
+ * the highest bit down. Without a length it is empty: 0, or what `vacated` says. The signature is
+ * the key's, so most misses cost no READ.
  *
  * The last word of a bucket is the address of the next bucket of its chain; its lowest bit says
  * that the bucket is one: a bucket whose memory was lost reads as zeros and is no empty bucket.

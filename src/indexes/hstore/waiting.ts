@@ -52,14 +52,15 @@ export class Waiting {
     const still = this.#stillness.look(holder.word, progress, this.#polls);
     this.#still = still;
     if (this.#polls > pollsMax || still > LAPSES * lapse) throw this.#inVain(holder);
-    const isOther = holder.client !== 0 && holder.client !== this.#lease.own && !holder.yields;
+    const { client, yields } = holder;
+    const isOther = client !== 0 && client !== this.#lease.own && !yields;
     if (isOther && still >= lapse && this.isTime) {
       this.fences++;
       yield* this.#lease.fence(holder);
     }
   }
 
-  /** The holder as of the last look, and whether it stands still for long enough to be overtaken. */
+  /** The holder as of the last look, and whether it stands still long enough to be overtaken. */
   seen(holder: Holder): Holder {
     return { ...holder, stands: this.#still >= this.#patience.stand };
   }
