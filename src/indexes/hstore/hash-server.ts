@@ -179,14 +179,15 @@ class TurnWorker {
       const answers = yield* this.#decide(taken);
       if (answers === 'lost') return { ...NOTHING, isLost: true };
       if (answers === 'overtaken') return { ...NOTHING, isOvertaken: true };
-      const released = release && answers.length === waiting.length;
-      isUsed = yield* this.#commit.run(answers, turn, committed, given, released);
-      if (!isUsed) return { ...NOTHING, isOvertaken: true };
+      const isAll = answers.length === waiting.length;
+      const run = yield* this.#commit.run(answers, turn, committed, given, release && isAll);
+      isUsed = run !== undefined;
+      if (run === undefined) return { ...NOTHING, isOvertaken: true };
       if (isSpare && spare) spare.address = 0;
       for (const { posted, reply } of answers) {
         this.#pair.replies.answer(posted.row, posted.number, reply);
       }
-      return { answers, released, isLost: false, isOvertaken: false };
+      return { answers, released: run.released, isLost: false, isOvertaken: false };
     } finally {
       if (!isUsed && !isSpare) this.#giveBlock(given);
     }
