@@ -173,6 +173,7 @@ export class NewBucket {
   /**
    * A block on the table's memory node or, when that one is full, on another one of the placement:
    * never on one that was removed, which holds nothing of the table any more once it has migrated.
+   * While none is, any block does, also one of this client's own that it has free.
    */
   *#block(units: number): Operation<Address> {
     const { allocator, catalog, node, partitions, pool } = this.#table;
@@ -183,6 +184,7 @@ export class NewBucket {
       if (!isFull(error)) throw error;
     }
     const { nodes } = yield* partitions().read();
+    if (nodes.length === pool.layout.stripe) return yield* allocator.allocate(catalog, units);
     for (const other of nodes) {
       try {
         return yield* allocator.allocate(catalog, units, other);
