@@ -21,7 +21,10 @@ const FIRST_AT = CAS_BYTES;
 const FIRST_WORDS = 256;
 /** Polls before the first pause: a mover takes a few round trips. */
 const POLLS_WITHOUT_PAUSE = 8;
-/** In a full pool: polls for the taker, and after how many the others ask whether it has died. */
+/**
+ * In a full pool: polls for the taker, and after how many the others ask whether it has died, and
+ * look through the whole pool once more.
+ */
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
@@ -159,10 +162,12 @@ export class NewBucket {
   *#room(units: number): Operation<Address> {
     const { patience } = this.#table;
     for (let poll = 1; ; poll++) {
-      try {
-        return yield* this.#block(units);
-      } catch (error) {
-        if (!isFull(error) || poll > FULL_POLLS_MAX) throw error;
+      if (poll % FULL_POLLS === 1) {
+        try {
+          return yield* this.#block(units);
+        } catch (error) {
+          if (!isFull(error) || poll > FULL_POLLS_MAX) throw error;
+        }
       }
       yield* this.#poll(patience.microseconds);
       if (this.isAbandoned && poll % FULL_POLLS === 0) yield* this.#takeOver();
