@@ -79,8 +79,8 @@ export class Catalog {
   /**
    * Finds the store or makes it: under the lock, `build` allocates and fills the index and returns
    * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
-   * emptied by the next holder of the lock. Spans that were taken for an index that failed, or whose
-   * creator died, are given back: at once, or by who makes the next store in the same row.
+   * emptied by the next holder of the lock. Spans of an index that failed, or whose creator died,
+   * are given back: at once, or by who makes the next store in the same row.
    */
   *findOrCreate(
     name: string,
