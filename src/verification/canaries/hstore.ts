@@ -1,12 +1,18 @@
+import { PAIR } from '../../indexes/hstore/geometry.ts';
 import type { Pair } from '../../indexes/hstore/pair.ts';
-import { control } from '../../pool/control.ts';
+import { Batch, CAS, type Operation, WRITE } from '../../verbs/index.ts';
+import type { FailureKind } from '../audit.ts';
 import type { Canary } from '../canary.ts';
 
 /** A bug in HStore, planted in one client's view of every pair. */
-function canary(name: string, plant: (pair: Pair) => void): Canary {
+function canary(
+  name: string,
+  plant: (pair: Pair) => void,
+  caughtBy: FailureKind = 'linearizability',
+): Canary {
   return {
     name: `HStore: ${name}`,
-    caughtBy: 'linearizability',
+    caughtBy,
     scenario: { swarm: { walks: 30 } },
     hstore: (index) => {
       index.table.pairs.forEach(plant);
@@ -15,9 +21,52 @@ function canary(name: string, plant: (pair: Pair) => void): Canary {
   };
 }
 
+/** The turns of a server, with something done to each doorbell before it is rung. */
+function changingTurns(
+  pair: Pair,
+  change: (batch: Batch, isDecision: (row: number) => boolean) => Iterable<Batch>,
+): void {
+  const { hashServer, geometry } = pair;
+  const isTurn = (batch: Batch) => (row: number) => {
+    return batch.kind[row] === CAS && batch.address[row] === geometry.base + PAIR.turn;
+  };
+  const turn = hashServer.turn.bind(hashServer);
+  hashServer.turn = function* (options) {
+    const steps = turn(options);
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done) return step.value;
+      yield* change(step.value, isTurn(step.value));
+      yield step.value;
+    }
+  };
+}
+
+/** Whatever the last turn is, the server's decisions are taken to be made on its ground. */
+function* decideBlindly(batch: Batch, isDecision: (row: number) => boolean): Operation<void> {
+  for (let row = 0; row < batch.length; row++) {
+    if (!isDecision(row)) continue;
+    yield new Batch().read(batch.address[row], 8, batch.scratch[row], batch.offset[row]);
+  }
+}
+
+/** A WRITE of the new word in the place of each CAS but that which decides. */
+function writeLate(batch: Batch, isDecision: (row: number) => boolean): Iterable<Batch> {
+  for (let row = 0; row < batch.length; row++) {
+    if (batch.kind[row] !== CAS || isDecision(row)) continue;
+    batch.kind[row] = WRITE;
+    batch.offset[row] += 8;
+  }
+  return [];
+}
+
 export const HSTORE_CANARIES: readonly Canary[] = [
-  canary('a client that waits takes the lease of a server that lives', ({ hashLease }) => {
-    hashLease.take = ({ word }) => control.swap(hashLease.address, word, BigInt(hashLease.own));
+  canary(
+    'a server that was overtaken decides all the same',
+    (pair) => changingTurns(pair, decideBlindly),
+    'reclamation',
+  ),
+  canary('what a server does that was overtaken comes late', (pair) => {
+    changingTurns(pair, writeLate);
   }),
   canary('a skiplist is scanned as it is', ({ skiplistServer }) => {
     const { catchUp } = skiplistServer;
