@@ -284,8 +284,8 @@ class Simulation {
   }
 
   /**
-   * The memory of the table is lost, when its time has come and nobody is in the midst of a batch: a
-   * READ of which some words are of before would be no loss that anybody can see.
+   * The memory of the table is lost, when its time has come and nobody is amid a batch: a READ of
+   * which some words are of before would be no loss that anybody can see.
    */
   #loseTable(): void {
     const { losses, subject } = this.#scenario;
