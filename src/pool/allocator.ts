@@ -8,13 +8,25 @@ import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
 
 /**
- * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, 1 to 0.
- * Between them an index may keep a third one, for its records that are current: HStore's server
- * turns 1 to 2 and back, so that a lost table can be told from the memory of the records.
+ * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, all others
+ * to 0. Between them an index may tell its records that are current, so that a lost table can be
+ * told from the memory of the records: HStore's server turns 1 to 2 and 2 to 3, and in the block's
+ * next use 3 to 4 and 4 to 1. Even ones are current. None comes again before the block is freed,
+ * so a CAS of a server that was overtaken fails.
  */
 export const BLOCK_FREE = 0;
 export const BLOCK_CLAIMED = 1;
 export const BLOCK_CURRENT = 2;
+const BLOCK_STATES = 4;
+
+export function isCurrentState(state: number): boolean {
+  return state !== BLOCK_FREE && state % BLOCK_CURRENT === 0;
+}
+
+/** From claimed to current, or from current to claimed. */
+export function nextState(state: number): number {
+  return (state % BLOCK_STATES) + 1;
+}
 
 /** Catalog numbers are below this. */
 const CATALOG_KEYS = 256;
@@ -309,7 +321,7 @@ export class Allocator {
       const map = yield* this.#readMap(sizeClass, start);
       const current: Address[] = [];
       for (let i = 0; i < sizeClass.blocks; i++) {
-        if (map[i] === BLOCK_CURRENT) current.push(sizeClass.blockAt(start, i));
+        if (isCurrentState(map[i])) current.push(sizeClass.blockAt(start, i));
       }
       if (current.length > 0) yield* visit(current, word.units);
     }

@@ -1,6 +1,7 @@
 import type { Request } from '../indexes/request.ts';
 import { CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
+import type { Scratch } from '../verbs/index.ts';
 import type { Encoding, Key, Value } from './api.ts';
 
 /** The value of the request's found record. */
@@ -14,10 +15,14 @@ export function decodeValue(request: Request, as: Encoding): Value {
 
 /** The key that a walk met; `auto` is a string when the bytes are well-formed UTF-8. */
 export function decodeKey({ outgoing }: Request, keyBytes: number, as: Encoding): Key {
-  const end = HEADER_BYTES + keyBytes;
-  if (as === 'bytes') return outgoing.u8.slice(HEADER_BYTES, end);
-  const text = outgoing.buffer.utf8Slice(HEADER_BYTES, end);
+  return decodeKeyAt(outgoing, HEADER_BYTES, keyBytes, as);
+}
+
+export function decodeKeyAt(from: Scratch, at: number, keyBytes: number, as: Encoding): Key {
+  const end = at + keyBytes;
+  if (as === 'bytes') return from.u8.slice(at, end);
+  const text = from.buffer.utf8Slice(at, end);
   if (as === 'utf8' || !text.includes('\ufffd')) return text;
-  const bytes = outgoing.u8.slice(HEADER_BYTES, end);
+  const bytes = from.u8.slice(at, end);
   return Buffer.from(text).equals(bytes) ? text : bytes;
 }

@@ -1,13 +1,13 @@
 import { StepwellError } from '../errors.ts';
 import type { Index, OrderedIndex } from '../indexes/contract.ts';
-import { HEADER_BYTES } from '../records/layout.ts';
 import type { Encoding, Entry, Key, Value } from './api.ts';
 import { decodeKey, decodeValue } from './decoding.ts';
 import { rangeOf } from './key-range.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { RangeCount } from './range-count.ts';
-import { type Part, RangeScan, type Take } from './range-scan.ts';
+import { type Part, RangeScan } from './range-scan.ts';
 import { type ScanHost, SharedScan } from './shared-scan.ts';
+import { EachTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from './takers.ts';
 
 /** Keys that `clear` removes together. */
 const CLEAR_BATCH = 256;
@@ -23,46 +23,43 @@ export class OrderedCalls<V extends Value> {
   readonly #index: Index;
   readonly #settings: Settings;
   readonly #host: ScanHost;
-  readonly #key: Take<Key>;
-  readonly #value: Take<V>;
+  /** Each for all scans, whose steps end before the call that they are of. */
+  readonly #pairs: Taker<[Key, V]>;
+  readonly #keys: Taker<Key>;
+  readonly #values: Taker<V>;
 
   constructor(index: Index, settings: Settings, host: ScanHost) {
     this.#index = index;
     this.#settings = settings;
     this.#host = host;
-    this.#key = (request, keyBytes) => decodeKey(request, keyBytes, settings.keys);
-    this.#value = (request) => decodeValue(request, settings.values) as V;
+    this.#pairs = new PairTaker(settings);
+    this.#keys = new KeyTaker(settings.keys);
+    this.#values = valueTaker(settings.values);
   }
 
   entries(options: ScanOptions): Scan<[Key, V]> {
-    return this.#scan(options, 'records', (request, keyBytes) => [
-      this.#key(request, keyBytes),
-      this.#value(request, keyBytes),
-    ]);
+    return this.#scan(options, 'records', this.#pairs);
   }
 
   keys(options: ScanOptions): Scan<Key> {
-    return this.#scan(options, 'keys', this.#key);
+    return this.#scan(options, 'keys', this.#keys);
   }
 
   values(options: ScanOptions): Scan<V> {
-    return this.#scan(options, 'records', this.#value);
+    return this.#scan(options, 'records', this.#values);
   }
 
   /** The first record of the range in its direction. */
   first(bounds: RangeBounds, reverse: boolean): Entry<V> | undefined {
     const { gte, gt, lte, lt, ...rest } = bounds;
     refuseBeyondBounds(rest);
-    const scan = this.#scan<Entry<V>>(
-      { gte, gt, lte, lt, reverse, limit: 1 },
-      'records',
-      (request, bytes) => ({
-        key: this.#key(request, bytes),
-        value: this.#value(request, bytes),
-        version: request.foundVersion,
-      }),
-    );
-    return scan.next().value;
+    const { keys, values } = this.#settings;
+    const taker = new EachTaker<Entry<V>>((request, bytes) => ({
+      key: decodeKey(request, bytes, keys),
+      value: decodeValue(request, values) as V,
+      version: request.foundVersion,
+    }));
+    return this.#scan({ gte, gt, lte, lt, reverse, limit: 1 }, 'records', taker).next().value;
   }
 
   count(bounds: RangeBounds): number {
@@ -76,9 +73,7 @@ export class OrderedCalls<V extends Value> {
 
   /** Hands the keys of a range to `remove`, some at a time. */
   clear(options: RangeOptions, remove: (keys: Uint8Array[]) => void): void {
-    const scan = this.#scan(options, 'keys', ({ outgoing }, bytes) =>
-      outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes),
-    );
+    const scan = this.#scan(options, 'keys', rawKeyTaker());
     for (;;) {
       const keys = scan.nextMany(CLEAR_BATCH);
       if (keys.length === 0) return;
@@ -86,15 +81,15 @@ export class OrderedCalls<V extends Value> {
     }
   }
 
-  #scan<T>(options: ScanOptions, part: Part, take: Take<T>): Scan<T> {
+  #scan<T>(options: ScanOptions, part: Part, taker: Taker<T>): Scan<T> {
     this.#host.refuseClosed();
-    return new SharedScan(this.#host, this.#range(options, part, take), options.signal);
+    return new SharedScan(this.#host, this.#range(options, part, taker), options.signal);
   }
 
-  #range<T>(options: ScanOptions, part: Part, take: Take<T>): RangeScan<T> {
+  #range<T>(options: ScanOptions, part: Part, taker: Taker<T>): RangeScan<T> {
     const index = this.#ordered();
     const { range, limit } = rangeOf(options);
-    return new RangeScan(index, range, limit, take, part);
+    return new RangeScan(index, range, limit, taker, part);
   }
 
   #ordered(): OrderedIndex {

@@ -2,9 +2,7 @@ import type { IndexScan, KeyRange, OrderedIndex } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import type { Operation } from '../verbs/index.ts';
 import { isEmptyRange, rangeFrom } from './key-range.ts';
-
-/** What a scan takes of each record: it is the request's found one, its key in `outgoing`. */
-export type Take<T> = (request: Request, keyBytes: number) => T;
+import type { Taker } from './takers.ts';
 
 /** What of the records a scan reads. */
 export type Part = 'records' | 'keys';
@@ -17,23 +15,27 @@ export class RangeScan<T> {
   readonly #index: OrderedIndex;
   readonly #range: KeyRange;
   readonly #keysOnly: boolean;
+  readonly #taker: Taker<T>;
   readonly #visit: (request: Request, keyBytes: number) => void;
   /** Undefined at the end of the range. */
   #steps: IndexScan | undefined;
   /** Records that may still be taken. */
   #left: number;
+  /** Records of the step in progress that may still be taken. */
+  #room = 0;
   /** What the last step met, and how much of it has been taken. */
   #met: T[] = [];
   #at = 0;
 
-  constructor(index: OrderedIndex, range: KeyRange, limit: number, take: Take<T>, part: Part) {
+  constructor(index: OrderedIndex, range: KeyRange, limit: number, taker: Taker<T>, part: Part) {
     this.#index = index;
     this.#keysOnly = part === 'keys';
+    this.#taker = taker;
     this.#range = range;
     this.#left = limit;
     this.#steps = this.#begin(range);
     this.#visit = (request, keyBytes) => {
-      if (this.#met.length < this.#left) this.#met.push(take(request, keyBytes));
+      if (this.#room-- > 0) taker.add(request, keyBytes);
     };
   }
 
@@ -68,6 +70,8 @@ export class RangeScan<T> {
     this.#met = [];
     this.#at = 0;
     if (this.#steps === undefined) return;
+    this.#room = this.#left;
+    this.#taker.begin();
     try {
       yield* this.#steps.next(this.#visit, this.#keysOnly);
     } catch (error) {
@@ -75,6 +79,7 @@ export class RangeScan<T> {
       this.end();
       throw error;
     }
+    this.#met = this.#taker.end();
   }
 
   /** Goes on at `key`, or with the whole range where the key is before it. */

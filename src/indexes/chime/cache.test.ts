@@ -1,44 +1,70 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { traced } from '../../store/test-support/by-hand.ts';
+import { Scratch } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
-import { CachedNode } from './cache.ts';
 import { FROZEN, INTERNAL, linkHigh, linkLow } from './link.ts';
+import { AT_KEY, CachedNode, NodeBook } from './node-book.ts';
 import { type Client, clientOf, requestFor } from './test-support/client.ts';
+import type { ChimeRequest } from './tree.ts';
 
 const ADDRESS = 640;
 
 /** A node of one child, which stands at one address and was made in the epoch `tag`. */
-function parent(tag: number, flags = 0): CachedNode {
+function parent(tag: number, flags = 0, book = new NodeBook()): CachedNode {
   const high = linkHigh(ADDRESS, INTERNAL | flags, 0, tag);
-  return new CachedNode({ links: Int32Array.of(linkLow(ADDRESS), high), separators: [] }, 1);
+  const links = Int32Array.of(linkLow(ADDRESS), high);
+  return new CachedNode(book, { links, separators: [] }, 1);
 }
 
 test('what is remembered of a child is kept while it is the same child', () => {
   const older = parent(3);
   const child = parent(1);
-  older.nodes[0] = child;
+  older.setNode(0, child);
   const fresh = parent(3, FROZEN);
   fresh.inherit(older);
-  assert.equal(fresh.nodes[0], child);
+  assert.equal(fresh.node(0), child);
 });
 
 test('another node in the same block is another child', () => {
   // Found by a random schedule: a put went to a leaf of other keys.
   const older = parent(3);
-  older.nodes[0] = parent(1);
+  older.setNode(0, parent(1));
   const fresh = parent(4);
   fresh.inherit(older);
-  assert.equal(fresh.nodes[0], undefined);
+  assert.equal(fresh.node(0), undefined);
 });
 
 test('a link that is another one since leads to what is not remembered', () => {
   const node = parent(3);
-  node.nodes[0] = parent(1);
+  node.setNode(0, parent(1));
   node.relink(0, 5, 6, 9);
-  assert.deepEqual([...node.links], [5, 6]);
-  assert.equal(node.nodes[0], undefined);
-  assert.equal(node.knownIn[0], 9);
+  assert.ok(node.leadsTo(0, 5, 6));
+  assert.equal(node.node(0), undefined);
+  assert.equal(node.knownIn(0), 9);
+});
+
+test('in another book, what is remembered hangs together, and what was forgotten stays legible', () => {
+  const book = new NodeBook();
+  const [kept, forgotten, child] = [parent(3, 0, book), parent(4, 0, book), parent(5, 0, book)];
+  kept.setNode(0, child);
+  forgotten.setNode(0, child);
+  const next = new NodeBook();
+  for (const node of [kept, child]) node.moveTo(next);
+  kept.adoptChildren();
+  for (const node of [kept, forgotten]) {
+    assert.equal(node.node(0), child);
+    assert.ok(
+      node.leadsTo(0, linkLow(ADDRESS), linkHigh(ADDRESS, INTERNAL, 0, node === kept ? 3 : 4)),
+    );
+  }
+  // A way down in the new book ends at the child, whose own child nobody remembers.
+  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as ChimeRequest;
+  assert.equal(next.descend(kept.at, request), child);
+  // Nodes of two books do not lead to one another on that way.
+  kept.setNode(0, forgotten);
+  assert.equal(next.descend(kept.at, request), kept);
+  assert.equal(request.leaf, 0);
 });
 
 test('a small memory keeps to its size, and what is used', (t) => {

@@ -1,79 +1,11 @@
 import type { Reclamation } from '../../pool/reclamation.ts';
-import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Routes } from './internal-node.ts';
-import { MARKS, TAG_VALUES } from './link.ts';
-import { Signposts } from './signposts.ts';
+import { TAG_VALUES } from './link.ts';
+import { CachedNode, NodeBook } from './node-book.ts';
 import type { ChimeRequest } from './tree.ts';
 
-/** Which leaf a request goes to: its key's, that of the highest key below it, or the last. */
-export const AT_KEY = 0;
-export const BELOW_KEY = 1;
-export const AT_LAST = 2;
-export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
-
-/** The root link is remembered like a node of one child, which nothing leads to. */
-const ROOT_LINK = { low: 0, high: 0 };
-
-/** What one client remembers of an internal node, or, with one child, of the root link. */
-export class CachedNode implements Routes {
-  readonly links: Int32Array;
-  readonly separators: readonly Uint8Array[];
-  readonly signposts: Signposts;
-  /** The children that are remembered, too. */
-  readonly nodes: (CachedNode | undefined)[];
-  /**
-   * By child: the epoch in which the link was last known to lead to what it says. While the client
-   * has announced that epoch, what the link leads to cannot have been re-used.
-   */
-  readonly knownIn: Float64Array;
-  /** The link that leads to the node itself; 0 for the root link. */
-  readonly low: number;
-  readonly high: number;
-  /** Whether an operation came by since somebody was last forgotten. */
-  used = true;
-
-  constructor({ links, separators }: Routes, epoch: number, { low, high } = ROOT_LINK) {
-    this.low = low;
-    this.high = high;
-    this.links = links;
-    this.separators = separators;
-    this.signposts = new Signposts(separators);
-    this.nodes = new Array(links.length / 2).fill(undefined);
-    this.knownIn = new Float64Array(links.length / 2).fill(epoch);
-  }
-
-  get bytes(): number {
-    const fixed = 24 * this.nodes.length + this.signposts.bytes;
-    return this.separators.reduce((sum, { length }) => sum + length, fixed);
-  }
-
-  /** The link of this child is another one since. */
-  relink(child: number, low: number, high: number, epoch: number): void {
-    this.links[2 * child] = low;
-    this.links[2 * child + 1] = high;
-    this.nodes[child] = undefined;
-    this.knownIn[child] = epoch;
-  }
-
-  /**
-   * Takes over what an older picture of the same node remembers of children that it still has.
-   * Their links must agree with the tags: another node may stand in the block by now.
-   */
-  inherit(older: CachedNode): void {
-    const remembered = new Map<number, number>();
-    older.nodes.forEach((node, i) => {
-      if (node) remembered.set(older.links[2 * i], i);
-    });
-    if (remembered.size === 0) return;
-    this.nodes.forEach((_, i) => {
-      const before = remembered.get(this.links[2 * i]);
-      if (before === undefined) return;
-      const changed = this.links[2 * i + 1] ^ older.links[2 * before + 1];
-      if ((changed & ~MARKS) === 0) this.nodes[i] = older.nodes[before];
-    });
-  }
-}
-
+/** A book that has fewer words in use is not copied. */
+const BOOK_WORDS_MIN = 16_384;
 /** What an announced epoch is when the client has announced none. */
 const IDLE_EPOCH = -1;
 
@@ -85,7 +17,11 @@ const IDLE_EPOCH = -1;
  */
 export class NodeCache {
   readonly #reclamation: Reclamation;
-  top: CachedNode | undefined;
+  /** What the nodes that are remembered stand in. */
+  book = new NodeBook();
+  #top: CachedNode | undefined;
+  /** Words that were in use in the book after the last tidying. */
+  #tidied = 0;
   #epoch = 0;
   #filledIn = 0;
   #bytes = 0;
@@ -94,6 +30,22 @@ export class NodeCache {
   constructor(reclamation: Reclamation, bytesMax: number) {
     this.#reclamation = reclamation;
     this.bytesMax = bytesMax;
+  }
+
+  /** The root link, which everything that is remembered hangs on. */
+  get top(): CachedNode | undefined {
+    return this.#top;
+  }
+
+  set top(node: CachedNode) {
+    this.#top = node;
+  }
+
+  /** Remembers a node; it is for who calls to hang it where it belongs. */
+  remember(routes: Routes, link?: { low: number; high: number }): CachedNode {
+    const node = new CachedNode(this.book, routes, this.#epoch, link);
+    this.#bytes += node.bytes;
+    return node;
   }
 
   get epoch(): number {
@@ -110,12 +62,15 @@ export class NodeCache {
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
     if (this.top !== undefined && old) this.forget();
     if (this.#bytes > this.bytesMax) this.#shrink();
+    if (this.book.size > 2 * this.#tidied + BOOK_WORDS_MIN) this.#copyBook();
     if (this.top === undefined) this.#filledIn = epoch;
   }
 
   forget(): void {
-    this.top = undefined;
+    this.#top = undefined;
     this.#bytes = 0;
+    this.book = new NodeBook();
+    this.#tidied = 0;
   }
 
   /** Bytes of everything that is remembered. */
@@ -129,7 +84,10 @@ export class NodeCache {
   #all(): CachedNode[] {
     const all = this.top ? [this.top] : [];
     for (let i = 0; i < all.length; i++) {
-      for (const node of all[i].nodes) if (node) all.push(node);
+      for (let child = 0; child < all[i].children; child++) {
+        const node = all[i].node(child);
+        if (node) all.push(node);
+      }
     }
     return all;
   }
@@ -145,41 +103,35 @@ export class NodeCache {
     for (const spared of [true, false]) {
       for (let i = all.length - 1; i >= 0 && bytes > enough; i--) {
         const parent = all[i];
-        parent.nodes.forEach((node, child) => {
-          if (node === undefined || bytes <= enough || (spared && node.used)) return;
-          if (node.nodes.some((below) => below !== undefined)) return;
-          parent.nodes[child] = undefined;
+        for (let child = 0; child < parent.children; child++) {
+          const node = parent.node(child);
+          if (node === undefined || bytes <= enough || (spared && node.used)) continue;
+          if (node.remembersChildren) continue;
+          parent.setNode(child, undefined);
           bytes -= node.bytes;
-        });
+        }
       }
     }
     for (const node of all) node.used = false;
     this.#bytes = bytes;
   }
 
-  grow(node: CachedNode): CachedNode {
-    this.#bytes += node.bytes;
-    return node;
+  /** Copies what is remembered into a book of its own: in the old one most has been forgotten. */
+  #copyBook(): void {
+    const all = this.#all();
+    this.book = new NodeBook();
+    for (const node of all) node.moveTo(this.book);
+    for (const node of all) node.adoptChildren();
+    this.#tidied = this.book.size;
+  }
+
+  /** As `isKnown`, of the link that a way down has just led to. */
+  isKnownLink({ linkEpoch }: ChimeRequest): boolean {
+    return linkEpoch === (this.#epoch | 0);
   }
 
   /** Whether the link of the request's leaf, or missing node, cannot lead to a re-used block. */
   isKnown(parent: CachedNode, child: number): boolean {
-    return parent.knownIn[child] === this.#epoch;
+    return parent.knownIn(child) === (this.#epoch | 0);
   }
-}
-
-/** A place in the cache: a child of a remembered node. */
-export interface Place {
-  node: CachedNode;
-  child: number;
-}
-
-/** The child of a remembered node that a request goes to. */
-export function childOf(
-  { signposts, separators }: Pick<CachedNode, 'separators' | 'signposts'>,
-  request: ChimeRequest,
-): number {
-  const { outgoing, keyBytes, side } = request;
-  if (side === AT_LAST) return separators.length;
-  return signposts.upTo(outgoing.u8, HEADER_BYTES, keyBytes, side === AT_KEY);
 }

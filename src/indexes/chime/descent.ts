@@ -1,36 +1,20 @@
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
-import { CachedNode, childOf } from './cache.ts';
 import { decodeNode } from './internal-node.ts';
 import { addressOfLink, INTERNAL, identityHigh, identityLow, sizeOfLink, UP } from './link.ts';
+import type { CachedNode } from './node-book.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** Levels of the tree, and replacements that are not yet linked, on one way down. */
 const STEPS_MAX = 10_000;
 
 /**
- * Goes down the remembered internal nodes to the key's leaf, without a verb. Returns the last node
- * on the way; what it names for the key is the leaf when `request.leaf` is not 0, else an internal
- * node that is not remembered. Undefined when not even the root link is.
+ * Goes down the remembered internal nodes to the key's leaf, see `NodeBook.descend`. Undefined when
+ * not even the root link is remembered.
  */
-export function descend(tree: ChimeTree, request: ChimeRequest): CachedNode | undefined {
+export function descend({ cache }: ChimeTree, request: ChimeRequest): CachedNode | undefined {
   request.leaf = 0;
-  let node = tree.cache.top;
-  while (node !== undefined) {
-    const child = childOf(node, request);
-    node.used = true;
-    request.child = child;
-    const high = node.links[2 * child + 1];
-    if ((high & INTERNAL) === 0) {
-      request.leafLow = node.links[2 * child];
-      request.leafHigh = high;
-      request.leaf = addressOfLink(request.leafLow, high);
-      return node;
-    }
-    const next: CachedNode | undefined = node.nodes[child];
-    if (next === undefined) return node;
-    node = next;
-  }
-  return undefined;
+  const { top } = cache;
+  return top && cache.book.descend(top.at, request);
 }
 
 /**
@@ -52,10 +36,10 @@ function* loadRoot(tree: ChimeTree): Operation<CachedNode> {
   const word = new Scratch(8);
   yield new Batch().read(tree.root, 8, word, 0);
   const links = word.i32.slice(0, 2);
-  const top = new CachedNode({ links, separators: [] }, tree.cache.epoch);
+  const top = tree.cache.remember({ links, separators: [] });
   const older = tree.cache.top;
   if (older) top.inherit(older);
-  tree.cache.top = tree.cache.grow(top);
+  tree.cache.top = top;
   return top;
 }
 
@@ -68,8 +52,8 @@ function* loadRoot(tree: ChimeTree): Operation<CachedNode> {
  * operation, which names its replacement.
  */
 function* loadChild(tree: ChimeTree, parent: CachedNode, child: number): Operation<boolean> {
-  const low = parent.links[2 * child];
-  const high = parent.links[2 * child + 1];
+  const low = parent.linkLow(child);
+  const high = parent.linkHigh(child);
   const known = tree.cache.isKnown(parent, child);
   const { epoch } = tree.cache;
   const address = addressOfLink(low, high);
@@ -86,11 +70,10 @@ function* loadChild(tree: ChimeTree, parent: CachedNode, child: number): Operati
     firstLow === identityLow(low, high, seed) && firstHigh === identityHigh(low, high, seed);
   if (!isNode && !known) return false;
   // Another lane of this client may have remembered more meanwhile.
-  if (parent.links[2 * child] !== low || parent.links[2 * child + 1] !== high) return true;
+  if (!parent.leadsTo(child, low, high)) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
-    const node = new CachedNode(decodeNode(image), epoch, { low, high });
-    parent.nodes[child] = tree.cache.grow(node);
-    parent.knownIn[child] = epoch;
+    parent.setNode(child, tree.cache.remember(decodeNode(image), { low, high }));
+    parent.know(child, epoch);
   } else {
     parent.relink(child, firstLow, firstHigh, epoch);
   }
@@ -105,12 +88,12 @@ export function* refresh(tree: ChimeTree, request: ChimeRequest): Operation<void
   let older = tree.cache.top;
   let node = yield* loadRoot(tree);
   for (let step = 0; step < STEPS_MAX; step++) {
-    const child = childOf(node, request);
-    if ((node.links[2 * child + 1] & INTERNAL) === 0) return;
+    const child = node.childFor(request);
+    if ((node.linkHigh(child) & INTERNAL) === 0) return;
     const olderChild: CachedNode | undefined = older && olderNode(older, request);
-    node.nodes[child] = undefined;
+    node.setNode(child, undefined);
     yield* loadChild(tree, node, child);
-    const next = node.nodes[child] as CachedNode | undefined;
+    const next = node.node(child);
     if (next === undefined) continue;
     if (olderChild) next.inherit(olderChild);
     older = olderChild;
@@ -120,7 +103,7 @@ export function* refresh(tree: ChimeTree, request: ChimeRequest): Operation<void
 }
 
 function olderNode(older: CachedNode, request: ChimeRequest): CachedNode | undefined {
-  return older.nodes[childOf(older, request)];
+  return older.node(older.childFor(request));
 }
 
 function endless(): Error {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { sizeClassOf } from '../../records/layout.ts';
+import { HEADER_BYTES, sizeClassOf } from '../../records/layout.ts';
 import { REGION_STRIDE, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { ChimeGeometry, chimeShape, unitsBeside } from './geometry.ts';
 import { isVacantAt, makeRoom } from './hopscotch.ts';
@@ -27,8 +27,9 @@ import {
   linkLow,
   sizeOfLink,
 } from './link.ts';
-import { Signposts } from './signposts.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, CachedNode, childAmong, NodeBook } from './node-book.ts';
 import { distanceOf, isLive, lengthOf, recordOf, slotHigh, slotLow, withDistance } from './slot.ts';
+import type { ChimeRequest } from './tree.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
 const ADDRESSES = [UNIT_BYTES, 2 ** 31 - 64, 5 * REGION_STRIDE + 128, 1000 * REGION_STRIDE];
@@ -148,12 +149,16 @@ test('signposts lead where comparisons of whole keys would', () => {
     fc.property(prefix, all, fc.oneof(few, key), fc.boolean(), (before, tails, tail, bare) => {
       const separators = tails.map((each) => Uint8Array.of(...before, ...each)).sort(compareWhole);
       const wanted = bare ? tail : Uint8Array.of(...before, ...tail);
-      const signposts = new Signposts(separators);
-      for (const orEqual of [false, true]) {
-        const bound = orEqual ? 0 : -1;
+      const node = new CachedNode(new NodeBook(), routes(separators), 1);
+      const outgoing = new Scratch(64);
+      outgoing.u8.fill(9).set(wanted, HEADER_BYTES);
+      for (const side of [BELOW_KEY, AT_KEY, AT_LAST] as const) {
+        const bound = side === AT_KEY ? 0 : -1;
         const below = separators.filter((each) => compareWhole(each, wanted) <= bound);
-        const padded = Uint8Array.of(9, ...wanted, 9);
-        assert.equal(signposts.upTo(padded, 1, wanted.length, orEqual), below.length);
+        const expected = side === AT_LAST ? separators.length : below.length;
+        const request = { outgoing, keyBytes: wanted.length, side } as ChimeRequest;
+        assert.equal(node.childFor(request), expected);
+        assert.equal(childAmong(separators, request), expected);
       }
     }),
   );

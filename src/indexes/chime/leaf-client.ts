@@ -4,9 +4,9 @@ import type { Reclamation } from '../../pool/reclamation.ts';
 import { type Address, highHalf, lowHalf, type Operation, setWord } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
-import { AT_KEY, type Side } from './cache.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
+import { AT_KEY, type Side } from './node-book.ts';
 import type { Link, Visit } from './node-io.ts';
 import type { LeafHalves } from './rebuild-leaf.ts';
 import { lengthOf, NEIGHBOURHOOD_MAX } from './slot.ts';
@@ -47,6 +47,8 @@ export class ChimeRequest extends Request {
   leafLow = 0;
   leafHigh = 0;
   leaf: Address = 0;
+  /** The epoch (its lower half) in which the link was last known to lead there. */
+  linkEpoch = 0;
   /** Which child of the node above it the leaf is, or which entry of the directory. */
   child = 0;
   /** Whether the leaf's first word was read after the neighbourhood, or need not be. */

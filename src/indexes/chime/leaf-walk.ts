@@ -1,7 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode, childOf } from './cache.ts';
 import { reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { compareWhole } from './keys.ts';
@@ -9,6 +8,7 @@ import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
 import { CURRENT, judge, TAKEN_UP } from './neighbourhood.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './node-book.ts';
 import { slotsOf } from './node-io.ts';
 import { leaveGone } from './search.ts';
 import { sureLeaf } from './sure-leaf.ts';
@@ -135,7 +135,7 @@ export class LeafWalk {
   get height(): number {
     let height = 0;
     let node = this.#tree.cache.top;
-    for (; node !== undefined; height++) node = node.nodes[childOf(node, this.#places[0].request)];
+    for (; node !== undefined; height++) node = node.node(node.childFor(this.#places[0].request));
     return height - 1;
   }
 
@@ -172,6 +172,7 @@ export class Place {
   readonly #tree: ChimeTree;
   readonly request: ChimeRequest;
   readonly #image: Scratch;
+  readonly #slots: Int32Array;
   parent!: CachedNode;
   child = 0;
   lower: Uint8Array = LOWEST;
@@ -184,7 +185,9 @@ export class Place {
   constructor(tree: ChimeTree) {
     this.#tree = tree;
     this.request = tree.newRequest();
-    this.#image = new Scratch(tree.geometry.leafBytes);
+    const { leafBytes } = tree.geometry;
+    this.#image = new Scratch(leafBytes);
+    this.#slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
   }
 
   /** The request's leaf, as far as it is remembered, and its range. */
@@ -194,14 +197,14 @@ export class Place {
     this.#above = undefined;
     for (let node = this.#tree.cache.top; node !== undefined; ) {
       node.used = true;
-      const child = childOf(node, request);
-      if ((node.links[2 * child + 1] & INTERNAL) === 0) {
+      const child = node.childFor(request);
+      if ((node.linkHigh(child) & INTERNAL) === 0) {
         this.#aimAt(node, child);
         return true;
       }
       if (child > 0) this.#below = node.separators[child - 1];
       if (child < node.separators.length) this.#above = node.separators[child];
-      node = node.nodes[child] as CachedNode;
+      node = node.node(child);
     }
     return false;
   }
@@ -211,7 +214,7 @@ export class Place {
     const { parent, child } = other;
     const next = reverse ? child - 1 : child + 1;
     if (next < 0 || next > parent.separators.length) return false;
-    if ((parent.links[2 * next + 1] & INTERNAL) !== 0) return false;
+    if ((parent.linkHigh(next) & INTERNAL) !== 0) return false;
     this.#below = other.#below;
     this.#above = other.#above;
     this.#aimAt(parent, next);
@@ -220,14 +223,14 @@ export class Place {
 
   #aimAt(parent: CachedNode, child: number): void {
     const { request } = this;
-    const { separators, links } = parent;
+    const { separators } = parent;
     this.parent = parent;
     this.child = child;
     this.lower = child > 0 ? separators[child - 1] : this.#below;
     this.upper = child < separators.length ? separators[child] : this.#above;
     request.child = child;
-    request.leafLow = links[2 * child];
-    request.leafHigh = links[2 * child + 1];
+    request.leafLow = parent.linkLow(child);
+    request.leafHigh = parent.linkHigh(child);
     request.leaf = addressOfLink(request.leafLow, request.leafHigh);
   }
 
@@ -240,10 +243,8 @@ export class Place {
   }
 
   picture(): LeafPicture {
-    const { leafBytes } = this.#tree.geometry;
-    const slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
     const { lower, upper, isWhole } = this;
-    return { address: this.request.leaf, slots, lower, upper, isWhole };
+    return { address: this.request.leaf, slots: this.#slots, lower, upper, isWhole };
   }
 }
 

@@ -1,9 +1,9 @@
 import type { Operation } from '../../verbs/index.ts';
-import { CachedNode } from './cache.ts';
 import { descend } from './descent.ts';
 import { isFull } from './leaf-state.ts';
 import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow } from './link.ts';
 import { mend } from './mend.ts';
+import type { CachedNode } from './node-book.ts';
 import { isInUse, linkAddress, type Visit } from './node-io.ts';
 import { type Replacement, rebuildLeaf } from './rebuild-leaf.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
@@ -78,15 +78,17 @@ function remember(
   { low, high }: Visit,
   { to, routes }: Replacement,
 ): boolean {
-  if (parent.links[2 * child] !== low || parent.links[2 * child + 1] !== high) return false;
+  if (!parent.leadsTo(child, low, high)) return false;
   parent.relink(child, to.low, to.high, cache.epoch);
-  if (routes) parent.nodes[child] = cache.grow(new CachedNode(routes, cache.epoch, to));
+  if (routes) parent.setNode(child, cache.remember(routes, to));
   return true;
 }
 
 /** Whether what splits have left in the node, or has been split again, has waited long enough. */
-function isOverdue({ links, high }: CachedNode): boolean {
-  let waiting = 0;
-  for (let i = 1; i < links.length; i += 2) if ((links[i] & ABSORB) !== 0) waiting++;
-  return waiting > ((high & ABSORB) === 0 ? WAITING_MAX : 0);
+function isOverdue(node: CachedNode): boolean {
+  let bearable = (node.high & ABSORB) === 0 ? WAITING_MAX : 0;
+  for (let child = 0; child < node.children && bearable >= 0; child++) {
+    if ((node.linkHigh(child) & ABSORB) !== 0) bearable--;
+  }
+  return bearable < 0;
 }

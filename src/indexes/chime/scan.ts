@@ -18,6 +18,9 @@ const FILL = 0.6;
 /** Which part of the first leaf is likely to lie outside of a range that begins within it. */
 const FIRST_OUTSIDE = 0.5;
 
+/** Called for each record: the request's found one, its key in `outgoing`. */
+type Visit = (request: ChimeRequest, keyBytes: number) => void;
+
 /**
  * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
  * of some leaves at a time. Each step is an operation of its own:
@@ -78,18 +81,14 @@ export class ChimeScan implements IndexScan {
     this.#leaves = this.#walk();
   }
 
-  *next(
-    visit: (request: ChimeRequest, keyBytes: number) => void,
-    keysOnly = false,
-  ): Operation<void> {
+  *next(visit: Visit, keysOnly = false): Operation<void> {
     if (this.done) return;
     this.#tree.cache.begin();
     const request = this.#tree.spareRequests.take();
     try {
       yield* this.#visitNext(request, visit, keysOnly);
     } finally {
-      this.#leaves.release();
-      if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
+      this.#endStep(request);
     }
   }
 
@@ -108,9 +107,13 @@ export class ChimeScan implements IndexScan {
       const read = yield* this.#countKeys(request, doubtful);
       return counts.reduce<number>((sum, count = 0) => sum + count, read);
     } finally {
-      this.#leaves.release();
-      this.#tree.spareRequests.give(request);
+      this.#endStep(request);
     }
+  }
+
+  #endStep(request: ChimeRequest): void {
+    this.#leaves.release();
+    if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
   }
 
   *#countKeys(request: ChimeRequest, leaves: readonly LeafPicture[]): Operation<number> {
@@ -129,11 +132,7 @@ export class ChimeScan implements IndexScan {
     }
   }
 
-  *#visitNext(
-    request: ChimeRequest,
-    visit: (request: ChimeRequest, keyBytes: number) => void,
-    keysOnly: boolean,
-  ): Operation<void> {
+  *#visitNext(request: ChimeRequest, visit: Visit, keysOnly: boolean): Operation<void> {
     const leaves = yield* this.#leaves.nextGroup(this.#leavesNeeded());
     const bench = this.#tree.spareBenches.take();
     try {
@@ -163,29 +162,54 @@ export class ChimeScan implements IndexScan {
     return placesIn(range, incoming.u8, keys, first, end);
   }
 
+  /** Visits the records of a run; only for values behind links it needs verbs. */
   *#visitRun(
     request: ChimeRequest,
     keys: KeyOrder,
-    { begin, end }: { begin: number; end: number },
-    visit: (request: ChimeRequest, keyBytes: number) => void,
+    run: { begin: number; end: number },
+    visit: Visit,
     keysOnly: boolean,
   ): Operation<void> {
+    let done = this.#visitFrom(request, keys, run, 0, visit, keysOnly);
+    while (done < run.end - run.begin && this.#left > 0) {
+      yield* this.#tree.records.complete(request);
+      this.#left--;
+      visit(request, request.keyBytes);
+      done = this.#visitFrom(request, keys, run, done + 1, visit, keysOnly);
+    }
+  }
+
+  /**
+   * Visits the records of a run from a number of it on, all that are wanted, or up to one whose
+   * value must be read first. Returns its number. No generator: this is the loop of every scan.
+   */
+  #visitFrom(
+    request: ChimeRequest,
+    keys: KeyOrder,
+    { begin, end }: { begin: number; end: number },
+    from: number,
+    visit: Visit,
+    keysOnly: boolean,
+  ): number {
     const { incoming } = request;
     const { records, geometry } = this.#tree;
     const { seed } = geometry.shape;
-    for (let i = begin; i < end && this.#left > 0; i++) {
-      const place = this.#reverse ? begin + end - 1 - i : i;
+    const { sorted, at, keyBytes } = keys;
+    const count = end - begin;
+    for (let i = from; i < count && this.#left > 0; i++) {
+      const place = this.#reverse ? end - 1 - i : begin + i;
       // A key that was removed and came back while the leaf was being read may stand there twice.
       if (place > begin && keys.isRepeated(incoming, place)) continue;
-      const number = keys.sorted[place];
-      request.adoptKey(incoming, keys.at[number], keys.keyBytes[number], seed);
+      const number = sorted[place];
+      request.adoptKey(incoming, at[number], keyBytes[number], seed);
       if (!keysOnly) {
-        if (request.foundChained) yield* records.complete(request);
-        else records.check(request);
+        if (request.foundChained) return i;
+        records.check(request);
       }
-      visit(request, keys.keyBytes[number]);
       this.#left--;
+      visit(request, keyBytes[number]);
     }
+    return count;
   }
 
   #leavesNeeded(): number {

@@ -1,5 +1,4 @@
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
-import type { CachedNode } from './cache.ts';
 import { descend, reach, refresh } from './descent.ts';
 import { type ChimeRequest, IDENTITY_AT } from './leaf-client.ts';
 import { mend } from './mend.ts';
@@ -16,6 +15,7 @@ import {
   postNeighbourhood,
   TAKEN_UP,
 } from './neighbourhood.ts';
+import type { CachedNode } from './node-book.ts';
 import { searchPlaced } from './search-placed.ts';
 import { rememberOthers, settle } from './settle.ts';
 import { hotspotOf, postSpeculation, rememberSpot, speculatedRight } from './speculate.ts';
@@ -69,8 +69,7 @@ export function confirm(
   parent: CachedNode,
   child: number,
 ): void {
-  if (parent.links[2 * child] !== leafLow || parent.links[2 * child + 1] !== leafHigh) return;
-  parent.knownIn[child] = tree.cache.epoch;
+  if (parent.leadsTo(child, leafLow, leafHigh)) parent.know(child, tree.cache.epoch);
 }
 
 /**
@@ -86,7 +85,7 @@ export function* leaveGone(
 ): Operation<void> {
   const { words, leafLow, leafHigh } = request;
   const known = tree.cache.isKnown(parent, child);
-  const same = parent.links[2 * child] === leafLow && parent.links[2 * child + 1] === leafHigh;
+  const same = parent.leadsTo(child, leafLow, leafHigh);
   const low = words.i32[IDENTITY_AT >> 2];
   const high = words.i32[(IDENTITY_AT >> 2) + 1];
   yield* tree.retry(request, 'staleCache', attempt);
@@ -107,7 +106,7 @@ export function searchOnce(
   place(tree, request);
   const parent = descend(tree, request);
   if (parent === undefined || request.leaf === 0) return undefined;
-  const checked = !tree.cache.isKnown(parent, request.child);
+  const checked = !tree.cache.isKnownLink(request);
   fabric.execute(postNeighbourhood(tree, request, batch.clear(), checked));
   const verdict = judge(tree, request);
   if (verdict !== CURRENT && verdict !== FROZEN_STILL) return undefined;

@@ -1,8 +1,8 @@
 import { Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
-import { childOf } from './cache.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { NEIGHBOURS_AT } from './leaf-client.ts';
 import { rootLink } from './mend.ts';
+import { childAmong } from './node-book.ts';
 import {
   isInternal,
   isInUse,
@@ -13,7 +13,6 @@ import {
   type Visit,
   visit,
 } from './node-io.ts';
-import { Signposts } from './signposts.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** A leaf that was read, and the range of its keys. */
@@ -59,7 +58,7 @@ function* wayTo(
     nodes.push(node);
     if (!isInternal(node.high)) return { nodes, lower, upper };
     const { links, separators } = routesOf(node);
-    const child = childOf({ separators, signposts: new Signposts(separators) }, request);
+    const child = childAmong(separators, request);
     if (child > 0) lower = separators[child - 1];
     if (child < separators.length) upper = separators[child];
     const link = { low: links[2 * child], high: links[2 * child + 1] };

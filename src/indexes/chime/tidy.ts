@@ -70,7 +70,7 @@ function leftEmpty(tree: ChimeTree, { words, slotAt }: ChimeRequest): boolean {
 
 /** Whether the leaf of the request, as far as is remembered, is all there is. */
 function isRoot({ cache }: ChimeTree, { leafLow, leafHigh }: ChimeRequest): boolean {
-  return cache.top?.links[0] === leafLow && cache.top.links[1] === leafHigh;
+  return cache.top?.leadsTo(0, leafLow, leafHigh) ?? false;
 }
 
 /** One way down to a key; whether something was merged. */

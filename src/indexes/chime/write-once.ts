@@ -58,7 +58,7 @@ function locateOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): boo
   place(tree, request);
   const parent = descend(tree, request);
   if (parent === undefined || request.leaf === 0) return undefined;
-  const checked = !tree.cache.isKnown(parent, request.child);
+  const checked = !tree.cache.isKnownLink(request);
   postNeighbourhood(tree, request, batch.clear(), checked);
   tree.records.post(request, batch);
   fabric.execute(batch);

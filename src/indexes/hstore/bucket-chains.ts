@@ -1,4 +1,12 @@
-import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  swapped,
+  writeInteger,
+} from '../../verbs/index.ts';
 import type { HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { BucketImage, type Posted } from './posted.ts';
@@ -37,31 +45,37 @@ export class BucketChains {
     }
   }
 
-  /** An empty slot for another key, in a new bucket if need be. Raises SW_POOL_FULL. */
-  *emptySlot({ chain }: Posted): Operation<Address> {
+  /**
+   * An empty slot for another key, in a new bucket if need be. Raises SW_POOL_FULL; undefined when
+   * another server has been at work meanwhile.
+   */
+  *emptySlot({ chain }: Posted): Operation<Address | undefined> {
     for (const { address, words } of chain) {
       for (let slot = 0; slot < SLOTS; slot++) {
-        if (isEmpty(words.i32[2 * slot], words.i32[2 * slot + 1])) return address + 8 * slot;
+        if (isEmpty(words.i32[2 * slot + 1])) return address + 8 * slot;
       }
     }
     return yield* this.#chain(chain[chain.length - 1].address);
   }
 
   /**
-   * Links an empty bucket behind the last one: nobody but the server links, and a bucket that is
-   * not linked yet when its server dies belongs to a sweep.
+   * Links an empty bucket behind the last one, before anything is decided: it may stay empty. One
+   * that is not linked yet when its server dies belongs to a sweep.
    */
-  *#chain(last: Address): Operation<Address> {
+  *#chain(last: Address): Operation<Address | undefined> {
     const { allocator, catalog } = this.#pair;
     const bucket = yield* allocator.allocate(catalog, BUCKET_BYTES / 64);
-    const words = new Scratch(BUCKET_BYTES + 8);
+    const words = new Scratch(BUCKET_BYTES + CAS_BYTES);
     writeInteger(words, NEXT, VALID);
-    writeInteger(words, BUCKET_BYTES, bucket + VALID);
-    yield new Batch()
-      .write(bucket, BUCKET_BYTES, words, 0)
-      .write(last + NEXT, 8, words, BUCKET_BYTES);
-    this.#pair.chained++;
-    return bucket;
+    writeInteger(words, BUCKET_BYTES, VALID);
+    writeInteger(words, BUCKET_BYTES + 8, bucket + VALID);
+    yield new Batch().write(bucket, BUCKET_BYTES, words, 0).cas(last + NEXT, words, BUCKET_BYTES);
+    if (swapped(words, BUCKET_BYTES)) {
+      this.#pair.chained++;
+      return bucket;
+    }
+    allocator.discard(catalog, BUCKET_BYTES / 64, bucket);
+    return undefined;
   }
 }
 

@@ -1,11 +1,13 @@
 import { StepwellError } from '../../errors.ts';
 import { type Operation, swapped, writeInteger } from '../../verbs/index.ts';
 import { BODY_BYTES } from './geometry.ts';
+import type { SpareBlock } from './hash-server.ts';
 import { encodeRequest, type HashReply, type HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
 import type { Ticket } from './replies.ts';
 import { BODY_AT, type HStoreRequest, type HStoreTable, NUMBER_AT, SWAP_AT } from './table.ts';
+import { unitsOfRecord } from './turn-record.ts';
 import { Waiting } from './waiting.ts';
 
 /**
@@ -25,8 +27,11 @@ export function* callHashServer(
   request: HStoreRequest,
   message: HashRequest,
 ): Operation<HashReply> {
-  const { mailbox } = pair;
+  const { mailbox, allocator, catalog } = pair;
+  const spareUnits = unitsOfRecord(1);
+  const address = yield* allocator.allocate(catalog, spareUnits);
   const row = yield* mailbox.take();
+  const spare = { address, row };
   const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
   let posted = false;
   try {
@@ -39,13 +44,14 @@ export function* callHashServer(
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
     yield postTake(pair, request);
-    if (swapped(words, SWAP_AT)) yield* serve(pair, ticket);
-    return ticket.reply ?? (yield* wait(table, pair, request, ticket));
+    if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
+    return ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
   } finally {
     pair.replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
     else request.forgetBlock();
+    if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
   }
 }
 
@@ -53,34 +59,36 @@ export function* callHashServer(
 function postTake(pair: Pair, request: HStoreRequest) {
   const { batch, words } = request;
   writeInteger(words, SWAP_AT, 0);
-  writeInteger(words, SWAP_AT + 8, pair.hashLease.own);
+  writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
   return batch.cas(pair.hashLease.address, words, SWAP_AT);
 }
 
 /**
  * Turns as the hash server until the own request is answered. It may be answered already: by the
  * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
- * what a dead server had begun. Without an answer it ends when the table was lost and is there
- * again: the lease is given back, and everything as before.
+ * what another server had begun. Without an answer it ends when this client was overtaken, or the
+ * table was lost and is there again: the lease is given back, and everything as before.
  */
-function* serve(pair: Pair, ticket: Ticket): Operation<void> {
+function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
   const { replies } = pair;
   let released = false;
   let isLost = false;
   replies.lead(ticket);
   try {
     while (ticket.reply === undefined && !isLost) {
-      const turn = yield* pair.hashServer.turn(true);
+      const turn = yield* pair.hashServer.turn({ release: true, spare });
       ({ released, isLost } = turn);
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       if (ticket.reply || isLost) continue;
       if (released && !replies.leads(ticket)) return;
       yield* replies.look();
-      if (ticket.reply === undefined && (released || turn.answers.length === 0)) throw lost();
+      if (ticket.reply) continue;
+      if (turn.isOvertaken) return;
+      if (released || turn.answers.length === 0) throw lost();
     }
   } finally {
     replies.follow(ticket);
-    if (!released) yield* pair.hashLease.release();
+    if (!released) yield* pair.hashLease.releaseTurns();
   }
   if (isLost) yield* restoreTable(pair);
 }
@@ -90,6 +98,7 @@ function* wait(
   pair: Pair,
   request: HStoreRequest,
   ticket: Ticket,
+  spare: SpareBlock,
 ): Operation<HashReply> {
   const { batch, words } = request;
   const { retries } = table;
@@ -116,10 +125,14 @@ function* wait(
         batch.clear();
         yield postTake(pair, request);
         if (!swapped(words, SWAP_AT)) continue;
-        yield* serve(pair, ticket);
-      } else if (!isOwn && waiting.isTime && (yield* hashLease.take(holder))) {
+        yield* serve(pair, ticket, spare);
+      } else if (
+        !isOwn &&
+        waiting.isTime &&
+        (yield* hashLease.takeForTurns(waiting.seen(holder)))
+      ) {
         retries.takeovers++;
-        yield* serve(pair, ticket);
+        yield* serve(pair, ticket, spare);
       }
       if (ticket.reply) return ticket.reply;
       yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);

@@ -4,6 +4,7 @@ import type { CheckSink } from '../contract.ts';
 import { PAIR } from './geometry.ts';
 import { tryHolding } from './holding.ts';
 import { isMarked } from './marks.ts';
+import { turnRecord } from './reachable.ts';
 import { search } from './search.ts';
 import { recordOf, signatureOf, unitsOfSlot } from './slot.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
@@ -23,6 +24,8 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
     const begun = yield* control.load(pair.geometry.base + PAIR.begun);
     const committed = yield* control.load(pair.geometry.base + PAIR.committed);
     if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);
+    const turn = yield* turnRecord(pair);
+    if (turn) sink.reachable(turn.address, turn.units);
     const { isLost } = yield* readTableState(pair.geometry);
     if (isLost) sink.problem(`table of pair ${pair.geometry.number}: lost`);
   }

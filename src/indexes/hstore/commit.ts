@@ -1,21 +1,36 @@
-import { BLOCK_CLAIMED, BLOCK_CURRENT } from '../../pool/allocator.ts';
+import { StepwellError } from '../../errors.ts';
+import { isCurrentState, nextState } from '../../pool/allocator.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Address,
   Batch,
+  CAS_BYTES,
+  highHalf,
+  lowHalf,
   type Operation,
+  readInteger,
   Scratch,
   setWord,
+  swapped,
+  UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import { REPLACED } from '../contract.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from './geometry.ts';
-import { encodeEntry, type LogEntry } from './log.ts';
+import { encodeEntry, LOG_DELETE, LOG_UPDATE } from './log.ts';
 import { stateBytesOf } from './marks.ts';
-import { encodeReply, type HashReply, headerOf, OP_WRITE } from './messages.ts';
+import { encodeReply, type HashReply, headerOf } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
-import { isEmpty } from './slot.ts';
+import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf, vacated } from './slot.ts';
+import { type Decision, decodeTurn, encodeTurn, type TurnRecord } from './turn-record.ts';
+import {
+  isSame,
+  recordOfTurn,
+  type TurnWord,
+  turnAfter,
+  turnIn,
+  unitsOfTurn,
+} from './turn-word.ts';
 
 /** What a request came to, and the slot that this changes. */
 export interface Answer {
@@ -24,159 +39,371 @@ export interface Answer {
   change: { event: number; slot: Address; low: number; high: number } | undefined;
 }
 
-/** Bytes of one answer's part of a doorbell: entry, header, slot, reply, number. */
-const HEADER_AT = LOG_ENTRY_BYTES;
-const SLOT_AT = HEADER_AT + HEADER_BYTES;
-const NUMBER_AT = SLOT_AT + 8;
-const REPLY_AT = NUMBER_AT + 8;
-const ANSWER_BYTES = REPLY_AT + REPLY_BYTES;
-
-/** Words of the pair that a doorbell writes: begun, committed, the lease. */
-const BEGUN_AT = 0;
-const COMMITTED_AT = 8;
-const LEASE_AT = 16;
-/** The marks of records: current, and not any more. */
-const CURRENT_AT = 24;
-const FORMER_AT = 32;
-const WORDS = 64;
-
-/** A slot's new word, and in the reply its old one. */
-interface Marked {
-  low: number;
-  high: number;
-  reply: HashReply;
+/** The block of a turn's record. */
+export interface RecordBlock {
+  address: Address;
+  units: number;
 }
 
-/** The doorbell that makes a turn's decisions real. */
+/** A word as its halves. */
+type Word = TurnWord;
+
+/** A state byte that says whether a record is current, and whether it has to say so. */
+interface Mark {
+  at: Address;
+  isCurrent: boolean;
+}
+
+/** What stands in the pool of one decision: bucket, header, reply, which number is answered. */
+const HEADER_AT = BUCKET_BYTES;
+const REPLY_AT = HEADER_AT + HEADER_BYTES;
+const ANSWERED_AT = REPLY_AT + REPLY_BYTES;
+const SEEN_BYTES = ANSWERED_AT + 8;
+/** Words of a decision that are swapped: those of the header and of the reply, slot, number. */
+const SWAPS_PER_DECISION = 2 + (HEADER_BYTES + REPLY_BYTES) / 8;
+/** Of a turn: begun, committed, done, the lease. */
+const SWAPS_PER_TURN = 4;
+const MARK_ATTEMPTS_MAX = 10_000;
+
+/**
+ * Makes the decisions of a turn real.
+ *
+ * 1. One doorbell WRITEs the record of the turn where nobody knows of it, and CASes the pair's word
+ *    from the turn on whose ground it was decided to this one. When that fails, another server has
+ *    been at work meanwhile, and nothing was decided.
+ * 2. Then the turn is done: marks of records, log, `begun`, headers, slots, replies, `committed`,
+ *    `done`. Who finds a turn that is decided and not done does it, from its record.
+ *
+ * So a server may be overtaken anywhere, and go on at any time later, with whatever it was about to
+ * write (a process that was stopped cannot be hindered from that): each word that it changes it
+ * changes by CAS, from what it was before the turn was done. None of these words ever is again what
+ * it once was, as long as the server may be within this operation: slots name records, which are
+ * freed through epochs, or the change that emptied them; replies and numbers have the number of the
+ * request; state bytes count; the rest counts up. What it WRITEs (entries of the log) tells that
+ * it is out of date.
+ */
 export class Commit {
   readonly #pair: Pair;
   readonly #batch = new Batch();
-  readonly #out = new Scratch(WORDS + ANSWER_BYTES);
+  readonly #record = new Scratch(1024);
+  readonly #seen = new Scratch(1024);
+  readonly #written = new Scratch(1024);
+  readonly #swaps = new Scratch(1024);
+  readonly #states = new Scratch(64);
+  readonly #words = new Scratch(64);
+  #swapCount = 0;
 
   constructor(pair: Pair) {
     this.#pair = pair;
   }
 
   /**
-   * One doorbell, in the order on which recovery relies. The versions of those that replace others
-   * are known only now: their headers, which nobody has read yet, are written first.
+   * Decides a turn after `before`, and does it. Undefined when another server was faster: then the
+   * block is still the caller's. `released` says whether the lease was given back in its doorbell;
+   * it was not when another server has done the turn.
    */
-  *run(answers: readonly Answer[], committed: number, release: boolean): Operation<void> {
-    const { geometry } = this.#pair;
-    const marked = answers.flatMap(({ reply, change }) => (change ? [{ reply, ...change }] : []));
-    const marks = yield* this.#marksOf(marked);
-    const batch = this.#prepare(answers.length);
-    const changes = answers.filter(({ change }) => change !== undefined);
-    changes.forEach(({ reply }, i) => {
-      reply.sequence = committed + 1 + i;
-    });
-    answers.forEach((answer, i) => {
-      this.#postHeader(answer, i);
-    });
-    answers.forEach((answer, i) => {
-      if (answer.change) this.#postEntry(entryOf(answer), i);
-    });
-    const begun = committed + changes.length;
-    if (changes.length > 0) this.#postWord(PAIR.begun, BEGUN_AT, begun);
-    this.#postMarks(marks);
-    answers.forEach(({ change }, i) => {
-      if (change) this.#postSlot(change.slot, change.low, change.high, i);
-    });
-    answers.forEach(({ posted, reply }, i) => {
-      this.#postReply(posted.row, posted.number, reply, i);
-    });
-    if (changes.length > 0) this.#postWord(PAIR.committed, COMMITTED_AT, begun);
-    if (release) batch.write(geometry.base + PAIR.hashLease, 8, this.#out, LEASE_AT);
+  *run(
+    answers: readonly Answer[],
+    before: TurnWord,
+    committed: number,
+    block: RecordBlock,
+    release: boolean,
+  ): Operation<{ released: boolean } | undefined> {
+    const turn = turnAfter(before, block.address, block.units);
+    const record = { before: committed, decisions: decisionsOf(answers, committed) };
+    const marks = yield* this.#marksOf(record.decisions);
+    const bytes = block.units * UNIT_BYTES;
+    this.#record.ensure(bytes);
+    encodeTurn(record, this.#record);
+    const batch = this.#begin(record);
+    batch.write(block.address, bytes, this.#record, 0);
+    this.#postSwap(this.#at(PAIR.turn), before, turn);
+    this.#postSeen(record);
+    this.#postStates(marks);
+    this.#postDone();
     yield batch;
+    if (!swapped(this.#swaps, 0)) return undefined;
+    this.#retire(before);
+    const isDone = yield* this.#finish(before, turn, record, marks, release);
+    return { released: release && isDone };
+  }
+
+  /** Does a turn that another server has decided, after the one that was done last. */
+  *repeat(before: TurnWord, turn: TurnWord): Operation<void> {
+    const bytes = unitsOfTurn(turn) * UNIT_BYTES;
+    this.#record.ensure(bytes);
+    yield this.#batch.clear().read(recordOfTurn(turn), bytes, this.#record, 0);
+    const record = decodeTurn(this.#record);
+    this.#begin(record);
+    this.#postSeen(record);
+    this.#postDone();
+    yield this.#batch;
+    if (!this.#isOpen(before)) return;
+    this.#pair.repeated += record.decisions.length;
+    // Marks stand before slots: where a slot is changed the marks are, and the old record's block
+    // may have been freed. Where the table is lost, the answer tells.
+    const unmarked = record.decisions.filter((decision, i) => !this.#isMarked(decision, i));
+    const marks = yield* this.#marksOf(unmarked);
+    this.#batch.clear();
+    this.#postStates(marks);
+    this.#postDone();
+    yield this.#batch;
+    yield* this.#finish(before, turn, record, marks, false);
   }
 
   /**
-   * What follows `begun` in the doorbell of a server that died in it. Marks are written before
-   * slots: where a slot is changed the marks are, and the old record's block may have been freed.
+   * All that was seen of the pool was seen before the turn was done, or it is of no use: false when
+   * somebody else has done it.
    */
-  *repeat(
-    entries: readonly LogEntry[],
-    begun: number,
-    isMarked: (entry: LogEntry, i: number) => boolean,
-  ): Operation<void> {
-    const marks = yield* this.#marksOf(entries.filter((entry, i) => !isMarked(entry, i)));
-    const batch = this.#prepare(entries.length);
-    this.#postMarks(marks);
-    entries.forEach(({ slot, low, high }, i) => {
-      this.#postSlot(slot, low, high, i);
-    });
-    entries.forEach(({ row, number, reply }, i) => {
-      this.#postReply(row, number, reply, i);
-    });
-    this.#postWord(PAIR.committed, COMMITTED_AT, begun);
+  *#finish(
+    before: TurnWord,
+    turn: TurnWord,
+    record: TurnRecord,
+    marks: readonly Mark[],
+    release: boolean,
+  ): Operation<boolean> {
+    if (!this.#isOpen(before)) return false;
+    const { isFenced } = this.#pair.hashLease;
+    if (!isFenced && !(yield* this.#swapMarks(before, marks))) return false;
+    // WRITEs first: they may overtake a CAS, and nothing overtakes them.
+    const batch = this.#begin(record);
+    if (isFenced) this.#postMarks(marks);
+    this.#postEntries(record);
+    this.#postChanges(record);
+    this.#postSwap(this.#at(PAIR.done), before, turn);
+    if (release) this.#postRelease();
     yield batch;
+    return true;
   }
 
-  /** The state bytes of what becomes current by these changes, and of what is it no more. */
-  *#marksOf(changes: readonly Marked[]): Operation<{ current: Address[]; former: Address[] }> {
-    const { allocator } = this.#pair;
-    const named = changes.filter(({ low, high }) => !isEmpty(low, high));
-    const replaced = changes
-      .map(({ reply: { oldLow, oldHigh } }) => ({ low: oldLow, high: oldHigh }))
-      .filter(({ low, high }) => !isEmpty(low, high));
-    const current = yield* stateBytesOf(allocator, named);
-    return { current, former: yield* stateBytesOf(allocator, replaced) };
+  #at(word: number): Address {
+    return this.#pair.geometry.base + word;
   }
 
-  #postMarks({ current, former }: { current: Address[]; former: Address[] }): void {
-    for (const at of former) this.#batch.write(at, 1, this.#out, FORMER_AT);
-    for (const at of current) this.#batch.write(at, 1, this.#out, CURRENT_AT);
-  }
-
-  #prepare(answers: number): Batch {
-    this.#out.ensure(WORDS + answers * ANSWER_BYTES);
-    writeInteger(this.#out, LEASE_AT, 0);
-    writeInteger(this.#out, CURRENT_AT, BLOCK_CURRENT);
-    writeInteger(this.#out, FORMER_AT, BLOCK_CLAIMED);
+  #begin({ decisions }: TurnRecord): Batch {
+    this.#swaps.ensure((SWAPS_PER_TURN + decisions.length * SWAPS_PER_DECISION) * CAS_BYTES);
+    this.#seen.ensure(decisions.length * SEEN_BYTES);
+    this.#swapCount = 0;
     return this.#batch.clear();
   }
 
-  #at(i: number): number {
-    return WORDS + i * ANSWER_BYTES;
-  }
-
-  #postHeader({ posted: { request }, reply }: Answer, i: number): void {
-    if (request.operation !== OP_WRITE || reply.outcome !== REPLACED) return;
-    const at = this.#at(i) + HEADER_AT;
-    this.#out.i32.set(headerOf(request, reply.version), at >> 2);
-    this.#batch.write(request.block, HEADER_BYTES, this.#out, at);
-  }
-
-  #postEntry(entry: LogEntry, i: number): void {
-    const at = this.#at(i);
-    encodeEntry(entry, this.#out, at);
-    const address = this.#pair.geometry.logEntry(entry.sequence);
-    this.#batch.write(address, LOG_ENTRY_BYTES, this.#out, at);
-  }
-
-  #postSlot(slot: Address, low: number, high: number, i: number): void {
-    const at = this.#at(i) + SLOT_AT;
-    setWord(this.#out, at, low, high);
-    this.#batch.write(slot, 8, this.#out, at);
-  }
-
-  #postReply(row: number, number: number, reply: HashReply, i: number): void {
+  #postSeen({ decisions }: TurnRecord): void {
     const { hashMailbox } = this.#pair.geometry;
-    const at = this.#at(i);
-    encodeReply(reply, this.#out, at + REPLY_AT);
-    writeInteger(this.#out, at + NUMBER_AT, number);
-    this.#batch
-      .write(hashMailbox.reply(row), REPLY_BYTES, this.#out, at + REPLY_AT)
-      .write(hashMailbox.answered(row), 8, this.#out, at + NUMBER_AT);
+    decisions.forEach(({ event, slot, low, high, row }, i) => {
+      const at = i * SEEN_BYTES;
+      const bucket = slot - (slot % BUCKET_BYTES);
+      if (event !== 0) this.#batch.read(bucket, BUCKET_BYTES, this.#seen, at);
+      if (event === LOG_UPDATE) {
+        this.#batch.read(recordOf(low, high), HEADER_BYTES, this.#seen, at + HEADER_AT);
+      }
+      this.#batch
+        .read(hashMailbox.reply(row), REPLY_BYTES, this.#seen, at + REPLY_AT)
+        .read(hashMailbox.answered(row), 8, this.#seen, at + ANSWERED_AT);
+    });
   }
 
-  #postWord(word: Address, at: number, value: number): void {
-    writeInteger(this.#out, at, value);
-    this.#batch.write(this.#pair.geometry.base + word, 8, this.#out, at);
+  #postDone(): void {
+    this.#batch.read(this.#at(PAIR.done), 8, this.#words, 0);
+  }
+
+  /** Whether nobody has finished the turn after `before`, when the last batch was executed. */
+  #isOpen(before: TurnWord): boolean {
+    return isSame(turnIn(this.#words, 0), before);
+  }
+
+  #bucketOf(i: number): number {
+    return i * SEEN_BYTES;
+  }
+
+  #slotAt({ slot }: Decision, i: number): number {
+    return this.#bucketOf(i) + (slot % BUCKET_BYTES);
+  }
+
+  /** Of a decision that somebody may have made real already: whether its marks are there. */
+  #isMarked(decision: Decision, i: number): boolean {
+    const { i32 } = this.#seen;
+    if (decision.event === 0) return true;
+    if (!isValid(i32[(this.#bucketOf(i) + NEXT) >> 2])) {
+      return readInteger(this.#seen, i * SEEN_BYTES + ANSWERED_AT) === decision.number;
+    }
+    const slot = this.#slotAt(decision, i) >> 2;
+    return i32[slot] === decision.low && i32[slot + 1] === decision.high;
+  }
+
+  /** The state bytes of what becomes current by these decisions, and of what is it no more. */
+  *#marksOf(decisions: readonly Decision[]): Operation<Mark[]> {
+    const { allocator } = this.#pair;
+    const former = decisions
+      .filter(({ event }) => event !== 0)
+      .map(({ reply: { oldLow, oldHigh } }) => ({ low: oldLow, high: oldHigh }))
+      .filter(({ high }) => !isEmpty(high));
+    const current = decisions.filter(({ event, high }) => event !== 0 && !isEmpty(high));
+    return [
+      ...(yield* stateBytesOf(allocator, former)).map((at) => ({ at, isCurrent: false })),
+      ...(yield* stateBytesOf(allocator, current)).map((at) => ({ at, isCurrent: true })),
+    ];
+  }
+
+  #postStates(marks: readonly Mark[]): void {
+    this.#states.ensure(8 * marks.length);
+    marks.forEach(({ at }, i) => {
+      this.#batch.read(at - (at % 8), 8, this.#states, 8 * i);
+    });
+  }
+
+  /** Of a server that nobody overtakes while it can WRITE. */
+  #postMarks(marks: readonly Mark[]): void {
+    const { u8 } = this.#states;
+    marks.forEach(({ at, isCurrent }, i) => {
+      const byte = 8 * i + (at % 8);
+      if (isCurrentState(u8[byte]) === isCurrent) return;
+      u8[byte] = nextState(u8[byte]);
+      this.#batch.write(at, 1, this.#states, byte);
+    });
+  }
+
+  /**
+   * State bytes share words with others' and are written by those singly. Returns whether the marks
+   * were made here, and not by somebody who has finished the turn.
+   */
+  *#swapMarks(before: TurnWord, marks: readonly Mark[]): Operation<boolean> {
+    let open = marks;
+    for (let attempt = 1; attempt <= MARK_ATTEMPTS_MAX; attempt++) {
+      const batch = this.#batch.clear();
+      this.#swapCount = 0;
+      // Of one word at a time: a second CAS of it would expect what the first has changed.
+      const words = new Set<Address>();
+      const posted: Mark[] = [];
+      this.#swaps.ensure(open.length * CAS_BYTES);
+      open.forEach(({ at, isCurrent }, i) => {
+        const { u8 } = this.#states;
+        const byte = 8 * i + (at % 8);
+        if (isCurrentState(u8[byte]) === isCurrent) return;
+        posted.push(open[i]);
+        const word = at - (at % 8);
+        if (words.has(word)) return;
+        words.add(word);
+        const seen = { low: this.#states.i32[2 * i], high: this.#states.i32[2 * i + 1] };
+        u8[byte] = nextState(u8[byte]);
+        const wanted = { low: this.#states.i32[2 * i], high: this.#states.i32[2 * i + 1] };
+        this.#postSwap(word, seen, wanted);
+      });
+      if (posted.length === 0) return true;
+      yield batch;
+      if (posted.length === words.size && this.#allSwapped()) return true;
+      open = posted;
+      this.#batch.clear();
+      this.#postStates(open);
+      this.#postDone();
+      yield this.#batch;
+      if (!this.#isOpen(before)) return false;
+    }
+    throw new StepwellError('SW_CONTENTION', 'the marks of records cannot be set');
+  }
+
+  #allSwapped(): boolean {
+    for (let i = 0; i < this.#swapCount; i++)
+      if (!swapped(this.#swaps, i * CAS_BYTES)) return false;
+    return true;
+  }
+
+  /** What may be written at any time: before all that tells of it. */
+  #postEntries({ before, decisions }: TurnRecord): void {
+    this.#written.ensure(decisions.length * LOG_ENTRY_BYTES);
+    let sequence = before;
+    decisions.forEach(({ event, slot, low, high }, i) => {
+      if (event === 0) return;
+      sequence++;
+      const at = i * LOG_ENTRY_BYTES;
+      encodeEntry({ sequence, event, slot, low, high }, this.#written, at);
+      const entry = this.#pair.geometry.logEntry(sequence);
+      this.#batch.write(entry, LOG_ENTRY_BYTES, this.#written, at);
+    });
+  }
+
+  #postChanges({ before, decisions }: TurnRecord): void {
+    const after = before + decisions.filter(({ event }) => event !== 0).length;
+    if (after > before) this.#postCount(PAIR.begun, before, after);
+    decisions.forEach((decision, i) => {
+      if (decision.event === LOG_UPDATE) this.#postHeader(decision, i);
+    });
+    decisions.forEach((decision, i) => {
+      const { event, slot, low, high } = decision;
+      if (event !== 0) this.#postFrom(slot, this.#slotAt(decision, i), low, high);
+    });
+    decisions.forEach((decision, i) => {
+      this.#postReply(decision, i);
+    });
+    if (after > before) this.#postCount(PAIR.committed, before, after);
+  }
+
+  /** Nobody has read it yet. */
+  #postHeader({ low, high, header }: Decision, i: number): void {
+    for (let at = 0; at < HEADER_BYTES; at += 8) {
+      const [wantedLow, wantedHigh] = [header[at / 4] | 0, header[at / 4 + 1] | 0];
+      const seen = i * SEEN_BYTES + HEADER_AT + at;
+      this.#postFrom(recordOf(low, high) + at, seen, wantedLow, wantedHigh);
+    }
+  }
+
+  #postReply({ row, number, reply }: Decision, i: number): void {
+    const { hashMailbox } = this.#pair.geometry;
+    const wanted = new Scratch(REPLY_BYTES);
+    encodeReply(reply, number, wanted, 0);
+    for (let at = 0; at < REPLY_BYTES; at += 8) {
+      const seen = i * SEEN_BYTES + REPLY_AT + at;
+      const [low, high] = [lowHalf(wanted, at), highHalf(wanted, at)];
+      this.#postFrom(hashMailbox.reply(row) + at, seen, low, high);
+    }
+    const seen = i * SEEN_BYTES + ANSWERED_AT;
+    writeInteger(this.#words, 8, number);
+    const [low, high] = [lowHalf(this.#words, 8), highHalf(this.#words, 8)];
+    this.#postFrom(hashMailbox.answered(row), seen, low, high);
+  }
+
+  /** From what was seen at `seen`, unless that is what is wanted. */
+  #postFrom(word: Address, seen: number, low: number, high: number): void {
+    const from = turnIn(this.#seen, seen);
+    if (from.low !== low || from.high !== high) this.#postSwap(word, from, { low, high });
+  }
+
+  #postCount(word: number, from: number, to: number): void {
+    writeInteger(this.#words, 8, from);
+    writeInteger(this.#words, 16, to);
+    this.#postSwap(this.#at(word), turnIn(this.#words, 8), turnIn(this.#words, 16));
+  }
+
+  #postRelease(): void {
+    writeInteger(this.#words, 8, this.#pair.hashLease.forTurns);
+    this.#postSwap(this.#at(PAIR.hashLease), turnIn(this.#words, 8), { low: 0, high: 0 });
+  }
+
+  #postSwap(word: Address, from: Word, to: Word): void {
+    const at = CAS_BYTES * this.#swapCount++;
+    setWord(this.#swaps, at, from.low, from.high);
+    setWord(this.#swaps, at + 8, to.low, to.high);
+    this.#batch.cas(word, this.#swaps, at);
+  }
+
+  /** The record of the turn before: others may be reading it to do the turn. */
+  #retire(before: TurnWord): void {
+    const record = recordOfTurn(before);
+    const { reclamation, catalog } = this.#pair;
+    if (record !== 0) reclamation.retire(record, unitsOfTurn(before), catalog);
   }
 }
 
-function entryOf({ posted: { row, number }, reply, change }: Answer): LogEntry {
-  const { event, slot, low, high } = change as NonNullable<Answer['change']>;
-  return { sequence: reply.sequence, row, event, number, slot, low, high, reply };
+function decisionsOf(answers: readonly Answer[], committed: number): Decision[] {
+  let sequence = committed;
+  return answers.map(({ posted: { row, number, request }, reply, change }) => {
+    if (change === undefined) return { ...NO_CHANGE, row, number, reply };
+    reply.sequence = ++sequence;
+    const { event, slot } = change;
+    // Versions of those that replace others are known only now: nobody has read their headers yet.
+    const header = event === LOG_UPDATE ? headerOf(request, reply.version) : [];
+    const word = event === LOG_DELETE ? vacated(sequence) : change;
+    return { row, number, reply, event, slot, low: word.low, high: word.high, header };
+  });
 }
+
+const NO_CHANGE = { event: 0, slot: 0, low: 0, high: 0, header: [] };

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Operation } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
 import { IF_ABSENT, IF_PRESENT, IF_VERSION, INSERTED, REFUSED, REPLACED } from '../contract.ts';
 import type { BucketChains } from './bucket-chains.ts';
 import type { Answer } from './commit.ts';
@@ -8,13 +8,16 @@ import { type HashReply, type HashRequest, IF_SLOT, OP_REMOVE, OUT_OF_MEMORY } f
 import type { Candidate, Posted } from './posted.ts';
 import { signatureOf, slotHigh, slotLow } from './slot.ts';
 
-/** What a request comes to, given the slot that has its key and the version of that record. */
+/**
+ * What a request comes to, given the slot that has its key and the version of that record;
+ * undefined when another server has been at work meanwhile.
+ */
 export function* decide(
   chains: BucketChains,
   posted: Posted,
   match: Candidate | undefined,
   version: number,
-): Operation<Answer> {
+): Operation<Answer | undefined> {
   const { request } = posted;
   if (refuses(request, match, version)) return refusal(posted, match, version, REFUSED);
   const { block, units, h2 } = request;
@@ -22,7 +25,8 @@ export function* decide(
   const high = slotHigh(block, units, signatureOf(h2));
   if (match === undefined) {
     const slot = yield* roomFor(chains, posted);
-    if (slot === undefined) return refusal(posted, match, version, OUT_OF_MEMORY);
+    if (slot === 'full') return refusal(posted, match, version, OUT_OF_MEMORY);
+    if (slot === undefined) return undefined;
     const reply = replyOf(INSERTED, request.firstVersion, match);
     return { posted, reply, change: { event: LOG_INSERT, slot, low, high } };
   }
@@ -47,11 +51,11 @@ function refuses(
   return condition === IF_SLOT && (match?.low !== low || match.high !== high);
 }
 
-function* roomFor(chains: BucketChains, posted: Posted): Operation<number | undefined> {
+function* roomFor(chains: BucketChains, posted: Posted): Operation<Address | 'full' | undefined> {
   try {
     return yield* chains.emptySlot(posted);
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return 'full';
     throw error;
   }
 }

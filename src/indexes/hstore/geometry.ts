@@ -14,6 +14,9 @@ export const PAIR = {
   committed: 72,
   /** Which generation of the hash table is there; see table-state.ts. */
   table: 80,
+  /** The turn that was decided last, and the one that was done last; see turn-word.ts. */
+  turn: 88,
+  done: 96,
   /** Who is the skiplist server, its beat behind, and up to which sequence its skiplist is. */
   skiplistLease: 128,
   applied: 192,
@@ -22,7 +25,7 @@ const PAIR_HEADER = 256;
 /** The hash server's part of it. */
 export const PAIR_STATE_BYTES = 128;
 
-export const LOG_ENTRY_BYTES = 64;
+export const LOG_ENTRY_BYTES = 32;
 export const BODY_BYTES = 64;
 export const REPLY_BYTES = 32;
 

@@ -1,16 +1,25 @@
-import { invariant } from '../../errors.ts';
-import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
+import { StepwellError } from '../../errors.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  readInteger,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../verbs/index.ts';
 import { BucketChains } from './bucket-chains.ts';
-import { type Answer, Commit } from './commit.ts';
+import { type Answer, Commit, type RecordBlock } from './commit.ts';
 import { decide } from './decide.ts';
-import { BODY_BYTES, LOG_ENTRY_BYTES, PAIR } from './geometry.ts';
+import { BODY_BYTES, PAIR } from './geometry.ts';
 import { KeyMatch } from './key-match.ts';
-import { decodeEntry, type LogEntry } from './log.ts';
 import { decodeRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
-import { BUCKET_BYTES, isValid, NEXT } from './slot.ts';
 import { loadSegments, sayLost, TableLost, tableStateIn } from './table-state.ts';
+import { unitsOfRecord } from './turn-record.ts';
+import { emptyTurnAfter, isSame, type TurnWord, turnIn } from './turn-word.ts';
 
 /** Requests that are answered together: one batch of the log. */
 const BATCH_MAX = 64;
@@ -19,7 +28,17 @@ const BEGUN = 0;
 const COMMITTED = 8;
 const TABLE = 16;
 const ROWS_USED = 24;
+const TURN = 32;
+const DONE = 40;
 const HEADER = 64;
+/** Each attempt that fails is a turn of another server, or rows that were new. */
+const ATTEMPTS_MAX = 10_000;
+
+/** A request that waits for its answer. */
+interface Waits {
+  row: number;
+  number: number;
+}
 
 /** What a turn has answered, and whether it has given the lease back. */
 export interface Turn {
@@ -27,9 +46,34 @@ export interface Turn {
   released: boolean;
   /** The table has to be built anew before anything can be answered. */
   isLost: boolean;
+  /** Another server was faster: nothing of this turn has happened. */
+  isOvertaken: boolean;
 }
 
-const NOTHING: Turn = { answers: [], released: false, isLost: false };
+const NOTHING: Turn = { answers: [], released: false, isLost: false, isOvertaken: false };
+
+export interface TurnOptions {
+  /** Gives the lease back in the same doorbell when nothing is left. */
+  release: boolean;
+  /**
+   * A block for a turn of one request, and the row that it is for: how a client makes sure that its
+   * own request can be answered although the pool is full.
+   */
+  spare?: SpareBlock;
+}
+
+export interface SpareBlock {
+  address: Address;
+  row: number;
+}
+
+/** What is known at the beginning of a turn. */
+interface Look {
+  /** The last turn, which is done. */
+  turn: TurnWord;
+  committed: number;
+  isLost: boolean;
+}
 
 /** The most requests that one turn of a server answers; the log keeps at least two turns. */
 export function turnMax(logEntries: number): number {
@@ -39,16 +83,68 @@ export function turnMax(logEntries: number): number {
 /**
  * The hash server of a pair: a state machine without a state of its own. All that it knows lies in
  * the pool, so whoever holds the lease can be it, from one turn to the next, and a holder that dies
- * between any two words leaves what the next one needs.
+ * or is stopped between any two words leaves what the next one needs.
  *
  * A turn (section 4.2) takes what has been posted, reads the buckets and keys that this concerns,
- * decides, and does all in one doorbell: log, `begun`, slots, replies, `committed`. One queue pair
- * keeps WRITEs in order, so at any moment a prefix of it has happened:
- *
- * - before `begun`: nothing has; the requests still wait, the next server answers them;
- * - after `begun`: all of it will; the next server repeats the entries up to `begun` first.
+ * and decides. One CAS makes the decisions those of the pair, if nobody has decided anything since;
+ * then they are made real, by whoever comes first (commit.ts).
  */
 export class HashServer {
+  readonly #pair: Pair;
+  /**
+   * Of a client with interleaved operations several can be in a turn: one that was overtaken does
+   * not know it until its CAS fails, and one that has given the lease back goes on after others.
+   */
+  readonly #idle: TurnWorker[] = [];
+
+  constructor(pair: Pair) {
+    this.#pair = pair;
+  }
+
+  /** Answers what waits. When nothing waited there is no answer, and the lease is kept. */
+  turn(options: TurnOptions): Operation<Turn> {
+    return this.#work((worker) => worker.turn(options));
+  }
+
+  /** Completes what a server before has decided. */
+  *recover(): Operation<void> {
+    yield* this.#work((worker) => worker.look());
+  }
+
+  /**
+   * As the holder of the lease, before anything but a turn: whoever was overtaken before, and does
+   * not know it, decides nothing any more.
+   */
+  *forestall(): Operation<void> {
+    const { geometry } = this.#pair;
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const { turn } = yield* this.#work((worker) => worker.look());
+      const next = emptyTurnAfter(turn);
+      const words = new Scratch(2 * CAS_BYTES);
+      for (const at of [0, CAS_BYTES]) {
+        setWord(words, at, turn.low, turn.high);
+        setWord(words, at + 8, next.low, next.high);
+      }
+      yield new Batch()
+        .cas(geometry.base + PAIR.turn, words, 0)
+        .cas(geometry.base + PAIR.done, words, CAS_BYTES);
+      if (swapped(words, 0)) return;
+    }
+    throw new StepwellError('SW_CONTENTION', 'servers that were overtaken go on and on');
+  }
+
+  *#work<T>(what: (worker: TurnWorker) => Operation<T>): Operation<T> {
+    const worker = this.#idle.pop() ?? new TurnWorker(this.#pair);
+    try {
+      return yield* what(worker);
+    } finally {
+      this.#idle.push(worker);
+    }
+  }
+}
+
+/** One turn after the other, each with memory of its own. */
+class TurnWorker {
   readonly #pair: Pair;
   readonly #chains: BucketChains;
   readonly #keys = new KeyMatch();
@@ -65,127 +161,134 @@ export class HashServer {
     this.#turnMax = turnMax(pair.geometry.logEntries);
   }
 
-  /**
-   * Answers what waits, under the lease; `release` gives the lease back in the same doorbell when
-   * nothing is left. When nothing waited there is no answer, and the lease is kept.
-   *
-   * From that doorbell on another operation of this client may be in a turn of its own, before this
-   * one goes on: what is known of a turn is therefore the turn's, and not the server's.
-   */
-  *turn(release: boolean): Operation<Turn> {
-    const { committed, isLost } = yield* this.#look();
+  *turn({ release, spare }: TurnOptions): Operation<Turn> {
+    const { turn, committed, isLost } = yield* this.look();
     if (isLost) return { ...NOTHING, isLost };
-    const { posted, hasMore } = yield* this.#take();
-    if (posted.length === 0) return NOTHING;
+    const waiting = this.#waiting();
+    if (waiting.length === 0) return NOTHING;
+    const chosen = waiting.slice(0, this.#turnMax);
+    const block = yield* this.#takeBlock(chosen.length);
+    const isSpare = block === undefined;
+    const own = waiting.filter(({ row }) => row === spare?.row);
+    if (isSpare && own.length === 0) return NOTHING;
+    const given = block ?? { address: spare?.address as Address, units: unitsOfRecord(1) };
+    let isUsed = false;
+    try {
+      const taken = yield* this.#take(turn, isSpare ? own : chosen);
+      if (taken === undefined) return { ...NOTHING, isOvertaken: true };
+      const answers = yield* this.#decide(taken);
+      if (answers === 'lost') return { ...NOTHING, isLost: true };
+      if (answers === 'overtaken') return { ...NOTHING, isOvertaken: true };
+      const isAll = answers.length === waiting.length;
+      const run = yield* this.#commit.run(answers, turn, committed, given, release && isAll);
+      isUsed = run !== undefined;
+      if (run === undefined) return { ...NOTHING, isOvertaken: true };
+      if (isSpare && spare) spare.address = 0;
+      for (const { posted, reply } of answers) {
+        this.#pair.replies.answer(posted.row, posted.number, reply);
+      }
+      return { answers, released: run.released, isLost: false, isOvertaken: false };
+    } finally {
+      if (!isUsed && !isSpare) this.#giveBlock(given);
+    }
+  }
+
+  /** A block for the record of a turn; undefined when the pool is full. */
+  *#takeBlock(decisions: number): Operation<RecordBlock | undefined> {
+    const { allocator, catalog } = this.#pair;
+    const units = unitsOfRecord(decisions);
+    try {
+      return { address: yield* allocator.allocate(catalog, units), units };
+    } catch (error) {
+      if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+      throw error;
+    }
+  }
+
+  #giveBlock({ address, units }: RecordBlock): void {
+    this.#pair.allocator.discard(this.#pair.catalog, units, address);
+  }
+
+  *#decide(posted: Posted[]): Operation<Answer[] | 'lost' | 'overtaken'> {
     try {
       yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
     } catch (error) {
       if (!(error instanceof TableLost)) throw error;
       const { geometry } = this.#pair;
       yield* sayLost(geometry, geometry.generation);
-      return { ...NOTHING, isLost: true };
+      return 'lost';
     }
     yield* this.#keys.readCandidates(posted);
     const answers: Answer[] = [];
     for (const one of posted) {
       const match = this.#keys.find(one);
       const version = match ? this.#keys.versionOf(match) : 0;
-      answers.push(yield* decide(this.#chains, one, match, version));
+      const answer = yield* decide(this.#chains, one, match, version);
+      if (answer === undefined) return 'overtaken';
+      answers.push(answer);
     }
-    const released = release && !hasMore;
-    yield* this.#commit.run(answers, committed, released);
-    for (const { posted: one, reply } of answers) {
-      this.#pair.replies.answer(one.row, one.number, reply);
-    }
-    return { answers, released, isLost: false };
-  }
-
-  /** Completes what a server before has begun; only under the lease. */
-  *recover(): Operation<void> {
-    yield* this.#look();
+    return answers;
   }
 
   /**
-   * Reads how far the log is, which table there is, and what is posted; completes what a dead
-   * server had begun.
+   * Reads how far the log is, which table there is, and what is posted; completes what another
+   * server has decided. `done` is read first: as long as it stays, the turn that is read next is
+   * either that one or the only one after it. All else is read later: it is of this turn, or of a
+   * later one, and then the CAS of what is decided fails.
    */
-  *#look(): Operation<{ committed: number; isLost: boolean }> {
+  *look(): Operation<Look> {
     const { geometry } = this.#pair;
     const { hashMailbox: mailbox } = geometry;
-    let rows = this.#pair.rowsUsed;
-    for (;;) {
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const rows = this.#pair.rowsUsed;
       yield new Batch()
+        .read(geometry.base + PAIR.done, 8, this.#words, DONE)
+        .read(geometry.base + PAIR.turn, 8, this.#words, TURN)
         .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
         .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
         .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
         .read(mailbox.answered(0), 8 * rows, this.#words, HEADER + 8 * mailbox.rows);
       const used = readInteger(this.#words, ROWS_USED);
-      if (used <= rows) break;
-      rows = used;
-      this.#pair.rowsUsed = used;
-    }
-    const begun = readInteger(this.#words, BEGUN);
-    const committed = readInteger(this.#words, COMMITTED);
-    const { isLost, generation } = tableStateIn(this.#words, TABLE);
-    if (generation !== geometry.generation) yield* loadSegments(geometry);
-    if (begun === committed) return { committed, isLost };
-    yield* this.#repeat(committed, begun);
-    return yield* this.#look();
-  }
-
-  /**
-   * Does again what was begun and maybe not done. Nobody has changed these slots since: that takes
-   * the lease, and whoever has the lease does this first. No slot occurs twice in a turn, so no
-   * reader sees it go back.
-   */
-  *#repeat(from: number, begun: number): Operation<void> {
-    const count = begun - from;
-    const mailboxRows = this.#pair.geometry.hashMailbox.rows;
-    invariant(count > 0 && count <= this.#turnMax, 'more was begun than one turn does');
-    const words = new Scratch(count * LOG_ENTRY_BYTES);
-    const batch = new Batch();
-    for (let i = 0; i < count; i++) {
-      const entry = this.#pair.geometry.logEntry(from + 1 + i);
-      batch.read(entry, LOG_ENTRY_BYTES, words, i * LOG_ENTRY_BYTES);
-    }
-    yield batch;
-    const entries: LogEntry[] = [];
-    for (let i = 0; i < count; i++) {
-      const entry = decodeEntry(words, i * LOG_ENTRY_BYTES);
-      invariant(entry.sequence === from + 1 + i, 'an entry of the log is not where it belongs');
-      entries.push(entry);
-    }
-    this.#pair.repeated += count;
-    const buckets = yield* readBuckets(entries.map(({ slot }) => slot));
-    yield* this.#commit.repeat(entries, begun, (entry, i) => {
-      const { slot, low, high, row, number } = entry;
-      const { i32 } = buckets[i];
-      if (!isValid(i32[NEXT >> 2])) {
-        // The table is lost and tells nothing. Where the answer is, the marks are, too.
-        return readInteger(this.#words, HEADER + 8 * (mailboxRows + row)) === number;
+      if (used > rows) {
+        this.#pair.rowsUsed = used;
+        continue;
       }
-      const at = (slot % BUCKET_BYTES) >> 2;
-      return i32[at] === low && i32[at + 1] === high;
-    });
+      const turn = turnIn(this.#words, TURN);
+      const done = turnIn(this.#words, DONE);
+      const committed = readInteger(this.#words, COMMITTED);
+      const { isLost, generation } = tableStateIn(this.#words, TABLE);
+      if (generation !== geometry.generation) yield* loadSegments(geometry);
+      if (isSame(turn, done)) return { turn, committed, isLost };
+      yield* this.#commit.repeat(done, turn);
+    }
+    throw new StepwellError('SW_CONTENTION', 'turns of the hash server are never done');
   }
 
-  /** The requests of this turn: of those whose keys share a bucket only the first. */
-  *#take(): Operation<{ posted: Posted[]; hasMore: boolean }> {
+  #waiting(): Waits[] {
     const { hashMailbox: mailbox } = this.#pair.geometry;
-    const waiting: { row: number; number: number }[] = [];
+    const waiting: Waits[] = [];
     for (let row = 0; row < this.#pair.rowsUsed; row++) {
       const number = readInteger(this.#words, HEADER + 8 * row);
       const answered = readInteger(this.#words, HEADER + 8 * (mailbox.rows + row));
       if (number !== answered) waiting.push({ row, number });
     }
-    const chosen = waiting.slice(0, this.#turnMax);
-    const posted: Posted[] = [];
-    if (chosen.length === 0) return { posted, hasMore: false };
+    return waiting;
+  }
+
+  /**
+   * The requests of this turn: of those whose keys share a bucket only the first. Undefined when
+   * there was a turn meanwhile: a row that is answered is written anew, and what was read of it may
+   * be of two requests.
+   */
+  *#take(turn: TurnWord, chosen: readonly Waits[]): Operation<Posted[] | undefined> {
+    const { hashMailbox: mailbox } = this.#pair.geometry;
     const batch = new Batch();
     chosen.forEach(({ row }, i) => {
       batch.read(mailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
     });
-    yield batch;
+    yield batch.read(this.#pair.geometry.base + PAIR.turn, 8, this.#words, TURN);
+    if (!isSame(turnIn(this.#words, TURN), turn)) return undefined;
+    const posted: Posted[] = [];
     const buckets = new Set<number>();
     chosen.forEach(({ row, number }, i) => {
       const request = decodeRequest(this.#bodies, i * BODY_BYTES);
@@ -194,18 +297,6 @@ export class HashServer {
       posted.push({ row, number, request, chain: [], candidates: [], keyAt: 0 });
       buckets.add(bucket);
     });
-    return { posted, hasMore: posted.length < waiting.length };
+    return posted;
   }
-}
-
-/** The buckets that the slots are in. */
-function* readBuckets(slots: readonly Address[]): Operation<Scratch[]> {
-  const batch = new Batch();
-  const images = slots.map((slot) => {
-    const image = new Scratch(BUCKET_BYTES);
-    batch.read(slot - (slot % BUCKET_BYTES), BUCKET_BYTES, image, 0);
-    return image;
-  });
-  yield batch;
-  return images;
 }

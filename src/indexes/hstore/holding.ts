@@ -5,23 +5,26 @@ import { Waiting } from './waiting.ts';
 
 /**
  * Does something as the holder of the hash server's lease, under which nobody writes, if it can be
- * had now: nobody holds it, or the holder is gone, or it is this process's own as the hash server.
- * What a dead holder had begun is completed first. Undefined when somebody else has it.
+ * had now: nobody holds it, or the holder is gone, or it is this process's own as the hash server,
+ * or it yields and was seen to stand still. What was begun is completed first, and who was
+ * overtaken is forestalled. Undefined when somebody else has it.
  */
 export function* tryHolding<T>(
   pair: Pair,
   work: () => Operation<T>,
+  waiting?: Waiting,
 ): Operation<{ value: T } | undefined> {
   const { hashLease, hashServer } = pair;
-  const holder = yield* hashLease.holder();
+  const held = yield* hashLease.holder();
+  const holder = waiting?.seen(held) ?? held;
   if (holder.serves && holder.client === hashLease.own) {
-    yield* hashServer.recover();
+    yield* hashServer.forestall();
     return { value: yield* work() };
   }
   if (!(yield* hashLease.take(holder))) return undefined;
   try {
     pair.holds = true;
-    yield* hashServer.recover();
+    yield* hashServer.forestall();
     return { value: yield* work() };
   } finally {
     pair.holds = false;
@@ -33,7 +36,7 @@ export function* tryHolding<T>(
 export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>): Operation<T> {
   const waiting = new Waiting(pair.hashLease, pair.patience, what);
   for (;;) {
-    const held = yield* tryHolding(pair, work);
+    const held = yield* tryHolding(pair, work, waiting);
     if (held) return held.value;
     const { holder, progress } = yield* readState(pair);
     yield* waiting.turn(holder, progress);

@@ -116,13 +116,14 @@ export class IndexServer {
    * one, which builds the table from what it knows.
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
-    const { answers, isLost } = yield* pair.hashServer.turn(false);
+    const { answers, isLost } = yield* pair.hashServer.turn({ release: false });
     if (isLost && !(yield* repair(pair))) yield* this.#giveUp(role);
     return answers.length;
   }
 
   *#giveUp(role: Role): Operation<void> {
     role.held = undefined;
+    role.lease.serves = false;
     yield* role.lease.release();
   }
 
@@ -132,7 +133,11 @@ export class IndexServer {
     if (skiplist?.held === undefined) return;
     yield* this.#beat(skiplist);
     // Writes are held meanwhile; reads are answered (section 3.2).
-    if (pair.holds && pair.skiplistServer.applied >= 0) yield* answerScans(pair);
+    // One that would have to be built from the table waits for the table.
+    if (!pair.holds) return;
+    const { table, committed } = yield* readState(pair);
+    const isKnown = yield* pair.skiplistServer.followLog(table.generation, committed);
+    if (isKnown) yield* answerScans(pair);
   }
 
   /** Takes the lease unless it is held; who is not elected any more gives it back. */
@@ -148,11 +153,13 @@ export class IndexServer {
     if (isBusy) return false;
     if (token < holder.token) return outvoted(token);
     const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
-    if (!isOwn && !(yield* lease.takeToServe(holder, token))) {
-      yield* this.#fenceIfStill(role, holder, progress);
+    const stands = !isOwn && this.#standsStill(role, holder, progress);
+    if (!isOwn && !(yield* lease.takeToServe({ ...holder, stands }, token))) {
+      if (stands) yield* lease.fence(holder);
       return false;
     }
     role.held = token;
+    lease.serves = true;
     return true;
   }
 
@@ -164,18 +171,16 @@ export class IndexServer {
     return true;
   }
 
-  *#fenceIfStill({ lease, stillness }: Role, holder: Holder, progress: number): Operation<void> {
-    if (holder.client === 0 || holder.client === lease.own) return;
-    const still = stillness.look(holder.word, progress, this.#now());
-    if (still >= this.#lapse) yield* lease.fence(holder);
+  #standsStill({ lease, stillness }: Role, holder: Holder, progress: number): boolean {
+    if (holder.client === 0 || holder.client === lease.own) return false;
+    return stillness.look(holder.word, progress, this.#now()) >= this.#lapse;
   }
 
   /** Gives up the leases; what waits is answered by the next server. */
   *stop(): Operation<void> {
     for (const { hash, skiplist } of this.#served) {
       for (const role of [hash, skiplist]) {
-        if (role?.held !== undefined) yield* role.lease.release();
-        if (role) role.held = undefined;
+        if (role?.held !== undefined) yield* this.#giveUp(role);
       }
     }
   }

@@ -110,7 +110,7 @@ function gather(one: Posted): void {
     for (let slot = 0; slot < SLOTS; slot++) {
       const low = words.i32[2 * slot];
       const high = words.i32[2 * slot + 1];
-      if (isEmpty(low, high) || high >>> 24 !== signature) continue;
+      if (isEmpty(high) || high >>> 24 !== signature) continue;
       one.candidates.push({ slot: address + 8 * slot, low, high, at: 0, bytes: 0 });
     }
   }

@@ -1,6 +1,7 @@
 import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../pool/client-word.ts';
 import { control, packFields, unpackFields } from '../../pool/control.ts';
 import type { Membership } from '../../pool/membership.ts';
+import { NETWORK_NAMESPACE } from '../../pool/thread-identity.ts';
 import {
   type Address,
   highHalf,
@@ -9,29 +10,33 @@ import {
   type Scratch,
 } from '../../verbs/index.ts';
 
-const TOKEN_BITS = 35;
-const WORD_FIELDS = [CLIENT_BITS, 1, TOKEN_BITS] as const;
+const TOKEN_BITS = 34;
+const WORD_FIELDS = [CLIENT_BITS, 1, 1, TOKEN_BITS] as const;
 export const TOKEN_MAX = 2 ** TOKEN_BITS - 1;
 
 /** What the word of a lease says. */
 export interface Holder {
   /** As it was read, for a CAS. */
   readonly word: bigint;
+  /** Whether it was seen to stand still for long enough to be overtaken. */
+  readonly stands?: boolean;
   /** 0: nobody. */
   readonly client: number;
   /** Whether it is a server process: it beats, and whoever it keeps waiting may end it. */
   readonly serves: boolean;
+  /** Whether it may be overtaken while it lives: what it does does no harm, however late. */
+  readonly yields: boolean;
   /** The greatest fencing token of any primary; 0 when no coordination service elects them. */
   readonly token: number;
 }
 
 function holderOf(word: bigint): Holder {
-  const [client, serves, token] = unpackFields(word, WORD_FIELDS);
-  return { word, client, serves: serves === 1, token };
+  const [client, serves, yields, token] = unpackFields(word, WORD_FIELDS);
+  return { word, client, serves: serves === 1, yields: yields === 1, token };
 }
 
-function wordOf(client: number, serves: boolean, token: number): bigint {
-  const fields = [client, serves ? 1 : 0, token];
+function wordOf(client: number, serves: boolean, yields: boolean, token: number): bigint {
+  const fields = [client, serves ? 1 : 0, yields ? 1 : 0, token];
   return packFields(fields.map((value, i) => [value, WORD_FIELDS[i]] as const));
 }
 
@@ -41,14 +46,20 @@ function wordOf(client: number, serves: boolean, token: number): bigint {
  * that was elected before, and slept since, takes nothing. Behind the word stands the beat, which a
  * server process counts up as long as it works.
  *
- *   client 28 | whether it is a server process 1 | fencing token 35
+ *   client 28 | whether it is a server process 1 | whether it yields 1 | fencing token 34
  *   beat 64
+ *
+ * A client of this machine that takes it for turns yields it: nobody can make sure that a process
+ * which was stopped changes nothing any more, so it may be overtaken, and turns bear that
+ * (commit.ts). Who takes it for anything else, or can be fenced, keeps it until it is gone.
  */
 export class Lease {
   readonly address: Address;
   readonly #membership: Membership;
   /** Whether this client may take it for a repair although primaries are elected. */
   borrows = false;
+  /** Whether this client has it as a server process, which others may end. */
+  serves = false;
   #beats = 0;
 
   constructor(address: Address, membership: Membership) {
@@ -56,9 +67,22 @@ export class Lease {
     this.#membership = membership;
   }
 
-  /** Also the whole word of a client that takes a lease for which nobody is elected. */
   get own(): number {
     return clientWord(this.#membership);
+  }
+
+  /** The word of a client that takes a lease for turns, and for which nobody is elected. */
+  get forTurns(): number {
+    return Number(wordOf(this.own, false, !this.isRemote, 0));
+  }
+
+  /** Whether others take the lease only when this client cannot WRITE any more. */
+  get isFenced(): boolean {
+    return this.isRemote || this.serves;
+  }
+
+  get isRemote(): boolean {
+    return this.#membership.thread.namespace === NETWORK_NAMESPACE;
   }
 
   *holder(): Operation<Holder> {
@@ -74,24 +98,37 @@ export class Lease {
   /** Takes the lease for a while, from nobody or from a holder that is gone. */
   *take(held: Holder): Operation<boolean> {
     if (held.token !== 0 && !this.borrows) return false;
-    return yield* this.#takeFrom(held, wordOf(this.own, false, held.token));
+    return yield* this.#takeFrom(held, wordOf(this.own, false, false, held.token));
+  }
+
+  /** Takes the lease for turns. */
+  *takeForTurns(held: Holder): Operation<boolean> {
+    if (held.token !== 0) return false;
+    return yield* this.#takeFrom(held, BigInt(this.forTurns));
   }
 
   /** Takes the lease for good, as the server process that was elected with this token. */
   *takeToServe(held: Holder, token: number): Operation<boolean> {
     if (token < held.token) return false;
-    return yield* this.#takeFrom(held, wordOf(this.own, true, token));
+    return yield* this.#takeFrom(held, wordOf(this.own, true, false, token));
   }
 
-  *#takeFrom({ client, word }: Holder, wanted: bigint): Operation<boolean> {
-    if (client !== 0 && !(yield* isGone(this.#membership, client))) return false;
+  *#takeFrom({ client, word, stands, yields }: Holder, wanted: bigint): Operation<boolean> {
+    const isFree = client === 0 || (yields && stands === true);
+    if (!isFree && !(yield* isGone(this.#membership, client))) return false;
     return yield* control.swap(this.address, word, wanted);
   }
 
   /** The token stays. */
   *release(): Operation<void> {
-    const { client, word, token } = yield* this.holder();
-    if (client === this.own) yield* control.swap(this.address, word, wordOf(0, false, token));
+    const { client, word, yields, token } = yield* this.holder();
+    if (client !== this.own || yields) return;
+    yield* control.swap(this.address, word, wordOf(0, false, false, token));
+  }
+
+  /** Gives back what was taken for turns, unless another has overtaken this client. */
+  *releaseTurns(): Operation<void> {
+    yield* control.swap(this.address, BigInt(this.forTurns), 0n);
   }
 
   /** Shows that the holder, this client, is at work. */

@@ -35,7 +35,11 @@ export class LogReader {
     for (let first = from; first < to; first += ENTRIES_PER_READ) {
       const count = Math.min(ENTRIES_PER_READ, to - first);
       yield this.#post(first + 1, count, words);
-      for (let i = 0; i < count; i++) entries.push(decodeEntry(words, i * LOG_ENTRY_BYTES));
+      for (let i = 0; i < count; i++) {
+        const entry = decodeEntry(words, i * LOG_ENTRY_BYTES, first + 1 + i);
+        if (entry === undefined) return undefined;
+        entries.push(entry);
+      }
       const { begun } = yield* this.progress();
       if (begun - from > kept) return undefined;
     }

@@ -31,7 +31,7 @@ const STEPS_MAX = 3000;
 function newClient(scope: Scope, options: ByHandOptions = {}): Client {
   const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
   client.index.table.patience = {
-    ...{ polls: 1, lapse: 5000, pollsMax: 10_000 },
+    ...{ polls: 1, stand: 20, lapse: 5000, pollsMax: 10_000 },
     ...{ microseconds: 0, longMicroseconds: 0 },
   };
   return client;

@@ -1,5 +1,5 @@
 import type { Allocator } from '../../pool/allocator.ts';
-import { BLOCK_CURRENT } from '../../pool/allocator.ts';
+import { isCurrentState } from '../../pool/allocator.ts';
 import { control } from '../../pool/control.ts';
 import {
   FLAG_CHAINED,
@@ -54,5 +54,5 @@ export function headUnitsIn({ i32 }: Scratch, at: number): number {
 export function* isMarked(allocator: Allocator, slot: SlotWord): Operation<boolean> {
   const [at] = yield* stateBytesOf(allocator, [slot]);
   const word = yield* control.readBytes(Math.floor(at / 8) * 8, 8);
-  return word[at % 8] === BLOCK_CURRENT;
+  return isCurrentState(word[at % 8]);
 }

@@ -1,5 +1,11 @@
-import { type Address, readInteger, type Scratch, writeInteger } from '../../verbs/index.ts';
-import type { Condition, Outcome } from '../contract.ts';
+import {
+  type Address,
+  readInteger,
+  type Scratch,
+  setWord,
+  writeInteger,
+} from '../../verbs/index.ts';
+import { type Condition, type Outcome, REFUSED } from '../contract.ts';
 import { recordChecksum } from '../request.ts';
 
 export const OP_WRITE = 1;
@@ -83,31 +89,63 @@ export function headerOf(request: HashRequest, version: number): readonly number
   return [recordChecksum(sealedBody, valueBytes, kind, version), valueBytes, kind, version];
 }
 
-/**
- * A reply, 32 bytes:
- *   0 outcome 32 | version 32   8 the slot as it was 64   16 sequence in the log 64, 0 for none
- */
+/** Bits of the sequence that a reply tells; the committed one, read beside it, tells the others. */
+const SEQUENCE_BITS = 29;
+
 export interface HashReply {
   outcome: Outcome | typeof OUT_OF_MEMORY;
   /** Of the record that was written; of a refusal, of the one that is there. */
   version: number;
+  /** The slot as it was, 0 when the key was absent. */
   oldLow: number;
   oldHigh: number;
+  /** Of the change in the log; 0 for none. */
   sequence: number;
 }
 
-export function encodeReply(reply: HashReply, words: Scratch, at: number): void {
-  const { i32 } = words;
-  const word = at >> 2;
-  i32[word] = reply.outcome;
-  i32[word + 1] = reply.version;
-  i32[word + 2] = reply.oldLow;
-  i32[word + 3] = reply.oldHigh;
-  writeInteger(words, at + 16, reply.sequence);
-  writeInteger(words, at + 24, 0);
+/**
+ * A reply, 32 bytes, as it stands in a mailbox: in each word 32 bits of it and, above, those of the
+ * request's number. So no word is ever what it was before, and a CAS by a server that was overtaken
+ * fails, however late it comes.
+ *
+ *    0 version   8 slot as it was, low half   16 high half   24 outcome 3 | sequence 29
+ */
+export function encodeReply(reply: HashReply, number: number, words: Scratch, at: number): void {
+  setWord(words, at, reply.version, number);
+  setWord(words, at + 8, reply.oldLow, number);
+  setWord(words, at + 16, reply.oldHigh, number);
+  setWord(words, at + 24, reply.outcome | (reply.sequence << (32 - SEQUENCE_BITS)), number);
 }
 
-export function decodeReply(words: Scratch, at: number): HashReply {
+/** `committed` is any sequence of about the time of the reply. */
+export function decodeReply(words: Scratch, at: number, committed: number): HashReply {
+  const { i32 } = words;
+  const word = at >> 2;
+  const outcome = (i32[word + 6] & 7) as HashReply['outcome'];
+  const changes = outcome !== REFUSED && outcome !== OUT_OF_MEMORY;
+  return {
+    outcome,
+    version: i32[word] >>> 0,
+    oldLow: i32[word + 2],
+    oldHigh: i32[word + 4],
+    sequence: changes ? nearest(i32[word + 6] >>> (32 - SEQUENCE_BITS), committed) : 0,
+  };
+}
+
+/** The number nearest to `around` that ends in these bits. */
+function nearest(bits: number, around: number): number {
+  const shift = 32 - SEQUENCE_BITS;
+  return around + (((bits - around) << shift) >> shift);
+}
+
+/** A reply as it stands in the record of a turn, 24 bytes: all of its sequence, no number. */
+export function encodeFullReply(reply: HashReply, words: Scratch, at: number): void {
+  setWord(words, at, reply.outcome, reply.version);
+  setWord(words, at + 8, reply.oldLow, reply.oldHigh);
+  writeInteger(words, at + 16, reply.sequence);
+}
+
+export function decodeFullReply(words: Scratch, at: number): HashReply {
   const { i32 } = words;
   const word = at >> 2;
   return {

@@ -1,5 +1,6 @@
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Membership } from '../../pool/membership.ts';
+import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { HashServer } from './hash-server.ts';
@@ -18,6 +19,8 @@ const POLLS_BEFORE_LONG_PAUSES = 2000;
 export interface Patience {
   /** Polls between two looks whether the server is still there. */
   polls: number;
+  /** Polls without any progress of a server that yields after which it is overtaken. */
+  stand: number;
   /** Polls without any progress of the server after which it stands still and is fenced. */
   lapse: number;
   /** Polls after which the client gives up. */
@@ -29,7 +32,7 @@ export interface Patience {
 
 /** Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. */
 export const PATIENCE: Patience = {
-  ...{ polls: 64, lapse: 5000, pollsMax: 60_000 },
+  ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000 },
   ...{ microseconds: 200, longMicroseconds: 1000 },
 };
 
@@ -50,6 +53,7 @@ export class Pair {
   readonly catalog: number;
   readonly allocator: Allocator;
   readonly membership: Membership;
+  readonly reclamation: Reclamation;
   readonly mailbox: Mailbox;
   readonly hashLease: Lease;
   /** What this client's calls wait for. */
@@ -78,11 +82,13 @@ export class Pair {
     catalog: number,
     allocator: Allocator,
     membership: Membership,
+    reclamation: Reclamation,
   ) {
     this.geometry = geometry;
     this.catalog = catalog;
     this.allocator = allocator;
     this.membership = membership;
+    this.reclamation = reclamation;
     this.mailbox = new Mailbox(geometry.hashMailbox, membership);
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
     this.replies = new Replies(geometry, this.hashLease);

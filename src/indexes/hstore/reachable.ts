@@ -1,12 +1,14 @@
 import { isGone } from '../../pool/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
-import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
+import type { RecordBlock } from './commit.ts';
+import { BODY_BYTES, type MailboxGeometry, PAIR } from './geometry.ts';
 import { decodeRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { decodeScan } from './scan-messages.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
 import type { HStoreTable } from './table.ts';
+import { recordOfTurn, turnIn, unitsOfTurn } from './turn-word.ts';
 import { HStoreWalk } from './walk.ts';
 
 /**
@@ -18,6 +20,8 @@ export function* eachReachable(
   visit: (address: Address) => void,
 ): Operation<void> {
   for (const pair of table.pairs) {
+    const turn = yield* turnRecord(pair);
+    if (turn) visit(turn.address);
     for (const { block, units } of yield* abandonedRequests(pair)) {
       yield* visitRecord(table, block, units, visit);
     }
@@ -32,6 +36,15 @@ export function* eachReachable(
     );
     for (const { record, units } of named) yield* visitRecord(table, record, units, visit);
   }
+}
+
+/** The block of the last turn's record. */
+export function* turnRecord(pair: Pair): Operation<RecordBlock | undefined> {
+  const words = new Scratch(8);
+  yield new Batch().read(pair.geometry.base + PAIR.turn, 8, words, 0);
+  const turn = turnIn(words, 0);
+  const address = recordOfTurn(turn);
+  return address === 0 ? undefined : { address, units: unitsOfTurn(turn) };
 }
 
 function* visitRecord(

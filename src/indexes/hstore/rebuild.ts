@@ -30,15 +30,15 @@ export function* restoreTable(pair: Pair): Operation<void> {
       return yield* loadSegments(geometry);
     }
     if (!table.isLost) yield* sayLost(geometry, table.generation);
-    else if (yield* repair(pair)) return;
+    else if (yield* repair(pair, waiting)) return;
     else yield* waiting.turn(holder, progress);
   }
 }
 
 /** Builds the table anew if that is for this client to do, and can be done now. */
-export function* repair(pair: Pair): Operation<boolean> {
+export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
   if (yield* hasOtherSkiplistServer(pair)) return false;
-  const done = yield* tryHolding(pair, () => rebuildTable(pair));
+  const done = yield* tryHolding(pair, () => rebuildTable(pair), waiting);
   return done !== undefined;
 }
 

@@ -130,10 +130,11 @@ export class Replies {
     yield batch;
     this.#news++;
     this.#looks++;
-    this.#state = stateIn({ hashLease: this.#lease }, words, 0);
+    const state = stateIn({ hashLease: this.#lease }, words, 0);
+    this.#state = state;
     asked.forEach((ticket, i) => {
       if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== ticket.number) return;
-      ticket.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i);
+      ticket.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, state.committed);
     });
   }
 }

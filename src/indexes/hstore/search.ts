@@ -148,7 +148,7 @@ function gather(request: HStoreRequest): void {
   for (let slot = 0; slot < SLOTS; slot++) {
     const low = i32[(BUCKET_AT >> 2) + 2 * slot];
     const high = i32[(BUCKET_AT >> 2) + 2 * slot + 1];
-    if (high >>> 24 === signature && !isEmpty(low, high)) addCandidate(request, low, high);
+    if (high >>> 24 === signature && !isEmpty(high)) addCandidate(request, low, high);
   }
 }
 

@@ -24,7 +24,7 @@ const STEPS_MAX = 400;
 function newClient(scope: Scope, options: ByHandOptions = {}): Client {
   const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
   client.index.table.patience = {
-    ...{ polls: 1, lapse: 5000, pollsMax: 10_000 },
+    ...{ polls: 1, stand: 20, lapse: 5000, pollsMax: 10_000 },
     ...{ microseconds: 0, longMicroseconds: 0 },
   };
   return client;
@@ -215,7 +215,7 @@ test('a primary that slept since its election takes nothing from a later one', (
     assert.deepEqual(
       { ...client.pool.run(isTaken.holder()), word: 0n },
       {
-        ...{ word: 0n, client: 0, serves: false, token },
+        ...{ word: 0n, client: 0, serves: false, yields: false, token },
       },
     );
   }

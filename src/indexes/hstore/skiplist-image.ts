@@ -37,8 +37,8 @@ export class SkiplistImage {
   }
 
   /** Whether this change brings a key that is not in the skiplist. */
-  wantsKeyOf({ slot, low, high, rekeyed }: Folded): boolean {
-    return !isEmpty(low, high) && (rekeyed || !this.#bySlot.has(slot));
+  wantsKeyOf({ slot, high, rekeyed }: Folded): boolean {
+    return !isEmpty(high) && (rekeyed || !this.#bySlot.has(slot));
   }
 
   /**
@@ -48,7 +48,7 @@ export class SkiplistImage {
   change(changes: readonly Folded[], keys: readonly string[]): void {
     const added = changes.filter((change) => this.wantsKeyOf(change));
     for (const { slot, low, high, rekeyed } of changes) {
-      if (rekeyed || isEmpty(low, high)) this.#remove(slot);
+      if (rekeyed || isEmpty(high)) this.#remove(slot);
       else if (this.#bySlot.has(slot)) Object.assign(this.#nodeOf(slot), { low, high });
     }
     added.forEach((change, i) => {

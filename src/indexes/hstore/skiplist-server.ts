@@ -33,7 +33,7 @@ interface Built {
   changes: readonly Folded[];
 }
 
-const isNamed = ({ low, high }: Folded) => !isEmpty(low, high);
+const isNamed = ({ high }: Folded) => !isEmpty(high);
 
 /**
  * The skiplist server of a pair: a state machine that follows the log. It holds the keys in order
@@ -140,7 +140,7 @@ export class SkiplistServer {
       // The hash server is at it, or it died: then its turn is completed here.
       yield* waiting.poll(state.holder, state.progress);
       const isTime = state.holder.client === 0 || waiting.isTime;
-      if (isTime && (yield* tryHolding(pair, nothingMore))) continue;
+      if (isTime && (yield* tryHolding(pair, nothingMore, waiting))) continue;
       yield* control.pause(waiting.pause);
     }
   }

@@ -2,7 +2,8 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 
 /**
  * A slot (section 4.1): signature 8 | length in lines 8 | address of the record in lines 48, from
- * the highest bit down. 0 is empty. The signature is the key's, so most misses cost no READ.
+ * the highest bit down. Without a length it is empty: 0, or what `vacated` says. The signature is
+ * the key's, so most misses cost no READ.
  *
  * The last word of a bucket is the address of the next bucket of its chain; its lowest bit says
  * that the bucket is one: a bucket whose memory was lost reads as zeros and is no empty bucket.
@@ -36,8 +37,20 @@ export function unitsOfSlot(high: number): number {
   return (high >>> ADDRESS_HIGH_BITS) & 0xff;
 }
 
-export function isEmpty(low: number, high: number): boolean {
-  return (low | high) === 0;
+/** Of a slot's high half: a record has at least one line. */
+export function isEmpty(high: number): boolean {
+  return unitsOfSlot(high) === 0;
+}
+
+/**
+ * The word of a slot whose key is deleted by the change of this number: an empty slot that never
+ * was the same before, so that a CAS which puts the first key into it fails when it comes late.
+ */
+export function vacated(sequence: number): { low: number; high: number } {
+  return {
+    low: sequence | 0,
+    high: Math.floor(sequence / LOW_VALUES) & (2 ** ADDRESS_HIGH_BITS - 1),
+  };
 }
 
 export function isValid(nextLow: number): boolean {

@@ -3,6 +3,7 @@ import { PAIR, PAIR_STATE_BYTES } from './geometry.ts';
 import type { Holder } from './lease.ts';
 import type { Pair } from './pair.ts';
 import { type TableState, tableStateIn } from './table-state.ts';
+import { turnIn } from './turn-word.ts';
 
 /** The words of a pair that tell how far the hash server is. */
 export interface PairState {
@@ -40,7 +41,10 @@ export function stateIn(
   const beat = readInteger(words, at + PAIR.hashLease + 8);
   const holder = hashLease.holderIn(words, at + PAIR.hashLease);
   const table = tableStateIn(words, at + PAIR.table);
-  return { holder, begun, committed, table, progress: begun + committed + beat };
+  // A turn of refusals alone is in no count but its own.
+  const turn = turnIn(words, at + PAIR.turn);
+  const progress = begun + committed + beat + (turn.high >>> 0) / 2 ** 32;
+  return { holder, begun, committed, table, progress };
 }
 
 /** Who is the skiplist server, and its beat. */

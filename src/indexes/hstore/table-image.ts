@@ -98,7 +98,7 @@ export class TableImage {
 function emptyIn({ i32 }: Scratch, at: number): number {
   for (let slot = 0; slot < SLOTS; slot++) {
     const word = (at >> 2) + 2 * slot;
-    if (isEmpty(i32[word], i32[word + 1])) return slot;
+    if (isEmpty(i32[word + 1])) return slot;
   }
   return -1;
 }

@@ -78,7 +78,7 @@ function visitBucket(
   for (let slot = 0; slot < SLOTS; slot++) {
     const low = i32[(at >> 2) + 2 * slot];
     const high = i32[(at >> 2) + 2 * slot + 1];
-    if (!isEmpty(low, high)) visit({ slot: address + 8 * slot, low, high });
+    if (!isEmpty(high)) visit({ slot: address + 8 * slot, low, high });
   }
   return nextBucketIn(i32[(at + NEXT) >> 2], i32[((at + NEXT) >> 2) + 1]);
 }

@@ -12,7 +12,7 @@ import { SLOTS } from './slot.ts';
 /** Why an operation had to wait or begin again. */
 export type RetryReason =
   | 'waits' // polls for the answer of another client that is the server
-  | 'takeovers' // the server was gone, and this client became it
+  | 'takeovers' // the server was gone or stood still, and this client became it
   | 'fences' // the server stood still, and this client saw to it that it stays so
   | 'degraded' // the table was lost, and the skiplist server was asked instead
   | 'slotChanged'; // a read-modify-write met another writer of its key
@@ -62,7 +62,7 @@ export class HStoreTable {
     this.records = new RecordIo(allocator, reclamation, catalog);
     this.pairs = Array.from({ length: shape.pairs }, (_, number) => {
       const geometry = new PairGeometry(shape, root, number);
-      return new Pair(geometry, catalog, allocator, membership);
+      return new Pair(geometry, catalog, allocator, membership, reclamation);
     });
   }
 

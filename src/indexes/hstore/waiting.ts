@@ -17,6 +17,7 @@ export class Waiting {
   readonly #what: string;
   readonly #stillness = new Stillness();
   #polls = 0;
+  #still = 0;
   fences = 0;
 
   /** `what` is what a client is told that waited in vain. */
@@ -49,12 +50,19 @@ export class Waiting {
   *check(holder: Holder, progress: number): Operation<void> {
     const { lapse, pollsMax } = this.#patience;
     const still = this.#stillness.look(holder.word, progress, this.#polls);
+    this.#still = still;
     if (this.#polls > pollsMax || still > LAPSES * lapse) throw this.#inVain(holder);
-    const isOther = holder.client !== 0 && holder.client !== this.#lease.own;
+    const { client, yields } = holder;
+    const isOther = client !== 0 && client !== this.#lease.own && !yields;
     if (isOther && still >= lapse && this.isTime) {
       this.fences++;
       yield* this.#lease.fence(holder);
     }
+  }
+
+  /** The holder as of the last look, and whether it stands still long enough to be overtaken. */
+  seen(holder: Holder): Holder {
+    return { ...holder, stands: this.#still >= this.#patience.stand };
   }
 
   /** How long to wait until the next poll, in microseconds. */

@@ -1,36 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type ByHand,
-  foundText,
-  requestFor,
-  Stepped,
-  shardByHand,
-} from '../../store/test-support/by-hand.ts';
-import type { Scope } from '../../store/test-support/pools.ts';
+import { foundText, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import { IF_ABSENT, INSERTED, type Outcome, REFUSED } from '../contract.ts';
 import { bringTo } from './catch-up.ts';
 import { resize } from './resize.ts';
-import type { ShardIndex } from './shard.ts';
+import { type Client, clients } from './test-support/clients.ts';
 
-type Client = ByHand<ShardIndex>;
-
-/** Clients of one table of one bucket a level; nobody resizes it unless a test does. */
-function clients(scope: Scope, count: number, wishes: object): Client[] {
-  const shard = { buckets: 1, threshold: 100, ...wishes };
-  const first = shardByHand(scope, { shard });
-  const all = [first];
-  while (all.length < count) all.push(shardByHand(scope, { shard, handle: first.handle }));
-  for (const { pool, index } of all) {
-    pool.enter();
-    scope.after(() => pool.exit());
-    // Claimed ahead, so that the first step of a write is its first READ.
-    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
-    index.table.syncEvery = Number.POSITIVE_INFINITY;
-    index.table.patience = { polls: 1, microseconds: 1 };
-  }
-  return all;
-}
+const ONE_BUCKET = { buckets: 1, threshold: 100 };
 
 const insert = (client: Client, key: string, value = key) =>
   client.pool.run(client.index.write(requestFor(client, key, value), IF_ABSENT));
@@ -55,7 +31,7 @@ function assertHas(client: Client, key: string, value: string): void {
 }
 
 test('a rival that was committed and moved away is not taken for a withdrawn one', (t) => {
-  const [lower, upper, mover] = clients(t, 3, { level1: 2, level2: 2, resizes: 3 });
+  const [lower, upper, mover] = clients(t, 3, { ...ONE_BUCKET, level1: 2, level2: 2, resizes: 3 });
   // Its entry in level 2 leaves with the first resize.
   let key = '';
   for (let i = 0; key === ''; i++) {
@@ -78,7 +54,7 @@ test('a rival that was committed and moved away is not taken for a withdrawn one
 });
 
 test('a rival in a chain node that came after the plan is seen after the claim', (t) => {
-  const [slow, other] = clients(t, 2, { level1: 1, level2: 1, resizes: 0 });
+  const [slow, other] = clients(t, 2, { ...ONE_BUCKET, level1: 1, level2: 1, resizes: 0 });
   for (const each of ['a', 'b', 'c']) insert(other, each);
   assert.ok(remove(other, 'b'));
   const late = inserting(slow, 'k', 'of the late one');
@@ -93,7 +69,7 @@ test('a rival in a chain node that came after the plan is seen after the claim',
 });
 
 test('a claim in which the overflow bit is set meanwhile is committed all the same', (t) => {
-  const [first, other] = clients(t, 2, { level1: 1, level2: 1, resizes: 0 });
+  const [first, other] = clients(t, 2, { ...ONE_BUCKET, level1: 1, level2: 1, resizes: 0 });
   insert(other, 'a');
   assert.ok(remove(other, 'a'));
   const slow = inserting(first, 'k', 'v');

@@ -1,35 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type ByHand,
-  foundText,
-  requestFor,
-  Stepped,
-  shardByHand,
-} from '../../store/test-support/by-hand.ts';
-import type { Scope } from '../../store/test-support/pools.ts';
+import { foundText, requestFor, Stepped, shardByHand } from '../../store/test-support/by-hand.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED, REFUSED, REPLACED } from '../contract.ts';
 import { resize } from './resize.ts';
-import type { ShardIndex } from './shard.ts';
-
-type Client = ByHand<ShardIndex>;
-
-/** Several clients of one table; nobody synchronises unless a test does. */
-function clients(scope: Scope, count: number, shard: object): Client[] {
-  const first = shardByHand(scope, { shard });
-  const all = [first];
-  while (all.length < count) all.push(shardByHand(scope, { shard, handle: first.handle }));
-  for (const { pool, index } of all) {
-    pool.enter();
-    scope.after(() => pool.exit());
-    // Claimed ahead, so that the first step of a write is its first READ.
-    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
-    index.table.syncEvery = Number.POSITIVE_INFINITY;
-    index.table.patience = { polls: 1, microseconds: 1 };
-  }
-  return all;
-}
+import { type Client, clients } from './test-support/clients.ts';
 
 const put = (client: Client, key: string, value: string, condition: 0 | 1 | 2 = ALWAYS) =>
   client.pool.run(client.index.write(requestFor(client, key, value), condition));

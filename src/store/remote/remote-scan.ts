@@ -1,12 +1,12 @@
 import { StepwellError } from '../../errors.ts';
 import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
-import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Encoding, Entry, Key, Value } from '../api.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
 import { keyBytes, rangeOf } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { RangeCount } from '../range-count.ts';
-import { type Part, RangeScan, type Take } from '../range-scan.ts';
+import { type Part, RangeScan } from '../range-scan.ts';
+import { EachTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from '../takers.ts';
 import type { Session } from './session.ts';
 
 /** Keys that `clear` removes together. */
@@ -115,8 +115,7 @@ export class RemoteOrdered<V extends Value> {
   readonly #name: string;
   /** Of the store's index, which stays of one kind whatever session is open. */
   readonly #ordered: boolean;
-  readonly #key: Take<Key>;
-  readonly #value: Take<V>;
+  readonly #settings: { keys: Encoding; values: Encoding };
 
   constructor(
     host: RemoteScanHost,
@@ -126,23 +125,19 @@ export class RemoteOrdered<V extends Value> {
     this.#host = host;
     this.#ordered = isOrdered(index);
     this.#name = `store ${settings.name} has the index ${index.manifest.name}`;
-    this.#key = (request, bytes) => decodeKey(request, bytes, settings.keys);
-    this.#value = (request) => decodeValue(request, settings.values) as V;
+    this.#settings = settings;
   }
 
   entries(options: ScanOptions): AsyncScan<[Key, V]> {
-    return this.#scan(options, 'records', (request, bytes) => [
-      this.#key(request, bytes),
-      this.#value(request, bytes),
-    ]);
+    return this.#scan(options, 'records', new PairTaker(this.#settings));
   }
 
   keys(options: ScanOptions): AsyncScan<Key> {
-    return this.#scan(options, 'keys', this.#key);
+    return this.#scan(options, 'keys', new KeyTaker(this.#settings.keys));
   }
 
   values(options: ScanOptions): AsyncScan<V> {
-    return this.#scan(options, 'records', this.#value);
+    return this.#scan(options, 'records', valueTaker<V>(this.#settings.values));
   }
 
   /** Hands the keys of a range to `remove`, some at a time. */
@@ -150,9 +145,7 @@ export class RemoteOrdered<V extends Value> {
     options: ScanOptions,
     remove: (keys: Uint8Array[]) => Promise<unknown>,
   ): Promise<void> {
-    const scan = this.#scan(options, 'keys', ({ outgoing }, bytes) =>
-      outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes),
-    );
+    const scan = this.#scan(options, 'keys', rawKeyTaker());
     for (;;) {
       const keys = await scan.nextMany(CLEAR_BATCH);
       if (keys.length === 0) return;
@@ -162,16 +155,14 @@ export class RemoteOrdered<V extends Value> {
 
   /** The first record of the range in its direction. */
   async first(bounds: RangeBounds, reverse: boolean): Promise<Entry<V> | undefined> {
-    const scan = this.#scan<Entry<V>>(
-      { ...onlyBounds(bounds), reverse, limit: 1 },
-      'records',
-      (request, bytes) => ({
-        key: this.#key(request, bytes),
-        value: this.#value(request, bytes),
-        version: request.foundVersion,
-      }),
-    );
-    return (await scan.next()).value;
+    const { keys, values } = this.#settings;
+    const taker = new EachTaker<Entry<V>>((request, bytes) => ({
+      key: decodeKey(request, bytes, keys),
+      value: decodeValue(request, values) as V,
+      version: request.foundVersion,
+    }));
+    const options = { ...onlyBounds(bounds), reverse, limit: 1 };
+    return (await this.#scan(options, 'records', taker).next()).value;
   }
 
   async count(bounds: RangeBounds): Promise<number> {
@@ -191,10 +182,10 @@ export class RemoteOrdered<V extends Value> {
     );
   }
 
-  #scan<T>(options: ScanOptions, part: Part, take: Take<T>): AsyncScan<T> {
+  #scan<T>(options: ScanOptions, part: Part, taker: Taker<T>): AsyncScan<T> {
     this.#refuseUnordered();
     const { range, limit } = rangeOf(options);
-    const begin = (index: OrderedIndex) => new RangeScan(index, range, limit, take, part);
+    const begin = (index: OrderedIndex) => new RangeScan(index, range, limit, taker, part);
     return new RemoteScan(this.#host, begin, options.signal);
   }
 }

@@ -5,6 +5,7 @@ import type { IndexName, OpenOptions } from '../../store/api.ts';
 import { Prng } from '../../workloads/index.ts';
 import { judge, readCalls, type StoreCall } from './calls.ts';
 import type { Hosts } from './hosts.ts';
+import { Mover, type MoverReport } from './mover.ts';
 import { ClientProcess, HostProcess } from './processes.ts';
 
 const PORT = 7471;
@@ -38,6 +39,8 @@ export interface CampaignReport {
   /** Calls that may have happened or not. */
   open: number;
   errors: Record<string, number>;
+  /** Of an index whose parts went from node to node meanwhile. */
+  moves?: MoverReport;
   /** What cannot be: histories that have no order. */
   wrong: string[];
 }
@@ -60,6 +63,7 @@ export class Campaign {
   readonly #clients: ClientProcess[] = [];
   /** Clients that were killed: what they noted counts. */
   readonly #gone: ClientProcess[] = [];
+  #mover: Mover | undefined;
   #numbers = 0;
 
   constructor(hosts: Hosts, settings: CampaignSettings) {
@@ -88,6 +92,7 @@ export class Campaign {
     await this.#startServers(url);
     const inflicted: string[] = [];
     await this.#progress();
+    this.#startMover(url);
     for (let i = 0; i < faults; i++) {
       const fault = this.#draw(url);
       say(`  ${fault.name}`);
@@ -101,7 +106,18 @@ export class Campaign {
     await Promise.all(this.#clients.map((client) => client.finish()));
     say('  an auditor reads');
     const auditor = await this.#audit(url);
-    return this.#report(inflicted, auditor);
+    const moves = await this.#mover?.finish();
+    return { ...this.#report(inflicted, auditor), ...(moves && { moves }) };
+  }
+
+  /** The tables of SHARD are placed on memory nodes, which come and go while all go on. */
+  #startMover(url: string): void {
+    const { index, nodes } = this.#settings;
+    if (index !== 'shard' || nodes < 2) return;
+    this.#hosts.add('mover');
+    const task = { host: 'mover', url: `${url}/default`, nodes };
+    this.#mover = new Mover(this.#hosts, task, this.#env, this.#prng.fork(1));
+    this.#mover.start();
   }
 
   async #startNodes(): Promise<string> {
@@ -233,6 +249,7 @@ export class Campaign {
   }
 
   async #close(): Promise<void> {
+    await this.#mover?.end();
     const all = [...this.#clients, ...this.#gone, ...this.#servers, ...this.#nodes];
     await Promise.all(all.map((process) => process.end('SIGKILL')));
     rmSync(this.#folder, { recursive: true, force: true });

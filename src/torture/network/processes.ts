@@ -31,8 +31,7 @@ export class HostProcess {
     return new HostProcess(hosts, host, [fileOf('../../cli/main'), ...words], env);
   }
 
-  /** Resolves when it has said something on its output. */
-  async start(): Promise<void> {
+  #spawn(): void {
     const command = [process.execPath, ...RUNTIME, ...this.#words];
     this.child = this.#hosts.spawn(this.host, command, {
       env: { ...process.env, ...this.#env },
@@ -41,6 +40,23 @@ export class HostProcess {
     this.child.stderr?.on('data', (chunk) => {
       this.complaints += chunk;
     });
+  }
+
+  /** Runs it to its end; resolves with what it said. Rejects when it failed or was killed. */
+  async output(): Promise<string> {
+    this.#spawn();
+    let text = '';
+    this.child.stdout?.on('data', (chunk) => {
+      text += chunk;
+    });
+    const [code] = await once(this.child, 'close');
+    if (code === 0) return text;
+    throw new Error(`a process on ${this.host} ended with ${code}: ${this.complaints}${text}`);
+  }
+
+  /** Resolves when it has said something on its output. */
+  async start(): Promise<void> {
+    this.#spawn();
     const ended = once(this.child, 'exit').then(([code]) => {
       throw new Error(`a process on ${this.host} ended with ${code}: ${this.complaints}`);
     });
@@ -51,6 +67,10 @@ export class HostProcess {
 
   get running(): boolean {
     return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  get wasKilled(): boolean {
+    return this.child.signalCode !== null;
   }
 
   signal(name: NodeJS.Signals): void {

@@ -38,8 +38,9 @@ async function main(argv: string[]): Promise<void> {
       const say = (line: string) => console.log(line);
       const sizes = { nodes, clients, faults, keys, lanes: 4, pauseMs: 30, canary };
       const report = await Campaign.run(hosts, { seed, index, ...sizes, say });
-      const { calls, open, errors, wrong } = report;
+      const { calls, open, errors, moves, wrong } = report;
       console.log(`  ${calls} calls, ${open} without an answer, ${JSON.stringify(errors)}`);
+      if (moves) console.log(`  nodes removed and added: ${JSON.stringify(moves)}`);
       if (wrong.length > 0) throw new Error(wrong.join('\n'));
     } catch (error) {
       const again = argv.filter(

@@ -1,0 +1,24 @@
+import { type ByHand, shardByHand } from '../../../store/test-support/by-hand.ts';
+import type { Scope } from '../../../store/test-support/pools.ts';
+import type { ShardIndex } from '../shard.ts';
+
+export type Client = ByHand<ShardIndex>;
+
+/**
+ * Several clients of one table, each in an epoch section until the test ends. Nobody synchronises,
+ * so nobody resizes, unless the test does; and nobody waits for a slow mover.
+ */
+export function clients(scope: Scope, count: number, shard: object): Client[] {
+  const first = shardByHand(scope, { shard });
+  const all = [first];
+  while (all.length < count) all.push(shardByHand(scope, { shard, handle: first.handle }));
+  for (const { pool, index } of all) {
+    pool.enter();
+    scope.after(() => pool.exit());
+    // Claimed ahead, so that the first step of a write is its first READ.
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
+    index.table.syncEvery = Number.POSITIVE_INFINITY;
+    index.table.patience = { polls: 1, microseconds: 1 };
+  }
+  return all;
+}
