@@ -4,7 +4,6 @@ import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeBook } from './node-book.ts';
 import type { ChimeRequest } from './tree.ts';
 
-/** A book that has fewer words in use is not copied. */
 const BOOK_WORDS_MIN = 16_384;
 /** What an announced epoch is when the client has announced none. */
 const IDLE_EPOCH = -1;
@@ -26,6 +25,8 @@ export class NodeCache {
   #filledIn = 0;
   #bytes = 0;
   bytesMax: number;
+  /** A book that has fewer words in use is not copied. */
+  bookWordsMin = BOOK_WORDS_MIN;
 
   constructor(reclamation: Reclamation, bytesMax: number) {
     this.#reclamation = reclamation;
@@ -62,7 +63,7 @@ export class NodeCache {
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
     if (this.top !== undefined && old) this.forget();
     if (this.#bytes > this.bytesMax) this.#shrink();
-    if (this.book.size > 2 * this.#tidied + BOOK_WORDS_MIN) this.#copyBook();
+    if (this.book.size > 2 * this.#tidied + this.bookWordsMin) this.#copyBook();
     if (this.top === undefined) this.#filledIn = epoch;
   }
 

@@ -27,7 +27,10 @@ export const CHIME_SUBJECT: Subject = {
   readsAhead: (units) => unitsBeside(units) === units,
   // Clients of one tree need not agree.
   vary(index, prng) {
-    (index as ChimeIndex).tree.techniques.delegation = prng.below(2) === 0;
+    const { techniques, cache } = (index as ChimeIndex).tree;
+    techniques.delegation = prng.below(2) === 0;
+    // The trees are too small for a book that is copied now and then.
+    if (prng.below(2) === 0) cache.bookWordsMin = 0;
   },
   hurry(index) {
     (index as ChimeIndex).tree.patience = { polls: 1, microseconds: 1 };
