@@ -29,12 +29,12 @@ export function* callHashServer(
 ): Operation<HashReply> {
   const { mailbox, allocator, catalog } = pair;
   const spareUnits = unitsOfRecord(1);
-  const address = yield* allocator.allocate(catalog, spareUnits);
   const row = yield* mailbox.take();
-  const spare = { address, row };
+  const spare = { address: 0, row };
   const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
   let posted = false;
   try {
+    spare.address = yield* allocator.allocate(catalog, spareUnits);
     const { batch, words } = request;
     encodeRequest(message, words, BODY_AT);
     writeInteger(words, NUMBER_AT, ticket.number);

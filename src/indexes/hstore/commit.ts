@@ -98,8 +98,9 @@ export class Commit {
   }
 
   /**
-   * Decides a turn after `before`, and does it. False when another server was faster: then the
-   * block is still the caller's.
+   * Decides a turn after `before`, and does it. Undefined when another server was faster: then the
+   * block is still the caller's. Tells whether the lease was given back, if `release`: not when
+   * somebody else has done what was decided.
    */
   *run(
     answers: readonly Answer[],
@@ -107,7 +108,7 @@ export class Commit {
     committed: number,
     block: RecordBlock,
     release: boolean,
-  ): Operation<boolean> {
+  ): Operation<{ released: boolean } | undefined> {
     const turn = turnAfter(before, block.address, block.units);
     const record = { before: committed, decisions: decisionsOf(answers, committed) };
     const marks = yield* this.#marksOf(record.decisions);
@@ -121,10 +122,17 @@ export class Commit {
     this.#postStates(marks);
     this.#postDone();
     yield batch;
-    if (!swapped(this.#swaps, 0)) return false;
+    if (!swapped(this.#swaps, 0)) return undefined;
     this.#retire(before);
-    yield* this.#finish(before, turn, record, marks, release);
-    return true;
+    const isDone = yield* this.#finish(before, turn, record, marks, release);
+    return { released: release && isDone };
+  }
+
+  /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
+  *skip(before: TurnWord, turn: TurnWord): Operation<void> {
+    this.#begin({ before: 0, decisions: [] });
+    this.#postSwap(this.#at(PAIR.done), before, turn);
+    yield this.#batch;
   }
 
   /** Does a turn that another server has decided, after the one that was done last. */
@@ -150,17 +158,20 @@ export class Commit {
     yield* this.#finish(before, turn, record, marks, false);
   }
 
-  /** All that was seen of the pool was seen before the turn was done, or it is of no use. */
+  /**
+   * All that was seen of the pool was seen before the turn was done, or it is of no use: then
+   * another one has done it. Whether it was done here.
+   */
   *#finish(
     before: TurnWord,
     turn: TurnWord,
     record: TurnRecord,
     marks: readonly Mark[],
     release: boolean,
-  ): Operation<void> {
-    if (!this.#isOpen(before)) return;
+  ): Operation<boolean> {
+    if (!this.#isOpen(before)) return false;
     const { isFenced } = this.#pair.hashLease;
-    if (!isFenced && !(yield* this.#swapMarks(before, marks))) return;
+    if (!isFenced && !(yield* this.#swapMarks(before, marks))) return false;
     // WRITEs first: they may overtake a CAS, and nothing overtakes them.
     const batch = this.#begin(record);
     if (isFenced) this.#postMarks(marks);
@@ -169,6 +180,7 @@ export class Commit {
     this.#postSwap(this.#at(PAIR.done), before, turn);
     if (release) this.#postRelease();
     yield batch;
+    return true;
   }
 
   #at(word: number): Address {
@@ -246,7 +258,11 @@ export class Commit {
     });
   }
 
-  /** Of a server that nobody overtakes while it can WRITE. */
+  /**
+   * Of a server that nobody overtakes while it can WRITE. Whoever it has overtaken itself may still
+   * do this turn, but decides none after it (see TurnWorker.look): until it is done marks change
+   * only to what is written here.
+   */
   #postMarks(marks: readonly Mark[]): void {
     const { u8 } = this.#states;
     marks.forEach(({ at, isCurrent }, i) => {

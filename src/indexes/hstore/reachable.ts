@@ -1,4 +1,4 @@
-import { isGone } from '../../pool/client-word.ts';
+import { clientWord, isGone } from '../../pool/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import type { RecordBlock } from './commit.ts';
@@ -61,7 +61,10 @@ function* visitRecord(
   for (const { address } of blocks) visit(address);
 }
 
-/** What the requests name that wait for the hash server and whose clients are gone. */
+/**
+ * What the requests name that wait for the hash server and whose clients are gone; so do those that
+ * this client has given up, between whose operations a sweep runs.
+ */
 export function* abandonedRequests(pair: Pair): Operation<{ block: Address; units: number }[]> {
   const bodies = yield* abandonedBodies(pair, pair.mailbox.geometry);
   return bodies.map((body) => decodeRequest(body, 0));
@@ -86,7 +89,9 @@ function* abandonedBodies(pair: Pair, geometry: MailboxGeometry): Operation<Scra
   const found: Scratch[] = [];
   for (let row = 0; row < rows; row++) {
     if (readInteger(words, 8 * row) === readInteger(words, 8 * (rows + row))) continue;
-    if (!(yield* isGone(pair.membership, readInteger(words, 8 * (2 * rows + row))))) continue;
+    const owner = readInteger(words, 8 * (2 * rows + row));
+    const isOwn = owner === clientWord(pair.membership);
+    if (!isOwn && !(yield* isGone(pair.membership, owner))) continue;
     const body = new Scratch(BODY_BYTES);
     yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
     found.push(body);
