@@ -74,7 +74,7 @@ interface Look {
   turn: TurnWord;
   committed: number;
   isLost: boolean;
-  /** Whether this client had the lease, when the turn had been read. */
+  /** Whether this client had the lease for turns, when the turn had been read. */
   isHolder: boolean;
 }
 
@@ -270,7 +270,7 @@ class TurnWorker {
       const { isLost, generation } = tableStateIn(this.#words, TABLE);
       if (generation !== geometry.generation) yield* loadSegments(geometry);
       const { hashLease } = this.#pair;
-      const isHolder = hashLease.holderIn(this.#words, LEASE).client === hashLease.own;
+      const isHolder = hashLease.isForTurns(hashLease.holderIn(this.#words, LEASE));
       if (isSame(turn, done)) return { turn, committed, isLost, isHolder };
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);

@@ -76,6 +76,11 @@ export class Lease {
     return Number(wordOf(this.own, false, !this.isRemote, 0));
   }
 
+  /** Whether this client has the lease, and not for anything but turns. */
+  isForTurns({ word, client, serves }: Holder): boolean {
+    return word === BigInt(this.forTurns) || (serves && client === this.own);
+  }
+
   /** Whether others take the lease only when this client cannot WRITE any more. */
   get isFenced(): boolean {
     return this.isRemote || this.serves;

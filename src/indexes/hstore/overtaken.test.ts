@@ -5,27 +5,30 @@ import {
   type ByHandOptions,
   clientOf,
   foundText,
+  kindsOf,
   requestFor,
   Stepped,
 } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
+import type { Address, Batch } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
 import { sweep } from '../sweep.ts';
 import type { Candidacy, Coordinator } from './candidacy.ts';
 import { holding } from './holding.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer } from './index-server.ts';
+import { turnRecord } from './reachable.ts';
 import { readState } from './state.ts';
 
 type Client = ByHand<HStoreIndex>;
 
 const SHAPE = { buckets: 4, rows: 16, log: 16 };
 const STEPS_MAX = 1000;
-/** More than a sweep gives back. */
-const BLOCKS = 1000;
+/** More than a client has claimed ahead. */
+const BLOCKS = 100;
 
-function newClient(scope: Scope, options: ByHandOptions = {}): Client {
-  const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
+function newClient(scope: Scope, options: ByHandOptions = {}, shape = SHAPE): Client {
+  const client = clientOf<HStoreIndex>(HSTORE, scope, shape, options);
   client.index.table.patience = {
     ...{ polls: 1, stand: 20, lapse: 500, pollsMax: 1000 },
     ...{ microseconds: 0, longMicroseconds: 0 },
@@ -56,8 +59,17 @@ function until(stepped: Stepped<unknown>, what: () => boolean): void {
   }
 }
 
+/** That a block is not for others to be had. */
+function assertKept({ pool, index }: Client, units: number, block: Address): void {
+  for (let i = 0; i < BLOCKS; i++) {
+    assert.notEqual(pool.run(pool.allocator.allocate(index.catalog, units)), block);
+  }
+}
+
 /** Before the doorbell that decides a turn; those of the turn before are not waited for. */
 const decides = (stepped: Stepped<unknown>) => () => /^WRITE CAS READ/.test(stepped.kinds);
+/** Before the first doorbell of a turn. */
+const looks = (stepped: Stepped<unknown>) => () => /^(READ ){6}/.test(stepped.kinds);
 const isPosted = (stepped: Stepped<unknown>) => () => /^WRITE WRITE WRITE CAS$/.test(stepped.kinds);
 
 /** Keys whose turns are two, because they share a bucket, and one of another bucket. */
@@ -108,14 +120,32 @@ test('who was overtaken decides nothing while another one holds the lease', (t) 
   one.finish();
 });
 
+test('nor while another operation of the same client holds it', (t) => {
+  const { one, clients, other } = stopped(t);
+  until(one, looks(one));
+  // It is overtaken by one that is done before the same client has the lease again.
+  put(clients[2], other, 'v');
+  const pair = pairOf(clients[1]);
+  clients[1].pool.run(
+    holding(pair, 'the test', function* () {
+      const waiting = writing(clients[2], 'waits');
+      until(waiting, isPosted(waiting));
+      waiting.step();
+      const { begun } = yield* readState(pair);
+      for (let steps = 0; !one.done && steps < 20; steps++) one.step();
+      assert.equal((yield* readState(pair)).begun, begun);
+    }),
+  );
+  one.finish();
+});
+
 test('a turn that another one has done does not leave the lease behind', (t) => {
   const { one, clients, other } = stopped(t);
   const last = clients[2];
   const next = writing(last, other);
   until(next, decides(next));
   // It goes on to the beginning of its next turn.
-  const looks = () => /^READ READ READ READ READ READ/.test(one.kinds);
-  until(one, looks);
+  until(one, looks(one));
   next.step();
   until(one, () => one.done || one.steps > 60);
   next.finish();
@@ -140,6 +170,58 @@ test('of a turn that only forestalls, half done, nothing is to be done', (t) => 
   }
 });
 
+test('the record of a turn stays when the doorbell that decided it was not answered', (t) => {
+  const client = newClient(t);
+  put(client, 'k', 'v');
+  const { pool, index } = client;
+  const operation = index.write(requestFor(client, 'k', 'w'), ALWAYS);
+  for (let step = operation.next(); ; step = operation.next()) {
+    const batch = step.value as Batch;
+    pool.fabric.execute(batch);
+    if (/^WRITE CAS READ/.test(kindsOf(batch))) break;
+  }
+  const failing = () => {
+    let step = operation.throw(new Error('no answer'));
+    for (; !step.done; step = operation.next()) pool.fabric.execute(step.value);
+  };
+  assert.throws(failing, /no answer/);
+  const turn = pool.run(turnRecord(pairOf(client)));
+  assert.ok(turn);
+  assertKept(client, turn.units, turn.address);
+});
+
+test('a write that fails when it was answered already keeps its record', (t) => {
+  const client = newClient(t);
+  const server = newClient(t, { handle: client.handle });
+  const serving = writing(server, 'other');
+  until(serving, isPosted(serving));
+  serving.step();
+  const request = requestFor(client, 'k', 'v');
+  const operation = client.index.write(request, ALWAYS);
+  const given = new Stepped(client.pool.fabric, operation);
+  until(given, isPosted(given));
+  const { block } = request;
+  given.step();
+  serving.finish();
+  client.pool.run(pairOf(client).replies.look());
+  assert.throws(() => operation.throw(new Error('too late')), /too late/);
+  assertKept(client, 1, block);
+});
+
+test('a write that is done, and not applied in time, keeps its record', (t) => {
+  const shape = { ...SHAPE, sync: 1 };
+  const client = newClient(t, {}, shape);
+  const server = newClient(t, { handle: client.handle }, shape);
+  server.pool.run(new IndexServer(server.index.table, { role: 'skiplist' }).round());
+  const request = requestFor(client, 'k', 'v');
+  const given = new Stepped(client.pool.fabric, client.index.write(request, ALWAYS));
+  until(given, isPosted(given));
+  const { block } = request;
+  assert.throws(() => given.finish(), { code: 'SW_TIMEOUT' });
+  assert.equal(get(client, 'k'), 'v');
+  assertKept(client, 1, block);
+});
+
 /** Says what a test tells it to. */
 class Elections implements Coordinator {
   readonly candidacy: { token: number | undefined } = { token: undefined };
@@ -161,13 +243,14 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   server.pool.run(servers.stop());
   const request = requestFor(client, 'k', 'given up');
   const given = new Stepped(client.pool.fabric, client.index.write(request, ALWAYS));
+  until(given, isPosted(given));
   const { block } = request;
   assert.throws(() => given.finish(), { code: 'SW_NO_PRIMARY' });
+  // Nobody else is within an operation.
+  server.pool.run(server.pool.reclamation.goOffline());
   client.pool.betweenOperations(() => sweep(client.pool, client.index));
-  const { allocator } = client.pool;
-  for (let i = 0; i < BLOCKS; i++) {
-    assert.notEqual(client.pool.run(allocator.allocate(client.index.catalog, 1)), block);
-  }
+  const { pool, index } = client;
+  assert.ok(pool.run(pool.allocator.claimed(index.catalog, [])).has(block), 'it is in use');
   coordinator.candidacy.token = 4;
   server.pool.run(servers.round());
   assert.equal(get(client, 'k'), 'given up');
