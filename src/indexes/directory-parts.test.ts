@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHUNK_SPAN, unpackChunk } from '../pool/chunk-word.ts';
+import { control } from '../pool/control.ts';
+import { SUPERBLOCK } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
-import { clientByHand, clientOf, traced } from '../store/test-support/by-hand.ts';
+import { clientByHand, clientOf, Stepped, traced } from '../store/test-support/by-hand.ts';
 import { regionOf } from '../verbs/index.ts';
 import { DirectoryParts, partsFor } from './directory-parts.ts';
 import { HOPSCOTCH } from './hopscotch/hopscotch.ts';
+import { createStore, openIndex } from './kinds.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 
@@ -62,8 +65,8 @@ test('who opens a directory reads its parts with its depth: one round trip', (t)
 });
 
 test('as many parts as fit the nodes, the regions and the depth', () => {
-  const layout = (stripe: number, regionBytes = 64 * MIB) =>
-    ({ stripe, parameters: { regionBytes } }) as Parameters<typeof partsFor>[0];
+  const layout = (stripe: number, regionBytes = 64 * MIB, chunksMax = 4096) =>
+    ({ stripe, chunksMax, parameters: { regionBytes } }) as Parameters<typeof partsFor>[0];
   assert.equal(partsFor(layout(1), 16), 1);
   assert.equal(partsFor(layout(2), 16), 2);
   assert.equal(partsFor(layout(3), 16), 8, 'the most even shares');
@@ -72,6 +75,9 @@ test('as many parts as fit the nodes, the regions and the depth', () => {
   assert.equal(partsFor(layout(4), 4), 1);
   assert.equal(partsFor(layout(1), 24), 8, '128 MiB in regions of 64');
   assert.equal(partsFor(layout(1, 2048 * MIB), 24), 1);
+  assert.equal(partsFor(layout(3, 4 * MIB, 48), 12), 4, 'chunks of a small pool are for records');
+  assert.equal(partsFor(layout(3, MIB, 12), 12), 1);
+  assert.equal(partsFor(layout(1, MIB, 4), 16), 2, 'a part that fills its chunk costs nothing');
 });
 
 const SMALL_TABLES = [
@@ -97,6 +103,52 @@ for (const { kind, shape } of SMALL_TABLES) {
     }
   });
 }
+
+/** What may stand in a word of the root instead of `word`. */
+function damaged(word: bigint, root: bigint): bigint[] {
+  const flips = [0n, 3n, 6n, 18n, 20n, 31n, 33n, 52n, 63n].map((bit) => word ^ (1n << bit));
+  return [0n, 1n, root, word + root, ...flips].filter((one) => one !== word);
+}
+
+for (const { kind, shape } of SMALL_TABLES) {
+  test(`${kind.manifest.name}: a root that was damaged is refused`, (t) => {
+    const { pool } = clientOf(kind, t, { ...shape, maxDepth: 12 }, { nodes: 3 });
+    const [entry] = pool.run(pool.catalog.entries());
+    const corrupt = { code: 'SW_POOL_CORRUPT' };
+    for (let at = entry.root; at < entry.root + 64; at += 8) {
+      const word = pool.run(control.load(at));
+      for (const bad of damaged(word, BigInt(entry.root))) {
+        pool.run(control.store(at, bad));
+        assert.throws(() => pool.run(openIndex(pool, entry)), corrupt, `${bad} at ${at}`);
+      }
+      pool.run(control.store(at, word));
+    }
+    pool.run(openIndex(pool, entry));
+  });
+}
+
+test('in a pool of a few chunks there is room left for records', (t) => {
+  const options = { nodes: 3, size: 3 * MIB, regionSize: MIB, maxClients: 16 };
+  const { pool } = clientOf(HOPSCOTCH, t, { maxDepth: 12 }, options);
+  assert.equal(
+    spansByNode(pool).reduce((sum, count) => sum + count),
+    1,
+  );
+});
+
+test('parts of a directory whose creator died are given back to the next one', (t) => {
+  const { pool } = clientOf(RACE, t, {}, { nodes: 3 });
+  const spans = () => spansByNode(pool).reduce((sum, count) => sum + count);
+  const before = spans();
+  const parameters = RACE.parameters({ maxDepth: 12 }, 0, 7, 3);
+  const dying = new Stepped(pool.fabric, createStore(pool, 'one', RACE, parameters));
+  while (spans() < before + 5) dying.step();
+  // Somebody of the same row who is no more.
+  const holder = pool.run(control.load(SUPERBLOCK.catalogLock));
+  pool.run(control.store(SUPERBLOCK.catalogLock, holder + (1n << 12n)));
+  pool.run(createStore(pool, 'two', RACE, parameters));
+  assert.equal(spans(), before + 8);
+});
 
 test('a directory that is larger than a region lies in several', (t) => {
   const regionSize = 8 * MIB;

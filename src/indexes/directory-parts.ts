@@ -1,16 +1,20 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { ANY_NODE } from '../pool/chunks.ts';
 import { control } from '../pool/control.ts';
-import type { PoolLayout } from '../pool/layout.ts';
+import { CHUNK_BYTES, type PoolLayout } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
 import {
   type Address,
   Batch,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
   type Operation,
   readInteger,
   Scratch,
   setWord,
   UNIT_BYTES,
+  writeInteger,
 } from '../verbs/index.ts';
 
 /** Bytes of the root's first line: the global depth and the addresses of the further parts. */
@@ -22,6 +26,8 @@ const PARTS_MAX = 8;
 const PART_BYTES_MIN = 1024;
 /** So that a directory neither needs a region of its own nor fails for want of one. */
 const REGION_SHARE_MAX = 1 / 8;
+/** Of the pool's chunks, those of parts that do not fill theirs: a small pool needs them more. */
+const POOL_SHARE_MAX = 1 / 8;
 const LOAD_BYTES = 32 * 1024;
 
 /** Of a directory: bits of a suffix at first and at most. */
@@ -45,7 +51,7 @@ interface Reserves {
  * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many
  * memory nodes, or in as many regions as it takes.
  *
- *   root    0  global depth
+ *   root    0  global depth 32 | check 32: a sum over the depth and the addresses
  *           8  addresses of parts 1, 2, … ; 0 behind the last
  *          64  entries of part 0
  *   part p     entries p, p + 2^k, p + 2 * 2^k, …
@@ -53,18 +59,22 @@ interface Reserves {
  * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
  * the same rate at every depth, and all entries that a key may have from depth k on are in one
  * part, hence on one node. Parts never move: a client reads their addresses once, with the depth.
+ * A damaged address would lead to other entries, or to empty ones, and nobody would see it: so who
+ * reads the depth looks at the check, too.
  */
 export class DirectoryParts {
   readonly root: Address;
   readonly #starts: readonly Address[];
   readonly #depths: Depths;
   readonly #bits: number;
+  readonly #sum: number;
 
   private constructor(root: Address, others: readonly Address[], depths: Depths) {
     this.root = root;
     this.#starts = [root + HEADER_BYTES, ...others];
     this.#depths = depths;
     this.#bits = Math.log2(this.#starts.length);
+    this.#sum = sumOf(others);
     invariant(Number.isInteger(this.#bits), `a directory of ${others.length + 1} parts`);
   }
 
@@ -88,7 +98,21 @@ export class DirectoryParts {
 
   /** The global depth as it is now. */
   *readDepth(): Operation<number> {
-    return checked(Number(yield* control.load(this.root)), this.#depths);
+    const word = yield* control.load(this.root);
+    return this.#depthIn(Number(word & 0xffffffffn), Number(word >> 32n));
+  }
+
+  #depthIn(depth: number, check: number): number {
+    const { initialDepth, maxDepth } = this.#depths;
+    invariant(depth >= initialDepth && depth <= maxDepth, `global depth is ${depth}`);
+    const isWhole = check === add(this.#sum, depth) >>> 0;
+    invariant(isWhole, `the parts of the directory at ${this.root} are not those it was made of`);
+    return depth;
+  }
+
+  /** The first word of the root. */
+  #word(depth: number): bigint {
+    return (BigInt(add(this.#sum, depth) >>> 0) << 32n) | BigInt(depth);
   }
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */
@@ -96,7 +120,7 @@ export class DirectoryParts {
     if ((yield* this.readDepth()) > depth) return false;
     this.#reserve(memory, depth + 1);
     // From exactly `depth`: a slow splitter can never write a smaller depth back.
-    return yield* control.swap(this.root, BigInt(depth), BigInt(depth + 1));
+    return yield* control.swap(this.root, this.#word(depth), this.#word(depth + 1));
   }
 
   /** Takes what a directory of this depth uses from the operating system. */
@@ -135,19 +159,19 @@ export class DirectoryParts {
       batch.write(this.entry(i), ENTRY_BYTES, area, ENTRY_BYTES * i);
     });
     yield batch;
-    yield* control.store(this.root, BigInt(Math.log2(words.length)));
+    yield* control.store(this.root, this.#word(Math.log2(words.length)));
   }
 
   /** The parts of a directory, and its global depth. */
   static *read(root: Address, depths: Depths): Operation<{ parts: DirectoryParts; depth: number }> {
     const header = new Scratch(HEADER_BYTES);
     yield new Batch().read(root, HEADER_BYTES, header, 0);
-    const others: Address[] = [];
-    for (let i = 1; i < PARTS_MAX && readInteger(header, 8 * i) !== 0; i++) {
-      others.push(readInteger(header, 8 * i));
-    }
-    const depth = checked(readInteger(header, 0), depths);
-    return { parts: new DirectoryParts(root, others, depths), depth };
+    const others = Array.from({ length: PARTS_MAX - 1 }, (_, i) =>
+      readInteger(header, 8 * (i + 1)),
+    );
+    while (others.at(-1) === NULL_ADDRESS) others.pop();
+    const parts = new DirectoryParts(root, others, depths);
+    return { parts, depth: parts.#depthIn(lowHalf(header, 0) >>> 0, highHalf(header, 0) >>> 0) };
   }
 
   /** Makes the parts of a directory without an entry, round the memory nodes. */
@@ -170,16 +194,21 @@ export class DirectoryParts {
     parts.#reserve(chunks, depths.initialDepth);
     const header = new Scratch(HEADER_BYTES);
     others.forEach((start, i) => {
-      setWord(header, 8 * (i + 1), start | 0, Math.floor(start / 2 ** 32));
+      writeInteger(header, 8 * (i + 1), start);
     });
     yield new Batch().write(root, HEADER_BYTES, header, 0);
     return parts;
   }
 }
 
-function checked(depth: number, { initialDepth, maxDepth }: Depths): number {
-  invariant(depth >= initialDepth && depth <= maxDepth, `global depth is ${depth}`);
-  return depth;
+/** A step of 32-bit FNV-1a, by words. Each of two words that differ makes another sum. */
+function add(sum: number, word: number): number {
+  return Math.imul(sum ^ word, 0x01000193);
+}
+
+function sumOf(addresses: readonly Address[]): number {
+  const halves = addresses.flatMap((one) => [one | 0, Math.floor(one / 2 ** 32)]);
+  return halves.reduce(add, 0x811c9dc5);
 }
 
 /** A span on the node, or anywhere when that one is full. */
@@ -198,15 +227,20 @@ function* takePart(
   }
 }
 
-/** A power of two: a part for each memory node, and more where one region could not take it all. */
+/**
+ * A power of two: a part for each memory node, and more where one region could not take it all, but
+ * fewer where their chunks would be missed elsewhere.
+ */
 export function partsFor(
-  { stripe, parameters }: Pick<PoolLayout, 'stripe' | 'parameters'>,
+  { stripe, parameters, chunksMax }: Pick<PoolLayout, 'stripe' | 'parameters' | 'chunksMax'>,
   maxDepth: number,
 ): number {
   const bytes = ENTRY_BYTES * 2 ** maxDepth;
   // Of a number of nodes that is no power of two, the most parts come nearest to even shares.
   let count = Number.isInteger(Math.log2(stripe)) ? Math.min(stripe, PARTS_MAX) : PARTS_MAX;
   while (count < PARTS_MAX && bytes / count > parameters.regionBytes * REGION_SHARE_MAX) count *= 2;
-  while (count > 1 && bytes / count < PART_BYTES_MIN) count /= 2;
+  const isTooMany = (size: number) =>
+    size < PART_BYTES_MIN || (size < CHUNK_BYTES && count > chunksMax * POOL_SHARE_MAX);
+  while (count > 1 && isTooMany(bytes / count)) count /= 2;
   return count;
 }

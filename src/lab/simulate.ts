@@ -17,6 +17,7 @@ import { printed } from './simulation/report.ts';
 import { resizing } from './simulation/resizing.ts';
 import { scale } from './simulation/scale.ts';
 import { sepHashSegments } from './simulation/sephash-segments.ts';
+import { sepHashSettings } from './simulation/sephash-settings.ts';
 import { sepHashTechniques } from './simulation/sephash-techniques.ts';
 import { shardAlpha } from './simulation/shard-alpha.ts';
 import { shardResizing } from './simulation/shard-resizing.ts';
@@ -37,6 +38,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   nodes,
   sepHashTechniques,
   sepHashSegments,
+  sepHashSettings,
   shardSteps,
   shardAlpha,
   shardResizing,

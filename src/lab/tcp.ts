@@ -7,7 +7,7 @@ import { INDEX_KINDS } from '../indexes/kinds.ts';
 import type { IndexName } from '../store/api.ts';
 import { startRedisServer } from './bench/redis-server.ts';
 import { Cleanup } from './support/cleanup.ts';
-import { parseOptions, runLab } from './support/options.ts';
+import { parseOptions, runLab, UsageError } from './support/options.ts';
 import { Crew } from './tcp/crews.ts';
 import { MIXES, type MixName } from './tcp/mixes.ts';
 import { firstMessage, startProcess } from './tcp/processes.ts';
@@ -16,7 +16,7 @@ import { type Cost, measureVerbs } from './tcp/verb-rate.ts';
 const OPTIONS = {
   rounds: { kind: 'integer', fallback: 7, minimum: 1, help: 'rounds, of which the best counts' },
   ms: { kind: 'integer', fallback: 300, minimum: 50, help: 'milliseconds of one measurement' },
-  quick: { kind: 'flag', help: 'a minute: does everything run?' },
+  quick: { kind: 'flag', help: 'two minutes: does everything run? (its figures say nothing)' },
   records: { kind: 'integer', fallback: 100_000, minimum: 100, help: 'records of a store' },
   width: { kind: 'integer', fallback: 64, minimum: 1, help: 'operations of a client in flight' },
   clients: { kind: 'text', fallback: '1,2,4', help: 'numbers of client processes' },
@@ -42,11 +42,13 @@ async function verbs(cleanup: Cleanup, { rounds, ms }: Settings): Promise<void> 
     const { near, far, frames, bytes } = one;
     const cost = ({ rate, micros }: Cost) => `${thousands(rate)} (${micros.toFixed(2)})`;
     const ratio = (mine: Cost, other: Cost) => (mine.rate / other.rate).toFixed(2);
+    const time = (frames.micros / near.micros).toFixed(2);
     const verdict = near.rate / frames.rate >= ECHO_WANTED ? '' : `  (wanted ${ECHO_WANTED})`;
     const place = `batch ${String(one.batch).padStart(3)} x ${String(one.width).padStart(4)}`;
     const rates = `near${cost(near)}  far${cost(far)}  frames${cost(frames)}  bytes${cost(bytes)}`;
     const ratios = `near ${ratio(near, frames)}${verdict} far ${ratio(far, frames)}`;
-    console.log(`  ${place} ${rates}  ${ratios}; beside bytes ${ratio(near, bytes)}`);
+    const beside = `by processor time ${time}; beside bytes ${ratio(near, bytes)}`;
+    console.log(`  ${place} ${rates}  ${ratios}; ${beside}`);
   }
 }
 
@@ -129,8 +131,15 @@ async function manyKeys(rivals: readonly Rival[], { rounds, ms }: Settings): Pro
 
 const QUICK = { rounds: 1, ms: 50, records: 2000, clients: '1,2' };
 
+function checkOnly(only: string): void {
+  const known = ['verbs', ...INDEX_KINDS.map(({ manifest }) => manifest.name)];
+  const unknown = only.split(',').find((name) => name !== '' && !known.includes(name));
+  if (unknown !== undefined) throw new UsageError(`--only ${unknown}: not of ${known.join(', ')}`);
+}
+
 async function main(argv: string[]): Promise<void> {
   const given = parseOptions('npm run bench:tcp --', OPTIONS, argv);
+  checkOnly(given.only);
   const settings = given.quick ? { ...given, ...QUICK } : given;
   const cleanup = new Cleanup();
   try {

@@ -4,6 +4,8 @@ import { openSync } from '../store/open.ts';
 import { clientByHand } from '../store/test-support/by-hand.ts';
 import { throwsCode } from '../store/test-support/codes.ts';
 import { attachTo, freshStore, keepOpen } from '../store/test-support/pools.ts';
+import type { Operation } from '../verbs/index.ts';
+import { CHUNK_SPAN, unpackChunk } from './chunk-word.ts';
 import { CATALOG_ENTRIES } from './layout.ts';
 
 const TINY = { race: { groups: 2, associativity: 1, initialDepth: 0, maxDepth: 2 } };
@@ -33,6 +35,21 @@ test('a store that could not be built leaves no trace', (t) => {
   );
   // The lock is free again.
   assert.throws(create(failing), /no/);
+});
+
+test('what a store that could not be built has taken in whole chunks is given back', (t) => {
+  const { pool } = clientByHand(t);
+  const spans = () => {
+    const words = pool.run(pool.chunks.words());
+    return words.filter(([, word]) => unpackChunk(word).state === CHUNK_SPAN).length;
+  };
+  const before = spans();
+  const build = function* (id: number): Operation<never> {
+    for (;;) yield* pool.allocator.allocateSpan(id, 10_000);
+  };
+  const create = () => pool.run(pool.catalog.findOrCreate('large', 1, [], build));
+  throwsCode('SW_POOL_FULL', create);
+  assert.equal(spans(), before);
 });
 
 test('a name that begins with a byte order mark is a name of its own', (t) => {

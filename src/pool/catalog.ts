@@ -1,5 +1,6 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
+import type { ChunkTable } from './chunks.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { HELD, HolderWord } from './holder-word.ts';
 import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
@@ -33,8 +34,10 @@ export interface CatalogEntry {
 /** The pool's named stores. */
 export class Catalog {
   readonly #lockWord: HolderWord;
+  readonly #chunks: ChunkTable;
 
-  constructor(membership: Membership) {
+  constructor(membership: Membership, chunks: ChunkTable) {
+    this.#chunks = chunks;
     this.#lockWord = new HolderWord(membership, SUPERBLOCK.catalogLock);
   }
 
@@ -76,7 +79,8 @@ export class Catalog {
   /**
    * Finds the store or makes it: under the lock, `build` allocates and fills the index and returns
    * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
-   * emptied by the next holder of the lock.
+   * emptied by the next holder of the lock. Spans of an index that failed, or whose creator died,
+   * are given back: at once, or by who makes the next store in the same row.
    */
   *findOrCreate(
     name: string,
@@ -109,10 +113,12 @@ export class Catalog {
       [kind, 8],
     ]);
     yield* control.store(at, creating);
+    yield* this.#chunks.releaseSpans(id);
     let root: Address = NULL_ADDRESS;
     try {
       root = yield* build(id);
     } catch (error) {
+      yield* this.#chunks.releaseSpans(id);
       yield* control.store(at, 0n);
       throw error;
     }

@@ -13,6 +13,7 @@ import {
   CHUNK_BLOCKS,
   CHUNK_FREE,
   CHUNK_PREPARING,
+  CHUNK_SPAN,
   type ChunkWord,
   packChunk,
   RECYCLED,
@@ -52,7 +53,7 @@ export interface PoolMemory {
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
  * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
- * Only a span that was taken for an index whose creator died stays taken.
+ * A span that was taken for an index whose creator died is given back by the next creator.
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
@@ -400,6 +401,14 @@ export class ChunkTable {
   *release(chunk: number, owned: ChunkWord): Operation<void> {
     if (yield* control.swap(this.#layout.chunkWord(chunk), packChunk(owned), RECYCLED)) {
       yield* control.add(SUPERBLOCK.freeChunks, 1n);
+    }
+  }
+
+  /** Gives back the spans of a store that is not there: of one that could not be made. */
+  *releaseSpans(catalog: number): Operation<void> {
+    for (const [chunk, packed] of yield* this.words()) {
+      const word = unpackChunk(packed);
+      if (word.state === CHUNK_SPAN && word.catalog === catalog) yield* this.release(chunk, word);
     }
   }
 

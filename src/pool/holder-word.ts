@@ -32,8 +32,16 @@ export class HolderWord {
     return held === 0n ? TAKEN : INHERITED;
   }
 
+  /**
+   * Tried twice: a word that still names a client which is alive, because a verb failed, would keep
+   * everybody else waiting.
+   */
   *leave(): Operation<void> {
-    yield* control.swap(this.#address, this.#own(), 0n);
+    try {
+      yield* control.swap(this.#address, this.#own(), 0n);
+    } catch {
+      yield* control.swap(this.#address, this.#own(), 0n);
+    }
   }
 
   #own(): bigint {

@@ -57,7 +57,7 @@ export class Pool {
     this.membership = new Membership(this.layout, thread, registrar);
     this.chunks = new ChunkTable(this.layout, memory);
     this.allocator = new Allocator(this.layout, this.chunks);
-    this.catalog = new Catalog(this.membership);
+    this.catalog = new Catalog(this.membership, this.chunks);
     this.reclamation = new Reclamation(this.layout, this.membership, this.allocator);
     this.sweeper = new HolderWord(this.membership, SUPERBLOCK.sweeper);
   }

@@ -20,12 +20,16 @@ export class RandomExecution {
     return this.#execution.finished;
   }
 
+  /** Whether a piece of it has happened. */
+  begun = false;
+
   get paused(): boolean {
     return this.#execution.paused;
   }
 
   /** Lets one piece happen. */
   step(): void {
+    this.begun = true;
     const rows = this.#execution.openRows();
     const row = rows.length === 1 ? rows[0] : rows[this.#prng.below(rows.length)];
     this.#execution.perform(row, this.#prng.below(this.#execution.pieces(row).length >> 1));

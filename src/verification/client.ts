@@ -20,6 +20,8 @@ export interface ClientContext extends CallLog {
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
+  /** Is a server for a while. */
+  serve(index: Index): Operation<void>;
   /** Joins the pool and opens the store. */
   startup(client: SimulatedClient): Operation<Index>;
   /** Whether the client has learned of a death and not cleaned up after it yet. */
@@ -131,6 +133,11 @@ export class SimulatedClient {
     return this.#phase !== 'call' && this.busy().length > 0;
   }
 
+  /** Whether no lane is in the midst of a batch. */
+  get isBetween(): boolean {
+    return this.dead || this.#lanes.every((lane) => lane.isBetween);
+  }
+
   /** Lanes with an operation in flight. */
   busy(): number[] {
     const busy: number[] = [];
@@ -210,6 +217,7 @@ export class SimulatedClient {
     const item = this.#items.shift() as ProgramItem;
     if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
     if (item.call === 'many') return this.#searchMany(at);
+    if (item.call === 'serve') return this.#context.serve(this.#index as Index);
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
     const order = ORDERS[(this.walks + this.number) % ORDERS.length];

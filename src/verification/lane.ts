@@ -21,6 +21,11 @@ export class Lane {
     return this.#running === undefined;
   }
 
+  /** Whether nothing of a batch has happened whose rest has not. */
+  get isBetween(): boolean {
+    return this.#execution === undefined || !this.#execution.begun;
+  }
+
   /** The operation runs up to its first batch, of which nothing has happened yet. */
   begin(operation: Operation<void>): void {
     this.paused = false;

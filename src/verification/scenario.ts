@@ -13,7 +13,7 @@ import { type Call, LAST_SEEN } from './history.ts';
 import { hashOf } from './keys.ts';
 import { RACE_SUBJECT } from './subjects/race.ts';
 import type { Subject } from './subjects/subject.ts';
-import { chooseSwarm, type Swarm } from './swarm.ts';
+import { CHUNKS_MAX, chooseSwarm, type Swarm } from './swarm.ts';
 
 /** What a client does between two operations. */
 export type Pause = 'none' | 'quiesce' | 'collect' | 'offline';
@@ -24,7 +24,7 @@ export type Phase = 'call' | 'startup' | 'burst' | 'pause' | 'recovery' | 'sweep
 export interface ProgramItem {
   /** Names the item in a shrunk reproduction. */
   id: number;
-  call: Call | 'walk' | 'many';
+  call: Call | 'walk' | 'many' | 'serve';
   after: Pause;
   /** How many remedies for a full pool have been tried for the call. */
   remedies?: number;
@@ -71,6 +71,8 @@ export interface Scenario {
   /** Whether some values are chained. */
   chains: boolean;
   clients: ClientPlan[];
+  /** Steps after which the table is lost. */
+  losses: number[];
   /** Steps after a crash until everybody must finish what is in flight. */
   settlesAfter: number;
 }
@@ -84,6 +86,8 @@ export interface ScenarioOptions {
   /** Features that are not left to chance. */
   swarm?: Partial<Swarm>;
 }
+
+const STEPS_TO_LOSS = 5000;
 
 /** A value that does not fit one block with any key of a scenario. */
 const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
@@ -105,10 +109,16 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     const items = Array.from({ length }, () => chooseItem(prng, keys.length, ++id.last, swarm));
     return { items, ...chooseFate(prng, swarm, client, length) };
   });
-  const { startup, chunks } = swarm;
+  const { startup } = swarm;
+  // A new table needs memory: a full pool has none until somebody deletes.
+  const chunks = swarm.losses > 0 ? CHUNKS_MAX : swarm.chunks;
   const chains = swarm.chains > 0;
   const settlesAfter = prng.below(300);
-  return { seed, subject, parameters, chunks, keys, startup, chains, clients, settlesAfter };
+  const losses = Array.from({ length: swarm.losses }, () => prng.below(STEPS_TO_LOSS)).sort(
+    (a, b) => a - b,
+  );
+  const plan = { startup, chains, clients, losses, settlesAfter };
+  return { seed, subject, parameters, chunks, keys, ...plan };
 }
 
 function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): ProgramItem {
@@ -116,6 +126,8 @@ function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): Program
   const after = choosePause(prng, swarm);
   if (draw < swarm.walks) return { id, call: 'walk', after };
   if (draw < swarm.walks + swarm.batches) return { id, call: 'many', after };
+  const serving = swarm.walks + swarm.batches + swarm.serves;
+  if (draw < serving) return { id, call: 'serve', after };
   return { id, call: chooseCall(prng, keys, id, swarm), after };
 }
 

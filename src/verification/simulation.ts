@@ -120,6 +120,7 @@ class Simulation {
   #entry: CatalogEntry | undefined;
   #now = 0;
   #settledFor = 0;
+  #losses = 0;
   readonly #settled = { call: 0, duty: 0 };
   #failure: VerificationFailure | undefined;
 
@@ -201,6 +202,7 @@ class Simulation {
       record: (record) => this.#record(record),
       note: (note) => this.#notes.push(note),
       peek: (address) => this.#memory.word(address),
+      serve: (index) => this.#scenario.subject.servers?.serve(index, this.#prng) ?? nothing(),
       startup: (client) => this.#startup(client),
       mayRecover: (client) => this.#deaths.mayRecover(client),
       recovers: (client) => this.#deaths.recovers(client),
@@ -272,12 +274,29 @@ class Simulation {
         this.#now = next;
         continue;
       }
+      this.#loseTable();
       const actor = this.#policy.pick(actors, this.#now);
       this.#now++;
       const client = this.#clients[Math.floor(actor / LANES_MAX)];
       if (client.doomed && this.#clients.length > 1) this.#kill(client);
       else if (this.#step(actor)) this.#policy.paused(actor);
     }
+  }
+
+  /**
+   * The memory of the table is lost, when its time has come and nobody is amid a batch: a READ of
+   * which some words are of before would be no loss that anybody can see.
+   */
+  #loseTable(): void {
+    const { losses, subject } = this.#scenario;
+    if (losses.length <= this.#losses || this.#now < losses[this.#losses]) return;
+    const witness = this.#clients.find(({ index }) => index !== undefined)?.index;
+    if (!witness || !this.#clients.every(({ isBetween }) => isBetween)) return;
+    this.#losses++;
+    const segments = subject.servers?.table(witness, (address) => this.#memory.word(address)) ?? [];
+    for (const { address, bytes } of segments) this.#memory.fill(address, bytes, 0);
+    const at = { invoked: this.#now, responded: this.#now };
+    this.#notes.push({ client: '-', ...at, text: 'the table is lost' });
   }
 
   /** Lanes of all clients, numbered through. */
@@ -368,6 +387,8 @@ class Simulation {
       this.#now++;
       auditor.step(0);
     }
+    const { servers } = this.#scenario.subject;
+    if (servers && this.#losses > 0) auditor.pool.run(servers.restore(auditor.index as Index));
     auditor.pool.run(auditor.pool.reclamation.goOffline());
     return auditor.pool;
   }
@@ -384,7 +405,9 @@ class Simulation {
     // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
     // them in anybody's chunks.
     const { answersTheDead, unlinksMany } = scenario.subject;
-    const unlinked = crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true);
+    const unlinked =
+      this.#losses > 0 ||
+      (crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true));
     check((address, chunk) => {
       if (unlinked) return true;
       const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];
@@ -392,11 +415,13 @@ class Simulation {
       return wentDown || this.#deaths.taintedChunks.has(chunk);
     });
     // A sweep brings back all that the dead had: then nothing is lost any more.
-    if (this.#deaths.count === 0) return;
+    if (this.#deaths.count === 0 && this.#losses === 0) return;
     for (const client of this.#living) client.sweepAtOnce();
     check(() => false);
   }
 }
+
+function* nothing(): Operation<void> {}
 
 /** Pieces of a call with what it brings along, as measured over many runs. */
 const STEPS_PER_ITEM = 60;

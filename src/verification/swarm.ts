@@ -22,6 +22,10 @@ export interface Swarm {
   restless: number;
   /** Operations in flight of one client, at most. */
   lanes: number;
+  /** Of an item: to be a server for a while, of an index that has servers. */
+  serves: number;
+  /** How often the table of such an index is lost. */
+  losses: number;
   chunks: number;
   insists: boolean;
   startup: Startup;
@@ -39,7 +43,10 @@ export interface Swarm {
  * others, because features hide each other's bugs. A pool that is always full never splits, and
  * where everybody dies nobody meets what the dead have left.
  */
-export function chooseSwarm(prng: Prng, { crashes = true, swarm }: ScenarioOptions): Swarm {
+export function chooseSwarm(
+  prng: Prng,
+  { crashes = true, subject, swarm }: ScenarioOptions,
+): Swarm {
   const oneIn = (n: number) => prng.below(n) === 0;
   const crowded = oneIn(2);
   const mortal = oneIn(3);
@@ -61,6 +68,9 @@ export function chooseSwarm(prng: Prng, { crashes = true, swarm }: ScenarioOptio
     replacements: prng.below(101),
     departures: oneIn(3) ? prng.below(101) : 0,
     freezes: crashes && oneIn(6) ? prng.below(101) : 0,
+    // Last, and of such an index alone: a seed's run stays what it was for the others.
+    serves: subject?.servers && oneIn(3) ? 2 + prng.below(20) : 0,
+    losses: subject?.servers && oneIn(3) ? 1 + prng.below(2) : 0,
     ...swarm,
   };
 }

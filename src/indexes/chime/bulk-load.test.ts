@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Stepped } from '../../store/test-support/by-hand.ts';
+import type { Fabric, Operation } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
-import { checked, clientOf, foundText, requestFor, scanned } from './test-support/client.ts';
+import {
+  type Client,
+  checked,
+  clientOf,
+  foundText,
+  requestFor,
+  scanned,
+} from './test-support/client.ts';
 
 const SHAPE = { span: 8, neighbourhood: 4, fanout: 4 };
 const keys = (count: number) =>
@@ -61,6 +69,45 @@ test('a loader that stops for good keeps nobody from loading', (t) => {
     if (load.done) return assert.ok(taken > 5 && taken < steps);
   }
 });
+
+/** Runs an operation of which one round trip raises, done or not; whether it got that far. */
+function failAt(fabric: Fabric, operation: Operation<unknown>, trip: number, isDone: boolean) {
+  let step = operation.next();
+  for (let trips = 0; !step.done; trips++) {
+    if (trips !== trip || isDone) fabric.execute(step.value);
+    try {
+      step = trips === trip ? operation.throw(new Error('a verb failed')) : operation.next();
+    } catch {
+      return true;
+    }
+    if (step.done && trips >= trip) return true;
+  }
+  return false;
+}
+
+for (const isDone of [false, true]) {
+  const what = isDone ? 'done all the same' : 'not done';
+  test(`a load of which a verb fails, ${what}, frees nothing that is in use`, (t) => {
+    const list = keys(40);
+    for (let trip = 0, stored = 0; ; trip++) {
+      const { pool, index, handle } = clientOf(t, SHAPE);
+      const other = clientOf(t, SHAPE, handle);
+      const failed = failAt(pool.fabric, index.load(entriesOf(list)), trip, isDone);
+      const { problems, records } = checked(other);
+      assert.deepEqual(problems, [], `verb ${trip}`);
+      if (!failed) return assert.ok(stored > 0 && trip > 5);
+      if (records > 0) stored++;
+      // What was given back is used again.
+      for (let i = 0; i < 60; i++) {
+        pool.run(index.write(requestFor({ index } as Client, `more ${i}`, 'another'), ALWAYS));
+      }
+      assert.deepEqual(checked(other), { problems: [], records: records + 60 }, `verb ${trip}`);
+      const found = scanned(other, other.index.scan()).map(([, value]) => value);
+      const loaded = list.map((key) => `${key} value`);
+      assert.deepEqual(found.slice(0, records), records > 0 ? loaded : []);
+    }
+  });
+}
 
 test('an insertion that stopped with a claim keeps nobody from loading', (t) => {
   const stopped = clientOf(t, SHAPE);

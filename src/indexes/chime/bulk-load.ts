@@ -17,6 +17,7 @@ import {
   publishWritten,
   slotsOf,
   swing,
+  type Visit,
   visit,
 } from './node-io.ts';
 import { frozenSlots } from './plan-node.ts';
@@ -95,6 +96,8 @@ class Load {
   #slots: Int32Array;
   #inLeaf = 0;
   #last: Uint8Array | undefined;
+  /** Whether others may have seen all of it: then nothing may be given back any more. */
+  #exposed = false;
   records = 0;
 
   constructor(tree: ChimeTree, version: number) {
@@ -168,12 +171,19 @@ class Load {
       const root = yield* emptyRoot(tree);
       const entries = countOf(yield* frozenSlots(tree, root));
       if (entries > 0) yield* rebuildLeaf(tree, root, -1);
-      else if (yield* publishWritten(tree, root, top)) {
-        this.#nodes.keep();
+      else if (yield* this.#expose(root, top)) {
         yield* swing(tree, root, top, [root]);
         return tree.cache.forget();
       }
     }
+  }
+
+  /** Also when the CAS raises: it may have been done. */
+  *#expose(root: Visit, top: Link): Operation<boolean> {
+    this.#exposed = true;
+    this.#exposed = yield* publishWritten(this.#tree, root, top);
+    if (this.#exposed) this.#nodes.keep();
+    return this.#exposed;
   }
 
   *#topOf(only: Link, links: Int32Array): Operation<Link> {
@@ -184,6 +194,7 @@ class Load {
 
   /** Gives back what nobody has seen. */
   *giveUp(): Operation<void> {
+    if (this.#exposed) return;
     const { records, geometry, allocator, catalog } = this.#tree;
     for (const request of this.#requests) records.discard(request);
     const request = this.#tree.newRequest();

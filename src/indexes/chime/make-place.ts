@@ -86,9 +86,9 @@ function remember(
 
 /** Whether what splits have left in the node, or has been split again, has waited long enough. */
 function isOverdue(node: CachedNode): boolean {
-  let waiting = 0;
-  for (let child = 0; child < node.children; child++) {
-    if ((node.linkHigh(child) & ABSORB) !== 0) waiting++;
+  let bearable = (node.high & ABSORB) === 0 ? WAITING_MAX : 0;
+  for (let child = 0; child < node.children && bearable >= 0; child++) {
+    if ((node.linkHigh(child) & ABSORB) !== 0) bearable--;
   }
-  return waiting > ((node.high & ABSORB) === 0 ? WAITING_MAX : 0);
+  return bearable < 0;
 }

@@ -34,6 +34,8 @@ const ROW_WORDS = 4;
 const ROW_EPOCH = 2;
 const ROW_NODE = 3;
 const LINE_WORDS = 16;
+/** What the node above needs to lead to one. */
+const REFERENCE_BYTES = 8;
 /** Where nobody stands. */
 const NOWHERE = 0;
 const FIRST_WORDS = 256;
@@ -174,7 +176,8 @@ export class CachedNode {
   /** The link that leads to the node itself; 0 for the root link. */
   readonly low: number;
   readonly high: number;
-  readonly #nodes: (CachedNode | undefined)[];
+  /** By child, as far as any is remembered: most nodes are just above the leaves. */
+  readonly #nodes: (CachedNode | undefined)[] = [];
   #book: NodeBook;
   #at: number;
 
@@ -189,7 +192,6 @@ export class CachedNode {
     this.separators = separators;
     this.low = low;
     this.high = high;
-    this.#nodes = new Array(children).fill(undefined);
     this.#book = book;
     this.#at = book.allocate(wordsOf(children, shared));
     const at = this.#at;
@@ -220,11 +222,11 @@ export class CachedNode {
   }
 
   get children(): number {
-    return this.#nodes.length;
+    return this.separators.length + 1;
   }
 
   get bytes(): number {
-    const fixed = 4 * this.#words + 8 * this.children;
+    const fixed = 4 * this.#words + REFERENCE_BYTES;
     return this.separators.reduce((sum, { length }) => sum + length, fixed);
   }
 
@@ -278,7 +280,7 @@ export class CachedNode {
   }
 
   setNode(child: number, node: CachedNode | undefined): void {
-    this.#nodes[child] = node;
+    if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
     const isBeside = node !== undefined && node.#book === this.#book;
     this.#book.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
   }

@@ -88,8 +88,7 @@ export class ChimeScan implements IndexScan {
     try {
       yield* this.#visitNext(request, visit, keysOnly);
     } finally {
-      this.#leaves.release();
-      if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
+      this.#endStep(request);
     }
   }
 
@@ -108,9 +107,13 @@ export class ChimeScan implements IndexScan {
       const read = yield* this.#countKeys(request, doubtful);
       return counts.reduce<number>((sum, count = 0) => sum + count, read);
     } finally {
-      this.#leaves.release();
-      this.#tree.spareRequests.give(request);
+      this.#endStep(request);
     }
+  }
+
+  #endStep(request: ChimeRequest): void {
+    this.#leaves.release();
+    if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
   }
 
   *#countKeys(request: ChimeRequest, leaves: readonly LeafPicture[]): Operation<number> {

@@ -99,8 +99,8 @@ export class Commit {
 
   /**
    * Decides a turn after `before`, and does it. Undefined when another server was faster: then the
-   * block is still the caller's. Tells whether the lease was given back, if `release`: not when
-   * somebody else has done what was decided.
+   * block is still the caller's. `released` says whether the lease was given back in its doorbell;
+   * it was not when another server has done the turn.
    */
   *run(
     answers: readonly Answer[],
@@ -159,8 +159,8 @@ export class Commit {
   }
 
   /**
-   * All that was seen of the pool was seen before the turn was done, or it is of no use: then
-   * another one has done it. Whether it was done here.
+   * All that was seen of the pool was seen before the turn was done, or it is of no use: false when
+   * somebody else has done it.
    */
   *#finish(
     before: TurnWord,

@@ -183,12 +183,12 @@ class TurnWorker {
       const answers = yield* this.#decide(taken);
       if (answers === 'lost') return { ...NOTHING, isLost: true };
       if (answers === 'overtaken') return { ...NOTHING, isOvertaken: true };
-      const releases = release && answers.length === waiting.length;
+      const isAll = answers.length === waiting.length;
       // A doorbell that fails, too, may have decided it: then the block is nobody's.
       isNamed = true;
       if (isSpare && spare) spare.address = 0;
-      const done = yield* this.#commit.run(answers, turn, committed, given, releases);
-      if (done === undefined) {
+      const run = yield* this.#commit.run(answers, turn, committed, given, release && isAll);
+      if (run === undefined) {
         isNamed = false;
         if (isSpare && spare) spare.address = given.address;
         return { ...NOTHING, isOvertaken: true };
@@ -196,7 +196,7 @@ class TurnWorker {
       for (const { posted, reply } of answers) {
         this.#pair.replies.answer(posted.row, posted.number, reply);
       }
-      return { answers, released: done.released, isLost: false, isOvertaken: false };
+      return { answers, released: run.released, isLost: false, isOvertaken: false };
     } finally {
       if (!isNamed && !isSpare) this.#giveBlock(given);
     }

@@ -133,7 +133,11 @@ export class IndexServer {
     if (skiplist?.held === undefined) return;
     yield* this.#beat(skiplist);
     // Writes are held meanwhile; reads are answered (section 3.2).
-    if (pair.holds && pair.skiplistServer.applied >= 0) yield* answerScans(pair);
+    // One that would have to be built from the table waits for the table.
+    if (!pair.holds) return;
+    const { table, committed } = yield* readState(pair);
+    const isKnown = yield* pair.skiplistServer.followLog(table.generation, committed);
+    if (isKnown) yield* answerScans(pair);
   }
 
   /** Takes the lease unless it is held; who is not elected any more gives it back. */

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import { sizeClassOf, unitsOf } from '../../records/layout.ts';
 import {
@@ -46,7 +47,10 @@ export function* scanPair(
   return collect(pair.skiplistServer.partitions, part);
 }
 
-/** A call to the skiplist server; undefined when it is gone: the request is withdrawn. */
+/**
+ * A call to the skiplist server; undefined when it is gone (the request is withdrawn), or the pool
+ * is so full that there is no memory for an answer.
+ */
 export function* askForSlots(
   table: HStoreTable,
   pair: Pair,
@@ -58,8 +62,9 @@ export function* askForSlots(
   const key = part.from?.key ?? new Uint8Array(0);
   const keyUnits = sizeClassOf(Math.max(1, unitsOf(key.length)));
   const answerUnits = sizeClassOf(Math.max(1, unitsOf(8 * part.count)));
-  const keyBlock = yield* table.allocator.allocate(table.catalog, keyUnits);
-  const answerBlock = yield* table.allocator.allocate(table.catalog, answerUnits);
+  const blocks = yield* allocateBoth(table, keyUnits, answerUnits);
+  if (blocks === undefined) return undefined;
+  const [keyBlock, answerBlock] = blocks;
   const row = yield* mailbox.take();
   const number = mailbox.nextNumber(row);
   const message = {
@@ -86,6 +91,23 @@ export function* askForSlots(
 }
 
 /** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
+/** Two blocks; undefined, and none taken, when the pool is full. */
+function* allocateBoth(
+  { allocator, catalog }: HStoreTable,
+  first: number,
+  second: number,
+): Operation<[Address, Address] | undefined> {
+  let taken: Address | undefined;
+  try {
+    taken = yield* allocator.allocate(catalog, first);
+    return [taken, yield* allocator.allocate(catalog, second)];
+  } catch (error) {
+    if (taken !== undefined) allocator.discard(catalog, first, taken);
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    throw error;
+  }
+}
+
 function* waitForScan(
   table: HStoreTable,
   pair: Pair,

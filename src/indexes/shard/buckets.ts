@@ -40,7 +40,7 @@ export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batc
   request.segments = table.segments;
   request.version = request.segments.version;
   request.isWide = false;
-  request.nodes.length = 0;
+  request.forgetNodes();
   table.aim(request, 0, 0);
   return repostLevel1(table, request, batch);
 }
@@ -52,7 +52,7 @@ export function isReadAgain(table: ShardTable, request: ShardRequest): boolean {
   const isRead = request.isRead && isCurrent;
   request.isRead = false;
   request.isWide = false;
-  request.nodes.length = 0;
+  request.forgetNodes();
   return isRead;
 }
 
@@ -67,7 +67,7 @@ export function repostLevel1(
 /** Adds the READs of the key's buckets of levels 2 and 3. */
 export function postLower(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
   request.isWide = true;
-  request.nodes.length = 0;
+  request.forgetNodes();
   for (let place = 1; place < PLACES; place++) table.aim(request, place, LEVEL_OF_PLACE[place]);
   return repostLower(table, request, batch);
 }

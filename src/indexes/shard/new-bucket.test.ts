@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CHUNK_BLOCKS } from '../../pool/chunk-word.ts';
 import {
   type ByHand,
   foundText,
@@ -19,9 +20,9 @@ const SHARD = { buckets: 1, level1: 16, level2: 2, resizes: 6 };
 const KEYS = Array.from({ length: 10 }, (_, i) => `key ${i}`);
 
 /** Two clients of a table that was resized; the first has taken a new bucket and stands still. */
-function stalled(scope: Scope) {
-  const first = shardByHand(scope, { shard: SHARD });
-  const other = shardByHand(scope, { shard: SHARD, handle: first.handle });
+function stalled(scope: Scope, { shard = SHARD, nodes = 1 } = {}) {
+  const first = shardByHand(scope, { shard, nodes });
+  const other = shardByHand(scope, { shard, handle: first.handle });
   for (const { pool, index } of [first, other]) {
     pool.enter();
     scope.after(() => pool.exit());
@@ -29,6 +30,8 @@ function stalled(scope: Scope) {
     index.table.patience = { polls: 1, microseconds: 1 };
   }
   for (const key of KEYS) put(first, key, 'old');
+  // So that this one has blocks of records, too.
+  put(other, KEYS[0], 'old');
   assert.ok(first.pool.run(resize(first.index.table)));
   other.pool.run(other.index.table.segments.load());
   const taker = new Stepped(first.pool.fabric, first.index.search(requestFor(first, 'none')));
@@ -75,6 +78,21 @@ test('a bucket whose mover lives but does not go on is put elsewhere, and the la
     client.pool.run(client.index.table.segments.load());
     assertWhole(client);
   }
+});
+
+test('in a full pool on several nodes a bucket is put into any free block of the client', (t) => {
+  // Buckets of level 1 and records are of one size.
+  const shard = { ...SHARD, partitions: 1, level1: 4 };
+  const { first, other } = stalled(t, { shard, nodes: 3 });
+  const { pool } = first;
+  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 1, owner: 0, incarnation: 0 };
+  const fill = function* () {
+    for (;;) yield* pool.chunks.take({ ...word, owner: pool.membership.id });
+  };
+  assert.throws(() => pool.run(fill()), { code: 'SW_POOL_FULL' });
+  for (const key of KEYS) put(other, key, 'new');
+  assert.equal(other.index.table.relocated, 1);
+  for (const client of [first, other]) assertWhole(client);
 });
 
 test('the place of a mover that is gone is taken over', (t) => {

@@ -21,7 +21,10 @@ const FIRST_AT = CAS_BYTES;
 const FIRST_WORDS = 256;
 /** Polls before the first pause: a mover takes a few round trips. */
 const POLLS_WITHOUT_PAUSE = 8;
-/** In a full pool: polls for the taker, and after how many the others ask whether it has died. */
+/**
+ * In a full pool: polls for the taker, and after how many the others ask whether it has died, and
+ * look through the whole pool once more.
+ */
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
@@ -159,10 +162,12 @@ export class NewBucket {
   *#room(units: number): Operation<Address> {
     const { patience } = this.#table;
     for (let poll = 1; ; poll++) {
-      try {
-        return yield* this.#block(units);
-      } catch (error) {
-        if (!isFull(error) || poll > FULL_POLLS_MAX) throw error;
+      if (poll % FULL_POLLS === 1) {
+        try {
+          return yield* this.#block(units);
+        } catch (error) {
+          if (!isFull(error) || poll > FULL_POLLS_MAX) throw error;
+        }
       }
       yield* this.#poll(patience.microseconds);
       if (this.isAbandoned && poll % FULL_POLLS === 0) yield* this.#takeOver();
@@ -173,6 +178,7 @@ export class NewBucket {
   /**
    * A block on the table's memory node or, when that one is full, on another one of the placement:
    * never on one that was removed, which holds nothing of the table any more once it has migrated.
+   * While none is, any block does, also one of this client's own that it has free.
    */
   *#block(units: number): Operation<Address> {
     const { allocator, catalog, node, partitions, pool } = this.#table;
@@ -183,6 +189,7 @@ export class NewBucket {
       if (!isFull(error)) throw error;
     }
     const { nodes } = yield* partitions().read();
+    if (nodes.length === pool.layout.stripe) return yield* allocator.allocate(catalog, units);
     for (const other of nodes) {
       try {
         return yield* allocator.allocate(catalog, units, other);

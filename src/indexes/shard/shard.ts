@@ -21,6 +21,7 @@ import {
   type Outcome,
   type PartMigration,
   type PlacedIndex,
+  REFUSED,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
 import type { RecordIo } from '../record-io.ts';
@@ -41,6 +42,7 @@ import { recordsChanged } from './sync.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 import { replace, vacate } from './update.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
+import { writeOnce } from './write-once.ts';
 
 export const SHARD_KIND = 3;
 
@@ -155,6 +157,26 @@ export class ShardIndex implements PlacedIndex {
   *#refreshed<T>(operation: () => Operation<T>): Operation<T> {
     if (!this.partitions.isCurrent) yield* this.partitions.refresh();
     return yield* operation();
+  }
+
+  writeOnce(
+    request: ShardRequest,
+    condition: Condition,
+    expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined {
+    if (!this.partitions.isCurrent || this.table.techniques.delegation) return undefined;
+    if (!this.records.take(request)) return undefined;
+    request.begin();
+    let outcome: Outcome | undefined = REFUSED;
+    try {
+      const table = this.partitions.tableOf(request);
+      outcome = writeOnce(table, request, condition, expected, fabric);
+      return outcome;
+    } finally {
+      // Also when the fabric has raised; a write that goes on keeps its record.
+      if (outcome !== undefined) this.records.discard(request);
+    }
   }
 
   write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {

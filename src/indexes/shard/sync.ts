@@ -15,11 +15,16 @@ const TIDY_SHARE = 0.75;
 /** Synchronisations that a client has still before it, as far as it can tell, at any time. */
 const AHEAD = 2;
 
+/** Whether `recordsChanged` would synchronise after so many writes more. */
+export function isReportDue(table: ShardTable, writes = 0): boolean {
+  return table.crowded || table.writes + writes >= table.syncEvery;
+}
+
 /** After an insertion or a removal; now and then the time for a synchronisation has come. */
 export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
   table.unreported += difference;
   table.writes++;
-  if (table.crowded || table.writes >= table.syncEvery) yield* synchronise(table);
+  if (isReportDue(table)) yield* synchronise(table);
 }
 
 /**

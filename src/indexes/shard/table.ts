@@ -120,6 +120,11 @@ export class ShardRequest extends Request {
     if (room > this.candidates.length) this.candidates = new Int32Array(room);
   }
 
+  /** Only when there are any: setting an array's length is a call of its own. */
+  forgetNodes(): void {
+    if (this.nodes.length > 0) this.nodes.length = 0;
+  }
+
   /** Makes room for one more chain node without losing what has been read. */
   growNodes(): void {
     const needed = this.nodesAt + (this.nodes.length + 1) * NODE_BYTES;

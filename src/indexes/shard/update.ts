@@ -1,5 +1,6 @@
 import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
 import {
+  type Batch,
   copyWord,
   highHalf,
   lowHalf,
@@ -33,6 +34,12 @@ export function* replace(
   request: ShardRequest,
   attempt: number,
 ): Operation<boolean> {
+  yield postReplacement(table, request);
+  return yield* swappedFound(table, request, attempt);
+}
+
+/** D[WRITE header; CAS], or with the whole record when it has not been written yet. */
+export function postReplacement(table: ShardTable, request: ShardRequest): Batch {
   const { batch, words, block, slotAt } = request;
   const old = highHalf(words, slotAt);
   request.reseal((request.foundVersion + 1) >>> 0);
@@ -41,8 +48,7 @@ export function* replace(
   else table.records.post(request, batch);
   const units = Math.min(request.headUnits, SLOT_UNITS_MAX);
   const entry = entryHigh(block, request.fingerprint, units, segmentIdOf(old));
-  const high = entry | (old & KEPT_MASK);
-  return yield* swapFound(table, request, attempt, pointerLow(block), high);
+  return postSwap(table, request, pointerLow(block), entry | (old & KEPT_MASK));
 }
 
 /**
@@ -55,31 +61,44 @@ export function* vacate(
   attempt: number,
 ): Operation<boolean> {
   request.batch.clear();
-  const high = usedHigh(highHalf(request.words, request.slotAt));
-  return yield* swapFound(table, request, attempt, 0, high);
+  yield postSwap(table, request, 0, usedHigh(highHalf(request.words, request.slotAt)));
+  return yield* swappedFound(table, request, attempt);
 }
 
-/** Swaps the found entry behind what is in the batch, and retires its record. */
-function* swapFound(
+/** Adds the CAS of the found entry behind what is in the batch. */
+function postSwap(table: ShardTable, request: ShardRequest, low: number, high: number): Batch {
+  const { batch, words, slotAt } = request;
+  copyWord(words, slotAt, SWAP_AT);
+  setWord(words, SWAP_AT + 8, low, high);
+  return batch.cas(table.slotAddress(request, slotAt), words, SWAP_AT);
+}
+
+/** Behind that CAS: retires the record that the entry had, if it was this client's. */
+function* swappedFound(
   table: ShardTable,
   request: ShardRequest,
   attempt: number,
-  low: number,
-  high: number,
 ): Operation<boolean> {
-  const { batch, words, slotAt } = request;
-  const units = lengthOf(highHalf(words, slotAt));
-  const old = pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
-  copyWord(words, slotAt, SWAP_AT);
-  setWord(words, SWAP_AT + 8, low, high);
-  yield batch.cas(table.slotAddress(request, slotAt), words, SWAP_AT);
+  const { words, slotAt } = request;
   if (!swapped(words, SWAP_AT)) {
     yield* table.retry(request, 'slotChanged', attempt);
     return false;
   }
+  if (!request.foundChained) {
+    retireReplaced(table, request);
+    return true;
+  }
+  request.forgetBlock();
+  const old = pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
+  yield* table.records.retireChain(request, old);
+  return true;
+}
+
+/** Retires the record of the found entry, which has been swapped; one of one block. */
+export function retireReplaced(table: ShardTable, request: ShardRequest): void {
+  const { words, slotAt } = request;
   // Before anything can fail: the new record is linked, and its block not to be given back.
   request.forgetBlock();
-  if (request.foundChained) yield* table.records.retireChain(request, old);
-  else table.records.retireFound(request, old, units);
-  return true;
+  const high = highHalf(words, slotAt);
+  table.records.retireFound(request, pointerOf(lowHalf(words, slotAt), high), lengthOf(high));
 }

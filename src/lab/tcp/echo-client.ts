@@ -16,7 +16,11 @@ export interface EchoTask {
   ms: number;
 }
 
-/** Frames a second that come back, each asked and copied out by itself, as batches of verbs are. */
+/**
+ * Frames a second that come back. Each is as long as that of a batch of READs, both ways; what it
+ * asks is copied into the outbox, and what it is answered is copied out of the inbox: what anybody
+ * has to do who sends something and wants something, and nothing that makes verbs of it.
+ */
 export async function runFrames({ port, asked, answered, width, ms }: EchoTask): Promise<number> {
   const inbox = new Inbox(FRAME_BYTES_MAX);
   let received = (_bytes: number) => true;
@@ -27,14 +31,17 @@ export async function runFrames({ port, asked, answered, width, ms }: EchoTask):
   const outbox = new Outbox(socket);
   const head = headWord(BATCH, asked);
   const content = new Scratch(answered);
+  const question = new Scratch(asked);
   let sequence = 0;
   let done = 0;
   let running = true;
+  let under = width;
   const ask = () => {
-    const { i32 } = outbox.reserve(asked);
-    const at = (outbox.length - asked) >> 2;
-    i32[at] = head;
-    i32[at + 1] = sequence = (sequence + 1) & 0x7fffffff;
+    const output = outbox.reserve(asked);
+    const at = outbox.length - asked;
+    output.i32[at >> 2] = head;
+    output.i32[(at >> 2) + 1] = sequence = (sequence + 1) & 0x7fffffff;
+    copyLocal(question, 0, output, at + HEAD_BYTES, asked - HEAD_BYTES);
   };
   const start = performance.now();
   await new Promise<void>((resolve, reject) => {
@@ -50,10 +57,11 @@ export async function runFrames({ port, asked, answered, width, ms }: EchoTask):
         copyLocal(inbox.scratch, at, content, 0, frame - HEAD_BYTES);
         inbox.skip(frame);
         if (running) ask();
+        else under--;
       }
       outbox.flush();
-      if (!running) resolve();
-      return running;
+      if (under === 0) resolve();
+      return under > 0;
     };
     for (let i = 0; i < width; i++) ask();
     outbox.flush();

@@ -63,9 +63,10 @@ export async function* measureVerbs(
     for (const width of WIDTHS) {
       if (width > 1 && width * batch > VERBS_IN_FLIGHT_MAX) continue;
       const task = { asked, answered, width, ms };
+      const lanes = new Lanes(fabric, batch, width);
       const rivals: Rivals = {
-        near: { other: node, run: () => runVerbs(fabric, batch, width, ms, NEAR_BYTES) },
-        far: { other: node, run: () => runVerbs(fabric, batch, width, ms, NODE_BYTES) },
+        near: { other: node, run: () => lanes.run(ms, NEAR_BYTES) },
+        far: { other: node, run: () => lanes.run(ms, NODE_BYTES) },
         frames: { other: frames, run: () => runFrames({ ...task, port: framesPort }) },
         bytes: { other: bytes, run: () => runBytes({ ...task, port: bytesPort }) },
       };
@@ -125,49 +126,65 @@ async function touchAll(fabric: TcpFabric): Promise<void> {
   }
 }
 
-/** Batches a second. Every READ is of another line of the first `reach` bytes. */
-async function runVerbs(
-  fabric: TcpFabric,
-  size: number,
-  width: number,
-  ms: number,
-  reach: number,
-): Promise<number> {
-  const prng = Prng.fromSeed(size);
-  const addresses = Float64Array.from(
-    { length: ADDRESSES },
-    () => prng.below(reach / READ_BYTES) * READ_BYTES,
-  );
-  let next = 0;
-  let done = 0;
-  let running = true;
-  let under = width;
-  const start = performance.now();
-  await new Promise<void>((resolve, reject) => {
-    for (let i = 0; i < width; i++) {
-      const batch = new Batch();
-      const scratch = new Scratch(size * READ_BYTES);
-      const completion: Completion = {
-        completed(error) {
-          if (error !== undefined) return reject(error);
-          done++;
-          if (running) return post();
-          if (--under === 0) resolve();
-        },
-      };
-      const post = () => {
-        batch.clear();
-        for (let row = 0; row < size; row++) {
-          const address = addresses[next++ & (ADDRESSES - 1)];
-          batch.read(address, READ_BYTES, scratch, row * READ_BYTES);
-        }
-        fabric.post(batch, completion);
-      };
-      post();
+/** Batches that are under way together, each with local memory of its own. */
+class Lanes {
+  readonly #fabric: TcpFabric;
+  readonly #size: number;
+  readonly #width: number;
+  readonly #lanes: readonly { batch: Batch; scratch: Scratch }[];
+  #next = 0;
+
+  constructor(fabric: TcpFabric, size: number, width: number) {
+    this.#fabric = fabric;
+    this.#size = size;
+    this.#width = width;
+    this.#lanes = Array.from({ length: width }, () => {
+      return { batch: new Batch(), scratch: new Scratch(size * READ_BYTES) };
+    });
+  }
+
+  /** Batches a second. Every READ is of another line of the first `reach` bytes. */
+  async run(ms: number, reach: number): Promise<number> {
+    const prng = Prng.fromSeed(this.#size);
+    const addresses = Float64Array.from(
+      { length: ADDRESSES },
+      () => prng.below(reach / READ_BYTES) * READ_BYTES,
+    );
+    let done = 0;
+    let running = true;
+    let under = this.#width;
+    const start = performance.now();
+    await new Promise<void>((resolve, reject) => {
+      for (const { batch, scratch } of this.#lanes) {
+        const completion: Completion = {
+          completed: (error) => {
+            if (error !== undefined) return reject(error);
+            done++;
+            if (running) return post();
+            if (--under === 0) resolve();
+          },
+        };
+        const post = () => {
+          this.#fill(batch, scratch, addresses);
+          this.#fabric.post(batch, completion);
+        };
+        post();
+      }
+      setTimeout(() => {
+        running = false;
+      }, ms);
+    });
+    return (1000 * done) / (performance.now() - start);
+  }
+
+  #fill(batch: Batch, scratch: Scratch, addresses: Float64Array): void {
+    const size = this.#size;
+    let next = this.#next;
+    batch.clear();
+    for (let row = 0; row < size; row++) {
+      const address = addresses[next++ & (ADDRESSES - 1)];
+      batch.read(address, READ_BYTES, scratch, row * READ_BYTES);
     }
-    setTimeout(() => {
-      running = false;
-    }, ms);
-  });
-  return (1000 * done) / (performance.now() - start);
+    this.#next = next & (ADDRESSES - 1);
+  }
 }

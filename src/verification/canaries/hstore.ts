@@ -1,19 +1,21 @@
 import { PAIR } from '../../indexes/hstore/geometry.ts';
 import type { Pair } from '../../indexes/hstore/pair.ts';
-import { Batch, CAS, type Operation, WRITE } from '../../verbs/index.ts';
+import { Batch, CAS, type Operation, READ, WRITE } from '../../verbs/index.ts';
 import type { FailureKind } from '../audit.ts';
 import type { Canary } from '../canary.ts';
+import type { Swarm } from '../swarm.ts';
 
 /** A bug in HStore, planted in one client's view of every pair. */
 function canary(
   name: string,
   plant: (pair: Pair) => void,
   caughtBy: FailureKind = 'linearizability',
+  swarm: Partial<Swarm> = { walks: 30, serves: 0, losses: 0 },
 ): Canary {
   return {
     name: `HStore: ${name}`,
     caughtBy,
-    scenario: { swarm: { walks: 30 } },
+    scenario: { swarm },
     hstore: (index) => {
       index.table.pairs.forEach(plant);
       return index;
@@ -21,11 +23,10 @@ function canary(
   };
 }
 
+type ChangeDoorbell = (batch: Batch, isDecision: (row: number) => boolean) => Iterable<Batch>;
+
 /** The turns of a server, with something done to each doorbell before it is rung. */
-function changingTurns(
-  pair: Pair,
-  change: (batch: Batch, isDecision: (row: number) => boolean) => Iterable<Batch>,
-): void {
+function changingTurns(pair: Pair, change: ChangeDoorbell): void {
   const { hashServer, geometry } = pair;
   const isTurn = (batch: Batch) => (row: number) => {
     return batch.kind[row] === CAS && batch.address[row] === geometry.base + PAIR.turn;
@@ -59,6 +60,27 @@ function writeLate(batch: Batch, isDecision: (row: number) => boolean): Iterable
   return [];
 }
 
+/**
+ * Who does the turn of another server again leaves out the replies: what was applied is answered
+ * once more, by applying it.
+ */
+function forgetReplies({ geometry }: Pair): ChangeDoorbell {
+  const { hashMailbox: mailbox } = geometry;
+  let isOwn = false;
+  return (batch, isDecision) => {
+    const rows = Array.from({ length: batch.length }, (_, row) => row);
+    const swaps = rows.filter((row) => batch.kind[row] === CAS);
+    if (swaps.some(isDecision)) isOwn = true;
+    const isLast = swaps.some((row) => batch.address[row] === geometry.base + PAIR.done);
+    for (const row of isLast && !isOwn ? swaps : []) {
+      const at = batch.address[row];
+      if (at >= mailbox.base && at < mailbox.base + mailbox.bytes) batch.kind[row] = READ;
+    }
+    if (isLast) isOwn = false;
+    return [];
+  };
+}
+
 export const HSTORE_CANARIES: readonly Canary[] = [
   canary(
     'a server that was overtaken decides all the same',
@@ -68,6 +90,22 @@ export const HSTORE_CANARIES: readonly Canary[] = [
   canary('what a server does that was overtaken comes late', (pair) => {
     changingTurns(pair, writeLate);
   }),
+  canary('the replies of a server that died are lost, and a retry is applied twice', (pair) => {
+    changingTurns(pair, forgetReplies(pair));
+  }),
+  canary(
+    'a lost table is built from a skiplist without the tail of the log',
+    (pair) => {
+      const { skiplistServer } = pair;
+      const { followLog } = skiplistServer;
+      skiplistServer.followLog = function* (generation, target) {
+        if (pair.holds && this.applied >= 0) return true;
+        return yield* followLog.call(this, generation, target);
+      };
+    },
+    'linearizability',
+    { losses: 2, serves: 10, walks: 20 },
+  ),
   canary('a skiplist is scanned as it is', ({ skiplistServer }) => {
     const { catchUp } = skiplistServer;
     skiplistServer.catchUp = function* () {

@@ -1,6 +1,11 @@
+import type { Index } from '../../indexes/contract.ts';
+import { segmentBuckets, segmentCount } from '../../indexes/hstore/geometry.ts';
 import { HSTORE, type HStoreIndex } from '../../indexes/hstore/hstore.ts';
+import { IndexServer } from '../../indexes/hstore/index-server.ts';
 import { abandonedRequests } from '../../indexes/hstore/reachable.ts';
-import { signatureOf } from '../../indexes/hstore/slot.ts';
+import { BUCKET_BYTES, signatureOf } from '../../indexes/hstore/slot.ts';
+import { HStoreWalk } from '../../indexes/hstore/walk.ts';
+import type { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { Subject } from './subject.ts';
 
@@ -20,6 +25,7 @@ export const HSTORE_SUBJECT: Subject = {
   fingerprint: ({ h2 }) => signatureOf(h2),
   placesOfKey: () => 7,
   walksOnce: true,
+  servers: { serve, table: tableSegments, restore },
   // A request is answered by whoever is the server, also when its client has died since.
   answersTheDead: true,
   // Some overtake whoever is the server as soon as they see it: a server that was stopped goes on
@@ -32,6 +38,30 @@ export const HSTORE_SUBJECT: Subject = {
   },
   pending: (index) => pendingRecords(index as HStoreIndex),
 };
+
+const ROLES = ['both', 'hash', 'skiplist'] as const;
+
+function* serve(index: Index, prng: Prng): Operation<void> {
+  const { table } = index as HStoreIndex;
+  const server = new IndexServer(table, { role: ROLES[prng.below(ROLES.length)] });
+  for (let rounds = 1 + prng.below(20); rounds > 0; rounds--) yield* server.round();
+  yield* server.stop();
+}
+
+function tableSegments(index: Index, peek: (address: Address) => bigint) {
+  const { pairs, shape } = (index as HStoreIndex).table;
+  const bytes = segmentBuckets(shape) * BUCKET_BYTES;
+  return pairs.flatMap(({ geometry }) =>
+    Array.from({ length: segmentCount(shape) }, (_, i) => {
+      return { address: Number(peek(geometry.segmentTable + 8 * i)), bytes };
+    }),
+  );
+}
+
+function* restore(index: Index): Operation<void> {
+  const walk = new HStoreWalk((index as HStoreIndex).table);
+  while (!walk.done) yield* walk.nextSlots(() => {});
+}
 
 function impatient({ table }: HStoreIndex, stand: number): void {
   table.patience = {

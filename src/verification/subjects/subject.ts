@@ -3,6 +3,16 @@ import type { Prng } from '../../random/prng.ts';
 import type { KeyHash } from '../../records/hash.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 
+/** What a run does with an index that has servers. */
+export interface ServerSubject {
+  /** Is a server for a while, of roles that chance draws. */
+  serve(index: Index, prng: Prng): Operation<void>;
+  /** Where the table stands now, as the pool's memory says. */
+  table(index: Index, peek: (address: Address) => bigint): { address: Address; bytes: number }[];
+  /** Sees to it that a table which was lost and not missed yet is there again. */
+  restore(index: Index): Operation<void>;
+}
+
 /** An index as the verification runs it: so small that few keys fill it. */
 export interface Subject {
   readonly kind: IndexKind;
@@ -42,6 +52,8 @@ export interface Subject {
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
   hurry(index: Index): void;
+  /** Of an index with servers of its own, and a table that can be built anew when it is lost. */
+  readonly servers?: ServerSubject;
   /**
    * First blocks of records that operations which died have left in the index, neither visible nor
    * withdrawn. What hangs on them a sweep may have brought back.
