@@ -22,9 +22,7 @@ export function* eachReachable(
   for (const pair of table.pairs) {
     const turn = yield* turnRecord(pair);
     if (turn) visit(turn.address);
-    for (const { block, units } of yield* abandonedRequests(pair)) {
-      yield* visitRecord(table, block, units, visit);
-    }
+    yield* eachAbandoned(table, pair, visit);
     for (const block of yield* abandonedScans(pair)) visit(block);
   }
   const walk = new HStoreWalk(table);
@@ -45,6 +43,17 @@ export function* turnRecord(pair: Pair): Operation<RecordBlock | undefined> {
   const turn = turnIn(words, 0);
   const address = recordOfTurn(turn);
   return address === 0 ? undefined : { address, units: unitsOfTurn(turn) };
+}
+
+/** Visits the blocks of the records that abandoned requests name. */
+export function* eachAbandoned(
+  table: HStoreTable,
+  pair: Pair,
+  visit: (address: Address) => void,
+): Operation<void> {
+  for (const { block, units } of yield* abandonedRequests(pair)) {
+    yield* visitRecord(table, block, units, visit);
+  }
 }
 
 function* visitRecord(
