@@ -26,6 +26,8 @@ export function* tryHolding<T>(
       return { value: yield* work() };
     } finally {
       pair.works = false;
+      // The server gave up meanwhile.
+      if (!hashLease.serves) yield* hashLease.release();
     }
   }
   if (!(yield* hashLease.take(holder))) return undefined;
