@@ -76,6 +76,8 @@ interface Look {
   isLost: boolean;
   /** Whether this client had the lease for turns, when the turn had been read. */
   isHolder: boolean;
+  /** Whether nobody overtakes this client while it has it, and can WRITE. */
+  isAlone: boolean;
 }
 
 /** The most requests that one turn of a server answers; the log keeps at least two turns. */
@@ -165,7 +167,7 @@ class TurnWorker {
   }
 
   *turn({ release, spare }: TurnOptions): Operation<Turn> {
-    const { turn, committed, isLost, isHolder } = yield* this.look();
+    const { turn, committed, isLost, isHolder, isAlone } = yield* this.look();
     if (!isHolder) return { ...NOTHING, isOvertaken: true };
     if (isLost) return { ...NOTHING, isLost };
     const waiting = this.#waiting();
@@ -187,7 +189,8 @@ class TurnWorker {
       // A doorbell that fails, too, may have decided it: then the block is nobody's.
       isNamed = true;
       if (isSpare && spare) spare.address = 0;
-      const run = yield* this.#commit.run(answers, turn, committed, given, release && isAll);
+      const options = { releases: release && isAll, isAlone };
+      const run = yield* this.#commit.run(answers, turn, committed, given, options);
       if (run === undefined) {
         isNamed = false;
         if (isSpare && spare) spare.address = given.address;
@@ -270,8 +273,10 @@ class TurnWorker {
       const { isLost, generation } = tableStateIn(this.#words, TABLE);
       if (generation !== geometry.generation) yield* loadSegments(geometry);
       const { hashLease } = this.#pair;
-      const isHolder = hashLease.isForTurns(hashLease.holderIn(this.#words, LEASE));
-      if (isSame(turn, done)) return { turn, committed, isLost, isHolder };
+      const holder = hashLease.holderIn(this.#words, LEASE);
+      const isHolder = hashLease.isForTurns(holder);
+      const isAlone = isHolder && !holder.yields;
+      if (isSame(turn, done)) return { turn, committed, isLost, isHolder, isAlone };
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);
     }

@@ -81,11 +81,6 @@ export class Lease {
     return word === BigInt(this.forTurns) || (serves && client === this.own);
   }
 
-  /** Whether others take the lease only when this client cannot WRITE any more. */
-  get isFenced(): boolean {
-    return this.isRemote || this.serves;
-  }
-
   get isRemote(): boolean {
     return this.#membership.thread.namespace === NETWORK_NAMESPACE;
   }
