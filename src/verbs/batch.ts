@@ -11,8 +11,8 @@ export const CALL = 5;
 /**
  * Not of the contract: a fabric may lack them, or compute them wrongly (UCX does, in memory). No
  * fabric proves them by a self-test when a pool is attached, so no layer above the fabrics posts
- * them: CHIME takes a CAS of the lock word and a READ of the vacancy in one batch, which costs as
- * many round trips. `architecture.test.ts` sees to it. Who wants them adds the self-test first.
+ * them: CHIME, published with them, has no lock here and changes its slots by CAS.
+ * `architecture.test.ts` sees to it. Who wants them adds the self-test first.
  */
 export const MASKED_CAS = 6;
 export const FETCH_OR = 7;

@@ -37,6 +37,9 @@ export function account(pool: Pool, subject: Subject, index: Index, holders: Hol
   const held = blocksHeldBy(holders.living);
   const pending = pool.run(subject.pending(index));
   for (const block of pending) held.add(block);
+  if (subject.pendingBlocks) {
+    for (const block of pool.run(subject.pendingBlocks(index))) held.add(block);
+  }
   if (pending.length > holders.crashed) {
     problems.push(`${pending.length} records are pending, ${holders.crashed} calls crashed`);
   }

@@ -29,12 +29,13 @@ export function* callHashServer(
 ): Operation<HashReply> {
   const { mailbox, allocator, catalog } = pair;
   const spareUnits = unitsOfRecord(1);
-  const address = yield* allocator.allocate(catalog, spareUnits);
   const row = yield* mailbox.take();
-  const spare = { address, row };
+  const spare = { address: 0, row };
   const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
   let posted = false;
+  let failed = true;
   try {
+    spare.address = yield* allocator.allocate(catalog, spareUnits);
     const { batch, words } = request;
     encodeRequest(message, words, BODY_AT);
     writeInteger(words, NUMBER_AT, ticket.number);
@@ -45,12 +46,14 @@ export function* callHashServer(
     posted = true;
     yield postTake(pair, request);
     if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
-    return ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
+    const reply = ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
+    failed = false;
+    return reply;
   } finally {
     pair.replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
-    else request.forgetBlock();
+    if (failed && posted) request.forgetBlock();
     if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
   }
 }

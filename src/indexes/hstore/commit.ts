@@ -45,6 +45,13 @@ export interface RecordBlock {
   units: number;
 }
 
+export interface RunOptions {
+  /** Gives the lease back in the last doorbell. */
+  releases: boolean;
+  /** Nobody overtakes this server while it can WRITE. */
+  isAlone: boolean;
+}
+
 /** A word as its halves. */
 type Word = TurnWord;
 
@@ -107,7 +114,7 @@ export class Commit {
     before: TurnWord,
     committed: number,
     block: RecordBlock,
-    release: boolean,
+    options: RunOptions,
   ): Operation<{ released: boolean } | undefined> {
     const turn = turnAfter(before, block.address, block.units);
     const record = { before: committed, decisions: decisionsOf(answers, committed) };
@@ -124,8 +131,15 @@ export class Commit {
     yield batch;
     if (!swapped(this.#swaps, 0)) return undefined;
     this.#retire(before);
-    const isDone = yield* this.#finish(before, turn, record, marks, release);
-    return { released: release && isDone };
+    const isDone = yield* this.#finish(before, turn, record, marks, options);
+    return { released: options.releases && isDone };
+  }
+
+  /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
+  *skip(before: TurnWord, turn: TurnWord): Operation<void> {
+    this.#begin({ before: 0, decisions: [] });
+    this.#postSwap(this.#at(PAIR.done), before, turn);
+    yield this.#batch;
   }
 
   /** Does a turn that another server has decided, after the one that was done last. */
@@ -148,7 +162,7 @@ export class Commit {
     this.#postStates(marks);
     this.#postDone();
     yield this.#batch;
-    yield* this.#finish(before, turn, record, marks, false);
+    yield* this.#finish(before, turn, record, marks, { releases: false, isAlone: false });
   }
 
   /**
@@ -160,18 +174,17 @@ export class Commit {
     turn: TurnWord,
     record: TurnRecord,
     marks: readonly Mark[],
-    release: boolean,
+    { releases, isAlone }: RunOptions,
   ): Operation<boolean> {
     if (!this.#isOpen(before)) return false;
-    const { isFenced } = this.#pair.hashLease;
-    if (!isFenced && !(yield* this.#swapMarks(before, marks))) return false;
+    if (!isAlone && !(yield* this.#swapMarks(before, marks))) return false;
     // WRITEs first: they may overtake a CAS, and nothing overtakes them.
     const batch = this.#begin(record);
-    if (isFenced) this.#postMarks(marks);
+    if (isAlone) this.#postMarks(marks);
     this.#postEntries(record);
     this.#postChanges(record);
     this.#postSwap(this.#at(PAIR.done), before, turn);
-    if (release) this.#postRelease();
+    if (releases) this.#postRelease();
     yield batch;
     return true;
   }
@@ -251,7 +264,11 @@ export class Commit {
     });
   }
 
-  /** Of a server that nobody overtakes while it can WRITE. */
+  /**
+   * Of a server that nobody overtakes while it can WRITE. Whoever it has overtaken itself may still
+   * do this turn, but decides none after it (see TurnWorker.look): until it is done marks change
+   * only to what is written here.
+   */
   #postMarks(marks: readonly Mark[]): void {
     const { u8 } = this.#states;
     marks.forEach(({ at, isCurrent }, i) => {

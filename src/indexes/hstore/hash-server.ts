@@ -19,7 +19,7 @@ import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
 import { loadSegments, sayLost, TableLost, tableStateIn } from './table-state.ts';
 import { unitsOfRecord } from './turn-record.ts';
-import { emptyTurnAfter, isSame, type TurnWord, turnIn } from './turn-word.ts';
+import { emptyTurnAfter, isEmptyTurn, isSame, type TurnWord, turnIn } from './turn-word.ts';
 
 /** Requests that are answered together: one batch of the log. */
 const BATCH_MAX = 64;
@@ -30,6 +30,7 @@ const TABLE = 16;
 const ROWS_USED = 24;
 const TURN = 32;
 const DONE = 40;
+const LEASE = 48;
 const HEADER = 64;
 /** Each attempt that fails is a turn of another server, or rows that were new. */
 const ATTEMPTS_MAX = 10_000;
@@ -73,6 +74,10 @@ interface Look {
   turn: TurnWord;
   committed: number;
   isLost: boolean;
+  /** Whether this client had the lease for turns, when the turn had been read. */
+  isHolder: boolean;
+  /** Whether nobody overtakes this client while it has it, and can WRITE. */
+  isAlone: boolean;
 }
 
 /** The most requests that one turn of a server answers; the log keeps at least two turns. */
@@ -162,7 +167,8 @@ class TurnWorker {
   }
 
   *turn({ release, spare }: TurnOptions): Operation<Turn> {
-    const { turn, committed, isLost } = yield* this.look();
+    const { turn, committed, isLost, isHolder, isAlone } = yield* this.look();
+    if (!isHolder) return { ...NOTHING, isOvertaken: true };
     if (isLost) return { ...NOTHING, isLost };
     const waiting = this.#waiting();
     if (waiting.length === 0) return NOTHING;
@@ -172,7 +178,7 @@ class TurnWorker {
     const own = waiting.filter(({ row }) => row === spare?.row);
     if (isSpare && own.length === 0) return NOTHING;
     const given = block ?? { address: spare?.address as Address, units: unitsOfRecord(1) };
-    let isUsed = false;
+    let isNamed = false;
     try {
       const taken = yield* this.#take(turn, isSpare ? own : chosen);
       if (taken === undefined) return { ...NOTHING, isOvertaken: true };
@@ -180,16 +186,22 @@ class TurnWorker {
       if (answers === 'lost') return { ...NOTHING, isLost: true };
       if (answers === 'overtaken') return { ...NOTHING, isOvertaken: true };
       const isAll = answers.length === waiting.length;
-      const run = yield* this.#commit.run(answers, turn, committed, given, release && isAll);
-      isUsed = run !== undefined;
-      if (run === undefined) return { ...NOTHING, isOvertaken: true };
+      // A doorbell that fails, too, may have decided it: then the block is nobody's.
+      isNamed = true;
       if (isSpare && spare) spare.address = 0;
+      const options = { releases: release && isAll, isAlone };
+      const run = yield* this.#commit.run(answers, turn, committed, given, options);
+      if (run === undefined) {
+        isNamed = false;
+        if (isSpare && spare) spare.address = given.address;
+        return { ...NOTHING, isOvertaken: true };
+      }
       for (const { posted, reply } of answers) {
         this.#pair.replies.answer(posted.row, posted.number, reply);
       }
       return { answers, released: run.released, isLost: false, isOvertaken: false };
     } finally {
-      if (!isUsed && !isSpare) this.#giveBlock(given);
+      if (!isNamed && !isSpare) this.#giveBlock(given);
     }
   }
 
@@ -234,7 +246,8 @@ class TurnWorker {
    * Reads how far the log is, which table there is, and what is posted; completes what another
    * server has decided. `done` is read first: as long as it stays, the turn that is read next is
    * either that one or the only one after it. All else is read later: it is of this turn, or of a
-   * later one, and then the CAS of what is decided fails.
+   * later one, and then the CAS of what is decided fails. So is the lease: who still has it then
+   * decides nothing after whoever takes it from him has done or forestalled a turn.
    */
   *look(): Operation<Look> {
     const { geometry } = this.#pair;
@@ -244,6 +257,7 @@ class TurnWorker {
       yield new Batch()
         .read(geometry.base + PAIR.done, 8, this.#words, DONE)
         .read(geometry.base + PAIR.turn, 8, this.#words, TURN)
+        .read(geometry.base + PAIR.hashLease, 8, this.#words, LEASE)
         .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
         .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
         .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
@@ -258,8 +272,13 @@ class TurnWorker {
       const committed = readInteger(this.#words, COMMITTED);
       const { isLost, generation } = tableStateIn(this.#words, TABLE);
       if (generation !== geometry.generation) yield* loadSegments(geometry);
-      if (isSame(turn, done)) return { turn, committed, isLost };
-      yield* this.#commit.repeat(done, turn);
+      const { hashLease } = this.#pair;
+      const holder = hashLease.holderIn(this.#words, LEASE);
+      const isHolder = hashLease.isForTurns(holder);
+      const isAlone = isHolder && !holder.yields;
+      if (isSame(turn, done)) return { turn, committed, isLost, isHolder, isAlone };
+      if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
+      else yield* this.#commit.repeat(done, turn);
     }
     throw new StepwellError('SW_CONTENTION', 'turns of the hash server are never done');
   }

@@ -18,8 +18,17 @@ export function* tryHolding<T>(
   const held = yield* hashLease.holder();
   const holder = waiting?.seen(held) ?? held;
   if (holder.serves && holder.client === hashLease.own) {
-    yield* hashServer.forestall();
-    return { value: yield* work() };
+    // The lease is this client's whichever of its operations asks: one at a time.
+    if (pair.works) return undefined;
+    try {
+      pair.works = true;
+      yield* hashServer.forestall();
+      return { value: yield* work() };
+    } finally {
+      pair.works = false;
+      // The server gave up meanwhile.
+      if (!hashLease.serves) yield* hashLease.release();
+    }
   }
   if (!(yield* hashLease.take(holder))) return undefined;
   try {

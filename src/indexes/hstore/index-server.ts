@@ -98,10 +98,10 @@ export class IndexServer {
     let answered = 0;
     let held = 0;
     for (const { pair, hash, skiplist } of this.#served) {
-      if (hash && (yield* this.#holds(hash))) {
+      if (hash && (yield* this.#holds(pair, hash))) {
         answered += yield* this.#hashRound(pair, hash);
       }
-      if (skiplist && (yield* this.#holds(skiplist))) {
+      if (skiplist && (yield* this.#holds(pair, skiplist))) {
         // Elected to one role of the pair, it may hold the other one for a repair.
         pair.hashLease.borrows = true;
         answered += yield* skiplistRound(pair);
@@ -117,14 +117,16 @@ export class IndexServer {
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
     const { answers, isLost } = yield* pair.hashServer.turn({ release: false });
-    if (isLost && !(yield* repair(pair))) yield* this.#giveUp(role);
+    // An operation of this client's own that builds the table does so under this lease.
+    if (isLost && !(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
     return answers.length;
   }
 
-  *#giveUp(role: Role): Operation<void> {
+  /** The hash server's lease is given back later by an operation that works under it now. */
+  *#giveUp(pair: Pair, role: Role): Operation<void> {
     role.held = undefined;
     role.lease.serves = false;
-    yield* role.lease.release();
+    if (role.lease !== pair.hashLease || !pair.works) yield* role.lease.release();
   }
 
   /** Of the rounds, what is done in the midst of long work as well. */
@@ -141,12 +143,12 @@ export class IndexServer {
   }
 
   /** Takes the lease unless it is held; who is not elected any more gives it back. */
-  *#holds(role: Role): Operation<boolean> {
+  *#holds(pair: Pair, role: Role): Operation<boolean> {
     const { lease, candidacy } = role;
     const { token } = candidacy;
     if (role.held !== undefined) {
       if (role.held === token) return yield* this.#beat(role);
-      yield* this.#giveUp(role);
+      yield* this.#giveUp(pair, role);
     }
     if (token === undefined) return false;
     const { holder, progress, isBusy } = yield* role.look();
@@ -178,9 +180,9 @@ export class IndexServer {
 
   /** Gives up the leases; what waits is answered by the next server. */
   *stop(): Operation<void> {
-    for (const { hash, skiplist } of this.#served) {
+    for (const { pair, hash, skiplist } of this.#served) {
       for (const role of [hash, skiplist]) {
-        if (role?.held !== undefined) yield* this.#giveUp(role);
+        if (role?.held !== undefined) yield* this.#giveUp(pair, role);
       }
     }
   }

@@ -76,9 +76,9 @@ export class Lease {
     return Number(wordOf(this.own, false, !this.isRemote, 0));
   }
 
-  /** Whether others take the lease only when this client cannot WRITE any more. */
-  get isFenced(): boolean {
-    return this.isRemote || this.serves;
+  /** Whether this client has the lease, and not for anything but turns. */
+  isForTurns({ word, client, serves }: Holder): boolean {
+    return word === BigInt(this.forTurns) || (serves && client === this.own);
   }
 
   get isRemote(): boolean {

@@ -207,3 +207,31 @@ function* readAll(client: Client, keys: readonly string[]): Operation<(string | 
   for (const key of keys) found.push(yield* getting(client, key));
   return found;
 }
+
+// A server process works for itself too: what it builds as a client, it builds under its lease.
+test('a server that gives up keeps its lease as long as it builds a table', (t) => {
+  for (let before = 1; before < STEPS_MAX; before++) {
+    const client = newClient(t);
+    put(client, 'k', 'v');
+    const [pair] = client.index.table.pairs;
+    const servers = new IndexServer(client.index.table, { role: 'hash' });
+    client.pool.run(servers.round());
+    loseTable(client);
+    const building = new Stepped(client.pool.fabric, getting(client, 'k'));
+    for (let i = 0; i < before && !building.done; i++) building.step();
+    const isLate = building.done;
+    // It finds the table lost, too, and is told to end.
+    if (!isLate && pair.works) client.pool.run(servers.round());
+    client.pool.run(servers.stop());
+    while (!building.done) {
+      const { client: holder } = client.pool.run(pair.hashLease.holder());
+      if (pair.works) assert.equal(holder, pair.hashLease.own, `stopped after ${before} steps`);
+      building.step();
+    }
+    assert.equal(building.finish(), 'v');
+    assert.equal(generationOf(client), 1);
+    assert.equal(client.pool.run(pair.hashLease.holder()).client, 0);
+    if (isLate) return;
+  }
+  assert.fail('never built');
+});

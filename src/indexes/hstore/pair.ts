@@ -72,6 +72,8 @@ export class Pair {
   announced = 0;
   /** Whether this client holds the hash server's lease for a repair. */
   holds = false;
+  /** Whether an operation of this client, which is the hash server, does more than turns. */
+  works = false;
   /** What this client does now and then in the midst of long work. */
   readonly meanwhile = () => this.#meanwhile();
   /** The same of a server process. */

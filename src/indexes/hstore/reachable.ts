@@ -1,4 +1,4 @@
-import { isGone } from '../../pool/client-word.ts';
+import { clientWord, isGone } from '../../pool/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import type { RecordBlock } from './commit.ts';
@@ -22,9 +22,7 @@ export function* eachReachable(
   for (const pair of table.pairs) {
     const turn = yield* turnRecord(pair);
     if (turn) visit(turn.address);
-    for (const { block, units } of yield* abandonedRequests(pair)) {
-      yield* visitRecord(table, block, units, visit);
-    }
+    yield* eachAbandoned(table, pair, visit);
     for (const block of yield* abandonedScans(pair)) visit(block);
   }
   const walk = new HStoreWalk(table);
@@ -47,6 +45,17 @@ export function* turnRecord(pair: Pair): Operation<RecordBlock | undefined> {
   return address === 0 ? undefined : { address, units: unitsOfTurn(turn) };
 }
 
+/** Visits the blocks of the records that abandoned requests name. */
+export function* eachAbandoned(
+  table: HStoreTable,
+  pair: Pair,
+  visit: (address: Address) => void,
+): Operation<void> {
+  for (const { block, units } of yield* abandonedRequests(pair)) {
+    yield* visitRecord(table, block, units, visit);
+  }
+}
+
 function* visitRecord(
   table: HStoreTable,
   record: Address,
@@ -61,7 +70,10 @@ function* visitRecord(
   for (const { address } of blocks) visit(address);
 }
 
-/** What the requests name that wait for the hash server and whose clients are gone. */
+/**
+ * What the requests name that wait for the hash server and whose clients are gone; so do those that
+ * this client has given up, between whose operations a sweep runs.
+ */
 export function* abandonedRequests(pair: Pair): Operation<{ block: Address; units: number }[]> {
   const bodies = yield* abandonedBodies(pair, pair.mailbox.geometry);
   return bodies.map((body) => decodeRequest(body, 0));
@@ -86,7 +98,9 @@ function* abandonedBodies(pair: Pair, geometry: MailboxGeometry): Operation<Scra
   const found: Scratch[] = [];
   for (let row = 0; row < rows; row++) {
     if (readInteger(words, 8 * row) === readInteger(words, 8 * (rows + row))) continue;
-    if (!(yield* isGone(pair.membership, readInteger(words, 8 * (2 * rows + row))))) continue;
+    const owner = readInteger(words, 8 * (2 * rows + row));
+    const isOwn = owner === clientWord(pair.membership);
+    if (!isOwn && !(yield* isGone(pair.membership, owner))) continue;
     const body = new Scratch(BODY_BYTES);
     yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
     found.push(body);

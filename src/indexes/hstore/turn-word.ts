@@ -38,6 +38,11 @@ export function emptyTurnAfter({ low, high }: TurnWord): TurnWord {
   return { low, high: (high + (1 << COUNT_SHIFT)) | 0 };
 }
 
+/** Whether the turn after `before` is an empty one: each other has a record of its own. */
+export function isEmptyTurn(before: TurnWord, turn: TurnWord): boolean {
+  return recordOfTurn(before) === recordOfTurn(turn);
+}
+
 /** 0 before the first turn. */
 export function recordOfTurn({ low, high }: TurnWord): Address {
   const line = (high & (2 ** POINTER_HIGH_BITS - 1)) * LOW_VALUES + (low >>> 0);

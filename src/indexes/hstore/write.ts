@@ -113,7 +113,11 @@ function* call(
 ): Operation<HashReply> {
   const message = messageOf(request, operation, condition, expectedVersion);
   const reply = yield* callHashServer(table, table.pairOf(request), request, message);
-  if (reply.sequence > 0) yield* applyAfter(table, table.pairOf(request), reply.sequence);
+  if (reply.sequence > 0) {
+    // The table's from now on, also when it is not applied in time; what is removed names a key.
+    if (operation === OP_WRITE) request.forgetBlock();
+    yield* applyAfter(table, table.pairOf(request), reply.sequence);
+  }
   if (reply.outcome !== OUT_OF_MEMORY) return reply;
   throw new StepwellError('SW_POOL_FULL', 'the pool is full: no memory for a bucket');
 }

@@ -2,7 +2,7 @@ import type { Index } from '../../indexes/contract.ts';
 import { segmentBuckets, segmentCount } from '../../indexes/hstore/geometry.ts';
 import { HSTORE, type HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import { IndexServer } from '../../indexes/hstore/index-server.ts';
-import { abandonedRequests } from '../../indexes/hstore/reachable.ts';
+import { abandonedRequests, eachAbandoned } from '../../indexes/hstore/reachable.ts';
 import { BUCKET_BYTES, signatureOf } from '../../indexes/hstore/slot.ts';
 import { HStoreWalk } from '../../indexes/hstore/walk.ts';
 import type { Prng } from '../../random/prng.ts';
@@ -37,6 +37,7 @@ export const HSTORE_SUBJECT: Subject = {
     impatient(index as HStoreIndex, 1);
   },
   pending: (index) => pendingRecords(index as HStoreIndex),
+  pendingBlocks: (index) => pendingBlocks(index as HStoreIndex),
 };
 
 const ROLES = ['both', 'hash', 'skiplist'] as const;
@@ -75,6 +76,14 @@ function* pendingRecords({ table }: HStoreIndex): Operation<Address[]> {
   const found: Address[] = [];
   for (const pair of table.pairs) {
     for (const { block } of yield* abandonedRequests(pair)) found.push(block);
+  }
+  return found;
+}
+
+function* pendingBlocks({ table }: HStoreIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  for (const pair of table.pairs) {
+    yield* eachAbandoned(table, pair, (address) => found.push(address));
   }
   return found;
 }

@@ -59,6 +59,8 @@ export interface Subject {
    * withdrawn. What hangs on them a sweep may have brought back.
    */
   pending(index: Index): Operation<Address[]>;
+  /** All blocks of these, of an index where long records can be pending. */
+  pendingBlocks?(index: Index): Operation<Address[]>;
 }
 
 /** Two memory nodes in a quarter of the programs, so that a directory has more than one part. */
