@@ -20,6 +20,7 @@ const OPTIONS = {
   records: { kind: 'integer', fallback: 100_000, minimum: 100, help: 'records of a store' },
   width: { kind: 'integer', fallback: 64, minimum: 1, help: 'operations of a client in flight' },
   clients: { kind: 'text', fallback: '1,2,4', help: 'numbers of client processes' },
+  servers: { kind: 'flag', help: 'a hash server and a skiplist server for hstore' },
   only: { kind: 'text', fallback: '', help: 'verbs, or some of the indexes, e.g. race,chime' },
 } as const;
 type Settings = ReturnType<typeof parseOptions<typeof OPTIONS>>;
@@ -60,7 +61,7 @@ interface Rival {
 
 async function startRivals(
   cleanup: Cleanup,
-  { records, only }: Settings,
+  { records, only, servers }: Settings,
   clients: number,
 ): Promise<Rival[]> {
   const redis = await startRedisServer();
@@ -74,9 +75,17 @@ async function startRivals(
     const url = `tcp://127.0.0.1:${await firstMessage<number>(node)}`;
     const index = manifest.name as IndexName;
     const one = await Crew.start(cleanup, { kind: 'stepwell', url, index }, records, clients);
+    if (servers && index === 'hstore') await startServers(cleanup, url, index);
     rivals.push({ name: index, crew: one, ordered: manifest.ordered });
   }
   return rivals;
+}
+
+/** Each in a process of its own; ready when it has its role. */
+async function startServers(cleanup: Cleanup, url: string, store: string): Promise<void> {
+  for (const role of ['hash', 'skiplist']) {
+    await firstMessage(startProcess(cleanup, 'server-process', [url, store, role]));
+  }
 }
 
 async function mixes(settings: Settings, clients: number): Promise<void> {
