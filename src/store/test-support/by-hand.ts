@@ -8,7 +8,7 @@ import { Pool } from '../../pool/pool.ts';
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
 import { attachInMemory, createInMemory } from '../location.ts';
-import { type Scope, SMALL } from './pools.ts';
+import { endAfter, type Scope, SMALL } from './pools.ts';
 
 /** A client whose operations a test drives step by step. */
 export interface ByHand<I extends Index = RaceIndex> {
@@ -51,7 +51,7 @@ export function clientOf<I extends Index>(
   const { fabric, parameters: sizes, source } = created ?? attachInMemory(memory ?? []);
   const pool = new Pool(fabric, sizes, source);
   pool.join('by hand');
-  scope.after(() => pool.close());
+  endAfter(scope, pool, (open) => open.close());
   // A fixed seed: which keys share buckets and fingerprints is the same in every run.
   const shape = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345, nodes);
   const entry = pool.run(createStore(pool, 'default', kind, shape));

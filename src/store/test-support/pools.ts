@@ -48,18 +48,27 @@ export function attachTo(scope: Scope, store: Store, options: OpenOptions = {}):
   return keepOpen(scope, openSync(store.handle, { store: store.name, client: 'test', ...options }));
 }
 
-/**
- * Closes the store after the test. The runner keeps every cleanup to its end: one that kept its
- * store would keep the memory of all pools, and a process that maps more than the machine has
- * may not fork (ENOMEM).
- */
 export function keepOpen<S extends { close(): void }>(scope: Scope, store: S): S {
-  let open: S | undefined = store;
-  scope.after(() => {
-    open?.close();
-    open = undefined;
-  });
+  endAfter(scope, store, (open) => open.close());
   return store;
+}
+
+/**
+ * Ends something after the test, and lets go of it. The runner keeps every cleanup until its
+ * process ends: one that kept its store would keep the memory of all pools, and a process that
+ * maps more than the machine has may not fork (ENOMEM).
+ */
+export function endAfter<T extends object>(
+  scope: Scope,
+  thing: T,
+  end: (thing: T) => void | Promise<void>,
+): void {
+  let kept: T | undefined = thing;
+  scope.after(() => {
+    const ending = kept as T;
+    kept = undefined;
+    return end(ending);
+  });
 }
 
 export function pathOf(url: string): string {

@@ -4,7 +4,7 @@ import { type NodeOptions, NodeServer } from '../../fabrics/tcp/node-server.ts';
 import type { AsyncStore, Key, OpenOptions, Value } from '../api.ts';
 import { open } from '../open.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
-import type { Scope } from './pools.ts';
+import { endAfter, type Scope } from './pools.ts';
 
 const NODE_BYTES = 64 * 2 ** 20;
 
@@ -30,8 +30,8 @@ export async function startNodes(
     return NodeServer.listen({ memory, host: '127.0.0.1', port: 0, ...rest });
   });
   const servers = await Promise.all(starting);
-  scope.after(async () => {
-    await Promise.all(servers.map((server) => server.close()));
+  endAfter(scope, [...servers], async (open) => {
+    await Promise.all(open.map((server) => server.close()));
   });
   return { servers, url: `tcp://${servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}` };
 }
@@ -138,9 +138,7 @@ export function remoteOpener(index: OpenOptions['index'], nodeCount: number) {
     const name = options.store ?? first?.name ?? 'default';
     const store = deferredStore(opening, { name, url: () => url });
     nodes.set(store, starting);
-    scope.after(async () => {
-      await opening.then((one) => one.close()).catch(() => {});
-    });
+    endAfter(scope, opening, (one) => one.then((open) => open.close()).catch(() => {}));
     return store;
   };
 }
