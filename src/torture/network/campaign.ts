@@ -28,6 +28,8 @@ export interface CampaignSettings {
   keys: number;
   lanes: number;
   pauseMs: number;
+  /** Answers that each client gets between two faults (12). */
+  calls?: number;
   /** With a client that lies, the run must fail. */
   canary?: boolean;
   say(line: string): void;
@@ -167,7 +169,8 @@ export class Campaign {
   }
 
   async #progress(): Promise<void> {
-    const one = (client: ClientProcess) => client.progress(CALLS_BETWEEN_FAULTS, PATIENCE_MS);
+    const { calls = CALLS_BETWEEN_FAULTS } = this.#settings;
+    const one = (client: ClientProcess) => client.progress(calls, PATIENCE_MS);
     await Promise.all(this.#clients.map(one));
   }
 
