@@ -1,63 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { control } from '../../pool/control.ts';
-import { HEADER_BYTES } from '../../records/layout.ts';
-import {
-  type ByHand,
-  type ByHandOptions,
-  clientOf,
-  foundText,
-  requestFor,
-  Stepped,
-} from '../../store/test-support/by-hand.ts';
-import { numbered, type Scope } from '../../store/test-support/pools.ts';
+import { requestFor, Stepped } from '../../store/test-support/by-hand.ts';
+import { numbered } from '../../store/test-support/pools.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
 import { segmentBuckets } from './geometry.ts';
-import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer } from './index-server.ts';
 import { restoreTable } from './rebuild.ts';
 import { BUCKET_BYTES } from './slot.ts';
 import { readTableState } from './table-state.ts';
+import { type Client, getting, newClient, put, SHAPE, scanned } from './test-support/clients.ts';
 
-type Client = ByHand<HStoreIndex>;
-
-/** So few buckets that most records are in chains. */
-const SHAPE = { buckets: 4, rows: 16, log: 16 };
 const KEYS = numbered('key ', 60).sort();
 const LONG_KEY = 'L'.repeat(30_000);
 const STEPS_MAX = 3000;
-
-function newClient(scope: Scope, options: ByHandOptions = {}): Client {
-  const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
-  client.index.table.patience = {
-    ...{ polls: 1, stand: 20, lapse: 5000, pollsMax: 10_000 },
-    ...{ microseconds: 0, longMicroseconds: 0 },
-  };
-  return client;
-}
-
-function put({ pool, index }: Client, key: string, value: string): void {
-  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
-}
-
-function* getting({ index }: Client, key: string): Operation<string | undefined> {
-  const request = requestFor({ index }, key);
-  if (!(yield* index.search(request))) return undefined;
-  yield* index.records.complete(request);
-  return foundText(request);
-}
-
-function* scanned({ index }: Client): Operation<string[]> {
-  const keys: string[] = [];
-  const scan = index.scan();
-  while (!scan.done) {
-    yield* scan.next(({ outgoing }, bytes) => {
-      keys.push(Buffer.from(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes)).toString());
-    });
-  }
-  return keys;
-}
 
 /** Values by key: replaced, deleted, inserted again, one with a key longer than a block. */
 function fill(client: Client): Map<string, string> {

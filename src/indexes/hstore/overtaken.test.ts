@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  type ByHand,
   type ByHandOptions,
-  clientOf,
-  foundText,
   kindsOf,
   requestFor,
   Stepped,
@@ -15,25 +12,19 @@ import { ALWAYS } from '../contract.ts';
 import { sweep } from '../sweep.ts';
 import type { Candidacy, Coordinator } from './candidacy.ts';
 import { holding } from './holding.ts';
-import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer } from './index-server.ts';
 import { turnRecord } from './reachable.ts';
 import { readState } from './state.ts';
+import { type Client, newClient as clientOf, get, put, SHAPE } from './test-support/clients.ts';
 
-type Client = ByHand<HStoreIndex>;
-
-const SHAPE = { buckets: 4, rows: 16, log: 16 };
+/** Writes that nobody answers give up soon. */
+const PATIENCE = { lapse: 500, pollsMax: 1000 };
 const STEPS_MAX = 1000;
 /** More than a client has claimed ahead. */
 const BLOCKS = 100;
 
-function newClient(scope: Scope, options: ByHandOptions = {}, shape = SHAPE): Client {
-  const client = clientOf<HStoreIndex>(HSTORE, scope, shape, options);
-  client.index.table.patience = {
-    ...{ polls: 1, stand: 20, lapse: 500, pollsMax: 1000 },
-    ...{ microseconds: 0, longMicroseconds: 0 },
-  };
-  return client;
+function newClient(scope: Scope, options: ByHandOptions = {}, shape: object = SHAPE): Client {
+  return clientOf(scope, options, { shape, patience: PATIENCE });
 }
 
 const pairOf = ({ index }: Client) => index.table.pairs[0];
@@ -41,15 +32,6 @@ const pairOf = ({ index }: Client) => index.table.pairs[0];
 function writing(client: Client, key: string): Stepped<unknown> {
   const { pool, index } = client;
   return new Stepped(pool.fabric, index.write(requestFor(client, key, 'new'), ALWAYS));
-}
-
-function put({ pool, index }: Client, key: string, value: string): void {
-  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
-}
-
-function get({ pool, index }: Client, key: string): string | undefined {
-  const request = requestFor({ index }, key);
-  return pool.run(index.search(request)) ? foundText(request) : undefined;
 }
 
 function until(stepped: Stepped<unknown>, what: () => boolean): void {

@@ -1,56 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HEADER_BYTES } from '../../records/layout.ts';
-import {
-  type ByHand,
-  type ByHandOptions,
-  clientOf,
-  requestFor,
-  Stepped,
-} from '../../store/test-support/by-hand.ts';
-import type { Scope } from '../../store/test-support/pools.ts';
+import { clientOf, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../contract.ts';
 import type { Candidacy, Coordinator } from './candidacy.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer, type ServerRole } from './index-server.ts';
+import { type Client, get, newClient, put, SHAPE, scanned } from './test-support/clients.ts';
 
-type Client = ByHand<HStoreIndex>;
-
-const SHAPE = { buckets: 4, rows: 16, log: 16 };
 /** No server of these tests takes so many steps for what it is asked. */
 const STEPS_MAX = 400;
-
-function newClient(scope: Scope, options: ByHandOptions = {}): Client {
-  const client = clientOf<HStoreIndex>(HSTORE, scope, SHAPE, options);
-  client.index.table.patience = {
-    ...{ polls: 1, stand: 20, lapse: 5000, pollsMax: 10_000 },
-    ...{ microseconds: 0, longMicroseconds: 0 },
-  };
-  return client;
-}
-
-function put({ pool, index }: Client, key: string, value: string): void {
-  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
-}
-
-function get({ pool, index }: Client, key: string): string | undefined {
-  const request = requestFor({ index }, key);
-  if (!pool.run(index.search(request))) return undefined;
-  const { found, foundValueAt, foundValueBytes } = request;
-  return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
-}
-
-function* scanned({ index }: Client): Operation<string[]> {
-  const keys: string[] = [];
-  const scan = index.scan();
-  while (!scan.done) {
-    yield* scan.next(({ outgoing }, bytes) => {
-      keys.push(Buffer.from(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes)).toString());
-    });
-  }
-  return keys;
-}
 
 /** The client's death is known to the other one. */
 function bury(dead: Client, other: Client): void {
