@@ -116,9 +116,10 @@ export class IndexServer {
    * one, which builds the table from what it knows.
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
-    const { answers, isLost } = yield* pair.hashServer.turn({ release: false });
+    const { answers, lost } = yield* pair.hashServer.turn({ release: false });
     // An operation of this client's own that builds the table does so under this lease.
-    if (isLost && !(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
+    if (lost === undefined) return answers.length;
+    if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
     return answers.length;
   }
 
