@@ -53,6 +53,7 @@ export function* callHashServer(
     pair.replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
+    else mailbox.giveUp(row);
     if (failed && posted) request.forgetBlock();
     if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
   }

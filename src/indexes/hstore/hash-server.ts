@@ -112,6 +112,20 @@ export class HashServer {
     return this.#work((worker) => worker.turn(options));
   }
 
+  /**
+   * Whether this client has memory of its own for the records of turns, however full the pool is: a
+   * chunk that it keeps, from which blocks are taken when there are no others, and to which they
+   * come back as epochs pass. A server process asks for it before it takes the lease: else nobody
+   * could even delete anything.
+   */
+  *isProvided(): Operation<boolean> {
+    const { allocator, catalog, geometry } = this.#pair;
+    const units = unitsOfRecord(turnMax(geometry.logEntries));
+    const block = yield* blockUnlessFull(this.#pair, units);
+    if (block) allocator.discard(catalog, units, block.address);
+    return block !== undefined;
+  }
+
   /** Completes what a server before has decided. */
   *recover(): Operation<void> {
     yield* this.#work((worker) => worker.look());
@@ -146,6 +160,18 @@ export class HashServer {
     } finally {
       this.#idle.push(worker);
     }
+  }
+}
+
+function* blockUnlessFull(
+  { allocator, catalog }: Pair,
+  units: number,
+): Operation<RecordBlock | undefined> {
+  try {
+    return { address: yield* allocator.allocate(catalog, units), units };
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    throw error;
   }
 }
 
@@ -208,14 +234,8 @@ class TurnWorker {
 
   /** A block for the record of a turn; undefined when the pool is full. */
   *#takeBlock(decisions: number): Operation<RecordBlock | undefined> {
-    const { allocator, catalog } = this.#pair;
-    const units = unitsOfRecord(decisions);
-    try {
-      return { address: yield* allocator.allocate(catalog, units), units };
-    } catch (error) {
-      if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
-      throw error;
-    }
+    const block = yield* blockUnlessFull(this.#pair, unitsOfRecord(decisions));
+    return block ?? (yield* blockUnlessFull(this.#pair, unitsOfRecord(this.#turnMax)));
   }
 
   #giveBlock({ address, units }: RecordBlock): void {
