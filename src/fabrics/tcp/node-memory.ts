@@ -91,8 +91,8 @@ export class NodeMemory {
   }
 
   /**
-   * READs from `word` on that differ in nothing but their offsets, which most do, as far as there is
-   * nothing to complain of. Returns where the next verb stands.
+   * READs from `word` on that differ in nothing but their offsets, which most do, as far as there
+   * is nothing to complain of. Returns where the next verb stands.
    */
   #inspectReads(i32: Int32Array, word: number, last: number): number {
     const verb = i32[word];
