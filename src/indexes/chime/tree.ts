@@ -4,6 +4,7 @@ import type { Address, Operation } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
+import { confirm, descend, leaveGone, reach, refresh } from './descent.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { type ChimeRequest, LeafClient } from './leaf-client.ts';
 import { halve } from './leaf-entries.ts';
@@ -13,7 +14,9 @@ import { makePlaceHere } from './make-place.ts';
 import { mend } from './mend.ts';
 import { type Link, swing, type Visit } from './node-io.ts';
 import type { LeafHalves } from './rebuild-leaf.ts';
+import { settle } from './settle.ts';
 import { Spares } from './spares.ts';
+import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
 
 export * from './leaf-client.ts';
 
@@ -43,6 +46,41 @@ export class ChimeTree extends LeafClient<ChimeShape> {
 
   readonly spareRequests = new Spares(() => this.newRequest());
   readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
+
+  begin(): void {
+    this.cache.begin();
+  }
+
+  aim(request: ChimeRequest): boolean {
+    return descend(this, request) !== undefined && request.leaf !== 0;
+  }
+
+  reach(request: ChimeRequest): Operation<void> {
+    return reach(this, request);
+  }
+
+  isSure(request: ChimeRequest): boolean {
+    return this.cache.isKnownLink(request);
+  }
+
+  confirm(request: ChimeRequest): void {
+    confirm(this, request);
+  }
+
+  leaveGone(request: ChimeRequest, attempt: number): Operation<void> {
+    return leaveGone(this, request, attempt);
+  }
+
+  *searchTakenUp(request: ChimeRequest): Operation<boolean> {
+    adoptLeaf(this, request, yield* sureLeaf(this, request));
+    const found = yield* settle(this, request);
+    yield* refresh(this, request);
+    return found;
+  }
+
+  mend(request: ChimeRequest): Operation<void> {
+    return mend(this, request);
+  }
 
   *makePlace(request: ChimeRequest): Operation<void> {
     if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);

@@ -32,10 +32,11 @@ export class TableReader {
   *read(geometry: PairGeometry, first: number): Operation<number> {
     const count = Math.min(this.#buckets, geometry.buckets - first);
     const start = geometry.bucket(first);
+    const { generation } = geometry;
     this.slots.count = 0;
     this.chained.length = 0;
     yield this.#batch.clear().read(start, count * BUCKET_BYTES, this.#words, 0);
-    let open = this.#meet(count, (i) => start + i * BUCKET_BYTES);
+    let open = this.#meet(count, generation, (i) => start + i * BUCKET_BYTES);
     while (open.length > 0) {
       this.chained.push(...open);
       const behind: Address[] = [];
@@ -46,7 +47,7 @@ export class TableReader {
           this.#batch.read(bucket, BUCKET_BYTES, this.#words, i * BUCKET_BYTES);
         });
         yield this.#batch;
-        behind.push(...this.#meet(buckets.length, (i) => buckets[i]));
+        behind.push(...this.#meet(buckets.length, generation, (i) => buckets[i]));
       }
       open = behind;
     }
@@ -68,7 +69,7 @@ export class TableReader {
   }
 
   /** Takes the slots of buckets that were read; returns the buckets behind them. */
-  #meet(count: number, addressOf: (i: number) => Address): Address[] {
+  #meet(count: number, generation: number, addressOf: (i: number) => Address): Address[] {
     const { i32 } = this.#words;
     const behind: Address[] = [];
     for (let i = 0; i < count; i++) {
@@ -78,7 +79,7 @@ export class TableReader {
         const high = i32[at + 2 * slot + 1];
         if (!isEmpty(high)) this.slots.push(bucket + 8 * slot, i32[at + 2 * slot], high);
       }
-      const next = nextBucketIn(i32[at + (NEXT >> 2)], i32[at + (NEXT >> 2) + 1]);
+      const next = nextBucketIn(i32[at + (NEXT >> 2)], i32[at + (NEXT >> 2) + 1], generation);
       if (next !== 0) behind.push(next);
     }
     return behind;
