@@ -4,7 +4,7 @@ import { LOG_DELETE, LOG_INSERT, type LogEntry } from './log.ts';
 import type { LogReader } from './log-reader.ts';
 import type { Folded } from './skiplist-image.ts';
 
-/** What the log has said since a sequence, by slot: its last word, and whether its key has changed. */
+/** What the log has said since a sequence: each slot's last word, and whether its key changed. */
 export class FoldedLog {
   readonly #log: LogReader;
   readonly #bySlot = new Map<Address, Folded>();
@@ -20,7 +20,7 @@ export class FoldedLog {
     return [...this.#bySlot.values()];
   }
 
-  /** Reads on to a committed sequence; false when newer entries have overwritten what is missing. */
+  /** Reads on to a committed sequence; false when newer entries overwrote what is missing. */
   *follow(target: number): Operation<boolean> {
     if (target <= this.sequence) return true;
     const entries = yield* this.#log.read(this.sequence, target);

@@ -18,7 +18,7 @@ export interface Records {
   units(i: number): number;
 }
 
-/** The key is where it was read: until the visit returns. `units` are the lines of the first block. */
+/** The key is there until the visit returns. `units` are the lines of the record's first block. */
 export type HeadVisitor = (i: number, key: PaddedKey, units: number) => void;
 
 type SlotWords = readonly { low: number; high: number }[];

@@ -42,7 +42,7 @@ export class SlotMap {
     this.size++;
   }
 
-  /** Who stands behind the gap because its place was taken moves up, so that no search ends there. */
+  /** Who stands behind the gap because its place was taken moves up: no search ends there. */
   delete(slot: number): void {
     const table = this.#table;
     const mask = table.length - 1;
