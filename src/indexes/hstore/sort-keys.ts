@@ -84,7 +84,8 @@ function dealOutByByte(nodes: SkiplistNodes, part: Uint32Array, depth: number): 
 /**
  * A number for each node, from the highest bit down: 5 bytes of its key (zeros behind its end) |
  * how many there are, at most 6: 4 bits | its index: 20 bits. So of two keys that differ in nothing
- * but zeros at the end, the shorter one is less. Returns the ranges that are equal in these and go on.
+ * but zeros at the end, the shorter one is less. Returns the ranges that are equal in these and
+ * go on.
  */
 function sortByWord(nodes: SkiplistNodes, part: Uint32Array, depth: number): Range[] {
   const numbers = new BigUint64Array(part.length);
