@@ -1,5 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { descend } from './descent.ts';
+import { packRoutes } from './internal-node.ts';
 import { isFull } from './leaf-state.ts';
 import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow } from './link.ts';
 import { mend } from './mend.ts';
@@ -80,7 +81,7 @@ function remember(
 ): boolean {
   if (!parent.leadsTo(child, low, high)) return false;
   parent.relink(child, to.low, to.high, cache.epoch);
-  if (routes) parent.setNode(child, cache.remember(routes, to));
+  if (routes) parent.setNode(child, cache.remember(packRoutes(routes), to));
   return true;
 }
 

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord, swapped } from '../../verbs/index.ts';
 import { SLOTS_AT, unitsBeside } from './geometry.ts';
-import { childFor, cutRoutes } from './internal-node.ts';
+import { childIn, childrenIn, cutRoutes, linkIn } from './internal-node.ts';
 import { NEIGHBOURS_AT } from './leaf-client.ts';
 import { ABSORB, FROZEN, MARKS, MERGE, sizeOfLink } from './link.ts';
 import { type KeyAt, keyOf, mendWay, rootLink } from './mend.ts';
@@ -101,9 +101,8 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
     if (!isInUse(tree, node) || (!onRoot && (node.high & ABSORB) !== 0)) return undefined;
     way.push({ node, child, above });
     if (!isInternal(node.high)) return way;
-    const { links, separators } = routesOf(node);
-    child = childFor(separators, key.u8, key.at, key.bytes);
-    const link = { low: links[2 * child], high: links[2 * child + 1] };
+    child = childIn(node.image, key.u8, key.at, key.bytes);
+    const link = linkIn(node.image, child);
     if ((link.high & FROZEN) !== 0) return undefined;
     above = link;
     node = yield* visit(tree, linkAddress(node.address, child), link);
@@ -158,7 +157,7 @@ function* takeUpSplits(tree: ChimeTree, node: Visit): Operation<boolean> {
 /** Entries of a leaf, or children of an internal node. */
 function sizeOf({ geometry }: ChimeTree, node: Visit): number {
   const { i32 } = node.image;
-  if (isInternal(node.high)) return routesOf(node).links.length / 2;
+  if (isInternal(node.high)) return childrenIn(node.image);
   let count = 0;
   for (let word = SLOTS_AT >> 2; word < geometry.leafBytes >> 2; word += 2) {
     if (isLive(i32[word], i32[word + 1])) count++;
