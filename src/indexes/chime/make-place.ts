@@ -1,12 +1,14 @@
+import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { descend } from './descent.ts';
 import { packRoutes } from './internal-node.ts';
 import { isFull } from './leaf-state.ts';
-import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow } from './link.ts';
+import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow, MARKS } from './link.ts';
 import { mend } from './mend.ts';
 import type { CachedNode } from './node-book.ts';
-import { isInUse, linkAddress, type Visit } from './node-io.ts';
+import { bytesOf, isInUse, type Link, linkAddress, type Visit } from './node-io.ts';
 import { type Replacement, rebuildLeaf } from './rebuild-leaf.ts';
+import { rebuildNode } from './rebuild-node.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 import type { Workbench } from './workbench.ts';
 
@@ -33,42 +35,48 @@ export function* makePlaceHere(tree: ChimeTree, request: ChimeRequest): Operatio
   if (!tree.cache.isKnown(parent, child) || (request.leafHigh & FROZEN) !== 0) return false;
   const bench = tree.spareBenches.take();
   try {
-    const leaf = yield* visitBelow(tree, request, parent, bench);
+    const link = { low: request.leafLow, high: request.leafHigh };
+    const leaf = yield* visitBelow(tree, parent, child, link, bench);
     if (leaf === undefined || !isFull(tree, leaf, request.home)) return false;
     const replacement = yield* rebuildLeaf(tree, leaf, request.home);
     if (replacement === undefined || !remember(tree, parent, child, leaf, replacement)) {
       return false;
     }
-    if (isOverdue(parent)) yield* mend(tree, request);
+    if (isOverdue(parent) && !(yield* takeUpHere(tree, request, parent))) {
+      yield* mend(tree, request);
+    }
     return true;
   } finally {
     tree.spareBenches.give(bench);
   }
 }
 
-/** Reads the leaf; undefined when it or the node above it is not in use. */
+/** Reads a child of a node; undefined when one of them is not in use. */
 function* visitBelow(
   tree: ChimeTree,
-  { leaf: address, leafLow: low, leafHigh: high, child }: ChimeRequest,
   parent: CachedNode,
+  child: number,
+  { low, high }: Link,
   { batch, leaf: image }: Workbench,
 ): Operation<Visit | undefined> {
-  const { leafBytes, shape } = tree.geometry;
+  const { shape } = tree.geometry;
+  const address = addressOfLink(low, high);
+  const bytes = bytesOf(tree, high);
   const above = addressOfLink(parent.low, parent.high);
-  image.ensure(leafBytes + 8);
-  batch.clear().read(address, leafBytes, image, 0);
-  if (above !== 0) batch.read(above, 8, image, leafBytes);
+  image.ensure(bytes + 8);
+  batch.clear().read(address, bytes, image, 0);
+  if (above !== 0) batch.read(above, 8, image, bytes);
   yield batch;
   const owner = above === 0 ? tree.root : linkAddress(above, child);
-  const leaf: Visit = { owner, low, high, address, image };
-  if (!isInUse(tree, leaf)) return undefined;
-  if (above === 0) return leaf;
-  const first = leafBytes >> 2;
+  const node: Visit = { owner, low, high, address, image };
+  if (!isInUse(tree, node)) return undefined;
+  if (above === 0) return node;
+  const first = bytes >> 2;
   const { low: parentLow, high: parentHigh } = parent;
   const inUse =
     image.i32[first] === identityLow(parentLow, parentHigh, shape.seed) &&
     image.i32[first + 1] === identityHigh(parentLow, parentHigh, shape.seed);
-  return inUse ? leaf : undefined;
+  return inUse ? node : undefined;
 }
 
 /** False when another lane of this client has remembered something else meanwhile. */
@@ -92,4 +100,55 @@ function isOverdue(node: CachedNode): boolean {
     if ((node.linkHigh(child) & ABSORB) !== 0) bearable--;
   }
   return bearable < 0;
+}
+
+/**
+ * Takes up what splits have left in the node above the request's leaf, and remembers what that has
+ * become, as `makePlaceHere` does with a leaf:
+ *
+ *   D[READ node; READ first word of the node above] -> see `rebuildNode`
+ *
+ * A node that a split has left itself is for the one above to take up, with all that is below it.
+ */
+function* takeUpHere(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  parent: CachedNode,
+): Operation<boolean> {
+  const way = wayTo(tree, request, parent);
+  let at = way.length - 1;
+  while (at > 1 && (way[at].high & ABSORB) !== 0) at--;
+  if (at < 1) return false;
+  const [above, old] = [way[at - 1], way[at]];
+  const child = above.childFor(request);
+  const link = { low: above.linkLow(child), high: above.linkHigh(child) };
+  if (!tree.cache.isKnown(above, child) || (link.high & MARKS) !== 0) return false;
+  const bench = tree.spareBenches.take();
+  try {
+    const node = yield* visitBelow(tree, above, child, link, bench);
+    const rebuilt = node && (yield* rebuildNode(tree, node));
+    if (rebuilt?.routes === undefined || !rebuilt.linked) return false;
+    if (!above.leadsTo(child, link.low, link.high)) return false;
+    const fresh = tree.cache.remember(packRoutes(rebuilt.routes), rebuilt.to);
+    fresh.inherit(old);
+    above.relink(child, rebuilt.to.low, rebuilt.to.high, tree.cache.epoch);
+    above.setNode(child, fresh);
+    return true;
+  } catch (error) {
+    // The tree is in order all the same, only its ways are longer: `mend` sees what can be done.
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return false;
+    throw error;
+  } finally {
+    tree.spareBenches.give(bench);
+  }
+}
+
+/** The remembered nodes from the root link to the node above the request's leaf. */
+function wayTo({ cache }: ChimeTree, request: ChimeRequest, parent: CachedNode): CachedNode[] {
+  const way: CachedNode[] = [];
+  for (let node = cache.top; node !== undefined; node = node.node(node.childFor(request))) {
+    way.push(node);
+    if (node === parent) return way;
+  }
+  return [];
 }

@@ -82,9 +82,11 @@ export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   }
   if (way === undefined) return false;
   const marked = way.findIndex(({ above }) => (above.high & MERGE) !== 0);
-  if (marked >= 0) return yield* rebuildNode(tree, way[marked - 1].node);
+  if (marked >= 0) return (yield* rebuildNode(tree, way[marked - 1].node)) !== undefined;
   const [{ node: root }] = way;
-  if (isInternal(root.high) && sizeOf(tree, root) === 1) return yield* rebuildNode(tree, root);
+  if (isInternal(root.high) && sizeOf(tree, root) === 1) {
+    return (yield* rebuildNode(tree, root)) !== undefined;
+  }
   for (let level = 1; level < way.length; level++) {
     if (yield* mergeAt(tree, way[level - 1].node, way[level])) return true;
   }
@@ -148,7 +150,7 @@ function* takeUpSplits(tree: ChimeTree, node: Visit): Operation<boolean> {
   try {
     const size = sizeOfLink(node.high);
     for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
-    return yield* rebuildNode(tree, node, nodes);
+    return (yield* rebuildNode(tree, node, nodes)) !== undefined;
   } finally {
     nodes.discard();
   }
@@ -208,7 +210,7 @@ function* merge(tree: ChimeTree, above: Visit, child: number): Operation<boolean
     setWord(words, 8, links[2 * child], links[2 * child + 1] | MERGE);
     yield new Batch().cas(linkAddress(above.address, child), words, 0);
     if (!swapped(words, 0)) return false;
-    return yield* rebuildNode(tree, above, nodes);
+    return (yield* rebuildNode(tree, above, nodes)) !== undefined;
   } finally {
     nodes.discard();
   }
