@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Operation } from '../../verbs/index.ts';
+import { type Operation, setWord } from '../../verbs/index.ts';
 import { descend } from './descent.ts';
 import { packRoutes } from './internal-node.ts';
 import { isFull } from './leaf-state.ts';
@@ -22,17 +22,17 @@ const WAITING_MAX = 8;
  * Replaces the leaf that `locate` has just found, whose neighbourhood for the key is full, from
  * where the client stands: without reading the way from the root again.
  *
- *   D[READ leaf; READ first word of the node above] -> see `rebuildLeaf`
+ *   D[READ leaf; READ first words of the leaf and of the node above] -> see `rebuildLeaf`
  *
- * A link that is known in this epoch leads to the leaf, and a node above that is in use now cannot
- * be used again before this operation has ended, so its link may be written to. False when that is
- * not so, or somebody else is at work there: then the way has to be put in order first.
+ * A node that is in use now cannot be used again before this operation has ended, so the leaf can
+ * be frozen, and its link in the node above written to. False when one of them is not in use, or
+ * somebody else is at work there: then the way has to be put in order first.
  */
 export function* makePlaceHere(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const parent = descend(tree, request);
   if (parent === undefined || request.leaf === 0) return false;
   const { child } = request;
-  if (!tree.cache.isKnown(parent, child) || (request.leafHigh & FROZEN) !== 0) return false;
+  if ((request.leafHigh & FROZEN) !== 0) return false;
   const bench = tree.spareBenches.take();
   try {
     const link = { low: request.leafLow, high: request.leafHigh };
@@ -51,7 +51,10 @@ export function* makePlaceHere(tree: ChimeTree, request: ChimeRequest): Operatio
   }
 }
 
-/** Reads a child of a node; undefined when one of them is not in use. */
+/**
+ * Reads a child of a node; undefined when one of them is not in use. The child's first word is read
+ * once more behind it: when that is its identity, all of it was the child's, however old the link.
+ */
 function* visitBelow(
   tree: ChimeTree,
   parent: CachedNode,
@@ -63,15 +66,16 @@ function* visitBelow(
   const address = addressOfLink(low, high);
   const bytes = bytesOf(tree, high);
   const above = addressOfLink(parent.low, parent.high);
-  image.ensure(bytes + 8);
-  batch.clear().read(address, bytes, image, 0);
-  if (above !== 0) batch.read(above, 8, image, bytes);
+  image.ensure(bytes + 16);
+  batch.clear().read(address, bytes, image, 0).read(address, 8, image, bytes);
+  if (above !== 0) batch.read(above, 8, image, bytes + 8);
   yield batch;
+  setWord(image, 0, image.i32[bytes >> 2], image.i32[(bytes >> 2) + 1]);
   const owner = above === 0 ? tree.root : linkAddress(above, child);
   const node: Visit = { owner, low, high, address, image };
   if (!isInUse(tree, node)) return undefined;
   if (above === 0) return node;
-  const first = bytes >> 2;
+  const first = (bytes >> 2) + 2;
   const { low: parentLow, high: parentHigh } = parent;
   const inUse =
     image.i32[first] === identityLow(parentLow, parentHigh, shape.seed) &&
@@ -106,7 +110,7 @@ function isOverdue(node: CachedNode): boolean {
  * Takes up what splits have left in the node above the request's leaf, and remembers what that has
  * become, as `makePlaceHere` does with a leaf:
  *
- *   D[READ node; READ first word of the node above] -> see `rebuildNode`
+ *   D[READ node; READ first words of the node and of the one above] -> see `rebuildNode`
  *
  * A node that a split has left itself is for the one above to take up, with all that is below it.
  */
@@ -122,7 +126,7 @@ function* takeUpHere(
   const [above, old] = [way[at - 1], way[at]];
   const child = above.childFor(request);
   const link = { low: above.linkLow(child), high: above.linkHigh(child) };
-  if (!tree.cache.isKnown(above, child) || (link.high & MARKS) !== 0) return false;
+  if ((link.high & MARKS) !== 0) return false;
   const bench = tree.spareBenches.take();
   try {
     const node = yield* visitBelow(tree, above, child, link, bench);
