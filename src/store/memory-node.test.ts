@@ -1,12 +1,18 @@
 /** What a memory node refuses, and what clients that keep to nothing can do to the pool on it. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { test } from 'node:test';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
+import { MappedSource } from '../fabrics/shared/mapped-source.ts';
+import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
 import { readChallenge, writeProof } from '../fabrics/tcp/handshake.ts';
+import type { NodeServer } from '../fabrics/tcp/node-server.ts';
 import { proofOf } from '../fabrics/tcp/secrets.ts';
 import { frameOf, greet, receive } from '../fabrics/tcp/test-support/raw.ts';
-import { rawConnection } from '../fabrics/tcp/test-support/rig.ts';
+import { connectTo, execute, rawConnection, scratchOf } from '../fabrics/tcp/test-support/rig.ts';
 import {
   BATCH,
   CALL_FRAME,
@@ -17,13 +23,17 @@ import {
   typeOf,
   WELCOME,
 } from '../fabrics/tcp/wire.ts';
+import { Batch, type Scratch } from '../verbs/index.ts';
+import type { OpenOptions } from './api.ts';
 import { type MemoryNodeOptions, startMemoryNode } from './memory-node.ts';
 import { open } from './open.ts';
 import { rejectsCode } from './test-support/codes.ts';
-import type { Scope } from './test-support/pools.ts';
+import { type Scope, temporaryDirectory } from './test-support/pools.ts';
 import { startNodes } from './test-support/remote.ts';
 
 const MIB = 2 ** 20;
+const NO_OPENSSL =
+  spawnSync('openssl', ['version']).status === 0 ? false : 'no openssl to make certificates with';
 
 async function startThread(scope: Scope, options: MemoryNodeOptions) {
   const node = await startMemoryNode({ port: 0, size: 16 * MIB, ...options });
@@ -72,6 +82,79 @@ test('a node keeps to its limits', async (scope) => {
   raw.write(frameOf(BATCH, 1, Buffer.alloc(MIB + 8)).subarray(0, 64));
   assert.match((await receive(raw, 1000)).toString('latin1'), /SW_PROTOCOL.*a frame of/s);
   assert.equal(await store.get('k3'), values[3]);
+});
+
+test("a node's memory is changed exactly, while its own machine changes it too", async (scope: TestContext) => {
+  const file = join(temporaryDirectory(scope), 'memory');
+  // A thread of its own executes the verbs of clients: it runs while this one does.
+  const { node } = await startThread(scope, { size: MIB, file });
+  const source = new MappedSource(file, openSync(file, 'r+'), MIB);
+  scope.after(() => source.close());
+  const local = new SharedFabric(source);
+  const remote = await connectTo(scope, [{ port: node.port } as NodeServer]);
+  const [here, there] = [scratchOf([1n, 0n]), scratchOf([1n, 0n])];
+  const batch = (words: Scratch, verbs: number) => {
+    const adds = new Batch();
+    for (let i = 0; i < verbs; i++) adds.faa(64, words, 0);
+    return adds;
+  };
+  const own = batch(here, 50);
+  const word = () => local.region(0).i64[8];
+  // How often the two were at it together is the system's to decide; a handful would do.
+  let meetings = 0;
+  let sum = 0n;
+  for (let round = 0; round < 100 && meetings < 300; round++) {
+    const frames = Array.from({ length: 60 }, () => execute(remote, batch(there, 2000)));
+    // The frames leave when the event loop turns; then this thread keeps at it without a turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let i = 0; i < 500; i++) {
+      const before = word();
+      local.execute(own);
+      if (here.i64[1] - before >= 50n) meetings++;
+    }
+    await Promise.all(frames);
+    sum += 60n * 2000n + 500n * 50n;
+    assert.equal(word(), sum);
+  }
+  scope.diagnostic(`${meetings} of this thread's doorbells met the other's`);
+});
+
+test('a store behind TLS and a secret', { skip: NO_OPENSSL }, async (scope) => {
+  const folder = temporaryDirectory(scope);
+  const [key, cert] = ['key.pem', 'cert.pem'].map((name) => join(folder, name));
+  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  const name = ['-subj', '/CN=node', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  const made = spawnSync('openssl', [
+    'req',
+    '-x509',
+    ...curve,
+    ...name,
+    '-keyout',
+    key,
+    '-out',
+    cert,
+  ]);
+  assert.equal(made.status, 0, String(made.stderr));
+  const [ca, pem] = [readFileSync(cert, 'utf8'), readFileSync(key, 'utf8')];
+  const { node } = await startThread(scope, { tls: { cert: ca, key: pem }, secret: 'hush' });
+  const url = `tls://127.0.0.1:${node.port}/inside`;
+  const store = await open(url, { tls: { ca }, secret: 'hush', maxClients: 8 });
+  scope.after(() => store.close());
+  const large = 'large '.repeat(100_000);
+  await Promise.all([store.put('small', 'v'), store.put('large', large)]);
+  assert.deepEqual(await store.getMany(['small', 'large']), ['v', large]);
+  const options = { create: false, timeoutMs: 2000 };
+  const refused: OpenOptions[] = [
+    { secret: 'hush' },
+    { tls: { ca } },
+    { tls: { ca }, secret: 'louder' },
+  ];
+  for (const wrong of refused) {
+    await rejectsCode('SW_UNAUTHENTICATED', () => open(url, { ...options, ...wrong }));
+  }
+  const plain = url.replace('tls:', 'tcp:');
+  const unheard = () => open(plain, { ...options, timeoutMs: 300, secret: 'hush' });
+  await rejectsCode('SW_NODE_UNREACHABLE', unheard);
 });
 
 /** Greets with a PROOF of which one byte is another; whether the node lets it in. */
