@@ -3,7 +3,7 @@ import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { FoldedLog } from './folded-log.ts';
 import { holding, tryHolding } from './holding.ts';
-import { readHeads, readKeys } from './key-reader.ts';
+import { HeadReader, readKeys } from './key-reader.ts';
 import { LogReader } from './log-reader.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
@@ -204,9 +204,10 @@ export class SkiplistServer {
   /** Takes all of the table into an image. */
   *#fill(fresh: SkiplistImage, follow: () => Operation<void>): Operation<void> {
     const { meanwhile } = this.#pair;
+    const heads = new HeadReader();
     yield* this.#walkTable(function* (slots) {
       const { slot, low, high } = slots;
-      yield* readHeads(slots, (i, key) => fresh.add(slot[i], low[i], high[i], key));
+      yield* heads.read(slots, (i, key) => fresh.add(slot[i], low[i], high[i], key));
       yield* follow();
     });
     yield* fresh.link(function* () {
