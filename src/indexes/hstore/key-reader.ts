@@ -56,7 +56,7 @@ export class HeadReader {
     return batch;
   }
 
-  /** Makes the key of the record that stands at `at` one that can be hashed there, if it is whole. */
+  /** Makes the key of the record that stands at `at` one that can be hashed there, if whole. */
   #adopt(head: { at: number; bytes: number }, at: number): boolean {
     const { u8, i32 } = this.#heads;
     const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
