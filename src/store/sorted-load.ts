@@ -2,7 +2,7 @@ import { StepwellError } from '../errors.ts';
 import { type Index, isOrdered } from '../indexes/contract.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { Key, Value } from './api.ts';
-import { checkEntries } from './many-keys.ts';
+import { checkEntries, checkEntry } from './many-keys.ts';
 
 /** What `loadSorted` with promises takes. */
 export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>;
@@ -15,13 +15,21 @@ export function sortedLoad(
   version: number,
 ): Operation<number> {
   checkEntries(entries);
-  const load = isOrdered(index) ? index.load?.(entries, version) : undefined;
+  const load = isOrdered(index) ? index.load?.(checked(entries), version) : undefined;
   if (load !== undefined) return load;
   const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
   throw new StepwellError(
     'SW_UNSUPPORTED',
     `${why}; create it with the index chime, or use putMany`,
   );
+}
+
+/** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
+function* checked<E extends readonly [Key, Value]>(entries: Iterable<E>): Generator<E> {
+  for (const entry of entries) {
+    checkEntry(entry);
+    yield entry;
+  }
 }
 
 /** What can be gone through at once: a load is one operation, and none waits for a promise. */

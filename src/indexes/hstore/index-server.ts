@@ -21,6 +21,8 @@ export interface ServedRound {
 
 export interface ServerSettings {
   role: ServerRole;
+  /** Those that it stands for, counted from 0; all of the store when left out. */
+  pairs?: readonly number[];
   coordinator?: Coordinator;
   /** Of what roles are called in an election: the pool and its store. */
   name?: string;
@@ -86,7 +88,8 @@ export class IndexServer {
     const { role, coordinator = new PoolCoordinator(), name = 'store' } = settings;
     this.#now = settings.now ?? NEVER;
     this.#lapse = settings.lapse ?? LAPSE_MS;
-    this.#served = table.pairs.map((pair, i) => {
+    this.#served = table.pairs.flatMap((pair, i) => {
+      if (settings.pairs?.includes(i) === false) return [];
       const stand = (what: string) => coordinator.stand(`${name}/${i}/${what}`);
       const { hashLease, skiplistLease } = pair;
       const hash =
@@ -104,7 +107,7 @@ export class IndexServer {
           : new Role(skiplistLease, stand('skiplist'), () => lookAtSkiplist(pair));
       const served = { pair, hash, skiplist };
       pair.duties = () => this.#duties(served);
-      return served;
+      return [served];
     });
   }
 

@@ -23,36 +23,49 @@ export type HeadVisitor = (i: number, key: PaddedKey, units: number) => void;
 
 type SlotWords = readonly { low: number; high: number }[];
 
-/** Visits the keys of records in their order, as many of them in one doorbell as there can be. */
-export function* readHeads(records: Records, visit: HeadVisitor): Operation<void> {
-  const { count } = records;
-  const heads = new Scratch(Math.min(RECORDS_PER_READ, count) * HEAD_BYTES);
-  const batch = new Batch();
-  const head = { u8: heads.u8, i32: heads.i32, at: 0, bytes: 0 };
-  for (let first = 0; first < count; first += RECORDS_PER_READ) {
-    const some = Math.min(RECORDS_PER_READ, count - first);
-    batch.clear();
+/** Reads the keys of records for one operation, which may have millions of them. */
+export class HeadReader {
+  readonly #heads = new Scratch(HEAD_BYTES);
+  readonly #batch = new Batch();
+
+  /** Visits the keys of records in their order, as many in one doorbell as there can be. */
+  *read(records: Records, visit: HeadVisitor): Operation<void> {
+    const { count } = records;
+    this.#heads.ensure(Math.min(RECORDS_PER_READ, count) * HEAD_BYTES);
+    for (let first = 0; first < count; first += RECORDS_PER_READ) {
+      const some = Math.min(RECORDS_PER_READ, count - first);
+      yield this.#post(records, first, some);
+      const { u8, i32 } = this.#heads;
+      const head = { u8, i32, at: 0, bytes: 0 };
+      for (let i = 0; i < some; i++) {
+        const at = i * HEAD_BYTES;
+        const units = headUnitsIn(this.#heads, at);
+        const isWhole = this.#adopt(head, at);
+        const key = isWhole ? head : yield* readLongKey(records.address(first + i), head.bytes);
+        visit(first + i, key, units);
+      }
+    }
+  }
+
+  #post(records: Records, first: number, some: number): Batch {
+    const batch = this.#batch.clear();
     for (let i = 0; i < some; i++) {
       const units = Math.min(records.units(first + i), KEY_UNITS);
-      batch.read(records.address(first + i), units * UNIT_BYTES, heads, i * HEAD_BYTES);
+      batch.read(records.address(first + i), units * UNIT_BYTES, this.#heads, i * HEAD_BYTES);
     }
-    yield batch;
-    for (let i = 0; i < some; i++) {
-      const at = i * HEAD_BYTES;
-      const bytes = heads.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-      const units = headUnitsIn(heads, at);
-      const isWhole = HEADER_BYTES + paddedBytes(bytes) <= HEAD_BYTES;
-      if (isWhole) {
-        head.at = at + HEADER_BYTES;
-        head.bytes = bytes;
-        heads.u8.fill(0, head.at + bytes, head.at + paddedBytes(bytes));
-      }
-      visit(
-        first + i,
-        isWhole ? head : yield* readLongKey(records.address(first + i), bytes),
-        units,
-      );
-    }
+    return batch;
+  }
+
+  /** Makes the key of the record that stands at `at` one that can be hashed there, if whole. */
+  #adopt(head: { at: number; bytes: number }, at: number): boolean {
+    const { u8, i32 } = this.#heads;
+    const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+    head.at = at + HEADER_BYTES;
+    head.bytes = bytes;
+    const end = head.at + paddedBytes(bytes);
+    if (end > at + HEAD_BYTES) return false;
+    for (let i = head.at + bytes; i < end; i++) u8[i] = 0;
+    return true;
   }
 }
 
@@ -66,7 +79,7 @@ function* readLongKey(record: Address, bytes: number): Operation<PaddedKey> {
 /** The keys of the records that slots name, each in memory of its own. */
 export function* readKeys(slots: SlotWords): Operation<PaddedKey[]> {
   const keys: PaddedKey[] = [];
-  yield* readHeads(recordsOfSlots(slots), (_, { i32, at, bytes }) => {
+  yield* new HeadReader().read(recordsOfSlots(slots), (_, { i32, at, bytes }) => {
     const words = i32.slice(at >> 2, (at + paddedBytes(bytes)) >> 2);
     keys.push({ u8: new Uint8Array(words.buffer), i32: words, at: 0, bytes });
   });
@@ -76,7 +89,7 @@ export function* readKeys(slots: SlotWords): Operation<PaddedKey[]> {
 /** The same as strings of a character for each byte. */
 export function* readKeyTexts(slots: SlotWords): Operation<string[]> {
   const texts: string[] = [];
-  yield* readHeads(recordsOfSlots(slots), (_, { u8, at, bytes }) => {
+  yield* new HeadReader().read(recordsOfSlots(slots), (_, { u8, at, bytes }) => {
     texts.push(textOfKey(u8.subarray(at, at + bytes)));
   });
   return texts;

@@ -4,7 +4,7 @@ import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
 import { PAIR, type PairGeometry, pairOf, segmentCount } from './geometry.ts';
 import { tryHolding } from './holding.ts';
-import { readHeads } from './key-reader.ts';
+import { HeadReader } from './key-reader.ts';
 import type { Pair } from './pair.ts';
 import type { SkiplistImage } from './skiplist-image.ts';
 import { BUCKET_BYTES, NEXT, signatureOf, slotHigh, slotLow } from './slot.ts';
@@ -101,17 +101,20 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
   const { geometry, allocator, catalog } = pair;
   const { shape, number } = geometry;
   const hash = new KeyHash();
+  const heads = new HeadReader();
   yield* allocator.eachCurrent(catalog, function* (blocks, units) {
     const records = { count: blocks.length, address: (i: number) => blocks[i], units: () => units };
-    const found: { h1: number; low: number; high: number }[] = [];
-    yield* readHeads(records, (i, { i32, at, bytes }, lines) => {
+    const crowded: { h1: number; low: number; high: number }[] = [];
+    yield* heads.read(records, (i, { i32, at, bytes }, lines) => {
       hash.compute(i32, at >> 2, bytes, shape.seed);
       if (pairOf(shape, hash) !== number) return;
-      const length = Math.min(lines, SLOT_UNITS_MAX);
-      const high = slotHigh(blocks[i], length, signatureOf(hash.h2));
-      found.push({ h1: hash.h1, low: slotLow(blocks[i]), high });
+      const low = slotLow(blocks[i]);
+      const high = slotHigh(blocks[i], Math.min(lines, SLOT_UNITS_MAX), signatureOf(hash.h2));
+      const { h1 } = hash;
+      if (image.hasRoom(h1)) image.place(h1, low, high);
+      else crowded.push({ h1, low, high });
     });
-    for (const { h1, low, high } of found) {
+    for (const { h1, low, high } of crowded) {
       if (!image.hasRoom(h1)) yield* image.chain(h1);
       image.place(h1, low, high);
     }

@@ -1,5 +1,6 @@
 import { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
+import { grown } from './columns.ts';
 import type { PaddedKey } from './key-bytes.ts';
 import { Skiplist } from './skiplist.ts';
 import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
@@ -17,6 +18,25 @@ export interface Folded extends NamedSlot {
   rekeyed: boolean;
 }
 
+/** Numbers of nodes, of which there may be millions. */
+class NodeList {
+  #nodes = new Uint32Array(0);
+  #count = 0;
+
+  push(node: number): void {
+    if (this.#count === this.#nodes.length) this.#nodes = grown(this.#nodes, 16 + 2 * this.#count);
+    this.#nodes[this.#count++] = node;
+  }
+
+  /** All of them; none is left. */
+  take(): Uint32Array {
+    const nodes = this.#nodes.subarray(0, this.#count);
+    this.#nodes = new Uint32Array(0);
+    this.#count = 0;
+    return nodes;
+  }
+}
+
 /**
  * The partitions of a skiplist, and which of its nodes stands for which slot of the table. At first
  * it is filled with what a walk meets, in any order, then linked, once; from then on it is changed.
@@ -25,11 +45,14 @@ export class SkiplistImage {
   readonly nodes: SkiplistNodes;
   readonly partitions: readonly Skiplist[];
   #bySlot: SlotMap;
+  /** The nodes of each partition that were added, and are not linked yet. */
+  readonly #added: NodeList[];
 
   constructor(partitions: number, seed: number) {
     this.nodes = new SkiplistNodes(Prng.fromSeed(seed));
     this.partitions = Array.from({ length: partitions }, () => new Skiplist(this.nodes));
     this.#bySlot = new SlotMap(this.nodes);
+    this.#added = this.partitions.map(() => new NodeList());
   }
 
   /** Of an image that is linked. */
@@ -39,7 +62,8 @@ export class SkiplistImage {
 
   /** A slot that a walk has met, with its key. */
   add(slot: Address, low: number, high: number, key: PaddedKey): void {
-    this.nodes.take(slot, low, high, key);
+    const node = this.nodes.take(slot, low, high, key);
+    this.#added[this.#partitionOf(node)].push(node);
   }
 
   /**
@@ -48,25 +72,12 @@ export class SkiplistImage {
    */
   *link(meanwhile: () => Operation<void>): Operation<void> {
     this.#bySlot = yield* this.#mapSlots(meanwhile);
-    for (const [i, order] of (yield* this.#deal(meanwhile)).entries()) {
+    for (const [i, added] of this.#added.entries()) {
+      const order = added.take();
       yield* sortByKey(this.nodes, order, meanwhile);
       this.partitions[i].build(order);
       yield* meanwhile();
     }
-  }
-
-  /** The nodes of each partition. */
-  *#deal(meanwhile: () => Operation<void>): Operation<Uint32Array[]> {
-    const { nodes, partitions } = this;
-    const dealt = partitions.map(() => new Uint32Array(nodes.end));
-    const counts = new Uint32Array(partitions.length);
-    for (let node = 1; node < nodes.end; node++) {
-      if (node % NODES_BETWEEN_DUTIES === 0) yield* meanwhile();
-      if (nodes.slot[node] === 0) continue;
-      const partition = this.#partitionOf(node);
-      dealt[partition][counts[partition]++] = node;
-    }
-    return dealt.map((order, i) => order.subarray(0, counts[i]));
   }
 
   *#mapSlots(meanwhile: () => Operation<void>): Operation<SlotMap> {

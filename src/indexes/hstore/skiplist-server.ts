@@ -3,8 +3,9 @@ import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { FoldedLog } from './folded-log.ts';
 import { holding, tryHolding } from './holding.ts';
-import { readHeads, readKeys } from './key-reader.ts';
+import { HeadReader, readKeys } from './key-reader.ts';
 import { LogReader } from './log-reader.ts';
+import { OwnWaiting } from './own-waiting.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
 import { type Folded, SkiplistImage } from './skiplist-image.ts';
@@ -50,6 +51,10 @@ export class SkiplistServer {
   /** Of which table its slots are. */
   #generation = 0;
   rebuilds = 0;
+  /** Whether an operation of this client takes it further. */
+  #works = false;
+  /** Changes as long as that one gets ahead. */
+  #progress = 0;
 
   constructor(pair: Pair, partitions: number, seed: number, walkTable: TableWalk) {
     this.#pair = pair;
@@ -88,30 +93,53 @@ export class SkiplistServer {
 
   /** Goes to a sequence by the log alone, if it can from the table that it knows. */
   *followLog(generation: number, target: number): Operation<boolean> {
-    if (this.applied < 0 || this.#generation !== generation) return false;
-    if (this.applied >= target) return true;
-    const from = this.applied;
-    const log = new FoldedLog(this.log, from);
-    if (yield* log.follow(target)) yield* this.#apply(from, target, log.changes);
-    return this.applied >= target;
+    while (this.applied >= 0 && this.#generation === generation) {
+      if (this.applied >= target) return true;
+      // Again, when an interleaved operation was faster with a part of it.
+      const from = this.applied;
+      const log = new FoldedLog(this.log, from);
+      if (!(yield* log.follow(target))) return false;
+      yield* this.#apply(from, target, log.changes);
+    }
+    return false;
   }
 
   /**
    * Applies what the log has. Afterwards all is in the skiplist that any GET or SCAN can have
    * seen before the call (`begun`), and nothing that a GET would not see after it (`committed`).
+   * One operation of a client works at a time, the others wait for what it comes to: each of a
+   * hundred scans that begin together would build a skiplist of its own.
    */
   *catchUp(): Operation<void> {
     const { committed, generation } = yield* this.#settledState();
-    for (let attempt = 1; !(yield* this.followLog(generation, committed)); attempt++) {
-      if (this.#isBeyond(generation, committed)) return;
-      yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
+    const { patience } = this.#pair;
+    const waiting = new OwnWaiting(patience, 'this client builds its skiplist and gets no further');
+    for (let attempt = 1; !this.#has(generation, committed); ) {
+      if (this.#works) {
+        yield* waiting.pause(this.#progress);
+        continue;
+      }
+      yield* this.#advance(generation, committed, attempt++);
       invariant(attempt < ATTEMPTS_MAX, 'a skiplist never catches up');
     }
   }
 
-  /** Whether it is of a later table, and so of all that was committed to that one before. */
-  #isBeyond(generation: number, committed: number): boolean {
-    return this.#generation > generation && this.applied >= committed;
+  *#advance(generation: number, target: number, attempt: number): Operation<void> {
+    this.#works = true;
+    try {
+      if (yield* this.followLog(generation, target)) return;
+      if (!this.#has(generation, target)) yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
+    } finally {
+      this.#works = false;
+    }
+  }
+
+  /**
+   * Whether it is as of this sequence; or of a later table, and so of all that was committed to
+   * that one before.
+   */
+  #has(generation: number, committed: number): boolean {
+    return this.#generation >= generation && this.applied >= committed;
   }
 
   *#settledState(): Operation<{ committed: number; generation: number }> {
@@ -204,12 +232,18 @@ export class SkiplistServer {
   /** Takes all of the table into an image. */
   *#fill(fresh: SkiplistImage, follow: () => Operation<void>): Operation<void> {
     const { meanwhile } = this.#pair;
+    const heads = new HeadReader();
+    const advance = () => {
+      this.#progress++;
+    };
     yield* this.#walkTable(function* (slots) {
+      advance();
       const { slot, low, high } = slots;
-      yield* readHeads(slots, (i, key) => fresh.add(slot[i], low[i], high[i], key));
+      yield* heads.read(slots, (i, key) => fresh.add(slot[i], low[i], high[i], key));
       yield* follow();
     });
     yield* fresh.link(function* () {
+      advance();
       yield* follow();
       yield* meanwhile();
     });
