@@ -198,8 +198,8 @@ export class Place {
         this.#aimAt(node, child);
         return true;
       }
-      if (child > 0) this.#below = node.separators[child - 1];
-      if (child < node.separators.length) this.#above = node.separators[child];
+      if (child > 0) this.#below = node.separators.at(child - 1);
+      if (child < node.separators.length) this.#above = node.separators.at(child);
       node = node.node(child);
     }
     return false;
@@ -221,8 +221,8 @@ export class Place {
   #aimAt(parent: CachedNode, child: number): void {
     const { request } = this;
     const { separators } = parent;
-    this.lower = child > 0 ? separators[child - 1] : this.#below;
-    this.upper = child < separators.length ? separators[child] : this.#above;
+    this.lower = child > 0 ? separators.at(child - 1) : this.#below;
+    this.upper = child < separators.length ? separators.at(child) : this.#above;
     request.above = parent;
     request.child = child;
     request.leafLow = parent.linkLow(child);

@@ -1,5 +1,5 @@
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Routes } from './internal-node.ts';
+import type { PackedRoutes, PackedSeparators } from './internal-node.ts';
 import { compareKeys } from './keys.ts';
 import type { ChimeRequest } from './leaf-client.ts';
 import { addressOfLink, INTERNAL, MARKS } from './link.ts';
@@ -146,7 +146,7 @@ function wordsOf(children: number, shared: number): number {
 
 /** The child of a node that was read by this operation alone. */
 export function childAmong(
-  separators: readonly Uint8Array[],
+  separators: PackedSeparators,
   { outgoing, keyBytes, side }: ChimeRequest,
 ): number {
   if (side === AT_LAST) return separators.length;
@@ -155,16 +155,17 @@ export function childAmong(
 
 /** The first separator from this one on that is above the key, or with `orEqual` false equal. */
 function passSeparators(
-  separators: readonly Uint8Array[],
+  separators: PackedSeparators,
   from: number,
   u8: Uint8Array,
   keyBytes: number,
   orEqual: boolean,
 ): number {
+  const { bytes, ends } = separators;
   let child = from;
-  for (; child < separators.length; child++) {
-    const separator = separators[child];
-    const order = compareKeys(separator, 0, separator.length, u8, HEADER_BYTES, keyBytes);
+  for (; child < ends.length; child++) {
+    const begin = separators.begin(child);
+    const order = compareKeys(bytes, begin, ends[child] - begin, u8, HEADER_BYTES, keyBytes);
     if (order > 0 || (order === 0 && !orEqual)) break;
   }
   return child;
@@ -172,7 +173,7 @@ function passSeparators(
 
 /** What one client remembers of an internal node, or, with one child, of the root link. */
 export class CachedNode {
-  readonly separators: readonly Uint8Array[];
+  readonly separators: PackedSeparators;
   /** The link that leads to the node itself; 0 for the root link. */
   readonly low: number;
   readonly high: number;
@@ -183,7 +184,7 @@ export class CachedNode {
 
   constructor(
     book: NodeBook,
-    { links, separators }: Routes,
+    { links, separators }: PackedRoutes,
     epoch: number,
     { low, high } = ROOT_LINK,
   ) {
@@ -205,11 +206,13 @@ export class CachedNode {
     }
     const count = separators.length;
     const first = at + HEADER_WORDS + shared;
-    for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = separators[0][i];
-    separators.forEach((separator, i) => {
-      words[first + i] = signpostAt(separator, shared, separator.length);
-      words[first + count + i] = signpostAt(separator, shared + SIGNPOST_BYTES, separator.length);
-    });
+    const { bytes, ends } = separators;
+    for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = bytes[i];
+    for (let i = 0; i < count; i++) {
+      const behind = separators.begin(i) + shared;
+      words[first + i] = signpostAt(bytes, behind, ends[i]);
+      words[first + count + i] = signpostAt(bytes, behind + SIGNPOST_BYTES, ends[i]);
+    }
   }
 
   get remembersChildren(): boolean {
@@ -226,8 +229,8 @@ export class CachedNode {
   }
 
   get bytes(): number {
-    const fixed = 4 * this.#words + REFERENCE_BYTES;
-    return this.separators.reduce((sum, { length }) => sum + length, fixed);
+    const { bytes, ends } = this.separators;
+    return 4 * this.#words + REFERENCE_BYTES + bytes.length + ends.byteLength;
   }
 
   get #words(): number {

@@ -87,7 +87,8 @@ export class ChimeTree extends LeafClient<ChimeShape> {
   }
 
   *halve(_leaf: Visit, slots: Int32Array): Operation<LeafHalves> {
-    return { ...(yield* halve(this, slots)), flags: 0, flagsOver: ABSORB };
+    const { left, right, separator } = yield* halve(this, slots);
+    return { left, right, separator, flags: 0, flagsOver: ABSORB };
   }
 
   link(leaf: Visit, to: Link): Operation<boolean> {
