@@ -6,6 +6,7 @@ import type { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
+import { EVERYTHING } from './key-scale.ts';
 import { AT_KEY, type Side } from './node-book.ts';
 import type { Link, Visit } from './node-io.ts';
 import type { LeafHalves } from './rebuild-leaf.ts';
@@ -51,6 +52,9 @@ export class ChimeRequest extends Request {
   linkEpoch = 0;
   /** Which child of the node above it the leaf is, or which entry of the directory. */
   child = 0;
+  /** The borders of that leaf, for who writes to it; of a leaf of a tree. */
+  lower = EVERYTHING.lower;
+  upper = EVERYTHING.upper;
   /** Whether the leaf's first word was read after the neighbourhood, or need not be. */
   checked = false;
   /** Offsets in `words` of the candidates' slots. */
@@ -145,6 +149,9 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
    * both.
    */
   abstract link(leaf: Visit, to: Link): Operation<boolean>;
+
+  /** What the slot of the request's key is to say of its place among the leaf's keys; or 0. */
+  abstract hintOf(request: ChimeRequest): number;
 
   newRequest(): ChimeRequest {
     return new ChimeRequest(WORD_BYTES);

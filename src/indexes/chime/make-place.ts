@@ -59,7 +59,8 @@ function* visitBelow(
   if (above !== 0) batch.read(above, 8, image, leafBytes);
   yield batch;
   const owner = above === 0 ? tree.root : linkAddress(above, child);
-  const leaf: Visit = { owner, low, high, address, image };
+  const borders = { lower: parent.lowerOf(child), upper: parent.upperOf(child) };
+  const leaf: Visit = { owner, low, high, address, image, borders };
   if (!isInUse(tree, leaf)) return undefined;
   if (above === 0) return leaf;
   const first = leafBytes >> 2;

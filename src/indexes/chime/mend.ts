@@ -4,6 +4,7 @@ import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { childFor } from './internal-node.ts';
+import { EVERYTHING } from './key-scale.ts';
 import { isFull } from './leaf-state.ts';
 import { ABSORB, FROZEN, MARKS } from './link.ts';
 import {
@@ -92,6 +93,7 @@ interface MendState {
 /** One way down; whether nothing is left to be done. */
 function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boolean> {
   let above: Visit | undefined;
+  let { lower, upper } = EVERYTHING;
   let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
     tree.giveUpAfter(step);
@@ -102,7 +104,10 @@ function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boo
       node = yield* visit(tree, node.owner, to);
       continue;
     }
-    if (!isInternal(node.high)) return yield* mendLeaf(tree, node, state);
+    if (!isInternal(node.high)) {
+      node.borders = { lower, upper };
+      return yield* mendLeaf(tree, node, state);
+    }
     const { links, separators } = routesOf(node);
     const broken = brokenNode(node, above, links);
     if (broken !== undefined && !state.lean) {
@@ -110,6 +115,8 @@ function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boo
       return false;
     }
     const child = childFor(separators, key.u8, key.at, key.bytes);
+    if (child > 0) lower = separators[child - 1];
+    if (child < separators.length) upper = separators[child];
     const link = { low: links[2 * child], high: links[2 * child + 1] };
     above = node;
     node = yield* visit(tree, linkAddress(node.address, child), link);

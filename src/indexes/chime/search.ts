@@ -137,6 +137,12 @@ export function* searchMany(
   yield* searchPlaced(tree, requests, count, batch, found, search);
 }
 
+/** For the hint of the slot that is going to be written: while it is known which way was taken. */
+export function noteBorders(request: ChimeRequest, parent: CachedNode): void {
+  request.lower = parent.lowerOf(request.child);
+  request.upper = parent.upperOf(request.child);
+}
+
 /**
  * The first two round trips of insertion, update and deletion: a search that writes the operation's
  * own record in the same doorbell, and whose leaf may be written to.
@@ -147,6 +153,7 @@ export function* locate(tree: ChimeTree, request: ChimeRequest): Operation<boole
   for (let attempt = 1; ; attempt++) {
     const parent = yield* reach(tree, request);
     const { child } = request;
+    noteBorders(request, parent);
     const checked = doubtful || !tree.cache.isKnown(parent, child);
     postNeighbourhood(tree, request, batch.clear(), checked);
     if (request.block !== 0) tree.records.post(request, batch);

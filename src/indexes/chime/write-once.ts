@@ -21,7 +21,7 @@ import {
   postNeighbourhood,
   vacantSlot,
 } from './neighbourhood.ts';
-import { confirm } from './search.ts';
+import { confirm, noteBorders } from './search.ts';
 import { rememberOthers } from './settle.ts';
 import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
 import { postReplacement, renewHotspot, retireUnlinked } from './update.ts';
@@ -58,6 +58,7 @@ function locateOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): boo
   place(tree, request);
   const parent = descend(tree, request);
   if (parent === undefined || request.leaf === 0) return undefined;
+  noteBorders(request, parent);
   const checked = !tree.cache.isKnownLink(request);
   postNeighbourhood(tree, request, batch.clear(), checked);
   tree.records.post(request, batch);
