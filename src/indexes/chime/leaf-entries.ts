@@ -131,11 +131,7 @@ function keyAt({ heads, keys }: Workbench, i: number): Uint8Array {
  * Reads the keys of all entries, together, and sorts them: a second round trip for keys that end
  * behind the lines that are read at first. With the scale of their leaf, by their hints.
  */
-function* sortKeys(
-  slots: Slots,
-  bench: Workbench,
-  scale: KeyScale | undefined,
-): Operation<void> {
+function* sortKeys(slots: Slots, bench: Workbench, scale: KeyScale | undefined): Operation<void> {
   const { keys, heads } = bench;
   const span = slots.length / 2;
   heads.ensure(span * HEAD_UNITS * UNIT_BYTES);

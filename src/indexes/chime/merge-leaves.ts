@@ -32,7 +32,9 @@ export function* mergeLeaves(
   const [few, many] = [countOf(left), countOf(right)].sort((a, b) => a - b);
   if (4 * (few + many) <= 3 * span) {
     const one = withoutHints(left);
-    const fits = entriesOf(withoutHints(right)).every((entry) => placeIn(one, entry, neighbourhood));
+    const fits = entriesOf(withoutHints(right)).every((entry) =>
+      placeIn(one, entry, neighbourhood),
+    );
     if (fits) return { leaves: [one], separators: [] };
   }
   if (2 * few < many) {

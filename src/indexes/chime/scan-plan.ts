@@ -14,8 +14,6 @@ export interface Part {
 export interface ScanPlan {
   parts: Part[];
   rest: Part[];
-  /** Entries of a leaf on the average, of those that a limit made look at; else 0. */
-  perLeaf: number;
 }
 
 /**
@@ -31,9 +29,8 @@ export function planScan(
   reverse: boolean,
   histogram: Int32Array,
 ): ScanPlan {
-  const plan: ScanPlan = { parts: [], rest: [], perLeaf: 0 };
+  const plan: ScanPlan = { parts: [], rest: [] };
   let certain = 0;
-  let entries = 0;
   for (const leaf of leaves) {
     const part = partWithin(leaf, range);
     if (part === undefined) continue;
@@ -43,21 +40,28 @@ export function planScan(
     }
     plan.parts.push(part);
     if (limit === Number.POSITIVE_INFINITY) continue;
-    entries += countHints(leaf.slots, histogram);
-    plan.perLeaf = entries / plan.parts.length;
-    const first = reverse ? part.mostInside : part.leastInside;
-    const last = reverse ? part.leastInside : part.mostInside;
-    const step = reverse ? -1 : 1;
-    for (let hint = first; step * (last - hint) >= 0; hint += step) {
-      certain += histogram[hint];
-      if (certain < limit) continue;
-      cut(plan, part, hint, reverse);
-      break;
-    }
-    // All of them are read, and are in the range when all of the leaf is.
-    if (part.leastInside === 1 && part.mostInside === HINT_MAX) certain += histogram[0];
+    const count = countInside(part);
+    if (certain + count >= limit) cutAt(plan, part, limit - certain, reverse, histogram);
+    certain += count;
+    // Of a leaf that is in the range as a whole, also entries whose hint is not known are.
+    if (part.leastInside === 1 && part.mostInside === HINT_MAX) certain += countUnknown(leaf);
   }
   return plan;
+}
+
+/** Ends the part where enough entries of the leaf are certainly in the range. */
+function cutAt(
+  plan: ScanPlan,
+  part: PartInside,
+  enough: number,
+  reverse: boolean,
+  histogram: Int32Array,
+): void {
+  countHints(part.leaf, histogram);
+  const step = reverse ? -1 : 1;
+  let hint = reverse ? part.mostInside : part.leastInside;
+  for (let count = histogram[hint]; count < enough; count += histogram[hint]) hint += step;
+  cut(plan, part, hint, reverse);
 }
 
 interface PartInside extends Part {
@@ -98,15 +102,30 @@ function cut(plan: ScanPlan, part: PartInside, hint: number, reverse: boolean): 
   }
 }
 
-/** How many entries of a leaf have each hint; and there are. */
-function countHints(slots: Int32Array, histogram: Int32Array): number {
-  histogram.fill(0);
+/** Entries that are certainly in the range. */
+function countInside({ leaf: { slots }, leastInside, mostInside }: PartInside): number {
   let count = 0;
   for (let i = 0; i < slots.length; i += 2) {
     const high = slots[i + 1];
-    if (!isLive(slots[i], high)) continue;
-    histogram[hintOf(high)]++;
-    count++;
+    const hint = hintOf(high);
+    if (hint >= leastInside && hint <= mostInside && isLive(slots[i], high)) count++;
   }
   return count;
+}
+
+function countUnknown({ slots }: LeafPicture): number {
+  let count = 0;
+  for (let i = 0; i < slots.length; i += 2) {
+    if (hintOf(slots[i + 1]) === 0 && isLive(slots[i], slots[i + 1])) count++;
+  }
+  return count;
+}
+
+/** How many entries of a leaf have each hint. */
+function countHints({ slots }: LeafPicture, histogram: Int32Array): void {
+  histogram.fill(0);
+  for (let i = 0; i < slots.length; i += 2) {
+    const high = slots[i + 1];
+    if (isLive(slots[i], high)) histogram[hintOf(high)]++;
+  }
 }

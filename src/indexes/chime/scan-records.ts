@@ -29,7 +29,6 @@ export function* readRecords(
   const { batch, incoming } = request;
   keys.clear();
   keys.ensure(parts.reduce((sum, { leaf }) => sum + leaf.slots.length / 2, 0));
-  incoming.ensure(parts.reduce((sum, part) => sum + bytesOf(part, keysOnly), 0));
   batch.clear();
   const ends: number[] = [];
   let bytes = 0;
@@ -53,15 +52,6 @@ function isOf({ least, most }: Part, low: number, high: number): boolean {
   return hint === 0 || (hint >= least && hint <= most);
 }
 
-function bytesOf(part: Part, keysOnly: boolean): number {
-  const { slots } = part.leaf;
-  let units = 0;
-  for (let i = 0; i < slots.length; i += 2) {
-    if (isOf(part, slots[i], slots[i + 1])) units += unitsRead(slots[i + 1], keysOnly);
-  }
-  return units * UNIT_BYTES;
-}
-
 /** Adds the READs of a part's records, to `bytes` and behind it; where they end. */
 function postRecords(
   part: Part,
@@ -77,6 +67,8 @@ function postRecords(
     const high = slots[i + 1];
     if (!isOf(part, low, high)) continue;
     const length = unitsRead(high, keysOnly) * UNIT_BYTES;
+    // Nothing has been read yet that would be lost.
+    if (at + length > incoming.u8.length) incoming.ensure(2 * (at + length));
     batch.read(recordOf(low, high), length, incoming, at);
     keys.add(at, hintOf(high));
     at += length;

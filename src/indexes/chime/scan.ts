@@ -1,6 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../contract.ts';
 import { countBySlots } from './count-leaves.ts';
+import { countOf } from './hopscotch.ts';
 import type { KeyOrder } from './key-order.ts';
 import { common, type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
 import { compareWhole } from './keys.ts';
@@ -143,14 +144,21 @@ export class ChimeScan implements IndexScan {
     try {
       const limit = this.#left;
       const plan = planScan(leaves, this.#range, limit, this.#reverse, bench.histogram);
-      if (plan.perLeaf > 0) this.#perLeaf = Math.max(1, (this.#perLeaf + plan.perLeaf) / 2);
       yield* this.#visitParts(request, bench.keys, plan.parts, visit, keysOnly);
       if (this.#left > 0 && plan.rest.length > 0) {
         yield* this.#visitParts(request, bench.keys, plan.rest, visit, keysOnly);
       }
+      if (!this.done) this.#learn(leaves);
     } finally {
       this.#tree.spareBenches.give(bench);
     }
+  }
+
+  /** How full leaves are, for the next step, which the limit may end. */
+  #learn(leaves: readonly LeafPicture[]): void {
+    if (this.#left === Number.POSITIVE_INFINITY) return;
+    const entries = leaves.reduce((sum, { slots }) => sum + countOf(slots), 0);
+    this.#perLeaf = Math.max(1, (this.#perLeaf + entries / leaves.length) / 2);
   }
 
   *#visitParts(

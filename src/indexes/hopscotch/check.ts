@@ -1,9 +1,9 @@
 import { StepwellError } from '../../errors.ts';
+import type { KeyHash } from '../../records/hash.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { LeafCheck } from '../chime/check-leaf.ts';
 import { addressOfLink, depthOfLink } from '../chime/link.ts';
 import { type Link, unitsOfNode, type Visit } from '../chime/node-io.ts';
-import type { KeyHash } from '../../records/hash.ts';
 import type { CheckSink } from '../contract.ts';
 import { suffixOf } from '../directory.ts';
 import { mend } from './mend.ts';
