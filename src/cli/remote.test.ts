@@ -1,9 +1,12 @@
 /** The commands on pools over the network, in processes of their own. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { createClient } from 'redis';
 import type { CheckReport, PoolReport } from '../store/api.ts';
 import { open } from '../store/open.ts';
+import { temporaryDirectory } from '../store/test-support/pools.ts';
 import { startNodes } from '../store/test-support/remote.ts';
 import { type Ended, program, startServer } from './test-support/program.ts';
 
@@ -36,6 +39,7 @@ test('a pool on two memory nodes is made, looked into, checked and removed', asy
     ['keeper', true, false],
     ['stepwell inspect', true, true],
   ]);
+  assert.match((await succeeds('inspect', url)).out, /Path +\(memory of its nodes\)/);
   const checked = JSON.parse((await succeeds('check', url, '--json')).out) as CheckReport;
   assert.deepEqual(checked.problems, []);
   assert.equal(checked.stores[0].records, 300);
@@ -55,6 +59,25 @@ test('a pool on two memory nodes is made, looked into, checked and removed', asy
   assert.equal(await again.get('k'), 'v');
   await again.close();
   await succeeds('destroy', url);
+});
+
+test('records go in and out over the network, by every command that has a URL', async (scope) => {
+  const { url } = await startNodes(scope, 2, { bytes: 16 * 2 ** 20 });
+  await succeeds('create', url, '--store', 'o', '--index', 'chime');
+  const store = ['--store', 'o'];
+  await succeeds('put', url, 'a', '1', ...store);
+  assert.equal((await program(['put', url, 'a', '2', '--insert', ...store])).code, 1);
+  assert.equal((await succeeds('get', url, 'a', ...store)).out, '1');
+  const dumped = await succeeds('dump', url, ...store);
+  assert.match(dumped.out, /^\{"key":"a","value":"1","version":\d+\}\n$/);
+  const file = join(temporaryDirectory(scope), 'records.jsonl');
+  writeFileSync(file, '{"key":"b","value":"2"}\n{"key":"c","value":"3"}\n');
+  await succeeds('load', url, file, '--value', 'value', ...store);
+  const scanned = await succeeds('scan', url, '--gte', 'b', '--reverse', '--keys', ...store);
+  assert.equal(scanned.out, 'c\nb\n');
+  assert.equal((await succeeds('del', url, 'b', 'c', 'd', ...store)).out, '2\n');
+  assert.equal((await succeeds('scan', url, '--count', ...store)).out, '1\n');
+  assert.match((await succeeds('nodes', url, ...store)).out, /127\.0\.0\.1/);
 });
 
 test('check finds what is wrong in a pool over the network', async (scope) => {

@@ -2,13 +2,13 @@ import { StepwellError } from '../errors.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
-import { CHIME } from './chime/chime.ts';
+import { CHIME, ChimeIndex } from './chime/chime.ts';
 import type { Index, IndexKind, IndexParameters } from './contract.ts';
-import { HOPSCOTCH } from './hopscotch/hopscotch.ts';
+import { HOPSCOTCH, HopscotchIndex } from './hopscotch/hopscotch.ts';
 import { HSTORE } from './hstore/hstore.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
-import { SHARD } from './shard/shard.ts';
+import { SHARD, ShardIndex } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
 export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE, HOPSCOTCH];
@@ -53,4 +53,18 @@ export function createStore(
 export function openIndex(pool: Pool, entry: CatalogEntry): Operation<Index> {
   const kind = kindOf(entry);
   return kind.open(pool, unpackParameters(kind, entry.parameters), entry.id, entry.root);
+}
+
+/**
+ * Lets the operations that this client has in flight on one key share verbs (delegation.ts); other
+ * clients of the index need not. False of an index that has no such thing.
+ */
+export function delegate(index: Index): boolean {
+  const client = index instanceof ChimeIndex ? index.tree : delegatingTable(index);
+  if (client !== undefined) client.techniques.delegation = true;
+  return client !== undefined;
+}
+
+function delegatingTable(index: Index) {
+  return index instanceof ShardIndex || index instanceof HopscotchIndex ? index.table : undefined;
 }

@@ -184,6 +184,12 @@ export interface OpenOptions extends PoolOptions {
   keys?: Encoding;
   /** How values come back. Default `auto`. */
   values?: Encoding;
+  /**
+   * Operations of this client that are in flight on one key share verbs: searches are answered by
+   * one READ, writes done by one CAS (CHIME, hopscotch, SHARD; SW_UNSUPPORTED with others). It pays
+   * over a network with many calls on few hot keys. Default false; clients need not agree.
+   */
+  delegation?: boolean;
   /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */
   client?: string;
   /**

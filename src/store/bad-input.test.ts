@@ -50,6 +50,21 @@ test('URLs that cannot be understood', async () => {
   throwsCode('SW_INVALID_URL', () => openSync(`file:/tmp/${'x'.repeat(300)}`, SMALL));
 });
 
+test('options of pools over a network that cannot be', async () => {
+  const absurd: Record<string, unknown>[] = [
+    ...[0, -1, Number.NaN, '5'].map((timeoutMs) => ({ timeoutMs })),
+    ...['', 5, null, {}, 'x'.repeat(4097)].map((secret) => ({ secret })),
+    ...[5, 'ca', null].map((tls) => ({ tls })),
+    { client: 5 },
+    { keys: 'json' },
+  ];
+  for (const options of absurd) {
+    // Port 9 is nobody's: what is wrong is found before anybody is asked.
+    const opening = () => open('tcp://127.0.0.1:9/x', options as OpenOptions);
+    await rejectsCode('SW_INVALID_ARGUMENT', opening, JSON.stringify(options));
+  }
+});
+
 test('handles that are no pool', () => {
   const buffers = (...bytes: number[]) => ({ memory: bytes.map((n) => new SharedArrayBuffer(n)) });
   throwsCode('SW_POOL_FOREIGN', () => openSync(buffers(8)));

@@ -35,6 +35,17 @@ function refuseUnknown(options: ScanOptions): void {
   throw invalid(`a range has no option ${unknown}; there is ${Object.keys(OPTIONS).join(', ')}`);
 }
 
+/** The bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
+export function boundsOnly(bounds: RangeBounds): RangeBounds {
+  if (typeof bounds !== 'object' || bounds === null) {
+    throw invalid('bounds are an object with gte, gt, lte, lt');
+  }
+  const { gte, gt, lte, lt, ...rest } = bounds;
+  const [name] = Object.keys(rest);
+  if (name === undefined) return { gte, gt, lte, lt };
+  throw invalid(`there is gte, gt, lte and lt here, not ${name}`);
+}
+
 function boundOf(
   options: RangeOptions,
   closed: 'gte' | 'lte',

@@ -1,4 +1,5 @@
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
 import { StepwellError } from '../errors.ts';
 import { loadLibc } from '../fabrics/shared/libc.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
@@ -18,6 +19,7 @@ const DEFAULT_NODE_BYTES = 2 ** 30;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const REGION_BYTES_MAX = 2 ** 31;
 const LEASE_MS_MIN = 100;
+const OUTSTANDING_BYTES_MIN = 64 * 1024;
 
 export interface MemoryNodeOptions {
   /** Where to listen (127.0.0.1); anything but loopback needs a secret. */
@@ -34,7 +36,13 @@ export interface MemoryNodeOptions {
   secret?: string | Uint8Array;
   /** Certificate and key in PEM: the node then listens with TLS. */
   tls?: { cert: string; key: string };
+  /** Clients at once (1024); others are refused with SW_TOO_MANY_CLIENTS. */
   maxConnections?: number;
+  /**
+   * Bytes that a client may have under way, and that may wait for it to take them (8 MiB). A longer
+   * READ or WRITE goes alone; frames are at most 1 MiB.
+   */
+  outstandingBytesMax?: number;
   /** Milliseconds of silence after which a client is revoked (10,000). */
   leaseMs?: number;
 }
@@ -51,21 +59,28 @@ export interface RunningNode {
 /**
  * Starts a memory node, its verb loop in a thread of its own. What it holds is a pool, or a part of
  * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
+ *
+ * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
+ *   secret, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_POOL_NOT_FOUND,
+ *   SW_POOL_FOREIGN, SW_POOL_FULL.
  */
 export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
-  const { host = '127.0.0.1', port = 7471, leaseMs, maxConnections, tls } = options;
-  if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
-    throw invalid(`a lease has at least ${LEASE_MS_MIN} ms: ${leaseMs}`);
-  }
+  const { host = '127.0.0.1', port = 7471, tls } = options;
+  const limits = limitsOf(options);
+  if (tls !== undefined) refuseBadCertificate(tls);
   const secret = secretFrom(options.secret, process.env);
   const { place, regionBytes, regions } =
     options.file === undefined ? newMemory(options) : fileMemory(options.file, options);
   const settings: ThreadOptions = { host, port, place, regionBytes };
-  const given = { secret, tls, maxConnections, leaseMs };
+  const given = { secret, tls, ...limits };
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined) Object.assign(settings, { [name]: value });
   }
-  const thread = await NodeThread.start(settings);
+  const thread = await NodeThread.start(settings).catch((cause: unknown) => {
+    if (cause instanceof StepwellError) throw cause;
+    // The system refused: nobody has this address, the name is unknown, the port is not allowed.
+    throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, cause);
+  });
   return {
     host,
     port: thread.port,
@@ -73,6 +88,30 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
     ended: thread.ended,
     stop: () => thread.stop(),
   };
+}
+
+function limitsOf({ leaseMs, maxConnections, outstandingBytesMax }: MemoryNodeOptions) {
+  if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
+    throw invalid(`a lease has at least ${LEASE_MS_MIN} ms: ${leaseMs}`);
+  }
+  if (maxConnections !== undefined && !(Number.isInteger(maxConnections) && maxConnections >= 1)) {
+    throw invalid(`a node takes at least 1 connection: ${maxConnections}`);
+  }
+  const bytes = outstandingBytesMax ?? OUTSTANDING_BYTES_MIN;
+  if (!Number.isInteger(bytes) || bytes < OUTSTANDING_BYTES_MIN || bytes > 2 ** 31 - 1) {
+    throw invalid(`a client has ${OUTSTANDING_BYTES_MIN} bytes to 2 GiB under way: ${bytes}`);
+  }
+  return { leaseMs, maxConnections, outstandingBytesMax };
+}
+
+/** Found out here: the thread would tell of a certificate what it tells of an address. */
+function refuseBadCertificate(tls: { cert: string; key: string }): void {
+  try {
+    createSecureContext(tls);
+  } catch (cause) {
+    const why = (cause as Error).message;
+    throw invalid(`certificate and key cannot be used: ${why}`, cause);
+  }
 }
 
 interface Memory {
@@ -143,6 +182,6 @@ function openFile(path: string, flags: string): number {
   }
 }
 
-function invalid(message: string): StepwellError {
-  return new StepwellError('SW_INVALID_ARGUMENT', message);
+function invalid(message: string, cause?: unknown): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
 }

@@ -31,7 +31,7 @@ import { checkRemote, createRemote, destroyRemote, inspectRemote } from './remot
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
 import { SharedStore } from './shared-store.ts';
-import { checkEncodings, clientName, openStore } from './store-in-pool.ts';
+import { checkClientOptions, clientName, openStore } from './store-in-pool.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
@@ -45,7 +45,7 @@ export function openSync<V extends Value = Value>(
   url: string | PoolHandle,
   options: OpenOptions = {},
 ): Store<V> {
-  checkEncodings(options);
+  checkClientOptions(options);
   const { pool, source, handle, text } = attach(url, options);
   let store: { entry: CatalogEntry; index: Index };
   try {

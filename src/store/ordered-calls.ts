@@ -2,7 +2,7 @@ import { StepwellError } from '../errors.ts';
 import type { Index, OrderedIndex } from '../indexes/contract.ts';
 import type { Encoding, Entry, Key, Value } from './api.ts';
 import { decodeKey, decodeValue } from './decoding.ts';
-import { rangeOf } from './key-range.ts';
+import { boundsOnly, rangeOf } from './key-range.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { RangeCount } from './range-count.ts';
 import { type Part, RangeScan } from './range-scan.ts';
@@ -51,21 +51,18 @@ export class OrderedCalls<V extends Value> {
 
   /** The first record of the range in its direction. */
   first(bounds: RangeBounds, reverse: boolean): Entry<V> | undefined {
-    const { gte, gt, lte, lt, ...rest } = bounds;
-    refuseBeyondBounds(rest);
+    const range = boundsOnly(bounds);
     const { keys, values } = this.#settings;
     const taker = new EachTaker<Entry<V>>((request, bytes) => ({
       key: decodeKey(request, bytes, keys),
       value: decodeValue(request, values) as V,
       version: request.foundVersion,
     }));
-    return this.#scan({ gte, gt, lte, lt, reverse, limit: 1 }, 'records', taker).next().value;
+    return this.#scan({ ...range, reverse, limit: 1 }, 'records', taker).next().value;
   }
 
   count(bounds: RangeBounds): number {
-    const { gte, gt, lte, lt, ...rest } = bounds;
-    refuseBeyondBounds(rest);
-    const counting = new RangeCount(this.#ordered(), { gte, gt, lte, lt });
+    const counting = new RangeCount(this.#ordered(), boundsOnly(bounds));
     this.#host.refuseClosed();
     while (!counting.done) this.#host.runOne(counting.step());
     return counting.count;
@@ -101,10 +98,4 @@ export class OrderedCalls<V extends Value> {
       `${why}; create it with the index chime or hstore for ranges`,
     );
   }
-}
-
-function refuseBeyondBounds(rest: object): void {
-  const [name] = Object.keys(rest);
-  if (name === undefined) return;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `there is gte, gt, lte and lt here, not ${name}`);
 }

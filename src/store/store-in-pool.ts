@@ -1,19 +1,22 @@
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import type { Index, IndexKind } from '../indexes/contract.ts';
-import { createStore, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
+import { createStore, delegate, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
 import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
 
-export function checkEncodings(options: OpenOptions): void {
+export function checkClientOptions(options: OpenOptions): void {
   for (const key of ['keys', 'values'] as const) {
     const encoding = options[key] ?? 'auto';
     if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
     throw new StepwellError('SW_INVALID_ARGUMENT', `${key} is auto, utf8 or bytes: ${encoding}`);
   }
+  const { delegation = false } = options;
+  if (typeof delegation === 'boolean') return;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `delegation is true or false: ${delegation}`);
 }
 
 export function clientName({ client }: OpenOptions): string {
@@ -39,6 +42,7 @@ export function* openStore(
   refuseOtherKind(entry, options.index);
   const index = yield* openIndex(pool, entry);
   refuseOtherShape(entry.name, index, options);
+  if (options.delegation) refuseAlone(entry.name, index, delegate(index));
   return { entry, index };
 }
 
@@ -76,6 +80,12 @@ function refuseUnknown({ manifest, parameterNames }: IndexKind, wishes: object):
     'SW_INVALID_ARGUMENT',
     `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,
   );
+}
+
+function refuseAlone(store: string, { manifest }: Index, delegates: boolean): void {
+  if (delegates) return;
+  const why = `store ${store} has the index ${manifest.name}, which has no delegation`;
+  throw new StepwellError('SW_UNSUPPORTED', `${why}; shard, chime and hopscotch have`);
 }
 
 function refuseOtherKind(entry: CatalogEntry, wanted: string | undefined): void {

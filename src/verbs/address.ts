@@ -6,6 +6,9 @@
 export type Address = number;
 
 export const REGION_STRIDE = 2 ** 31;
+// Private, so that the compiler knows their values: it loads and checks what a module exports.
+const REGIONS_PER_BYTE = 2 ** -31;
+const OFFSET_BITS = 2 ** 31 - 1;
 export const NULL_ADDRESS: Address = 0;
 
 /** Memory is handed out in units of one cache line; packed pointers count units. */
@@ -16,9 +19,9 @@ export function addressOf(region: number, offset: number): Address {
 }
 
 export function regionOf(address: Address): number {
-  return (address / REGION_STRIDE) | 0;
+  return (address * REGIONS_PER_BYTE) | 0;
 }
 
 export function offsetOf(address: Address): number {
-  return address - regionOf(address) * REGION_STRIDE;
+  return address & OFFSET_BITS;
 }

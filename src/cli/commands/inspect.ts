@@ -46,7 +46,7 @@ function poolFacts(report: PoolReport, style: Style): string {
   return facts(
     [
       ['Pool', report.url],
-      ['Path', report.path === '' ? '(memory of this process)' : report.path],
+      ['Path', report.path === '' ? '(memory of its nodes)' : report.path],
       ['Created', report.createdAt],
       ['Memory', memory],
       ['Regions', `${formatCount(report.regions)} of ${formatSize(report.regionSize)}`],

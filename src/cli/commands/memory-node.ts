@@ -34,7 +34,16 @@ export const memoryNode = defineCommand({
     'secret-file': { value: 'PATH', about: 'Read the secret from a file' },
     'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
     'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
-    'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients (1024)' },
+    'max-connections': {
+      value: 'N',
+      read: parseCount(1),
+      about: 'Refuse more clients (default: 1024)',
+    },
+    'max-outstanding': {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'What a client may have under way (default: 8m); frames have at most 1m',
+    },
     lease: {
       value: 'SECONDS',
       read: parseSeconds,
@@ -54,6 +63,7 @@ export const memoryNode = defineCommand({
         secret: secretFrom(undefined, context.env, options['secret-file']),
         tls: tlsFrom(options['tls-cert'], options['tls-key']),
         maxConnections: options['max-connections'],
+        outstandingBytesMax: options['max-outstanding'],
         leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
       }),
     });

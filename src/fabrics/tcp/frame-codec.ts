@@ -1,12 +1,14 @@
 import {
   type Batch,
+  CALL,
   CAS,
+  type Completion,
   FAA,
   FETCH_OR,
   MASKED_CAS,
   offsetOf,
+  PAUSE,
   READ,
-  REGION_STRIDE,
   regionOf,
   type Scratch,
   WRITE,
@@ -40,7 +42,7 @@ function piece(batch: Batch, row: number, sent: number): number {
  * Puts the next verbs of a part into one frame: all of them, unless they are long. READ and WRITE
  * are atomic only by words, so a long one may go as several.
  */
-export function encodeFrame(
+export function encodePart(
   part: Part,
   node: number,
   nodes: number,
@@ -48,89 +50,92 @@ export function encodeFrame(
   outbox: Outbox,
   frame: SentFrame,
 ): void {
+  const { batch, end } = part.flight;
   frame.part = part;
+  frame.batch = batch;
   frame.sequence = sequence;
   frame.isReads = false;
   frame.firstRow = part.row;
   frame.firstSent = part.sent;
-  measure(frame, node, nodes);
-  const bytes = HEAD_BYTES + frame.requestBytes;
-  const output = outbox.reserve(bytes);
-  const start = outbox.length - bytes;
-  output.i32[start >> 2] = headWord(BATCH, bytes);
-  output.i32[(start >> 2) + 1] = sequence;
-  const { batch } = part.flight;
-  const { endRow, endSent } = frame;
-  let at = start + HEAD_BYTES;
-  let row = frame.firstRow;
-  let sent = frame.firstSent;
-  while (row < endRow || (row === endRow && sent < endSent)) {
-    const address = batch.address[row];
-    if (nodes === 1 || nodeOf(address, nodes) === node) {
-      const bytes = piece(batch, row, sent);
-      at = encodeVerb(batch, row, sent, bytes, nodes, output, at);
-      sent += bytes;
-      if (sent < batch.bytes[row]) continue;
-    }
-    row++;
-    sent = 0;
-  }
-  part.row = endRow;
-  part.sent = endSent;
+  measure(frame, end, node, nodes);
+  encodeVerbs(frame, node, nodes, outbox);
+  part.row = frame.endRow;
+  part.sent = frame.endSent;
   part.frames++;
 }
 
 /**
- * Puts a part whose rows are all READs of a pool with one node into one frame, in one pass over
- * them: what most batches are. False, and nothing is put, when it is another one or too long.
+ * Puts all of a batch for the only node into one frame, which is what most batches are. False, and
+ * nothing is put, when it is too long or more than verbs.
  */
-export function encodeReads(
-  part: Part,
+export function encodeWhole(
+  batch: Batch,
+  completion: Completion,
   sequence: number,
   outbox: Outbox,
   frame: SentFrame,
 ): boolean {
-  const { batch, end } = part.flight;
-  const { kind, address, bytes } = batch;
-  const first = part.row;
-  const content = 8 * (end - first);
-  if (kind[first] !== READ || content > FRAME_BUDGET) return false;
+  frame.part = undefined;
+  frame.batch = batch;
+  frame.completion = completion;
+  frame.sequence = sequence;
+  frame.firstRow = 0;
+  frame.firstSent = 0;
+  if (encodeReads(frame, outbox)) return true;
+  const { length } = batch;
+  if (!isVerbs(batch)) return false;
+  measure(frame, length, 0, 1);
+  if (frame.endRow < length) return false;
+  encodeVerbs(frame, 0, 1, outbox);
+  return true;
+}
+
+function isVerbs({ kind, length }: Batch): boolean {
+  for (let row = 0; row < length; row++) {
+    if (kind[row] === PAUSE || kind[row] === CALL) return false;
+  }
+  return length > 0;
+}
+
+/** One pass over a batch that only READs. What is imported is read once: in a loop it costs. */
+function encodeReads(frame: SentFrame, outbox: Outbox): boolean {
+  const { batch } = frame;
+  const { kind, address, bytes, length } = batch;
+  const read = READ;
+  const toWord = verbWord;
+  const regionAt = regionOf;
+  const offsetAt = offsetOf;
+  const content = 8 * length;
+  frame.isReads = false;
+  if (kind[0] !== read || length === 0 || content > FRAME_BUDGET) return false;
   const { i32 } = outbox.reserve(HEAD_BYTES + content);
   let word = (outbox.length - content) >> 2;
+  i32[word - 2] = headWord(BATCH, HEAD_BYTES + content);
+  i32[word - 1] = frame.sequence;
   let results = 0;
-  for (let row = first; row < end; row++) {
-    const length = bytes[row];
-    results += length;
-    if (kind[row] !== READ || results > FRAME_BUDGET) {
+  for (let row = 0; row < length; row++) {
+    const wanted = bytes[row];
+    results += wanted;
+    if (kind[row] !== read || results > FRAME_BUDGET) {
       outbox.withdraw(HEAD_BYTES + content);
       return false;
     }
     const from = address[row];
-    const region = regionOf(from);
-    i32[word] = verbWord(READ, region, length);
-    i32[word + 1] = from - region * REGION_STRIDE;
+    i32[word] = toWord(read, regionAt(from), wanted);
+    i32[word + 1] = offsetAt(from);
     word += 2;
   }
-  const head = (outbox.length - content - HEAD_BYTES) >> 2;
-  i32[head] = headWord(BATCH, HEAD_BYTES + content);
-  i32[head + 1] = sequence;
-  frame.part = part;
-  frame.sequence = sequence;
   frame.isReads = true;
-  frame.firstRow = first;
-  frame.firstSent = 0;
-  frame.endRow = end;
+  frame.endRow = length;
   frame.endSent = 0;
   frame.requestBytes = content;
   frame.resultBytes = results;
-  part.row = end;
-  part.frames++;
   return true;
 }
 
-/** How far the frame goes. */
-function measure(frame: SentFrame, node: number, nodes: number): void {
-  const { batch, end } = frame.part.flight;
+/** How far the frame goes, of rows that end before `end`. */
+function measure(frame: SentFrame, end: number, node: number, nodes: number): void {
+  const { batch } = frame;
   let row = frame.firstRow;
   let sent = frame.firstSent;
   let request = 0;
@@ -156,6 +161,30 @@ function measure(frame: SentFrame, node: number, nodes: number): void {
   frame.endSent = sent;
   frame.requestBytes = request;
   frame.resultBytes = results;
+}
+
+/** Puts the frame that was measured. */
+function encodeVerbs(frame: SentFrame, node: number, nodes: number, outbox: Outbox): void {
+  const bytes = HEAD_BYTES + frame.requestBytes;
+  const output = outbox.reserve(bytes);
+  const start = outbox.length - bytes;
+  output.i32[start >> 2] = headWord(BATCH, bytes);
+  output.i32[(start >> 2) + 1] = frame.sequence;
+  const { batch, endRow, endSent } = frame;
+  let at = start + HEAD_BYTES;
+  let row = frame.firstRow;
+  let sent = frame.firstSent;
+  while (row < endRow || (row === endRow && sent < endSent)) {
+    const address = batch.address[row];
+    if (nodes === 1 || nodeOf(address, nodes) === node) {
+      const bytes = piece(batch, row, sent);
+      at = encodeVerb(batch, row, sent, bytes, nodes, output, at);
+      sent += bytes;
+      if (sent < batch.bytes[row]) continue;
+    }
+    row++;
+    sent = 0;
+  }
 }
 
 /** Returns where the next verb begins. */
@@ -207,8 +236,7 @@ export function decodeResults(
     decodeReads(frame, input, at);
     return;
   }
-  const { batch } = frame.part.flight;
-  const { endRow, endSent } = frame;
+  const { batch, endRow, endSent } = frame;
   let row = frame.firstRow;
   let sent = frame.firstSent;
   let from = at;
@@ -226,7 +254,7 @@ export function decodeResults(
 
 /** READs that lie side by side in the same scratch are copied together. */
 function decodeReads(frame: SentFrame, input: Scratch, at: number): void {
-  const { bytes, offset, scratch } = frame.part.flight.batch;
+  const { bytes, offset, scratch } = frame.batch;
   const end = frame.endRow;
   let from = at;
   for (let row = frame.firstRow; row < end; ) {

@@ -74,28 +74,44 @@ export class NodeMemory {
    */
   inspect(i32: Int32Array, at: number, end: number): number {
     let results = 0;
-    let touched = 0;
     let word = at >> 2;
     const last = end >> 2;
     while (word < last) {
       const verb = i32[word];
-      const bytes = verbBytes(verb);
-      const region = this.regions[verbRegion(verb)];
-      const offset = i32[word + 1];
-      // What most verbs are, and nothing to complain of: checked with little else.
-      const isRead = verbKind(verb) === READ && ((bytes | offset) & 7) === 0;
-      if (isRead && region !== undefined && offset >= 0 && offset + bytes <= this.regionBytes) {
-        touched ^= region.i32[offset >> 2];
-        if (bytes > UNIT_BYTES) touched ^= touch(region, offset, bytes);
-        results += bytes;
-        word += 2;
+      const next = this.#inspectReads(i32, word, last);
+      if (next > word) {
+        results += ((next - word) >> 1) * verbBytes(verb);
+        word = next;
       } else {
         word = this.#inspectOther(i32, word, last);
-        results += resultBytes(verbKind(verb), bytes);
+        results += resultBytes(verbKind(verb), verbBytes(verb));
       }
     }
-    this.touched ^= touched;
     return results;
+  }
+
+  /**
+   * READs from `word` on that differ in nothing but their offsets, which most do, as far as there
+   * is nothing to complain of. Returns where the next verb stands.
+   */
+  #inspectReads(i32: Int32Array, word: number, last: number): number {
+    const verb = i32[word];
+    const bytes = verbBytes(verb);
+    const region = this.regions[verbRegion(verb)];
+    const end = this.regionBytes - bytes;
+    if (verbKind(verb) !== READ || (bytes & 7) !== 0 || region === undefined) return word;
+    const isLong = bytes > UNIT_BYTES;
+    const { i32: memory } = region;
+    let touched = 0;
+    let next = word;
+    for (; next < last && i32[next] === verb; next += 2) {
+      const offset = i32[next + 1] >>> 0;
+      if (offset > end || (offset & 7) !== 0) break;
+      touched ^= memory[offset >> 2];
+      if (isLong) touched ^= touch(region, offset, bytes);
+    }
+    this.touched ^= touched;
+    return next;
   }
 
   /** Checks a verb; returns where the next one stands. */
@@ -152,28 +168,29 @@ export class NodeMemory {
   }
 
   /**
-   * READs, which mostly come many together and of one region, from `word` on as far as there are
-   * any. Returns where the next verb stands, and leaves where its result goes in `#readTo`.
+   * READs from `word` on that differ in nothing but their offsets. Returns where the next verb
+   * stands, and leaves where its result goes in `#readTo`.
    */
   #reads(i32: Int32Array, word: number, last: number, output: Scratch, into: number): number {
     if (this.#unfenced) this.#storeLoadFence();
-    const { f64 } = output;
-    let number = verbRegion(i32[word]);
-    let region = this.regions[number];
+    const verb = i32[word];
+    const bytes = verbBytes(verb);
+    const region = this.regions[verbRegion(verb)];
+    const line = copyLine;
+    const { f64: to } = output;
+    const { f64: from } = region;
     let result = into;
     let next = word;
-    for (; next < last; next += 2) {
-      const verb = i32[next];
-      if (verbKind(verb) !== READ) break;
-      if (verbRegion(verb) !== number) {
-        number = verbRegion(verb);
-        region = this.regions[number];
+    if (bytes === UNIT_BYTES) {
+      for (; next < last && i32[next] === verb; next += 2) {
+        line(from, i32[next + 1] >>> 3, to, result >> 3);
+        result += bytes;
       }
-      const bytes = verbBytes(verb);
-      const offset = i32[next + 1];
-      if (bytes === UNIT_BYTES) copyLine(region.f64, offset >>> 3, f64, result >> 3);
-      else readWords(region, offset, output, result, bytes);
-      result += bytes;
+    } else {
+      for (; next < last && i32[next] === verb; next += 2) {
+        readWords(region, i32[next + 1], output, result, bytes);
+        result += bytes;
+      }
     }
     this.#readTo = result;
     return next;

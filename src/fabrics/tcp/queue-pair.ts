@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
+import type { Batch, Completion } from '../../verbs/index.ts';
 import type { Part } from './flight.ts';
-import { decodeResults, encodeFrame, encodeReads } from './frame-codec.ts';
+import { decodeResults, encodePart, encodeWhole } from './frame-codec.ts';
 import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';
@@ -160,24 +161,25 @@ export class QueuePair {
   }
 
   /**
-   * `post` of a part that only READs, of a pool with one node, when there is room at once: returns
-   * the bytes that it reads. Otherwise -1, and nothing is posted.
+   * Takes a whole batch of verbs when this is the pool's only node, there is room at once, and one
+   * frame is enough: then nothing is kept of it but the frame, which is returned (valid until the
+   * next is posted). Undefined, and nothing is posted, when it has to go as parts.
    */
-  postReads(part: Part): number {
-    if (this.#waiting.length > 0 || this.#failure !== undefined) return -1;
-    if (this.#outstanding >= this.welcome.outstandingBytesMax) return -1;
+  postWhole(batch: Batch, completion: Completion): SentFrame | undefined {
+    if (this.#waiting.length > 0 || this.#failure !== undefined) return undefined;
+    if (this.#outstanding >= this.welcome.outstandingBytesMax) return undefined;
     const isIdle = this.#idle;
     const frame = this.#sent.add();
     const sequence = (this.#sequence + 1) & 0x7fffffff;
-    if (!encodeReads(part, sequence, this.#outbox, frame)) {
+    if (!encodeWhole(batch, completion, sequence, this.#outbox, frame)) {
       this.#sent.removeLast();
-      return -1;
+      return undefined;
     }
     this.#sequence = sequence;
     this.#outstanding += frame.requestBytes + frame.resultBytes;
     if (isIdle) this.#socket.ref();
     if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
-    return frame.resultBytes;
+    return frame;
   }
 
   /** A two-sided call; it is sent by the next `flush`. */
@@ -232,7 +234,7 @@ export class QueuePair {
     while (!part.done) {
       if (this.#outstanding >= limit) return false;
       const frame = this.#sent.add();
-      encodeFrame(part, node, nodes, this.#nextSequence(), this.#outbox, frame);
+      encodePart(part, node, nodes, this.#nextSequence(), this.#outbox, frame);
       this.#outstanding += frame.requestBytes + frame.resultBytes;
       if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
     }
@@ -300,7 +302,11 @@ export class QueuePair {
     return frame;
   }
 
-  #answered({ part }: SentFrame, error: unknown): void {
+  #answered({ part, completion }: SentFrame, error: unknown): void {
+    if (part === undefined) {
+      completion.completed(error);
+      return;
+    }
     part.frames--;
     if (error !== undefined) part.flight.error ??= error;
     if (part.done && part.frames === 0) this.#place.answered(part, undefined);
@@ -426,9 +432,15 @@ export class QueuePair {
   }
 
   #failAll(error: StepwellError): void {
-    const parts = new Set([...this.#sent].map(({ part }) => part));
+    const parts = new Set<Part>();
+    const whole: Completion[] = [];
+    for (const { part, completion } of this.#sent) {
+      if (part === undefined) whole.push(completion);
+      else parts.add(part);
+    }
     this.#sent.clear();
     for (const part of this.#waiting.splice(0)) parts.add(part);
+    for (const completion of whole) completion.completed(error);
     for (const part of parts) this.#place.answered(part, error);
     const calls = [...this.#calls.values()];
     this.#calls.clear();

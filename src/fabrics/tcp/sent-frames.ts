@@ -1,14 +1,19 @@
+import type { Batch, Completion } from '../../verbs/index.ts';
 import type { Part } from './flight.ts';
 
 const FIRST_FRAMES = 64;
 
 /** A frame that was sent: which verbs of which part it carries, to place what they return. */
 export class SentFrame {
-  part!: Part;
+  batch!: Batch;
+  /** Which part of a flight it is of; undefined when the frame is all of its batch. */
+  part: Part | undefined = undefined;
+  /** Who waits for the batch, when the frame is all of it. */
+  completion!: Completion;
   sequence = 0;
   /** Whole READs of a pool with one node, which are placed in one pass. */
   isReads = false;
-  /** The first verb and how much of it went before; and where the next frame begins. */
+  /** The first row and how much of it went before; and where the next frame begins. */
   firstRow = 0;
   firstSent = 0;
   endRow = 0;

@@ -36,6 +36,8 @@ export class TcpFabric implements RemoteFabric {
   readonly traffic = new TrafficCounters();
   readonly session: number;
   readonly #pairs: readonly QueuePair[];
+  /** The only one of a pool with one node. */
+  readonly #only: QueuePair | undefined;
   readonly #idle: Flight[] = [];
   readonly #flush = () => this.#flushAll();
   #scheduled = false;
@@ -48,6 +50,7 @@ export class TcpFabric implements RemoteFabric {
   private constructor(session: number, pairs: readonly QueuePair[]) {
     this.session = session;
     this.#pairs = pairs;
+    this.#only = pairs.length === 1 ? pairs[0] : undefined;
   }
 
   /** Connects to all nodes, in the order that deals out the regions. */
@@ -99,6 +102,13 @@ export class TcpFabric implements RemoteFabric {
   }
 
   post(batch: Batch, completion: Completion): void {
+    const frame = this.#only?.postWhole(batch, completion);
+    if (frame !== undefined) {
+      if (frame.isReads) this.#countReads(batch.length, frame.resultBytes);
+      else this.#count(batch, 0, batch.length);
+      this.#schedule();
+      return;
+    }
     this.#advance((this.#idle.pop() ?? new Flight()).begin(batch, completion));
   }
 
@@ -131,7 +141,6 @@ export class TcpFabric implements RemoteFabric {
       else this.#end(flight);
       return;
     }
-    if (this.#pairs.length === 1 && this.#sendReads(flight)) return;
     flight.end = segmentEnd(batch, flight.start, this.#pairs.length);
     const kind = batch.kind[flight.start];
     if (kind === PAUSE) this.#pause(flight, batch.bytes[flight.start]);
@@ -139,24 +148,8 @@ export class TcpFabric implements RemoteFabric {
     else this.#sendVerbs(flight);
   }
 
-  /** Whether all that is left of the batch are READs that could be sent at once. */
-  #sendReads(flight: Flight): boolean {
-    const { start, batch } = flight;
-    if (batch.kind[start] !== READ) return false;
-    flight.end = batch.length;
-    flight.pending = 1;
-    const bytes = this.#pairs[0].postReads(flight.part(0));
-    if (bytes < 0) return false;
-    const counters = this.traffic.rows;
-    counters[ROUND_TRIPS]++;
-    counters[READS] += flight.end - start;
-    counters[BYTES_READ] += bytes;
-    this.#schedule();
-    return true;
-  }
-
   #sendVerbs(flight: Flight): void {
-    this.#count(flight);
+    this.#count(flight.batch, flight.start, flight.end);
     if (this.#pairs.length === 1) {
       flight.pending = 1;
       this.#pairs[0].post(flight.part(0));
@@ -269,17 +262,24 @@ export class TcpFabric implements RemoteFabric {
     for (const pair of this.#pairs) pair.flush();
   }
 
-  #count({ batch, start, end }: Flight): void {
+  #countReads(reads: number, bytes: number): void {
+    const counters = this.traffic.rows;
+    counters[ROUND_TRIPS]++;
+    counters[READS] += reads;
+    counters[BYTES_READ] += bytes;
+  }
+
+  #count({ kind: kinds, bytes }: Batch, start: number, end: number): void {
     const counters = this.traffic.rows;
     counters[ROUND_TRIPS]++;
     for (let row = start; row < end; row++) {
-      const kind = batch.kind[row];
+      const kind = kinds[row];
       if (kind === READ) {
         counters[READS]++;
-        counters[BYTES_READ] += batch.bytes[row];
+        counters[BYTES_READ] += bytes[row];
       } else if (kind === WRITE) {
         counters[WRITES]++;
-        counters[BYTES_WRITTEN] += batch.bytes[row];
+        counters[BYTES_WRITTEN] += bytes[row];
       } else if (kind === CAS || kind === MASKED_CAS) {
         counters[SWAPS]++;
       } else {

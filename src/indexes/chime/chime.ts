@@ -1,50 +1,30 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Bytes } from '../../records/codec.ts';
-import {
-  type Address,
-  Batch,
-  type Fabric,
-  highHalf,
-  lowHalf,
-  type Operation,
-  Scratch,
-  setWord,
-} from '../../verbs/index.ts';
-import {
-  type CheckSink,
-  type Condition,
-  type IndexKind,
-  type IndexManifest,
-  type IndexParameters,
-  type IndexShape,
-  type KeyRange,
-  type OrderedIndex,
-  type Outcome,
-  REFUSED,
+import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
+import type {
+  CheckSink,
+  IndexKind,
+  IndexManifest,
+  IndexParameters,
+  IndexShape,
+  KeyRange,
+  OrderedIndex,
 } from '../contract.ts';
-import { LockTable } from '../delegation.ts';
 import { RecordIo } from '../record-io.ts';
-import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
-import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
-import { insert } from './insert.ts';
+import { LeafIndex } from './leaf-index.ts';
 import { addressOfLink } from './link.ts';
 import { rootLink } from './mend.ts';
-import { place } from './neighbourhood.ts';
 import { NewNodes } from './node-io.ts';
 import { eachReachable } from './reachable.ts';
 import { ChimeScan } from './scan.ts';
-import { locate, search, searchMany, searchOnce } from './search.ts';
 import { shapeOf } from './shape.ts';
-import { recordOf } from './slot.ts';
 import { tidy } from './tidy.ts';
 import { type ChimeRequest, ChimeTree } from './tree.ts';
-import { replace, vacate } from './update.ts';
 import { ChimeWalk } from './walk.ts';
-import { writeOnce } from './write-once.ts';
 
 export const CHIME_KIND = 4;
 
@@ -60,38 +40,11 @@ export const CHIME_MANIFEST: IndexManifest = {
 const NODE_UNITS = Array.from({ length: 12 }, (_, size) => unitsBeside(2 ** size));
 
 /** CHIME (SOSP'24), a tree whose leaves are hopscotch tables, behind the index contract. */
-export class ChimeIndex implements OrderedIndex {
+export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   readonly manifest = CHIME_MANIFEST;
-  readonly tree: ChimeTree;
 
-  readonly #protocol: SlotProtocol<ChimeRequest>;
-  readonly #locks = new LockTable<ChimeRequest>();
-
-  constructor(tree: ChimeTree) {
-    this.tree = tree;
-    this.#protocol = {
-      records: tree.records,
-      locate: (request) => locate(tree, request),
-      insert: (request, attempt) => insert(tree, request, attempt),
-      replace: (request, attempt) => replace(tree, request, attempt),
-      vacate: (request, attempt) => vacate(tree, request, attempt),
-    };
-  }
-
-  get parameters(): IndexParameters {
-    return { ...this.tree.geometry.shape };
-  }
-
-  get catalog(): number {
-    return this.tree.catalog;
-  }
-
-  get records(): RecordIo {
-    return this.tree.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
-    return this.tree.retries;
+  get tree(): ChimeTree {
+    return this.client;
   }
 
   get resizes(): Readonly<Record<string, number>> {
@@ -101,40 +54,6 @@ export class ChimeIndex implements OrderedIndex {
 
   get tableUnits(): readonly number[] {
     return [this.tree.geometry.leafUnits, ...NODE_UNITS];
-  }
-
-  get hashSeed(): number {
-    return this.tree.geometry.shape.seed;
-  }
-
-  newRequest(): ChimeRequest {
-    return this.tree.newRequest();
-  }
-
-  search(request: ChimeRequest): Operation<boolean> {
-    const { tree } = this;
-    tree.cache.begin();
-    if (!tree.techniques.delegation) return search(tree, request);
-    return this.#locks.search(request, (one) => search(tree, one));
-  }
-
-  searchOnce(request: ChimeRequest, fabric: Fabric): boolean | undefined {
-    this.tree.cache.begin();
-    return searchOnce(this.tree, request, fabric);
-  }
-
-  searchMany(
-    requests: readonly ChimeRequest[],
-    count: number,
-    batch: Batch,
-    found: boolean[],
-  ): Operation<void> {
-    this.tree.cache.begin();
-    return searchMany(this.tree, requests, count, batch, found);
-  }
-
-  foundAddress({ words, slotAt }: ChimeRequest): Address {
-    return recordOf(lowHalf(words, slotAt), highHalf(words, slotAt));
   }
 
   shape(): Operation<IndexShape> {
@@ -162,60 +81,10 @@ export class ChimeIndex implements OrderedIndex {
     return eachReachable(this.tree, visit);
   }
 
-  writeOnce(
-    request: ChimeRequest,
-    condition: Condition,
-    expected: number,
-    fabric: Fabric,
-  ): Outcome | undefined {
-    const { tree } = this;
-    if (tree.techniques.delegation || !tree.records.take(request)) return undefined;
-    tree.cache.begin();
-    let outcome: Outcome | undefined = REFUSED;
-    try {
-      outcome = writeOnce(tree, request, condition, expected, fabric);
-      return outcome;
-    } finally {
-      // Also when the fabric has raised; a write that goes on keeps its record.
-      if (outcome !== undefined) tree.records.discard(request);
-    }
-  }
-
-  *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    this.#begin(request);
-    if (!this.tree.techniques.delegation) {
-      return yield* writeSlot(this.#protocol, request, condition, expected);
-    }
-    const write: PlannedWrite<ChimeRequest> = { request, condition, expected };
-    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
-  }
-
-  #writeTogether(group: readonly PlannedWrite<ChimeRequest>[]): Operation<void> {
-    const { tree } = this;
-    return writeTogether(this.#protocol, group, (request, attempt) =>
-      tree.retry(request, 'otherCarrier', attempt),
-    );
-  }
-
-  *remove(request: ChimeRequest): Operation<boolean> {
-    this.#begin(request);
-    const removed = yield* this.#inTurn(request, () => removeSlot(this.#protocol, request));
+  override *remove(request: ChimeRequest): Operation<boolean> {
+    const removed = yield* super.remove(request);
     if (removed) yield* tidy(this.tree, request);
     return removed;
-  }
-
-  *modify(request: ChimeRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    this.#begin(request);
-    return yield* this.#inTurn(request, () => modifySlot(this.#protocol, request, compute));
-  }
-
-  #inTurn<T>(request: ChimeRequest, change: () => Operation<T>): Operation<T> {
-    return this.tree.techniques.delegation ? this.#locks.inTurn(request, change) : change();
-  }
-
-  #begin(request: ChimeRequest): void {
-    this.tree.cache.begin();
-    place(this.tree, request);
   }
 }
 

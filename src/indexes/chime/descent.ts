@@ -1,5 +1,6 @@
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { decodeNode } from './internal-node.ts';
+import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL, identityHigh, identityLow, sizeOfLink, UP } from './link.ts';
 import type { CachedNode } from './node-book.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
@@ -14,21 +15,46 @@ const STEPS_MAX = 10_000;
 export function descend({ cache }: ChimeTree, request: ChimeRequest): CachedNode | undefined {
   request.leaf = 0;
   const { top } = cache;
-  return top && cache.book.descend(top.at, request);
+  request.above = top && cache.book.descend(top.at, request);
+  return request.above;
 }
 
 /**
- * As `descend`, but reads what is not remembered (CHIME section 4.4: 0 to h round trips). Returns
- * the node that names the leaf.
+ * See `LeafClient.reach` (CHIME section 4.4: 0 to h round trips).
  */
-export function* reach(tree: ChimeTree, request: ChimeRequest): Operation<CachedNode> {
+export function* reach(tree: ChimeTree, request: ChimeRequest): Operation<void> {
   for (let step = 0; step < STEPS_MAX; step++) {
     const node = descend(tree, request);
-    if (node !== undefined && request.leaf !== 0) return node;
+    if (node !== undefined && request.leaf !== 0) return;
     if (node === undefined) yield* loadRoot(tree);
     else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
   }
   throw endless();
+}
+
+/** See `LeafClient.confirm`; nothing happens when another lane has learned of another link. */
+export function confirm(
+  { cache }: ChimeTree,
+  { leafLow, leafHigh, above, child }: ChimeRequest,
+): void {
+  if (above?.leadsTo(child, leafLow, leafHigh)) above.know(child, cache.epoch);
+}
+
+/** See `LeafClient.leaveGone`; the request has not been aimed again since its leaf was read. */
+export function* leaveGone(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  attempt: number,
+): Operation<void> {
+  const { words, leafLow, leafHigh, child } = request;
+  const above = request.above as CachedNode;
+  const known = tree.cache.isKnown(above, child);
+  const same = above.leadsTo(child, leafLow, leafHigh);
+  const low = words.i32[IDENTITY_AT >> 2];
+  const high = words.i32[(IDENTITY_AT >> 2) + 1];
+  yield* tree.retry(request, 'staleCache', attempt);
+  if (!known) yield* refresh(tree, request);
+  else if (same) above.relink(child, low, high, tree.cache.epoch);
 }
 
 /** Reads the root link. */

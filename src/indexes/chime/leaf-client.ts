@@ -6,8 +6,7 @@ import type { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
-import { EVERYTHING } from './key-scale.ts';
-import { AT_KEY, type Side } from './node-book.ts';
+import { AT_KEY, type CachedNode, type Side } from './node-book.ts';
 import type { Link, Visit } from './node-io.ts';
 import type { LeafHalves } from './rebuild-leaf.ts';
 import { lengthOf, NEIGHBOURHOOD_MAX } from './slot.ts';
@@ -52,9 +51,8 @@ export class ChimeRequest extends Request {
   linkEpoch = 0;
   /** Which child of the node above it the leaf is, or which entry of the directory. */
   child = 0;
-  /** The borders of that leaf, for who writes to it; of a leaf of a tree. */
-  lower = EVERYTHING.lower;
-  upper = EVERYTHING.upper;
+  /** What the client remembers of the node above the leaf; undefined in a hash table. */
+  above: CachedNode | undefined;
   /** Whether the leaf's first word was read after the neighbourhood, or need not be. */
   checked = false;
   /** Offsets in `words` of the candidates' slots. */
@@ -88,7 +86,8 @@ export interface Techniques {
 
 /**
  * One client's handle of an index whose records are in hopscotch leaves: of the tree, or of the
- * stand-alone hash table (section 4.5). Everything below the way to a leaf is written against this.
+ * stand-alone hash table (section 4.5). They differ in the way to a leaf, and in what they do with
+ * a leaf that is full; everything else is written against this.
  */
 export abstract class LeafClient<S extends LeafShape = LeafShape> {
   readonly geometry: LeafGeometry<S>;
@@ -134,6 +133,37 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
     this.catalog = catalog;
     this.hotspots = new Hotspots(geometry.shape.hotspots);
   }
+
+  /** At the begin of every operation: what is remembered may have become too old. */
+  abstract begin(): void;
+
+  /** Aims the request at its leaf without a verb; false when the way is not remembered. */
+  abstract aim(request: ChimeRequest): boolean;
+
+  /** As `aim`, but reads what is not remembered. */
+  abstract reach(request: ChimeRequest): Operation<void>;
+
+  /** Whether the link that the request was aimed by cannot lead to a re-used block. */
+  abstract isSure(request: ChimeRequest): boolean;
+
+  /** The request's leaf was in use in this operation: the link is sure while the epoch stands. */
+  abstract confirm(request: ChimeRequest): void;
+
+  /**
+   * The leaf has been replaced. When its block cannot hold anything else yet, its first word, which
+   * the request has, is the link to the replacement; else the way is read anew (CHIME section
+   * 4.2.3, cache validation).
+   */
+  abstract leaveGone(request: ChimeRequest, attempt: number): Operation<void>;
+
+  /**
+   * Searches a leaf that says that it is being taken up, so that it does not tell whether it
+   * counts. Undefined when the search is to begin again.
+   */
+  abstract searchTakenUp(request: ChimeRequest, attempt: number): Operation<boolean | undefined>;
+
+  /** Finishes what others have begun on the way to the request's leaf, slow or dead. */
+  abstract mend(request: ChimeRequest): Operation<void>;
 
   /** Replaces the request's leaf, whose neighbourhood for its key is full of committed entries. */
   abstract makePlace(request: ChimeRequest): Operation<void>;

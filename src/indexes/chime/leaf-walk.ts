@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import { reach, refresh } from './descent.ts';
+import { leaveGone, reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { type Borders, EVERYTHING, KeyScale } from './key-scale.ts';
 import { areSame, compareWhole } from './keys.ts';
@@ -11,7 +11,6 @@ import { mendWay } from './mend.ts';
 import { CURRENT, judge, TAKEN_UP } from './neighbourhood.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './node-book.ts';
 import { slotsOf } from './node-io.ts';
-import { leaveGone } from './search.ts';
 import { sureLeaf } from './sure-leaf.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
@@ -93,8 +92,7 @@ export class LeafWalk {
         return pictures;
       }
       if (verdictOf(places[0]) === TAKEN_UP) return [yield* this.#readSurely(request)];
-      const { parent, child } = places[0];
-      yield* leaveGone(this.#tree, request, parent, child, attempt);
+      yield* leaveGone(this.#tree, request, attempt);
     }
   }
 
@@ -193,8 +191,6 @@ export class Place {
   readonly request: ChimeRequest;
   readonly #image: Scratch;
   readonly #slots: Int32Array;
-  parent!: CachedNode;
-  child = 0;
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
   isWhole = false;
@@ -226,7 +222,8 @@ export class Place {
 
   /** The leaf next to another one's below the same node; false when there is none. */
   aimBeside(other: Place, reverse: boolean): boolean {
-    const { parent, child } = other;
+    const { child } = other.request;
+    const parent = other.request.above as CachedNode;
     const next = reverse ? child - 1 : child + 1;
     if (next < 0 || next > parent.separators.length) return false;
     if ((parent.linkHigh(next) & INTERNAL) !== 0) return false;
@@ -236,11 +233,10 @@ export class Place {
 
   #aimAt(parent: CachedNode, child: number): void {
     const { request } = this;
-    this.parent = parent;
-    this.child = child;
-    this.lower = parent.lowerOf(child);
-    this.upper = parent.upperOf(child);
-    this.#borders = { lower: this.lower, upper: this.upper };
+    this.#borders = parent.bordersOf(child);
+    this.lower = this.#borders.lower;
+    this.upper = this.#borders.upper;
+    request.above = parent;
     request.child = child;
     request.leafLow = parent.linkLow(child);
     request.leafHigh = parent.linkHigh(child);

@@ -59,7 +59,7 @@ function* visitBelow(
   if (above !== 0) batch.read(above, 8, image, leafBytes);
   yield batch;
   const owner = above === 0 ? tree.root : linkAddress(above, child);
-  const borders = { lower: parent.lowerOf(child), upper: parent.upperOf(child) };
+  const borders = parent.bordersOf(child);
   const leaf: Visit = { owner, low, high, address, image, borders };
   if (!isInUse(tree, leaf)) return undefined;
   if (above === 0) return leaf;

@@ -315,6 +315,10 @@ export class CachedNode {
       : (this.#borders as Borders).upper;
   }
 
+  bordersOf(child: number): Borders {
+    return { lower: this.lowerOf(child), upper: this.upperOf(child) };
+  }
+
   /** The link of this child is another one since. */
   relink(child: number, low: number, high: number, epoch: number): void {
     const row = this.#row(child);

@@ -6,6 +6,7 @@ import type { Address, Operation } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
+import { confirm, descend, leaveGone, reach, refresh } from './descent.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { KeyScale } from './key-scale.ts';
 import { type ChimeRequest, LeafClient } from './leaf-client.ts';
@@ -16,7 +17,9 @@ import { makePlaceHere } from './make-place.ts';
 import { mend } from './mend.ts';
 import { type Link, swing, type Visit } from './node-io.ts';
 import type { LeafHalves } from './rebuild-leaf.ts';
+import { settle } from './settle.ts';
 import { Spares } from './spares.ts';
+import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
 
 export * from './leaf-client.ts';
 
@@ -48,6 +51,41 @@ export class ChimeTree extends LeafClient<ChimeShape> {
   readonly spareRequests = new Spares(() => this.newRequest());
   readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
 
+  begin(): void {
+    this.cache.begin();
+  }
+
+  aim(request: ChimeRequest): boolean {
+    return descend(this, request) !== undefined && request.leaf !== 0;
+  }
+
+  reach(request: ChimeRequest): Operation<void> {
+    return reach(this, request);
+  }
+
+  isSure(request: ChimeRequest): boolean {
+    return this.cache.isKnownLink(request);
+  }
+
+  confirm(request: ChimeRequest): void {
+    confirm(this, request);
+  }
+
+  leaveGone(request: ChimeRequest, attempt: number): Operation<void> {
+    return leaveGone(this, request, attempt);
+  }
+
+  *searchTakenUp(request: ChimeRequest): Operation<boolean> {
+    adoptLeaf(this, request, yield* sureLeaf(this, request));
+    const found = yield* settle(this, request);
+    yield* refresh(this, request);
+    return found;
+  }
+
+  mend(request: ChimeRequest): Operation<void> {
+    return mend(this, request);
+  }
+
   *makePlace(request: ChimeRequest): Operation<void> {
     if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);
   }
@@ -62,8 +100,9 @@ export class ChimeTree extends LeafClient<ChimeShape> {
    * names, for as long as that is in use, and in any other the word that has this hint is not put,
    * for its slots are frozen.
    */
-  hintOf({ lower, upper, outgoing, keyBytes }: ChimeRequest): number {
-    const scale = this.#scale.set({ lower, upper });
+  hintOf({ above, child, outgoing, keyBytes }: ChimeRequest): number {
+    if (above === undefined) return 0;
+    const scale = this.#scale.set(above.bordersOf(child));
     return scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
   }
 

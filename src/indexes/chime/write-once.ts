@@ -9,8 +9,8 @@ import {
   REPLACED,
 } from '../contract.ts';
 import { linked, refuses } from '../slot-operations.ts';
-import { descend } from './descent.ts';
 import { afterClaim, isAlone, isClaimed, postClaim, postCommit } from './insert.ts';
+import { type ChimeRequest, type LeafClient, SWAP_AT } from './leaf-client.ts';
 import {
   CURRENT,
   gatherLive,
@@ -21,9 +21,7 @@ import {
   postNeighbourhood,
   vacantSlot,
 } from './neighbourhood.ts';
-import { confirm, noteBorders } from './search.ts';
 import { rememberOthers } from './settle.ts';
-import { type ChimeRequest, type ChimeTree, SWAP_AT } from './tree.ts';
 import { postReplacement, renewHotspot, retireUnlinked } from './update.ts';
 
 /**
@@ -33,39 +31,41 @@ import { postReplacement, renewHotspot, retireUnlinked } from './update.ts';
  * The request's record has a block.
  */
 export function writeOnce(
-  tree: ChimeTree,
+  client: LeafClient,
   request: ChimeRequest,
   condition: Condition,
   expected: number,
   fabric: Fabric,
 ): Outcome | undefined {
-  const found = locateOnce(tree, request, fabric);
+  const found = locateOnce(client, request, fabric);
   if (found === undefined) return undefined;
   if (found) {
     if (refuses(condition, expected, request.foundVersion)) return REFUSED;
-    return replaceOnce(tree, request, fabric) ? linked(request, REPLACED) : undefined;
+    return replaceOnce(client, request, fabric) ? linked(request, REPLACED) : undefined;
   }
   if (condition === IF_PRESENT || condition === IF_VERSION) {
     request.foundAt = -1;
     return REFUSED;
   }
-  return insertOnce(tree, request, fabric) ? linked(request, INSERTED) : undefined;
+  return insertOnce(client, request, fabric) ? linked(request, INSERTED) : undefined;
 }
 
 /** D[READ neighbourhood; (READ first word); WRITE record] -> READ records */
-function locateOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): boolean | undefined {
+function locateOnce(
+  client: LeafClient,
+  request: ChimeRequest,
+  fabric: Fabric,
+): boolean | undefined {
   const { batch } = request;
-  place(tree, request);
-  const parent = descend(tree, request);
-  if (parent === undefined || request.leaf === 0) return undefined;
-  noteBorders(request, parent);
-  const checked = !tree.cache.isKnownLink(request);
-  postNeighbourhood(tree, request, batch.clear(), checked);
-  tree.records.post(request, batch);
+  place(client, request);
+  if (!client.aim(request)) return undefined;
+  const checked = !client.isSure(request);
+  postNeighbourhood(client, request, batch.clear(), checked);
+  client.records.post(request, batch);
   fabric.execute(batch);
-  if (judge(tree, request) !== CURRENT) return undefined;
-  if (checked) confirm(tree, request, parent, request.child);
-  if (gatherLive(tree, request) > 0) {
+  if (judge(client, request) !== CURRENT) return undefined;
+  if (checked) client.confirm(request);
+  if (gatherLive(client, request) > 0) {
     fabric.execute(postCandidates(request, batch.clear()));
     if (request.longCandidates) return undefined;
     if (matchCandidate(request)) return request.foundChained ? undefined : true;
@@ -75,33 +75,33 @@ function locateOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): boo
 }
 
 /** D[WRITE header; CAS] */
-function replaceOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): boolean {
-  fabric.execute(postReplacement(tree, request, request.batch.clear()));
+function replaceOnce(client: LeafClient, request: ChimeRequest, fabric: Fabric): boolean {
+  fabric.execute(postReplacement(client, request, request.batch.clear()));
   if (!swapped(request.words, SWAP_AT)) {
-    tree.retries.slotChanged++;
+    client.retries.slotChanged++;
     return false;
   }
   // As in `replace`: before anything can fail.
   request.forgetBlock();
-  retireUnlinked(tree, request);
-  renewHotspot(tree, request);
+  retireUnlinked(client, request);
+  renewHotspot(client, request);
   return true;
 }
 
 /** D[CAS empty -> pending; READ neighbourhood] -> CAS pending -> live */
-function insertOnce(tree: ChimeTree, request: ChimeRequest, fabric: Fabric): boolean {
+function insertOnce(client: LeafClient, request: ChimeRequest, fabric: Fabric): boolean {
   const { batch } = request;
-  if (vacantSlot(tree, request) === 0) return false;
-  fabric.execute(postClaim(tree, request, batch.clear()));
+  if (vacantSlot(client, request) === 0) return false;
+  fabric.execute(postClaim(client, request, batch.clear()));
   if (!isClaimed(request)) {
-    tree.retries.slotChanged++;
+    client.retries.slotChanged++;
     return false;
   }
   // From here on the claim must not be left behind.
-  if (!isAlone(tree, request)) return run(fabric, afterClaim(tree, request, 1));
-  fabric.execute(postCommit(tree, request, batch.clear()));
+  if (!isAlone(client, request)) return run(fabric, afterClaim(client, request, 1));
+  fabric.execute(postCommit(client, request, batch.clear()));
   if (swapped(request.words, SWAP_AT)) return true;
-  tree.records.retireOutgoing(request);
-  tree.retries.withdrawn++;
+  client.records.retireOutgoing(request);
+  client.retries.withdrawn++;
   return false;
 }

@@ -13,6 +13,7 @@ import { RecordIo } from '../record-io.ts';
 import { LinkDirectory } from './directory.ts';
 import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
 import { linkReplacement, mend } from './mend.ts';
+import { aim, leaveGone, reach } from './way.ts';
 
 const NO_KEY = new Uint8Array(0);
 
@@ -25,6 +26,39 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     const records = new RecordIo(allocator, reclamation, catalog);
     super(geometry, records, allocator, reclamation, catalog);
     this.directory = new LinkDirectory(parts, geometry.shape, chunks, reclamation);
+  }
+
+  begin(): void {
+    this.directory.begin();
+  }
+
+  aim(request: ChimeRequest): boolean {
+    return aim(this, request);
+  }
+
+  reach(request: ChimeRequest): Operation<void> {
+    return reach(this, request);
+  }
+
+  isSure({ child }: ChimeRequest): boolean {
+    return this.directory.isKnown(child);
+  }
+
+  confirm({ child, leafLow, leafHigh }: ChimeRequest): void {
+    this.directory.confirm(child, leafLow, leafHigh);
+  }
+
+  leaveGone(request: ChimeRequest, attempt: number): Operation<void> {
+    return leaveGone(this, request, attempt);
+  }
+
+  /** Nothing takes up segments: the block holds something else that looks like one taken up. */
+  *searchTakenUp(request: ChimeRequest, attempt: number): Operation<undefined> {
+    yield* leaveGone(this, request, attempt);
+  }
+
+  mend(request: ChimeRequest): Operation<void> {
+    return mend(this, request);
   }
 
   makePlace(request: ChimeRequest): Operation<void> {

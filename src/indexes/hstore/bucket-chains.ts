@@ -28,6 +28,7 @@ export class BucketChains {
 
   /** Reads the chains of all requests, a bucket of each at a time. */
   *read(posted: readonly Posted[], alongWith: (batch: Batch) => void): Operation<void> {
+    const { generation } = this.#pair.geometry;
     const batch = new Batch();
     alongWith(batch);
     let open = posted.map((one) => ({ one, next: this.bucketOf(one.request) }));
@@ -40,7 +41,7 @@ export class BucketChains {
       yield batch;
       batch.clear();
       open = open
-        .map(({ one }) => ({ one, next: nextIn(one.chain[one.chain.length - 1]) }))
+        .map(({ one }) => ({ one, next: nextIn(one.chain[one.chain.length - 1], generation) }))
         .filter(({ next }) => next !== 0);
     }
   }
@@ -80,12 +81,12 @@ export class BucketChains {
 }
 
 /** The address of the bucket behind this one; 0 at the end of the chain. */
-function nextIn({ words }: BucketImage): Address {
-  return nextBucketIn(words.i32[NEXT >> 2], words.i32[(NEXT >> 2) + 1]);
+function nextIn({ words }: BucketImage, generation: number): Address {
+  return nextBucketIn(words.i32[NEXT >> 2], words.i32[(NEXT >> 2) + 1], generation);
 }
 
 /** What the last word of a bucket says of the next; raises TableLost for no bucket. */
-export function nextBucketIn(low: number, high: number): Address {
-  if (!isValid(low)) throw new TableLost();
+export function nextBucketIn(low: number, high: number, generation: number): Address {
+  if (!isValid(low)) throw new TableLost(generation);
   return nextOf(low, high);
 }

@@ -53,6 +53,7 @@ export function* callHashServer(
     pair.replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
+    else mailbox.giveUp(row);
     if (failed && posted) request.forgetBlock();
     if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
   }
@@ -75,25 +76,25 @@ function postTake(pair: Pair, request: HStoreRequest) {
 function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
   const { replies } = pair;
   let released = false;
-  let isLost = false;
+  let lost: number | undefined;
   replies.lead(ticket);
   try {
-    while (ticket.reply === undefined && !isLost) {
+    while (ticket.reply === undefined && lost === undefined) {
       const turn = yield* pair.hashServer.turn({ release: true, spare });
-      ({ released, isLost } = turn);
+      ({ released, lost } = turn);
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
-      if (ticket.reply || isLost) continue;
+      if (ticket.reply || lost !== undefined) continue;
       if (released && !replies.leads(ticket)) return;
       yield* replies.look();
       if (ticket.reply) continue;
       if (turn.isOvertaken) return;
-      if (released || turn.answers.length === 0) throw lost();
+      if (released || turn.answers.length === 0) throw forgotten();
     }
   } finally {
     replies.follow(ticket);
     if (!released) yield* pair.hashLease.releaseTurns();
   }
-  if (isLost) yield* restoreTable(pair);
+  if (lost !== undefined) yield* restoreTable(pair, lost);
 }
 
 function* wait(
@@ -145,6 +146,6 @@ function* wait(
   }
 }
 
-function lost(): StepwellError {
+function forgotten(): StepwellError {
   return new StepwellError('SW_POOL_CORRUPT', 'the hash server has lost a request');
 }

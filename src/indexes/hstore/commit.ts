@@ -22,7 +22,13 @@ import { encodeReply, type HashReply, headerOf } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
 import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf, vacated } from './slot.ts';
-import { type Decision, decodeTurn, encodeTurn, type TurnRecord } from './turn-record.ts';
+import {
+  bytesOfRecord,
+  type Decision,
+  decodeTurn,
+  encodeTurn,
+  type TurnRecord,
+} from './turn-record.ts';
 import {
   isSame,
   recordOfTurn,
@@ -119,7 +125,7 @@ export class Commit {
     const turn = turnAfter(before, block.address, block.units);
     const record = { before: committed, decisions: decisionsOf(answers, committed) };
     const marks = yield* this.#marksOf(record.decisions);
-    const bytes = block.units * UNIT_BYTES;
+    const bytes = bytesOfRecord(record.decisions.length);
     this.#record.ensure(bytes);
     encodeTurn(record, this.#record);
     const batch = this.#begin(record);

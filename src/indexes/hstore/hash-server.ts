@@ -45,13 +45,13 @@ interface Waits {
 export interface Turn {
   answers: readonly Answer[];
   released: boolean;
-  /** The table has to be built anew before anything can be answered. */
-  isLost: boolean;
+  /** The generation of a table that has to be built anew before anything can be answered. */
+  lost: number | undefined;
   /** Another server was faster: nothing of this turn has happened. */
   isOvertaken: boolean;
 }
 
-const NOTHING: Turn = { answers: [], released: false, isLost: false, isOvertaken: false };
+const NOTHING: Turn = { answers: [], released: false, lost: undefined, isOvertaken: false };
 
 export interface TurnOptions {
   /** Gives the lease back in the same doorbell when nothing is left. */
@@ -73,7 +73,8 @@ interface Look {
   /** The last turn, which is done. */
   turn: TurnWord;
   committed: number;
-  isLost: boolean;
+  /** The generation of a table whose memory was lost. */
+  lost: number | undefined;
   /** Whether this client had the lease for turns, when the turn had been read. */
   isHolder: boolean;
   /** Whether nobody overtakes this client while it has it, and can WRITE. */
@@ -109,6 +110,20 @@ export class HashServer {
   /** Answers what waits. When nothing waited there is no answer, and the lease is kept. */
   turn(options: TurnOptions): Operation<Turn> {
     return this.#work((worker) => worker.turn(options));
+  }
+
+  /**
+   * Whether this client has memory of its own for the records of turns, however full the pool is: a
+   * chunk that it keeps, from which blocks are taken when there are no others, and to which they
+   * come back as epochs pass. A server process asks for it before it takes the lease: else nobody
+   * could even delete anything.
+   */
+  *isProvided(): Operation<boolean> {
+    const { allocator, catalog, geometry } = this.#pair;
+    const units = unitsOfRecord(turnMax(geometry.logEntries));
+    const block = yield* blockUnlessFull(this.#pair, units);
+    if (block) allocator.discard(catalog, units, block.address);
+    return block !== undefined;
   }
 
   /** Completes what a server before has decided. */
@@ -148,6 +163,18 @@ export class HashServer {
   }
 }
 
+function* blockUnlessFull(
+  { allocator, catalog }: Pair,
+  units: number,
+): Operation<RecordBlock | undefined> {
+  try {
+    return { address: yield* allocator.allocate(catalog, units), units };
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    throw error;
+  }
+}
+
 /** One turn after the other, each with memory of its own. */
 class TurnWorker {
   readonly #pair: Pair;
@@ -167,9 +194,9 @@ class TurnWorker {
   }
 
   *turn({ release, spare }: TurnOptions): Operation<Turn> {
-    const { turn, committed, isLost, isHolder, isAlone } = yield* this.look();
+    const { turn, committed, lost, isHolder, isAlone } = yield* this.look();
     if (!isHolder) return { ...NOTHING, isOvertaken: true };
-    if (isLost) return { ...NOTHING, isLost };
+    if (lost !== undefined) return { ...NOTHING, lost };
     const waiting = this.#waiting();
     if (waiting.length === 0) return NOTHING;
     const chosen = waiting.slice(0, this.#turnMax);
@@ -183,8 +210,8 @@ class TurnWorker {
       const taken = yield* this.#take(turn, isSpare ? own : chosen);
       if (taken === undefined) return { ...NOTHING, isOvertaken: true };
       const answers = yield* this.#decide(taken);
-      if (answers === 'lost') return { ...NOTHING, isLost: true };
       if (answers === 'overtaken') return { ...NOTHING, isOvertaken: true };
+      if (typeof answers === 'number') return { ...NOTHING, lost: answers };
       const isAll = answers.length === waiting.length;
       // A doorbell that fails, too, may have decided it: then the block is nobody's.
       isNamed = true;
@@ -199,7 +226,7 @@ class TurnWorker {
       for (const { posted, reply } of answers) {
         this.#pair.replies.answer(posted.row, posted.number, reply);
       }
-      return { answers, released: run.released, isLost: false, isOvertaken: false };
+      return { ...NOTHING, answers, released: run.released };
     } finally {
       if (!isNamed && !isSpare) this.#giveBlock(given);
     }
@@ -207,28 +234,22 @@ class TurnWorker {
 
   /** A block for the record of a turn; undefined when the pool is full. */
   *#takeBlock(decisions: number): Operation<RecordBlock | undefined> {
-    const { allocator, catalog } = this.#pair;
-    const units = unitsOfRecord(decisions);
-    try {
-      return { address: yield* allocator.allocate(catalog, units), units };
-    } catch (error) {
-      if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
-      throw error;
-    }
+    const block = yield* blockUnlessFull(this.#pair, unitsOfRecord(decisions));
+    return block ?? (yield* blockUnlessFull(this.#pair, unitsOfRecord(this.#turnMax)));
   }
 
   #giveBlock({ address, units }: RecordBlock): void {
     this.#pair.allocator.discard(this.#pair.catalog, units, address);
   }
 
-  *#decide(posted: Posted[]): Operation<Answer[] | 'lost' | 'overtaken'> {
+  /** The generation of a table of which a bucket was none. */
+  *#decide(posted: Posted[]): Operation<Answer[] | number | 'overtaken'> {
     try {
       yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
     } catch (error) {
       if (!(error instanceof TableLost)) throw error;
-      const { geometry } = this.#pair;
-      yield* sayLost(geometry, geometry.generation);
-      return 'lost';
+      yield* sayLost(this.#pair.geometry, error.generation);
+      return error.generation;
     }
     yield* this.#keys.readCandidates(posted);
     const answers: Answer[] = [];
@@ -271,12 +292,13 @@ class TurnWorker {
       const done = turnIn(this.#words, DONE);
       const committed = readInteger(this.#words, COMMITTED);
       const { isLost, generation } = tableStateIn(this.#words, TABLE);
+      const lost = isLost ? generation : undefined;
       if (generation !== geometry.generation) yield* loadSegments(geometry);
       const { hashLease } = this.#pair;
       const holder = hashLease.holderIn(this.#words, LEASE);
       const isHolder = hashLease.isForTurns(holder);
       const isAlone = isHolder && !holder.yields;
-      if (isSame(turn, done)) return { turn, committed, isLost, isHolder, isAlone };
+      if (isSame(turn, done)) return { turn, committed, lost, isHolder, isAlone };
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);
     }

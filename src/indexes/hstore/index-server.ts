@@ -47,13 +47,19 @@ class Role {
   readonly candidacy: Candidacy;
   readonly stillness = new Stillness();
   readonly look: () => Operation<Look>;
+  /** Whether it has memory of its own for what it does; when that was looked at. */
+  readonly provides: (() => Operation<boolean>) | undefined;
+  isProvided: boolean;
+  providedAt = Number.NEGATIVE_INFINITY;
   held: number | undefined;
   beatAt = 0;
 
-  constructor(lease: Lease, candidacy: Candidacy, look: Role['look']) {
+  constructor(lease: Lease, candidacy: Candidacy, look: Role['look'], provides?: Role['provides']) {
     this.lease = lease;
     this.candidacy = candidacy;
     this.look = look;
+    this.provides = provides;
+    this.isProvided = provides === undefined;
   }
 }
 
@@ -83,7 +89,12 @@ export class IndexServer {
       const hash =
         role === 'skiplist'
           ? undefined
-          : new Role(hashLease, stand('hash'), () => lookAtHash(pair));
+          : new Role(
+              hashLease,
+              stand('hash'),
+              () => lookAtHash(pair),
+              () => pair.hashServer.isProvided(),
+            );
       const skiplist =
         role === 'hash'
           ? undefined
@@ -116,9 +127,10 @@ export class IndexServer {
    * one, which builds the table from what it knows.
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
-    const { answers, isLost } = yield* pair.hashServer.turn({ release: false });
+    const { answers, lost } = yield* pair.hashServer.turn({ release: false });
     // An operation of this client's own that builds the table does so under this lease.
-    if (isLost && !(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
+    if (lost === undefined) return answers.length;
+    if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
     return answers.length;
   }
 
@@ -150,7 +162,7 @@ export class IndexServer {
       if (role.held === token) return yield* this.#beat(role);
       yield* this.#giveUp(pair, role);
     }
-    if (token === undefined) return false;
+    if (token === undefined || !(yield* this.#isProvided(role))) return false;
     const { holder, progress, isBusy } = yield* role.look();
     if (isBusy) return false;
     if (token < holder.token) return outvoted(token);
@@ -163,6 +175,16 @@ export class IndexServer {
     role.held = token;
     lease.serves = true;
     return true;
+  }
+
+  /** In a full pool it is looked again as often as a server beats. */
+  *#isProvided(role: Role): Operation<boolean> {
+    const now = this.#now();
+    if (role.provides && !role.isProvided && now - role.providedAt >= BEAT_MS) {
+      role.providedAt = now;
+      role.isProvided = yield* role.provides();
+    }
+    return role.isProvided;
   }
 
   *#beat(role: Role): Operation<boolean> {

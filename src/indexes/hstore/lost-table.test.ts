@@ -10,7 +10,15 @@ import { IndexServer } from './index-server.ts';
 import { restoreTable } from './rebuild.ts';
 import { BUCKET_BYTES } from './slot.ts';
 import { readTableState } from './table-state.ts';
-import { type Client, getting, newClient, put, SHAPE, scanned } from './test-support/clients.ts';
+import {
+  type Client,
+  get,
+  getting,
+  newClient,
+  put,
+  SHAPE,
+  scanned,
+} from './test-support/clients.ts';
 
 const KEYS = numbered('key ', 60).sort();
 const LONG_KEY = 'L'.repeat(30_000);
@@ -78,6 +86,33 @@ for (const buckets of [1, SHAPE.buckets]) {
   });
 }
 
+/** What a client may be about when a bucket of its is none. */
+const OPERATIONS: Record<string, (client: Client) => Operation<unknown>> = {
+  get: (client) => getting(client, KEYS[0]),
+  put: ({ index }) => index.write(requestFor({ index }, KEYS[0], 'new'), ALWAYS),
+  walk: ({ index }) => index.check({ problem() {}, reachable() {}, progress() {} }),
+  scan: scanned,
+};
+
+for (const [name, operation] of Object.entries(OPERATIONS)) {
+  test(`${name}: a table that a sibling has loaded meanwhile is not taken for the lost one`, (t) => {
+    for (let steps = 0; ; steps++) {
+      const client = newClient(t);
+      const other = newClient(t, { handle: client.handle });
+      for (const key of KEYS.slice(0, 8)) put(client, key, 'v');
+      loseTable(client);
+      const slow = new Stepped(client.pool.fabric, operation(client));
+      for (let i = 0; i < steps && !slow.done; i++) slow.step();
+      // It builds the table itself, or has done so.
+      const isLate = slow.done || client.index.table.pairs[0].holds;
+      if (!isLate) for (const one of [other, client]) assert.ok(get(one, KEYS[1]));
+      slow.finish();
+      assert.equal(generationOf(client), 1, `after ${steps} steps`);
+      if (isLate) break;
+    }
+  });
+}
+
 test('a write meets the lost table first', (t) => {
   const client = newClient(t);
   const values = fill(client);
@@ -95,7 +130,7 @@ test('whoever builds the table dies at any verb: the next one builds it', (t) =>
       const values = fill(dying);
       if (isScanned) dying.pool.run(scanned(dying));
       loseTable(client);
-      const restoring = new Stepped(dying.pool.fabric, restoreTable(dying.index.table.pairs[0]));
+      const restoring = new Stepped(dying.pool.fabric, restoreTable(dying.index.table.pairs[0], 0));
       for (let i = 0; i < step && !restoring.done; i++) restoring.step();
       if (restoring.done) break;
       restoring.dieAfter(Math.ceil(restoring.verbs / 2));

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf } from '../../store/test-support/by-hand.ts';
+import type { StepwellError } from '../../errors.ts';
+import { clientOf, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
+import type { Scope } from '../../store/test-support/pools.ts';
 import { type Batch, PAUSE } from '../../verbs/index.ts';
+import { ALWAYS } from '../contract.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
+import { IndexServer, type ServerRole } from './index-server.ts';
 import { PATIENCE } from './pair.ts';
+import { type Client, get, newClient, put, scanned } from './test-support/clients.ts';
 
 /** Microseconds that a batch lets pass, without letting them pass. */
 function pausesOf({ length, kind, bytes }: Batch): number {
@@ -28,4 +33,73 @@ test('who has no row left waits for longer than a server may stand still', (t) =
   assert.ok(microseconds > PATIENCE.lapse * PATIENCE.longMicroseconds, `${microseconds} us`);
   mailbox.give(row);
   assert.equal(pool.run(mailbox.take()), row);
+});
+
+/** Its process goes on by hand only. */
+function serving(scope: Scope, client: Client, role: ServerRole) {
+  const server = newClient(scope, { handle: client.handle }, { shape: ONE_ROW });
+  const servers = new IndexServer(server.index.table, { role });
+  server.pool.run(servers.round());
+  return { round: () => new Stepped<unknown>(server.pool.fabric, servers.round()) };
+}
+
+/** As many clients as rows: each has one. */
+const ONE_ROW = { buckets: 4, rows: 16, log: 16 };
+const SOON = { lapse: 1e9, pollsMax: 20 };
+
+function hasTimedOut(operation: () => unknown): boolean {
+  try {
+    operation();
+    return false;
+  } catch (error) {
+    assert.equal((error as StepwellError).code, 'SW_TIMEOUT');
+    return true;
+  }
+}
+
+test('a row is taken back when its request is answered late, wherever its server stands', (t) => {
+  let late = 0;
+  for (let steps = 0; ; steps++) {
+    const client = newClient(t, {}, { shape: ONE_ROW, patience: SOON });
+    put(client, 'k', 'old');
+    const { round } = serving(t, client, 'hash');
+    const { pool, index } = client;
+    const first = new Stepped(pool.fabric, index.write(requestFor(client, 'k', '1'), ALWAYS));
+    while (!first.kinds.includes('CAS')) first.step();
+    first.step();
+    const answering = round();
+    for (let i = 0; i < steps && !answering.done; i++) answering.step();
+    const isLate = hasTimedOut(() => first.finish());
+    index.table.patience = { ...index.table.pairs[0].patience, pollsMax: 1e6 };
+    const next = requestFor(client, 'k', '2');
+    const second = new Stepped(pool.fabric, index.write(next, ALWAYS));
+    for (let one = answering; !second.done; one = one.done ? round() : one) {
+      if (!one.done) one.step();
+      second.step();
+    }
+    assert.equal(get(client, 'k'), '2');
+    assert.equal(next.outgoingVersion, 3, 'each was applied once');
+    if (!isLate) break;
+    late++;
+  }
+  assert.ok(late > 5, `${late} times late`);
+});
+
+test('so it is of a scan', (t) => {
+  const client = newClient(t, {}, { shape: ONE_ROW, patience: SOON });
+  put(client, 'k', 'v');
+  const { round } = serving(t, client, 'skiplist');
+  const { pool, index } = client;
+  for (let i = 0; i < 3; i++) {
+    index.table.patience = { ...index.table.pairs[0].patience, pollsMax: SOON.pollsMax };
+    assert.ok(hasTimedOut(() => pool.run(scanned(client))));
+    round().finish();
+    index.table.patience = { ...index.table.pairs[0].patience, pollsMax: 1e6 };
+    const asked = new Stepped(pool.fabric, scanned(client));
+    while (!asked.done) {
+      asked.step();
+      if (!asked.done) round().finish();
+    }
+    assert.deepEqual(asked.finish(), ['k']);
+  }
 });

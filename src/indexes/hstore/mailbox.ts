@@ -40,6 +40,8 @@ export class Mailbox {
   /** Own rows that no request uses, and the number of the last request of each own row. */
   readonly #free: number[] = [];
   readonly #last = new Map<number, number>();
+  /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
+  #givenUp: number[] = [];
   readonly #ownMax: number;
   #claiming = false;
 
@@ -54,7 +56,7 @@ export class Mailbox {
   /** A row for one request. */
   *take(): Operation<number> {
     for (let waits = 0; waits < WAITS_MAX; waits++) {
-      const row = this.#free.pop();
+      const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
       if (!this.#claiming && this.#last.size < this.#ownMax) {
         const claimed = yield* this.#claimAlone();
@@ -62,11 +64,45 @@ export class Mailbox {
       }
       yield* control.pause(pauseAfter(waits));
     }
-    throw new StepwellError('SW_CONTENTION', 'every row of the mailbox is taken');
+    const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
+    throw new StepwellError('SW_CONTENTION', `every row of the mailbox is taken${late}`);
   }
 
   give(row: number): void {
     this.#free.push(row);
+  }
+
+  /** The row of a request that may still be answered, but for which nobody waits any more. */
+  giveUp(row: number): void {
+    this.#givenUp.push(row);
+  }
+
+  /**
+   * A row whose request was answered after all. Nobody writes to it then but this client: who does
+   * a turn again, or too late, CASes from what the row was before that answer. What the request
+   * named and replaced is for a sweep, which has spared it until now.
+   */
+  *#takeBack(): Operation<number | undefined> {
+    // Of interleaved operations one looks at a row; an error leaves all as it was.
+    const asked = this.#givenUp;
+    if (asked.length === 0) return undefined;
+    this.#givenUp = [];
+    let late = asked;
+    try {
+      const words = new Scratch(8 * asked.length);
+      const batch = new Batch();
+      asked.forEach((row, i) => {
+        batch.read(this.geometry.answered(row), 8, words, 8 * i);
+      });
+      yield batch;
+      const isAnswered = (row: number, i: number) =>
+        readInteger(words, 8 * i) === this.#last.get(row);
+      this.#free.push(...asked.filter(isAnswered));
+      late = asked.filter((row, i) => !isAnswered(row, i));
+    } finally {
+      this.#givenUp.push(...late);
+    }
+    return this.#free.pop();
   }
 
   /** The number of the row's next request. */

@@ -18,18 +18,20 @@ const OLD_BUCKETS_PER_BATCH = 1024;
 const RECORDS_BETWEEN_DUTIES = 4096;
 
 /**
- * After a bucket was met that is none: returns when this client knows a table that is whole. Who
- * builds it is the skiplist server, which has all that it needs, or else whoever comes first.
+ * After a bucket of the table of generation `met` was no bucket: returns when this client knows a
+ * table that is whole. Who builds it is the skiplist server, which has all that it needs, or else
+ * whoever comes first.
  */
-export function* restoreTable(pair: Pair): Operation<void> {
+export function* restoreTable(pair: Pair, met: number): Operation<void> {
   const { geometry } = pair;
   const waiting = new Waiting(pair.hashLease, pair.patience, 'the hash table is lost');
   for (;;) {
     const { table, holder, progress } = yield* readState(pair);
-    if (!table.isLost && table.generation !== geometry.generation) {
-      return yield* loadSegments(geometry);
+    if (!table.isLost && table.generation !== met) {
+      if (table.generation !== geometry.generation) yield* loadSegments(geometry);
+      return;
     }
-    if (!table.isLost) yield* sayLost(geometry, table.generation);
+    if (!table.isLost) yield* sayLost(geometry, met);
     else if (yield* repair(pair, waiting)) return;
     else yield* waiting.turn(holder, progress);
   }

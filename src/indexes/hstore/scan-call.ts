@@ -81,10 +81,17 @@ export function* askForSlots(
     .write(keyBlock, Math.max(8, Math.ceil(key.length / 8) * 8), keyImage, 0)
     .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
     .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
-  const count = yield* waitForScan(table, pair, request, row, number);
-  const slots = count === undefined ? undefined : yield* readAnswer(answerBlock, count);
-  // Only now: without an answer (an error was raised) somebody may still write one.
-  mailbox.give(row);
+  let slots: { low: number; high: number }[] | undefined;
+  let isOver = false;
+  try {
+    const count = yield* waitForScan(table, pair, request, row, number);
+    isOver = true;
+    if (count !== undefined) slots = yield* readAnswer(answerBlock, count);
+  } finally {
+    // Without an answer somebody may still write one.
+    if (isOver) mailbox.give(row);
+    else mailbox.giveUp(row);
+  }
   table.allocator.sizeClass(table.catalog, keyUnits).cache.push(keyBlock);
   table.allocator.sizeClass(table.catalog, answerUnits).cache.push(answerBlock);
   return slots;

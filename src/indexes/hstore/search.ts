@@ -9,13 +9,13 @@ import {
   type Operation,
 } from '../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
-import { nextBucketIn } from './bucket-chains.ts';
 import { searchElsewhere } from './degraded-search.ts';
 import {
   BUCKET_BYTES,
   isEmpty,
   isValid,
   NEXT,
+  nextOf,
   recordOf,
   SLOTS,
   signatureOf,
@@ -36,9 +36,11 @@ const ATTEMPTS_MAX = 100;
  */
 export function* search(table: HStoreTable, request: HStoreRequest): Operation<boolean> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    // Before anything is read: an interleaved operation may load a later table meanwhile.
+    const { generation } = table.pairOf(request).geometry;
     const found = yield* searchTable(table, request);
     if (found !== undefined) return found;
-    const slot = yield* searchElsewhere(table, request);
+    const slot = yield* searchElsewhere(table, request, generation);
     if (slot === 'nowhere') return false;
     if (slot !== 'table') return yield* readSlot(request, slot.low, slot.high);
   }
@@ -174,6 +176,7 @@ function matches(request: HStoreRequest): boolean {
   return true;
 }
 
+/** Of what is a bucket. */
 function nextBucket({ words }: HStoreRequest): Address {
-  return nextBucketIn(lowHalf(words, BUCKET_AT + NEXT), highHalf(words, BUCKET_AT + NEXT));
+  return nextOf(lowHalf(words, BUCKET_AT + NEXT), highHalf(words, BUCKET_AT + NEXT));
 }

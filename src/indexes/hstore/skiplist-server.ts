@@ -171,7 +171,7 @@ export class SkiplistServer {
       this.applied = committed;
     } catch (error) {
       if (!(error instanceof TableLost)) throw error;
-      yield* restoreTable(this.#pair);
+      yield* restoreTable(this.#pair, error.generation);
     }
   }
 

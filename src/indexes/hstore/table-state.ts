@@ -17,10 +17,17 @@ export function tableStateIn(words: Scratch, at: number): TableState {
   return { generation: Math.floor(word / 2), isLost: word % 2 === 1 };
 }
 
-/** A bucket was met that is none: its memory was lost, or its table is an old one. */
+/**
+ * A bucket was met that is none: its memory was lost, or its table is an old one. Of which table it
+ * is was noted before it was read: an interleaved operation may know a later one by now, which is
+ * whole.
+ */
 export class TableLost extends StepwellError {
-  constructor() {
+  readonly generation: number;
+
+  constructor(generation: number) {
     super('SW_POOL_CORRUPT', 'a bucket of the hash table has lost its content');
+    this.generation = generation;
   }
 }
 

@@ -34,18 +34,19 @@ export class TableReader {
   ): Operation<number> {
     const count = Math.min(STEP_BUCKETS, geometry.buckets - first);
     const start = geometry.bucket(first);
+    const { generation } = geometry;
     const met: NamedSlot[] = [];
     const chained: Address[] = [];
     const meet = (slot: NamedSlot) => met.push(slot);
     yield this.#batch.clear().read(start, count * BUCKET_BYTES, this.#words, 0);
     for (let i = 0; i < count; i++) {
       let at = i * BUCKET_BYTES;
-      let next = visitBucket(this.#words, at, start + at, meet);
+      let next = visitBucket(this.#words, at, start + at, generation, meet);
       while (next !== 0) {
         chained.push(next);
         at = STEP_BUCKETS * BUCKET_BYTES;
         yield this.#batch.clear().read(next, BUCKET_BYTES, this.#words, at);
-        next = visitBucket(this.#words, at, next, meet);
+        next = visitBucket(this.#words, at, next, generation, meet);
       }
     }
     chained.forEach(visitChained);
@@ -73,6 +74,7 @@ function visitBucket(
   { i32 }: Scratch,
   at: number,
   address: Address,
+  generation: number,
   visit: (slot: NamedSlot) => void,
 ): Address {
   for (let slot = 0; slot < SLOTS; slot++) {
@@ -80,5 +82,5 @@ function visitBucket(
     const high = i32[(at >> 2) + 2 * slot + 1];
     if (!isEmpty(high)) visit({ slot: address + 8 * slot, low, high });
   }
-  return nextBucketIn(i32[(at + NEXT) >> 2], i32[((at + NEXT) >> 2) + 1]);
+  return nextBucketIn(i32[(at + NEXT) >> 2], i32[((at + NEXT) >> 2) + 1], generation);
 }

@@ -38,9 +38,14 @@ export interface TurnRecord {
   decisions: readonly Decision[];
 }
 
-/** Lines of the block of a turn of so many decisions. */
+/** Bytes of the record of a turn of so many decisions. */
+export function bytesOfRecord(decisions: number): number {
+  return HEAD_BYTES + decisions * DECISION_BYTES;
+}
+
+/** Lines of a block that it fits in. */
 export function unitsOfRecord(decisions: number): number {
-  return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
+  return sizeClassOf(Math.ceil(bytesOfRecord(decisions) / UNIT_BYTES));
 }
 
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {

@@ -90,7 +90,7 @@ export class HStoreWalk implements IndexWalk {
       } catch (error) {
         if (!(error instanceof TableLost)) throw error;
         this.restored++;
-        yield* restoreTable(pair);
+        yield* restoreTable(pair, error.generation);
       }
     }
   }

@@ -66,6 +66,9 @@ export function credentialsOf(
   environment: NodeJS.ProcessEnv = process.env,
 ): Credentials {
   const { timeoutMs } = options;
+  if (options.tls !== undefined && (typeof options.tls !== 'object' || options.tls === null)) {
+    throw new StepwellError('SW_INVALID_ARGUMENT', 'tls has options of node:tls');
+  }
   if (timeoutMs !== undefined && !(Number.isFinite(timeoutMs) && timeoutMs >= 1)) {
     throw new StepwellError('SW_INVALID_ARGUMENT', `timeoutMs is a positive number: ${timeoutMs}`);
   }
@@ -85,11 +88,16 @@ export function secretFrom(
   environment: NodeJS.ProcessEnv,
   file = environment.STEPWELL_SECRET_FILE,
 ): Uint8Array | undefined {
-  if (given !== undefined) return checkSecret(Buffer.from(given));
+  if (given !== undefined) return checkSecret(bytesOf(given));
   const { STEPWELL_SECRET: text } = environment;
   if (text !== undefined && text !== '') return checkSecret(Buffer.from(text));
   if (file === undefined || file === '') return undefined;
   return checkSecret(readSecret(file));
+}
+
+function bytesOf(secret: string | Uint8Array): Uint8Array {
+  if (typeof secret === 'string' || secret instanceof Uint8Array) return Buffer.from(secret);
+  throw new StepwellError('SW_INVALID_ARGUMENT', 'a secret is text or bytes');
 }
 
 function readSecret(file: string): Uint8Array {

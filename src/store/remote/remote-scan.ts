@@ -2,7 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
 import type { Encoding, Entry, Key, Value } from '../api.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
-import { keyBytes, rangeOf } from '../key-range.ts';
+import { boundsOnly, keyBytes, rangeOf } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { RangeCount } from '../range-count.ts';
 import { type Part, RangeScan } from '../range-scan.ts';
@@ -161,14 +161,14 @@ export class RemoteOrdered<V extends Value> {
       value: decodeValue(request, values) as V,
       version: request.foundVersion,
     }));
-    const options = { ...onlyBounds(bounds), reverse, limit: 1 };
+    const options = { ...boundsOnly(bounds), reverse, limit: 1 };
     return (await this.#scan(options, 'records', taker).next()).value;
   }
 
   async count(bounds: RangeBounds): Promise<number> {
     this.#refuseUnordered();
     const session = await this.#host.session();
-    const counting = new RangeCount(session.index as OrderedIndex, onlyBounds(bounds));
+    const counting = new RangeCount(session.index as OrderedIndex, boundsOnly(bounds));
     while (!counting.done) await session.runOne(() => counting.step());
     return counting.count;
   }
@@ -178,7 +178,7 @@ export class RemoteOrdered<V extends Value> {
     if (this.#ordered) return;
     throw new StepwellError(
       'SW_UNSUPPORTED',
-      `${this.#name}, whose keys have no order; create it with the index chime for ranges`,
+      `${this.#name}, whose keys have no order; chime and hstore keep them in order`,
     );
   }
 
@@ -188,11 +188,4 @@ export class RemoteOrdered<V extends Value> {
     const begin = (index: OrderedIndex) => new RangeScan(index, range, limit, taker, part);
     return new RemoteScan(this.#host, begin, options.signal);
   }
-}
-
-function onlyBounds(bounds: RangeBounds): RangeBounds {
-  const { gte, gt, lte, lt, ...rest } = bounds;
-  const [name] = Object.keys(rest);
-  if (name === undefined) return { gte, gt, lte, lt };
-  throw new StepwellError('SW_INVALID_ARGUMENT', `there is gte, gt, lte and lt here, not ${name}`);
 }

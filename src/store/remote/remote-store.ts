@@ -32,7 +32,7 @@ import { isRange } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
-import { checkEncodings, clientName, openStore } from '../store-in-pool.ts';
+import { checkClientOptions, clientName, openStore } from '../store-in-pool.ts';
 import { checkPage } from '../store-walk.ts';
 import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote } from './attach.ts';
@@ -53,7 +53,7 @@ export async function openRemote<V extends Value>(
   url: string,
   options: OpenOptions,
 ): Promise<AsyncStore<V>> {
-  checkEncodings(options);
+  checkClientOptions(options);
   const location = parseRemote(url);
   const named = { ...options, store: options.store ?? location.store };
   if (location.store !== undefined && named.store !== location.store) {

@@ -1,11 +1,10 @@
 import { ChimeIndex } from '../../indexes/chime/chime.ts';
-import { reach } from '../../indexes/chime/descent.ts';
+import { leaveGone, reach } from '../../indexes/chime/descent.ts';
 import { EVERYTHING, KeyScale } from '../../indexes/chime/key-scale.ts';
 import { compareWhole } from '../../indexes/chime/keys.ts';
 import { readKeys } from '../../indexes/chime/leaf-entries.ts';
 import { FROZEN, UP } from '../../indexes/chime/link.ts';
 import { GONE, judge, place, postNeighbourhood } from '../../indexes/chime/neighbourhood.ts';
-import { leaveGone } from '../../indexes/chime/search.ts';
 import { settle } from '../../indexes/chime/settle.ts';
 import { hintOf, withHint } from '../../indexes/chime/slot.ts';
 import type { ChimeRequest, ChimeTree } from '../../indexes/chime/tree.ts';
@@ -26,12 +25,11 @@ class Unconfirmed extends ChimeIndex {
     tree.cache.begin();
     place(tree, request);
     for (let attempt = 1; ; attempt++) {
-      const parent = yield* reach(tree, request);
-      const { child } = request;
-      const checked = !tree.cache.isKnown(parent, child);
+      yield* reach(tree, request);
+      const checked = !tree.isSure(request);
       yield postNeighbourhood(tree, request, request.batch.clear(), checked);
       if (judge(tree, request) !== GONE) return yield* settle(tree, request);
-      yield* leaveGone(tree, request, parent, child, attempt);
+      yield* leaveGone(tree, request, attempt);
     }
   }
 }
@@ -119,6 +117,7 @@ function misplace({ tree }: ChimeIndex): void {
 
 export const CHIME_CANARIES: readonly Canary[] = [
   canary('links that are remembered are trusted for ever', (index) => {
+    index.tree.isSure = () => true;
     index.tree.cache.isKnown = () => true;
     return index;
   }),

@@ -168,6 +168,12 @@ function rangeCases({ check }: Suite): void {
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.first(range as RangeBounds), name);
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.clear(range as RangeBounds), name);
     }
+    for (const bounds of [null, 5, 'a', true] as unknown as RangeBounds[]) {
+      const name = String(bounds);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.count(bounds), name);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.first(bounds), name);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.last(bounds), name);
+    }
     await rejectsCode('SW_INVALID_ARGUMENT', () => s.count({ reverse: true } as RangeBounds));
     await rejectsCode('SW_INVALID_ARGUMENT', () => s.first({ limit: 1 } as RangeBounds));
     for (const gte of [3, null, '\ud800', 'k'.repeat(65_536)]) {

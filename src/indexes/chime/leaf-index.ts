@@ -1,0 +1,162 @@
+import {
+  type Address,
+  type Batch,
+  type Fabric,
+  highHalf,
+  lowHalf,
+  type Operation,
+} from '../../verbs/index.ts';
+import {
+  type CheckSink,
+  type Condition,
+  type Index,
+  type IndexManifest,
+  type IndexParameters,
+  type IndexShape,
+  type IndexWalk,
+  type Outcome,
+  REFUSED,
+} from '../contract.ts';
+import { LockTable } from '../delegation.ts';
+import type { RecordIo } from '../record-io.ts';
+import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import { type PlannedWrite, writeTogether } from '../write-combining.ts';
+import { insert } from './insert.ts';
+import type { ChimeRequest, LeafClient } from './leaf-client.ts';
+import { place } from './neighbourhood.ts';
+import { locate, search, searchMany, searchOnce } from './search.ts';
+import { recordOf } from './slot.ts';
+import { replace, vacate } from './update.ts';
+import { writeOnce } from './write-once.ts';
+
+/**
+ * What the index contract asks for, over a client's handle of a tree or a hash table of hopscotch
+ * leaves: operations on one key are the same for both.
+ */
+export abstract class LeafIndex<C extends LeafClient> implements Index {
+  abstract readonly manifest: IndexManifest;
+  protected readonly client: C;
+  readonly #protocol: SlotProtocol<ChimeRequest>;
+  readonly #locks = new LockTable<ChimeRequest>();
+
+  constructor(client: C) {
+    this.client = client;
+    this.#protocol = {
+      records: client.records,
+      locate: (request) => locate(client, request),
+      insert: (request, attempt) => insert(client, request, attempt),
+      replace: (request, attempt) => replace(client, request, attempt),
+      vacate: (request, attempt) => vacate(client, request, attempt),
+    };
+  }
+
+  abstract get resizes(): Readonly<Record<string, number>>;
+  abstract get tableUnits(): readonly number[];
+  abstract shape(): Operation<IndexShape>;
+  abstract walk(cursor?: number): IndexWalk;
+  abstract check(sink: CheckSink): Operation<number>;
+  abstract eachReachable(visit: (address: Address) => void): Operation<void>;
+
+  get parameters(): IndexParameters {
+    return { ...this.client.geometry.shape };
+  }
+
+  get catalog(): number {
+    return this.client.catalog;
+  }
+
+  get records(): RecordIo {
+    return this.client.records;
+  }
+
+  get retries(): Readonly<Record<string, number>> {
+    return this.client.retries;
+  }
+
+  get hashSeed(): number {
+    return this.client.geometry.shape.seed;
+  }
+
+  newRequest(): ChimeRequest {
+    return this.client.newRequest();
+  }
+
+  foundAddress({ words, slotAt }: ChimeRequest): Address {
+    return recordOf(lowHalf(words, slotAt), highHalf(words, slotAt));
+  }
+
+  search(request: ChimeRequest): Operation<boolean> {
+    const { client } = this;
+    client.begin();
+    if (!client.techniques.delegation) return search(client, request);
+    return this.#locks.search(request, (one) => search(client, one));
+  }
+
+  searchOnce(request: ChimeRequest, fabric: Fabric): boolean | undefined {
+    this.client.begin();
+    return searchOnce(this.client, request, fabric);
+  }
+
+  searchMany(
+    requests: readonly ChimeRequest[],
+    count: number,
+    batch: Batch,
+    found: boolean[],
+  ): Operation<void> {
+    this.client.begin();
+    return searchMany(this.client, requests, count, batch, found);
+  }
+
+  writeOnce(
+    request: ChimeRequest,
+    condition: Condition,
+    expected: number,
+    fabric: Fabric,
+  ): Outcome | undefined {
+    const { client } = this;
+    if (client.techniques.delegation || !client.records.take(request)) return undefined;
+    client.begin();
+    let outcome: Outcome | undefined = REFUSED;
+    try {
+      outcome = writeOnce(client, request, condition, expected, fabric);
+      return outcome;
+    } finally {
+      // Also when the fabric has raised; a write that goes on keeps its record.
+      if (outcome !== undefined) client.records.discard(request);
+    }
+  }
+
+  *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    this.#begin(request);
+    if (!this.client.techniques.delegation) {
+      return yield* writeSlot(this.#protocol, request, condition, expected);
+    }
+    const write: PlannedWrite<ChimeRequest> = { request, condition, expected };
+    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
+  }
+
+  #writeTogether(group: readonly PlannedWrite<ChimeRequest>[]): Operation<void> {
+    return writeTogether(this.#protocol, group, (request, attempt) =>
+      this.client.retry(request, 'otherCarrier', attempt),
+    );
+  }
+
+  *remove(request: ChimeRequest): Operation<boolean> {
+    this.#begin(request);
+    return yield* this.#inTurn(request, () => removeSlot(this.#protocol, request));
+  }
+
+  *modify(request: ChimeRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    this.#begin(request);
+    return yield* this.#inTurn(request, () => modifySlot(this.#protocol, request, compute));
+  }
+
+  #inTurn<T>(request: ChimeRequest, change: () => Operation<T>): Operation<T> {
+    return this.client.techniques.delegation ? this.#locks.inTurn(request, change) : change();
+  }
+
+  #begin(request: ChimeRequest): void {
+    this.client.begin();
+    place(this.client, request);
+  }
+}

@@ -1,0 +1,71 @@
+/** The option `delegation`: operations of a client on one key share verbs. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { AsyncStore, IndexName, OpenOptions } from './api.ts';
+import { open, openSync } from './open.ts';
+import { rejectsCode, throwsCode } from './test-support/codes.ts';
+import { freshStore, SMALL } from './test-support/pools.ts';
+import { startNodes } from './test-support/remote.ts';
+
+const AT_ONCE = 64;
+const DELEGATING: readonly IndexName[] = ['chime', 'hopscotch', 'shard'];
+
+async function readsOf(store: AsyncStore, run: () => Promise<unknown>): Promise<number> {
+  const before = (await store.stats()).traffic.reads;
+  // What asking costs is asked for as well, and taken off.
+  const asking = (await store.stats()).traffic.reads - before;
+  await run();
+  return (await store.stats()).traffic.reads - before - 2 * asking;
+}
+
+for (const index of DELEGATING) {
+  test(`${index}: with delegation, calls in flight on one key share READs and CASes`, async (t) => {
+    const { url } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });
+    const options: OpenOptions = { index, maxClients: 8 };
+    const alone = await open<string>(url, options);
+    t.after(() => alone.close());
+    const sharing = await open<string>(url, { ...options, delegation: true });
+    t.after(() => sharing.close());
+    await alone.put('hot', 'value');
+    const gets = (store: AsyncStore<string>) => async () => {
+      const values = await Promise.all(Array.from({ length: AT_ONCE }, () => store.get('hot')));
+      assert.ok(values.every((value) => value === 'value'));
+    };
+    await gets(sharing)();
+    await gets(alone)();
+    const many = await readsOf(alone, gets(alone));
+    const few = await readsOf(sharing, gets(sharing));
+    assert.ok(many >= 2 * AT_ONCE, `${many} READs without delegation`);
+    assert.ok(few <= AT_ONCE / 2, `${few} READs with delegation`);
+    // Each caller has its own outcome all the same.
+    const counts = await Promise.all(
+      Array.from({ length: 2 * AT_ONCE }, (_, i) => (i % 2 ? alone : sharing).increment('n')),
+    );
+    assert.equal(new Set(counts).size, 2 * AT_ONCE);
+    const inserted = await Promise.all(
+      Array.from({ length: AT_ONCE }, (_, i) => sharing.insert('new', `${i}`)),
+    );
+    assert.equal(inserted.filter(Boolean).length, 1);
+    assert.equal(await alone.get('new'), String(inserted.indexOf(true)));
+  });
+}
+
+test('delegation in one process, and where there is none', async (t) => {
+  const store = freshStore(t, 'memory', { index: 'chime', delegation: true });
+  store.putMany([
+    ['a', '1'],
+    ['a', '2'],
+    ['b', '3'],
+  ]);
+  assert.deepEqual(store.getMany(['a', 'a', 'b', 'c']), ['2', '2', '3', undefined]);
+  const none: IndexName[] = ['race', 'sephash', 'hstore'];
+  for (const index of none) {
+    throwsCode('SW_UNSUPPORTED', () => openSync('memory:', { ...SMALL, index, delegation: true }));
+    openSync('memory:', { ...SMALL, index, delegation: false }).close();
+  }
+  for (const delegation of [1, 'yes', null]) {
+    const options = { index: 'chime', delegation } as unknown as OpenOptions;
+    throwsCode('SW_INVALID_ARGUMENT', () => openSync('memory:', { ...SMALL, ...options }));
+    await rejectsCode('SW_INVALID_ARGUMENT', () => open('tcp://127.0.0.1:9', options));
+  }
+});
