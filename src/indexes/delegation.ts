@@ -51,6 +51,10 @@ interface Ticket<R extends Request> {
  */
 export class LockTable<R extends SharingRequest<R>> {
   readonly #lanes = new Map<number, Lane<R>[]>();
+  /** Batches of operations that have waited: one of its own for each that waits now. */
+  readonly #idle: Batch[] = [];
+  /** For pauses, which have no local data. */
+  readonly #words = new Scratch(8);
 
   /** A search through the lock table; `search` runs one as if alone. */
   *search(request: R, search: (request: R) => Operation<boolean>): Operation<boolean> {
@@ -58,7 +62,7 @@ export class LockTable<R extends SharingRequest<R>> {
     if (lane.busy) {
       const ticket: Ticket<R> = { request, state: 'waiting', found: false };
       lane.searches.push(ticket);
-      yield* wait(ticket);
+      yield* this.#wait(ticket);
       if (ticket.state === 'served') return ticket.found;
       if (ticket.state === 'gone') return yield* search(request);
     }
@@ -83,7 +87,7 @@ export class LockTable<R extends SharingRequest<R>> {
     if (lane.busy) {
       const ticket: Ticket<R> = { request, write, state: 'waiting', found: false };
       lane.writes.push(ticket);
-      yield* wait(ticket);
+      yield* this.#wait(ticket);
       if (ticket.state === 'failed') throw ticket.error;
       if (ticket.state === 'gone') yield* perform([write]);
       if (ticket.state !== 'leads') return write.outcome as Outcome;
@@ -113,7 +117,7 @@ export class LockTable<R extends SharingRequest<R>> {
     if (lane.busy) {
       const ticket: Ticket<R> = { request, state: 'waiting', found: false };
       lane.writes.push(ticket);
-      yield* wait(ticket);
+      yield* this.#wait(ticket);
       if (ticket.state === 'gone') return yield* change();
     }
     lane.busy = true;
@@ -133,6 +137,17 @@ export class LockTable<R extends SharingRequest<R>> {
     // Stays busy: nobody may slip in between the release and the next one's turn.
     if (next) next.state = 'leads';
     else this.#forget(request, lane);
+  }
+
+  *#wait(ticket: Ticket<R>): Operation<void> {
+    // Not the request's: whoever has taken the ticket works with that one.
+    const batch = this.#idle.pop() ?? new Batch();
+    for (let poll = 0; ticket.state === 'waiting' || ticket.state === 'taken'; poll++) {
+      if (ticket.state === 'waiting' && poll >= POLLS_MAX) ticket.state = 'gone';
+      else if (poll === TAKEN_POLLS_MAX) throw neverEnded();
+      else yield batch.clear().pause(0, this.#words);
+    }
+    this.#idle.push(batch);
   }
 
   #laneOf(request: R): Lane<R> {
@@ -176,22 +191,14 @@ function takeWrites<R extends Request>(lane: Lane<R>): Ticket<R>[] {
   return taken;
 }
 
-function* wait(ticket: Ticket<Request>): Operation<void> {
-  // Of its own: whoever has taken the ticket works with the request's.
-  const batch = new Batch();
-  const words = new Scratch(8);
-  for (let poll = 0; ticket.state === 'waiting' || ticket.state === 'taken'; poll++) {
-    if (ticket.state === 'waiting' && poll >= POLLS_MAX) ticket.state = 'gone';
-    else if (poll === TAKEN_POLLS_MAX) throw neverEnded();
-    else yield batch.clear().pause(0, words);
-  }
-}
-
 /** What has an outcome was done, whatever its leader failed with after that. */
 function end(follower: Ticket<Request>): void {
-  if (follower.write?.outcome !== undefined) follower.state = 'served';
-  else if (follower.state === 'taken') follower.state = 'failed';
-  follower.error ??= neverEnded();
+  if (follower.write?.outcome !== undefined) {
+    follower.state = 'served';
+  } else if (follower.state === 'taken') {
+    follower.state = 'failed';
+    follower.error ??= neverEnded();
+  }
 }
 
 function neverEnded(): StepwellError {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Store } from './api.ts';
+import { openIndexServer } from './index-server.ts';
 import { checkPool } from './open.ts';
+import { rejectsCode } from './test-support/codes.ts';
 import { startServer } from './test-support/index-servers.ts';
 import { freshStore, numbered } from './test-support/pools.ts';
 
@@ -43,4 +45,23 @@ test('a server process that stands still is ended by whoever waits for it', asyn
   assert.deepEqual([...store.keys({})], ['a', 'b', 'c']);
   assert.equal(await skiplist.ended(), 'SIGKILL');
   assert.deepEqual(checkPool(store.url).problems, []);
+});
+
+test('of several pairs each has servers of its own', async (t) => {
+  const store = freshStore(t, 'shm', { index: 'hstore', hstore: { pairs: 3 } }) as Store<string>;
+  const others = await startServer(t, store.url, 'both', ['--pairs', '1,3']);
+  const second = await startServer(t, store.url, 'both', ['--pairs', '2']);
+  // Both have leases at once: neither stands by for the other.
+  await others.says('holds 4 leases');
+  await second.says('holds 2 leases');
+  const keys = numbered('k', 100).sort();
+  for (const key of keys) store.put(key, 'v');
+  assert.deepEqual([...store.keys({})], keys);
+  await others.kill();
+  for (const key of keys) store.increment(`n${key}`);
+  assert.equal(store.count({ gte: 'n' }), 100);
+  for (const pairs of [[0], [4], [1.5], [Number.NaN]]) {
+    const opening = () => openIndexServer(store.url, { role: 'hash', pairs });
+    await rejectsCode('SW_INVALID_ARGUMENT', opening, String(pairs));
+  }
 });

@@ -28,6 +28,8 @@ export interface RunningIndexServer {
 
 export interface ServerOptions extends OpenOptions {
   role: ServerRole;
+  /** Pairs that it serves, counted from 1; all when left out. */
+  pairs?: readonly number[];
   /** Who elects the primaries; when left out, whoever comes first is one. */
   coordinator?: Coordinator;
 }
@@ -36,7 +38,8 @@ export interface ServerOptions extends OpenOptions {
  * Attaches as a server of a store that exists. Without any server process a store works as well:
  * its clients are the servers in turn.
  *
- * @throws StepwellError SW_UNSUPPORTED when the store's index has no servers.
+ * @throws StepwellError SW_UNSUPPORTED when the store's index has no servers, SW_INVALID_ARGUMENT
+ *   for pairs that it has not.
  */
 export async function openIndexServer(
   url: string,
@@ -106,12 +109,21 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
 function serverOf(pool: Pool, index: Index, options: ServerOptions): IndexServer {
   const { role, coordinator, store = 'default' } = options;
   if (index instanceof HStoreIndex) {
+    const pairs = pairsOf(options.pairs, index.table.pairs.length);
     const name = `${pool.layout.parameters.poolId}/${encodeURIComponent(store)}`;
-    const settings = { role, name, now: () => performance.now() };
+    const settings = { role, name, now: () => performance.now(), ...(pairs && { pairs }) };
     return new IndexServer(index.table, coordinator ? { ...settings, coordinator } : settings);
   }
   const { name } = index.manifest;
   throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
+}
+
+/** Counted from 0. Raises SW_INVALID_ARGUMENT. */
+function pairsOf(pairs: readonly number[] | undefined, count: number): number[] | undefined {
+  const wrong = pairs?.find((pair) => !Number.isInteger(pair) || pair < 1 || pair > count);
+  if (wrong === undefined) return pairs?.map((pair) => pair - 1);
+  const has = `the store has the pairs 1..${count} (parameter pairs)`;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, not ${wrong}`);
 }
 
 /** Serves until the signal; awake while requests come, else looking once a millisecond. */

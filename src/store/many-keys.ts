@@ -1,3 +1,4 @@
+import { StepwellError } from '../errors.ts';
 import { ALWAYS, type Index } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -5,6 +6,25 @@ import type { Key, Value } from './api.ts';
 import type { FirstVersions } from './first-versions.ts';
 import type { FullPool } from './full-pool.ts';
 import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
+
+/** What is no list, a Set say, would be taken for an empty one. Raises SW_INVALID_ARGUMENT. */
+export function checkKeys(keys: readonly Key[]): void {
+  if (!Array.isArray(keys)) throw new StepwellError('SW_INVALID_ARGUMENT', 'keys are an array');
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkEntries(entries: Iterable<unknown> | AsyncIterable<unknown>): void {
+  if (typeof entries === 'object' && entries !== null) {
+    if (Symbol.iterator in entries || Symbol.asyncIterator in entries) return;
+  }
+  throw new StepwellError('SW_INVALID_ARGUMENT', 'entries are pairs of key and value, iterable');
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkEntry(entry: readonly [Key, Value]): void {
+  if (Array.isArray(entry)) return;
+  throw new StepwellError('SW_INVALID_ARGUMENT', 'an entry is a pair of key and value');
+}
 
 /** What the calls on many keys share with those on one. */
 export interface ManyHost<V> {
@@ -29,6 +49,7 @@ export class ManyKeys<V extends Value> {
   }
 
   get(keys: readonly Key[]): (V | undefined)[] {
+    checkKeys(keys);
     const values: (V | undefined)[] = new Array(keys.length);
     this.#rounds(keys, (pipeline, count, first) => {
       const found = pipeline.search(count);
@@ -40,6 +61,7 @@ export class ManyKeys<V extends Value> {
   }
 
   delete(keys: readonly Key[]): number {
+    checkKeys(keys);
     let removed = 0;
     this.#rounds(keys, (pipeline, count) => {
       for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
@@ -73,10 +95,13 @@ export class ManyKeys<V extends Value> {
 
   /** An entry that is refused ends it; entries before may have been stored. */
   put(entries: Iterable<readonly [Key, Value]>): void {
+    checkEntries(entries);
     const { records } = this.#index;
     const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
     let count = 0;
-    for (const [key, value] of entries) {
+    for (const entry of entries) {
+      checkEntry(entry);
+      const [key, value] = entry;
       const request = pipeline.request(count);
       records.encode(request, key, value, this.#index.hashSeed, this.#host.versions.next());
       // Interleaved operations have no order: a key that comes again waits for the next round.

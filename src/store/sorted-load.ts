@@ -2,6 +2,7 @@ import { StepwellError } from '../errors.ts';
 import { type Index, isOrdered } from '../indexes/contract.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { Key, Value } from './api.ts';
+import { checkEntries, checkEntry } from './many-keys.ts';
 
 /** What `loadSorted` with promises takes. */
 export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>;
@@ -13,7 +14,8 @@ export function sortedLoad(
   entries: Iterable<readonly [Key, Value]>,
   version: number,
 ): Operation<number> {
-  const load = isOrdered(index) ? index.load?.(entries, version) : undefined;
+  checkEntries(entries);
+  const load = isOrdered(index) ? index.load?.(checked(entries), version) : undefined;
   if (load !== undefined) return load;
   const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
   throw new StepwellError(
@@ -22,8 +24,17 @@ export function sortedLoad(
   );
 }
 
+/** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
+function* checked<E extends readonly [Key, Value]>(entries: Iterable<E>): Generator<E> {
+  for (const entry of entries) {
+    checkEntry(entry);
+    yield entry;
+  }
+}
+
 /** What can be gone through at once: a load is one operation, and none waits for a promise. */
 export async function gathered<T>(items: Iterable<T> | AsyncIterable<T>): Promise<Iterable<T>> {
+  checkEntries(items);
   if (Symbol.iterator in items) return items;
   const all: T[] = [];
   for await (const item of items) all.push(item);

@@ -20,6 +20,10 @@ export const indexServer = defineCommand({
     '  With --etcd the servers of a store are elected; clients never stand in for them then.',
   options: {
     role: { value: 'ROLE', about: 'hash, skiplist or both (default: both)' },
+    pairs: {
+      value: 'N,…',
+      about: 'only these pairs of the store, from 1 on (default: all; see create --set pairs=N)',
+    },
     etcd: { value: 'HOSTS', about: 'let etcd elect: HOST:PORT of its members, with commas' },
     'etcd-ttl': {
       value: 'SECONDS',
@@ -30,6 +34,7 @@ export const indexServer = defineCommand({
   examples: [
     'index-server shm:demo --role hash',
     'index-server shm:demo --role skiplist',
+    'index-server shm:demo --pairs 1,3',
     'index-server tcp://node:7471/demo --etcd etcd-1:2379,etcd-2:2379',
   ],
   async run(context, [given], options) {
@@ -42,6 +47,7 @@ export const indexServer = defineCommand({
     const server = await openIndexServer(url, {
       ...storeNamed('index-server', options.store),
       ...(coordinator && { coordinator }),
+      ...(options.pairs !== undefined && { pairs: options.pairs.split(',').map(Number) }),
       role: role as ServerRole,
     }).catch(async (error: unknown) => {
       await coordinator?.close();

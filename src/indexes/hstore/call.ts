@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { type Operation, swapped, writeInteger } from '../../verbs/index.ts';
 import { BODY_BYTES } from './geometry.ts';
-import type { SpareBlock } from './hash-server.ts';
+import type { SpareBlock, Turn } from './hash-server.ts';
 import { encodeRequest, type HashReply, type HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
@@ -79,11 +79,14 @@ function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> 
   let lost: number | undefined;
   replies.lead(ticket);
   try {
+    let turn: Turn | undefined;
     while (ticket.reply === undefined && lost === undefined) {
-      const turn = yield* pair.hashServer.turn({ release: true, spare });
+      turn = yield* pair.hashServer.turn({ release: true, spare, ...(turn && { after: turn }) });
       ({ released, lost } = turn);
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       if (ticket.reply || lost !== undefined) continue;
+      // It knows already what waits: the own request, or nothing, when somebody has answered it.
+      if (turn.next) continue;
       if (released && !replies.leads(ticket)) return;
       yield* replies.look();
       if (ticket.reply) continue;

@@ -7,9 +7,9 @@ import { isMarked } from './marks.ts';
 import { turnRecord } from './reachable.ts';
 import { search } from './search.ts';
 import { recordOf, signatureOf, unitsOfSlot } from './slot.ts';
+import type { NamedSlot } from './slot-list.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 import { readTableState } from './table-state.ts';
-import type { NamedSlot } from './table-walk.ts';
 import { HStoreWalk } from './walk.ts';
 
 /**

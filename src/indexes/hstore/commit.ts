@@ -22,13 +22,7 @@ import { encodeReply, type HashReply, headerOf } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
 import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf, vacated } from './slot.ts';
-import {
-  bytesOfRecord,
-  type Decision,
-  decodeTurn,
-  encodeTurn,
-  type TurnRecord,
-} from './turn-record.ts';
+import { type Decision, decodeTurn, encodeTurn, type TurnRecord } from './turn-record.ts';
 import {
   isSame,
   recordOfTurn,
@@ -56,6 +50,8 @@ export interface RunOptions {
   releases: boolean;
   /** Nobody overtakes this server while it can WRITE. */
   isAlone: boolean;
+  /** What is read in the last doorbell, after all that it changes. */
+  ahead?: ((batch: Batch) => void) | undefined;
 }
 
 /** A word as its halves. */
@@ -113,7 +109,7 @@ export class Commit {
   /**
    * Decides a turn after `before`, and does it. Undefined when another server was faster: then the
    * block is still the caller's. `released` says whether the lease was given back in its doorbell;
-   * it was not when another server has done the turn.
+   * it was not when another server has done the turn (`isDone`).
    */
   *run(
     answers: readonly Answer[],
@@ -121,11 +117,12 @@ export class Commit {
     committed: number,
     block: RecordBlock,
     options: RunOptions,
-  ): Operation<{ released: boolean } | undefined> {
+  ): Operation<{ released: boolean; isDone: boolean } | undefined> {
     const turn = turnAfter(before, block.address, block.units);
     const record = { before: committed, decisions: decisionsOf(answers, committed) };
     const marks = yield* this.#marksOf(record.decisions);
-    const bytes = bytesOfRecord(record.decisions.length);
+    // All of the block: who does the turn again reads as much.
+    const bytes = block.units * UNIT_BYTES;
     this.#record.ensure(bytes);
     encodeTurn(record, this.#record);
     const batch = this.#begin(record);
@@ -138,7 +135,7 @@ export class Commit {
     if (!swapped(this.#swaps, 0)) return undefined;
     this.#retire(before);
     const isDone = yield* this.#finish(before, turn, record, marks, options);
-    return { released: options.releases && isDone };
+    return { released: options.releases && isDone, isDone };
   }
 
   /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
@@ -180,7 +177,7 @@ export class Commit {
     turn: TurnWord,
     record: TurnRecord,
     marks: readonly Mark[],
-    { releases, isAlone }: RunOptions,
+    { releases, isAlone, ahead }: RunOptions,
   ): Operation<boolean> {
     if (!this.#isOpen(before)) return false;
     if (!isAlone && !(yield* this.#swapMarks(before, marks))) return false;
@@ -191,6 +188,7 @@ export class Commit {
     this.#postChanges(record);
     this.#postSwap(this.#at(PAIR.done), before, turn);
     if (releases) this.#postRelease();
+    ahead?.(batch);
     yield batch;
     return true;
   }

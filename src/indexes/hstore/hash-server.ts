@@ -31,7 +31,10 @@ const ROWS_USED = 24;
 const TURN = 32;
 const DONE = 40;
 const LEASE = 48;
+const TURN_AGAIN = 56;
 const HEADER = 64;
+/** As long as no more rows are in use, requests are read with the numbers: 8 KiB. */
+const ROWS_READ_WHOLE = 128;
 /** Each attempt that fails is a turn of another server, or rows that were new. */
 const ATTEMPTS_MAX = 10_000;
 
@@ -49,11 +52,23 @@ export interface Turn {
   lost: number | undefined;
   /** Another server was faster: nothing of this turn has happened. */
   isOvertaken: boolean;
+  /** What the last doorbell saw: where a turn begins that follows in the same operation. */
+  next: Ahead | undefined;
 }
 
-const NOTHING: Turn = { answers: [], released: false, lost: undefined, isOvertaken: false };
+/** A turn that has begun: in the memory of its worker stands what it has read. */
+interface Ahead {
+  readonly worker: TurnWorker;
+  readonly look: Look;
+}
+
+const NOTHING: Turn = {
+  ...{ answers: [], released: false, lost: undefined, isOvertaken: false, next: undefined },
+};
 
 export interface TurnOptions {
+  /** The turn before, of the same operation. */
+  after?: Turn;
   /** Gives the lease back in the same doorbell when nothing is left. */
   release: boolean;
   /**
@@ -79,6 +94,8 @@ interface Look {
   isHolder: boolean;
   /** Whether nobody overtakes this client while it has it, and can WRITE. */
   isAlone: boolean;
+  /** Whether the requests of all rows were read, and then the turn. */
+  isWhole: boolean;
 }
 
 /** The most requests that one turn of a server answers; the log keeps at least two turns. */
@@ -108,8 +125,18 @@ export class HashServer {
   }
 
   /** Answers what waits. When nothing waited there is no answer, and the lease is kept. */
-  turn(options: TurnOptions): Operation<Turn> {
-    return this.#work((worker) => worker.turn(options));
+  *turn(options: TurnOptions): Operation<Turn> {
+    const ahead = options.after?.next;
+    const worker = ahead?.worker ?? this.#idle.pop() ?? new TurnWorker(this.#pair);
+    let next: Ahead | undefined;
+    try {
+      const turn = yield* worker.turn(options, ahead?.look);
+      next = turn.next;
+      return turn;
+    } finally {
+      // Else it is the next turn's alone, or nobody's.
+      if (next === undefined) this.#idle.push(worker);
+    }
   }
 
   /**
@@ -182,8 +209,10 @@ class TurnWorker {
   readonly #keys = new KeyMatch();
   readonly #commit: Commit;
   readonly #words: Scratch;
-  readonly #bodies = new Scratch(BATCH_MAX * BODY_BYTES);
+  readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
   readonly #turnMax: number;
+  /** Rows of the mailbox that the last look has read. */
+  #rows = 0;
 
   constructor(pair: Pair) {
     this.#pair = pair;
@@ -193,8 +222,9 @@ class TurnWorker {
     this.#turnMax = turnMax(pair.geometry.logEntries);
   }
 
-  *turn({ release, spare }: TurnOptions): Operation<Turn> {
-    const { turn, committed, lost, isHolder, isAlone } = yield* this.look();
+  *turn({ release, spare }: TurnOptions, begun: Look | undefined): Operation<Turn> {
+    const look = begun ?? (yield* this.look());
+    const { turn, committed, lost, isHolder, isAlone } = look;
     if (!isHolder) return { ...NOTHING, isOvertaken: true };
     if (lost !== undefined) return { ...NOTHING, lost };
     const waiting = this.#waiting();
@@ -207,7 +237,7 @@ class TurnWorker {
     const given = block ?? { address: spare?.address as Address, units: unitsOfRecord(1) };
     let isNamed = false;
     try {
-      const taken = yield* this.#take(turn, isSpare ? own : chosen);
+      const taken = yield* this.#take(look, isSpare ? own : chosen);
       if (taken === undefined) return { ...NOTHING, isOvertaken: true };
       const answers = yield* this.#decide(taken);
       if (answers === 'overtaken') return { ...NOTHING, isOvertaken: true };
@@ -216,7 +246,12 @@ class TurnWorker {
       // A doorbell that fails, too, may have decided it: then the block is nobody's.
       isNamed = true;
       if (isSpare && spare) spare.address = 0;
-      const options = { releases: release && isAll, isAlone };
+      const releases = release && isAll;
+      // A client goes on as long as its own request waits, a server process in any case.
+      const goesOn = spare === undefined || !answers.some(({ posted }) => posted.row === spare.row);
+      const looksAhead = goesOn && !releases;
+      const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
+      const options = { releases, isAlone, ahead };
       const run = yield* this.#commit.run(answers, turn, committed, given, options);
       if (run === undefined) {
         isNamed = false;
@@ -226,7 +261,9 @@ class TurnWorker {
       for (const { posted, reply } of answers) {
         this.#pair.replies.answer(posted.row, posted.number, reply);
       }
-      return { ...NOTHING, answers, released: run.released };
+      const seen = looksAhead && run.isDone ? this.#seen() : undefined;
+      const next = seen && { worker: this, look: seen };
+      return { ...NOTHING, answers, released: run.released, next };
     } finally {
       if (!isNamed && !isSpare) this.#giveBlock(given);
     }
@@ -272,43 +309,66 @@ class TurnWorker {
    */
   *look(): Operation<Look> {
     const { geometry } = this.#pair;
-    const { hashMailbox: mailbox } = geometry;
+    const batch = new Batch();
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-      const rows = this.#pair.rowsUsed;
-      yield new Batch()
-        .read(geometry.base + PAIR.done, 8, this.#words, DONE)
-        .read(geometry.base + PAIR.turn, 8, this.#words, TURN)
-        .read(geometry.base + PAIR.hashLease, 8, this.#words, LEASE)
-        .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
-        .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
-        .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
-        .read(mailbox.answered(0), 8 * rows, this.#words, HEADER + 8 * mailbox.rows);
-      const used = readInteger(this.#words, ROWS_USED);
-      if (used > rows) {
-        this.#pair.rowsUsed = used;
-        continue;
-      }
-      const turn = turnIn(this.#words, TURN);
-      const done = turnIn(this.#words, DONE);
-      const committed = readInteger(this.#words, COMMITTED);
-      const { isLost, generation } = tableStateIn(this.#words, TABLE);
-      const lost = isLost ? generation : undefined;
+      this.#postLook(batch.clear());
+      yield batch;
+      const { generation } = tableStateIn(this.#words, TABLE);
       if (generation !== geometry.generation) yield* loadSegments(geometry);
-      const { hashLease } = this.#pair;
-      const holder = hashLease.holderIn(this.#words, LEASE);
-      const isHolder = hashLease.isForTurns(holder);
-      const isAlone = isHolder && !holder.yields;
-      if (isSame(turn, done)) return { turn, committed, lost, isHolder, isAlone };
+      const look = this.#seen();
+      if (look) return look;
+      const [turn, done] = [turnIn(this.#words, TURN), turnIn(this.#words, DONE)];
+      if (isSame(turn, done)) continue;
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);
     }
     throw new StepwellError('SW_CONTENTION', 'turns of the hash server are never done');
   }
 
+  /** Requests after their numbers, and then the turn again: see `#take`. */
+  #postLook(batch: Batch): void {
+    const { geometry, rowsUsed: rows } = this.#pair;
+    const { hashMailbox: mailbox } = geometry;
+    this.#rows = rows;
+    batch
+      .read(geometry.base + PAIR.done, 8, this.#words, DONE)
+      .read(geometry.base + PAIR.turn, 8, this.#words, TURN)
+      .read(geometry.base + PAIR.hashLease, 8, this.#words, LEASE)
+      .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
+      .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
+      .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
+      .read(mailbox.answered(0), 8 * rows, this.#words, HEADER + 8 * mailbox.rows);
+    if (rows > ROWS_READ_WHOLE) return;
+    batch
+      .read(mailbox.body(0), BODY_BYTES * rows, this.#bodies, 0)
+      .read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
+  }
+
+  /** Undefined when it has to be looked again, because of a turn, or a table, or rows in use. */
+  #seen(): Look | undefined {
+    const { geometry, hashLease } = this.#pair;
+    const used = readInteger(this.#words, ROWS_USED);
+    if (used > this.#rows) {
+      this.#pair.rowsUsed = Math.max(this.#pair.rowsUsed, used);
+      return undefined;
+    }
+    const turn = turnIn(this.#words, TURN);
+    if (!isSame(turn, turnIn(this.#words, DONE))) return undefined;
+    const committed = readInteger(this.#words, COMMITTED);
+    const { isLost, generation } = tableStateIn(this.#words, TABLE);
+    if (generation !== geometry.generation) return undefined;
+    const lost = isLost ? generation : undefined;
+    const holder = hashLease.holderIn(this.#words, LEASE);
+    const isHolder = hashLease.isForTurns(holder);
+    const isAlone = isHolder && !holder.yields;
+    const isWhole = this.#rows <= ROWS_READ_WHOLE;
+    return { turn, committed, lost, isHolder, isAlone, isWhole };
+  }
+
   #waiting(): Waits[] {
     const { hashMailbox: mailbox } = this.#pair.geometry;
     const waiting: Waits[] = [];
-    for (let row = 0; row < this.#pair.rowsUsed; row++) {
+    for (let row = 0; row < this.#rows; row++) {
       const number = readInteger(this.#words, HEADER + 8 * row);
       const answered = readInteger(this.#words, HEADER + 8 * (mailbox.rows + row));
       if (number !== answered) waiting.push({ row, number });
@@ -321,23 +381,27 @@ class TurnWorker {
    * there was a turn meanwhile: a row that is answered is written anew, and what was read of it may
    * be of two requests.
    */
-  *#take(turn: TurnWord, chosen: readonly Waits[]): Operation<Posted[] | undefined> {
-    const { hashMailbox: mailbox } = this.#pair.geometry;
-    const batch = new Batch();
-    chosen.forEach(({ row }, i) => {
-      batch.read(mailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
-    });
-    yield batch.read(this.#pair.geometry.base + PAIR.turn, 8, this.#words, TURN);
-    if (!isSame(turnIn(this.#words, TURN), turn)) return undefined;
+  *#take({ turn, isWhole }: Look, chosen: readonly Waits[]): Operation<Posted[] | undefined> {
+    if (!isWhole) yield this.#postBodies(chosen);
+    if (!isSame(turnIn(this.#words, TURN_AGAIN), turn)) return undefined;
     const posted: Posted[] = [];
     const buckets = new Set<number>();
     chosen.forEach(({ row, number }, i) => {
-      const request = decodeRequest(this.#bodies, i * BODY_BYTES);
+      const request = decodeRequest(this.#bodies, (isWhole ? row : i) * BODY_BYTES);
       const bucket = this.#chains.bucketOf(request);
       if (buckets.has(bucket)) return;
       posted.push({ row, number, request, chain: [], candidates: [], keyAt: 0 });
       buckets.add(bucket);
     });
     return posted;
+  }
+
+  #postBodies(chosen: readonly Waits[]): Batch {
+    const { geometry } = this.#pair;
+    const batch = new Batch();
+    chosen.forEach(({ row }, i) => {
+      batch.read(geometry.hashMailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
+    });
+    return batch.read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
   }
 }

@@ -1,6 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Candidacy, type Coordinator, PoolCoordinator } from './candidacy.ts';
+import type { Turn } from './hash-server.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
 import type { Pair } from './pair.ts';
 import { hasOtherSkiplistServer, repair } from './rebuild.ts';
@@ -20,6 +21,8 @@ export interface ServedRound {
 
 export interface ServerSettings {
   role: ServerRole;
+  /** Those that it stands for, counted from 0; all of the store when left out. */
+  pairs?: readonly number[];
   coordinator?: Coordinator;
   /** Of what roles are called in an election: the pool and its store. */
   name?: string;
@@ -30,6 +33,8 @@ export interface ServerSettings {
 }
 
 export const LAPSE_MS = 3000;
+/** Turns that follow one another at once: each reads what the next one needs. */
+const TURNS_IN_A_ROUND = 16;
 /** A server that waits for nothing else beats so often. */
 const BEAT_MS = 100;
 const NEVER = () => 0;
@@ -83,7 +88,8 @@ export class IndexServer {
     const { role, coordinator = new PoolCoordinator(), name = 'store' } = settings;
     this.#now = settings.now ?? NEVER;
     this.#lapse = settings.lapse ?? LAPSE_MS;
-    this.#served = table.pairs.map((pair, i) => {
+    this.#served = table.pairs.flatMap((pair, i) => {
+      if (settings.pairs?.includes(i) === false) return [];
       const stand = (what: string) => coordinator.stand(`${name}/${i}/${what}`);
       const { hashLease, skiplistLease } = pair;
       const hash =
@@ -101,7 +107,7 @@ export class IndexServer {
           : new Role(skiplistLease, stand('skiplist'), () => lookAtSkiplist(pair));
       const served = { pair, hash, skiplist };
       pair.duties = () => this.#duties(served);
-      return served;
+      return [served];
     });
   }
 
@@ -127,11 +133,19 @@ export class IndexServer {
    * one, which builds the table from what it knows.
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
-    const { answers, lost } = yield* pair.hashServer.turn({ release: false });
+    let answered = 0;
+    let turn: Turn | undefined;
+    for (let i = 0; i < TURNS_IN_A_ROUND && role.held === role.candidacy.token; i++) {
+      turn = yield* pair.hashServer.turn({ release: false, ...(turn && { after: turn }) });
+      answered += turn.answers.length;
+      if (turn.next === undefined) break;
+      yield* this.#beat(role);
+    }
+    const lost = turn?.lost;
     // An operation of this client's own that builds the table does so under this lease.
-    if (lost === undefined) return answers.length;
+    if (lost === undefined) return answered;
     if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
-    return answers.length;
+    return answered;
   }
 
   /** The hash server's lease is given back later by an operation that works under it now. */

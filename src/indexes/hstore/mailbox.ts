@@ -14,7 +14,7 @@ import {
 import type { MailboxGeometry } from './geometry.ts';
 
 /** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
-const OWN_ROWS_MAX = 32;
+const OWN_ROWS_MAX = 64;
 /**
  * Longer than a client waits for an answer: until its rows are free again a server may have to be
  * fenced first. Long pauses are what time is told by, as short ones may end early.
@@ -42,27 +42,28 @@ export class Mailbox {
   readonly #last = new Map<number, number>();
   /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
   #givenUp: number[] = [];
-  readonly #ownMax: number;
+  /** Rows from this one on are for clients that have none: one for each that there can be. */
+  readonly #firstKept: number;
   #claiming = false;
 
-  /** With no fewer rows than clients, each client gets its share, at least one. */
+  /** With no fewer rows than clients, each client gets at least one. */
   constructor(geometry: MailboxGeometry, membership: Membership) {
     this.geometry = geometry;
     this.#membership = membership;
-    const share = Math.floor(geometry.rows / membership.clientsMax);
-    this.#ownMax = Math.max(1, Math.min(OWN_ROWS_MAX, share));
+    this.#firstKept = Math.max(0, geometry.rows - membership.clientsMax);
   }
 
   /** A row for one request. */
   *take(): Operation<number> {
+    const [batch, words] = [new Batch(), new Scratch(8)];
     for (let waits = 0; waits < WAITS_MAX; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
-      if (!this.#claiming && this.#last.size < this.#ownMax) {
+      if (!this.#claiming && this.#last.size < OWN_ROWS_MAX) {
         const claimed = yield* this.#claimAlone();
         if (claimed !== undefined) return claimed;
       }
-      yield* control.pause(pauseAfter(waits));
+      yield batch.clear().pause(pauseAfter(waits), words);
     }
     const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
     throw new StepwellError('SW_CONTENTION', `every row of the mailbox is taken${late}`);
@@ -128,7 +129,8 @@ export class Mailbox {
     const { rows } = geometry;
     const owners = new Scratch(8 * rows);
     yield new Batch().read(geometry.owner(0), 8 * rows, owners, 0);
-    for (let row = 0; row < rows; row++) {
+    const end = this.#last.size === 0 ? rows : this.#firstKept;
+    for (let row = 0; row < end; row++) {
       const owner = readInteger(owners, 8 * row);
       if (this.#last.has(row)) continue;
       if (owner !== 0 && !(yield* isGone(this.#membership, owner))) continue;

@@ -1,8 +1,9 @@
 import type { KeyBound } from '../contract.ts';
-import { textOfKey } from './key-reader.ts';
-import type { Skiplist, SkiplistNode } from './skiplist.ts';
+import type { Skiplist } from './skiplist.ts';
+import type { SkiplistImage } from './skiplist-image.ts';
+import { NONE, type SkiplistNodes } from './skiplist-nodes.ts';
 
-/** A key and the slot's word that names its record. */
+/** A key, a character for each byte, and the slot's word that names its record. */
 export interface OrderedSlot {
   readonly key: string;
   readonly low: number;
@@ -16,20 +17,25 @@ export interface ScanPart {
   count: number;
 }
 
-/** The next keys of all partitions, merged. */
-export function collect(partitions: readonly Skiplist[], part: ScanPart): OrderedSlot[] {
+/** The nodes of the next keys of all partitions, merged. */
+export function collect(image: SkiplistImage, part: ScanPart): number[] {
+  const { nodes, partitions } = image;
   const { reverse, count } = part;
-  const fronts = partitions.map((list) => first(list, part)).filter((node) => node !== undefined);
-  const found: OrderedSlot[] = [];
+  const fronts = partitions.map((list) => first(image, list, part)).filter((node) => node !== NONE);
+  const found: number[] = [];
   while (found.length < count && fronts.length > 0) {
-    const best = indexOfFirst(fronts, reverse);
+    const best = indexOfFirst(nodes, fronts, reverse);
     const node = fronts[best];
-    found.push({ key: node.key, low: node.low, high: node.high });
-    const following = reverse ? node.previous : node.next[0];
-    if (following) fronts[best] = following;
+    found.push(node);
+    const following = reverse ? nodes.previous[node] : nodes.next(node, 0);
+    if (following !== NONE) fronts[best] = following;
     else fronts.splice(best, 1);
   }
   return found;
+}
+
+export function orderedSlot({ nodes }: SkiplistImage, node: number): OrderedSlot {
+  return { key: nodes.text(node), low: nodes.low[node], high: nodes.high[node] };
 }
 
 /** The lists of several pairs as one list in order. */
@@ -39,20 +45,20 @@ export function merge(lists: readonly OrderedSlot[][], reverse: boolean): Ordere
   return all.sort((a, b) => (a.key < b.key === reverse ? 1 : -1));
 }
 
-function indexOfFirst(slots: readonly OrderedSlot[], reverse: boolean): number {
+function indexOfFirst(nodes: SkiplistNodes, some: readonly number[], reverse: boolean): number {
   let best = 0;
-  for (let i = 1; i < slots.length; i++) {
-    if (slots[i].key < slots[best].key !== reverse) best = i;
+  for (let i = 1; i < some.length; i++) {
+    if (nodes.compare(some[i], nodes.keyOf(some[best])) < 0 !== reverse) best = i;
   }
   return best;
 }
 
-function first(list: Skiplist, { from, reverse }: ScanPart): SkiplistNode | undefined {
-  if (from === undefined) return reverse ? list.last : list.atOrAfter('');
-  const key = textOfKey(from.key);
+function first({ nodes }: SkiplistImage, list: Skiplist, { from, reverse }: ScanPart): number {
+  if (from === undefined) return reverse ? list.last : list.first;
+  const key = { u8: from.key, at: 0, bytes: from.key.length };
   const at = list.atOrAfter(key);
-  const isHere = at?.key === key;
+  const isHere = at !== NONE && nodes.compare(at, key) === 0;
   if (isHere && from.inclusive) return at;
   if (reverse) return list.lastBefore(key);
-  return isHere ? at?.next[0] : at;
+  return isHere ? nodes.next(at, 0) : at;
 }

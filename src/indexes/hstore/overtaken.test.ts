@@ -50,8 +50,9 @@ function assertKept({ pool, index }: Client, units: number, block: Address): voi
 
 /** Before the doorbell that decides a turn; those of the turn before are not waited for. */
 const decides = (stepped: Stepped<unknown>) => () => /^WRITE CAS READ/.test(stepped.kinds);
-/** Before the first doorbell of a turn. */
-const looks = (stepped: Stepped<unknown>) => () => /^(READ ){6}/.test(stepped.kinds);
+/** Before a turn begins: with a doorbell of its own, or with the last one of the turn before. */
+const looks = (stepped: Stepped<unknown>) => () =>
+  /(READ ){6}/.test(stepped.kinds) && !decides(stepped)();
 const isPosted = (stepped: Stepped<unknown>) => () => /^WRITE WRITE WRITE CAS$/.test(stepped.kinds);
 
 /** Keys whose turns are two, because they share a bucket, and one of another bucket. */

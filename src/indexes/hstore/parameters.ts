@@ -28,6 +28,10 @@ export const BUCKETS_MAX = 2 ** 24;
 /** Bytes of a pool for each bucket: the table is larger than needed, because it never grows. */
 const POOL_BYTES_PER_BUCKET = 1024;
 const DEFAULT_BUCKETS_MAX = 2 ** 22;
+/** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */
+const ROWS_MAX = 4096;
+const DEFAULT_ROWS_MIN = 1024;
+const POOL_BYTES_PER_ROW = 2 ** 16;
 
 export function hstoreShape(
   wishes: Readonly<Record<string, number | undefined>>,
@@ -38,12 +42,17 @@ export function hstoreShape(
   return {
     pairs,
     buckets: power('buckets', wishes.buckets ?? bucketsFor(poolBytes / pairs), 1, BUCKETS_MAX),
-    rows: inRange('rows', wishes.rows ?? 1024, 1, 4096),
+    rows: inRange('rows', wishes.rows ?? rowsFor(poolBytes), 1, ROWS_MAX),
     log: power('log', wishes.log ?? 4096, 2, 2 ** 20),
     partitions: inRange('partitions', wishes.partitions ?? 4, 1, 64),
     sync: inRange('sync', wishes.sync ?? 0, 0, 1),
     seed,
   };
+}
+
+function rowsFor(poolBytes: number): number {
+  const wanted = Math.floor(poolBytes / POOL_BYTES_PER_ROW);
+  return Math.min(ROWS_MAX, Math.max(DEFAULT_ROWS_MIN, wanted));
 }
 
 function bucketsFor(poolBytes: number): number {

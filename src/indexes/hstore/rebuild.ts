@@ -1,11 +1,10 @@
 import { isGone } from '../../pool/client-word.ts';
 import { KeyHash } from '../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
-import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
+import { Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
 import { PAIR, type PairGeometry, pairOf, segmentCount } from './geometry.ts';
 import { tryHolding } from './holding.ts';
-import { KeyHasher } from './key-hasher.ts';
-import { readRecordHeads } from './key-reader.ts';
+import { HeadReader } from './key-reader.ts';
 import type { Pair } from './pair.ts';
 import type { SkiplistImage } from './skiplist-image.ts';
 import { BUCKET_BYTES, NEXT, signatureOf, slotHigh, slotLow } from './slot.ts';
@@ -15,7 +14,8 @@ import { loadSegments, sayLost, wholeTable } from './table-state.ts';
 import { Waiting } from './waiting.ts';
 
 const OLD_BUCKETS_PER_BATCH = 1024;
-const RECORDS_BETWEEN_DUTIES = 4096;
+/** Slots that are put in their places between two looks at other duties: reads wait for these. */
+const SLOTS_BETWEEN_DUTIES = 256;
 
 /**
  * After a bucket of the table of generation `met` was no bucket: returns when this client knows a
@@ -70,21 +70,29 @@ export function* rebuildTable(pair: Pair): Operation<void> {
   yield* image.allocate();
   const isKnown = yield* skiplistServer.followLog(table.generation, committed);
   const { image: known } = skiplistServer;
-  const slots = isKnown ? yield* fromSkiplist(pair, known, image) : [];
-  if (!isKnown) yield* fromRecords(pair, image);
+  const slots = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
+  if (!slots) yield* fromRecords(pair, image);
   yield* image.write();
   yield* unmarkBuckets(geometry);
   yield* putInPlace(geometry, image, table.generation + 1);
-  if (isKnown) skiplistServer.relocate(known, slots, table.generation + 1);
+  if (slots) skiplistServer.relocate(known, slots, table.generation + 1);
 }
 
-/** Returns where the slot of each node is now, in the order of the nodes. */
-function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<Address[]> {
-  const hasher = new KeyHasher(pair.geometry.shape.seed);
-  const slots: Address[] = [];
-  for (const { key, low, high } of known.nodes()) {
-    slots.push(yield* image.place(hasher.hash(key).h1, low, high));
-    if (slots.length % RECORDS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
+/** Returns where the slot of each node is now, by its number. */
+function* fromSkiplist(
+  pair: Pair,
+  { nodes }: SkiplistImage,
+  image: TableImage,
+): Operation<Float64Array> {
+  const { seed } = pair.geometry.shape;
+  const hash = new KeyHash();
+  const slots = new Float64Array(nodes.end);
+  for (let node = 1; node < nodes.end; node++) {
+    if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
+    if (nodes.slot[node] === 0) continue;
+    hash.compute(nodes.keyWords(node), nodes.keyOffset(node) >> 2, nodes.keyBytes(node), seed);
+    if (!image.hasRoom(hash.h1)) yield* image.chain(hash.h1);
+    slots[node] = image.place(hash.h1, nodes.low[node], nodes.high[node]);
   }
   return slots;
 }
@@ -92,16 +100,23 @@ function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Ope
 function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
   const { geometry, allocator, catalog } = pair;
   const { shape, number } = geometry;
-  const hasher = new KeyHasher(shape.seed);
   const hash = new KeyHash();
+  const heads = new HeadReader();
   yield* allocator.eachCurrent(catalog, function* (blocks, units) {
-    const heads = yield* readRecordHeads(blocks, units);
-    for (const [i, { key, units: lines }] of heads.entries()) {
-      Object.assign(hash, hasher.hash(key));
-      if (pairOf(shape, hash) !== number) continue;
-      const length = Math.min(lines, SLOT_UNITS_MAX);
-      const high = slotHigh(blocks[i], length, signatureOf(hash.h2));
-      yield* image.place(hash.h1, slotLow(blocks[i]), high);
+    const records = { count: blocks.length, address: (i: number) => blocks[i], units: () => units };
+    const crowded: { h1: number; low: number; high: number }[] = [];
+    yield* heads.read(records, (i, { i32, at, bytes }, lines) => {
+      hash.compute(i32, at >> 2, bytes, shape.seed);
+      if (pairOf(shape, hash) !== number) return;
+      const low = slotLow(blocks[i]);
+      const high = slotHigh(blocks[i], Math.min(lines, SLOT_UNITS_MAX), signatureOf(hash.h2));
+      const { h1 } = hash;
+      if (image.hasRoom(h1)) image.place(h1, low, high);
+      else crowded.push({ h1, low, high });
+    });
+    for (const { h1, low, high } of crowded) {
+      if (!image.hasRoom(h1)) yield* image.chain(h1);
+      image.place(h1, low, high);
     }
     yield* pair.meanwhile();
   });

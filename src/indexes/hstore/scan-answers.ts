@@ -52,16 +52,17 @@ function* answer(pair: Pair, row: number, number: number): Operation<void> {
   // After the request was posted: what its client has seen before is in the answer.
   yield* pair.skiplistServer.catchUp();
   const { reverse, count } = message;
-  const slots = collect(pair.skiplistServer.partitions, { from, reverse, count });
-  const out = new Scratch(REPLY_BYTES + 8 + 8 * slots.length);
-  writeInteger(out, 0, slots.length);
+  const { image } = pair.skiplistServer;
+  const found = collect(image, { from, reverse, count });
+  const out = new Scratch(REPLY_BYTES + 8 + 8 * found.length);
+  writeInteger(out, 0, found.length);
   writeInteger(out, REPLY_BYTES, number);
-  slots.forEach(({ low, high }, i) => {
-    out.i32[(REPLY_BYTES >> 2) + 2 + 2 * i] = low;
-    out.i32[(REPLY_BYTES >> 2) + 3 + 2 * i] = high;
+  found.forEach((node, i) => {
+    out.i32[(REPLY_BYTES >> 2) + 2 + 2 * i] = image.nodes.low[node];
+    out.i32[(REPLY_BYTES >> 2) + 3 + 2 * i] = image.nodes.high[node];
   });
   const batch = new Batch();
-  if (slots.length > 0) batch.write(message.answer, 8 * slots.length, out, REPLY_BYTES + 8);
+  if (found.length > 0) batch.write(message.answer, 8 * found.length, out, REPLY_BYTES + 8);
   yield batch
     .write(geometry.reply(row), REPLY_BYTES, out, 0)
     .write(geometry.answered(row), 8, out, REPLY_BYTES);

@@ -10,8 +10,8 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import { BODY_BYTES, REPLY_BYTES } from './geometry.ts';
-import { readKeys } from './key-reader.ts';
-import { collect, type OrderedSlot, type ScanPart } from './ordered-slots.ts';
+import { readKeyTexts } from './key-reader.ts';
+import { collect, type OrderedSlot, orderedSlot, type ScanPart } from './ordered-slots.ts';
 import type { Pair } from './pair.ts';
 import { encodeScan } from './scan-messages.ts';
 import { readSkiplistState } from './state.ts';
@@ -39,12 +39,13 @@ export function* scanPair(
   if (client !== 0 && client !== pair.skiplistLease.own) {
     const slots = yield* askForSlots(table, pair, request, part);
     if (slots) {
-      const keys = yield* readKeys(slots);
+      const keys = yield* readKeyTexts(slots);
       return slots.map((slot, i) => ({ ...slot, key: keys[i] }));
     }
   }
   yield* pair.skiplistServer.catchUp();
-  return collect(pair.skiplistServer.partitions, part);
+  const { image } = pair.skiplistServer;
+  return collect(image, part).map((node) => orderedSlot(image, node));
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexScan, KeyBound, KeyRange } from '../contract.ts';
 import { type SlotRecord, visitRecords } from '../record-visits.ts';
-import { textOfKey } from './key-reader.ts';
+import { textOfKey } from './key-bytes.ts';
 import { merge, type OrderedSlot } from './ordered-slots.ts';
 import { scanPair } from './scan-call.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';

@@ -1,8 +1,16 @@
 import { Prng } from '../../random/prng.ts';
-import type { Address } from '../../verbs/index.ts';
-import { Skiplist, type SkiplistNode } from './skiplist.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import { grown } from './columns.ts';
+import type { PaddedKey } from './key-bytes.ts';
+import { Skiplist } from './skiplist.ts';
+import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
 import { isEmpty } from './slot.ts';
-import type { NamedSlot } from './table-walk.ts';
+import type { NamedSlot } from './slot-list.ts';
+import { SlotMap } from './slot-map.ts';
+import { sortByKey } from './sort-keys.ts';
+
+/** Nodes between two looks at other duties. */
+const NODES_BETWEEN_DUTIES = 2 ** 16;
 
 /** What the entries of a slot come to, one after the other. */
 export interface Folded extends NamedSlot {
@@ -10,30 +18,76 @@ export interface Folded extends NamedSlot {
   rekeyed: boolean;
 }
 
-/** The partitions of a skiplist, and which of its nodes stands for which slot of the table. */
-export class SkiplistImage {
-  readonly partitions: readonly Skiplist[];
-  #bySlot = new Map<Address, SkiplistNode>();
+/** Numbers of nodes, of which there may be millions. */
+class NodeList {
+  #nodes = new Uint32Array(0);
+  #count = 0;
 
-  constructor(partitions: number, seed: number) {
-    this.partitions = Array.from({ length: partitions }, (_, i) => {
-      return new Skiplist(Prng.fromSeed(seed).fork(i));
-    });
+  push(node: number): void {
+    if (this.#count === this.#nodes.length) this.#nodes = grown(this.#nodes, 16 + 2 * this.#count);
+    this.#nodes[this.#count++] = node;
   }
 
+  /** All of them; none is left. */
+  take(): Uint32Array {
+    const nodes = this.#nodes.subarray(0, this.#count);
+    this.#nodes = new Uint32Array(0);
+    this.#count = 0;
+    return nodes;
+  }
+}
+
+/**
+ * The partitions of a skiplist, and which of its nodes stands for which slot of the table. At first
+ * it is filled with what a walk meets, in any order, then linked, once; from then on it is changed.
+ */
+export class SkiplistImage {
+  readonly nodes: SkiplistNodes;
+  readonly partitions: readonly Skiplist[];
+  #bySlot: SlotMap;
+  /** The nodes of each partition that were added, and are not linked yet. */
+  readonly #added: NodeList[];
+
+  constructor(partitions: number, seed: number) {
+    this.nodes = new SkiplistNodes(Prng.fromSeed(seed));
+    this.partitions = Array.from({ length: partitions }, () => new Skiplist(this.nodes));
+    this.#bySlot = new SlotMap(this.nodes);
+    this.#added = this.partitions.map(() => new NodeList());
+  }
+
+  /** Of an image that is linked. */
   get size(): number {
     return this.#bySlot.size;
   }
 
-  nodes(): Iterable<SkiplistNode> {
-    return this.#bySlot.values();
+  /** A slot that a walk has met, with its key. */
+  add(slot: Address, low: number, high: number, key: PaddedKey): void {
+    const node = this.nodes.take(slot, low, high, key);
+    this.#added[this.#partitionOf(node)].push(node);
   }
 
-  /** Slots that a walk has met, with their keys. */
-  add(slots: readonly NamedSlot[], keys: readonly string[]): void {
-    slots.forEach((slot, i) => {
-      this.#insert(slot, keys[i]);
-    });
+  /**
+   * Puts all nodes that were added into the lists: sorted first, so that each is linked behind the
+   * one before it. Inserting a million one by one takes ten times as long.
+   */
+  *link(meanwhile: () => Operation<void>): Operation<void> {
+    this.#bySlot = yield* this.#mapSlots(meanwhile);
+    for (const [i, added] of this.#added.entries()) {
+      const order = added.take();
+      yield* sortByKey(this.nodes, order, meanwhile);
+      this.partitions[i].build(order);
+      yield* meanwhile();
+    }
+  }
+
+  *#mapSlots(meanwhile: () => Operation<void>): Operation<SlotMap> {
+    const { nodes } = this;
+    const bySlot = new SlotMap(nodes, nodes.end);
+    for (let node = 1; node < nodes.end; node++) {
+      if (node % NODES_BETWEEN_DUTIES === 0) yield* meanwhile();
+      if (nodes.slot[node] !== 0) bySlot.add(node);
+    }
+    return bySlot;
   }
 
   /** Whether this change brings a key that is not in the skiplist. */
@@ -45,52 +99,53 @@ export class SkiplistImage {
    * `keys` are those of the changes that want one, in their order. A key may go from one slot to
    * another, and is in a skiplist once: first all that goes, then all that comes.
    */
-  change(changes: readonly Folded[], keys: readonly string[]): void {
+  change(changes: readonly Folded[], keys: readonly PaddedKey[]): void {
+    const { nodes } = this;
     const added = changes.filter((change) => this.wantsKeyOf(change));
     for (const { slot, low, high, rekeyed } of changes) {
-      if (rekeyed || isEmpty(high)) this.#remove(slot);
-      else if (this.#bySlot.has(slot)) Object.assign(this.#nodeOf(slot), { low, high });
+      const node = this.#bySlot.get(slot);
+      if (node === NONE) continue;
+      if (rekeyed || isEmpty(high)) this.#remove(node);
+      else {
+        nodes.low[node] = low;
+        nodes.high[node] = high;
+      }
     }
-    added.forEach((change, i) => {
-      this.#insert(change, keys[i]);
+    added.forEach(({ slot, low, high }, i) => {
+      const node = nodes.take(slot, low, high, keys[i]);
+      this.#bySlot.add(node);
+      this.partitions[this.#partitionOf(node)].insert(node);
     });
   }
 
-  /** The slots are elsewhere now: the new places in the order of the nodes. */
-  relocate(slots: readonly Address[]): void {
-    const bySlot = new Map<Address, SkiplistNode>();
-    let i = 0;
-    for (const node of this.#bySlot.values()) {
-      node.slot = slots[i++];
-      bySlot.set(node.slot, node);
+  /** The slots are elsewhere now: the new places by the numbers of the nodes. */
+  relocate(slots: Float64Array): void {
+    const { nodes } = this;
+    const { size } = this.#bySlot;
+    this.#bySlot = new SlotMap(nodes, size);
+    for (let node = 1; node < nodes.end; node++) {
+      if (nodes.slot[node] === 0) continue;
+      nodes.slot[node] = slots[node];
+      this.#bySlot.add(node);
     }
-    this.#bySlot = bySlot;
   }
 
-  #nodeOf(slot: Address): SkiplistNode {
-    return this.#bySlot.get(slot) as SkiplistNode;
+  #remove(node: number): void {
+    this.#bySlot.delete(this.nodes.slot[node]);
+    this.partitions[this.#partitionOf(node)].remove(node);
+    this.nodes.give(node);
   }
 
-  #insert({ slot, low, high }: NamedSlot, key: string): void {
-    this.#bySlot.set(slot, this.#partitionOf(key).insert(key, slot, low, high));
+  /** By a hash of the key (section 4.1), which no table changes: 32-bit FNV-1a. */
+  #partitionOf(node: number): number {
+    const { nodes, partitions } = this;
+    if (partitions.length === 1) return 0;
+    const page = nodes.keyPage(node);
+    const first = nodes.keyOffset(node);
+    let hash = 0x811c9dc5;
+    for (let at = first; at < first + nodes.keyBytes(node); at++) {
+      hash = Math.imul(hash ^ page[at], 0x01000193);
+    }
+    return (hash >>> 0) % partitions.length;
   }
-
-  #remove(slot: Address): void {
-    const node = this.#bySlot.get(slot);
-    if (node === undefined) return;
-    this.#partitionOf(node.key).remove(node);
-    this.#bySlot.delete(slot);
-  }
-
-  /** By a hash of the key (section 4.1), which no table changes. */
-  #partitionOf(key: string): Skiplist {
-    return this.partitions[partitionHash(key) % this.partitions.length];
-  }
-}
-
-/** 32-bit FNV-1a. */
-function partitionHash(key: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
-  return hash >>> 0;
 }

@@ -1,18 +1,18 @@
 import { invariant } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
+import { FoldedLog } from './folded-log.ts';
 import { holding, tryHolding } from './holding.ts';
-import { readKeys } from './key-reader.ts';
-import { LOG_DELETE, LOG_INSERT, type LogEntry } from './log.ts';
+import { HeadReader, readKeys } from './key-reader.ts';
 import { LogReader } from './log-reader.ts';
+import { OwnWaiting } from './own-waiting.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
-import type { Skiplist } from './skiplist.ts';
 import { type Folded, SkiplistImage } from './skiplist-image.ts';
 import { isEmpty } from './slot.ts';
+import type { SlotList } from './slot-list.ts';
 import { readState } from './state.ts';
 import { readTableState, TableLost } from './table-state.ts';
-import type { NamedSlot } from './table-walk.ts';
 import { Waiting } from './waiting.ts';
 
 /** Attempts to follow a log that is overwritten as it is read, before writes are held. */
@@ -20,11 +20,7 @@ const FUZZY_ATTEMPTS = 2;
 const ATTEMPTS_MAX = 1000;
 
 /** Where the slots of the pair's table come from when the skiplist has to be built. */
-export type TableWalk = (
-  visit: (slots: readonly NamedSlot[]) => Operation<void>,
-) => Operation<void>;
-
-type SlotVisitor = Parameters<TableWalk>[0];
+export type TableWalk = (visit: (slots: SlotList) => Operation<void>) => Operation<void>;
 
 /** What a walk over the table came to: what is to be changed in it to be as of `committed`. */
 interface Built {
@@ -55,6 +51,10 @@ export class SkiplistServer {
   /** Of which table its slots are. */
   #generation = 0;
   rebuilds = 0;
+  /** Whether an operation of this client takes it further. */
+  #works = false;
+  /** Changes as long as that one gets ahead. */
+  #progress = 0;
 
   constructor(pair: Pair, partitions: number, seed: number, walkTable: TableWalk) {
     this.#pair = pair;
@@ -67,10 +67,6 @@ export class SkiplistServer {
 
   #empty(): SkiplistImage {
     return new SkiplistImage(this.#partitionCount, this.#seed);
-  }
-
-  get partitions(): readonly Skiplist[] {
-    return this.#image.partitions;
   }
 
   get size(): number {
@@ -87,8 +83,8 @@ export class SkiplistServer {
     this.#image = this.#empty();
   }
 
-  /** The table is another one now: where each node's slot is, in the order of the nodes. */
-  relocate(image: SkiplistImage, slots: readonly Address[], generation: number): void {
+  /** The table is another one now: where each node's slot is, by the numbers of the nodes. */
+  relocate(image: SkiplistImage, slots: Float64Array, generation: number): void {
     // An interleaved operation may have noticed, and built a skiplist of the new table.
     if (this.#image !== image) return;
     image.relocate(slots);
@@ -97,30 +93,53 @@ export class SkiplistServer {
 
   /** Goes to a sequence by the log alone, if it can from the table that it knows. */
   *followLog(generation: number, target: number): Operation<boolean> {
-    if (this.applied < 0 || this.#generation !== generation) return false;
-    if (this.applied >= target) return true;
-    const from = this.applied;
-    const entries = yield* this.log.read(from, target);
-    if (entries !== undefined) yield* this.#apply(from, target, fold(entries, from));
-    return this.applied >= target;
+    while (this.applied >= 0 && this.#generation === generation) {
+      if (this.applied >= target) return true;
+      // Again, when an interleaved operation was faster with a part of it.
+      const from = this.applied;
+      const log = new FoldedLog(this.log, from);
+      if (!(yield* log.follow(target))) return false;
+      yield* this.#apply(from, target, log.changes);
+    }
+    return false;
   }
 
   /**
    * Applies what the log has. Afterwards all is in the skiplist that any GET or SCAN can have
    * seen before the call (`begun`), and nothing that a GET would not see after it (`committed`).
+   * One operation of a client works at a time, the others wait for what it comes to: each of a
+   * hundred scans that begin together would build a skiplist of its own.
    */
   *catchUp(): Operation<void> {
     const { committed, generation } = yield* this.#settledState();
-    for (let attempt = 1; !(yield* this.followLog(generation, committed)); attempt++) {
-      if (this.#isBeyond(generation, committed)) return;
-      yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
+    const { patience } = this.#pair;
+    const waiting = new OwnWaiting(patience, 'this client builds its skiplist and gets no further');
+    for (let attempt = 1; !this.#has(generation, committed); ) {
+      if (this.#works) {
+        yield* waiting.pause(this.#progress);
+        continue;
+      }
+      yield* this.#advance(generation, committed, attempt++);
       invariant(attempt < ATTEMPTS_MAX, 'a skiplist never catches up');
     }
   }
 
-  /** Whether it is of a later table, and so of all that was committed to that one before. */
-  #isBeyond(generation: number, committed: number): boolean {
-    return this.#generation > generation && this.applied >= committed;
+  *#advance(generation: number, target: number, attempt: number): Operation<void> {
+    this.#works = true;
+    try {
+      if (yield* this.followLog(generation, target)) return;
+      if (!this.#has(generation, target)) yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
+    } finally {
+      this.#works = false;
+    }
+  }
+
+  /**
+   * Whether it is as of this sequence; or of a later table, and so of all that was committed to
+   * that one before.
+   */
+  #has(generation: number, committed: number): boolean {
+    return this.#generation >= generation && this.applied >= committed;
   }
 
   *#settledState(): Operation<{ committed: number; generation: number }> {
@@ -152,11 +171,10 @@ export class SkiplistServer {
   *#rebuild(holdsWrites: boolean): Operation<void> {
     this.rebuilds++;
     const fresh = this.#empty();
-    const add = function* (slots: readonly NamedSlot[]): Operation<void> {
-      fresh.add(slots, yield* readKeys(slots));
-    };
     try {
-      const built = holdsWrites ? yield* this.#walkHolding(add) : yield* this.#walkFollowing(add);
+      const built = holdsWrites
+        ? yield* this.#walkHolding(fresh)
+        : yield* this.#walkFollowing(fresh);
       if (built === undefined) return;
       const { committed, generation, changes } = built;
       fresh.change(changes, yield* readKeys(changes.filter(isNamed)));
@@ -175,27 +193,59 @@ export class SkiplistServer {
     }
   }
 
-  /** Reads the table while writes go on; undefined when the log did not last for what they did. */
-  *#walkFollowing(add: SlotVisitor): Operation<Built | undefined> {
+  /**
+   * Reads the table while writes go on, and follows the log on the way: so it is only lost to a
+   * process that stands still. Then undefined.
+   */
+  *#walkFollowing(fresh: SkiplistImage): Operation<Built | undefined> {
     const { committed: from, generation } = yield* this.#settledState();
-    yield* this.#walkTable(add);
+    const log = new FoldedLog(this.log, from);
+    const follow = () => this.#follow(log);
+    yield* this.#fill(fresh, follow);
     const { committed, generation: end } = yield* this.#settledState();
     // Slots of two tables are not one table.
     if (generation !== end) return undefined;
-    const entries = yield* this.log.read(from, committed);
-    if (entries === undefined) return undefined;
-    const changes = fold(entries, from).map((folded) => ({ ...folded, rekeyed: true }));
+    if (!(yield* log.follow(committed))) return undefined;
+    const changes = log.changes.map((folded) => ({ ...folded, rekeyed: true }));
     return { committed, generation, changes };
   }
 
-  /** Reads the table as the holder of the lease, under which nobody writes. */
-  #walkHolding(add: SlotVisitor): Operation<Built> {
+  /** What was overwritten is found missing at the end. */
+  *#follow(log: FoldedLog): Operation<void> {
+    yield* log.follow((yield* this.log.progress()).committed);
+  }
+
+  /**
+   * Reads the table as the holder of the lease, under which nobody writes. The list is linked under
+   * it as well: in that time the log could come round again.
+   */
+  #walkHolding(fresh: SkiplistImage): Operation<Built> {
     const pair = this.#pair;
-    const walkTable = this.#walkTable;
+    const fill = () => this.#fill(fresh, nothingMore);
     return holding(pair, 'writes cannot be held to build the skiplist', function* () {
       const { committed, table } = yield* readState(pair);
-      yield* walkTable(add);
+      yield* fill();
       return { committed, generation: table.generation, changes: [] };
+    });
+  }
+
+  /** Takes all of the table into an image. */
+  *#fill(fresh: SkiplistImage, follow: () => Operation<void>): Operation<void> {
+    const { meanwhile } = this.#pair;
+    const heads = new HeadReader();
+    const advance = () => {
+      this.#progress++;
+    };
+    yield* this.#walkTable(function* (slots) {
+      advance();
+      const { slot, low, high } = slots;
+      yield* heads.read(slots, (i, key) => fresh.add(slot[i], low[i], high[i], key));
+      yield* follow();
+    });
+    yield* fresh.link(function* () {
+      advance();
+      yield* follow();
+      yield* meanwhile();
     });
   }
 
@@ -211,18 +261,6 @@ export class SkiplistServer {
     image.change(changes, keys);
     this.applied = target;
   }
-}
-
-/** The last word of each slot, and whether its key has changed on the way. */
-function fold(entries: readonly LogEntry[], from: number): Folded[] {
-  const bySlot = new Map<Address, Folded>();
-  entries.forEach(({ sequence, event, slot, low, high }, i) => {
-    invariant(sequence === from + 1 + i, 'an entry of the log is not where it belongs');
-    const rekeyed = event === LOG_DELETE || event === LOG_INSERT;
-    const earlier = bySlot.get(slot);
-    bySlot.set(slot, { slot, low, high, rekeyed: rekeyed || (earlier?.rekeyed ?? false) });
-  });
-  return [...bySlot.values()];
 }
 
 function* nothingMore(): Operation<void> {}

@@ -1,114 +1,99 @@
-import type { Prng } from '../../random/prng.ts';
-import type { Address } from '../../verbs/index.ts';
-
-const LEVELS_MAX = 16;
-
-/** A key of the skiplist, and the slot of the hash table that has it. */
-export interface SkiplistNode {
-  /** The key's bytes, one character each: strings of such characters compare as the bytes do. */
-  readonly key: string;
-  slot: Address;
-  /** The slot's word: which record the key has. */
-  low: number;
-  high: number;
-  /** The next node of each level that this one is in. */
-  readonly next: (SkiplistNode | undefined)[];
-  previous: SkiplistNode | undefined;
-}
+import type { KeyBytes } from './key-bytes.ts';
+import { LEVELS_MAX, NONE, type SkiplistNodes } from './skiplist-nodes.ts';
 
 /** A basic skiplist (section 4.1) in the server's own memory, in the order of the keys' bytes. */
 export class Skiplist {
-  readonly #prng: Prng;
-  readonly #head: SkiplistNode = {
-    ...{ key: '', slot: 0, low: 0, high: 0, previous: undefined },
-    next: new Array(LEVELS_MAX).fill(undefined),
-  };
-  #last: SkiplistNode | undefined;
+  readonly #nodes: SkiplistNodes;
+  readonly #head: number;
+  #last = NONE;
   #levels = 1;
-  size = 0;
+  /** The last node before a key on each level. */
+  readonly #path = new Uint32Array(LEVELS_MAX);
 
-  constructor(prng: Prng) {
-    this.#prng = prng;
+  constructor(nodes: SkiplistNodes) {
+    this.#nodes = nodes;
+    this.#head = nodes.takeHead();
   }
 
-  get last(): SkiplistNode | undefined {
+  get first(): number {
+    return this.#nodes.next(this.#head, 0);
+  }
+
+  get last(): number {
     return this.#last;
   }
 
   /** The first node with this key or a greater one. */
-  atOrAfter(key: string): SkiplistNode | undefined {
-    return this.#before(key).next[0];
+  atOrAfter(key: KeyBytes): number {
+    return this.#nodes.next(this.#before(key), 0);
   }
 
   /** The last node with a smaller key. */
-  lastBefore(key: string): SkiplistNode | undefined {
+  lastBefore(key: KeyBytes): number {
     const before = this.#before(key);
-    return before === this.#head ? undefined : before;
+    return before === this.#head ? NONE : before;
   }
 
-  insert(key: string, slot: Address, low: number, high: number): SkiplistNode {
-    const path = this.#path(key);
-    const height = this.#drawHeight();
-    const next: SkiplistNode['next'] = new Array(height);
-    const node: SkiplistNode = { key, slot, low, high, next, previous: undefined };
+  /** All nodes of an empty list at once, in the order of their keys: nothing is searched for. */
+  build(nodes: Iterable<number>): void {
+    const path = this.#path.fill(this.#head);
+    for (const node of nodes) this.#link(node, path);
+  }
+
+  insert(node: number): void {
+    const path = this.#path;
+    this.#before(this.#nodes.keyOf(node), path);
+    for (let level = this.#levels; level < LEVELS_MAX; level++) path[level] = this.#head;
+    this.#link(node, path);
+  }
+
+  /** Puts a node behind those of the path, of which it takes the place. */
+  #link(node: number, path: Uint32Array): void {
+    const nodes = this.#nodes;
+    const height = nodes.height(node);
+    const [before] = path;
+    const behind = nodes.next(before, 0);
+    nodes.previous[node] = before === this.#head ? NONE : before;
+    if (behind === NONE) this.#last = node;
+    else nodes.previous[behind] = node;
     for (let level = 0; level < height; level++) {
-      const before = path[level] ?? this.#head;
-      next[level] = before.next[level];
-      before.next[level] = node;
+      nodes.setNext(node, level, nodes.next(path[level], level));
+      nodes.setNext(path[level], level, node);
+      path[level] = node;
     }
-    if (path[0] !== this.#head) node.previous = path[0];
-    const behind = next[0];
-    if (behind) behind.previous = node;
-    else this.#last = node;
-    this.#levels = Math.max(this.#levels, height);
-    this.size++;
-    return node;
+    if (height > this.#levels) this.#levels = height;
   }
 
   /**
    * While a skiplist is built from a table that changes, a key can be in it twice: in the slot that
    * had it, and in the one that has it.
    */
-  remove(node: SkiplistNode): void {
-    const path = this.#path(node.key);
-    for (let level = 0; level < node.next.length; level++) {
+  remove(node: number): void {
+    const nodes = this.#nodes;
+    const path = this.#path;
+    this.#before(nodes.keyOf(node), path);
+    for (let level = 0; level < nodes.height(node); level++) {
       let before = path[level];
-      while (before.next[level] !== node) before = before.next[level] as SkiplistNode;
-      before.next[level] = node.next[level];
+      while (nodes.next(before, level) !== node) before = nodes.next(before, level);
+      nodes.setNext(before, level, nodes.next(node, level));
     }
-    const behind = node.next[0];
-    if (behind) behind.previous = node.previous;
-    else this.#last = node.previous;
-    this.size--;
+    const behind = nodes.next(node, 0);
+    if (behind === NONE) this.#last = nodes.previous[node];
+    else nodes.previous[behind] = nodes.previous[node];
   }
 
-  #before(key: string): SkiplistNode {
+  /** The last node before the key, and on each level if `path` is to take them. */
+  #before(key: KeyBytes, path?: Uint32Array): number {
+    const nodes = this.#nodes;
     let node = this.#head;
     for (let level = this.#levels - 1; level >= 0; level--) {
-      for (let next = node.next[level]; next && next.key < key; next = node.next[level]) {
+      let next = nodes.next(node, level);
+      while (next !== NONE && nodes.compare(next, key) < 0) {
         node = next;
+        next = nodes.next(node, level);
       }
+      if (path) path[level] = node;
     }
     return node;
-  }
-
-  /** The last node before the key on each level. */
-  #path(key: string): SkiplistNode[] {
-    const path: SkiplistNode[] = new Array(this.#levels);
-    let node = this.#head;
-    for (let level = this.#levels - 1; level >= 0; level--) {
-      for (let next = node.next[level]; next && next.key < key; next = node.next[level]) {
-        node = next;
-      }
-      path[level] = node;
-    }
-    return path;
-  }
-
-  /** A quarter of the nodes of one level are in the next. */
-  #drawHeight(): number {
-    let height = 1;
-    while (height < LEVELS_MAX && this.#prng.below(4) === 0) height++;
-    return height;
   }
 }

@@ -40,29 +40,39 @@ export class TableImage {
     }
   }
 
-  /** Puts a slot into the chain of its key; returns where it will stand. */
-  *place(h1: number, low: number, high: number): Operation<Address> {
-    const bucket = (h1 >>> 0) & (this.#pair.geometry.buckets - 1);
-    let last = this.#last.get(bucket) ?? this.#first(bucket);
-    let slot = emptyIn(last.image, last.at);
-    if (slot < 0) {
-      last = yield* this.#chain(bucket, last);
-      slot = 0;
-    }
-    const word = (last.at >> 2) + 2 * slot;
-    last.image.i32[word] = low;
-    last.image.i32[word + 1] = high;
-    return last.address + 8 * slot;
+  /** Whether the chain of a key has an empty slot. */
+  hasRoom(h1: number): boolean {
+    const { image, at } = this.#lastOf(this.#bucketOf(h1));
+    return emptyIn(image, at) >= 0;
   }
 
-  #first(bucket: number): BucketAt {
+  /** Puts a slot into the chain of its key, which has room; returns where it will stand. */
+  place(h1: number, low: number, high: number): Address {
+    const { address, image, at } = this.#lastOf(this.#bucketOf(h1));
+    const slot = emptyIn(image, at);
+    const word = (at >> 2) + 2 * slot;
+    image.i32[word] = low;
+    image.i32[word + 1] = high;
+    return address + 8 * slot;
+  }
+
+  #bucketOf(h1: number): number {
+    return (h1 >>> 0) & (this.#pair.geometry.buckets - 1);
+  }
+
+  #lastOf(bucket: number): BucketAt {
+    const last = this.#last.size > 0 ? this.#last.get(bucket) : undefined;
+    if (last) return last;
     const segment = Math.floor(bucket / SEGMENT_BUCKETS);
     const at = BUCKET_BYTES * (bucket % SEGMENT_BUCKETS);
     return { address: this.segments[segment] + at, image: this.#images[segment], at };
   }
 
-  *#chain(bucket: number, before: BucketAt): Operation<BucketAt> {
+  /** Puts an empty bucket at the end of a key's chain. */
+  *chain(h1: number): Operation<void> {
     const { allocator, catalog } = this.#pair;
+    const bucket = this.#bucketOf(h1);
+    const before = this.#lastOf(bucket);
     const address = yield* allocator.allocate(catalog, 1);
     const image = new Scratch(BUCKET_BYTES);
     writeInteger(image, NEXT, VALID);
@@ -70,7 +80,6 @@ export class TableImage {
     const chained = { address, image, at: 0 };
     this.#last.set(bucket, chained);
     this.#chained.push(chained);
-    return chained;
   }
 
   /** Writes it where nobody looks yet. */

@@ -38,14 +38,9 @@ export interface TurnRecord {
   decisions: readonly Decision[];
 }
 
-/** Bytes of the record of a turn of so many decisions. */
-export function bytesOfRecord(decisions: number): number {
-  return HEAD_BYTES + decisions * DECISION_BYTES;
-}
-
-/** Lines of a block that it fits in. */
+/** Lines of the block of a turn of so many decisions. */
 export function unitsOfRecord(decisions: number): number {
-  return sizeClassOf(Math.ceil(bytesOfRecord(decisions) / UNIT_BYTES));
+  return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
 }
 
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {

@@ -4,9 +4,10 @@ import type { IndexWalk } from '../contract.ts';
 import { visitRecords } from '../record-visits.ts';
 import { restoreTable } from './rebuild.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
+import type { NamedSlot } from './slot-list.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 import { TableLost } from './table-state.ts';
-import { type NamedSlot, STEP_BUCKETS, TableReader } from './table-walk.ts';
+import { STEP_BUCKETS, TableReader } from './table-walk.ts';
 
 /** Steps without a record that follow one another at once. */
 const EMPTY_STEPS = 64;

@@ -3,6 +3,7 @@ import type { Request } from '../../indexes/request.ts';
 import { Batch } from '../../verbs/index.ts';
 import type { Key, Value } from '../api.ts';
 import type { FirstVersions } from '../first-versions.ts';
+import { checkEntry } from '../many-keys.ts';
 import type { Session } from './session.ts';
 
 /** Keys that one operation searches for in doorbells that they share. */
@@ -72,6 +73,7 @@ export class RemoteMany<V extends Value> {
   async put(session: Session, entries: Iterable<readonly [Key, Value]>): Promise<void> {
     const round = new Map<string, readonly [Key, Value]>();
     for (const entry of entries) {
+      checkEntry(entry);
       const name = nameOf(entry[0]);
       // Operations in flight have no order: a key that comes again waits for those before it.
       if (round.size === WIDTH || round.has(name)) await this.#putRound(session, round);

@@ -29,6 +29,7 @@ import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
 import { checkRange, parseInteger } from '../integers.ts';
 import { isRange } from '../key-range.ts';
+import { checkEntries, checkKeys } from '../many-keys.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
@@ -322,15 +323,18 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   }
 
   async getMany(keys: readonly Key[]): Promise<(V | undefined)[]> {
+    checkKeys(keys);
     return this.#many.get(await this.#live(), [...keys]);
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */
   async putMany(entries: Iterable<readonly [Key, Value]>): Promise<void> {
+    checkEntries(entries);
     await this.#many.put(await this.#live(), entries);
   }
 
   async deleteMany(keys: readonly Key[]): Promise<number> {
+    checkKeys(keys);
     return this.#many.delete(await this.#live(), [...keys]);
   }
 

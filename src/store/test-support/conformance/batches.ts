@@ -107,6 +107,26 @@ export function batchCases({ check }: Suite): void {
     CRAMPED,
   );
 
+  check('lists that are none are refused', async ({ s }) => {
+    await s.put('k', 'v');
+    type Keys = readonly string[];
+    for (const keys of [5, null, undefined, 'k', {}, new Set(['k'])] as unknown as Keys[]) {
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.getMany(keys), String(keys));
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.deleteMany(keys), String(keys));
+    }
+    type Entries = readonly (readonly [string, string])[];
+    for (const entries of [5, null, undefined, 'kv', {}, [5], ['kv'], [null]]) {
+      const put = () => s.putMany(entries as unknown as Entries);
+      await rejectsCode('SW_INVALID_ARGUMENT', put, JSON.stringify(entries));
+    }
+    for (const entries of [5, null, 'kv', {}]) {
+      const load = () => s.loadSorted(entries as unknown as Entries);
+      await rejectsCode('SW_INVALID_ARGUMENT', load, JSON.stringify(entries));
+    }
+    assert.equal(await s.get('k'), 'v');
+    assert.equal(await s.size(), 1);
+  });
+
   check('many blocks come free and are filled by putMany again', async ({ s }) => {
     const value = patternBytes(12_000);
     for (let round = 0; round < 3; round++) {

@@ -46,6 +46,10 @@ export function sortedLoadCases({ check, manifest }: Suite): void {
       const twice = [first, second, second];
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.loadSorted(wrong), 'out of order');
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.loadSorted(twice), 'twice');
+      for (const stray of [5, null, 'kv', {}]) {
+        const load = () => s.loadSorted([first, stray as unknown as typeof first]);
+        await rejectsCode('SW_INVALID_ARGUMENT', load, `an entry that is none: ${stray}`);
+      }
       const broken = function* () {
         yield* rest;
         throw new Error('of its own');
