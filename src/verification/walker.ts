@@ -32,8 +32,8 @@ interface Sighting {
  * A walk, put in terms of searches so that the history of each key judges it: a record that a step
  * hands out is a search in that step which found it, and a key that the walk did not hand out is a
  * search during the walk which missed, because a key that is present throughout is met. Where
- * it is met exactly once, between two sightings there was a moment without the key. A scan says so of
- * the keys that it has passed: from where it began to where its limit ended it.
+ * it is met exactly once, between two sightings there was a moment without the key. A scan says so
+ * of the keys that it has passed: from where it began to where its limit ended it.
  */
 export class Walker {
   readonly #name: string;

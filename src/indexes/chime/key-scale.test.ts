@@ -22,7 +22,7 @@ test('a hint never orders two keys of a leaf otherwise than they are', () => {
       };
       const scale = new KeyScale().set(borders);
       const hints = all.map((each) => scale.hintOf(each, 0, each.length));
-      // What is as good as a border may have the highest hint, and does not lie between the borders.
+      // The upper border itself does not lie between the borders.
       const between = last ? hints : hints.slice(0, -1);
       assert.deepEqual(
         between,

@@ -3,7 +3,7 @@ import { areSame } from './keys.ts';
 import type { LeafPicture } from './leaf-walk.ts';
 import { HINT_MAX, hintOf, isLive } from './slot.ts';
 
-/** What is read of a leaf: entries whose hints are from `least` to `most`, and those without one. */
+/** What is read of a leaf: entries whose hints are from `least` to `most`, or not known. */
 export interface Part {
   leaf: LeafPicture;
   least: number;

@@ -17,8 +17,8 @@ import type { ChimeRequest } from './tree.ts';
 
 /**
  * Reads the records of some parts of leaves in one doorbell, or what of them holds most keys; keys
- * of over 16 KB (or that end behind that part) take a second one. Their numbers in `keys` go part by
- * part; those of part i end before `ends[i]`.
+ * of over 16 KB (or that end behind what was read) take a second one. Their numbers in `keys` go
+ * part by part; those of part i end before `ends[i]`.
  */
 export function* readRecords(
   request: ChimeRequest,
