@@ -48,32 +48,30 @@ const ALPHABETS = [10, 8, 6, 5, 5].map((digits, i) =>
   alphabet(digits, (byte) => CHARACTERS[byte] < 2 ** (i + 1)),
 );
 
-/** The alphabet of the keys between two, which begin with the same `shared` bytes. */
-export function alphabetBetween(
-  lower: Uint8Array,
-  upper: Uint8Array | undefined,
-  shared: number,
+/**
+ * The alphabet of keys that go on with these characters, and before them stands what is from
+ * `begin` to before `end`: few digits may all be decimal by chance.
+ */
+export function alphabetOf(
+  characters: number,
+  before: Uint8Array,
+  begin: number,
+  end: number,
 ): Alphabet {
-  let found = charactersOf(lower, shared);
-  if (upper !== undefined) found |= charactersOf(upper, shared);
-  if (found === DECIMAL) found |= hexadecimalBefore(lower, shared);
-  return ALPHABETS[found === 0 ? 4 : 31 - Math.clz32(found)];
-}
-
-function charactersOf(key: Uint8Array, from: number): number {
-  const end = Math.min(key.length, from + LOOKED_AT);
-  let found = 0;
-  for (let i = from; i < end; i++) found |= CHARACTERS[key[i]];
-  return found;
-}
-
-/** Few digits may all be decimal by chance: what stands before them tells more. */
-function hexadecimalBefore(key: Uint8Array, end: number): number {
-  const first = Math.max(0, end - LOOKED_AT);
-  let found = 0;
-  for (let i = end - 1; i >= first && CHARACTERS[key[i]] <= HEXADECIMAL; i--) {
-    found |= CHARACTERS[key[i]];
+  let found = characters;
+  const first = Math.max(begin, end - LOOKED_AT);
+  for (let i = end - 1; found === DECIMAL && i >= first; i--) {
+    if (CHARACTERS[before[i]] > HEXADECIMAL) break;
+    found |= CHARACTERS[before[i]];
   }
+  return ALPHABETS[found === 0 ? ALPHABETS.length - 1 : 31 - Math.clz32(found)];
+}
+
+/** What the first bytes of a key, from `at` to before `end`, are of. */
+export function charactersOf(key: Uint8Array, at: number, end: number): number {
+  const last = Math.min(end, at + LOOKED_AT);
+  let found = 0;
+  for (let i = at; i < last; i++) found |= CHARACTERS[key[i]];
   return found;
 }
 

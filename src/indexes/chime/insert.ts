@@ -124,7 +124,11 @@ export function postCommit(tree: LeafClient, request: ChimeRequest, batch: Batch
  * client that replaced the leaf for that would drop the claim, and two could do so to each other
  * for ever.
  */
-function* makePlace(tree: LeafClient, request: ChimeRequest, attempt: number): Operation<void> {
+export function* makePlace(
+  tree: LeafClient,
+  request: ChimeRequest,
+  attempt: number,
+): Operation<void> {
   yield* tree.retry(request, 'neighbourhoodFull', attempt);
   request.slotAt = pendingSlot(tree, request);
   if (request.slotAt === 0) yield* tree.makePlace(request);

@@ -1,4 +1,4 @@
-import { type Alphabet, alphabetBetween, numberOf } from './alphabets.ts';
+import { type Alphabet, alphabetOf, charactersOf, numberOf } from './alphabets.ts';
 import { HINT_MAX } from './slot.ts';
 
 /** The keys that a leaf may have, from `lower` to below `upper`: for as long as it exists. */
@@ -34,18 +34,35 @@ export class KeyScale {
 
   set({ lower, upper }: Borders): this {
     if (lower === this.#lower && upper === this.#upper) return this;
+    this.setBetween(lower, 0, lower.length, upper, 0, upper?.length ?? 0);
     this.#lower = lower;
     this.#upper = upper;
-    const shared = upper === undefined ? 0 : sharedBytes(lower, upper);
-    const alphabet = alphabetBetween(lower, upper, shared);
-    const from = numberOf(lower, shared, lower.length, alphabet);
+    return this;
+  }
+
+  /** The same with borders that stand somewhere in two arrays. */
+  setBetween(
+    lower: Uint8Array,
+    lowerAt: number,
+    lowerEnd: number,
+    upper: Uint8Array | undefined,
+    upperAt: number,
+    upperEnd: number,
+  ): void {
+    this.#lower = undefined;
+    const most = upper === undefined ? 0 : Math.min(lowerEnd - lowerAt, upperEnd - upperAt);
+    let shared = 0;
+    while (shared < most && lower[lowerAt + shared] === upper?.[upperAt + shared]) shared++;
+    let characters = charactersOf(lower, lowerAt + shared, lowerEnd);
+    if (upper !== undefined) characters |= charactersOf(upper, upperAt + shared, upperEnd);
+    const alphabet = alphabetOf(characters, lower, lowerAt, lowerAt + shared);
+    const from = numberOf(lower, lowerAt + shared, lowerEnd, alphabet);
     const to =
-      upper === undefined ? alphabet.limit : numberOf(upper, shared, upper.length, alphabet);
+      upper === undefined ? alphabet.limit : numberOf(upper, upperAt + shared, upperEnd, alphabet);
     this.shared = shared;
     this.#alphabet = alphabet;
     this.#from = from;
     this.#slope = to > from ? HINT_MAX / (to - from) : 0;
-    return this;
   }
 
   /** The hint of a key between the borders, 1 to `HINT_MAX`; 0 when it would say nothing. */
@@ -57,11 +74,4 @@ export class KeyScale {
     // Rounding, and keys that are as good as the upper border.
     return hint < HINT_MAX ? Math.max(1, hint) : HINT_MAX;
   }
-}
-
-function sharedBytes(a: Uint8Array, b: Uint8Array): number {
-  const most = Math.min(a.length, b.length);
-  let shared = 0;
-  while (shared < most && a[shared] === b[shared]) shared++;
-  return shared;
 }

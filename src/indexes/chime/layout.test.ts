@@ -6,12 +6,15 @@ import { REGION_STRIDE, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { ChimeGeometry, chimeShape, unitsBeside } from './geometry.ts';
 import { isVacantAt, makeRoom } from './hopscotch.ts';
 import {
-  childFor,
+  childIn,
   cutRoutes,
   decodeNode,
   encodeNode,
   NODE_BYTES_MAX,
   nodeBytes,
+  PackedSeparators,
+  packedNode,
+  packRoutes,
   type Routes,
   sizeOf,
 } from './internal-node.ts';
@@ -156,7 +159,13 @@ test('an internal node is what was written, and leads each key to its child', ()
       const image = new Scratch(UNIT_BYTES << sizeOf(node));
       encodeNode(node, image);
       assert.deepEqual(decodeNode(image), { ...node, links: node.links });
-      const child = childFor(node.separators, wanted, 0, wanted.length);
+      const packed = packedNode(image);
+      assert.deepEqual(packed.links, node.links);
+      assert.deepEqual(
+        node.separators.map((_, i) => packed.separators.at(i)),
+        node.separators,
+      );
+      const child = childIn(image, wanted, 0, wanted.length);
       const below = node.separators.filter((each) => compareWhole(each, wanted) <= 0);
       assert.equal(child, below.length);
     }),
@@ -174,7 +183,7 @@ test('signposts lead where comparisons of whole keys would', () => {
     fc.property(prefix, all, fc.oneof(few, key), fc.boolean(), (before, tails, tail, bare) => {
       const separators = tails.map((each) => Uint8Array.of(...before, ...each)).sort(compareWhole);
       const wanted = bare ? tail : Uint8Array.of(...before, ...tail);
-      const node = new CachedNode(new NodeBook(), routes(separators), 1);
+      const node = new CachedNode(new NodeBook(), packRoutes(routes(separators)), 1);
       const outgoing = new Scratch(64);
       outgoing.u8.fill(9).set(wanted, HEADER_BYTES);
       for (const side of [BELOW_KEY, AT_KEY, AT_LAST] as const) {
@@ -183,7 +192,7 @@ test('signposts lead where comparisons of whole keys would', () => {
         const expected = side === AT_LAST ? separators.length : below.length;
         const request = { outgoing, keyBytes: wanted.length, side } as ChimeRequest;
         assert.equal(node.childFor(request), expected);
-        assert.equal(childAmong(separators, request), expected);
+        assert.equal(childAmong(PackedSeparators.of(separators), request), expected);
       }
     }),
   );

@@ -92,7 +92,8 @@ export class ChimeTree extends LeafClient<ChimeShape> {
 
   *halve({ borders }: Visit, slots: Int32Array): Operation<LeafHalves> {
     invariant(borders !== undefined, 'a leaf that is split without its borders');
-    return { ...(yield* halve(this, slots, borders)), flags: 0, flagsOver: ABSORB };
+    const { left, right, separator } = yield* halve(this, slots, borders);
+    return { left, right, separator, flags: 0, flagsOver: ABSORB };
   }
 
   /**
@@ -102,8 +103,8 @@ export class ChimeTree extends LeafClient<ChimeShape> {
    */
   hintOf({ above, child, outgoing, keyBytes }: ChimeRequest): number {
     if (above === undefined) return 0;
-    const scale = this.#scale.set(above.bordersOf(child));
-    return scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
+    above.measure(child, this.#scale);
+    return this.#scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
   }
 
   link(leaf: Visit, to: Link): Operation<boolean> {
