@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { traced } from '../../store/test-support/by-hand.ts';
 import { Scratch } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
+import { PackedSeparators } from './internal-node.ts';
 import { FROZEN, INTERNAL, linkHigh, linkLow } from './link.ts';
 import { AT_KEY, CachedNode, NodeBook } from './node-book.ts';
 import { type Client, clientOf, requestFor } from './test-support/client.ts';
@@ -14,7 +15,7 @@ const ADDRESS = 640;
 function parent(tag: number, flags = 0, book = new NodeBook()): CachedNode {
   const high = linkHigh(ADDRESS, INTERNAL | flags, 0, tag);
   const links = Int32Array.of(linkLow(ADDRESS), high);
-  return new CachedNode(book, { links, separators: [] }, 1);
+  return new CachedNode(book, { links, separators: PackedSeparators.of([]) }, 1);
 }
 
 test('what is remembered of a child is kept while it is the same child', () => {

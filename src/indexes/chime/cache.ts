@@ -1,5 +1,5 @@
 import type { Reclamation } from '../../pool/reclamation.ts';
-import type { Routes } from './internal-node.ts';
+import type { PackedRoutes } from './internal-node.ts';
 import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeBook } from './node-book.ts';
 import type { ChimeRequest } from './tree.ts';
@@ -43,7 +43,7 @@ export class NodeCache {
   }
 
   /** Remembers a node; it is for who calls to hang it where it belongs. */
-  remember(routes: Routes, link?: { low: number; high: number }): CachedNode {
+  remember(routes: PackedRoutes, link?: { low: number; high: number }): CachedNode {
     const node = new CachedNode(this.book, routes, this.#epoch, link);
     this.#bytes += node.bytes;
     return node;

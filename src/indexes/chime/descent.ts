@@ -1,5 +1,5 @@
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
-import { decodeNode } from './internal-node.ts';
+import { PackedSeparators, packedNode } from './internal-node.ts';
 import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL, identityHigh, identityLow, sizeOfLink, UP } from './link.ts';
 import type { CachedNode } from './node-book.ts';
@@ -62,7 +62,7 @@ function* loadRoot(tree: ChimeTree): Operation<CachedNode> {
   const word = new Scratch(8);
   yield new Batch().read(tree.root, 8, word, 0);
   const links = word.i32.slice(0, 2);
-  const top = tree.cache.remember({ links, separators: [] });
+  const top = tree.cache.remember({ links, separators: PackedSeparators.of([]) });
   const older = tree.cache.top;
   if (older) top.inherit(older);
   tree.cache.top = top;
@@ -98,7 +98,7 @@ function* loadChild(tree: ChimeTree, parent: CachedNode, child: number): Operati
   // Another lane of this client may have remembered more meanwhile.
   if (!parent.leadsTo(child, low, high)) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
-    parent.setNode(child, tree.cache.remember(decodeNode(image), { low, high }));
+    parent.setNode(child, tree.cache.remember(packedNode(image), { low, high }));
     parent.know(child, epoch);
   } else {
     parent.relink(child, firstLow, firstHigh, epoch);

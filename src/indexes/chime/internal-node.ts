@@ -53,12 +53,84 @@ export function encodeNode({ links, separators }: Routes, image: Scratch, at = 0
   }
 }
 
+/**
+ * Separators one behind the other, as they stand in a node: what is remembered of it has them like
+ * this, because one object for each takes more room than they do, and more time to make and to
+ * clear away.
+ */
+export class PackedSeparators {
+  readonly bytes: Uint8Array;
+  /** Where each ends. */
+  readonly ends: Int32Array;
+  #cut: Uint8Array[] | undefined;
+
+  constructor(bytes: Uint8Array, ends: Int32Array) {
+    this.bytes = bytes;
+    this.ends = ends;
+  }
+
+  static of(separators: readonly Uint8Array[]): PackedSeparators {
+    const ends = new Int32Array(separators.length);
+    let end = 0;
+    for (let i = 0; i < separators.length; i++) {
+      end += separators[i].length;
+      ends[i] = end;
+    }
+    const bytes = new Uint8Array(end);
+    separators.forEach((separator, i) => {
+      bytes.set(separator, ends[i] - separator.length);
+    });
+    return new PackedSeparators(bytes, ends);
+  }
+
+  get length(): number {
+    return this.ends.length;
+  }
+
+  begin(i: number): number {
+    return i === 0 ? 0 : this.ends[i - 1];
+  }
+
+  /** One of them by itself: made once. */
+  at(i: number): Uint8Array {
+    this.#cut ??= [];
+    this.#cut[i] ??= this.bytes.slice(this.begin(i), this.ends[i]);
+    return this.#cut[i];
+  }
+}
+
+/** What a client remembers of an internal node. */
+export interface PackedRoutes {
+  readonly links: Int32Array;
+  readonly separators: PackedSeparators;
+}
+
+export function packRoutes({ links, separators }: Routes): PackedRoutes {
+  return { links, separators: PackedSeparators.of(separators) };
+}
+
+/** From a READ of the whole node that is known to be one. */
+export function packedNode({ i32, u8 }: Scratch): PackedRoutes {
+  const children = i32[CHILDREN_AT >> 2];
+  const linksEnd = (LINKS_AT >> 2) + 2 * children;
+  const links = i32.slice(LINKS_AT >> 2, linksEnd);
+  const ends = i32.slice(linksEnd, linksEnd + children - 1);
+  const keysAt = keysAtOf(children);
+  const bytes = u8.slice(keysAt, keysAt + (children > 1 ? ends[children - 2] : 0));
+  return { links, separators: new PackedSeparators(bytes, ends) };
+}
+
+/** Where the separators' bytes begin. */
+function keysAtOf(children: number): number {
+  return LINKS_AT + 8 * children + pad8(4 * (children - 1));
+}
+
 /** Cut up from a READ of the whole node that is known to be one. */
 export function decodeNode({ i32, u8 }: Scratch): Routes {
   const children = i32[CHILDREN_AT >> 2];
   const links = i32.slice(LINKS_AT >> 2, (LINKS_AT >> 2) + 2 * children);
   const endsAt = LINKS_AT + 8 * children;
-  const keysAt = endsAt + pad8(4 * (children - 1));
+  const keysAt = keysAtOf(children);
   const separators: Uint8Array[] = [];
   let begin = 0;
   for (let i = 0; i < children - 1; i++) {
@@ -69,19 +141,40 @@ export function decodeNode({ i32, u8 }: Scratch): Routes {
   return { links, separators };
 }
 
-/** The child whose range the key is in: behind the separators that are not above it. */
-export function childFor(
-  separators: readonly Uint8Array[],
-  key: Uint8Array,
-  at: number,
-  bytes: number,
-): number {
+/** Children of a node that was read. */
+export function childrenIn({ i32 }: Scratch): number {
+  return i32[CHILDREN_AT >> 2];
+}
+
+/** The link to a child of a node that was read. */
+export function linkIn({ i32 }: Scratch, child: number): { low: number; high: number } {
+  const word = (LINKS_AT >> 2) + 2 * child;
+  return { low: i32[word], high: i32[word + 1] };
+}
+
+/** A separator of a node that was read. */
+export function separatorIn({ i32, u8 }: Scratch, i: number): Uint8Array {
+  const children = i32[CHILDREN_AT >> 2];
+  const ends = (LINKS_AT >> 2) + 2 * children;
+  const keysAt = keysAtOf(children);
+  return u8.slice(keysAt + (i === 0 ? 0 : i32[ends + i - 1]), keysAt + i32[ends + i]);
+}
+
+/**
+ * The child of a node that was read whose range the key is in: behind the separators that are not
+ * above it.
+ */
+export function childIn({ i32, u8 }: Scratch, key: Uint8Array, at: number, bytes: number): number {
+  const children = i32[CHILDREN_AT >> 2];
+  const ends = (LINKS_AT >> 2) + 2 * children;
+  const keysAt = keysAtOf(children);
   let low = 0;
-  let high = separators.length;
+  let high = children - 1;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const separator = separators[middle];
-    if (compareKeys(separator, 0, separator.length, key, at, bytes) <= 0) low = middle + 1;
+    const begin = middle === 0 ? 0 : i32[ends + middle - 1];
+    const length = i32[ends + middle] - begin;
+    if (compareKeys(u8, keysAt + begin, length, key, at, bytes) <= 0) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { HEADER_BYTES, sizeClassOf } from '../../records/layout.ts';
+import { HEADER_BYTES, SLOT_UNITS_MAX, sizeClassOf } from '../../records/layout.ts';
 import { REGION_STRIDE, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { ChimeGeometry, chimeShape, unitsBeside } from './geometry.ts';
 import { isVacantAt, makeRoom } from './hopscotch.ts';
 import {
-  childFor,
+  childIn,
   cutRoutes,
   decodeNode,
   encodeNode,
   NODE_BYTES_MAX,
   nodeBytes,
+  PackedSeparators,
+  packedNode,
+  packRoutes,
   type Routes,
   sizeOf,
 } from './internal-node.ts';
@@ -28,7 +31,18 @@ import {
   sizeOfLink,
 } from './link.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, CachedNode, childAmong, NodeBook } from './node-book.ts';
-import { distanceOf, isLive, lengthOf, recordOf, slotHigh, slotLow, withDistance } from './slot.ts';
+import {
+  distanceOf,
+  HINT_MAX,
+  hintOf,
+  isLive,
+  lengthOf,
+  recordOf,
+  slotHigh,
+  slotLow,
+  withDistance,
+  withHint,
+} from './slot.ts';
 import type { ChimeRequest } from './tree.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
@@ -58,19 +72,33 @@ test('an identity depends on block, tag and seed, and not on FROZEN', () => {
   assert.equal(new Set([of(3, 7), of(4, 7), of(3, 8), of(3, 7, INTERNAL)]).size, 4);
 });
 
-test('a slot holds a record, its length, a fingerprint and a distance', () => {
+test('a slot holds a record, its size, a fingerprint, a distance and a hint', () => {
   for (const address of ADDRESSES) {
     const low = slotLow(address);
-    const high = slotHigh(address, 0xab, 255, 15);
+    const high = slotHigh(address, 0xab, 255, 15, HINT_MAX);
     assert.equal(recordOf(low, high), address);
-    assert.equal(lengthOf(high), 255);
+    assert.equal(lengthOf(high), 256);
+    assert.equal(hintOf(high), HINT_MAX);
+    assert.equal(hintOf(withHint(high, 5)), 5);
+    assert.equal(withHint(withHint(high, 0), HINT_MAX), high);
+    assert.equal(recordOf(low, withHint(high, 0)), address);
     assert.equal(high >>> 24, 0xab);
     assert.equal(distanceOf(high), 15);
     assert.equal(distanceOf(withDistance(high, 2)), 2);
     assert.equal(recordOf(low, withDistance(high, 0)), address);
+    assert.equal(hintOf(withDistance(high, 0)), HINT_MAX);
     assert.ok(isLive(low, high));
   }
   assert.ok(!isLive(0, 0));
+});
+
+test('a slot says the size of the block that a record of each length stands in', () => {
+  for (let units = 1; units <= SLOT_UNITS_MAX; units++) {
+    const high = slotHigh(UNIT_BYTES, 1, units, 0, 0);
+    assert.equal(lengthOf(high), sizeClassOf(units));
+    assert.equal(high >>> 24, 1);
+  }
+  assert.equal(lengthOf(slotHigh(UNIT_BYTES, 1, 5000, 0, 0)), sizeClassOf(SLOT_UNITS_MAX));
 });
 
 test('nodes take blocks of sizes that records do not take', () => {
@@ -131,7 +159,13 @@ test('an internal node is what was written, and leads each key to its child', ()
       const image = new Scratch(UNIT_BYTES << sizeOf(node));
       encodeNode(node, image);
       assert.deepEqual(decodeNode(image), { ...node, links: node.links });
-      const child = childFor(node.separators, wanted, 0, wanted.length);
+      const packed = packedNode(image);
+      assert.deepEqual(packed.links, node.links);
+      assert.deepEqual(
+        node.separators.map((_, i) => packed.separators.at(i)),
+        node.separators,
+      );
+      const child = childIn(image, wanted, 0, wanted.length);
       const below = node.separators.filter((each) => compareWhole(each, wanted) <= 0);
       assert.equal(child, below.length);
     }),
@@ -149,7 +183,7 @@ test('signposts lead where comparisons of whole keys would', () => {
     fc.property(prefix, all, fc.oneof(few, key), fc.boolean(), (before, tails, tail, bare) => {
       const separators = tails.map((each) => Uint8Array.of(...before, ...each)).sort(compareWhole);
       const wanted = bare ? tail : Uint8Array.of(...before, ...tail);
-      const node = new CachedNode(new NodeBook(), routes(separators), 1);
+      const node = new CachedNode(new NodeBook(), packRoutes(routes(separators)), 1);
       const outgoing = new Scratch(64);
       outgoing.u8.fill(9).set(wanted, HEADER_BYTES);
       for (const side of [BELOW_KEY, AT_KEY, AT_LAST] as const) {
@@ -158,7 +192,7 @@ test('signposts lead where comparisons of whole keys would', () => {
         const expected = side === AT_LAST ? separators.length : below.length;
         const request = { outgoing, keyBytes: wanted.length, side } as ChimeRequest;
         assert.equal(node.childFor(request), expected);
-        assert.equal(childAmong(separators, request), expected);
+        assert.equal(childAmong(PackedSeparators.of(separators), request), expected);
       }
     }),
   );

@@ -1,11 +1,14 @@
-import type { Operation } from '../../verbs/index.ts';
+import { StepwellError } from '../../errors.ts';
+import { type Operation, setWord } from '../../verbs/index.ts';
 import { descend } from './descent.ts';
+import { packRoutes } from './internal-node.ts';
 import { isFull } from './leaf-state.ts';
-import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow } from './link.ts';
+import { ABSORB, addressOfLink, FROZEN, identityHigh, identityLow, MARKS } from './link.ts';
 import { mend } from './mend.ts';
 import type { CachedNode } from './node-book.ts';
-import { isInUse, linkAddress, type Visit } from './node-io.ts';
+import { bytesOf, isInUse, type Link, linkAddress, type Visit } from './node-io.ts';
 import { type Replacement, rebuildLeaf } from './rebuild-leaf.ts';
+import { rebuildNode } from './rebuild-node.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 import type { Workbench } from './workbench.ts';
 
@@ -19,55 +22,66 @@ const WAITING_MAX = 8;
  * Replaces the leaf that `locate` has just found, whose neighbourhood for the key is full, from
  * where the client stands: without reading the way from the root again.
  *
- *   D[READ leaf; READ first word of the node above] -> see `rebuildLeaf`
+ *   D[READ leaf; READ first words of the leaf and of the node above] -> see `rebuildLeaf`
  *
- * A link that is known in this epoch leads to the leaf, and a node above that is in use now cannot
- * be used again before this operation has ended, so its link may be written to. False when that is
- * not so, or somebody else is at work there: then the way has to be put in order first.
+ * A node that is in use now cannot be used again before this operation has ended, so the leaf can
+ * be frozen, and its link in the node above written to. False when one of them is not in use, or
+ * somebody else is at work there: then the way has to be put in order first.
  */
 export function* makePlaceHere(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const parent = descend(tree, request);
   if (parent === undefined || request.leaf === 0) return false;
   const { child } = request;
-  if (!tree.cache.isKnown(parent, child) || (request.leafHigh & FROZEN) !== 0) return false;
+  if ((request.leafHigh & FROZEN) !== 0) return false;
   const bench = tree.spareBenches.take();
   try {
-    const leaf = yield* visitBelow(tree, request, parent, bench);
+    const link = { low: request.leafLow, high: request.leafHigh };
+    const leaf = yield* visitBelow(tree, parent, child, link, bench);
     if (leaf === undefined || !isFull(tree, leaf, request.home)) return false;
     const replacement = yield* rebuildLeaf(tree, leaf, request.home);
     if (replacement === undefined || !remember(tree, parent, child, leaf, replacement)) {
       return false;
     }
-    if (isOverdue(parent)) yield* mend(tree, request);
+    if (isOverdue(parent) && !(yield* takeUpHere(tree, request, parent))) {
+      yield* mend(tree, request);
+    }
     return true;
   } finally {
     tree.spareBenches.give(bench);
   }
 }
 
-/** Reads the leaf; undefined when it or the node above it is not in use. */
+/**
+ * Reads a child of a node; undefined when one of them is not in use. The child's first word is read
+ * once more behind it: when that is its identity, all of it was the child's, however old the link.
+ */
 function* visitBelow(
   tree: ChimeTree,
-  { leaf: address, leafLow: low, leafHigh: high, child }: ChimeRequest,
   parent: CachedNode,
+  child: number,
+  { low, high }: Link,
   { batch, leaf: image }: Workbench,
 ): Operation<Visit | undefined> {
-  const { leafBytes, shape } = tree.geometry;
+  const { shape } = tree.geometry;
+  const address = addressOfLink(low, high);
+  const bytes = bytesOf(tree, high);
   const above = addressOfLink(parent.low, parent.high);
-  image.ensure(leafBytes + 8);
-  batch.clear().read(address, leafBytes, image, 0);
-  if (above !== 0) batch.read(above, 8, image, leafBytes);
+  image.ensure(bytes + 16);
+  batch.clear().read(address, bytes, image, 0).read(address, 8, image, bytes);
+  if (above !== 0) batch.read(above, 8, image, bytes + 8);
   yield batch;
+  setWord(image, 0, image.i32[bytes >> 2], image.i32[(bytes >> 2) + 1]);
   const owner = above === 0 ? tree.root : linkAddress(above, child);
-  const leaf: Visit = { owner, low, high, address, image };
-  if (!isInUse(tree, leaf)) return undefined;
-  if (above === 0) return leaf;
-  const first = leafBytes >> 2;
+  const borders = parent.bordersOf(child);
+  const node: Visit = { owner, low, high, address, image, borders };
+  if (!isInUse(tree, node)) return undefined;
+  if (above === 0) return node;
+  const first = (bytes >> 2) + 2;
   const { low: parentLow, high: parentHigh } = parent;
   const inUse =
     image.i32[first] === identityLow(parentLow, parentHigh, shape.seed) &&
     image.i32[first + 1] === identityHigh(parentLow, parentHigh, shape.seed);
-  return inUse ? leaf : undefined;
+  return inUse ? node : undefined;
 }
 
 /** False when another lane of this client has remembered something else meanwhile. */
@@ -80,7 +94,7 @@ function remember(
 ): boolean {
   if (!parent.leadsTo(child, low, high)) return false;
   parent.relink(child, to.low, to.high, cache.epoch);
-  if (routes) parent.setNode(child, cache.remember(routes, to));
+  if (routes) parent.setNode(child, cache.remember(packRoutes(routes), to));
   return true;
 }
 
@@ -91,4 +105,55 @@ function isOverdue(node: CachedNode): boolean {
     if ((node.linkHigh(child) & ABSORB) !== 0) bearable--;
   }
   return bearable < 0;
+}
+
+/**
+ * Takes up what splits have left in the node above the request's leaf, and remembers what that has
+ * become, as `makePlaceHere` does with a leaf:
+ *
+ *   D[READ node; READ first words of the node and of the one above] -> see `rebuildNode`
+ *
+ * A node that a split has left itself is for the one above to take up, with all that is below it.
+ */
+function* takeUpHere(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  parent: CachedNode,
+): Operation<boolean> {
+  const way = wayTo(tree, request, parent);
+  let at = way.length - 1;
+  while (at > 1 && (way[at].high & ABSORB) !== 0) at--;
+  if (at < 1) return false;
+  const [above, old] = [way[at - 1], way[at]];
+  const child = above.childFor(request);
+  const link = { low: above.linkLow(child), high: above.linkHigh(child) };
+  if ((link.high & MARKS) !== 0) return false;
+  const bench = tree.spareBenches.take();
+  try {
+    const node = yield* visitBelow(tree, above, child, link, bench);
+    const rebuilt = node && (yield* rebuildNode(tree, node));
+    if (rebuilt?.routes === undefined || !rebuilt.linked) return false;
+    if (!above.leadsTo(child, link.low, link.high)) return false;
+    const fresh = tree.cache.remember(packRoutes(rebuilt.routes), rebuilt.to);
+    fresh.inherit(old);
+    above.relink(child, rebuilt.to.low, rebuilt.to.high, tree.cache.epoch);
+    above.setNode(child, fresh);
+    return true;
+  } catch (error) {
+    // The tree is in order all the same, only its ways are longer: `mend` sees what can be done.
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return false;
+    throw error;
+  } finally {
+    tree.spareBenches.give(bench);
+  }
+}
+
+/** The remembered nodes from the root link to the node above the request's leaf. */
+function wayTo({ cache }: ChimeTree, request: ChimeRequest, parent: CachedNode): CachedNode[] {
+  const way: CachedNode[] = [];
+  for (let node = cache.top; node !== undefined; node = node.node(node.childFor(request))) {
+    way.push(node);
+    if (node === parent) return way;
+  }
+  return [];
 }

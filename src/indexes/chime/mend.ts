@@ -3,7 +3,8 @@ import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
-import { childFor } from './internal-node.ts';
+import { childIn, childrenIn, linkIn, separatorIn } from './internal-node.ts';
+import { EVERYTHING } from './key-scale.ts';
 import { isFull } from './leaf-state.ts';
 import { ABSORB, FROZEN, MARKS } from './link.ts';
 import {
@@ -13,7 +14,6 @@ import {
   type Link,
   linkAddress,
   replacementOf,
-  routesOf,
   swing,
   type Visit,
   visit,
@@ -92,6 +92,7 @@ interface MendState {
 /** One way down; whether nothing is left to be done. */
 function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boolean> {
   let above: Visit | undefined;
+  let { lower, upper } = EVERYTHING;
   let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
     tree.giveUpAfter(step);
@@ -102,24 +103,30 @@ function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boo
       node = yield* visit(tree, node.owner, to);
       continue;
     }
-    if (!isInternal(node.high)) return yield* mendLeaf(tree, node, state);
-    const { links, separators } = routesOf(node);
-    const broken = brokenNode(node, above, links);
+    if (!isInternal(node.high)) {
+      node.borders = { lower, upper };
+      return yield* mendLeaf(tree, node, state);
+    }
+    const broken = brokenNode(node, above);
     if (broken !== undefined && !state.lean) {
       yield* rebuildIfRoom(tree, broken, state);
       return false;
     }
-    const child = childFor(separators, key.u8, key.at, key.bytes);
-    const link = { low: links[2 * child], high: links[2 * child + 1] };
+    const child = childIn(node.image, key.u8, key.at, key.bytes);
+    if (child > 0) lower = separatorIn(node.image, child - 1);
+    if (child < childrenIn(node.image) - 1) upper = separatorIn(node.image, child);
     above = node;
-    node = yield* visit(tree, linkAddress(node.address, child), link);
+    node = yield* visit(tree, linkAddress(node.address, child), linkIn(node.image, child));
   }
 }
 
 /** Which of an internal node and the one above it has to be rebuilt, if any. */
-function brokenNode(node: Visit, above: Visit | undefined, links: Int32Array): Visit | undefined {
+function brokenNode(node: Visit, above: Visit | undefined): Visit | undefined {
   if (above !== undefined && (isTakenUp(node) || (node.high & ABSORB) !== 0)) return above;
-  for (let i = 1; i < links.length; i += 2) if ((links[i] & FROZEN) !== 0) return node;
+  const { image } = node;
+  for (let child = 0; child < childrenIn(image); child++) {
+    if ((linkIn(image, child).high & FROZEN) !== 0) return node;
+  }
   return undefined;
 }
 

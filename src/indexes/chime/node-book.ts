@@ -1,6 +1,8 @@
+import { invariant } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Routes } from './internal-node.ts';
-import { compareKeys } from './keys.ts';
+import type { PackedRoutes, PackedSeparators } from './internal-node.ts';
+import { type Borders, EVERYTHING, type KeyScale } from './key-scale.ts';
+import { areSame, compareKeys } from './keys.ts';
 import type { ChimeRequest } from './leaf-client.ts';
 import { addressOfLink, INTERNAL, MARKS } from './link.ts';
 import { countBelow, SIGNPOST_BYTES, sharedBytes, signpostAt } from './signposts.ts';
@@ -146,7 +148,7 @@ function wordsOf(children: number, shared: number): number {
 
 /** The child of a node that was read by this operation alone. */
 export function childAmong(
-  separators: readonly Uint8Array[],
+  separators: PackedSeparators,
   { outgoing, keyBytes, side }: ChimeRequest,
 ): number {
   if (side === AT_LAST) return separators.length;
@@ -155,16 +157,17 @@ export function childAmong(
 
 /** The first separator from this one on that is above the key, or with `orEqual` false equal. */
 function passSeparators(
-  separators: readonly Uint8Array[],
+  separators: PackedSeparators,
   from: number,
   u8: Uint8Array,
   keyBytes: number,
   orEqual: boolean,
 ): number {
+  const { bytes, ends } = separators;
   let child = from;
-  for (; child < separators.length; child++) {
-    const separator = separators[child];
-    const order = compareKeys(separator, 0, separator.length, u8, HEADER_BYTES, keyBytes);
+  for (; child < ends.length; child++) {
+    const begin = separators.begin(child);
+    const order = compareKeys(bytes, begin, ends[child] - begin, u8, HEADER_BYTES, keyBytes);
     if (order > 0 || (order === 0 && !orEqual)) break;
   }
   return child;
@@ -172,18 +175,20 @@ function passSeparators(
 
 /** What one client remembers of an internal node, or, with one child, of the root link. */
 export class CachedNode {
-  readonly separators: readonly Uint8Array[];
+  readonly separators: PackedSeparators;
   /** The link that leads to the node itself; 0 for the root link. */
   readonly low: number;
   readonly high: number;
   /** By child, as far as any is remembered: most nodes are just above the leaves. */
   readonly #nodes: (CachedNode | undefined)[] = [];
+  /** The keys below the node. Of the root link all; else what the node above says. */
+  #borders: Borders | undefined;
   #book: NodeBook;
   #at: number;
 
   constructor(
     book: NodeBook,
-    { links, separators }: Routes,
+    { links, separators }: PackedRoutes,
     epoch: number,
     { low, high } = ROOT_LINK,
   ) {
@@ -192,6 +197,7 @@ export class CachedNode {
     this.separators = separators;
     this.low = low;
     this.high = high;
+    if (low === ROOT_LINK.low && high === ROOT_LINK.high) this.#borders = EVERYTHING;
     this.#book = book;
     this.#at = book.allocate(wordsOf(children, shared));
     const at = this.#at;
@@ -205,11 +211,13 @@ export class CachedNode {
     }
     const count = separators.length;
     const first = at + HEADER_WORDS + shared;
-    for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = separators[0][i];
-    separators.forEach((separator, i) => {
-      words[first + i] = signpostAt(separator, shared, separator.length);
-      words[first + count + i] = signpostAt(separator, shared + SIGNPOST_BYTES, separator.length);
-    });
+    const { bytes, ends } = separators;
+    for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = bytes[i];
+    for (let i = 0; i < count; i++) {
+      const behind = separators.begin(i) + shared;
+      words[first + i] = signpostAt(bytes, behind, ends[i]);
+      words[first + count + i] = signpostAt(bytes, behind + SIGNPOST_BYTES, ends[i]);
+    }
   }
 
   get remembersChildren(): boolean {
@@ -226,8 +234,8 @@ export class CachedNode {
   }
 
   get bytes(): number {
-    const fixed = 4 * this.#words + REFERENCE_BYTES;
-    return this.separators.reduce((sum, { length }) => sum + length, fixed);
+    const { bytes, ends } = this.separators;
+    return 4 * this.#words + REFERENCE_BYTES + bytes.length + ends.byteLength;
   }
 
   get #words(): number {
@@ -280,9 +288,48 @@ export class CachedNode {
   }
 
   setNode(child: number, node: CachedNode | undefined): void {
+    if (node !== undefined) node.#standBetween(this.lowerOf(child), this.upperOf(child));
     if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
     const isBeside = node !== undefined && node.#book === this.#book;
     this.#book.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
+  }
+
+  /** A node covers the same keys for as long as it exists. */
+  #standBetween(lower: Uint8Array, upper: Uint8Array | undefined): void {
+    const borders = this.#borders;
+    if (borders === undefined) this.#borders = { lower, upper };
+    else if (borders.lower !== lower || borders.upper !== upper) {
+      const same = areSame(borders.lower, lower) && areSame(borders.upper, upper);
+      invariant(same, 'a node of the tree has other borders than it had');
+    }
+  }
+
+  /**
+   * The lowest key that may be below a child, and the lowest that is above all of these (undefined:
+   * none is). What a child is replaced by has the same.
+   */
+  lowerOf(child: number): Uint8Array {
+    return child > 0 ? this.separators.at(child - 1) : (this.#borders as Borders).lower;
+  }
+
+  upperOf(child: number): Uint8Array | undefined {
+    return child < this.separators.length
+      ? this.separators.at(child)
+      : (this.#borders as Borders).upper;
+  }
+
+  /** Sets the scale between a child's borders, without an object for each of them. */
+  measure(child: number, scale: KeyScale): void {
+    const { bytes, ends } = this.separators;
+    if (child === 0 || child === ends.length) scale.set(this.bordersOf(child));
+    else {
+      const begin = this.separators.begin(child - 1);
+      scale.setBetween(bytes, begin, ends[child - 1], bytes, ends[child - 1], ends[child]);
+    }
+  }
+
+  bordersOf(child: number): Borders {
+    return { lower: this.lowerOf(child), upper: this.upperOf(child) };
   }
 
   /** The link of this child is another one since. */

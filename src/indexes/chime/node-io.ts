@@ -10,6 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { SLOTS_AT, unitsBeside } from './geometry.ts';
 import { decodeNode, encodeNode, LINKS_AT, type Routes, sizeOf } from './internal-node.ts';
+import type { Borders } from './key-scale.ts';
 import type { LeafClient } from './leaf-client.ts';
 import {
   addressOfLink,
@@ -19,6 +20,7 @@ import {
   identityLow,
   linkHigh,
   linkLow,
+  MARKS,
   sizeOfLink,
   TAG_VALUES,
   UP,
@@ -34,6 +36,8 @@ export interface Visit {
   high: number;
   address: Address;
   image: Scratch;
+  /** Of a leaf of a tree that may have to be split: the borders of its keys. */
+  borders?: Borders;
 }
 
 export interface Link {
@@ -50,7 +54,32 @@ export function* visit(tree: LeafClient, owner: Address, { low, high }: Link): O
   return { owner, low, high: high & ~FROZEN, address, image };
 }
 
-function bytesOf(tree: LeafClient, high: number): number {
+/** A child of a node that was read. */
+export interface ChildVisit {
+  child: number;
+  node: Visit;
+}
+
+/** Some children of a node, by what their links say, in one doorbell. */
+export function* visitMany(
+  tree: LeafClient,
+  children: readonly number[],
+  links: Int32Array,
+): Operation<ChildVisit[]> {
+  const batch = new Batch();
+  const nodes = children.map((child) => {
+    const [low, high] = [links[2 * child], links[2 * child + 1] & ~MARKS];
+    const bytes = bytesOf(tree, high);
+    const image = new Scratch(bytes);
+    const address = addressOfLink(low, high);
+    batch.read(address, bytes, image, 0);
+    return { child, node: { owner: 0, low, high, address, image } };
+  });
+  yield batch;
+  return nodes;
+}
+
+export function bytesOf(tree: LeafClient, high: number): number {
   return isInternal(high) ? UNIT_BYTES << sizeOfLink(high) : tree.geometry.leafBytes;
 }
 
@@ -89,11 +118,20 @@ export function routesOf({ image }: Visit): Routes {
  * word that somebody else changes meanwhile is tried again as often as that happens: each time an
  * operation on the leaf has succeeded.
  */
-export function* freeze(tree: LeafClient, base: Address, words: Int32Array): Operation<void> {
+export function freeze(tree: LeafClient, base: Address, words: Int32Array): Operation<void> {
+  return freezeAt(tree, (i) => base + 8 * i, words);
+}
+
+/** The same for words that stand anywhere. */
+export function* freezeAt(
+  tree: LeafClient,
+  addressOf: (i: number) => Address,
+  words: Int32Array,
+): Operation<void> {
   const bench = tree.spareBenches.take();
   bench.swaps.ensure((CAS_BYTES * words.length) / 2);
   try {
-    for (let round = 1; postFreezing(base, words, bench); round++) {
+    for (let round = 1; postFreezing(addressOf, words, bench); round++) {
       tree.giveUpAfter(round);
       yield bench.batch;
       noteFrozen(words, bench.swaps);
@@ -104,14 +142,18 @@ export function* freeze(tree: LeafClient, base: Address, words: Int32Array): Ope
 }
 
 /** False when all words are frozen. */
-function postFreezing(base: Address, words: Int32Array, { batch, swaps }: Workbench): boolean {
+function postFreezing(
+  addressOf: (i: number) => Address,
+  words: Int32Array,
+  { batch, swaps }: Workbench,
+): boolean {
   batch.clear();
   for (let i = 0; 2 * i < words.length; i++) {
     const [low, high] = [words[2 * i], words[2 * i + 1]];
     if ((high & FROZEN) !== 0) continue;
     setWord(swaps, CAS_BYTES * i, low, high);
     setWord(swaps, CAS_BYTES * i + 8, low, high | FROZEN);
-    batch.cas(base + 8 * i, swaps, CAS_BYTES * i);
+    batch.cas(addressOf(i), swaps, CAS_BYTES * i);
   }
   return batch.length > 0;
 }
@@ -263,7 +305,7 @@ export function takeUp(tree: LeafClient, node: Visit): Operation<boolean> {
   return swap(tree, node.address, identityOf(tree, node), { low: 0, high: UP });
 }
 
-function identityOf(tree: LeafClient, { low, high }: Visit): Link {
+export function identityOf(tree: LeafClient, { low, high }: Visit): Link {
   const { seed } = tree.geometry.shape;
   return { low: identityLow(low, high, seed), high: identityHigh(low, high, seed) };
 }

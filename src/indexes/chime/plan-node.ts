@@ -18,6 +18,7 @@ import {
   type Visit,
   visit,
 } from './node-io.ts';
+import { takeUpAbsorbed } from './take-up.ts';
 import type { ChimeTree } from './tree.ts';
 
 /**
@@ -46,11 +47,12 @@ export function* planOf(
   gone: Link[],
 ): Operation<Plan> {
   const plan: Plan = { pieces: [], separators: [] };
+  const taken = yield* takeUpAbsorbed(tree, links, gone);
   for (let child = 0; child < links.length / 2; child++) {
     if (child > 0) plan.separators.push(separators[child - 1]);
     const link = linkAt(links, child);
     if ((link.high & ABSORB) !== 0) {
-      const { routes } = yield* close(tree, link, gone);
+      const routes = taken[child] ?? (yield* close(tree, link, gone)).routes;
       append(plan, yield* planOf(tree, routes as Routes, gone));
     } else if (isPair(links, child)) {
       const pair = { left: link, separator: separators[child], right: linkAt(links, child + 1) };

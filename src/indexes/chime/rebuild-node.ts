@@ -12,45 +12,61 @@ import type { ChimeTree } from './tree.ts';
  * to become one; or by several under a new node, which is in its turn for the level above to take
  * up: above the root it is the new root. A root with one child is replaced by the child.
  *
- *   freeze every link -> for each node to take up: READ; freeze its words; CAS identity -> UP
+ *   freeze every link -> [READ nodes to take up -> freeze their words -> CAS identity -> UP]
  *     -> D[WRITE nodes; CAS identity -> replacement] -> CAS link
  *
  * As with leaves everybody may do it, from the same frozen links. A node that is being taken up
  * must not be replaced any more by somebody who takes it for one in use: that is what UP is for.
  *
- * `nodes` may have blocks reserved. Whether this client's result counts is returned.
+ * `nodes` may have blocks reserved. Returns what this client has made, if its result counts.
  */
 export function* rebuildNode(
   tree: ChimeTree,
   node: Visit,
   nodes = new NewNodes(tree),
-): Operation<boolean> {
+): Operation<Rebuilt | undefined> {
   try {
     const gone: Link[] = [node];
     const plan = yield* planOf(tree, yield* frozenRoutes(tree, node), gone);
-    const link = yield* build(tree, nodes, node, plan);
-    if (!(yield* publish(tree, node, nodes, link))) return false;
+    const { to, routes } = yield* build(tree, nodes, node, plan);
+    if (!(yield* publish(tree, node, nodes, to))) return undefined;
     tree.rebuilds++;
     tree.merges += plan.pieces.filter(isMerge).length;
-    yield* swing(tree, node, link, gone);
-    return true;
+    const linked = yield* swing(tree, node, to, gone);
+    return { to, routes, linked };
   } finally {
     nodes.discard();
   }
+}
+
+/** What an internal node was replaced by. */
+export interface Rebuilt {
+  to: Link;
+  /** What it says; undefined when it is not one node that has all children. */
+  routes: Routes | undefined;
+  /** Whether this client has linked it in the node's place as well. */
+  linked: boolean;
 }
 
 function isMerge(piece: Piece): boolean {
   return piece.kind === 'nodes' || (piece.kind === 'leaves' && piece.slots.length > 1);
 }
 
-function* build(tree: ChimeTree, nodes: NewNodes, node: Visit, plan: Plan): Operation<Link> {
+function* build(
+  tree: ChimeTree,
+  nodes: NewNodes,
+  node: Visit,
+  plan: Plan,
+): Operation<Omit<Rebuilt, 'linked'>> {
   const routes = yield* construct(tree, nodes, plan);
   const [low, high] = routes.links;
   // Who is the root once is the root for as long as it is in use, so all see the same here.
   const isRoot = node.owner === tree.root;
   const lone = isRoot && routes.links.length === 2 && (high & ABSORB) === 0;
-  if (lone) return { low, high };
-  return yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
+  if (lone) return { to: { low, high }, routes: undefined };
+  const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
+  const whole = cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1;
+  return { to, routes: whole ? routes : undefined };
 }
 
 /** Writes what a plan makes new; the routes that lead to all of it. */

@@ -1,3 +1,5 @@
+import type { PackedSeparators } from './internal-node.ts';
+
 /*
  * The separators of a remembered node as numbers, so that a key finds its way among them by few
  * comparisons: of each the four bytes (but for one bit) behind what all of them begin with, and the
@@ -8,12 +10,13 @@
 export const SIGNPOST_BYTES = 3;
 
 /** How many bytes all separators begin with. They ascend. */
-export function sharedBytes(separators: readonly Uint8Array[]): number {
-  if (separators.length < 2) return 0;
-  const first = separators[0];
-  const last = separators[separators.length - 1];
+export function sharedBytes(separators: PackedSeparators): number {
+  const { bytes, ends, length } = separators;
+  if (length < 2) return 0;
+  const last = separators.begin(length - 1);
+  const most = Math.min(ends[0], ends[length - 1] - last);
   let shared = 0;
-  while (shared < first.length && first[shared] === last[shared]) shared++;
+  while (shared < most && bytes[shared] === bytes[last + shared]) shared++;
   return shared;
 }
 

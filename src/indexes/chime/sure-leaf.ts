@@ -1,5 +1,6 @@
 import { Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import { SLOTS_AT } from './geometry.ts';
+import { packedNode } from './internal-node.ts';
 import { NEIGHBOURS_AT } from './leaf-client.ts';
 import { rootLink } from './mend.ts';
 import { childAmong } from './node-book.ts';
@@ -9,7 +10,6 @@ import {
   isTakenUp,
   linkAddress,
   replacementOf,
-  routesOf,
   type Visit,
   visit,
 } from './node-io.ts';
@@ -57,10 +57,10 @@ function* wayTo(
     }
     nodes.push(node);
     if (!isInternal(node.high)) return { nodes, lower, upper };
-    const { links, separators } = routesOf(node);
+    const { links, separators } = packedNode(node.image);
     const child = childAmong(separators, request);
-    if (child > 0) lower = separators[child - 1];
-    if (child < separators.length) upper = separators[child];
+    if (child > 0) lower = separators.at(child - 1);
+    if (child < separators.length) upper = separators.at(child);
     const link = { low: links[2 * child], high: links[2 * child + 1] };
     node = yield* visit(tree, linkAddress(node.address, child), link);
   }

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord, swapped } from '../../verbs/index.ts';
 import { SLOTS_AT, unitsBeside } from './geometry.ts';
-import { childFor, cutRoutes } from './internal-node.ts';
+import { childIn, childrenIn, cutRoutes, linkIn } from './internal-node.ts';
 import { NEIGHBOURS_AT } from './leaf-client.ts';
 import { ABSORB, FROZEN, MARKS, MERGE, sizeOfLink } from './link.ts';
 import { type KeyAt, keyOf, mendWay, rootLink } from './mend.ts';
@@ -82,9 +82,11 @@ export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   }
   if (way === undefined) return false;
   const marked = way.findIndex(({ above }) => (above.high & MERGE) !== 0);
-  if (marked >= 0) return yield* rebuildNode(tree, way[marked - 1].node);
+  if (marked >= 0) return (yield* rebuildNode(tree, way[marked - 1].node)) !== undefined;
   const [{ node: root }] = way;
-  if (isInternal(root.high) && sizeOf(tree, root) === 1) return yield* rebuildNode(tree, root);
+  if (isInternal(root.high) && sizeOf(tree, root) === 1) {
+    return (yield* rebuildNode(tree, root)) !== undefined;
+  }
   for (let level = 1; level < way.length; level++) {
     if (yield* mergeAt(tree, way[level - 1].node, way[level])) return true;
   }
@@ -101,9 +103,8 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
     if (!isInUse(tree, node) || (!onRoot && (node.high & ABSORB) !== 0)) return undefined;
     way.push({ node, child, above });
     if (!isInternal(node.high)) return way;
-    const { links, separators } = routesOf(node);
-    child = childFor(separators, key.u8, key.at, key.bytes);
-    const link = { low: links[2 * child], high: links[2 * child + 1] };
+    child = childIn(node.image, key.u8, key.at, key.bytes);
+    const link = linkIn(node.image, child);
     if ((link.high & FROZEN) !== 0) return undefined;
     above = link;
     node = yield* visit(tree, linkAddress(node.address, child), link);
@@ -149,7 +150,7 @@ function* takeUpSplits(tree: ChimeTree, node: Visit): Operation<boolean> {
   try {
     const size = sizeOfLink(node.high);
     for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
-    return yield* rebuildNode(tree, node, nodes);
+    return (yield* rebuildNode(tree, node, nodes)) !== undefined;
   } finally {
     nodes.discard();
   }
@@ -158,7 +159,7 @@ function* takeUpSplits(tree: ChimeTree, node: Visit): Operation<boolean> {
 /** Entries of a leaf, or children of an internal node. */
 function sizeOf({ geometry }: ChimeTree, node: Visit): number {
   const { i32 } = node.image;
-  if (isInternal(node.high)) return routesOf(node).links.length / 2;
+  if (isInternal(node.high)) return childrenIn(node.image);
   let count = 0;
   for (let word = SLOTS_AT >> 2; word < geometry.leafBytes >> 2; word += 2) {
     if (isLive(i32[word], i32[word + 1])) count++;
@@ -209,7 +210,7 @@ function* merge(tree: ChimeTree, above: Visit, child: number): Operation<boolean
     setWord(words, 8, links[2 * child], links[2 * child + 1] | MERGE);
     yield new Batch().cas(linkAddress(above.address, child), words, 0);
     if (!swapped(words, 0)) return false;
-    return yield* rebuildNode(tree, above, nodes);
+    return (yield* rebuildNode(tree, above, nodes)) !== undefined;
   } finally {
     nodes.discard();
   }

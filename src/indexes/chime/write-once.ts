@@ -9,7 +9,7 @@ import {
   REPLACED,
 } from '../contract.ts';
 import { linked, refuses } from '../slot-operations.ts';
-import { afterClaim, isAlone, isClaimed, postClaim, postCommit } from './insert.ts';
+import { afterClaim, isAlone, isClaimed, makePlace, postClaim, postCommit } from './insert.ts';
 import { type ChimeRequest, type LeafClient, SWAP_AT } from './leaf-client.ts';
 import {
   CURRENT,
@@ -26,9 +26,10 @@ import { postReplacement, renewHotspot, retireUnlinked } from './update.ts';
 
 /**
  * The first attempt of a write, on a fabric that executes at once: the same verbs and the same
- * tests as in `locate`, `insert` and `replace`, without what generators cost. Undefined when that
- * does not tell: then the write has to be run, and goes on with the request as it was left here.
- * The request's record has a block.
+ * tests as in `locate`, `insert` and `replace`, without what generators cost. An insertion that has
+ * to make a place for its key first gets a second one. Undefined when that does not tell: then the
+ * write has to be run, and goes on with the request as it was left here. The request's record has a
+ * block.
  */
 export function writeOnce(
   client: LeafClient,
@@ -37,6 +38,24 @@ export function writeOnce(
   expected: number,
   fabric: Fabric,
 ): Outcome | undefined {
+  for (let attempt = 1; ; attempt++) {
+    const outcome = attemptOnce(client, request, condition, expected, fabric);
+    if (outcome !== FULL) return outcome;
+    if (attempt > 1) return undefined;
+    run(fabric, makePlace(client, request, attempt));
+  }
+}
+
+/** No outcome: the key's neighbourhood has no empty slot. */
+const FULL = -1;
+
+function attemptOnce(
+  client: LeafClient,
+  request: ChimeRequest,
+  condition: Condition,
+  expected: number,
+  fabric: Fabric,
+): Outcome | typeof FULL | undefined {
   const found = locateOnce(client, request, fabric);
   if (found === undefined) return undefined;
   if (found) {
@@ -47,6 +66,7 @@ export function writeOnce(
     request.foundAt = -1;
     return REFUSED;
   }
+  if (vacantSlot(client, request) === 0) return FULL;
   return insertOnce(client, request, fabric) ? linked(request, INSERTED) : undefined;
 }
 
@@ -91,7 +111,6 @@ function replaceOnce(client: LeafClient, request: ChimeRequest, fabric: Fabric):
 /** D[CAS empty -> pending; READ neighbourhood] -> CAS pending -> live */
 function insertOnce(client: LeafClient, request: ChimeRequest, fabric: Fabric): boolean {
   const { batch } = request;
-  if (vacantSlot(client, request) === 0) return false;
   fabric.execute(postClaim(client, request, batch.clear()));
   if (!isClaimed(request)) {
     client.retries.slotChanged++;

@@ -153,9 +153,9 @@ export class HashServer {
     return block !== undefined;
   }
 
-  /** Completes what a server before has decided. */
-  *recover(): Operation<void> {
-    yield* this.#work((worker) => worker.look());
+  /** Completes what a server before has decided; returns the last turn. */
+  *recover(): Operation<TurnWord> {
+    return (yield* this.#work((worker) => worker.look())).turn;
   }
 
   /**
