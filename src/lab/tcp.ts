@@ -1,8 +1,8 @@
 /**
  * Memory nodes on loopback: verbs beside a bare echo of the same frames, and the YCSB mixes of
  * every index beside Redis, in one run. Rivals take turns within a round, and the best round
- * counts: the one that other work on the machine disturbed least; the first, in which the clients'
- * code is compiled, never does. Ends by itself.
+ * counts: the one that other work on the machine disturbed least. Before them the clients' code is
+ * compiled: each works until it has had some processor time. Ends by itself.
  */
 import { INDEX_KINDS } from '../indexes/kinds.ts';
 import type { IndexName } from '../store/api.ts';
@@ -100,12 +100,10 @@ async function mixes(settings: Settings, clients: number): Promise<void> {
     for (const mix of Object.keys(MIXES) as MixName[]) {
       const able = rivals.filter(({ ordered }) => mix !== 'E' || ordered);
       const rates = new Map(able.map(({ name }) => [name, [] as number[]]));
-      for (let round = -1; round < rounds; round++) {
+      for (const { crew } of able) await crew.order({ kind: 'warm', mix, ms: 2 * ms, width });
+      for (let round = 0; round < rounds; round++) {
         for (const { name, crew } of able) {
-          // The first round is for the compilers, of which each client has one of its own.
-          const long = round < 0 ? ms * (1 + clients) : ms;
-          const rate = await crew.order({ kind: 'mix', mix, ms: long, width });
-          if (round >= 0) rates.get(name)?.push(rate);
+          rates.get(name)?.push(await crew.order({ kind: 'mix', mix, ms, width }));
         }
       }
       printMix(mix, rates);

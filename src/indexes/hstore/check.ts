@@ -2,7 +2,7 @@ import { control } from '../../pool/control.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { PAIR } from './geometry.ts';
-import { tryHolding } from './holding.ts';
+import { tryCompleting } from './holding.ts';
 import { isMarked } from './marks.ts';
 import { turnRecord } from './reachable.ts';
 import { search } from './search.ts';
@@ -20,7 +20,7 @@ import { HStoreWalk } from './walk.ts';
 export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<number> {
   for (const pair of table.pairs) {
     // What a dead server has begun is part of the table: whoever is the next one completes it.
-    yield* tryHolding(pair, function* () {});
+    yield* tryCompleting(pair);
     const begun = yield* control.load(pair.geometry.base + PAIR.begun);
     const committed = yield* control.load(pair.geometry.base + PAIR.committed);
     if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);

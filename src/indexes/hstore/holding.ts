@@ -1,6 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { Pair } from './pair.ts';
-import { readState } from './state.ts';
+import { readState, readTurn } from './state.ts';
+import { isSame } from './turn-word.ts';
 import { Waiting } from './waiting.ts';
 
 /**
@@ -49,5 +50,44 @@ export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>):
     if (held) return held.value;
     const { holder, progress } = yield* readState(pair);
     yield* waiting.turn(holder, progress);
+  }
+}
+
+/**
+ * Completes what was begun, if whoever has begun it does not. That needs no lease: who is stopped
+ * here holds up nobody.
+ */
+export function* tryCompleting(pair: Pair, waiting?: Waiting): Operation<boolean> {
+  const { hashLease, hashServer } = pair;
+  const held = yield* hashLease.holder();
+  const isOwn = held.serves && held.client === hashLease.own;
+  if (!isOwn && !(yield* hashLease.isToBeHad(waiting?.seen(held) ?? held))) return false;
+  yield* hashServer.recover();
+  return true;
+}
+
+/**
+ * Reads something while nobody writes, as the holder of a lease for turns: who is stopped at it is
+ * overtaken. Undefined when that has happened, or might have: any turn since is one too many. The
+ * work beats, so that it is not taken for standing still.
+ */
+export function* readingAlone<T>(
+  pair: Pair,
+  what: string,
+  work: () => Operation<T>,
+): Operation<T | undefined> {
+  const { hashLease, hashServer } = pair;
+  const waiting = new Waiting(hashLease, pair.patience, what);
+  for (;;) {
+    const { holder, progress } = yield* readState(pair);
+    if (yield* hashLease.takeForTurns(waiting.seen(holder))) break;
+    yield* waiting.turn(holder, progress);
+  }
+  try {
+    const before = yield* hashServer.recover();
+    const value = yield* work();
+    return isSame(before, yield* readTurn(pair)) ? value : undefined;
+  } finally {
+    yield* hashLease.releaseTurns();
   }
 }

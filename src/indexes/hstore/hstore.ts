@@ -13,6 +13,7 @@ import type {
   Outcome,
 } from '../contract.ts';
 import type { RecordIo } from '../record-io.ts';
+import { answerTheDead } from './answer-the-dead.ts';
 import { checkTable } from './check.ts';
 import { buildHStore } from './create.ts';
 import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './parameters.ts';
@@ -152,7 +153,10 @@ export function* openHStore(
   invariant(root > 0, 'a store without a root');
   const shape = hstoreShapeFrom(parameters);
   const table = new HStoreTable(pool, shape, catalog, root);
-  for (const { geometry } of table.pairs) yield* loadSegments(geometry);
+  for (const pair of table.pairs) {
+    yield* loadSegments(pair.geometry);
+    yield* answerTheDead(pair);
+  }
   return new HStoreIndex(table);
 }
 

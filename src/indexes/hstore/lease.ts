@@ -113,10 +113,15 @@ export class Lease {
     return yield* this.#takeFrom(held, wordOf(this.own, true, false, token));
   }
 
-  *#takeFrom({ client, word, stands, yields }: Holder, wanted: bigint): Operation<boolean> {
-    const isFree = client === 0 || (yields && stands === true);
-    if (!isFree && !(yield* isGone(this.#membership, client))) return false;
-    return yield* control.swap(this.address, word, wanted);
+  *#takeFrom(held: Holder, wanted: bigint): Operation<boolean> {
+    if (!(yield* this.isToBeHad(held))) return false;
+    return yield* control.swap(this.address, held.word, wanted);
+  }
+
+  /** Whether nobody has it, or who has it may be overtaken, or can issue verbs no more. */
+  *isToBeHad({ client, stands, yields }: Holder): Operation<boolean> {
+    if (client === 0 || (yields && stands === true)) return true;
+    return yield* isGone(this.#membership, client);
   }
 
   /** The token stays. */

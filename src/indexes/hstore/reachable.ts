@@ -2,13 +2,14 @@ import { clientWord, isGone } from '../../pool/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import type { RecordBlock } from './commit.ts';
-import { BODY_BYTES, type MailboxGeometry, PAIR } from './geometry.ts';
+import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
 import { decodeRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { decodeScan } from './scan-messages.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
+import { readTurn } from './state.ts';
 import type { HStoreTable } from './table.ts';
-import { recordOfTurn, turnIn, unitsOfTurn } from './turn-word.ts';
+import { recordOfTurn, unitsOfTurn } from './turn-word.ts';
 import { HStoreWalk } from './walk.ts';
 
 /**
@@ -38,9 +39,7 @@ export function* eachReachable(
 
 /** The block of the last turn's record. */
 export function* turnRecord(pair: Pair): Operation<RecordBlock | undefined> {
-  const words = new Scratch(8);
-  yield new Batch().read(pair.geometry.base + PAIR.turn, 8, words, 0);
-  const turn = turnIn(words, 0);
+  const turn = yield* readTurn(pair);
   const address = recordOfTurn(turn);
   return address === 0 ? undefined : { address, units: unitsOfTurn(turn) };
 }
@@ -89,7 +88,10 @@ function* abandonedScans(pair: Pair): Operation<Address[]> {
 }
 
 function* abandonedBodies(pair: Pair, geometry: MailboxGeometry): Operation<Scratch[]> {
-  const { rows } = geometry;
+  const used = new Scratch(8);
+  yield new Batch().read(geometry.rowsUsed, 8, used, 0);
+  const rows = readInteger(used, 0);
+  if (rows === 0) return [];
   const words = new Scratch(24 * rows);
   yield new Batch()
     .read(geometry.request(0), 8 * rows, words, 0)

@@ -1,9 +1,19 @@
 import { control } from '../../pool/control.ts';
 import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../../verbs/index.ts';
+import type { KeyBound } from '../contract.ts';
 import { BODY_BYTES, PAIR, REPLY_BYTES } from './geometry.ts';
 import { collect } from './ordered-slots.ts';
 import type { Pair } from './pair.ts';
 import { decodeScan, type ScanMessage } from './scan-messages.ts';
+
+/** Requests that are answered together: a key of each is read at once, and may be long. */
+const ANSWERS_AT_ONCE = 128;
+
+/** A request that is not answered. */
+interface Waits {
+  row: number;
+  number: number;
+}
 
 /**
  * The skiplist server's end of its mailbox: answers what waits, under the lease of the role, and
@@ -11,22 +21,29 @@ import { decodeScan, type ScanMessage } from './scan-messages.ts';
  * requests it has answered.
  */
 export function* answerScans(pair: Pair): Operation<number> {
+  const waiting = yield* waitingScans(pair);
+  for (let first = 0; first < waiting.length; first += ANSWERS_AT_ONCE) {
+    yield* answer(pair, waiting.slice(first, first + ANSWERS_AT_ONCE));
+  }
+  if (waiting.length === 0) yield* pair.skiplistServer.catchUp();
+  yield* announceApplied(pair);
+  return waiting.length;
+}
+
+/** The rows whose last request was not answered. */
+function* waitingScans(pair: Pair): Operation<Waits[]> {
   const { geometry } = pair.skiplistMailbox;
   const rows = yield* rowsUsed(pair);
-  const words = new Scratch(Math.max(8, 16 * rows));
+  const words = new Scratch(16 * rows);
   yield new Batch()
     .read(geometry.request(0), 8 * rows, words, 0)
     .read(geometry.answered(0), 8 * rows, words, 8 * rows);
-  let answered = 0;
+  const waiting: Waits[] = [];
   for (let row = 0; row < rows; row++) {
     const number = readInteger(words, 8 * row);
-    if (number === readInteger(words, 8 * (rows + row))) continue;
-    yield* answer(pair, row, number);
-    answered++;
+    if (number !== readInteger(words, 8 * (rows + row))) waiting.push({ row, number });
   }
-  if (answered === 0) yield* pair.skiplistServer.catchUp();
-  yield* announceApplied(pair);
-  return answered;
+  return waiting;
 }
 
 /** Who writes in the way of HStore (sync) waits for this. */
@@ -43,16 +60,33 @@ function* rowsUsed({ skiplistMailbox: { geometry } }: Pair): Operation<number> {
   return Math.max(1, readInteger(words, 0));
 }
 
-function* answer(pair: Pair, row: number, number: number): Operation<void> {
+/** All in the same few round trips, from the skiplist as it is at one moment. */
+function* answer(pair: Pair, waiting: readonly Waits[]): Operation<void> {
   const { geometry } = pair.skiplistMailbox;
-  const body = new Scratch(BODY_BYTES);
-  yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
-  const message = decodeScan(body, 0);
-  const from = yield* boundOf(message);
-  // After the request was posted: what its client has seen before is in the answer.
+  const batch = new Batch();
+  const bodies = new Scratch(BODY_BYTES * waiting.length);
+  waiting.forEach(({ row }, i) => {
+    batch.read(geometry.body(row), BODY_BYTES, bodies, BODY_BYTES * i);
+  });
+  yield batch;
+  const messages = waiting.map((_, i) => decodeScan(bodies, BODY_BYTES * i));
+  const bounds = yield* boundsOf(messages);
+  // After all of them were posted: what their clients have seen before is in the answers.
   yield* pair.skiplistServer.catchUp();
-  const { reverse, count } = message;
-  const { image } = pair.skiplistServer;
+  batch.clear();
+  waiting.forEach((one, i) => {
+    postAnswer(pair, one, messages[i], bounds[i], batch);
+  });
+  yield batch;
+}
+
+function postAnswer(
+  { skiplistMailbox: { geometry }, skiplistServer: { image } }: Pair,
+  { row, number }: Waits,
+  { reverse, count, answer: block }: ScanMessage,
+  from: KeyBound | undefined,
+  batch: Batch,
+): void {
   const found = collect(image, { from, reverse, count });
   const out = new Scratch(REPLY_BYTES + 8 + 8 * found.length);
   writeInteger(out, 0, found.length);
@@ -61,17 +95,26 @@ function* answer(pair: Pair, row: number, number: number): Operation<void> {
     out.i32[(REPLY_BYTES >> 2) + 2 + 2 * i] = image.nodes.low[node];
     out.i32[(REPLY_BYTES >> 2) + 3 + 2 * i] = image.nodes.high[node];
   });
-  const batch = new Batch();
-  if (found.length > 0) batch.write(message.answer, 8 * found.length, out, REPLY_BYTES + 8);
-  yield batch
+  if (found.length > 0) batch.write(block, 8 * found.length, out, REPLY_BYTES + 8);
+  batch
     .write(geometry.reply(row), REPLY_BYTES, out, 0)
     .write(geometry.answered(row), 8, out, REPLY_BYTES);
 }
 
-function* boundOf({ isBounded, inclusive, keyBytes, key }: ScanMessage) {
-  if (!isBounded) return undefined;
-  const bytes = Math.max(8, Math.ceil(keyBytes / 8) * 8);
-  const words = new Scratch(bytes);
-  yield new Batch().read(key, bytes, words, 0);
-  return { key: words.u8.slice(0, keyBytes), inclusive };
+/** From where each scan goes; undefined from its end. */
+function* boundsOf(messages: readonly ScanMessage[]): Operation<(KeyBound | undefined)[]> {
+  const batch = new Batch();
+  const keys = messages.map(({ isBounded, key, keyBytes }) => {
+    const words = new Scratch(isBounded ? boundBytes(keyBytes) : 0);
+    if (isBounded) batch.read(key, boundBytes(keyBytes), words, 0);
+    return words.u8;
+  });
+  if (batch.length > 0) yield batch;
+  return messages.map(({ isBounded, inclusive, keyBytes }, i) => {
+    return isBounded ? { key: keys[i].subarray(0, keyBytes), inclusive } : undefined;
+  });
+}
+
+function boundBytes(keyBytes: number): number {
+  return Math.max(8, Math.ceil(keyBytes / 8) * 8);
 }

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { clientOf, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../contract.ts';
+import { answerTheDead } from './answer-the-dead.ts';
 import type { Candidacy, Coordinator } from './candidacy.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer, type ServerRole } from './index-server.ts';
@@ -88,6 +89,30 @@ test('a row that was looked at before its owner used it and died is not taken fo
       assert.deepEqual([get(other, 'k'), get(other, 'k2')], ['v', 'v2'], `${before}, ${looked}`);
     }
   }
+});
+
+test('who opens the store after a death sees at once what the dead has asked for', (t) => {
+  let late = 0;
+  for (let steps = 0; ; steps++) {
+    const dying = newClient(t);
+    const other = newClient(t, { handle: dying.handle });
+    put(other, 'k', 'old');
+    const write = dying.index.write(requestFor(dying, 'k', 'new'), ALWAYS);
+    const writing = new Stepped(dying.pool.fabric, write);
+    stepUpTo(writing, steps);
+    const { done } = writing;
+    bury(dying, other);
+    const [pair] = other.index.table.pairs;
+    const before = get(other, 'k');
+    other.pool.run(answerTheDead(pair));
+    const after = get(other, 'k');
+    if (after !== before) late++;
+    put(other, 'other', 'v');
+    assert.equal(get(other, 'k'), after, `after ${steps} steps`);
+    assert.equal(other.pool.run(pair.hashLease.holder()).client, 0);
+    if (done) break;
+  }
+  assert.ok(late > 3, `${late} times late`);
 });
 
 test('a skiplist server dies after every step of a scan: the client scans by itself', (t) => {

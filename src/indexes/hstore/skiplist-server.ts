@@ -2,7 +2,7 @@ import { invariant } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { FoldedLog } from './folded-log.ts';
-import { holding, tryHolding } from './holding.ts';
+import { holding, readingAlone, tryCompleting } from './holding.ts';
 import { HeadReader, readKeys } from './key-reader.ts';
 import { LogReader } from './log-reader.ts';
 import { OwnWaiting } from './own-waiting.ts';
@@ -17,6 +17,8 @@ import { Waiting } from './waiting.ts';
 
 /** Attempts to follow a log that is overwritten as it is read, before writes are held. */
 const FUZZY_ATTEMPTS = 2;
+/** And attempts that whoever waits to write may end, as it does when this one is stopped. */
+const YIELDING_ATTEMPTS = 4;
 const ATTEMPTS_MAX = 1000;
 
 /** Where the slots of the pair's table come from when the skiplist has to be built. */
@@ -128,7 +130,7 @@ export class SkiplistServer {
     this.#works = true;
     try {
       if (yield* this.followLog(generation, target)) return;
-      if (!this.#has(generation, target)) yield* this.#rebuild(attempt > FUZZY_ATTEMPTS);
+      if (!this.#has(generation, target)) yield* this.#rebuild(attempt);
     } finally {
       this.#works = false;
     }
@@ -159,7 +161,7 @@ export class SkiplistServer {
       // The hash server is at it, or it died: then its turn is completed here.
       yield* waiting.poll(state.holder, state.progress);
       const isTime = state.holder.client === 0 || waiting.isTime;
-      if (isTime && (yield* tryHolding(pair, nothingMore, waiting))) continue;
+      if (isTime && (yield* tryCompleting(pair, waiting))) continue;
       yield* control.pause(waiting.pause);
     }
   }
@@ -168,13 +170,14 @@ export class SkiplistServer {
    * From the table: what a walk over it meets, and then what the log says has changed since before
    * the walk. When the log is overwritten meanwhile again and again, writes are held.
    */
-  *#rebuild(holdsWrites: boolean): Operation<void> {
+  *#rebuild(attempt: number): Operation<void> {
     this.rebuilds++;
     const fresh = this.#empty();
     try {
-      const built = holdsWrites
-        ? yield* this.#walkHolding(fresh)
-        : yield* this.#walkFollowing(fresh);
+      const built =
+        attempt > FUZZY_ATTEMPTS
+          ? yield* this.#walkHolding(fresh, attempt > FUZZY_ATTEMPTS + YIELDING_ATTEMPTS)
+          : yield* this.#walkFollowing(fresh);
       if (built === undefined) return;
       const { committed, generation, changes } = built;
       fresh.change(changes, yield* readKeys(changes.filter(isNamed)));
@@ -217,16 +220,22 @@ export class SkiplistServer {
 
   /**
    * Reads the table as the holder of the lease, under which nobody writes. The list is linked under
-   * it as well: in that time the log could come round again.
+   * it as well: in that time the log could come round again. Only who has tried that in vain, and
+   * who is fenced when it stands still, has a lease for that which nobody takes from it.
    */
-  #walkHolding(fresh: SkiplistImage): Operation<Built> {
+  *#walkHolding(fresh: SkiplistImage, isPatient: boolean): Operation<Built | undefined> {
     const pair = this.#pair;
-    const fill = () => this.#fill(fresh, nothingMore);
-    return holding(pair, 'writes cannot be held to build the skiplist', function* () {
+    const fill = () => this.#fill(fresh, () => pair.hashLease.beat());
+    const walk = function* () {
       const { committed, table } = yield* readState(pair);
       yield* fill();
       return { committed, generation: table.generation, changes: [] };
-    });
+    };
+    const what = 'writes cannot be held to build the skiplist';
+    const { serves, client, token } = yield* pair.hashLease.holder();
+    const isOwn = serves && client === pair.hashLease.own;
+    const isAlone = isPatient || isOwn || token !== 0;
+    return yield* isAlone ? holding(pair, what, walk) : readingAlone(pair, what, walk);
   }
 
   /** Takes all of the table into an image. */
@@ -262,5 +271,3 @@ export class SkiplistServer {
     this.applied = target;
   }
 }
-
-function* nothingMore(): Operation<void> {}

@@ -3,7 +3,7 @@ import { PAIR, PAIR_STATE_BYTES } from './geometry.ts';
 import type { Holder } from './lease.ts';
 import type { Pair } from './pair.ts';
 import { type TableState, tableStateIn } from './table-state.ts';
-import { turnIn } from './turn-word.ts';
+import { type TurnWord, turnIn } from './turn-word.ts';
 
 /** The words of a pair that tell how far the hash server is. */
 export interface PairState {
@@ -45,6 +45,13 @@ export function stateIn(
   const turn = turnIn(words, at + PAIR.turn);
   const progress = begun + committed + beat + (turn.high >>> 0) / 2 ** 32;
   return { holder, begun, committed, table, progress };
+}
+
+/** The last turn that was decided. */
+export function* readTurn({ geometry }: Pair): Operation<TurnWord> {
+  const words = new Scratch(8);
+  yield new Batch().read(geometry.base + PAIR.turn, 8, words, 0);
+  return turnIn(words, 0);
 }
 
 /** Who is the skiplist server, and its beat. */

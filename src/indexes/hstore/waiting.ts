@@ -78,7 +78,11 @@ export class Waiting {
   /** `poll`, and the pause after it. */
   *turn(holder: Holder, progress: number): Operation<void> {
     yield* this.poll(holder, progress);
-    yield* control.pause(this.pause);
+    yield* this.rest();
+  }
+
+  rest(): Operation<void> {
+    return control.pause(this.pause);
   }
 
   #inVain({ client, token }: Holder): StepwellError {

@@ -16,6 +16,8 @@ export interface ClientTask {
 export type ClientOrder =
   | { kind: 'load' }
   | { kind: 'mix'; mix: MixName; ms: number; width: number }
+  /** The mix, until the client has had so much processor time: its code is compiled then. */
+  | { kind: 'warm'; mix: MixName; ms: number; width: number }
   | { kind: 'many'; size: number; ms: number };
 
 interface Target {
@@ -71,12 +73,29 @@ async function load(): Promise<number> {
   return task.records / clients;
 }
 
-async function mix(name: MixName, ms: number, width: number): Promise<number> {
+/** However busy the machine is, a client warms up no longer than so many times its time. */
+const PATIENCE = 10;
+
+async function warm(name: MixName, ms: number, width: number): Promise<number> {
+  const start = performance.now();
+  const before = process.cpuUsage();
+  return await mix(name, width, () => {
+    const { user, system } = process.cpuUsage(before);
+    return user + system < 1000 * ms && performance.now() - start < PATIENCE * ms;
+  });
+}
+
+async function timed(name: MixName, ms: number, width: number): Promise<number> {
+  const start = performance.now();
+  return await mix(name, width, () => performance.now() - start < ms);
+}
+
+async function mix(name: MixName, width: number, goesOn: () => boolean): Promise<number> {
   const chooser = new Chooser(name, task.records, task.place, prng);
   const start = performance.now();
   let done = 0;
   const lane = async () => {
-    while (performance.now() - start < ms) {
+    while (goesOn()) {
       await act(chooser);
       done++;
     }
@@ -115,6 +134,7 @@ async function many(size: number, ms: number): Promise<number> {
 process.on('message', async (order: ClientOrder) => {
   if (order.kind === 'load') process.send?.(await load());
   else if (order.kind === 'many') process.send?.(await many(order.size, order.ms));
-  else process.send?.(await mix(order.mix, order.ms, order.width));
+  else if (order.kind === 'warm') process.send?.(await warm(order.mix, order.ms, order.width));
+  else process.send?.(await timed(order.mix, order.ms, order.width));
 });
 process.send?.('ready');
