@@ -167,12 +167,16 @@ export class RecordIo {
     }
   }
 
-  /** Retires the found record, which was not chained, after it was unlinked. */
+  /**
+   * Retires the found record, which was not chained, after it was unlinked. `slotUnits` is what its
+   * slot said: its length, or that of its block.
+   */
   retireFound(request: Request, address: Address, slotUnits: number): void {
     const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
     // The length decides which state byte is cleared: a damaged one must not free another block.
-    if (units !== slotUnits) throw damaged();
-    this.#reclamation.retire(address, classOfHead(units), this.#catalog);
+    const block = classOfHead(units);
+    if (units !== slotUnits && block !== slotUnits) throw damaged();
+    this.#reclamation.retire(address, block, this.#catalog);
   }
 
   /** All blocks of the found record, in their size classes. */

@@ -13,6 +13,7 @@ import { type Attachment, attach, destroyPool, detach, openSync } from '../store
 import { openStore } from '../store/store-in-pool.ts';
 import { Batch, Scratch } from '../verbs/index.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
+import { Cleanup } from './support/cleanup.ts';
 import { monotonic } from './support/clock.ts';
 import { parseOptions, runLab } from './support/options.ts';
 import { median } from './support/statistics.ts';
@@ -30,8 +31,6 @@ const PER_BATCH = 128;
 const GETS = 20_000;
 /** GETs between two looks whether the table is there again. */
 const GETS_PER_LOOK = 50;
-/** A skiplist of 10 M keys is larger than what Node grants itself. */
-const HEAP = '--max-old-space-size=9000';
 
 const milliseconds = (since: bigint) => Number(monotonic() - since) / 1e6;
 
@@ -42,7 +41,7 @@ class Server {
   #wake = () => {};
 
   constructor(url: string, role: string) {
-    this.#child = spawn(process.execPath, [HEAP, MAIN, 'index-server', url, '--role', role], {
+    this.#child = spawn(process.execPath, [MAIN, 'index-server', url, '--role', role], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     this.#child.stdout?.on('data', (chunk) => {
@@ -145,7 +144,12 @@ function getMicroseconds(store: Store, records: number): number {
 }
 
 /** Mean time of a GET until the table is there again, and how many there were. */
-function degradedGets(store: Store, records: number, memory: TableMemory, generation: number) {
+async function degradedGets(
+  store: Store,
+  records: number,
+  memory: TableMemory,
+  generation: number,
+) {
   const keys = new KeyGenerator();
   const began = monotonic();
   let gets = 0;
@@ -153,6 +157,8 @@ function degradedGets(store: Store, records: number, memory: TableMemory, genera
     for (let i = 0; i < GETS_PER_LOOK; i++) {
       store.get(keys.bytes((gets++ * 7919) % records).slice());
     }
+    // A signal is only heard when the event loop turns.
+    await new Promise((resolve) => setImmediate(resolve));
   }
   return { gets, microseconds: (1000 * milliseconds(began)) / gets };
 }
@@ -161,12 +167,23 @@ function firstKey(store: Store): void {
   for (const _ of store.scan({ limit: 1 })) return;
 }
 
-async function measure(url: string, store: Store, records: number, note: Note): Promise<void> {
+interface Setting {
+  url: string;
+  store: Store;
+  records: number;
+  cleanup: Cleanup;
+}
+
+async function measure(
+  { url, store, records, cleanup }: Setting,
+  note: (what: string, value: number) => void,
+): Promise<void> {
   const memory = new TableMemory(url);
   const servers: Server[] = [];
   const start = async (role: string, until: string) => {
     const server = new Server(url, role);
     servers.push(server);
+    cleanup.add(() => server.kill());
     return server.says(until);
   };
   try {
@@ -180,7 +197,7 @@ async function measure(url: string, store: Store, records: number, note: Note): 
     let began = monotonic();
     await hash.kill();
     memory.lose();
-    const { gets, microseconds } = degradedGets(store, records, memory, generation);
+    const { gets, microseconds } = await degradedGets(store, records, memory, generation);
     store.put('a', 'hash');
     note('hash server lost: until a PUT is answered, ms', milliseconds(began));
     note('GET meanwhile, by the skiplist server, us', microseconds);
@@ -215,31 +232,42 @@ async function measure(url: string, store: Store, records: number, note: Note): 
   }
 }
 
-type Note = (what: string, value: number) => void;
+/** A store with its records, without servers. */
+function prepare(cleanup: Cleanup, records: number): Setting {
+  const url = `shm:hstore-recovery-${process.pid}`;
+  const store = openSync(url, { index: 'hstore', size: Math.max(2 ** 28, records * 400) });
+  cleanup.add(() => {
+    store.close();
+    destroyPool(url, { force: true });
+  });
+  const began = monotonic();
+  const loader = new TableMemory(url);
+  loader.load(records);
+  loader.close();
+  const present = store.size;
+  if (present !== records) throw new Error(`${present} records were loaded, not ${records}`);
+  console.log(`loaded in ${(milliseconds(began) / 1000).toFixed(0)} s`);
+  return { url, store, records, cleanup };
+}
 
 async function main(argv: string[]): Promise<void> {
   const options = parseOptions('node build/lab/hstore-recovery.js', SPEC, argv);
   const { records, rounds } = options;
-  const url = `shm:hstore-recovery-${process.pid}`;
-  const store = openSync(url, { index: 'hstore', size: Math.max(2 ** 28, records * 400) });
   const samples: Record<string, number[]> = {};
+  const cleanup = new Cleanup();
   try {
-    const began = monotonic();
-    const loader = new TableMemory(url);
-    loader.load(records);
-    loader.close();
-    const present = store.size;
-    if (present !== records) throw new Error(`${present} records were loaded, not ${records}`);
-    console.log(`loaded in ${(milliseconds(began) / 1000).toFixed(0)} s`);
+    const setting = prepare(cleanup, records);
     for (let round = 0; round < rounds; round++) {
-      await measure(url, store, records, (what, value) => {
+      await measure(setting, (what, value) => {
         samples[what] ??= [];
         samples[what].push(value);
       });
     }
+  } catch (error) {
+    if (cleanup.interrupted) return;
+    throw error;
   } finally {
-    store.close();
-    destroyPool(url, { force: true });
+    await cleanup.run();
   }
   const rows = Object.entries(samples).map(([what, values]) => [
     what,

@@ -11,7 +11,7 @@ import type { Call, Note } from './history.ts';
 import { Lane } from './lane.ts';
 import { ManySearch } from './many-search.ts';
 import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
-import { Walker, type WalkOrder } from './walker.ts';
+import { Walker, type WalkForm, type WalkOrder } from './walker.ts';
 
 export interface ClientContext extends CallLog {
   /** Whether the index's walks meet each key exactly once. */
@@ -220,9 +220,19 @@ export class SimulatedClient {
     if (item.call === 'serve') return this.#context.serve(this.#index as Index);
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
-    const order = ORDERS[(this.walks + this.number) % ORDERS.length];
-    const how = { once: this.#context.walksOnce, order };
+    const how = { once: this.#context.walksOnce, form: this.#walkForm() };
     return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, how), at);
+  }
+
+  /** All orders, each without and with a limit, and a key to begin at. */
+  #walkForm(): WalkForm {
+    const turn = this.walks + this.number;
+    const { keys } = this.#context;
+    return {
+      order: ORDERS[turn % ORDERS.length],
+      limit: turn % 2 === 0 ? undefined : 1 + (turn % 5),
+      first: turn % 4 < 2 ? undefined : keys[turn % keys.length],
+    };
   }
 
   *#walkOn(walker: Walker, at: number): Operation<void> {

@@ -32,8 +32,8 @@ export class ReclamationOracle implements AccessObserver {
   readonly #grace: boolean;
   readonly #readsAhead: (units: number) => boolean;
   readonly #retired = new Map<Address, RetiredBlock>();
-  /** By unit: who gave the block back that it is part of, and its size. */
-  readonly #free = new Map<number, { by: number; units: number }>();
+  /** By unit: who gave the block back that it is part of, and that block. */
+  readonly #free = new Map<number, { by: number; first: number; units: number }>();
   freed = 0;
 
   constructor(
@@ -87,9 +87,8 @@ export class ReclamationOracle implements AccessObserver {
     this.freed++;
     if (this.#grace && retired) this.#checkGrace(client, address, retired);
     this.#memory.fill(address, units * UNIT_BYTES, POISON);
-    for (let i = 0; i < units; i++) {
-      this.#free.set(address / UNIT_BYTES + i, { by: client, units });
-    }
+    const first = address / UNIT_BYTES;
+    for (let i = 0; i < units; i++) this.#free.set(first + i, { by: client, first, units });
   }
 
   #checkGrace(client: number, address: Address, retired: RetiredBlock): void {
@@ -106,7 +105,7 @@ export class ReclamationOracle implements AccessObserver {
     const unit = Math.floor(address / UNIT_BYTES);
     const free = this.#free.get(unit);
     if (free) {
-      if (kind === WRITE) this.#free.delete(unit);
+      if (kind === WRITE) this.#inUse(unit, free);
       else if (kind === READ && !this.#readsAhead(free.units)) {
         this.#fail(`client ${client} reads block ${unit * UNIT_BYTES} after it was given back`);
       }
@@ -114,5 +113,11 @@ export class ReclamationOracle implements AccessObserver {
     if (kind === WRITE && this.#retired.has(unit * UNIT_BYTES)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
     }
+  }
+
+  /** Whose first line is written is in use; what stands there may leave the last lines empty. */
+  #inUse(unit: number, { first, units }: { first: number; units: number }): void {
+    const lines = unit === first ? units : 1;
+    for (let i = 0; i < lines; i++) this.#free.delete(unit + i);
   }
 }

@@ -1,9 +1,10 @@
 import { StepwellError } from '../../errors.ts';
 import type { Bytes } from '../../records/codec.ts';
-import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
-import { Batch, type Operation } from '../../verbs/index.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import { type Address, Batch, type Operation } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
 import { countOf } from './hopscotch.ts';
+import { KeyScale } from './key-scale.ts';
 import { compareWhole, separatorOf } from './keys.ts';
 import { thaw } from './leaf-entries.ts';
 import { isFrozen } from './leaf-state.ts';
@@ -23,7 +24,7 @@ import {
 import { frozenSlots } from './plan-node.ts';
 import { rebuildLeaf } from './rebuild-leaf.ts';
 import { cutAndStack } from './rebuild-node.ts';
-import { lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
+import { lengthOf, recordOf, slotHigh, slotLow, withHint } from './slot.ts';
 import { tidyOnce } from './tidy.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
@@ -91,6 +92,7 @@ class Load {
   readonly #nodes: NewNodes;
   readonly #links: number[] = [];
   readonly #separators: Uint8Array[] = [];
+  readonly #scale = new KeyScale();
   /** Each has one record of the leaf that is being filled. */
   readonly #requests: ChimeRequest[] = [];
   #slots: Int32Array;
@@ -121,7 +123,7 @@ class Load {
     this.#inLeaf++;
     if (this.#inLeaf > FILL * span || !this.#place(request)) {
       const separator = separatorOf(this.#last as Uint8Array, bytes);
-      yield* this.#endLeaf(this.#inLeaf - 1);
+      yield* this.#endLeaf(this.#inLeaf - 1, separator);
       this.#separators.push(separator);
       // The record that did not fit is the first of the next leaf.
       const first = this.#requests.indexOf(request);
@@ -133,10 +135,10 @@ class Load {
     this.records++;
   }
 
+  /** Without its hint: where the leaf ends is not known yet. */
   #place({ block, hash, headUnits }: ChimeRequest): boolean {
     const { geometry } = this.#tree;
-    const units = Math.min(headUnits, SLOT_UNITS_MAX);
-    const high = slotHigh(block, fingerprintOf(hash.h1), units, 0);
+    const high = slotHigh(block, fingerprintOf(hash.h1), headUnits, 0, 0);
     const entry = { low: slotLow(block), high, home: geometry.homeOf(hash.h2) };
     const slots = this.#slots.slice();
     if (!placeIn(slots, entry, geometry.shape.neighbourhood)) return false;
@@ -144,9 +146,25 @@ class Load {
     return true;
   }
 
-  /** Writes the records of a leaf, and the leaf. */
-  *#endLeaf(count: number): Operation<void> {
+  /** The hints of the leaf's records, now that its borders are known. */
+  #hint(count: number, upper: Uint8Array | undefined): void {
+    const lower = this.#separators[this.#separators.length - 1] ?? LOWEST.u8;
+    const scale = this.#scale.set({ lower, upper });
+    const hints = new Map<Address, number>();
+    for (const { block, outgoing, keyBytes } of this.#requests.slice(0, count)) {
+      hints.set(block, scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes));
+    }
+    const slots = this.#slots;
+    for (let i = 0; i < slots.length; i += 2) {
+      const hint = hints.get(recordOf(slots[i], slots[i + 1]));
+      if (hint !== undefined) slots[i + 1] = withHint(slots[i + 1], hint);
+    }
+  }
+
+  /** Writes the records of a leaf, and the leaf, whose keys are below `upper`. */
+  *#endLeaf(count: number, upper: Uint8Array | undefined): Operation<void> {
     const tree = this.#tree;
+    this.#hint(count, upper);
     const { low, high } = this.#nodes.leafAt(yield* this.#nodes.allocateLeaf(), this.#slots);
     const batch = new Batch();
     for (let i = 0; i < count; i++) tree.records.post(this.#requests[i], batch);
@@ -161,7 +179,7 @@ class Load {
   *publish(): Operation<void> {
     if (this.records === 0) return;
     const tree = this.#tree;
-    yield* this.#endLeaf(this.#inLeaf);
+    yield* this.#endLeaf(this.#inLeaf, undefined);
     const links = Int32Array.from(this.#links);
     const top = yield* this.#topOf({ low: links[0], high: links[1] }, links);
     const batch = this.#nodes.post(new Batch());

@@ -1,6 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { LeafCheck } from './check-leaf.ts';
+import { KeyScale } from './key-scale.ts';
 import { compareWhole } from './keys.ts';
 import { LeafWalk } from './leaf-walk.ts';
 import { ABSORB, addressOfLink, MARKS } from './link.ts';
@@ -33,7 +34,7 @@ interface Part {
  * Verifies every invariant of a tree, after finishing what clients that died have left half done,
  * as far as the pool has room for it: separators ascend within their node's range, all leaves are
  * at one height, every record is intact, in the leaf of its key, in its neighbourhood, under its
- * fingerprint, and there only once.
+ * fingerprint, size and hint, and there only once.
  */
 export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> {
   tree.cache.begin();
@@ -107,7 +108,9 @@ class Check {
       this.#sink.problem(`leaf at ${leaf.address}: at another height`);
     }
     const isBelow = (key: Uint8Array) => upper === undefined || compareWhole(key, upper) < 0;
-    yield* this.#records.leaf(leaf, (key) => compareWhole(lower, key) <= 0 && isBelow(key));
+    const belongs = (key: Uint8Array) => compareWhole(lower, key) <= 0 && isBelow(key);
+    const scale = new KeyScale().set({ lower, upper });
+    yield* this.#records.leaf(leaf, belongs, (key) => scale.hintOf(key, 0, key.length));
   }
 }
 

@@ -1,4 +1,3 @@
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import {
   type Batch,
   copyWord,
@@ -90,7 +89,7 @@ export function* afterClaim(
 export function postClaim(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
   const at = vacantSlot(tree, request);
   request.claimedAt = at;
-  prepareClaim(request, at);
+  prepareClaim(tree, request, at);
   tree.records.postFirst(request, batch);
   batch.cas(slotAddress(tree, request, at), request.words, SWAP_AT);
   repostNeighbourhood(tree, request, batch);
@@ -137,9 +136,10 @@ export function* makePlace(
 }
 
 /** CAS words: an empty slot, and the pending word. */
-function prepareClaim({ words, block, fingerprint, headUnits }: ChimeRequest, at: number): void {
-  const units = Math.min(headUnits, SLOT_UNITS_MAX);
-  const high = slotHigh(block, fingerprint, units, distanceAt(at)) | PENDING;
+function prepareClaim(tree: LeafClient, request: ChimeRequest, at: number): void {
+  const { words, block, fingerprint, headUnits } = request;
+  const hint = tree.hintOf(request);
+  const high = slotHigh(block, fingerprint, headUnits, distanceAt(at), hint) | PENDING;
   setWord(words, SWAP_AT, 0, 0);
   setWord(words, SWAP_AT + 8, slotLow(block), high);
 }

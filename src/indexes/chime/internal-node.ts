@@ -152,6 +152,14 @@ export function linkIn({ i32 }: Scratch, child: number): { low: number; high: nu
   return { low: i32[word], high: i32[word + 1] };
 }
 
+/** A separator of a node that was read. */
+export function separatorIn({ i32, u8 }: Scratch, i: number): Uint8Array {
+  const children = i32[CHILDREN_AT >> 2];
+  const ends = (LINKS_AT >> 2) + 2 * children;
+  const keysAt = keysAtOf(children);
+  return u8.slice(keysAt + (i === 0 ? 0 : i32[ends + i - 1]), keysAt + i32[ends + i]);
+}
+
 /**
  * The child of a node that was read whose range the key is in: behind the separators that are not
  * above it.

@@ -19,6 +19,11 @@ export function compareWhole(a: Uint8Array, b: Uint8Array): number {
   return compareKeys(a, 0, a.length, b, 0, b.length);
 }
 
+/** Undefined stands for what is above all keys. */
+export function areSame(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
+  return a === b || (a !== undefined && b !== undefined && compareWhole(a, b) === 0);
+}
+
 /** The shortest key that is greater than `below` and not greater than `above`: its prefix. */
 export function separatorOf(below: Uint8Array, above: Uint8Array): Uint8Array {
   let same = 0;

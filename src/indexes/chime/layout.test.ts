@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { HEADER_BYTES, sizeClassOf } from '../../records/layout.ts';
+import { HEADER_BYTES, SLOT_UNITS_MAX, sizeClassOf } from '../../records/layout.ts';
 import { REGION_STRIDE, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { ChimeGeometry, chimeShape, unitsBeside } from './geometry.ts';
 import { isVacantAt, makeRoom } from './hopscotch.ts';
@@ -31,7 +31,18 @@ import {
   sizeOfLink,
 } from './link.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, CachedNode, childAmong, NodeBook } from './node-book.ts';
-import { distanceOf, isLive, lengthOf, recordOf, slotHigh, slotLow, withDistance } from './slot.ts';
+import {
+  distanceOf,
+  HINT_MAX,
+  hintOf,
+  isLive,
+  lengthOf,
+  recordOf,
+  slotHigh,
+  slotLow,
+  withDistance,
+  withHint,
+} from './slot.ts';
 import type { ChimeRequest } from './tree.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
@@ -61,19 +72,33 @@ test('an identity depends on block, tag and seed, and not on FROZEN', () => {
   assert.equal(new Set([of(3, 7), of(4, 7), of(3, 8), of(3, 7, INTERNAL)]).size, 4);
 });
 
-test('a slot holds a record, its length, a fingerprint and a distance', () => {
+test('a slot holds a record, its size, a fingerprint, a distance and a hint', () => {
   for (const address of ADDRESSES) {
     const low = slotLow(address);
-    const high = slotHigh(address, 0xab, 255, 15);
+    const high = slotHigh(address, 0xab, 255, 15, HINT_MAX);
     assert.equal(recordOf(low, high), address);
-    assert.equal(lengthOf(high), 255);
+    assert.equal(lengthOf(high), 256);
+    assert.equal(hintOf(high), HINT_MAX);
+    assert.equal(hintOf(withHint(high, 5)), 5);
+    assert.equal(withHint(withHint(high, 0), HINT_MAX), high);
+    assert.equal(recordOf(low, withHint(high, 0)), address);
     assert.equal(high >>> 24, 0xab);
     assert.equal(distanceOf(high), 15);
     assert.equal(distanceOf(withDistance(high, 2)), 2);
     assert.equal(recordOf(low, withDistance(high, 0)), address);
+    assert.equal(hintOf(withDistance(high, 0)), HINT_MAX);
     assert.ok(isLive(low, high));
   }
   assert.ok(!isLive(0, 0));
+});
+
+test('a slot says the size of the block that a record of each length stands in', () => {
+  for (let units = 1; units <= SLOT_UNITS_MAX; units++) {
+    const high = slotHigh(UNIT_BYTES, 1, units, 0, 0);
+    assert.equal(lengthOf(high), sizeClassOf(units));
+    assert.equal(high >>> 24, 1);
+  }
+  assert.equal(lengthOf(slotHigh(UNIT_BYTES, 1, 5000, 0, 0)), sizeClassOf(SLOT_UNITS_MAX));
 });
 
 test('nodes take blocks of sizes that records do not take', () => {

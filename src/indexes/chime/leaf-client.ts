@@ -180,6 +180,9 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
    */
   abstract link(leaf: Visit, to: Link): Operation<boolean>;
 
+  /** What the slot of the request's key is to say of its place among the leaf's keys; or 0. */
+  abstract hintOf(request: ChimeRequest): number;
+
   newRequest(): ChimeRequest {
     return new ChimeRequest(WORD_BYTES);
   }

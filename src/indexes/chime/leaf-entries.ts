@@ -1,9 +1,10 @@
 import { HEADER_BYTES, unitsOf } from '../../records/layout.ts';
 import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { homeAt, isVacantAt, placeAt, type Slots } from './hopscotch.ts';
+import type { Borders, KeyScale } from './key-scale.ts';
 import { separatorOf } from './keys.ts';
 import type { LeafClient } from './leaf-client.ts';
-import { isLive, lengthOf, recordOf, SLOT_FROZEN } from './slot.ts';
+import { hintOf, isLive, lengthOf, recordOf, SLOT_FROZEN, withHint } from './slot.ts';
 import type { Workbench } from './workbench.ts';
 
 /** Lines of a record that are read to learn its key; a longer key costs another READ. */
@@ -29,19 +30,48 @@ export interface Halves {
   separator: Uint8Array;
 }
 
-export function* halve(tree: LeafClient, slots: Slots): Operation<Halves> {
+export function* halve(tree: LeafClient, slots: Slots, borders: Borders): Operation<Halves> {
   const { neighbourhood } = tree.geometry.shape;
+  const { lower, upper } = borders;
   const bench = tree.spareBenches.take();
   try {
-    yield* sortKeys(slots, bench);
+    yield* sortKeys(slots, bench, bench.scale.set(borders));
     const { count, sorted } = bench.keys;
     const middle = count >>> 1;
     const separator = separatorOf(keyAt(bench, sorted[middle - 1]), keyAt(bench, sorted[middle]));
-    const left = arranged(slots, bench, 0, middle, neighbourhood);
-    return { left, right: arranged(slots, bench, middle, count, neighbourhood), separator };
+    // A copy: when there is no room for two leaves, the entries stay those of one.
+    const hinted = slots.slice();
+    hintAnew(hinted, bench, 0, middle, { lower, upper: separator });
+    hintAnew(hinted, bench, middle, count, { lower: separator, upper });
+    const left = arranged(hinted, bench, 0, middle, neighbourhood);
+    return { left, right: arranged(hinted, bench, middle, count, neighbourhood), separator };
   } finally {
     tree.spareBenches.give(bench);
   }
+}
+
+/** The entries at some places of the order get the hints that they have between other borders. */
+function hintAnew(
+  slots: Slots,
+  { keys, slots: slotOf, heads, scale }: Workbench,
+  from: number,
+  end: number,
+  borders: Borders,
+): void {
+  scale.set(borders);
+  for (let i = from; i < end; i++) {
+    const number = keys.sorted[i];
+    const at = keys.at[number] + HEADER_BYTES;
+    const word = 2 * slotOf[number] + 1;
+    slots[word] = withHint(slots[word], scale.hintOf(heads.u8, at, at + keys.keyBytes[number]));
+  }
+}
+
+/** Entries whose leaf gets other borders, for who does not know their keys. */
+export function withoutHints(slots: Slots): Slots {
+  const fresh = slots.slice();
+  for (let i = 1; i < fresh.length; i += 2) fresh[i] = withHint(fresh[i], 0);
+  return fresh;
 }
 
 /**
@@ -84,7 +114,7 @@ export function* readKeys(
 ): Operation<{ slot: number; key: Uint8Array }[]> {
   const bench = tree.spareBenches.take();
   try {
-    yield* sortKeys(slots, bench);
+    yield* sortKeys(slots, bench, undefined);
     const numbers = bench.keys.sorted.subarray(0, bench.keys.count);
     return Array.from(numbers, (i) => ({ slot: bench.slots[i], key: keyAt(bench, i) }));
   } finally {
@@ -99,9 +129,9 @@ function keyAt({ heads, keys }: Workbench, i: number): Uint8Array {
 
 /**
  * Reads the keys of all entries, together, and sorts them: a second round trip for keys that end
- * behind the lines that are read at first.
+ * behind the lines that are read at first. With the scale of their leaf, by their hints.
  */
-function* sortKeys(slots: Slots, bench: Workbench): Operation<void> {
+function* sortKeys(slots: Slots, bench: Workbench, scale: KeyScale | undefined): Operation<void> {
   const { keys, heads } = bench;
   const span = slots.length / 2;
   heads.ensure(span * HEAD_UNITS * UNIT_BYTES);
@@ -114,13 +144,13 @@ function* sortKeys(slots: Slots, bench: Workbench): Operation<void> {
     const at = keys.count * HEAD_UNITS * UNIT_BYTES;
     batch.read(recordOf(slots[2 * slot], slots[2 * slot + 1]), units * UNIT_BYTES, heads, at);
     bench.slots[keys.count] = slot;
-    keys.add(at);
+    keys.add(at, hintOf(slots[2 * slot + 1]));
   }
   if (keys.count === 0) return;
   yield batch;
   keys.measure(heads);
   if (postLongKeys(slots, bench)) yield batch;
-  keys.sort(heads, 0, keys.count);
+  keys.sort(heads, 0, keys.count, scale);
 }
 
 /** Adds the READs of keys that end behind what was read of their records; false for none. */

@@ -1,5 +1,5 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
-import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
 import { SLOTS_AT } from './geometry.ts';
 import type { ChimeRequest, LeafClient } from './leaf-client.ts';
 import type { Visit } from './node-io.ts';
@@ -22,7 +22,6 @@ export function* visitLeafRecords(
     // What hangs on a claim is not looked at: one that was given up while it was frozen may name a
     // block that is used again.
     if (lengthOf(high) < SLOT_UNITS_MAX || !isLive(low, high)) continue;
-    request.incoming.ensure(SLOT_UNITS_MAX * UNIT_BYTES);
     yield* client.records.adopt(request, record, SLOT_UNITS_MAX, shape.seed);
     const blocks = yield* client.records.foundBlocks(request, record);
     for (const { address } of blocks) visit(address);

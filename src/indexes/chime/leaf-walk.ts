@@ -3,7 +3,8 @@ import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { leaveGone, reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
-import { compareWhole } from './keys.ts';
+import { type Borders, EVERYTHING, KeyScale } from './key-scale.ts';
+import { areSame, compareWhole } from './keys.ts';
 import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
@@ -23,6 +24,9 @@ export interface LeafPicture {
   upper: Uint8Array | undefined;
   /** Whether all keys of the leaf count: the walk has not passed some of them before. */
   isWhole: boolean;
+  /** What keys the leaf may have, whether they count or not. */
+  borders: Borders;
+  scale: KeyScale;
 }
 
 const LOWEST = new Uint8Array(0);
@@ -36,6 +40,8 @@ const LOWEST = new Uint8Array(0);
 export class LeafWalk {
   readonly #tree: ChimeTree;
   readonly #reverse: boolean;
+  /** What lies behind it is not wanted, as far as one can tell before it is read. */
+  readonly #end: Uint8Array | undefined;
   readonly #places: Place[] = [];
   #done: boolean;
   /**
@@ -44,9 +50,15 @@ export class LeafWalk {
    */
   position: Uint8Array | undefined;
 
-  constructor(tree: ChimeTree, position: Uint8Array | undefined, reverse = false) {
+  constructor(
+    tree: ChimeTree,
+    position: Uint8Array | undefined,
+    reverse = false,
+    end: Uint8Array | undefined = undefined,
+  ) {
     this.#tree = tree;
     this.#reverse = reverse;
+    this.#end = end;
     this.position = position;
     this.#done = !reverse && position === undefined;
   }
@@ -93,7 +105,9 @@ export class LeafWalk {
     const isWhole = areSame(at, this.#reverse ? upper : lower);
     const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
     this.#pass(range);
-    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, isWhole };
+    const borders = { lower, upper };
+    const scale = new KeyScale().set(borders);
+    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, isWhole, borders, scale };
   }
 
   /** The next leaves, and their ranges: at once, for what is remembered may change meanwhile. */
@@ -114,9 +128,15 @@ export class LeafWalk {
       else place.lower = at ?? LOWEST;
       places.push(place);
       at = this.#reverse ? place.lower : place.upper;
-      if (at === undefined || at.length === 0) break;
+      if (at === undefined || at.length === 0 || this.#isEnd(at)) break;
     }
     return places;
+  }
+
+  #isEnd(position: Uint8Array): boolean {
+    if (this.#end === undefined) return false;
+    const order = compareWhole(position, this.#end);
+    return this.#reverse ? order <= 0 : order >= 0;
   }
 
   #setKey(request: ChimeRequest, key: Uint8Array | undefined): void {
@@ -174,9 +194,8 @@ export class Place {
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
   isWhole = false;
-  /** The range of the node above. */
-  #below: Uint8Array = LOWEST;
-  #above: Uint8Array | undefined;
+  #borders: Borders = EVERYTHING;
+  readonly #scale = new KeyScale();
 
   constructor(tree: ChimeTree) {
     this.#tree = tree;
@@ -189,8 +208,6 @@ export class Place {
   /** The request's leaf, as far as it is remembered, and its range. */
   aimAtKey(): boolean {
     const { request } = this;
-    this.#below = LOWEST;
-    this.#above = undefined;
     for (let node = this.#tree.cache.top; node !== undefined; ) {
       node.used = true;
       const child = node.childFor(request);
@@ -198,8 +215,6 @@ export class Place {
         this.#aimAt(node, child);
         return true;
       }
-      if (child > 0) this.#below = node.separators.at(child - 1);
-      if (child < node.separators.length) this.#above = node.separators.at(child);
       node = node.node(child);
     }
     return false;
@@ -212,17 +227,15 @@ export class Place {
     const next = reverse ? child - 1 : child + 1;
     if (next < 0 || next > parent.separators.length) return false;
     if ((parent.linkHigh(next) & INTERNAL) !== 0) return false;
-    this.#below = other.#below;
-    this.#above = other.#above;
     this.#aimAt(parent, next);
     return true;
   }
 
   #aimAt(parent: CachedNode, child: number): void {
     const { request } = this;
-    const { separators } = parent;
-    this.lower = child > 0 ? separators.at(child - 1) : this.#below;
-    this.upper = child < separators.length ? separators.at(child) : this.#above;
+    this.#borders = parent.bordersOf(child);
+    this.lower = this.#borders.lower;
+    this.upper = this.#borders.upper;
     request.above = parent;
     request.child = child;
     request.leafLow = parent.linkLow(child);
@@ -240,12 +253,11 @@ export class Place {
 
   picture(): LeafPicture {
     const { lower, upper, isWhole } = this;
-    return { address: this.request.leaf, slots: this.#slots, lower, upper, isWhole };
+    const borders = this.#borders;
+    const scale = this.#scale.set(borders);
+    const slots = this.#slots;
+    return { address: this.request.leaf, slots, lower, upper, isWhole, borders, scale };
   }
-}
-
-function areSame(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
-  return a === undefined || b === undefined ? a === b : compareWhole(a, b) === 0;
 }
 
 function setKey(request: ChimeRequest, key: Uint8Array): void {

@@ -72,7 +72,8 @@ function* visitBelow(
   yield batch;
   setWord(image, 0, image.i32[bytes >> 2], image.i32[(bytes >> 2) + 1]);
   const owner = above === 0 ? tree.root : linkAddress(above, child);
-  const node: Visit = { owner, low, high, address, image };
+  const borders = parent.bordersOf(child);
+  const node: Visit = { owner, low, high, address, image, borders };
   if (!isInUse(tree, node)) return undefined;
   if (above === 0) return node;
   const first = (bytes >> 2) + 2;

@@ -3,7 +3,8 @@ import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
-import { childIn, childrenIn, linkIn } from './internal-node.ts';
+import { childIn, childrenIn, linkIn, separatorIn } from './internal-node.ts';
+import { EVERYTHING } from './key-scale.ts';
 import { isFull } from './leaf-state.ts';
 import { ABSORB, FROZEN, MARKS } from './link.ts';
 import {
@@ -91,6 +92,7 @@ interface MendState {
 /** One way down; whether nothing is left to be done. */
 function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boolean> {
   let above: Visit | undefined;
+  let { lower, upper } = EVERYTHING;
   let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
     tree.giveUpAfter(step);
@@ -101,13 +103,18 @@ function* mendOnce(tree: ChimeTree, key: KeyAt, state: MendState): Operation<boo
       node = yield* visit(tree, node.owner, to);
       continue;
     }
-    if (!isInternal(node.high)) return yield* mendLeaf(tree, node, state);
+    if (!isInternal(node.high)) {
+      node.borders = { lower, upper };
+      return yield* mendLeaf(tree, node, state);
+    }
     const broken = brokenNode(node, above);
     if (broken !== undefined && !state.lean) {
       yield* rebuildIfRoom(tree, broken, state);
       return false;
     }
     const child = childIn(node.image, key.u8, key.at, key.bytes);
+    if (child > 0) lower = separatorIn(node.image, child - 1);
+    if (child < childrenIn(node.image) - 1) upper = separatorIn(node.image, child);
     above = node;
     node = yield* visit(tree, linkAddress(node.address, child), linkIn(node.image, child));
   }

@@ -2,7 +2,7 @@ import type { Operation } from '../../verbs/index.ts';
 import { countOf, homeAt, isVacantAt, placeAt, type Slots } from './hopscotch.ts';
 import { compareWhole, separatorOf } from './keys.ts';
 import type { LeafClient } from './leaf-client.ts';
-import { readKeys } from './leaf-entries.ts';
+import { readKeys, withoutHints } from './leaf-entries.ts';
 
 /** What replaces two neighbouring leaves: one, or two with another border between them. */
 export interface MergedLeaves {
@@ -19,7 +19,8 @@ interface Entry {
 
 /**
  * The entries of two leaves in one when that leaves a quarter of it empty; else shared out evenly;
- * else, where hopping does not find room for that, as they are. Whoever tries gets the same.
+ * else, where hopping does not find room for that, as they are. Whoever tries gets the same. Where
+ * the borders are others, the hints are forgotten: an update, or the next split, knows them again.
  */
 export function* mergeLeaves(
   tree: LeafClient,
@@ -30,8 +31,10 @@ export function* mergeLeaves(
   const { span, neighbourhood } = tree.geometry.shape;
   const [few, many] = [countOf(left), countOf(right)].sort((a, b) => a - b);
   if (4 * (few + many) <= 3 * span) {
-    const one = left.slice();
-    const fits = entriesOf(right).every((entry) => placeIn(one, entry, neighbourhood));
+    const one = withoutHints(left);
+    const fits = entriesOf(withoutHints(right)).every((entry) =>
+      placeIn(one, entry, neighbourhood),
+    );
     if (fits) return { leaves: [one], separators: [] };
   }
   if (2 * few < many) {
@@ -50,8 +53,9 @@ function* shareOut(
   const { neighbourhood } = tree.geometry.shape;
   const keyed: { key: Uint8Array; entry: Entry }[] = [];
   for (const slots of [left, right]) {
+    const bare = withoutHints(slots);
     for (const { slot, key } of yield* readKeys(tree, slots)) {
-      keyed.push({ key, entry: entryAt(slots, slot) });
+      keyed.push({ key, entry: entryAt(bare, slot) });
     }
   }
   keyed.sort((a, b) => compareWhole(a.key, b.key));

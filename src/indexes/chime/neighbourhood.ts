@@ -139,7 +139,7 @@ export function postLongKeys(request: ChimeRequest, batch: Batch): boolean {
     const word = candidates[i] >> 2;
     const high = words.i32[word + 1];
     const keyBytes = incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    if (lengthOf(high) !== SLOT_UNITS_MAX || keyBytes !== request.keyBytes) continue;
+    if (lengthOf(high) < SLOT_UNITS_MAX || keyBytes !== request.keyBytes) continue;
     batch.read(recordOf(words.i32[word], high), units * UNIT_BYTES, incoming, candidateAt[i]);
   }
   return batch.length > 0;

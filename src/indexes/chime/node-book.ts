@@ -1,6 +1,8 @@
+import { invariant } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import type { PackedRoutes, PackedSeparators } from './internal-node.ts';
-import { compareKeys } from './keys.ts';
+import { type Borders, EVERYTHING, type KeyScale } from './key-scale.ts';
+import { areSame, compareKeys } from './keys.ts';
 import type { ChimeRequest } from './leaf-client.ts';
 import { addressOfLink, INTERNAL, MARKS } from './link.ts';
 import { countBelow, SIGNPOST_BYTES, sharedBytes, signpostAt } from './signposts.ts';
@@ -179,6 +181,8 @@ export class CachedNode {
   readonly high: number;
   /** By child, as far as any is remembered: most nodes are just above the leaves. */
   readonly #nodes: (CachedNode | undefined)[] = [];
+  /** The keys below the node. Of the root link all; else what the node above says. */
+  #borders: Borders | undefined;
   #book: NodeBook;
   #at: number;
 
@@ -193,6 +197,7 @@ export class CachedNode {
     this.separators = separators;
     this.low = low;
     this.high = high;
+    if (low === ROOT_LINK.low && high === ROOT_LINK.high) this.#borders = EVERYTHING;
     this.#book = book;
     this.#at = book.allocate(wordsOf(children, shared));
     const at = this.#at;
@@ -283,9 +288,48 @@ export class CachedNode {
   }
 
   setNode(child: number, node: CachedNode | undefined): void {
+    if (node !== undefined) node.#standBetween(this.lowerOf(child), this.upperOf(child));
     if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
     const isBeside = node !== undefined && node.#book === this.#book;
     this.#book.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
+  }
+
+  /** A node covers the same keys for as long as it exists. */
+  #standBetween(lower: Uint8Array, upper: Uint8Array | undefined): void {
+    const borders = this.#borders;
+    if (borders === undefined) this.#borders = { lower, upper };
+    else if (borders.lower !== lower || borders.upper !== upper) {
+      const same = areSame(borders.lower, lower) && areSame(borders.upper, upper);
+      invariant(same, 'a node of the tree has other borders than it had');
+    }
+  }
+
+  /**
+   * The lowest key that may be below a child, and the lowest that is above all of these (undefined:
+   * none is). What a child is replaced by has the same.
+   */
+  lowerOf(child: number): Uint8Array {
+    return child > 0 ? this.separators.at(child - 1) : (this.#borders as Borders).lower;
+  }
+
+  upperOf(child: number): Uint8Array | undefined {
+    return child < this.separators.length
+      ? this.separators.at(child)
+      : (this.#borders as Borders).upper;
+  }
+
+  /** Sets the scale between a child's borders, without an object for each of them. */
+  measure(child: number, scale: KeyScale): void {
+    const { bytes, ends } = this.separators;
+    if (child === 0 || child === ends.length) scale.set(this.bordersOf(child));
+    else {
+      const begin = this.separators.begin(child - 1);
+      scale.setBetween(bytes, begin, ends[child - 1], bytes, ends[child - 1], ends[child]);
+    }
+  }
+
+  bordersOf(child: number): Borders {
+    return { lower: this.lowerOf(child), upper: this.upperOf(child) };
   }
 
   /** The link of this child is another one since. */

@@ -10,6 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { SLOTS_AT, unitsBeside } from './geometry.ts';
 import { decodeNode, encodeNode, LINKS_AT, type Routes, sizeOf } from './internal-node.ts';
+import type { Borders } from './key-scale.ts';
 import type { LeafClient } from './leaf-client.ts';
 import {
   addressOfLink,
@@ -35,6 +36,8 @@ export interface Visit {
   high: number;
   address: Address;
   image: Scratch;
+  /** Of a leaf of a tree that may have to be split: the borders of its keys. */
+  borders?: Borders;
 }
 
 export interface Link {

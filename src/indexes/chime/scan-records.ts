@@ -10,64 +10,67 @@ import { Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { KEY_UNITS } from '../record-visits.ts';
 import type { KeyOrder } from './key-order.ts';
 import type { HalfOpenRange } from './key-range.ts';
-import { compareKeys } from './keys.ts';
-import type { LeafPicture } from './leaf-walk.ts';
-import { isLive, lengthOf, recordOf } from './slot.ts';
+import { areSame, compareKeys } from './keys.ts';
+import type { Part } from './scan-plan.ts';
+import { hintOf, isLive, lengthOf, recordOf } from './slot.ts';
 import type { ChimeRequest } from './tree.ts';
 
 /**
- * Reads all records of some leaves in one doorbell, or what of them holds most keys; keys of over
- * 16 KB (or that end behind that part) take a second one. Their numbers in `keys` go leaf by leaf;
- * those of leaf i end before `ends[i]`.
+ * Reads the records of some parts of leaves in one doorbell, or what of them holds most keys; keys
+ * of over 16 KB (or that end behind what was read) take a second one. Their numbers in `keys` go
+ * part by part; those of part i end before `ends[i]`.
  */
 export function* readRecords(
   request: ChimeRequest,
-  leaves: readonly LeafPicture[],
+  parts: readonly Part[],
   keys: KeyOrder,
   keysOnly: boolean,
 ): Operation<number[]> {
   const { batch, incoming } = request;
   keys.clear();
-  keys.ensure(leaves.reduce((sum, { slots }) => sum + slots.length / 2, 0));
-  incoming.ensure(leaves.reduce((sum, { slots }) => sum + bytesOf(slots, keysOnly), 0));
+  keys.ensure(parts.reduce((sum, { leaf }) => sum + leaf.slots.length / 2, 0));
   batch.clear();
   const ends: number[] = [];
   let bytes = 0;
-  for (const { slots } of leaves) {
-    bytes = postRecords(slots, request, keys, bytes, keysOnly);
+  for (const part of parts) {
+    bytes = postRecords(part, request, keys, bytes, keysOnly);
     ends.push(keys.count);
   }
   if (keys.count === 0) return ends;
   yield batch;
   const kinds = keys.measure(incoming);
   if (keysOnly || ((kinds >>> 24) & FLAG_CHAINED) !== 0) {
-    yield* readLong(request, leaves, keys, bytes, keysOnly);
+    yield* readLong(request, parts, keys, bytes, keysOnly);
   }
   return ends;
 }
 
-function bytesOf(slots: Int32Array, keysOnly: boolean): number {
-  let units = 0;
-  for (let i = 0; i < slots.length; i += 2) units += unitsRead(slots[i + 1], keysOnly);
-  return units * UNIT_BYTES;
+/** Whether an entry is of the part; an empty or claimed one is of none. */
+function isOf({ least, most }: Part, low: number, high: number): boolean {
+  if (!isLive(low, high)) return false;
+  const hint = hintOf(high);
+  return hint === 0 || (hint >= least && hint <= most);
 }
 
-/** Adds the READs of a leaf's records, to `bytes` and behind it; where they end. */
+/** Adds the READs of a part's records, to `bytes` and behind it; where they end. */
 function postRecords(
-  slots: Int32Array,
+  part: Part,
   { batch, incoming }: ChimeRequest,
   keys: KeyOrder,
   bytes: number,
   keysOnly: boolean,
 ): number {
+  const { slots } = part.leaf;
   let at = bytes;
   for (let i = 0; i < slots.length; i += 2) {
     const low = slots[i];
     const high = slots[i + 1];
-    if (!isLive(low, high)) continue;
+    if (!isOf(part, low, high)) continue;
     const length = unitsRead(high, keysOnly) * UNIT_BYTES;
+    // Nothing has been read yet that would be lost.
+    if (at + length > incoming.u8.length) incoming.ensure(2 * (at + length));
     batch.read(recordOf(low, high), length, incoming, at);
-    keys.add(at);
+    keys.add(at, hintOf(high));
     at += length;
   }
   return at;
@@ -81,7 +84,7 @@ function unitsRead(high: number, keysOnly: boolean): number {
 /** Reads records whose key (and link) end behind what was read again, behind the others. */
 function* readLong(
   { incoming }: ChimeRequest,
-  leaves: readonly LeafPicture[],
+  parts: readonly Part[],
   keys: KeyOrder,
   bytes: number,
   keysOnly: boolean,
@@ -89,10 +92,11 @@ function* readLong(
   let end = bytes;
   let number = 0;
   let batch: Batch | undefined;
-  for (const { slots } of leaves) {
+  for (const part of parts) {
+    const { slots } = part.leaf;
     for (let i = 0; i < slots.length; i += 2) {
       const [low, high] = [slots[i], slots[i + 1]];
-      if (!isLive(low, high)) continue;
+      if (!isOf(part, low, high)) continue;
       const one = number++;
       const needed = unitsNeeded(incoming.i32[(keys.at[one] + KEY_BYTES_AND_KIND) >> 2], keysOnly);
       if (needed <= unitsRead(high, keysOnly)) continue;
@@ -117,16 +121,23 @@ function unitsNeeded(kind: number, keysOnly: boolean): number {
   return unitsOf(valueOffset(kind & 0xffff) + (keysOnly ? 0 : LINK_BYTES));
 }
 
-/** The places of the order, from `first` to before `end`, whose keys are in the range. */
+/** The places of the order, from `first` to before `end`, whose keys are in the range and part. */
 export function placesIn(
   { from, to }: HalfOpenRange,
   u8: Uint8Array,
   keys: KeyOrder,
+  part: Part,
   first: number,
   end: number,
 ): { begin: number; end: number } {
-  const begin = placeOf(from, u8, keys, first, end);
-  return { begin, end: to === undefined ? end : placeOf(to, u8, keys, begin, end) };
+  let [low, high] = [first, end];
+  // Entries whose slots have no hint have one now, which may be of another part.
+  while (low < high && keys.hintAt(low) !== 0 && keys.hintAt(low) < part.least) low++;
+  while (low < high && keys.hintAt(high - 1) > part.most) high--;
+  const { borders } = part.leaf;
+  const begin = areSame(from, borders.lower) ? low : placeOf(from, u8, keys, low, high);
+  const isOpen = to === undefined || areSame(to, borders.upper);
+  return { begin, end: isOpen ? high : placeOf(to, u8, keys, begin, high) };
 }
 
 /** The first place whose key is not below this one. */

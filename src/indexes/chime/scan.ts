@@ -1,11 +1,14 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../contract.ts';
 import { countBySlots } from './count-leaves.ts';
+import { countOf } from './hopscotch.ts';
 import type { KeyOrder } from './key-order.ts';
 import { common, type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
 import { compareWhole } from './keys.ts';
 import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
+import { type Part, planScan } from './scan-plan.ts';
 import { placesIn, readRecords } from './scan-records.ts';
+import { HINT_MAX } from './slot.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** Leaves that are read in one doorbell when nobody says. */
@@ -28,7 +31,8 @@ type Visit = (request: ChimeRequest, keyBytes: number) => void;
  *   D[READ leaf; READ first word] of `width` leaves -> READ their records        2 round trips
  *
  * Empty slots are not followed, and a limited scan reads no more leaves than it is likely to need.
- * Which entries of a leaf are in the range only their records tell.
+ * Which entries of a leaf are in the range their hints tell but for a few, and which come first;
+ * when those that do have not been enough, others are read of the same pictures of the leaves.
  *
  * Every key that is present throughout comes exactly once, with a value that was current at some
  * moment of the scan: it has one leaf to be met in, and one slot of that leaf while it is there.
@@ -58,7 +62,8 @@ export class ChimeScan implements IndexScan {
 
   #walk(): LeafWalk {
     const { from, to } = this.#range;
-    return new LeafWalk(this.#tree, this.#reverse ? to : from, this.#reverse);
+    const [start, end] = this.#reverse ? [to, from] : [from, to];
+    return new LeafWalk(this.#tree, start, this.#reverse, end);
   }
 
   get done(): boolean {
@@ -121,9 +126,10 @@ export class ChimeScan implements IndexScan {
     let count = 0;
     try {
       const { keys } = bench;
-      const ends = yield* readRecords(request, leaves, keys, true);
-      for (let leaf = 0; leaf < leaves.length; leaf++) {
-        const run = this.#placesOf(request, leaves[leaf], keys, ends[leaf - 1] ?? 0, ends[leaf]);
+      const parts = leaves.map((leaf) => ({ leaf, least: 1, most: HINT_MAX }));
+      const ends = yield* readRecords(request, parts, keys, true);
+      for (let part = 0; part < parts.length; part++) {
+        const run = this.#placesOf(request, parts[part], keys, ends[part - 1] ?? 0, ends[part]);
         yield* this.#visitRun(request, keys, run, () => count++, true);
       }
       return count;
@@ -136,30 +142,52 @@ export class ChimeScan implements IndexScan {
     const leaves = yield* this.#leaves.nextGroup(this.#leavesNeeded());
     const bench = this.#tree.spareBenches.take();
     try {
-      const { keys } = bench;
-      const ends = yield* readRecords(request, leaves, keys, keysOnly);
-      this.#perLeaf = Math.max(1, (this.#perLeaf + keys.count / leaves.length) / 2);
-      for (let leaf = 0; leaf < leaves.length && this.#left > 0; leaf++) {
-        const run = this.#placesOf(request, leaves[leaf], keys, ends[leaf - 1] ?? 0, ends[leaf]);
-        yield* this.#visitRun(request, keys, run, visit, keysOnly);
+      const limit = this.#left;
+      const plan = planScan(leaves, this.#range, limit, this.#reverse, bench.histogram);
+      yield* this.#visitParts(request, bench.keys, plan.parts, visit, keysOnly);
+      if (this.#left > 0 && plan.rest.length > 0) {
+        yield* this.#visitParts(request, bench.keys, plan.rest, visit, keysOnly);
       }
+      if (!this.done) this.#learn(leaves);
     } finally {
       this.#tree.spareBenches.give(bench);
     }
   }
 
-  /** Sorts the records of a leaf; those that count are behind one another then. */
+  /** How full leaves are, for the next step, which the limit may end. */
+  #learn(leaves: readonly LeafPicture[]): void {
+    if (this.#left === Number.POSITIVE_INFINITY) return;
+    const entries = leaves.reduce((sum, { slots }) => sum + countOf(slots), 0);
+    this.#perLeaf = Math.max(1, (this.#perLeaf + entries / leaves.length) / 2);
+  }
+
+  *#visitParts(
+    request: ChimeRequest,
+    keys: KeyOrder,
+    parts: readonly Part[],
+    visit: Visit,
+    keysOnly: boolean,
+  ): Operation<void> {
+    const ends = yield* readRecords(request, parts, keys, keysOnly);
+    for (let part = 0; part < parts.length && this.#left > 0; part++) {
+      const run = this.#placesOf(request, parts[part], keys, ends[part - 1] ?? 0, ends[part]);
+      yield* this.#visitRun(request, keys, run, visit, keysOnly);
+    }
+  }
+
+  /** Sorts the records of a part; those that count are behind one another then. */
   #placesOf(
     { incoming }: ChimeRequest,
-    { lower, upper }: LeafPicture,
+    part: Part,
     keys: KeyOrder,
     first: number,
     end: number,
   ): { begin: number; end: number } {
     if (first === end) return { begin: first, end };
-    keys.sort(incoming, first, end);
+    const { lower, upper, scale } = part.leaf;
+    keys.sort(incoming, first, end, scale);
     const range = common({ from: lower, to: upper }, this.#range);
-    return placesIn(range, incoming.u8, keys, first, end);
+    return placesIn(range, incoming.u8, keys, part, first, end);
   }
 
   /** Visits the records of a run; only for values behind links it needs verbs. */
@@ -199,7 +227,7 @@ export class ChimeScan implements IndexScan {
     for (let i = from; i < count && this.#left > 0; i++) {
       const place = this.#reverse ? end - 1 - i : begin + i;
       // A key that was removed and came back while the leaf was being read may stand there twice.
-      if (place > begin && keys.isRepeated(incoming, place)) continue;
+      if (keys.hasRepeats && place > begin && keys.isRepeated(incoming, place)) continue;
       const number = sorted[place];
       request.adoptKey(incoming, at[number], keyBytes[number], seed);
       if (!keysOnly) {

@@ -1,11 +1,14 @@
+import { invariant } from '../../errors.ts';
 import type { Allocator } from '../../pool/allocator.ts';
 import type { Reclamation } from '../../pool/reclamation.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
 import { confirm, descend, leaveGone, reach, refresh } from './descent.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
+import { KeyScale } from './key-scale.ts';
 import { type ChimeRequest, LeafClient } from './leaf-client.ts';
 import { halve } from './leaf-entries.ts';
 import { Place } from './leaf-walk.ts';
@@ -26,6 +29,7 @@ export class ChimeTree extends LeafClient<ChimeShape> {
   /** Where the root link stands. */
   readonly root: Address;
   readonly cache: NodeCache;
+  readonly #scale = new KeyScale();
   readonly cursors = new Cursors();
   /** Of this client: internal nodes rebuilt, pairs merged. */
   rebuilds = 0;
@@ -86,9 +90,21 @@ export class ChimeTree extends LeafClient<ChimeShape> {
     if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);
   }
 
-  *halve(_leaf: Visit, slots: Int32Array): Operation<LeafHalves> {
-    const { left, right, separator } = yield* halve(this, slots);
+  *halve({ borders }: Visit, slots: Int32Array): Operation<LeafHalves> {
+    invariant(borders !== undefined, 'a leaf that is split without its borders');
+    const { left, right, separator } = yield* halve(this, slots, borders);
     return { left, right, separator, flags: 0, flagsOver: ABSORB };
+  }
+
+  /**
+   * From the borders that the way to the leaf has told: they are those of the leaf that its link
+   * names, for as long as that is in use, and in any other the word that has this hint is not put,
+   * for its slots are frozen.
+   */
+  hintOf({ above, child, outgoing, keyBytes }: ChimeRequest): number {
+    if (above === undefined) return 0;
+    above.measure(child, this.#scale);
+    return this.#scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
   }
 
   link(leaf: Visit, to: Link): Operation<boolean> {

@@ -1,4 +1,4 @@
-import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../records/layout.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Address,
   type Batch,
@@ -11,7 +11,7 @@ import {
 } from '../../verbs/index.ts';
 import { type ChimeRequest, type LeafClient, SWAP_AT } from './leaf-client.ts';
 import { distanceAt, slotAddress } from './neighbourhood.ts';
-import { lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
+import { hintOf, lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
 
 /**
  * Third round trip of an update (CHIME section 4.4): the slot that `locate` found is turned to the
@@ -37,13 +37,14 @@ export function* replace(
 
 /** Adds the WRITE and the CAS. */
 export function postReplacement(tree: LeafClient, request: ChimeRequest, batch: Batch): Batch {
-  const { words, block, slotAt } = request;
+  const { words, block, slotAt, fingerprint, headUnits } = request;
   request.reseal((request.foundVersion + 1) >>> 0);
   if (request.blockWritten) batch.write(block, HEADER_BYTES, request.outgoing, 0);
   else tree.records.post(request, batch);
   copyWord(words, slotAt, SWAP_AT);
-  const units = Math.min(request.headUnits, SLOT_UNITS_MAX);
-  const high = slotHigh(block, request.fingerprint, units, distanceAt(slotAt));
+  // The hint of the key is what it was; where none is known (after a merge) it is by now.
+  const hint = hintOf(highHalf(words, slotAt)) || tree.hintOf(request);
+  const high = slotHigh(block, fingerprint, headUnits, distanceAt(slotAt), hint);
   setWord(words, SWAP_AT + 8, slotLow(block), high);
   return batch.cas(slotAddress(tree, request, slotAt), words, SWAP_AT);
 }

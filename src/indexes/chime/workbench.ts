@@ -1,5 +1,7 @@
 import { Batch, CAS_BYTES, Scratch } from '../../verbs/index.ts';
 import { KeyOrder } from './key-order.ts';
+import { KeyScale } from './key-scale.ts';
+import { HINT_MAX } from './slot.ts';
 
 const LEAF_BYTES = 1024;
 const SLOTS = 64;
@@ -18,6 +20,10 @@ export class Workbench {
   /** The first lines of records, and the order of their keys. */
   readonly heads = new Scratch(HEADS_BYTES);
   readonly keys = new KeyOrder();
+  /** Between the borders of the leaf at hand. */
+  readonly scale = new KeyScale();
+  /** How many entries of a leaf have each hint. */
+  readonly histogram = new Int32Array(HINT_MAX + 1);
   /** The slot of each of these records. */
   slots = new Int32Array(SLOTS);
   /** What is going to be written. */

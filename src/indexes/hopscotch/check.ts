@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import type { KeyHash } from '../../records/hash.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { LeafCheck } from '../chime/check-leaf.ts';
 import { addressOfLink, depthOfLink } from '../chime/link.ts';
@@ -12,7 +13,8 @@ import type { HopscotchTable } from './table.ts';
 /**
  * Verifies every invariant of a table, after finishing what clients that died have left half done,
  * as far as the pool has room for it: no segment is deeper than the directory, every record is
- * intact, in the segment of its key, in its neighbourhood, under its fingerprint, there only once.
+ * intact, in the segment of its key, in its neighbourhood, under its fingerprint and size, without
+ * a hint, and there only once.
  */
 export function* checkTable(table: HopscotchTable, sink: CheckSink): Operation<number> {
   table.directory.begin();
@@ -61,5 +63,6 @@ function* checkSegment(
   const depth = depthOfLink(segment.high);
   const where = `segment at ${segment.address}`;
   if (depth > depthMax) sink.problem(`${where}: deeper than the directory`);
-  yield* check.leaf(segment, (_, { h1 }) => suffixOf(h1, depth) === suffix);
+  const belongs = (_: Uint8Array, { h1 }: KeyHash) => suffixOf(h1, depth) === suffix;
+  yield* check.leaf(segment, belongs, () => 0);
 }

@@ -106,6 +106,11 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     return fresh;
   }
 
+  /** Nobody scans a hash table in the order of its keys. */
+  hintOf(): number {
+    return 0;
+  }
+
   link(leaf: Visit, to: Link): Operation<boolean> {
     return linkReplacement(this, leaf, to);
   }

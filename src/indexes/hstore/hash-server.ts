@@ -247,8 +247,10 @@ class TurnWorker {
       isNamed = true;
       if (isSpare && spare) spare.address = 0;
       const releases = release && isAll;
-      // A client goes on as long as its own request waits, a server process in any case.
-      const goesOn = spare === undefined || !answers.some(({ posted }) => posted.row === spare.row);
+      // A client goes on as long as its own request waits, a server process in any case. Whose
+      // request does not wait any more (another's turn has answered it) looks for its reply first.
+      const isOwnDone = own.length === 0 || answers.some(({ posted }) => posted.row === spare?.row);
+      const goesOn = spare === undefined || !isOwnDone;
       const looksAhead = goesOn && !releases;
       const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
       const options = { releases, isAlone, ahead };

@@ -103,3 +103,14 @@ test('so it is of a scan', (t) => {
     assert.deepEqual(asked.finish(), ['k']);
   }
 });
+
+test('who looks for a row asks for each client once, and not for each of its rows', (t) => {
+  const shape = { buckets: 4, rows: 128, log: 16 };
+  const busy = newClient(t, {}, { shape });
+  const other = newClient(t, { handle: busy.handle }, { shape });
+  const { mailbox } = busy.index.table.pairs[0];
+  for (let i = 0; i < 64; i++) busy.pool.run(mailbox.take());
+  const taking = new Stepped(other.pool.fabric, other.index.table.pairs[0].mailbox.take());
+  assert.equal(taking.finish(), 64);
+  assert.ok(taking.steps < 16, `${taking.steps} round trips`);
+});

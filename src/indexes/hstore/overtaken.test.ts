@@ -238,3 +238,36 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   server.pool.run(servers.round());
   assert.equal(get(client, 'k'), 'given up');
 });
+
+test('who completes the turn that has answered it does not go on for others', (t) => {
+  // One chain: of all that waits a turn answers one, so a turn always leaves some.
+  const shape = { ...SHAPE, buckets: 1 };
+  const client = newClient(t, {}, shape);
+  const { handle } = client;
+  put(client, 'its row comes first', 'v');
+  const server = newClient(t, { handle }, shape);
+  const serving = writing(server, 'of the server');
+  until(serving, isPosted(serving));
+  serving.step();
+  const own = writing(client, 'own');
+  until(own, isPosted(own));
+  own.step();
+  until(serving, decides(serving));
+  serving.step();
+  // It is stopped there. Others post one write after the other, and overtake nobody.
+  const patience = { stand: 1e9, pollsMax: 1e9 };
+  const others = [1, 2, 3].map(() => clientOf(t, { handle }, { shape, patience }));
+  const posted = others.map((other) => writing(other, 'hot'));
+  for (let steps = 0; !own.done; steps++) {
+    assert.ok(steps < STEPS_MAX, 'it serves others, and never looks for its reply');
+    own.step();
+    for (let i = 0; i < 4 * posted.length; i++) {
+      const at = i % posted.length;
+      if (posted[at].done) posted[at] = writing(others[at], 'hot');
+      posted[at].step();
+    }
+  }
+  assert.equal(pairOf(client).repeated, 1);
+  assert.equal(get(client, 'own'), 'new');
+  for (const one of posted) one.finish();
+});

@@ -6,7 +6,7 @@ import { PAIR, type PairGeometry, pairOf, segmentCount } from './geometry.ts';
 import { tryHolding } from './holding.ts';
 import { HeadReader } from './key-reader.ts';
 import type { Pair } from './pair.ts';
-import type { SkiplistImage } from './skiplist-image.ts';
+import { Relocation, type SkiplistImage } from './skiplist-image.ts';
 import { BUCKET_BYTES, NEXT, signatureOf, slotHigh, slotLow } from './slot.ts';
 import { readSkiplistState, readState } from './state.ts';
 import { TableImage } from './table-image.ts';
@@ -70,31 +70,28 @@ export function* rebuildTable(pair: Pair): Operation<void> {
   yield* image.allocate();
   const isKnown = yield* skiplistServer.followLog(table.generation, committed);
   const { image: known } = skiplistServer;
-  const slots = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
-  if (!slots) yield* fromRecords(pair, image);
+  const relocation = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
+  if (!relocation) yield* fromRecords(pair, image);
   yield* image.write();
   yield* unmarkBuckets(geometry);
   yield* putInPlace(geometry, image, table.generation + 1);
-  if (slots) skiplistServer.relocate(known, slots, table.generation + 1);
+  if (relocation) skiplistServer.relocate(known, relocation, table.generation + 1);
 }
 
-/** Returns where the slot of each node is now, by its number. */
-function* fromSkiplist(
-  pair: Pair,
-  { nodes }: SkiplistImage,
-  image: TableImage,
-): Operation<Float64Array> {
+/** Returns where the slot of each node is now. */
+function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<Relocation> {
+  const { nodes } = known;
   const { seed } = pair.geometry.shape;
   const hash = new KeyHash();
-  const slots = new Float64Array(nodes.end);
+  const relocation = new Relocation(known);
   for (let node = 1; node < nodes.end; node++) {
     if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
     if (nodes.slot[node] === 0) continue;
     hash.compute(nodes.keyWords(node), nodes.keyOffset(node) >> 2, nodes.keyBytes(node), seed);
     if (!image.hasRoom(hash.h1)) yield* image.chain(hash.h1);
-    slots[node] = image.place(hash.h1, nodes.low[node], nodes.high[node]);
+    relocation.place(node, image.place(hash.h1, nodes.low[node], nodes.high[node]));
   }
-  return slots;
+  return relocation;
 }
 
 function* fromRecords(pair: Pair, image: TableImage): Operation<void> {

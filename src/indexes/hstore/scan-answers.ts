@@ -1,23 +1,15 @@
 import { control } from '../../pool/control.ts';
-import {
-  type Address,
-  Batch,
-  type Operation,
-  readInteger,
-  Scratch,
-  setWord,
-  writeInteger,
-} from '../../verbs/index.ts';
+import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../../verbs/index.ts';
 import type { KeyBound } from '../contract.ts';
-import { BODY_BYTES, type MailboxGeometry, PAIR, REPLY_BYTES } from './geometry.ts';
+import { BODY_BYTES, PAIR, REPLY_BYTES } from './geometry.ts';
 import { collect } from './ordered-slots.ts';
 import type { Pair } from './pair.ts';
 import { decodeScan, type ScanMessage } from './scan-messages.ts';
 
-/** Requests that are answered together. */
-const TOGETHER_MAX = 64;
+/** Requests that are answered together: a key of each is read at once, and may be long. */
+const ANSWERS_AT_ONCE = 128;
 
-/** A request that waits for its answer. */
+/** A request that is not answered. */
 interface Waits {
   row: number;
   number: number;
@@ -30,12 +22,15 @@ interface Waits {
  */
 export function* answerScans(pair: Pair): Operation<number> {
   const waiting = yield* waitingScans(pair);
-  if (waiting.length > 0) yield* answerTogether(pair, waiting);
-  else yield* pair.skiplistServer.catchUp();
+  for (let first = 0; first < waiting.length; first += ANSWERS_AT_ONCE) {
+    yield* answer(pair, waiting.slice(first, first + ANSWERS_AT_ONCE));
+  }
+  if (waiting.length === 0) yield* pair.skiplistServer.catchUp();
   yield* announceApplied(pair);
   return waiting.length;
 }
 
+/** The rows whose last request was not answered. */
 function* waitingScans(pair: Pair): Operation<Waits[]> {
   const { geometry } = pair.skiplistMailbox;
   const rows = yield* rowsUsed(pair);
@@ -44,7 +39,7 @@ function* waitingScans(pair: Pair): Operation<Waits[]> {
     .read(geometry.request(0), 8 * rows, words, 0)
     .read(geometry.answered(0), 8 * rows, words, 8 * rows);
   const waiting: Waits[] = [];
-  for (let row = 0; row < rows && waiting.length < TOGETHER_MAX; row++) {
+  for (let row = 0; row < rows; row++) {
     const number = readInteger(words, 8 * row);
     if (number !== readInteger(words, 8 * (rows + row))) waiting.push({ row, number });
   }
@@ -65,61 +60,61 @@ function* rowsUsed({ skiplistMailbox: { geometry } }: Pair): Operation<number> {
   return Math.max(1, readInteger(words, 0));
 }
 
-/** The skiplist catches up after all of them were posted: each has what its client has seen. */
-function* answerTogether(pair: Pair, waiting: readonly Waits[]): Operation<void> {
+/** All in the same few round trips, from the skiplist as it is at one moment. */
+function* answer(pair: Pair, waiting: readonly Waits[]): Operation<void> {
   const { geometry } = pair.skiplistMailbox;
-  const bodies = new Scratch(waiting.length * BODY_BYTES);
   const batch = new Batch();
+  const bodies = new Scratch(BODY_BYTES * waiting.length);
   waiting.forEach(({ row }, i) => {
-    batch.read(geometry.body(row), BODY_BYTES, bodies, i * BODY_BYTES);
+    batch.read(geometry.body(row), BODY_BYTES, bodies, BODY_BYTES * i);
   });
   yield batch;
-  const messages = waiting.map((_, i) => decodeScan(bodies, i * BODY_BYTES));
+  const messages = waiting.map((_, i) => decodeScan(bodies, BODY_BYTES * i));
   const bounds = yield* boundsOf(messages);
+  // After all of them were posted: what their clients have seen before is in the answers.
   yield* pair.skiplistServer.catchUp();
   batch.clear();
-  messages.forEach(({ reverse, count, answer }, i) => {
-    const { image } = pair.skiplistServer;
-    const { low, high } = image.nodes;
-    const found = collect(image, { from: bounds[i], reverse, count });
-    const slots = found.map((node) => ({ low: low[node], high: high[node] }));
-    postAnswer(batch, geometry, waiting[i], answer, slots);
+  waiting.forEach((one, i) => {
+    postAnswer(pair, one, messages[i], bounds[i], batch);
   });
   yield batch;
 }
 
 function postAnswer(
-  batch: Batch,
-  geometry: MailboxGeometry,
+  { skiplistMailbox: { geometry }, skiplistServer: { image } }: Pair,
   { row, number }: Waits,
-  answer: Address,
-  slots: readonly { low: number; high: number }[],
+  { reverse, count, answer: block }: ScanMessage,
+  from: KeyBound | undefined,
+  batch: Batch,
 ): void {
-  const out = new Scratch(REPLY_BYTES + 8 + 8 * slots.length);
-  writeInteger(out, 0, slots.length);
+  const found = collect(image, { from, reverse, count });
+  const out = new Scratch(REPLY_BYTES + 8 + 8 * found.length);
+  writeInteger(out, 0, found.length);
   writeInteger(out, REPLY_BYTES, number);
-  slots.forEach(({ low, high }, i) => {
-    setWord(out, REPLY_BYTES + 8 + 8 * i, low, high);
+  found.forEach((node, i) => {
+    out.i32[(REPLY_BYTES >> 2) + 2 + 2 * i] = image.nodes.low[node];
+    out.i32[(REPLY_BYTES >> 2) + 3 + 2 * i] = image.nodes.high[node];
   });
-  if (slots.length > 0) batch.write(answer, 8 * slots.length, out, REPLY_BYTES + 8);
+  if (found.length > 0) batch.write(block, 8 * found.length, out, REPLY_BYTES + 8);
   batch
     .write(geometry.reply(row), REPLY_BYTES, out, 0)
     .write(geometry.answered(row), 8, out, REPLY_BYTES);
 }
 
-/** Where they begin: all keys in one doorbell. */
+/** From where each scan goes; undefined from its end. */
 function* boundsOf(messages: readonly ScanMessage[]): Operation<(KeyBound | undefined)[]> {
   const batch = new Batch();
-  const keys = messages.map(({ isBounded, keyBytes, key }) => {
-    if (!isBounded) return undefined;
-    const bytes = Math.max(8, Math.ceil(keyBytes / 8) * 8);
-    const words = new Scratch(bytes);
-    batch.read(key, bytes, words, 0);
-    return words;
+  const keys = messages.map(({ isBounded, key, keyBytes }) => {
+    const words = new Scratch(isBounded ? boundBytes(keyBytes) : 0);
+    if (isBounded) batch.read(key, boundBytes(keyBytes), words, 0);
+    return words.u8;
   });
   if (batch.length > 0) yield batch;
-  return messages.map(({ inclusive, keyBytes }, i) => {
-    const key = keys[i]?.u8.slice(0, keyBytes);
-    return key && { key, inclusive };
+  return messages.map(({ isBounded, inclusive, keyBytes }, i) => {
+    return isBounded ? { key: keys[i].subarray(0, keyBytes), inclusive } : undefined;
   });
+}
+
+function boundBytes(keyBytes: number): number {
+  return Math.max(8, Math.ceil(keyBytes / 8) * 8);
 }

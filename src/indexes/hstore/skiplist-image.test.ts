@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { Scratch } from '../../verbs/index.ts';
 import { type PaddedKey, paddedBytes } from './key-bytes.ts';
 import { collect, orderedSlot } from './ordered-slots.ts';
-import { type Folded, SkiplistImage } from './skiplist-image.ts';
+import { type Folded, Relocation, SkiplistImage } from './skiplist-image.ts';
 import { sortByKey } from './sort-keys.ts';
 
 function* atOnce() {}
@@ -137,7 +137,11 @@ test('slots that are elsewhere are found there, with what is changed later', () 
   const keys = Array.from({ length: 300 }, (_, i) => `key ${(i * 7919) % 1000}`);
   const [image, model] = built(keys, 2);
   const moved = (slot: number) => 2 ** 40 + 8 * slot;
-  image.relocate(image.nodes.slot.map((slot) => (slot === 0 ? 0 : moved(slot))));
+  const relocation = new Relocation(image);
+  image.nodes.slot.forEach((slot, node) => {
+    if (slot !== 0) relocation.place(node, moved(slot));
+  });
+  image.relocate(relocation);
   const after: Model = new Map([...model].map(([slot, entry]) => [moved(slot), entry]));
   checkAgainst(image, after);
   const [slot] = after.keys();

@@ -6,7 +6,7 @@ import { Skiplist } from './skiplist.ts';
 import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
 import { isEmpty } from './slot.ts';
 import type { NamedSlot } from './slot-list.ts';
-import { SlotMap } from './slot-map.ts';
+import { SlotMap, type Slotted } from './slot-map.ts';
 import { sortByKey } from './sort-keys.ts';
 
 /** Nodes between two looks at other duties. */
@@ -16,6 +16,22 @@ const NODES_BETWEEN_DUTIES = 2 ** 16;
 export interface Folded extends NamedSlot {
   /** Whether the slot has lost the key that it had before, if it had one. */
   rekeyed: boolean;
+}
+
+/** Where the nodes' slots will be, gathered one by one: to say so takes no time then. */
+export class Relocation implements Slotted {
+  readonly slot: Float64Array<ArrayBuffer>;
+  readonly bySlot: SlotMap;
+
+  constructor({ nodes, size }: SkiplistImage) {
+    this.slot = new Float64Array(nodes.slot.length);
+    this.bySlot = new SlotMap(this, size);
+  }
+
+  place(node: number, slot: Address): void {
+    this.slot[node] = slot;
+    this.bySlot.add(node);
+  }
 }
 
 /** Numbers of nodes, of which there may be millions. */
@@ -118,16 +134,11 @@ export class SkiplistImage {
     });
   }
 
-  /** The slots are elsewhere now: the new places by the numbers of the nodes. */
-  relocate(slots: Float64Array): void {
-    const { nodes } = this;
-    const { size } = this.#bySlot;
-    this.#bySlot = new SlotMap(nodes, size);
-    for (let node = 1; node < nodes.end; node++) {
-      if (nodes.slot[node] === 0) continue;
-      nodes.slot[node] = slots[node];
-      this.#bySlot.add(node);
-    }
+  /** The slots are elsewhere now: all nodes have their new places. */
+  relocate({ slot, bySlot }: Relocation): void {
+    this.nodes.slot = slot;
+    bySlot.nodes = this.nodes;
+    this.#bySlot = bySlot;
   }
 
   #remove(node: number): void {

@@ -8,7 +8,7 @@ import { LogReader } from './log-reader.ts';
 import { OwnWaiting } from './own-waiting.ts';
 import type { Pair } from './pair.ts';
 import { restoreTable } from './rebuild.ts';
-import { type Folded, SkiplistImage } from './skiplist-image.ts';
+import { type Folded, type Relocation, SkiplistImage } from './skiplist-image.ts';
 import { isEmpty } from './slot.ts';
 import type { SlotList } from './slot-list.ts';
 import { readState } from './state.ts';
@@ -85,11 +85,11 @@ export class SkiplistServer {
     this.#image = this.#empty();
   }
 
-  /** The table is another one now: where each node's slot is, by the numbers of the nodes. */
-  relocate(image: SkiplistImage, slots: Float64Array, generation: number): void {
+  /** The table is another one now, with each node's slot elsewhere. */
+  relocate(image: SkiplistImage, relocation: Relocation, generation: number): void {
     // An interleaved operation may have noticed, and built a skiplist of the new table.
     if (this.#image !== image) return;
-    image.relocate(slots);
+    image.relocate(relocation);
     this.#generation = generation;
   }
 

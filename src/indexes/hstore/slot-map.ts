@@ -5,7 +5,7 @@ const FIRST_CAPACITY = 16;
 const BLOCK_BYTES = 512;
 
 /** The columns of the nodes that the map looks into. */
-interface Slotted {
+export interface Slotted {
   readonly slot: Float64Array;
 }
 
@@ -14,13 +14,14 @@ interface Slotted {
  * the nodes; a Map of ten million addresses takes ten times as long.
  */
 export class SlotMap {
-  readonly #nodes: Slotted;
+  /** Whose column says the slots. */
+  nodes: Slotted;
   #table: Uint32Array;
   size = 0;
 
   /** `expected` entries fit without growing. */
   constructor(nodes: Slotted, expected = 0) {
-    this.#nodes = nodes;
+    this.nodes = nodes;
     let capacity = FIRST_CAPACITY;
     while (capacity < 2 * expected) capacity *= 2;
     this.#table = new Uint32Array(capacity);
@@ -38,7 +39,7 @@ export class SlotMap {
   /** Enters a node under its slot, which is not in the map. */
   add(node: number): void {
     if (2 * (this.size + 1) > this.#table.length) this.#grow();
-    this.#table[this.#find(this.#nodes.slot[node])] = node;
+    this.#table[this.#find(this.nodes.slot[node])] = node;
     this.size++;
   }
 
@@ -50,7 +51,7 @@ export class SlotMap {
     if (table[gap] === NONE) return;
     this.size--;
     for (let at = (gap + 1) & mask; table[at] !== NONE; at = (at + 1) & mask) {
-      const distance = (at - this.#home(this.#nodes.slot[table[at]])) & mask;
+      const distance = (at - this.#home(this.nodes.slot[table[at]])) & mask;
       if (distance < ((at - gap) & mask)) continue;
       table[gap] = table[at];
       gap = at;
@@ -62,14 +63,14 @@ export class SlotMap {
     const entries = this.#table;
     this.#table = new Uint32Array(2 * entries.length);
     for (const node of entries) {
-      if (node !== NONE) this.#table[this.#find(this.#nodes.slot[node])] = node;
+      if (node !== NONE) this.#table[this.#find(this.nodes.slot[node])] = node;
     }
   }
 
   /** Where the slot is, or would be. */
   #find(slot: number): number {
     const table = this.#table;
-    const { slot: slots } = this.#nodes;
+    const { slot: slots } = this.nodes;
     const mask = table.length - 1;
     let at = this.#home(slot);
     while (table[at] !== NONE && slots[table[at]] !== slot) at = (at + 1) & mask;

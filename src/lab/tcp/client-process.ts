@@ -74,7 +74,7 @@ async function load(): Promise<number> {
 }
 
 /** However busy the machine is, a client warms up no longer than so many times its time. */
-const PATIENCE = 20;
+const PATIENCE = 10;
 
 async function warm(name: MixName, ms: number, width: number): Promise<number> {
   const start = performance.now();

@@ -1,12 +1,15 @@
 import { ChimeIndex } from '../../indexes/chime/chime.ts';
 import { leaveGone, reach } from '../../indexes/chime/descent.ts';
+import { EVERYTHING, KeyScale } from '../../indexes/chime/key-scale.ts';
 import { compareWhole } from '../../indexes/chime/keys.ts';
 import { readKeys } from '../../indexes/chime/leaf-entries.ts';
 import { FROZEN, UP } from '../../indexes/chime/link.ts';
 import { GONE, judge, place, postNeighbourhood } from '../../indexes/chime/neighbourhood.ts';
 import { settle } from '../../indexes/chime/settle.ts';
+import { hintOf, withHint } from '../../indexes/chime/slot.ts';
 import type { ChimeRequest, ChimeTree } from '../../indexes/chime/tree.ts';
 import type { Condition, Outcome } from '../../indexes/contract.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Batch, CAS, type Operation, type Scratch } from '../../verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -89,6 +92,29 @@ function forgetPivot({ tree }: ChimeIndex): void {
   };
 }
 
+/** The entries of both halves of a split keep the hints that they had in the whole. */
+function keepHints({ tree }: ChimeIndex): void {
+  const { halve } = tree;
+  tree.halve = function* (leaf, slots) {
+    const halves = yield* halve.call(tree, leaf, slots);
+    const hints = new Map<number, number>();
+    for (let i = 0; i < slots.length; i += 2) hints.set(slots[i], hintOf(slots[i + 1]));
+    for (const half of [halves.left, halves.right]) {
+      for (let i = 0; i < half.length; i += 2) {
+        half[i + 1] = withHint(half[i + 1], hints.get(half[i]) ?? 0);
+      }
+    }
+    return halves;
+  };
+}
+
+/** An insertion takes its hint from other borders than those of its leaf. */
+function misplace({ tree }: ChimeIndex): void {
+  const scale = new KeyScale().set({ ...EVERYTHING, lower: Uint8Array.of(0x6b, 0x31) });
+  tree.hintOf = ({ outgoing: { u8 }, keyBytes }) =>
+    scale.hintOf(u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
+}
+
 export const CHIME_CANARIES: readonly Canary[] = [
   canary('links that are remembered are trusted for ever', (index) => {
     index.tree.isSure = () => true;
@@ -97,6 +123,14 @@ export const CHIME_CANARIES: readonly Canary[] = [
   }),
   canary('the pivot of a split is not kept', (index) => {
     forgetPivot(index);
+    return index;
+  }),
+  canary('hints are kept across a split', (index) => {
+    keepHints(index);
+    return index;
+  }),
+  canary('a hint between the borders of another leaf', (index) => {
+    misplace(index);
     return index;
   }),
   canary('a search whose miss is not confirmed', ({ tree }) => new Unconfirmed(tree)),
