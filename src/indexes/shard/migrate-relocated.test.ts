@@ -1,46 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type ByHand,
-  foundText,
-  requestFor,
-  Stepped,
-  shardByHand,
-} from '../../store/test-support/by-hand.ts';
+import { requestFor, Stepped, shardByHand } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
 import { eachReachable } from './reachable.ts';
 import { resize } from './resize.ts';
-import type { ShardIndex } from './shard.ts';
-
-type Client = ByHand<ShardIndex>;
+import { type Client, get, put, within } from './test-support/clients.ts';
 
 const SHARD = { partitions: 1, buckets: 1, level1: 4, level2: 2, resizes: 6 };
 const KEYS = Array.from({ length: 7 }, (_, i) => `key ${i}`);
 /** Round trips of the migration, from one time at which the late mover goes on to the next. */
 const STRIDE = 67;
-
-function within<T>({ pool }: Client, operation: () => T): T {
-  pool.enter();
-  try {
-    return operation();
-  } finally {
-    pool.exit();
-  }
-}
-
-const put = (client: Client, key: string, value: string) =>
-  within(client, () => client.pool.run(client.index.write(requestFor(client, key, value), ALWAYS)));
-
-function get(client: Client, key: string): string | undefined {
-  return within(client, () => {
-    const request = requestFor(client, key);
-    if (!client.pool.run(client.index.search(request))) return undefined;
-    client.pool.run(client.index.records.complete(request));
-    return foundText(request);
-  });
-}
 
 /** Of a table that was resized a client has begun an operation and stands still in its move. */
 function stalled(scope: Scope, resizes: number, stop: number) {

@@ -2,22 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHUNK_FREE, CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { Prng } from '../../random/prng.ts';
-import {
-  type ByHand,
-  foundText,
-  requestFor,
-  Stepped,
-  shardByHand,
-} from '../../store/test-support/by-hand.ts';
+import { requestFor, Stepped, shardByHand } from '../../store/test-support/by-hand.ts';
 import { codeOf } from '../../store/test-support/codes.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
-import { ALWAYS } from '../contract.ts';
 import { capacityOf } from './placement.ts';
 import { resize } from './resize.ts';
-import type { ShardIndex } from './shard.ts';
-
-type Client = ByHand<ShardIndex>;
+import { type Client, get, put, remove, within } from './test-support/clients.ts';
 
 const NODES = 3;
 const TINY = { partitions: 6, buckets: 1, level1: 4, level2: 2, threshold: 80, resizes: 8 };
@@ -27,31 +18,6 @@ function clients(scope: Scope, count: number, shard: object, sizes: object = {})
   const all = [first];
   while (all.length < count) all.push(shardByHand(scope, { shard, handle: first.handle }));
   return all;
-}
-
-/** As a store does: an epoch is announced first, now and then. */
-function within<T>({ pool }: Client, operation: () => T): T {
-  pool.enter();
-  try {
-    return operation();
-  } finally {
-    pool.exit();
-  }
-}
-
-const put = (client: Client, key: string, value: string) =>
-  within(client, () => client.pool.run(client.index.write(requestFor(client, key, value), ALWAYS)));
-
-const remove = (client: Client, key: string) =>
-  within(client, () => client.pool.run(client.index.remove(requestFor(client, key))));
-
-function get(client: Client, key: string): string | undefined {
-  return within(client, () => {
-    const request = requestFor(client, key);
-    if (!client.pool.run(client.index.search(request))) return undefined;
-    client.pool.run(client.index.records.complete(request));
-    return foundText(request);
-  });
 }
 
 const shares = (client: Client) => within(client, () => client.pool.run(client.index.nodeShares()));

@@ -1,20 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHUNK_BLOCKS } from '../../pool/chunk-word.ts';
-import {
-  type ByHand,
-  foundText,
-  requestFor,
-  Stepped,
-  shardByHand,
-} from '../../store/test-support/by-hand.ts';
+import { requestFor, Stepped, shardByHand } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
-import { ALWAYS } from '../contract.ts';
 import { eachReachable } from './reachable.ts';
 import { resize } from './resize.ts';
-import type { ShardIndex } from './shard.ts';
-
-type Client = ByHand<ShardIndex>;
+import { type Client, get, put } from './test-support/clients.ts';
 
 const SHARD = { buckets: 1, level1: 16, level2: 2, resizes: 6 };
 const KEYS = Array.from({ length: 10 }, (_, i) => `key ${i}`);
@@ -38,16 +29,6 @@ function stalled(scope: Scope, { shard = SHARD, nodes = 1 } = {}) {
   while (!taker.done && !taker.kinds.startsWith('WRITE CAS')) taker.step();
   assert.ok(!taker.done, 'the new bucket is about to be filled');
   return { first, other, taker };
-}
-
-const put = ({ pool, index }: Client, key: string, value: string) =>
-  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
-
-function get({ pool, index }: Client, key: string): string | undefined {
-  const request = requestFor({ index }, key);
-  if (!pool.run(index.search(request))) return undefined;
-  pool.run(index.records.complete(request));
-  return foundText(request);
 }
 
 /** All keys as they should be, and every block of the table reached once. */

@@ -1,21 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type ByHand,
-  foundText,
-  requestFor,
-  Stepped,
-  shardByHand,
-} from '../../store/test-support/by-hand.ts';
+import { requestFor, Stepped, shardByHand } from '../../store/test-support/by-hand.ts';
 import { numbered, type Scope } from '../../store/test-support/pools.ts';
-import { ALWAYS, IF_ABSENT, INSERTED } from '../contract.ts';
+import { IF_ABSENT, INSERTED } from '../contract.ts';
 import { resize } from './resize.ts';
 import { eachBucket } from './shape.ts';
-import type { ShardIndex } from './shard.ts';
 import { OVERFLOW_MASK } from './slot.ts';
+import { type Client, get, put, remove } from './test-support/clients.ts';
 import { type Tidied, tidy } from './tidy.ts';
-
-type Client = ByHand<ShardIndex>;
 
 const CROWDED = { buckets: 2, level1: 2, level2: 1, resizes: 4 };
 const KEYS = numbered('key ', 40);
@@ -36,16 +28,7 @@ function clients(scope: Scope, count: number, shard = CROWDED): Client[] {
   });
 }
 
-const put = ({ pool, index }: Client, key: string, value = key) =>
-  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
-const remove = ({ pool, index }: Client, key: string) =>
-  pool.run(index.remove(requestFor({ index }, key)));
 const tidyWith = ({ pool, index }: Client): Tidied => pool.run(tidy(index.table));
-
-function get({ pool, index }: Client, key: string): string | undefined {
-  const request = requestFor({ index }, key);
-  return pool.run(index.search(request)) ? foundText(request) : undefined;
-}
 
 function assertWhole({ pool, index }: Client): void {
   const problems: string[] = [];

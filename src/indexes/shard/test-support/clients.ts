@@ -1,5 +1,11 @@
-import { type ByHand, shardByHand } from '../../../store/test-support/by-hand.ts';
+import {
+  type ByHand,
+  foundText,
+  requestFor,
+  shardByHand,
+} from '../../../store/test-support/by-hand.ts';
 import type { Scope } from '../../../store/test-support/pools.ts';
+import { ALWAYS } from '../../contract.ts';
 import type { ShardIndex } from '../shard.ts';
 
 export type Client = ByHand<ShardIndex>;
@@ -21,4 +27,33 @@ export function clients(scope: Scope, count: number, shard: object): Client[] {
     index.table.patience = { polls: 1, microseconds: 1 };
   }
   return all;
+}
+
+/** As a store does: an epoch is announced first, now and then, unless one is held already. */
+export function within<T>({ pool }: Client, operation: () => T): T {
+  pool.enter();
+  try {
+    return operation();
+  } finally {
+    pool.exit();
+  }
+}
+
+export function put(client: Client, key: string, value = key): number {
+  const { pool, index } = client;
+  return within(client, () => pool.run(index.write(requestFor(client, key, value), ALWAYS)));
+}
+
+export function remove(client: Client, key: string): boolean {
+  return within(client, () => client.pool.run(client.index.remove(requestFor(client, key))));
+}
+
+export function get(client: Client, key: string): string | undefined {
+  const { pool, index } = client;
+  return within(client, () => {
+    const request = requestFor(client, key);
+    if (!pool.run(index.search(request))) return undefined;
+    pool.run(index.records.complete(request));
+    return foundText(request);
+  });
 }
