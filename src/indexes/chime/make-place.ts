@@ -135,9 +135,10 @@ function* takeUpHere(
     if (rebuilt?.routes === undefined || !rebuilt.linked) return false;
     if (!above.leadsTo(child, link.low, link.high)) return false;
     const fresh = tree.cache.remember(packRoutes(rebuilt.routes), rebuilt.to);
-    fresh.inherit(old);
     above.relink(child, rebuilt.to.low, rebuilt.to.high, tree.cache.epoch);
     above.setNode(child, fresh);
+    // Not before: what is between which borders is said by the node above.
+    fresh.inherit(old);
     return true;
   } catch (error) {
     // The tree is in order all the same, only its ways are longer: `mend` sees what can be done.
