@@ -150,6 +150,20 @@ export class Reclamation {
   }
 
   /**
+   * An operation of a client that may not have announced an epoch, while it opens a store, say:
+   * what it reads could be re-used under its hands, and what it retires at once.
+   */
+  *duringEpoch<T>(operation: () => Operation<T>): Operation<T> {
+    if (this.online) return yield* operation();
+    yield* this.quiesce();
+    try {
+      return yield* operation();
+    } finally {
+      yield* this.goOffline();
+    }
+  }
+
+  /**
    * Moves the epoch on, as far as the oldest retired block needs and the others let it, and frees
    * what has ripened. When all others are idle nothing has to wait.
    *

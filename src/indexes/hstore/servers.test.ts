@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { CatalogEntry } from '../../pool/catalog.ts';
 import { clientOf, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../contract.ts';
+import { openIndex } from '../kinds.ts';
 import { answerTheDead } from './answer-the-dead.ts';
 import type { Candidacy, Coordinator } from './candidacy.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
@@ -113,6 +115,37 @@ test('who opens the store after a death sees at once what the dead has asked for
     if (done) break;
   }
   assert.ok(late > 3, `${late} times late`);
+});
+
+// It has announced no epoch yet: what it retires would be re-used under the hands of others.
+test('who opens the store after a death retires nothing that others may be reading', (t) => {
+  let retired = 0;
+  for (let steps = 0; ; steps++) {
+    const dying = newClient(t);
+    const reading = newClient(t, { handle: dying.handle });
+    const opening = newClient(t, { handle: dying.handle });
+    const { pool } = opening;
+    // The record of this turn is what the next one retires.
+    put(reading, 'k', 'old');
+    const write = dying.index.write(requestFor(dying, 'k', 'v'), ALWAYS);
+    const writing = new Stepped(dying.pool.fabric, write);
+    stepUpTo(writing, steps);
+    bury(dying, opening);
+    for (const epoch of [1, 2, 3]) pool.run(pool.reclamation.advanceBeyond(epoch));
+    reading.pool.run(reading.pool.reclamation.quiesce());
+    const entry = pool.run(pool.catalog.find('default')) as CatalogEntry;
+    pool.run(openIndex(pool, entry));
+    assert.equal(pool.reclamation.online, false);
+    const waiting = pool.reclamation.retired;
+    pool.run(pool.reclamation.collect());
+    assert.equal(pool.reclamation.retired, waiting, `after ${steps} steps`);
+    reading.pool.run(reading.pool.reclamation.goOffline());
+    pool.run(pool.reclamation.collect());
+    assert.equal(pool.reclamation.retired, 0);
+    retired += waiting;
+    if (writing.done) break;
+  }
+  assert.ok(retired > 0, 'nothing was retired at all');
 });
 
 test('a skiplist server dies after every step of a scan: the client scans by itself', (t) => {
