@@ -417,6 +417,9 @@ class Simulation {
     // A sweep brings back all that the dead had: then nothing is lost any more.
     if (this.#deaths.count === 0 && this.#losses === 0) return;
     for (const client of this.#living) client.sweepAtOnce();
+    // Who opens the index may do for the dead what there was no memory for before.
+    pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    for (const client of this.#living) client.sweepAtOnce();
     check(() => false);
   }
 }

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { grown } from './columns.ts';
@@ -136,6 +137,7 @@ export class SkiplistImage {
 
   /** The slots are elsewhere now: all nodes have their new places. */
   relocate({ slot, bySlot }: Relocation): void {
+    invariant(slot.length === this.nodes.slot.length, 'no node has come while slots were placed');
     this.nodes.slot = slot;
     bySlot.nodes = this.nodes;
     this.#bySlot = bySlot;
