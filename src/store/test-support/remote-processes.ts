@@ -1,9 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { start } from '../../cli/test-support/program.ts';
 import type { AsyncStore, OpenOptions } from '../api.ts';
 import { type Scope, temporaryDirectory } from './pools.ts';
@@ -14,6 +15,7 @@ const SCRIPT = new URL('./remote-tasks.ts', import.meta.url);
 /** Below the ports that connections take by themselves (ip_local_port_range begins at 32768). */
 const PORTS = { first: 20_000, count: 12_000 };
 const PORT_TRIES = 100;
+const STOPPED_LOOKS = 1000;
 
 /**
  * A port that nobody listens on now, and that no connection takes while a node is down: neither
@@ -76,7 +78,20 @@ export class NodeProcess {
     const exited = once(this.#child, 'exit');
     this.#child.kill(name);
     if (name === 'SIGKILL' || name === 'SIGTERM') await exited;
+    if (name === 'SIGSTOP') await untilStopped(this.#child.pid as number);
   }
+}
+
+/** Each thread goes on until the signal reaches it, and may answer a request meanwhile. */
+async function untilStopped(pid: number): Promise<void> {
+  const threads = `/proc/${pid}/task`;
+  const isStopped = (thread: string) =>
+    / T /.test(readFileSync(join(threads, thread, 'stat'), 'utf8').replace(/^.*\)/s, ''));
+  for (let look = 0; look < STOPPED_LOOKS; look++) {
+    if (readdirSync(threads).every(isStopped)) return;
+    await setTimeout(10);
+  }
+  throw new Error(`process ${pid} does not stop`);
 }
 
 /** A writer in a process of its own, and what may and must be found of what it wrote. */
