@@ -80,8 +80,12 @@ const NODES_MAX = 2;
 /** Streams of a seed from here on draw the techniques of a client. */
 const TECHNIQUES = 1000;
 const NAME = 's';
-/** Far more than any run needs: reaching it means that somebody does not get ahead. */
-const STEPS_MAX = 300_000;
+/**
+ * Far more than any run needs: reaching it means that somebody does not get ahead. The most have
+ * clients that insist in a full pool, each of whose operations sweeps in vain (10,000 steps) because
+ * another stands still with an epoch announced.
+ */
+const STEPS_MAX = 1_000_000;
 /**
  * Pieces of its own that a call may take until it is finished, when nobody dies and nothing new
  * begins; and a duty, of which a sweep that waits in vain takes a hundred looks at all clients. The
