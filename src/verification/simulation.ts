@@ -82,8 +82,8 @@ const TECHNIQUES = 1000;
 const NAME = 's';
 /**
  * Far more than any run needs: reaching it means that somebody does not get ahead. The most have
- * clients that insist in a full pool, each of whose operations sweeps in vain (10,000 steps) because
- * another stands still with an epoch announced.
+ * clients that insist in a full pool, each of whose operations sweeps in vain (10,000 steps) while
+ * another one stands still with an epoch announced.
  */
 const STEPS_MAX = 1_000_000;
 /**
