@@ -401,8 +401,8 @@ class Simulation {
   #checkStructure(pool: Pool, scenario = this.#scenario): void {
     const living = this.#living.map((client) => client.pool);
     const crashed = this.#records.filter((record) => record.crashed).length;
-    const check = (isLost: Holders['isLost']) => {
-      const index = pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    const check = (index: Index, isLost: Holders['isLost']) => {
       const problems = account(pool, scenario.subject, index, { living, isLost, crashed });
       if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
@@ -412,7 +412,7 @@ class Simulation {
     const unlinked =
       this.#losses > 0 ||
       (crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true));
-    check((address, chunk) => {
+    check(open(), (address, chunk) => {
       if (unlinked) return true;
       const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];
       const wentDown = holder.left || this.#deaths.has(holder);
@@ -421,10 +421,11 @@ class Simulation {
     // A sweep brings back all that the dead had: then nothing is lost any more.
     if (this.#deaths.count === 0 && this.#losses === 0) return;
     for (const client of this.#living) client.sweepAtOnce();
-    // Who opens the index may do for the dead what there was no memory for before.
-    pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    // Who opens the index may do for the dead what there was no memory for before, and leaves to a
+    // sweep what the dead have replaced so.
+    const index = open();
     for (const client of this.#living) client.sweepAtOnce();
-    check(() => false);
+    check(index, () => false);
   }
 }
 

@@ -18,27 +18,40 @@ const POLLS_MAX = 512;
 export function* answerTheDead(pair: Pair): Operation<void> {
   const { hashLease, patience } = pair;
   const waiting = new Waiting(hashLease, patience, 'what dead clients have asked for');
+  if (!(yield* isAnythingAsked(pair))) return;
   for (let poll = 0; poll < POLLS_MAX; poll++) {
-    if ((yield* abandonedRequests(pair)).length === 0) return;
     const { holder, progress } = yield* readState(pair);
     if (holder.token !== 0) return;
     yield* waiting.poll(holder, progress);
-    const isTime = holder.client === 0 || waiting.isTime;
-    if (isTime && (yield* hashLease.takeForTurns(waiting.seen(holder)))) yield* serve(pair);
-    else yield* waiting.rest();
+    if (holder.client === 0 || waiting.isTime) {
+      const isTaken = yield* hashLease.takeForTurns(waiting.seen(holder));
+      if (isTaken && !(yield* serve(pair))) return;
+      if (!(yield* isAnythingAsked(pair))) return;
+    }
+    yield* waiting.rest();
   }
 }
 
-/** Turns until nothing waits, or there is no memory for them. */
-function* serve(pair: Pair): Operation<void> {
+function* isAnythingAsked(pair: Pair): Operation<boolean> {
+  return (yield* abandonedRequests(pair)).length > 0;
+}
+
+/**
+ * Turns until nothing waits, or there is no memory for them. False if this client can do nothing
+ * for what waits: in a full pool somebody else may, after a sweep.
+ */
+function* serve(pair: Pair): Operation<boolean> {
   const { hashServer, hashLease } = pair;
   let turn: Turn | undefined;
+  let answers = 0;
   try {
     do {
       turn = yield* hashServer.turn({ release: true, ...(turn && { after: turn }) });
+      answers += turn.answers.length;
     } while (!turn.released && turn.answers.length > 0);
   } finally {
     if (!turn?.released) yield* hashLease.releaseTurns();
   }
   if (turn.lost !== undefined) yield* restoreTable(pair, turn.lost);
+  return answers > 0 || turn.isOvertaken || turn.lost !== undefined;
 }
