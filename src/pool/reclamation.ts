@@ -151,7 +151,8 @@ export class Reclamation {
 
   /**
    * An operation of a client that may not have announced an epoch, while it opens a store, say:
-   * what it reads could be re-used under its hands, and what it retires at once.
+   * what it reads could be re-used under its hands, and what it retires at once. Frees that, if the
+   * others let it: the client may do nothing more, and a sweep would wait for it.
    */
   *duringEpoch<T>(operation: () => Operation<T>): Operation<T> {
     if (this.online) return yield* operation();
@@ -160,6 +161,7 @@ export class Reclamation {
       return yield* operation();
     } finally {
       yield* this.goOffline();
+      if (this.retired > 0) yield* this.collect();
     }
   }
 

@@ -397,6 +397,13 @@ class Simulation {
     return auditor.pool;
   }
 
+  /** First all let go of what they retired, as idle clients do: a sweep waits for that. */
+  #sweepAll(): void {
+    for (const { pool } of this.#living) pool.run(pool.reclamation.goOffline());
+    for (const { pool } of this.#living) pool.run(pool.reclamation.collect());
+    for (const client of this.#living) client.sweepAtOnce();
+  }
+
   /** The table and the pool's memory, then what a sweep makes of it. */
   #checkStructure(pool: Pool, scenario = this.#scenario): void {
     const living = this.#living.map((client) => client.pool);
@@ -420,11 +427,11 @@ class Simulation {
     });
     // A sweep brings back all that the dead had: then nothing is lost any more.
     if (this.#deaths.count === 0 && this.#losses === 0) return;
-    for (const client of this.#living) client.sweepAtOnce();
+    this.#sweepAll();
     // Who opens the index may do for the dead what there was no memory for before, and leaves to a
     // sweep what the dead have replaced so.
     const index = open();
-    for (const client of this.#living) client.sweepAtOnce();
+    this.#sweepAll();
     check(index, () => false);
   }
 }
