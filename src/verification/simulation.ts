@@ -80,11 +80,7 @@ const NODES_MAX = 2;
 /** Streams of a seed from here on draw the techniques of a client. */
 const TECHNIQUES = 1000;
 const NAME = 's';
-/**
- * Far more than any run needs: reaching it means that somebody does not get ahead. The most have
- * clients that insist in a full pool, each of whose operations sweeps in vain (10,000 steps) while
- * another one stands still with an epoch announced.
- */
+/** Far more than any run needs, also when each operation sweeps in vain (10,000): no livelock. */
 const STEPS_MAX = 1_000_000;
 /**
  * Pieces of its own that a call may take until it is finished, when nobody dies and nothing new
