@@ -61,6 +61,7 @@ export class SimulatedClient {
   readonly #duties: Duty[] = [];
   #index: Index | undefined;
   #online = false;
+  #serves = false;
   #phase: Phase = 'call';
   #piecesInPhase = 0;
   #pieces = 0;
@@ -217,11 +218,22 @@ export class SimulatedClient {
     const item = this.#items.shift() as ProgramItem;
     if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
     if (item.call === 'many') return this.#searchMany(at);
-    if (item.call === 'serve') return this.#context.serve(this.#index as Index);
+    if (item.call === 'serve') return this.#serve();
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
     const how = { once: this.#context.walksOnce, form: this.#walkForm() };
     return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, how), at);
+  }
+
+  /** A process has one server of a store. */
+  *#serve(): Operation<void> {
+    if (this.#serves) return;
+    this.#serves = true;
+    try {
+      yield* this.#context.serve(this.#index as Index);
+    } finally {
+      this.#serves = false;
+    }
   }
 
   /** All orders, each without and with a limit, and a key to begin at. */

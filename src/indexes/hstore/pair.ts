@@ -70,6 +70,8 @@ export class Pair {
   repeated = 0;
   /** As the skiplist server: the sequence that was last announced as applied. */
   announced = 0;
+  /** As the skiplist server: whether an operation of this client answers what waits. */
+  answers = false;
   /** Whether this client holds the hash server's lease for a repair. */
   holds = false;
   /** Whether an operation of this client, which is the hash server, does more than turns. */

@@ -79,7 +79,7 @@ export function* abandonedRequests(pair: Pair): Operation<{ block: Address; unit
 }
 
 /** The blocks that a skiplist server would still read and write. */
-function* abandonedScans(pair: Pair): Operation<Address[]> {
+export function* abandonedScans(pair: Pair): Operation<Address[]> {
   const bodies = yield* abandonedBodies(pair, pair.skiplistMailbox.geometry);
   return bodies.flatMap((body) => {
     const { key, answer } = decodeScan(body, 0);

@@ -19,8 +19,21 @@ interface Waits {
  * The skiplist server's end of its mailbox: answers what waits, under the lease of the role, and
  * otherwise applies what the log has (asynchronous application, section 4.2). Returns how many
  * requests it has answered.
+ *
+ * Not in the midst of itself, as a duty of what it does meanwhile: the second answer to a request
+ * would be written into blocks that its client has given back after the first.
  */
 export function* answerScans(pair: Pair): Operation<number> {
+  if (pair.answers) return 0;
+  pair.answers = true;
+  try {
+    return yield* answerWaiting(pair);
+  } finally {
+    pair.answers = false;
+  }
+}
+
+function* answerWaiting(pair: Pair): Operation<number> {
   const waiting = yield* waitingScans(pair);
   for (let first = 0; first < waiting.length; first += ANSWERS_AT_ONCE) {
     yield* answer(pair, waiting.slice(first, first + ANSWERS_AT_ONCE));

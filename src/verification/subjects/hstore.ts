@@ -2,7 +2,11 @@ import type { Index } from '../../indexes/contract.ts';
 import { segmentBuckets, segmentCount } from '../../indexes/hstore/geometry.ts';
 import { HSTORE, type HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import { IndexServer } from '../../indexes/hstore/index-server.ts';
-import { abandonedRequests, eachAbandoned } from '../../indexes/hstore/reachable.ts';
+import {
+  abandonedRequests,
+  abandonedScans,
+  eachAbandoned,
+} from '../../indexes/hstore/reachable.ts';
 import { BUCKET_BYTES, signatureOf } from '../../indexes/hstore/slot.ts';
 import { HStoreWalk } from '../../indexes/hstore/walk.ts';
 import type { Prng } from '../../random/prng.ts';
@@ -84,6 +88,7 @@ function* pendingBlocks({ table }: HStoreIndex): Operation<Address[]> {
   const found: Address[] = [];
   for (const pair of table.pairs) {
     yield* eachAbandoned(table, pair, (address) => found.push(address));
+    found.push(...(yield* abandonedScans(pair)));
   }
   return found;
 }
