@@ -98,7 +98,6 @@ export function* askForSlots(
   return slots;
 }
 
-/** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
 /** Two blocks; undefined, and none taken, when the pool is full. */
 function* allocateBoth(
   { allocator, catalog }: HStoreTable,
@@ -116,6 +115,7 @@ function* allocateBoth(
   }
 }
 
+/** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
 function* waitForScan(
   table: HStoreTable,
   pair: Pair,
