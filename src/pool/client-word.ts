@@ -28,3 +28,21 @@ export function* isGone(membership: Membership, word: number): Operation<boolean
   const row = yield* rowOf(membership, word);
   return row === undefined || (yield* membership.isGone(row));
 }
+
+/** `isGone` of many words, as of one look at each client: rows by the thousand may be a few's. */
+export class GoneClients {
+  readonly #membership: Membership;
+  readonly #seen = new Map<number, boolean>();
+
+  constructor(membership: Membership) {
+    this.#membership = membership;
+  }
+
+  *has(word: number): Operation<boolean> {
+    const seen = this.#seen.get(word);
+    if (seen !== undefined) return seen;
+    const gone = yield* isGone(this.#membership, word);
+    this.#seen.set(word, gone);
+    return gone;
+  }
+}

@@ -16,9 +16,14 @@ const POLLS_MAX = 512;
  * for; if a primary has to be elected first, it is not.
  */
 export function* answerTheDead(pair: Pair): Operation<void> {
+  // The mailbox is never re-used: only for turns has an epoch to be announced.
+  if (!(yield* isAnythingAsked(pair))) return;
+  yield* pair.reclamation.duringEpoch(() => answerAll(pair));
+}
+
+function* answerAll(pair: Pair): Operation<void> {
   const { hashLease, patience } = pair;
   const waiting = new Waiting(hashLease, patience, 'what dead clients have asked for');
-  if (!(yield* isAnythingAsked(pair))) return;
   for (let poll = 0; poll < POLLS_MAX; poll++) {
     const { holder, progress } = yield* readState(pair);
     if (holder.token !== 0) return;

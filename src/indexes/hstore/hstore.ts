@@ -155,7 +155,7 @@ export function* openHStore(
   const table = new HStoreTable(pool, shape, catalog, root);
   for (const pair of table.pairs) {
     yield* loadSegments(pair.geometry);
-    yield* pool.reclamation.duringEpoch(() => answerTheDead(pair));
+    yield* answerTheDead(pair);
   }
   return new HStoreIndex(table);
 }

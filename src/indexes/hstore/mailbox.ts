@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { clientWord, isGone } from '../../pool/client-word.ts';
+import { clientWord, GoneClients } from '../../pool/client-word.ts';
 import { control } from '../../pool/control.ts';
 import type { Membership } from '../../pool/membership.ts';
 import {
@@ -130,15 +130,12 @@ export class Mailbox {
     const owners = new Scratch(8 * rows);
     yield new Batch().read(geometry.owner(0), 8 * rows, owners, 0);
     const end = this.#last.size === 0 ? rows : this.#firstKept;
-    // Each owner is asked for once: a thousand rows may be those of a few clients that live.
-    const living = new Set<number>([clientWord(this.#membership)]);
+    const own = clientWord(this.#membership);
+    const gone = new GoneClients(this.#membership);
     for (let row = 0; row < end; row++) {
       const owner = readInteger(owners, 8 * row);
-      if (this.#last.has(row) || living.has(owner)) continue;
-      if (owner !== 0 && !(yield* isGone(this.#membership, owner))) {
-        living.add(owner);
-        continue;
-      }
+      if (this.#last.has(row) || owner === own) continue;
+      if (owner !== 0 && !(yield* gone.has(owner))) continue;
       // Only now that its owner posts no more: an older look would miss its last request, whose
       // answer would then pass for that to the first one of this client.
       const last = yield* this.#lastAnswered(row);

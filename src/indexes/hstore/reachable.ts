@@ -1,4 +1,4 @@
-import { clientWord, isGone } from '../../pool/client-word.ts';
+import { clientWord, GoneClients } from '../../pool/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import type { RecordBlock } from './commit.ts';
@@ -98,11 +98,12 @@ function* abandonedBodies(pair: Pair, geometry: MailboxGeometry): Operation<Scra
     .read(geometry.answered(0), 8 * rows, words, 8 * rows)
     .read(geometry.owner(0), 8 * rows, words, 16 * rows);
   const found: Scratch[] = [];
+  const gone = new GoneClients(pair.membership);
   for (let row = 0; row < rows; row++) {
     if (readInteger(words, 8 * row) === readInteger(words, 8 * (rows + row))) continue;
     const owner = readInteger(words, 8 * (2 * rows + row));
     const isOwn = owner === clientWord(pair.membership);
-    if (!isOwn && !(yield* isGone(pair.membership, owner))) continue;
+    if (!isOwn && !(yield* gone.has(owner))) continue;
     const body = new Scratch(BODY_BYTES);
     yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
     found.push(body);
