@@ -26,12 +26,14 @@ export class BucketChains {
     return geometry.bucket((h1 >>> 0) & (geometry.buckets - 1));
   }
 
-  /** Reads the chains of all requests, a bucket of each at a time. */
+  /** Reads the chains of all requests, a bucket of each at a time; followers share the first's. */
   *read(posted: readonly Posted[], alongWith: (batch: Batch) => void): Operation<void> {
     const { generation } = this.#pair.geometry;
     const batch = new Batch();
     alongWith(batch);
-    let open = posted.map((one) => ({ one, next: this.bucketOf(one.request) }));
+    let open = posted
+      .filter(({ first }) => first === undefined)
+      .map((one) => ({ one, next: this.bucketOf(one.request) }));
     while (open.length > 0) {
       for (const { one, next } of open) {
         const image = new BucketImage(next);

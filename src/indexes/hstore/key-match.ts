@@ -35,6 +35,7 @@ export class KeyMatch {
     const batch = new Batch();
     let bytes = 0;
     for (const one of posted) {
+      if (one.first) continue;
       gather(one);
       for (const candidate of one.candidates) {
         candidate.at = bytes;
@@ -77,8 +78,13 @@ export class KeyMatch {
     return this.#heads.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
   }
 
-  /** The candidate that has the request's key. */
-  find({ request, candidates, keyAt }: Posted): Candidate | undefined {
+  /** Notes which candidate has the request's key. */
+  match(one: Posted): void {
+    one.match = this.#find(one);
+    one.version = one.match ? this.#versionOf(one.match) : 0;
+  }
+
+  #find({ request, candidates, keyAt }: Posted): Candidate | undefined {
     const end = keyEnd(request.keyBytes);
     return candidates.find(
       (candidate) =>
@@ -86,6 +92,16 @@ export class KeyMatch {
         this.#keyBytesOf(candidate) === request.keyBytes &&
         this.#sameKey(keyAt, candidate.at, end),
     );
+  }
+
+  /** Whether a request has the key of the one that it follows. */
+  follows({ request, keyAt, first }: Posted): boolean {
+    if (first?.request.keyBytes !== request.keyBytes) return false;
+    const ours = this.#keys.i32;
+    for (let at = HEADER_BYTES; at < keyEnd(request.keyBytes); at += 4) {
+      if (ours[(keyAt + at) >> 2] !== ours[(first.keyAt + at) >> 2]) return false;
+    }
+    return true;
   }
 
   #sameKey(keyAt: number, headAt: number, end: number): boolean {
@@ -98,7 +114,7 @@ export class KeyMatch {
   }
 
   /** The version that a candidate's header says. */
-  versionOf({ at }: Candidate): number {
+  #versionOf({ at }: Candidate): number {
     return this.#heads.i32[(at >> 2) + 3] >>> 0;
   }
 }

@@ -32,4 +32,20 @@ export interface Posted {
   candidates: Candidate[];
   /** Where the key's image stands among the keys that were read. */
   keyAt: number;
+  /** The request of this turn before it that has the same hash, and most likely the same key. */
+  first: Posted | undefined;
+  /** The slot that has the key, and its record's version, as far as this turn has decided. */
+  match: Candidate | undefined;
+  version: number;
+}
+
+export function postedOf(
+  row: number,
+  number: number,
+  request: HashRequest,
+  first: Posted | undefined,
+): Posted {
+  const chain = first ? first.chain : [];
+  const nothing = { candidates: [], keyAt: 0, match: undefined, version: 0 };
+  return { row, number, request, chain, first, ...nothing };
 }
