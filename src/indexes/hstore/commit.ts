@@ -106,6 +106,7 @@ export class Commit {
   readonly #written = new Scratch(1024);
   readonly #swaps = new Scratch(1024);
   readonly #states = new Scratch(64);
+  readonly #reply = new Scratch(REPLY_BYTES);
   readonly #words = new Scratch(64);
   #swapCount = 0;
 
@@ -387,7 +388,7 @@ export class Commit {
 
   #postReply({ row, number, reply }: Decision, i: number): void {
     const { hashMailbox } = this.#pair.geometry;
-    const wanted = new Scratch(REPLY_BYTES);
+    const wanted = this.#reply;
     encodeReply(reply, number, wanted, 0);
     for (let at = 0; at < REPLY_BYTES; at += 8) {
       const seen = i * SEEN_BYTES + REPLY_AT + at;

@@ -71,6 +71,8 @@ export interface TurnOptions {
   after?: Turn;
   /** Gives the lease back in the same doorbell when nothing is left. */
   release: boolean;
+  /** No turn follows in the same operation: nothing is read for one. */
+  isLast?: boolean;
   /**
    * A block for a turn of one request, and the row that it is for: how a client makes sure that its
    * own request can be answered although the pool is full.
@@ -216,6 +218,7 @@ class TurnWorker {
   readonly #pair: Pair;
   readonly #chains: BucketChains;
   readonly #keys = new KeyMatch();
+  readonly #batch = new Batch();
   readonly #commit: Commit;
   readonly #words: Scratch;
   readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
@@ -231,7 +234,7 @@ class TurnWorker {
     this.#turnMax = turnMax(pair.geometry.logEntries);
   }
 
-  *turn({ release, spare }: TurnOptions, begun: Look | undefined): Operation<Turn> {
+  *turn({ release, spare, isLast }: TurnOptions, begun: Look | undefined): Operation<Turn> {
     const look = begun ?? (yield* this.look());
     const { turn, committed, lost, isHolder, isAlone } = look;
     if (!isHolder) return { ...NOTHING, isOvertaken: true };
@@ -259,7 +262,7 @@ class TurnWorker {
       // A client goes on as long as its own request waits, a server process in any case. Whose
       // request does not wait any more (another's turn has answered it) looks for its reply first.
       const isOwnDone = own.length === 0 || answers.some(({ posted }) => posted.row === spare?.row);
-      const goesOn = spare === undefined || !isOwnDone;
+      const goesOn = !isLast && (spare === undefined || !isOwnDone);
       const looksAhead = goesOn && !releases;
       const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
       const options = { releases, isAlone, ahead };
@@ -309,7 +312,8 @@ class TurnWorker {
       if (answer === undefined) return 'overtaken';
       answers.push(answer);
       if (answer.change === undefined) continue;
-      first.match = { ...answer.change, at: 0, bytes: 0 };
+      const { slot, low, high } = answer.change;
+      first.match = { slot, low, high, at: 0, bytes: 0 };
       first.version = answer.reply.version;
     }
     return answers;
@@ -324,7 +328,7 @@ class TurnWorker {
    */
   *look(): Operation<Look> {
     const { geometry } = this.#pair;
-    const batch = new Batch();
+    const batch = this.#batch;
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       this.#postLook(batch.clear());
       yield batch;
@@ -415,7 +419,7 @@ class TurnWorker {
 
   #postBodies(chosen: readonly Waits[]): Batch {
     const { geometry } = this.#pair;
-    const batch = new Batch();
+    const batch = this.#batch.clear();
     chosen.forEach(({ row }, i) => {
       batch.read(geometry.hashMailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
     });

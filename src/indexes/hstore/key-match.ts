@@ -16,6 +16,7 @@ function keyEnd(keyBytes: number): number {
 export class KeyMatch {
   readonly #keys = new Scratch(4096);
   readonly #heads = new Scratch(4096);
+  readonly #batch = new Batch();
 
   /** Adds the READs of the keys that the requests name. */
   postKeys(posted: readonly Posted[], batch: Batch): void {
@@ -32,7 +33,7 @@ export class KeyMatch {
 
   /** Reads the heads of all records that may have the key of a request. */
   *readCandidates(posted: readonly Posted[]): Operation<void> {
-    const batch = new Batch();
+    const batch = this.#batch.clear();
     let bytes = 0;
     for (const one of posted) {
       if (one.first) continue;

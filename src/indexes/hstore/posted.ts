@@ -4,12 +4,8 @@ import { BUCKET_BYTES } from './slot.ts';
 
 /** A bucket of a chain as the server has read it, and as it has changed it since. */
 export class BucketImage {
-  readonly address: Address;
+  address: Address = 0;
   readonly words = new Scratch(BUCKET_BYTES);
-
-  constructor(address: Address) {
-    this.address = address;
-  }
 }
 
 /** A slot of a chain whose signature is the key's: maybe the key's slot. */
@@ -45,7 +41,15 @@ export function postedOf(
   request: HashRequest,
   first: Posted | undefined,
 ): Posted {
-  const chain = first ? first.chain : [];
-  const nothing = { candidates: [], keyAt: 0, match: undefined, version: 0 };
-  return { row, number, request, chain, first, ...nothing };
+  return {
+    row,
+    number,
+    request,
+    chain: first ? first.chain : [],
+    candidates: [],
+    keyAt: 0,
+    first,
+    match: undefined,
+    version: 0,
+  };
 }
