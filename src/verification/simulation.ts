@@ -412,9 +412,11 @@ class Simulation {
     // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
     // them in anybody's chunks.
     const { answersTheDead, unlinksMany } = scenario.subject;
+    // So does a server of others' calls, which dies in none of its own.
     const unlinked =
       this.#losses > 0 ||
-      (crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true));
+      (this.#deaths.count > 0 && answersTheDead) ||
+      (crashed > 0 && (scenario.chains || unlinksMany === true));
     check(open(), (address, chunk) => {
       if (unlinked) return true;
       const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];
