@@ -32,6 +32,12 @@ function useOf({ catalog, units }: ChunkWord): number {
   return catalog * 65536 + units;
 }
 
+/** A chunk of a store that is not there, as it was read. */
+export interface LeftChunk {
+  chunk: number;
+  word: ChunkWord;
+}
+
 /** A chunk word to be replaced by another. */
 interface ChunkSwap {
   chunk: number;
@@ -53,7 +59,7 @@ export interface PoolMemory {
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
  * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
- * A span that was taken for an index whose creator died is given back by the next creator.
+ * What was taken for an index whose maker died is given back by the next one: see Catalog.
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
@@ -404,12 +410,25 @@ export class ChunkTable {
     }
   }
 
-  /** Gives back the spans of a store that is not there: of one that could not be made. */
-  *releaseSpans(catalog: number): Operation<void> {
+  /**
+   * Chunks of stores that are not there, which only their makers knew: spans, and chunks of blocks
+   * that nobody owns. One that has an owner is in use by a living client's allocator.
+   */
+  *leftOf(isThere: (catalog: number) => boolean): Operation<LeftChunk[]> {
+    const left: LeftChunk[] = [];
     for (const [chunk, packed] of yield* this.words()) {
       const word = unpackChunk(packed);
-      if (word.state === CHUNK_SPAN && word.catalog === catalog) yield* this.release(chunk, word);
+      const ownerless = word.state === CHUNK_BLOCKS && word.owner === 0;
+      if (word.state !== CHUNK_SPAN && !ownerless) continue;
+      if (!isThere(word.catalog)) left.push({ chunk, word });
     }
+    return left;
+  }
+
+  /** Makes chunks that nobody knows of any more free for any use; returns how many. */
+  *giveBack(left: readonly LeftChunk[]): Operation<number> {
+    const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
+    return (yield* this.#swapMany(swaps, 1n)).length;
   }
 
   /** Who has the chunk. */

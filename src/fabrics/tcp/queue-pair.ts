@@ -14,13 +14,17 @@ import {
   CALL_FRAME,
   CHALLENGE,
   FAILURE,
+  FRAME_BYTES_MIN,
+  type FrameShape,
   HANDSHAKE_BYTES_MAX,
   HEAD_BYTES,
   HEARTBEAT,
   NO_SEQUENCE,
   PROOF,
+  padded,
   RESULTS,
   RETURN,
+  shapeFor,
   typeOf,
   WELCOME,
   WireError,
@@ -77,6 +81,8 @@ export class QueuePair {
   /** What the node said of itself; there once connected. */
   welcome!: Welcome;
   boot = 0;
+  /** How frames are cut for the node; there once connected. */
+  #shape!: FrameShape;
   readonly #place: Place;
   readonly #credentials: Credentials;
   readonly #socket: Socket;
@@ -171,7 +177,7 @@ export class QueuePair {
     const isIdle = this.#idle;
     const frame = this.#sent.add();
     const sequence = (this.#sequence + 1) & 0x7fffffff;
-    if (!encodeWhole(batch, completion, sequence, this.#outbox, frame)) {
+    if (!encodeWhole(batch, completion, this.#shape, sequence, this.#outbox, frame)) {
       this.#sent.removeLast();
       return undefined;
     }
@@ -186,6 +192,13 @@ export class QueuePair {
   call(method: number, request: Uint8Array, returned: Returned): void {
     if (this.#failure) {
       returned(this.#failure, undefined);
+      return;
+    }
+    const bytes = HEAD_BYTES + CALL_HEAD + padded(request.length);
+    if (bytes > this.welcome.frameBytesMax) {
+      const limit = `more than the ${this.welcome.frameBytesMax} of a frame`;
+      const why = `${this.#label}: a call of ${bytes} bytes, ${limit}`;
+      returned(new StepwellError('SW_UNSUPPORTED', why), undefined);
       return;
     }
     if (this.#idle) this.#socket.ref();
@@ -230,11 +243,10 @@ export class QueuePair {
 
   /** Whether all of the part found room. */
   #encodePart(part: Part, limit: number): boolean {
-    const { node, nodes } = this.#place;
     while (!part.done) {
       if (this.#outstanding >= limit) return false;
       const frame = this.#sent.add();
-      encodePart(part, node, nodes, this.#nextSequence(), this.#outbox, frame);
+      encodePart(part, this.#shape, this.#nextSequence(), this.#outbox, frame);
       this.#outstanding += frame.requestBytes + frame.resultBytes;
       if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
     }
@@ -288,8 +300,7 @@ export class QueuePair {
   #results(sequence: number, at: number, bytes: number): void {
     const frame = this.#nextSent(sequence);
     if (bytes !== frame.resultBytes) throw new WireError(`${bytes} bytes of results`);
-    const { node, nodes } = this.#place;
-    decodeResults(frame, node, nodes, this.#inbox.scratch, at);
+    decodeResults(frame, this.#shape, this.#inbox.scratch, at);
     this.#answered(frame, undefined);
   }
 
@@ -360,7 +371,14 @@ export class QueuePair {
       this.#lose('SW_UNAUTHENTICATED', 'the memory node does not know the secret');
       return;
     }
+    const { frameBytesMax } = welcome;
+    if (frameBytesMax < FRAME_BYTES_MIN) {
+      const wanted = `clients need ${FRAME_BYTES_MIN}`;
+      this.#lose('SW_UNSUPPORTED', `it takes frames of ${frameBytesMax} bytes, ${wanted}`);
+      return;
+    }
     this.welcome = welcome;
+    this.#shape = shapeFor(this.#place.node, this.#place.nodes, frameBytesMax);
     this.#inbox.allow(welcome.frameBytesMax + FRAME_SLACK);
     const patience = this.#credentials.timeoutMs ?? SILENCE_MS_MAX;
     // Often enough for both: the node's lease, and noticing that the node is gone.
