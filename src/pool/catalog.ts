@@ -1,9 +1,10 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
-import type { ChunkTable, LeftChunk } from './chunks.ts';
+import type { ChunkTable } from './chunks.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { HELD, HolderWord } from './holder-word.ts';
 import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
+import { chunksLeft, type LeftChunk } from './left-chunks.ts';
 import type { Membership } from './membership.ts';
 
 const EMPTY = 0;
@@ -143,7 +144,7 @@ export class Catalog {
   }
 
   *#giveBack(id: number): Operation<void> {
-    yield* this.#chunks.giveBack(yield* this.#chunks.leftOf((catalog) => catalog !== id));
+    yield* this.#chunks.giveBack(yield* chunksLeft(this.#chunks, (catalog) => catalog !== id));
   }
 
   /** What makers who died left behind. Nothing while a store is being made: that is its maker's. */
@@ -178,7 +179,7 @@ export class Catalog {
   *#left(): Operation<LeftChunk[]> {
     const entries = yield* this.entries();
     const ready = new Set(entries.filter((entry) => entry.ready).map(({ id }) => id));
-    return yield* this.#chunks.leftOf((catalog) => ready.has(catalog));
+    return yield* chunksLeft(this.#chunks, (catalog) => ready.has(catalog));
   }
 
   /** Undefined, and nothing is done, while a living client makes a store. */

@@ -13,7 +13,6 @@ import {
   CHUNK_BLOCKS,
   CHUNK_FREE,
   CHUNK_PREPARING,
-  CHUNK_SPAN,
   type ChunkWord,
   packChunk,
   RECYCLED,
@@ -30,12 +29,6 @@ const SWAPS_AT_ONCE = 64;
 /** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
 function useOf({ catalog, units }: ChunkWord): number {
   return catalog * 65536 + units;
-}
-
-/** A chunk of a store that is not there, as it was read. */
-export interface LeftChunk {
-  chunk: number;
-  word: ChunkWord;
 }
 
 /** A chunk word to be replaced by another. */
@@ -410,23 +403,8 @@ export class ChunkTable {
     }
   }
 
-  /**
-   * Chunks of stores that are not there, which only their makers knew: spans, and chunks of blocks
-   * that nobody owns. One that has an owner is in use by a living client's allocator.
-   */
-  *leftOf(isThere: (catalog: number) => boolean): Operation<LeftChunk[]> {
-    const left: LeftChunk[] = [];
-    for (const [chunk, packed] of yield* this.words()) {
-      const word = unpackChunk(packed);
-      const ownerless = word.state === CHUNK_BLOCKS && word.owner === 0;
-      if (word.state !== CHUNK_SPAN && !ownerless) continue;
-      if (!isThere(word.catalog)) left.push({ chunk, word });
-    }
-    return left;
-  }
-
   /** Makes chunks that nobody knows of any more free for any use; returns how many. */
-  *giveBack(left: readonly LeftChunk[]): Operation<number> {
+  *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
     const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
     return (yield* this.#swapMany(swaps, 1n)).length;
   }

@@ -1,4 +1,4 @@
-/** Makers of stores who die in the middle of it, and what becomes of the chunks that they had taken. */
+/** Makers of stores who die in the middle of it, and what becomes of the chunks that they took. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { IndexKind } from '../indexes/contract.ts';

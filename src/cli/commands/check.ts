@@ -58,8 +58,8 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
       `${formatCount(blocks.free)} free, ${formatCount(leaked)} leaked`,
     ...unfinished.map(
       ({ index, chunks, bytes }) =>
-        `${plural(chunks, 'chunk')} (${formatSize(bytes)}) of a store on ${index} whose maker died: ` +
-        'no damage; who makes the next store takes them up, or who finds the pool full',
+        `${plural(chunks, 'chunk')} (${formatSize(bytes)}) of a store on ${index}, whose maker ` +
+        'died: no damage; the next store that is made takes them up, or a full pool',
     ),
     ...problems.map((problem) => `${style.red('problem:')} ${printable(problem)}`),
     problems.length === 0

@@ -3,6 +3,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Batch, Completion } from '../../verbs/index.ts';
+import { CALL_HEAD, callContent, readCall } from './calls.ts';
 import type { Part } from './flight.ts';
 import { decodeResults, encodePart, encodeWhole } from './frame-codec.ts';
 import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
@@ -10,6 +11,7 @@ import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';
 import { NONCE_BYTES, proofOf, sameProof, type Transcript } from './secrets.ts';
 import { type SentFrame, SentFrames } from './sent-frames.ts';
+import { StuckWatch } from './stuck-watch.ts';
 import {
   CALL_FRAME,
   CHALLENGE,
@@ -33,10 +35,7 @@ import {
 const CONNECT_TIMEOUT_MS = 5000;
 const SILENCE_MS_MAX = 5000;
 const TICKS = 5;
-/** A call may take so many times as long as a verb. */
-const CALL_PATIENCE = 4;
 const FLUSH_BYTES = 256 * 1024;
-const CALL_HEAD = 8;
 /** Bytes of frames that a node sends beyond the results in them. */
 const FRAME_SLACK = 4096;
 
@@ -97,8 +96,7 @@ export class QueuePair {
   #outstanding = 0;
   #clock: NodeJS.Timeout | undefined;
   #silentTicks = 0;
-  /** The frame and the call that have waited longest, and for how many ticks. */
-  #stuck = { frame: -1, frameTicks: 0, call: -1, callTicks: 0 };
+  readonly #stuck = new StuckWatch();
   #spoke = false;
   #failure: StepwellError | undefined;
   #connected: Connected | undefined;
@@ -202,16 +200,11 @@ export class QueuePair {
       return;
     }
     if (this.#idle) this.#socket.ref();
-    const content = new Uint8Array(CALL_HEAD + request.length);
-    const view = new DataView(content.buffer);
-    view.setInt32(0, method, true);
-    view.setInt32(4, request.length, true);
-    content.set(request, CALL_HEAD);
     // A call begins after the verbs that were posted before it.
     this.#encode(Number.POSITIVE_INFINITY);
     const sequence = this.#nextSequence();
     this.#calls.set(sequence, returned);
-    this.#outbox.put(CALL_FRAME, sequence, content);
+    this.#outbox.put(CALL_FRAME, sequence, callContent(method, request));
   }
 
   /** Sends what was posted, as far as the node has room for it. */
@@ -325,11 +318,10 @@ export class QueuePair {
 
   #returned(sequence: number, content: Uint8Array): void {
     const returned = this.#calls.get(sequence);
-    if (returned === undefined || content.length < CALL_HEAD) throw new WireError('a reply');
+    if (returned === undefined) throw new WireError('a reply to no call');
+    const { bytes } = readCall(content);
     this.#calls.delete(sequence);
-    const length = new DataView(content.buffer, content.byteOffset).getInt32(4, true);
-    if (length < 0 || length > content.length - CALL_HEAD) throw new WireError('a reply cut short');
-    returned(undefined, content.subarray(CALL_HEAD, CALL_HEAD + length));
+    returned(undefined, bytes);
   }
 
   #failed(sequence: number, content: Uint8Array): void {
@@ -399,7 +391,8 @@ export class QueuePair {
       this.#lose('SW_NODE_UNREACHABLE', `no answer for ${patienceMs} ms`);
       return;
     }
-    if (this.#isStuck(ticksMax)) {
+    const [call] = this.#calls.keys();
+    if (this.#stuck.tick(this.#sent.first?.sequence, call, ticksMax)) {
       this.#lose('SW_NODE_UNREACHABLE', 'it lives, but does not answer');
       return;
     }
@@ -408,18 +401,6 @@ export class QueuePair {
       this.#outbox.flush();
     }
     this.#spoke = false;
-  }
-
-  /** Answers come in order, so the oldest frame cannot wait long. Calls may take their time. */
-  #isStuck(ticksMax: number): boolean {
-    const frame = this.#sent.first?.sequence ?? -1;
-    const [call = -1] = this.#calls.keys();
-    const stuck = this.#stuck;
-    stuck.frameTicks = frame >= 0 && frame === stuck.frame ? stuck.frameTicks + 1 : 0;
-    stuck.callTicks = call >= 0 && call === stuck.call ? stuck.callTicks + 1 : 0;
-    stuck.frame = frame;
-    stuck.call = call;
-    return stuck.frameTicks > ticksMax || stuck.callTicks > CALL_PATIENCE * ticksMax;
   }
 
   /** Of TLS, that the node's certificate is not to be trusted is another matter. */
