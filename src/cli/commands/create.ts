@@ -48,7 +48,10 @@ export const create = defineCommand({
   options: {
     ...POOL_OPTIONS,
     ...STORE_OPTION,
-    index: { value: 'INDEX', about: 'Of the store: race (default), sephash, shard, chime …' },
+    index: {
+      value: 'INDEX',
+      about: 'Of the store: race (default), sephash, shard, chime, hopscotch, hstore',
+    },
     set: {
       value: 'NAME=N,…',
       read: parseParameters,
