@@ -169,10 +169,8 @@ describe('create and destroy', () => {
     const create = (...words: string[]) => stepwell(['create', URL, ...words], { pools });
     await stepwell(['put', URL, 'k', 'v'], { pools });
     const { code, out } = await create('--store', 'events', '--index', 'chime');
-    assert.deepEqual(
-      [code, out],
-      [0, 'created store events in shm:x (/fake/shm:x, up to 4 GiB)\n'],
-    );
+    assert.equal(code, 0);
+    assert.equal(out, 'created store events in shm:x (/fake/shm:x, up to 4 GiB)\n');
     assert.match(pools.calls.at(-1) ?? '', /"store":"events".*"index":"chime".*"create":true/);
     assert.deepEqual([...(pools.pools.get(URL) ?? []).keys()], ['default', 'events']);
     const again = await create('--store', 'events', '--index', 'chime');
