@@ -164,7 +164,7 @@ describe('create and destroy', () => {
     assert.equal((await stepwell(['create', 'shm:z', '--associativity', '65'], { pools })).code, 2);
   });
 
-  it('make more stores in a pool that is there, each once, and leave the others alone', async () => {
+  it('make more stores in a pool that is there, each once, and leave others alone', async () => {
     const pools = new FakePools();
     const create = (...words: string[]) => stepwell(['create', URL, ...words], { pools });
     await stepwell(['put', URL, 'k', 'v'], { pools });
