@@ -48,7 +48,7 @@ export interface NetworkOptions {
   local?: LocalModel;
 }
 
-/** Where a thread runs: on a compute node, which is a number, or on the machine of a memory node. */
+/** Where a thread runs: on a compute node (a number), or on the machine of a memory node. */
 export type Place = number | { readonly memoryNode: number };
 
 /**
