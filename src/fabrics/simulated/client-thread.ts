@@ -58,9 +58,9 @@ export interface Surroundings {
 }
 
 /**
- * A thread of a compute node, or of a memory node's machine, that runs coroutines. It resumes one at
- * a time, in the order in which they became ready, and every step takes CPU time: enough coroutines
- * keep it busy (RACE 4.1).
+ * A thread of a compute node, or of a memory node's machine, that runs coroutines. It resumes one
+ * at a time, in the order in which they became ready, and every step takes CPU time: enough
+ * coroutines keep it busy (RACE 4.1).
  */
 export class ClientThread {
   readonly id: number;
