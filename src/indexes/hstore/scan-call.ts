@@ -67,24 +67,24 @@ export function* askForSlots(
   if (blocks === undefined) return undefined;
   const [keyBlock, answerBlock] = blocks;
   const row = yield* mailbox.take();
-  const number = mailbox.nextNumber(row);
-  const message = {
-    ...{ count: part.count, reverse: part.reverse, keyBytes: key.length },
-    ...{ inclusive: part.from?.inclusive ?? true, isBounded: part.from !== undefined },
-    ...{ key: keyBlock, answer: answerBlock },
-  };
-  const keyImage = new Scratch(Math.max(8, key.length));
-  keyImage.u8.set(key);
-  encodeScan(message, words, BODY_AT);
-  writeInteger(words, NUMBER_AT, number);
-  yield request.batch
-    .clear()
-    .write(keyBlock, Math.max(8, Math.ceil(key.length / 8) * 8), keyImage, 0)
-    .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
-    .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
   let slots: { low: number; high: number }[] | undefined;
   let isOver = false;
   try {
+    const number = mailbox.nextNumber(row);
+    const message = {
+      ...{ count: part.count, reverse: part.reverse, keyBytes: key.length },
+      ...{ inclusive: part.from?.inclusive ?? true, isBounded: part.from !== undefined },
+      ...{ key: keyBlock, answer: answerBlock },
+    };
+    const keyImage = new Scratch(Math.max(8, key.length));
+    keyImage.u8.set(key);
+    encodeScan(message, words, BODY_AT);
+    writeInteger(words, NUMBER_AT, number);
+    yield request.batch
+      .clear()
+      .write(keyBlock, Math.max(8, Math.ceil(key.length / 8) * 8), keyImage, 0)
+      .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     const count = yield* waitForScan(table, pair, request, row, number);
     isOver = true;
     if (count !== undefined) slots = yield* readAnswer(answerBlock, count);
