@@ -12,6 +12,8 @@ export interface Holders {
   living: readonly Pool[];
   /** Whether the block went down with a client that died. */
   isLost(address: Address, chunk: number): boolean;
+  /** Blocks of what living clients have given up, and others may do yet. */
+  pending: readonly Address[];
   /** Operations that died in flight: each may have left a slot that it had claimed. */
   crashed: number;
 }
@@ -35,6 +37,7 @@ export function account(pool: Pool, subject: Subject, index: Index, holders: Hol
     }),
   );
   const held = blocksHeldBy(holders.living);
+  for (const block of holders.pending) held.add(block);
   const pending = pool.run(subject.pending(index));
   for (const block of pending) held.add(block);
   if (subject.pendingBlocks) {

@@ -7,7 +7,7 @@ import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
 import { currentThread } from '../pool/thread-identity.ts';
 import { Prng } from '../random/prng.ts';
-import type { Operation } from '../verbs/index.ts';
+import type { Address, Operation } from '../verbs/index.ts';
 import { account, type Holders } from './accounting.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import {
@@ -188,13 +188,14 @@ class Simulation {
     const pool = this.#newPool(number);
     this.#oracle.watch(number, pool);
     this.#options.canary?.pool?.(pool);
-    const client = new SimulatedClient(number, pool, plan, this.#contextOf());
+    const client = new SimulatedClient(number, pool, plan, this.#contextOf(plan));
     this.#clients.push(client);
     if (startsAtOnce) client.startAtOnce();
   }
 
-  #contextOf(): ClientContext {
+  #contextOf({ haste }: ClientPlan): ClientContext {
     return {
+      hasty: haste > 0,
       now: () => this.#now,
       keys: this.#scenario.keys,
       walksOnce: this.#scenario.subject.walksOnce,
@@ -210,7 +211,7 @@ class Simulation {
   }
 
   /** As store/open.ts does it: several clients may make the store at once. */
-  *#startup({ name, number, pool }: SimulatedClient): Operation<Index> {
+  *#startup({ name, number, pool, plan }: SimulatedClient): Operation<Index> {
     yield* pool.joining(name);
     const { subject, parameters } = this.#scenario;
     const entry = yield* createStore(pool, NAME, subject.kind, parameters);
@@ -221,6 +222,7 @@ class Simulation {
     const opened = yield* openIndex(pool, entry);
     // From a generator of its own: a seed's schedule stays what it was for other indexes.
     subject.vary?.(opened, Prng.fromSeed(this.#options.seed).fork(TECHNIQUES + number));
+    if (plan.haste > 0) subject.hasten?.(opened, plan.haste);
     return planted(opened, pool, this.#options.canary);
   }
 
@@ -380,7 +382,14 @@ class Simulation {
       call: { key, kind: 'search' as const },
       after: 'none' as const,
     }));
-    const plan = { ...this.#scenario.clients[0], items, lanes: 1, crashes: [], leaves: false };
+    const plan = {
+      ...this.#scenario.clients[0],
+      items,
+      lanes: 1,
+      crashes: [],
+      leaves: false,
+      haste: 0,
+    };
     this.#addClient(plan, true);
     const auditor = this.#clients[this.#clients.length - 1];
     while (auditor.ready().length > 0) {
@@ -400,13 +409,29 @@ class Simulation {
     for (const client of this.#living) client.sweepAtOnce();
   }
 
+  get #givenUp(): number {
+    const calls = this.#records.filter((record) => record.givenUp).length;
+    return this.#clients.reduce((sum, { gaveUp }) => sum + gaveUp, calls);
+  }
+
+  /** What living clients have asked for, and wait for no more. */
+  #givenUpBlocks(): Address[] {
+    const { subject } = this.#scenario;
+    return this.#living.flatMap(({ plan, pool, index }) => {
+      if (plan.haste === 0 || !index || !subject.pendingBlocks) return [];
+      return pool.run(subject.pendingBlocks(index));
+    });
+  }
+
   /** The table and the pool's memory, then what a sweep makes of it. */
   #checkStructure(pool: Pool, scenario = this.#scenario): void {
     const living = this.#living.map((client) => client.pool);
     const crashed = this.#records.filter((record) => record.crashed).length;
+    const givenUp = this.#givenUp;
     const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
     const check = (index: Index, isLost: Holders['isLost']) => {
-      const problems = account(pool, scenario.subject, index, { living, isLost, crashed });
+      const pending = this.#givenUpBlocks();
+      const problems = account(pool, scenario.subject, index, { living, isLost, pending, crashed });
       if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
     // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
@@ -414,6 +439,7 @@ class Simulation {
     const { answersTheDead, unlinksMany } = scenario.subject;
     const unlinked =
       this.#losses > 0 ||
+      givenUp > 0 ||
       (crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true));
     check(open(), (address, chunk) => {
       if (unlinked) return true;
@@ -422,7 +448,7 @@ class Simulation {
       return wentDown || this.#deaths.taintedChunks.has(chunk);
     });
     // A sweep brings back all that the dead had: then nothing is lost any more.
-    if (this.#deaths.count === 0 && this.#losses === 0) return;
+    if (this.#deaths.count === 0 && this.#losses === 0 && givenUp === 0) return;
     this.#sweepAll();
     // Who opens the index may do for the dead what there was no memory for before, and leaves to a
     // sweep what the dead have replaced so.
