@@ -14,8 +14,8 @@ export interface Holders {
   isLost(address: Address, chunk: number): boolean;
   /** Blocks of what living clients have given up, and others may do yet. */
   pending: readonly Address[];
-  /** Operations that died in flight: each may have left a slot that it had claimed. */
-  crashed: number;
+  /** Operations that died in flight, or were given up: each may have left a slot that it claimed. */
+  ended: number;
 }
 
 /**
@@ -43,8 +43,9 @@ export function account(pool: Pool, subject: Subject, index: Index, holders: Hol
   if (subject.pendingBlocks) {
     for (const block of pool.run(subject.pendingBlocks(index))) held.add(block);
   }
-  if (pending.length > holders.crashed) {
-    problems.push(`${pending.length} records are pending, ${holders.crashed} calls crashed`);
+  if (pending.length > holders.ended) {
+    const why = `${holders.ended} calls crashed or were given up`;
+    problems.push(`${pending.length} records are pending, ${why}`);
   }
   for (const [chunk, word] of pool.run(pool.chunks.words())) {
     const { state, units } = unpackChunk(word);

@@ -431,7 +431,12 @@ class Simulation {
     const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
     const check = (index: Index, isLost: Holders['isLost']) => {
       const pending = this.#givenUpBlocks();
-      const problems = account(pool, scenario.subject, index, { living, isLost, pending, crashed });
+      const problems = account(pool, scenario.subject, index, {
+        living,
+        isLost,
+        pending,
+        ended: crashed + givenUp,
+      });
       if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
     // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
