@@ -149,6 +149,12 @@ export class LeafWalk {
     this.#done = this.#reverse ? lower.length === 0 : upper === undefined;
   }
 
+  /** Back to a position of before, which was not the end: what came after it was not used. */
+  returnTo(position: Uint8Array | undefined): void {
+    this.position = position;
+    this.#done = false;
+  }
+
   /** Internal nodes above the leaf that was read last. */
   get height(): number {
     let height = 0;

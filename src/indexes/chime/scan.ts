@@ -24,6 +24,14 @@ const FIRST_OUTSIDE = 0.5;
 /** Called for each record: the request's found one, its key in `outgoing`. */
 type Visit = (request: ChimeRequest, keyBytes: number) => void;
 
+/** One step, and where the scan stood before it. */
+interface Step {
+  readonly position: Uint8Array | undefined;
+  readonly left: number;
+  readonly request: ChimeRequest;
+  isTaken: boolean;
+}
+
 /**
  * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
  * of some leaves at a time. Each step is an operation of its own:
@@ -35,7 +43,8 @@ type Visit = (request: ChimeRequest, keyBytes: number) => void;
  * when those that do have not been enough, others are read of the same pictures of the leaves.
  *
  * Every key that is present throughout comes exactly once, with a value that was current at some
- * moment of the scan: it has one leaf to be met in, and one slot of that leaf while it is there.
+ * moment of the scan: it has one leaf to be met in, and one slot of that leaf while it is there. A
+ * step that fails is not taken: who goes on all the same meets again what it has visited.
  */
 export class ChimeScan implements IndexScan {
   readonly #tree: ChimeTree;
@@ -88,12 +97,12 @@ export class ChimeScan implements IndexScan {
 
   *next(visit: Visit, keysOnly = false): Operation<void> {
     if (this.done) return;
-    this.#tree.cache.begin();
-    const request = this.#tree.spareRequests.take();
+    const step = this.#beginStep();
     try {
-      yield* this.#visitNext(request, visit, keysOnly);
+      yield* this.#visitNext(step.request, visit, keysOnly);
+      step.isTaken = true;
     } finally {
-      this.#endStep(request);
+      this.#endStep(step);
     }
   }
 
@@ -103,20 +112,32 @@ export class ChimeScan implements IndexScan {
    */
   *countNext(): Operation<number> {
     if (this.done) return 0;
-    this.#tree.cache.begin();
-    const request = this.#tree.spareRequests.take();
+    const step = this.#beginStep();
     try {
       const leaves = yield* this.#leaves.nextGroup(this.#width);
       const counts = leaves.map((leaf) => countBySlots(leaf, this.#range));
       const doubtful = leaves.filter((_, i) => counts[i] === undefined);
-      const read = yield* this.#countKeys(request, doubtful);
+      const read = yield* this.#countKeys(step.request, doubtful);
+      step.isTaken = true;
       return counts.reduce<number>((sum, count = 0) => sum + count, read);
     } finally {
-      this.#endStep(request);
+      this.#endStep(step);
     }
   }
 
-  #endStep(request: ChimeRequest): void {
+  #beginStep(): Step {
+    this.#tree.cache.begin();
+    const { position } = this.#leaves;
+    const request = this.#tree.spareRequests.take();
+    return { position, left: this.#left, request, isTaken: false };
+  }
+
+  /** A step that failed, or that its caller gave up, was none: the next one begins where it did. */
+  #endStep({ position, left, request, isTaken }: Step): void {
+    if (!isTaken) {
+      this.#leaves.returnTo(position);
+      this.#left = left;
+    }
     this.#leaves.release();
     if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
   }
