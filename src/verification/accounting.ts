@@ -14,7 +14,7 @@ export interface Holders {
   isLost(address: Address, chunk: number): boolean;
   /** Blocks of what living clients have given up, and others may do yet. */
   pending: readonly Address[];
-  /** Operations that died in flight, or were given up: each may have left a slot that it claimed. */
+  /** Operations that died in flight or were given up: each may have left a slot it had claimed. */
   ended: number;
 }
 

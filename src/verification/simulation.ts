@@ -7,8 +7,7 @@ import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
 import { currentThread } from '../pool/thread-identity.ts';
 import { Prng } from '../random/prng.ts';
-import type { Address, Operation } from '../verbs/index.ts';
-import { account, type Holders } from './accounting.ts';
+import type { Operation } from '../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import {
   auditHistories,
@@ -19,6 +18,7 @@ import {
 import { type Canary, planted, subjectOf } from './canary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
+import { checkMemory } from './final-accounting.ts';
 import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
@@ -239,7 +239,15 @@ class Simulation {
       auditReclamation(this.#living.map((client) => client.pool));
       const pool = this.#auditKeys();
       auditHistories(this.#records, this.#scenario.keys);
-      this.#checkStructure(pool);
+      const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
+      checkMemory(pool, open, {
+        scenario: this.#scenario,
+        clients: this.#clients,
+        deaths: this.#deaths,
+        oracle: this.#oracle,
+        records: this.#records,
+        losses: this.#losses,
+      });
     } catch (error) {
       this.#failure ??= failureOf(error);
     }
@@ -400,66 +408,6 @@ class Simulation {
     if (servers && this.#losses > 0) auditor.pool.run(servers.restore(auditor.index as Index));
     auditor.pool.run(auditor.pool.reclamation.goOffline());
     return auditor.pool;
-  }
-
-  /** First all let go of what they retired, as idle clients do: a sweep waits for that. */
-  #sweepAll(): void {
-    for (const { pool } of this.#living) pool.run(pool.reclamation.goOffline());
-    for (const { pool } of this.#living) pool.run(pool.reclamation.collect());
-    for (const client of this.#living) client.sweepAtOnce();
-  }
-
-  get #givenUp(): number {
-    const calls = this.#records.filter((record) => record.givenUp).length;
-    return this.#clients.reduce((sum, { gaveUp }) => sum + gaveUp, calls);
-  }
-
-  /** What living clients have asked for, and wait for no more. */
-  #givenUpBlocks(): Address[] {
-    const { subject } = this.#scenario;
-    return this.#living.flatMap(({ plan, pool, index }) => {
-      if (plan.haste === 0 || !index || !subject.pendingBlocks) return [];
-      return pool.run(subject.pendingBlocks(index));
-    });
-  }
-
-  /** The table and the pool's memory, then what a sweep makes of it. */
-  #checkStructure(pool: Pool, scenario = this.#scenario): void {
-    const living = this.#living.map((client) => client.pool);
-    const crashed = this.#records.filter((record) => record.crashed).length;
-    const givenUp = this.#givenUp;
-    const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
-    const check = (index: Index, isLost: Holders['isLost']) => {
-      const pending = this.#givenUpBlocks();
-      const problems = account(pool, scenario.subject, index, {
-        living,
-        isLost,
-        pending,
-        ended: crashed + givenUp,
-      });
-      if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
-    };
-    // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
-    // them in anybody's chunks.
-    const { answersTheDead, unlinksMany } = scenario.subject;
-    const unlinked =
-      this.#losses > 0 ||
-      givenUp > 0 ||
-      (crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true));
-    check(open(), (address, chunk) => {
-      if (unlinked) return true;
-      const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];
-      const wentDown = holder.left || this.#deaths.has(holder);
-      return wentDown || this.#deaths.taintedChunks.has(chunk);
-    });
-    // A sweep brings back all that the dead had: then nothing is lost any more.
-    if (this.#deaths.count === 0 && this.#losses === 0 && givenUp === 0) return;
-    this.#sweepAll();
-    // Who opens the index may do for the dead what there was no memory for before, and leaves to a
-    // sweep what the dead have replaced so.
-    const index = open();
-    this.#sweepAll();
-    check(index, () => false);
   }
 }
 

@@ -375,8 +375,8 @@ class TurnWorker {
   }
 
   /**
-   * From another row on in each turn: clients whose rows come first, and who ask for the same bucket
-   * all the time, would otherwise be all that is ever answered there.
+   * From another row on in each turn: clients whose rows come first, and who ask for the same
+   * bucket all the time, would otherwise be all that is ever answered there.
    */
   #waiting(turn: TurnWord): Waits[] {
     const { hashMailbox: mailbox } = this.#pair.geometry;

@@ -53,7 +53,7 @@ export interface Subject {
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
   hurry(index: Index): void;
-  /** Lets this client give up whatever it has tried so often, or polled for so many times, in vain. */
+  /** Lets this client give up whatever it has tried, or polled for, so often in vain. */
   hasten?(index: Index, attempts: number): void;
   /** Of an index with servers of its own, and a table that can be built anew when it is lost. */
   readonly servers?: ServerSubject;
