@@ -33,13 +33,15 @@ export function checkMemory(pool: Pool, open: () => Index, run: EndedRun): void 
     const problems = account(pool, subject, index, holders);
     if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
   };
-  // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
-  // them in anybody's chunks; so is what is replaced when nobody waits for the answer any more.
+  // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in anybody's
+  // chunks. So does a server of others' calls, which dies in none of its own, and whoever gives up
+  // a call that is done all the same.
   const { answersTheDead, unlinksMany } = subject;
   const unlinked =
     losses > 0 ||
     givenUp > 0 ||
-    (crashed > 0 && (chains || answersTheDead || unlinksMany === true));
+    (deaths.count > 0 && answersTheDead === true) ||
+    (crashed > 0 && (chains || unlinksMany === true));
   check(open(), (address, chunk) => {
     if (unlinked) return true;
     const holder = clients[oracle.holderOf(address) ?? 0];
