@@ -33,9 +33,9 @@ export function checkMemory(pool: Pool, open: () => Index, run: EndedRun): void 
     const problems = account(pool, subject, index, holders);
     if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
   };
-  // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in anybody's
-  // chunks. So does a server of others' calls, which dies in none of its own, and whoever gives up
-  // a call that is done all the same.
+  // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in
+  // anybody's chunks. So does a server of others' calls, which dies in none of its own, and whoever
+  // gives up a call that is done all the same.
   const { answersTheDead, unlinksMany } = subject;
   const unlinked =
     losses > 0 ||
