@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import type { Store } from './api.ts';
-import { openIndexServer } from './index-server.ts';
+import { openIndexServer, serveIndex } from './index-server.ts';
 import { startMemoryNode } from './memory-node.ts';
 import { check, checkPool, open } from './open.ts';
 import { rejectsCode } from './test-support/codes.ts';
@@ -94,4 +94,24 @@ test('a server by the file of a memory node answers clients that come over TCP',
   await second.kill('SIGTERM');
   await increment();
   assert.deepEqual((await check(url)).problems, []);
+});
+
+/** How often a server sleeps in so many rounds. */
+async function sleeps(t: TestContext, rounds: number, answers: (round: number) => number) {
+  const timeouts = t.mock.method(globalThis, 'setTimeout');
+  const ending = new AbortController();
+  let done = 0;
+  const round = () => {
+    if (++done === rounds) ending.abort();
+    return { held: 1, answered: answers(done) };
+  };
+  await serveIndex({ round, close: async () => {} }, ending.signal);
+  timeouts.mock.restore();
+  return timeouts.mock.callCount();
+}
+
+test('a server sleeps when nothing has come for long, and not while requests come', async (t) => {
+  // After each round with an answer comes one that finds nothing.
+  assert.equal(await sleeps(t, 8000, (round) => round % 2), 0);
+  assert.equal(await sleeps(t, 2010, () => 0), 11);
 });
