@@ -233,15 +233,18 @@ export class Place {
     const next = reverse ? child - 1 : child + 1;
     if (next < 0 || next > parent.separators.length) return false;
     if ((parent.linkHigh(next) & INTERNAL) !== 0) return false;
-    this.#aimAt(parent, next);
+    const { lower, upper } = other.#borders;
+    if (reverse) this.#aimAt(parent, next, { lower: parent.lowerOf(next), upper: lower });
+    else this.#aimAt(parent, next, { lower: upper as Uint8Array, upper: parent.upperOf(next) });
     return true;
   }
 
-  #aimAt(parent: CachedNode, child: number): void {
+  #aimAt(parent: CachedNode, child: number, borders = parent.bordersOf(child)): void {
     const { request } = this;
-    this.#borders = parent.bordersOf(child);
-    this.lower = this.#borders.lower;
-    this.upper = this.#borders.upper;
+    this.#borders = borders;
+    this.lower = borders.lower;
+    this.upper = borders.upper;
+    this.#tree.cache.measure(parent, child, this.#scale);
     request.above = parent;
     request.child = child;
     request.leafLow = parent.linkLow(child);
@@ -260,7 +263,7 @@ export class Place {
   picture(): LeafPicture {
     const { lower, upper, isWhole } = this;
     const borders = this.#borders;
-    const scale = this.#scale.set(borders);
+    const scale = this.#scale;
     const slots = this.#slots;
     return { address: this.request.leaf, slots, lower, upper, isWhole, borders, scale };
   }
