@@ -1,6 +1,6 @@
 import type { HalfOpenRange } from './key-range.ts';
 import type { LeafPicture } from './leaf-walk.ts';
-import { type Part, partWithin } from './scan-plan.ts';
+import { NO_HINT, type Part, partWithin } from './scan-plan.ts';
 import { distanceOf, hintOf, isLive } from './slot.ts';
 
 /** What the slots of a leaf tell of how many of its keys are in a range. */
@@ -32,17 +32,19 @@ export function countBySlots(leaf: LeafPicture, range: HalfOpenRange): SlotCount
   return { count, open: read === 0 ? undefined : { ...part, read } };
 }
 
-/** Slots of one key have its home and its fingerprint in common. */
+/** Slots of one key have its home and its fingerprint in common, and its hint if both have one. */
 function mayRepeat(slots: Int32Array): boolean {
   const span = slots.length / 2;
-  const alike = new Set<number>();
+  const hintsOf = new Map<number, number>();
   for (let slot = 0; slot < span; slot++) {
     const high = slots[2 * slot + 1];
     if (!isLive(slots[2 * slot], high)) continue;
     const home = (slot - distanceOf(high) + span) % span;
     const name = home * 256 + (high >>> 24);
-    if (alike.has(name)) return true;
-    alike.add(name);
+    const alike = hintsOf.get(name) ?? 0;
+    const bit = 1 << hintOf(high);
+    if (alike !== 0 && (bit === NO_HINT || (alike & (bit | NO_HINT)) !== 0)) return true;
+    hintsOf.set(name, alike | bit);
   }
   return false;
 }

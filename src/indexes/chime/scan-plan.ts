@@ -107,7 +107,8 @@ export function partWithin(leaf: LeafPicture, whole: HalfOpenRange): Part | unde
   return { leaf, least, most, inside, read: hintsBetween(least, most) | NO_HINT };
 }
 
-const NO_HINT = 1;
+/** The bit of entries whose hint is not known. */
+export const NO_HINT = 1;
 const ALL_HINTS = -1;
 
 /** The bits of the hints from one to another one. */

@@ -189,6 +189,7 @@ export class ChimeScan implements IndexScan {
     this.#perLeaf = Math.max(1, (this.#perLeaf + entries / leaves.length) / 2);
   }
 
+  /** Reads what was posted of some parts, and visits what of it is in the range. */
   *#visitParts(
     request: ChimeRequest,
     keys: KeyOrder,
@@ -201,7 +202,14 @@ export class ChimeScan implements IndexScan {
     const { ends } = reads;
     for (let part = 0; part < parts.length && this.#left > 0; part++) {
       const run = this.#placesOf(request, parts[part], keys, ends[part - 1] ?? 0, ends[part]);
-      yield* this.#visitRun(request, keys, run, visit, keysOnly);
+      let done = this.#visitFrom(request, keys, run, 0, visit, keysOnly);
+      // Only for values behind links it needs more verbs.
+      while (done < run.end - run.begin && this.#left > 0) {
+        yield* this.#tree.records.complete(request);
+        this.#left--;
+        visit(request, request.keyBytes);
+        done = this.#visitFrom(request, keys, run, done + 1, visit, keysOnly);
+      }
     }
   }
 
@@ -218,23 +226,6 @@ export class ChimeScan implements IndexScan {
     keys.sort(incoming, first, end, scale);
     const range = common({ from: lower, to: upper }, this.#range);
     return placesIn(range, incoming.u8, keys, part, first, end);
-  }
-
-  /** Visits the records of a run; only for values behind links it needs verbs. */
-  *#visitRun(
-    request: ChimeRequest,
-    keys: KeyOrder,
-    run: { begin: number; end: number },
-    visit: Visit,
-    keysOnly: boolean,
-  ): Operation<void> {
-    let done = this.#visitFrom(request, keys, run, 0, visit, keysOnly);
-    while (done < run.end - run.begin && this.#left > 0) {
-      yield* this.#tree.records.complete(request);
-      this.#left--;
-      visit(request, request.keyBytes);
-      done = this.#visitFrom(request, keys, run, done + 1, visit, keysOnly);
-    }
   }
 
   /**
