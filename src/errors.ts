@@ -19,6 +19,7 @@ export type ErrorCode =
   | 'SW_POOL_BUSY' // the pool is attached by a living client and the caller asked to remove it
   | 'SW_TOO_MANY_CLIENTS' // the client table is full
   | 'SW_STORE_NOT_FOUND' // the pool has no store of this name
+  | 'SW_STORE_EXISTS' // a store of this name is already there and the caller asked for a new one
   | 'SW_STORE_MISMATCH' // the store exists with other parameters than those asked for
   | 'SW_INDEX_FULL' // the index reached its maximum depth
   | 'SW_NOT_INTEGER' // increment met a value that is not a decimal integer

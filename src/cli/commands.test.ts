@@ -164,6 +164,29 @@ describe('create and destroy', () => {
     assert.equal((await stepwell(['create', 'shm:z', '--associativity', '65'], { pools })).code, 2);
   });
 
+  it('make more stores in a pool that is there, each once, and leave others alone', async () => {
+    const pools = new FakePools();
+    const create = (...words: string[]) => stepwell(['create', URL, ...words], { pools });
+    await stepwell(['put', URL, 'k', 'v'], { pools });
+    const { code, out } = await create('--store', 'events', '--index', 'chime');
+    assert.equal(code, 0);
+    assert.equal(out, 'created store events in shm:x (/fake/shm:x, up to 4 GiB)\n');
+    assert.match(pools.calls.at(-1) ?? '', /"store":"events".*"index":"chime".*"create":true/);
+    assert.deepEqual([...(pools.pools.get(URL) ?? []).keys()], ['default', 'events']);
+    const again = await create('--store', 'events', '--index', 'chime');
+    assert.equal(again.code, 3);
+    assert.match(again.err, /store events is in shm:x already.*--store NAME.*\(SW_STORE_EXISTS\)/);
+    assert.match((await create('--index', 'chime')).err, /store default .*\(SW_STORE_EXISTS\)/);
+    assert.match((await create()).err, /--store NAME makes another.*\(SW_POOL_EXISTS\)/);
+    const resized = await create('--store', 'more', '--size', '8g');
+    assert.match(resized.err, /its sizes stay \(SW_POOL_EXISTS\)/);
+    // What cannot be made takes nothing with it.
+    assert.equal((await create('--store', 'broken', '--groups', '3')).code, 3);
+    assert.deepEqual([...(pools.pools.get(URL) ?? []).keys()], ['default', 'events']);
+    assert.equal(pools.store(URL).peek('k'), 'v');
+    assert.equal(pools.openStores, 0);
+  });
+
   it('remove a pool, a busy one by force only', async () => {
     const pools = new FakePools();
     await stepwell(['create', URL], { pools });
@@ -206,6 +229,16 @@ describe('inspect and check', () => {
     const json = await stepwell(['check', URL, '--json'], { pools });
     assert.equal(json.code, 1);
     assert.equal(JSON.parse(json.out).problems.length, 1);
+  });
+
+  it('name what makers of stores left behind, which is no problem', async () => {
+    const pools = new FakePools();
+    await stepwell(['put', URL, 'k', 'v'], { pools });
+    pools.unfinished = [{ index: 'shard', chunks: 3, bytes: 3 * 2 ** 18 }];
+    const { code, out } = await stepwell(['check', URL], { pools });
+    assert.equal(code, 0);
+    assert.match(out, /3 chunks \(768 KiB\) of a store on shard, whose maker died: no damage/);
+    assert.match(out, /every invariant holds/);
   });
 });
 

@@ -61,6 +61,19 @@ test('a pool on two memory nodes is made, looked into, checked and removed', asy
   await succeeds('destroy', url);
 });
 
+test('stores of several indexes are made in one pool, named in the URL or by option', async (scope) => {
+  const { url } = await startNodes(scope, 2, { bytes: 16 * 2 ** 20 });
+  assert.match((await succeeds('create', `${url}/a`)).out, /created tcp:.*\/a \(up to 32 MiB\)/);
+  const { out } = await succeeds('create', `${url}/b`, '--index', 'chime');
+  assert.match(out, /created store b in tcp:/);
+  await succeeds('create', url, '--store', 'c', '--index', 'hstore', '--set', 'buckets=64,rows=64');
+  await refused('SW_STORE_EXISTS', 'create', `${url}/b`);
+  await refused('SW_INVALID_ARGUMENT', 'create', url, '--store', 'd', '--index', 'btree');
+  const report = JSON.parse((await succeeds('inspect', url, '--json')).out) as PoolReport;
+  const kinds = report.stores.map(({ name, index, state }) => `${name} ${index} ${state}`);
+  assert.deepEqual(kinds, ['a race ready', 'b chime ready', 'c hstore ready']);
+});
+
 test('records go in and out over the network, by every command that has a URL', async (scope) => {
   const { url } = await startNodes(scope, 2, { bytes: 16 * 2 ** 20 });
   await succeeds('create', url, '--store', 'o', '--index', 'chime');

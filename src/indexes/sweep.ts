@@ -21,8 +21,9 @@ const ROUNDS_MAX = 8;
  * freed.
  *
  * Runs between operations, when the pool is full; chunks without a block in use become free for any
- * block size, the other adopted ones are left to whoever wants blocks of their size. Returns how
- * many blocks and chunks it brought back, or 1 when another client has just swept.
+ * block size, the other adopted ones are left to whoever wants blocks of their size. When there is
+ * nothing of the kind, chunks come back of stores whose makers died. Returns how many blocks and
+ * chunks it brought back, or 1 when another client has just swept.
  *
  * While a client sweeps it owns all that could be swept, so others that find the pool full wait for
  * it instead of failing, and one that dies as it sweeps leaves orphans to the next. Its name in the
@@ -38,7 +39,9 @@ export function* sweep(pool: Pool, index: Index): Operation<number> {
     // Once more, and not in each round: this client has been idle while it waited for its turn, and
     // at the end of each round it is idle again, so that the sweeps of others need not wait for it.
     yield* pool.reclamation.quiesce();
-    return yield* sweepOrphans(pool, index);
+    const swept = yield* sweepOrphans(pool, index);
+    if (swept > 0) return swept;
+    return yield* pool.catalog.releaseUnfinished();
   } finally {
     if (turn === NAMED) yield* pool.sweeper.leave();
   }

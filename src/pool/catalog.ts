@@ -4,6 +4,7 @@ import type { ChunkTable } from './chunks.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { HELD, HolderWord } from './holder-word.ts';
 import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
+import { chunksLeft, type LeftChunk } from './left-chunks.ts';
 import type { Membership } from './membership.ts';
 
 const EMPTY = 0;
@@ -29,6 +30,13 @@ export interface CatalogEntry {
   root: Address;
   /** Meaning given by the index kind; unsigned 32-bit. */
   parameters: number[];
+}
+
+/** What of the pool was taken for a store whose maker died before it was there. */
+export interface Unfinished {
+  /** Number of the index kind that it was to have; 0 when the row says nothing any more. */
+  kind: number;
+  chunks: number;
 }
 
 /** The pool's named stores. */
@@ -79,8 +87,8 @@ export class Catalog {
   /**
    * Finds the store or makes it: under the lock, `build` allocates and fills the index and returns
    * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
-   * emptied by the next holder of the lock. Spans of an index that failed, or whose creator died,
-   * are given back: at once, or by who makes the next store in the same row.
+   * emptied by the next holder of the lock. Chunks of an index that failed, or whose maker died,
+   * are given back: at once, or by who makes the next store in the same row, or by a sweep.
    */
   *findOrCreate(
     name: string,
@@ -113,12 +121,12 @@ export class Catalog {
       [kind, 8],
     ]);
     yield* control.store(at, creating);
-    yield* this.#chunks.releaseSpans(id);
+    yield* this.#giveBack(id);
     let root: Address = NULL_ADDRESS;
     try {
       root = yield* build(id);
     } catch (error) {
-      yield* this.#chunks.releaseSpans(id);
+      yield* this.#giveBack(id);
       yield* control.store(at, 0n);
       throw error;
     }
@@ -133,6 +141,55 @@ export class Catalog {
     );
     invariant(ready, 'the catalog changed under its lock');
     return { id, name, ready: true, kind, root, parameters: [...parameters] };
+  }
+
+  *#giveBack(id: number): Operation<void> {
+    yield* this.#chunks.giveBack(yield* chunksLeft(this.#chunks, (catalog) => catalog !== id));
+  }
+
+  /** What makers who died left behind. Nothing while a store is being made: that is its maker's. */
+  *unfinished(): Operation<Unfinished[]> {
+    const found = new Map<number, Unfinished>();
+    const left = yield* this.#whileNobodyMakes(() => this.#left());
+    const kinds = new Map((yield* this.entries()).map(({ id, kind }) => [id, kind]));
+    for (const { word } of left ?? []) {
+      const { chunks } = found.get(word.catalog) ?? { chunks: 0 };
+      found.set(word.catalog, { kind: kinds.get(word.catalog) ?? 0, chunks: chunks + 1 });
+    }
+    return [...found.values()];
+  }
+
+  /**
+   * Gives back what makers who died left behind; returns how many chunks. Of a store that is not
+   * READY nobody knows but its maker, who holds the lock until it is. So under the lock whatever
+   * serves such a store is of one who is gone, or who has given up, and neither comes back to it:
+   * the lock is taken from nobody who can still issue verbs.
+   */
+  *releaseUnfinished(): Operation<number> {
+    // Mostly there is nothing, and then nobody who makes a store has to wait.
+    if ((yield* this.#left()).length === 0) return 0;
+    const chunks = this.#chunks;
+    const left = () => this.#left();
+    const given = yield* this.#whileNobodyMakes(function* () {
+      return yield* chunks.giveBack(yield* left());
+    });
+    return given ?? 0;
+  }
+
+  *#left(): Operation<LeftChunk[]> {
+    const entries = yield* this.entries();
+    const ready = new Set(entries.filter((entry) => entry.ready).map(({ id }) => id));
+    return yield* chunksLeft(this.#chunks, (catalog) => ready.has(catalog));
+  }
+
+  /** Undefined, and nothing is done, while a living client makes a store. */
+  *#whileNobodyMakes<T>(operation: () => Operation<T>): Operation<T | undefined> {
+    if ((yield* this.#lockWord.take()) === HELD) return undefined;
+    try {
+      return yield* operation();
+    } finally {
+      yield* this.#lockWord.leave();
+    }
   }
 
   /** Under the lock a CREATING entry can only be a dead holder's. */

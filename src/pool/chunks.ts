@@ -13,7 +13,6 @@ import {
   CHUNK_BLOCKS,
   CHUNK_FREE,
   CHUNK_PREPARING,
-  CHUNK_SPAN,
   type ChunkWord,
   packChunk,
   RECYCLED,
@@ -53,7 +52,7 @@ export interface PoolMemory {
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
  * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
- * A span that was taken for an index whose creator died is given back by the next creator.
+ * What was taken for an index whose maker died is given back by the next one: see Catalog.
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
@@ -404,12 +403,10 @@ export class ChunkTable {
     }
   }
 
-  /** Gives back the spans of a store that is not there: of one that could not be made. */
-  *releaseSpans(catalog: number): Operation<void> {
-    for (const [chunk, packed] of yield* this.words()) {
-      const word = unpackChunk(packed);
-      if (word.state === CHUNK_SPAN && word.catalog === catalog) yield* this.release(chunk, word);
-    }
+  /** Makes chunks that nobody knows of any more free for any use; returns how many. */
+  *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
+    const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
+    return (yield* this.#swapMany(swaps, 1n)).length;
   }
 
   /** Who has the chunk. */

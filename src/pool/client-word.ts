@@ -1,5 +1,5 @@
 import type { Operation } from '../verbs/index.ts';
-import { packFields, unpackFields } from './control.ts';
+import { unpackFields } from './control.ts';
 import type { ClientRow, Membership } from './membership.ts';
 
 const ID_BITS = 12;
@@ -7,10 +7,12 @@ const INCARNATION_BITS = 16;
 const FIELDS = [ID_BITS, INCARNATION_BITS] as const;
 export const CLIENT_BITS = ID_BITS + INCARNATION_BITS;
 
-/** A client and its incarnation in CLIENT_BITS, for words that name who holds them; 0 is nobody. */
+/**
+ * A client and its incarnation in CLIENT_BITS, for words that name who holds them; 0 is nobody.
+ * Asked for by every poll of a client that waits: without BigInt.
+ */
 export function clientWord({ id, incarnation }: Membership): number {
-  const fields = [id, incarnation];
-  return Number(packFields(fields.map((value, i) => [value, FIELDS[i]] as const)));
+  return (id % 2 ** ID_BITS) + (incarnation % 2 ** INCARNATION_BITS) * 2 ** ID_BITS;
 }
 
 /** The row of the word's client; undefined when that client has left. */

@@ -424,5 +424,10 @@ export interface CheckReport {
   blocks: { reachable: number; claimed: number; free: number };
   /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
   leaked: number;
+  /**
+   * What was taken for stores whose makers died in the middle of it, by the index that they were to
+   * have. No damage: who makes the next store takes it up, or who next finds the pool full.
+   */
+  unfinished: { index: string; chunks: number; bytes: number }[];
   problems: string[];
 }

@@ -1,4 +1,5 @@
 import type { Index } from '../indexes/contract.ts';
+import { INDEX_KINDS } from '../indexes/kinds.ts';
 import { BLOCK_FREE } from '../pool/allocator.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import {
@@ -42,7 +43,16 @@ export function* checkStores(
   const blocks = yield* accounts.compare();
   const others = (yield* pool.membership.rows()).length - 1;
   // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to nobody.
-  return { url, stores, blocks, leaked: others === 0 ? blocks.claimed : 0, problems };
+  const leaked = others === 0 ? blocks.claimed : 0;
+  return { url, stores, blocks, leaked, unfinished: yield* unfinishedStores(pool), problems };
+}
+
+function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
+  const { chunkBytes } = pool.layout.parameters;
+  return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
+    const index = INDEX_KINDS.find(({ number }) => number === kind)?.manifest.name ?? 'unknown';
+    return { index, chunks, bytes: chunks * chunkBytes };
+  });
 }
 
 function* checkStore(

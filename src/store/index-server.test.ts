@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import type { Store } from './api.ts';
-import { openIndexServer } from './index-server.ts';
+import { openIndexServer, serveIndex } from './index-server.ts';
 import { checkPool } from './open.ts';
 import { rejectsCode } from './test-support/codes.ts';
 import { startServer } from './test-support/index-servers.ts';
@@ -64,4 +64,24 @@ test('of several pairs each has servers of its own', async (t) => {
     const opening = () => openIndexServer(store.url, { role: 'hash', pairs });
     await rejectsCode('SW_INVALID_ARGUMENT', opening, String(pairs));
   }
+});
+
+/** How often a server sleeps in so many rounds. */
+async function sleeps(t: TestContext, rounds: number, answers: (round: number) => number) {
+  const timeouts = t.mock.method(globalThis, 'setTimeout');
+  const ending = new AbortController();
+  let done = 0;
+  const round = () => {
+    if (++done === rounds) ending.abort();
+    return { held: 1, answered: answers(done) };
+  };
+  await serveIndex({ round, close: async () => {} }, ending.signal);
+  timeouts.mock.restore();
+  return timeouts.mock.callCount();
+}
+
+test('a server sleeps when nothing has come for long, and not while requests come', async (t) => {
+  // After each round with an answer comes one that finds nothing.
+  assert.equal(await sleeps(t, 8000, (round) => round % 2), 0);
+  assert.equal(await sleeps(t, 2010, () => 0), 11);
 });

@@ -136,8 +136,9 @@ export async function serveIndex(
   let held = 0;
   while (!signal.aborted) {
     let round = await server.round();
-    for (let i = 1; i < ROUNDS_IN_A_ROW && round.answered > 0; i++) round = await server.round();
+    // The last one of a row has mostly found nothing: what counts is whether any has.
     idle = round.answered > 0 ? 0 : idle + 1;
+    for (let i = 1; i < ROUNDS_IN_A_ROW && round.answered > 0; i++) round = await server.round();
     if (round.held !== held) onHeld(round.held);
     held = round.held;
     if (idle < ROUNDS_AWAKE) await new Promise((resolve) => setImmediate(resolve));

@@ -26,9 +26,9 @@ import {
 import { Batch, type Scratch } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
 import { type MemoryNodeOptions, startMemoryNode } from './memory-node.ts';
-import { open } from './open.ts';
+import { check, destroy, open } from './open.ts';
 import { rejectsCode } from './test-support/codes.ts';
-import { type Scope, temporaryDirectory } from './test-support/pools.ts';
+import { patternBytes, type Scope, temporaryDirectory } from './test-support/pools.ts';
 import { startNodes } from './test-support/remote.ts';
 
 const MIB = 2 ** 20;
@@ -58,6 +58,7 @@ test('options that a node cannot have', async (scope) => {
     ...[0, 2 ** 32].map((regionSize) => ({ regionSize })),
     ...[0, 1.5].map((maxConnections) => ({ maxConnections })),
     ...[0, 1024, 2 ** 31].map((outstandingBytesMax) => ({ outstandingBytesMax })),
+    ...[0, 8191, 9000.5, 2 ** 20 + 1].map((frameBytesMax) => ({ frameBytesMax })),
     ...[0, Number.NaN, 2 ** 31].map((leaseMs) => ({ leaseMs })),
     { secret: '' },
   ];
@@ -83,6 +84,36 @@ test('a node keeps to its limits', async (scope) => {
   assert.match((await receive(raw, 1000)).toString('latin1'), /SW_PROTOCOL.*a frame of/s);
   assert.equal(await store.get('k3'), values[3]);
 });
+
+for (const frameBytesMax of [8192, 10_001]) {
+  test(`clients keep to frames of ${frameBytesMax} bytes`, async (scope) => {
+    const limits = { frameBytesMax, outstandingBytesMax: 64 * 1024 };
+    const nodes = [await startThread(scope, limits), await startThread(scope, limits)];
+    const urls = [nodes[0].url, `${nodes[0].url},127.0.0.1:${nodes[1].node.port}`];
+    for (const [i, url] of urls.entries()) {
+      const raw = await rawConnection(scope, nodes[0].node.port);
+      await greet(raw, 77 + i);
+      raw.write(frameOf(BATCH, 1, Buffer.alloc(frameBytesMax)).subarray(0, 64));
+      assert.match((await receive(raw, 1000)).toString('latin1'), /SW_PROTOCOL.*a frame of/s);
+      const store = await open(url, { maxClients: 8, index: 'chime' });
+      const lengths = [0, 1, 8000, 8176, 8184, 8192, 16_384, 100_000, 700_000];
+      const values = lengths.map((length) => patternBytes(length, length + 1));
+      await Promise.all(values.map((value, at) => store.put(`k${at}`, value)));
+      await store.putMany(values.map((value, at) => [`many${at}`, value] as const));
+      const keys = values.flatMap((_, at) => [`k${at}`, `many${at}`]);
+      const twice = values.flatMap((value) => [value, value]);
+      const found = (await store.getMany(keys)).map((value) => Buffer.from(value as Uint8Array));
+      assert.deepEqual(
+        found,
+        twice.map((value) => Buffer.from(value)),
+      );
+      assert.equal(await store.count(), keys.length);
+      assert.deepEqual((await check(url)).problems, []);
+      await store.close();
+      await destroy(url);
+    }
+  });
+}
 
 test("a node's memory is changed exactly, while its own machine changes it too", async (scope: TestContext) => {
   const file = join(temporaryDirectory(scope), 'memory');

@@ -9,7 +9,7 @@ import {
   NodeThread,
   type ThreadOptions,
 } from '../fabrics/tcp/node-thread.ts';
-import { NODE_REGIONS_MAX } from '../fabrics/tcp/wire.ts';
+import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../fabrics/tcp/wire.ts';
 import { CHUNK_BYTES } from '../pool/layout.ts';
 import { SUPERBLOCK_BYTES } from '../pool/superblock.ts';
 import { secretFrom } from './remote/address.ts';
@@ -40,9 +40,14 @@ export interface MemoryNodeOptions {
   maxConnections?: number;
   /**
    * Bytes that a client may have under way, and that may wait for it to take them (8 MiB). A longer
-   * READ or WRITE goes alone; frames are at most 1 MiB.
+   * READ or WRITE goes alone.
    */
   outstandingBytesMax?: number;
+  /**
+   * The longest frame that the node takes and sends, 8 KiB to 1 MiB (1 MiB). Clients cut up what is
+   * longer; whoever sends a longer one is disconnected.
+   */
+  frameBytesMax?: number;
   /** Milliseconds of silence after which a client is revoked (10,000). */
   leaseMs?: number;
 }
@@ -90,7 +95,8 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   };
 }
 
-function limitsOf({ leaseMs, maxConnections, outstandingBytesMax }: MemoryNodeOptions) {
+function limitsOf(options: MemoryNodeOptions) {
+  const { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax } = options;
   if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
     throw invalid(`a lease has at least ${LEASE_MS_MIN} ms: ${leaseMs}`);
   }
@@ -101,7 +107,11 @@ function limitsOf({ leaseMs, maxConnections, outstandingBytesMax }: MemoryNodeOp
   if (!Number.isInteger(bytes) || bytes < OUTSTANDING_BYTES_MIN || bytes > 2 ** 31 - 1) {
     throw invalid(`a client has ${OUTSTANDING_BYTES_MIN} bytes to 2 GiB under way: ${bytes}`);
   }
-  return { leaseMs, maxConnections, outstandingBytesMax };
+  const frame = frameBytesMax ?? FRAME_BYTES_MAX;
+  if (!Number.isInteger(frame) || frame < FRAME_BYTES_MIN || frame > FRAME_BYTES_MAX) {
+    throw invalid(`a frame has at most ${FRAME_BYTES_MIN} to ${FRAME_BYTES_MAX} bytes: ${frame}`);
+  }
+  return { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax };
 }
 
 /** Found out here: the thread would tell of a certificate what it tells of an address. */

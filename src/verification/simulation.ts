@@ -409,12 +409,13 @@ class Simulation {
       const problems = account(pool, scenario.subject, index, { living, isLost, crashed });
       if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
     };
-    // Who dies between unlinking a chain and retiring its blocks, which it reads one by one, leaves
-    // them in anybody's chunks.
+    // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in
+    // anybody's chunks. So does a server of others' calls, which dies in none of its own.
     const { answersTheDead, unlinksMany } = scenario.subject;
     const unlinked =
       this.#losses > 0 ||
-      (crashed > 0 && (scenario.chains || answersTheDead || unlinksMany === true));
+      (this.#deaths.count > 0 && answersTheDead) ||
+      (crashed > 0 && (scenario.chains || unlinksMany === true));
     check(open(), (address, chunk) => {
       if (unlinked) return true;
       const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];

@@ -35,7 +35,7 @@ export const check = defineCommand({
 });
 
 function describe(report: CheckReport, seconds: number, style: Style): string {
-  const { stores, blocks, leaked, problems } = report;
+  const { stores, blocks, leaked, unfinished, problems } = report;
   const parts = [
     table(
       [
@@ -56,6 +56,11 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
     ),
     `${formatCount(blocks.reachable)} blocks reachable, ${formatCount(blocks.claimed)} claimed, ` +
       `${formatCount(blocks.free)} free, ${formatCount(leaked)} leaked`,
+    ...unfinished.map(
+      ({ index, chunks, bytes }) =>
+        `${plural(chunks, 'chunk')} (${formatSize(bytes)}) of a store on ${index}, whose maker ` +
+        'died: no damage; the next store that is made takes them up, or a full pool',
+    ),
     ...problems.map((problem) => `${style.red('problem:')} ${printable(problem)}`),
     problems.length === 0
       ? style.green(`every invariant holds (${formatDuration(seconds)})`)

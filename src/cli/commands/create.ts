@@ -1,4 +1,6 @@
-import type { IndexName, OpenOptions } from '../../store/api.ts';
+import { StepwellError } from '../../errors.ts';
+import type { IndexName, OpenOptions, PoolOptions } from '../../store/api.ts';
+import { isRemote, parseRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
 import type { Library } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
@@ -14,7 +16,8 @@ import {
 
 const EXAMPLES = [
   'create shm:demo --size 4g',
-  'create shm:demo --store users --index chime --set span=64,neighbourhood=8',
+  'create shm:demo --store users --index chime',
+  'create shm:demo --store events --index chime --set span=64,neighbourhood=8',
   'create file:/var/tmp/cities.pool --store cities --associativity 7 --groups 64',
 ];
 
@@ -33,9 +36,11 @@ function parseParameters(text: string): Record<string, number> {
 export const create = defineCommand({
   name: 'create',
   arguments: '<url>',
-  summary: 'Make a new pool, and a store in it when asked for',
+  summary: 'Make a new pool, or a store in it, or in a pool that is there',
   details:
     '  Opening a pool also makes it, so this is only needed to choose sizes and parameters.\n' +
+    '  With --store, --index or parameters a store is made too; a pool that is there gets one\n' +
+    '  more. A pool has up to 64 stores, each with an index of its own.\n' +
     '  Memory is taken from the system as it is used, not when the pool is made.\n' +
     '  The index of a store is race unless you say; chime keeps its keys in order, for scans.\n' +
     "  Its parameters (--set) are in the index's README; a name that it does not have is\n" +
@@ -43,7 +48,10 @@ export const create = defineCommand({
   options: {
     ...POOL_OPTIONS,
     ...STORE_OPTION,
-    index: { value: 'INDEX', about: 'Of the store: race (default), sephash, shard, chime …' },
+    index: {
+      value: 'INDEX',
+      about: 'Of the store: race (default), sephash, shard, chime, hopscotch, hstore',
+    },
     set: {
       value: 'NAME=N,…',
       read: parseParameters,
@@ -62,15 +70,41 @@ export const create = defineCommand({
   async run(context, [url], options) {
     sharedUrl(url, EXAMPLES[0]);
     const library = await context.library();
-    const store = storeOptions(options);
-    await library.create(url, poolOptions(options));
-    if (store !== undefined) await createStore(library, url, store);
+    const store = storeOptions(url, options);
+    const pool = poolOptions(options);
+    const mayBeThere = store !== undefined && Object.keys(pool).length === 0;
+    const made = await makePool(library, url, pool, mayBeThere);
+    if (store !== undefined) await createStore(library, url, store, made);
     const { path, sizeMax } = await library.inspect(url, { client: 'stepwell create' });
     const place = path === '' ? '' : `${path}, `;
-    await context.stdout.line(`created ${url} (${place}up to ${formatSize(sizeMax)})`);
+    const what = made ? url : `store ${nameOf(url, store)} in ${url}`;
+    await context.stdout.line(`created ${what} (${place}up to ${formatSize(sizeMax)})`);
     return EXIT.ok;
   },
 });
+
+/** Whether it is new; a pool that is there will do when only a store is wanted. */
+async function makePool(
+  library: Library,
+  url: string,
+  options: PoolOptions,
+  mayBeThere: boolean,
+): Promise<boolean> {
+  try {
+    await library.create(url, options);
+    return true;
+  } catch (error) {
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_EXISTS')) throw error;
+    if (mayBeThere) return false;
+    const sizes = Object.keys(options).length > 0;
+    const how = sizes ? 'its sizes stay' : '--store NAME makes another store in it';
+    throw new StepwellError(error.code, `${error.message}; ${how}`, { cause: error });
+  }
+}
+
+function nameOf(url: string, options: OpenOptions | undefined): string {
+  return options?.store ?? (isRemote(url) ? parseRemote(url).store : undefined) ?? 'default';
+}
 
 interface StoreWishes {
   store: string | undefined;
@@ -83,7 +117,7 @@ interface StoreWishes {
 }
 
 /** How to make the store that was asked for; undefined when none was. */
-function storeOptions(options: StoreWishes): OpenOptions | undefined {
+function storeOptions(url: string, options: StoreWishes): OpenOptions | undefined {
   const { store, set = {} } = options;
   const race = definedOnly({
     associativity: options.associativity,
@@ -100,18 +134,42 @@ function storeOptions(options: StoreWishes): OpenOptions | undefined {
     );
   }
   const parameters = { ...race, ...set };
-  const named = definedOnly({ index: options.index as IndexName | undefined });
-  const wanted = { ...storeNamed('create', store), ...named };
+  const kind = definedOnly({ index: options.index as IndexName | undefined });
+  const wanted = { ...storeNamed('create', store), ...kind };
   if (Object.keys(parameters).length > 0) return { ...wanted, [index]: parameters };
-  return store === undefined && options.index === undefined ? undefined : wanted;
+  const named = store !== undefined || (isRemote(url) && parseRemote(url).store !== undefined);
+  return named || options.index !== undefined ? wanted : undefined;
 }
 
-/** Takes the new pool away again when its store cannot be made: all or nothing. */
-async function createStore(library: Library, url: string, options: OpenOptions): Promise<void> {
+/**
+ * Takes a new pool away again when its store cannot be made: all or nothing. One that was there
+ * before stays as it is.
+ */
+async function createStore(
+  library: Library,
+  url: string,
+  options: OpenOptions,
+  poolIsNew: boolean,
+): Promise<void> {
+  if (!poolIsNew) await refuseExisting(library, url, options);
   try {
     await (await library.open(url, { ...options, create: true })).close();
   } catch (error) {
-    await library.destroy(url);
+    if (poolIsNew) await library.destroy(placeOf(url));
     throw error;
   }
+}
+
+/** A pool goes as a whole, so its URL without the store. */
+function placeOf(url: string): string {
+  return isRemote(url) ? parseRemote(url).url : url;
+}
+
+async function refuseExisting(library: Library, url: string, options: OpenOptions): Promise<void> {
+  const name = nameOf(url, options);
+  const { stores } = await library.inspect(url, { client: 'stepwell create' });
+  const existing = stores.find((store) => store.name === name && store.state === 'ready');
+  if (existing === undefined) return;
+  const why = `store ${name} is in ${url} already, with the index ${existing.index}`;
+  throw new StepwellError('SW_STORE_EXISTS', `${why}; --store NAME makes another one`);
 }

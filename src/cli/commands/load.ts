@@ -22,7 +22,8 @@ export const load = defineCommand({
     '  What `dump` wrote is restored as it was. A record replaces the value of an equal key.\n' +
     '  With --sorted the keys must ascend in the order of their bytes (`LC_ALL=C sort`), and\n' +
     '  the store be empty: it is built whole, much faster, and seen when it is complete. The\n' +
-    '  file is read into memory first. A store that is made for it gets the index chime.',
+    '  file is read into memory first. A store that is made for it gets the index chime, else\n' +
+    '  race; for another one, `create URL --store NAME --index INDEX` first.',
   options: {
     format: {
       value: 'FORMAT',

@@ -42,7 +42,12 @@ export const memoryNode = defineCommand({
     'max-outstanding': {
       value: 'SIZE',
       read: parseSize,
-      about: 'What a client may have under way (default: 8m); frames have at most 1m',
+      about: 'What a client may have under way (default: 8m)',
+    },
+    'max-frame': {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'Longest frame of the wire, 8k to 1m (default: 1m); clients keep to it',
     },
     lease: {
       value: 'SECONDS',
@@ -64,6 +69,7 @@ export const memoryNode = defineCommand({
         tls: tlsFrom(options['tls-cert'], options['tls-key']),
         maxConnections: options['max-connections'],
         outstandingBytesMax: options['max-outstanding'],
+        frameBytesMax: options['max-frame'],
         leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
       }),
     });

@@ -16,7 +16,8 @@ export const put = defineCommand({
   summary: 'Store a value under a key',
   details:
     '  The value comes from standard input, byte for byte, when it is left out or `-`.\n' +
-    '  Makes the pool and the store when they do not exist.',
+    '  Makes the pool and the store when they do not exist, the store on the index race: for\n' +
+    '  another one, `create URL --store NAME --index INDEX` first.',
   options: {
     ...STORE_OPTION,
     insert: { about: 'Only if the key is absent; exits with 1 otherwise' },

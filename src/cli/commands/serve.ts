@@ -22,8 +22,9 @@ export const serve = defineCommand({
   arguments: '[url]',
   summary: `Serve a store to Redis clients (default pool: ${DEFAULT_URL})`,
   details:
-    '  Makes the pool when it does not exist. Ctrl-C or SIGTERM ends it and keeps the pool;\n' +
-    '  a second Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
+    '  Makes the pool when it does not exist, the store on the index race: for ranges do\n' +
+    '  `create URL --index chime` first. Ctrl-C or SIGTERM ends it and keeps the pool; a second\n' +
+    '  Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
     '  A pool on memory nodes (tcp://…) is served too, one command after the other: each waits\n' +
     '  for the network, so start several servers, or use the library where rates matter.',
   options: {

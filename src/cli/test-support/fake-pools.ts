@@ -16,6 +16,7 @@ export class FakePools {
   readonly pools = new Map<string, Map<string, FakeStore>>();
   readonly calls: string[] = [];
   problems: string[] = [];
+  unfinished: CheckReport['unfinished'] = [];
   busy = false;
   openStores = 0;
 
@@ -100,7 +101,8 @@ export class FakePools {
       return { name, records: count, subtables: 1, slots: 10, bytes: 4096 };
     });
     const blocks = { reachable: 3, claimed: 0, free: 1 };
-    return { url, stores, blocks, leaked: 0, problems: this.problems };
+    const unfinished = this.unfinished;
+    return { url, stores, blocks, leaked: 0, unfinished, problems: this.problems };
   }
 }
 

@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
-import { type Batch, type Operation, PAUSE, type TrafficCounters } from '../../verbs/index.ts';
-import type { NetworkModel } from './model.ts';
+import type { Batch, Operation, TrafficCounters } from '../../verbs/index.ts';
+import type { LocalDoor } from './local-door.ts';
 import { type Nic, QueuePair } from './nodes.ts';
 
 /** What a coroutine ended with; `error` is undefined when its operation returned. */
@@ -49,20 +49,24 @@ export class Flight {
 
 /** What a thread needs of the network around it. */
 export interface Surroundings {
-  readonly model: NetworkModel;
   readonly now: number;
+  /** CPU time of a step that posts this batch, if any. */
+  cpuNs(thread: ClientThread, batch: Batch | undefined): number;
   /** The step that a thread is in takes so long. */
   stepTakes(thread: ClientThread, ns: number): void;
   post(flight: Flight): void;
 }
 
 /**
- * A thread of a compute node that runs coroutines. It resumes one at a time, in the order in which
- * they became ready, and every step takes CPU time: enough coroutines keep it busy (RACE 4.1).
+ * A thread of a compute node, or of a memory node's machine, that runs coroutines. It resumes one
+ * at a time, in the order in which they became ready, and every step takes CPU time: enough
+ * coroutines keep it busy (RACE 4.1).
  */
 export class ClientThread {
   readonly id: number;
   readonly nic: Nic;
+  /** To memory of its own machine, if that is a memory node. */
+  readonly door: LocalDoor | undefined;
   readonly traffic: TrafficCounters;
   readonly queuePairs: readonly QueuePair[];
   readonly flights: readonly Flight[];
@@ -82,8 +86,10 @@ export class ClientThread {
     shape: { firstFlight: number; coroutines: number; memoryNodes: number },
     network: Surroundings,
     onEnded: (ended: Ended) => void,
+    door?: LocalDoor,
   ) {
     this.id = id;
+    this.door = door;
     this.nic = nic;
     this.traffic = traffic;
     this.#network = network;
@@ -119,8 +125,7 @@ export class ClientThread {
     this.#waiting--;
     this.#running = flight;
     this.#advance(flight);
-    const { stepNs, verbNs } = this.#network.model;
-    const ns = stepNs + verbNs * verbsOf(flight.batch);
+    const ns = this.#network.cpuNs(this, flight.batch);
     this.busyNs += ns;
     this.#network.stepTakes(this, ns);
   }
@@ -158,12 +163,4 @@ export class ClientThread {
     const outcome = failed ? (error ?? new Error('an operation threw nothing')) : undefined;
     this.#onEnded({ coroutine, result, error: outcome, began, ended: this.#network.now });
   }
-}
-
-/** Letting time pass costs a step, but no verb. */
-function verbsOf(batch: Batch | undefined): number {
-  if (batch === undefined) return 0;
-  let verbs = batch.length;
-  for (let row = 0; row < batch.length; row++) if (batch.kind[row] === PAUSE) verbs--;
-  return verbs;
 }

@@ -12,11 +12,12 @@ import {
 import { CALL } from './call.ts';
 import { ClientThread, type Ended, type Flight, type Surroundings } from './client-thread.ts';
 import { EventQueue, PARTS_MAX } from './event-queue.ts';
+import { LocalDoor, type LocalModel, SHARED_WITH_NIC } from './local-door.ts';
 import { type MeasuredUse, measuredUse } from './measured-use.ts';
 import { linesOf, type SimulatedMemory } from './memory.ts';
 import type { NetworkModel } from './model.ts';
 import { MemoryNode, Nic, type QueuePair } from './nodes.ts';
-import { segmentEnd } from './segments.ts';
+import { sameDoorEnd, segmentEnd } from './segments.ts';
 import { countBatch } from './traffic.ts';
 import { inboundBytes, outboundBytes, performLine } from './verb-parts.ts';
 
@@ -43,7 +44,12 @@ export interface NetworkOptions {
    * answered; 'unordered' is what queue pairs give by themselves.
    */
   acrossNodes?: 'ordered' | 'unordered';
+  /** How threads on the machine of a memory node reach its memory. */
+  local?: LocalModel;
 }
+
+/** Where a thread runs: on a compute node (a number), or on the machine of a memory node. */
+export type Place = number | { readonly memoryNode: number };
 
 /**
  * Runs operations in virtual time: client threads post batches, NICs, links and the atomics unit of
@@ -64,6 +70,7 @@ export class SimulatedNetwork implements Surroundings {
   readonly #nsPerByte: number;
   readonly #atomicNs: number;
   readonly #oneWayNs: number;
+  readonly #local: LocalModel;
   /** Verbs that were posted, and verbs that were answered. */
   posted = 0;
   answered = 0;
@@ -71,8 +78,10 @@ export class SimulatedNetwork implements Surroundings {
   #measuredSince = 0;
   #stopped = false;
 
-  constructor({ model, memory, computeNodes = 1, seed, acrossNodes = 'ordered' }: NetworkOptions) {
+  constructor(options: NetworkOptions) {
+    const { model, memory, computeNodes = 1, seed, acrossNodes = 'ordered' } = options;
     this.model = model;
+    this.#local = options.local ?? SHARED_WITH_NIC;
     this.memory = memory;
     this.memoryNodes = Array.from({ length: memory.nodes }, (_, i) => new MemoryNode(i, model));
     this.computeNics = Array.from({ length: computeNodes }, () => new Nic());
@@ -84,9 +93,9 @@ export class SimulatedNetwork implements Surroundings {
     this.#oneWayNs = model.roundTripNs / 2;
   }
 
-  /** A client thread on a compute node. `onEnded` hears of each operation that has ended. */
+  /** A client thread. `onEnded` hears of each operation that has ended. */
   addThread(
-    computeNode: number,
+    place: Place,
     coroutines: number,
     traffic: TrafficCounters,
     onEnded: (ended: Ended) => void,
@@ -96,12 +105,23 @@ export class SimulatedNetwork implements Surroundings {
       coroutines,
       memoryNodes: this.memoryNodes.length,
     };
-    const nic = this.computeNics[computeNode];
-    invariant(nic !== undefined, `there is no compute node ${computeNode}`);
-    const thread = new ClientThread(this.threads.length, nic, traffic, shape, this, onEnded);
+    const { nic, door } = this.#machineAt(place);
+    const thread = new ClientThread(this.threads.length, nic, traffic, shape, this, onEnded, door);
     this.threads.push(thread);
     this.#flights.push(...thread.flights);
     return thread;
+  }
+
+  /** The NIC of a thread's machine, and its door to memory that the machine has. */
+  #machineAt(place: Place): { nic: Nic; door: LocalDoor | undefined } {
+    if (typeof place === 'number') {
+      const nic = this.computeNics[place];
+      invariant(nic !== undefined, `there is no compute node ${place}`);
+      return { nic, door: undefined };
+    }
+    const node = this.memoryNodes[place.memoryNode];
+    invariant(node !== undefined, `there is no memory node ${place.memoryNode}`);
+    return { nic: node.nic, door: new LocalDoor(node, this.memory, this.#local) };
   }
 
   /** Runs until nothing is left to happen, `until` is reached, or somebody calls `stop`. */
@@ -129,6 +149,17 @@ export class SimulatedNetwork implements Surroundings {
 
   measure(): MeasuredUse {
     return measuredUse(this, this.now - this.#measuredSince);
+  }
+
+  /** CPU time of a step that posts this batch, if any. Letting time pass costs a step, no verb. */
+  cpuNs({ door }: ClientThread, batch: Batch | undefined): number {
+    const { stepNs, verbNs } = this.model;
+    let ns = stepNs;
+    for (let row = 0; row < (batch?.length ?? 0); row++) {
+      if (batch === undefined || batch.kind[row] === PAUSE) continue;
+      ns += door?.leadsTo(batch, row) ? door.model.verbNs : verbNs;
+    }
+    return ns;
   }
 
   stepTakes(thread: ClientThread, ns: number): void {
@@ -171,11 +202,18 @@ export class SimulatedNetwork implements Surroundings {
       this.#events.push(this.now + 1000 * batch.bytes[end], PAUSE_ENDS, flight.id);
       return;
     }
-    flight.end = segmentEnd(batch, end, this.memory, this.#ordered);
+    const { nic, door } = thread;
+    flight.end =
+      door === undefined
+        ? segmentEnd(batch, end, this.memory, this.#ordered)
+        : sameDoorEnd(batch, end, this.memory, door);
     flight.outstanding = flight.end - end;
     flight.doneAt = this.now;
     this.posted += flight.outstanding;
-    const { nic } = thread;
+    if (door?.leadsTo(batch, end)) {
+      this.#events.push(this.now + door.oneWayNs, VERB_ARRIVES, flight.id, end);
+      return;
+    }
     for (let row = end; row < flight.end; row++) {
       const sent = nic.messages.serve(this.now, this.#messageNs);
       const bytes = this.model.headerBytes + outboundBytes(batch, row);
@@ -195,6 +233,11 @@ export class SimulatedNetwork implements Surroundings {
       this.#refuse(flight, row, error);
       return;
     }
+    const { door } = flight.thread;
+    if (door?.leadsTo(batch, row)) {
+      this.#performLocally(flight, row, door);
+      return;
+    }
     if (row + 1 < flight.end) {
       const at = Math.max(this.now, flight.arrival[row + 1]);
       this.#events.push(at, VERB_ARRIVES, flight.id, row + 1);
@@ -211,6 +254,18 @@ export class SimulatedNetwork implements Surroundings {
       const served = node.cores.serve(ready, this.model.callNs);
       this.#events.push(served, CALL_SERVED, flight.id, row);
     } else invariant(false, `a verb of kind ${kind}`);
+  }
+
+  /** A CPU does one after the other, and an atomic when nobody has the word, by either door. */
+  #performLocally(flight: Flight, row: number, door: LocalDoor): void {
+    const { kind, address } = batchOf(flight);
+    const { readWindowNs, writeWindowNs, wordNs } = door.model;
+    const isAtomic = kind[row] === CAS || kind[row] === FAA;
+    const ready = Math.max(this.now, door.doneAt);
+    const start = isAtomic ? door.node.lockWord(address[row], ready, wordNs) : ready;
+    const windowNs = kind[row] === READ ? readWindowNs : writeWindowNs;
+    door.doneAt = this.#scatter(flight, row, start, windowNs, 0);
+    if (row + 1 < flight.end) this.#events.push(door.doneAt, VERB_ARRIVES, flight.id, row + 1);
   }
 
   /** A READ waits for every verb in front of it on its queue pair. */
@@ -244,11 +299,17 @@ export class SimulatedNetwork implements Surroundings {
   }
 
   /** Gives each line of a verb a time of its own; returns the last one. */
-  #scatter(flight: Flight, row: number, start: number, windowNs: number): number {
+  #scatter(
+    flight: Flight,
+    row: number,
+    start: number,
+    windowNs: number,
+    packetNs = this.model.packetNs,
+  ): number {
     const { address, bytes } = batchOf(flight);
     const lines = linesOf(address[row], bytes[row]);
     invariant(lines <= PARTS_MAX, 'a verb of too many lines');
-    const { packetBytes, packetNs } = this.model;
+    const { packetBytes } = this.model;
     const window = windowNs + packetNs * Math.max(0, Math.ceil(bytes[row] / packetBytes) - 1);
     flight.linesLeft[row] = lines;
     let last = start;
@@ -263,7 +324,10 @@ export class SimulatedNetwork implements Surroundings {
   #touch(flight: Flight, row: number, line: number): void {
     const batch = batchOf(flight);
     performLine(this.memory, batch, row, line);
-    if (--flight.linesLeft[row] === 0) this.#sendAnswer(flight, row);
+    if (--flight.linesLeft[row] > 0) return;
+    const { door } = flight.thread;
+    if (door?.leadsTo(batch, row)) this.#complete(flight, 1, this.now + door.oneWayNs);
+    else this.#sendAnswer(flight, row);
   }
 
   #served(flight: Flight, row: number): void {

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../random/prng.ts';
 import { Batch, CAS, FAA, READ, REGION_STRIDE, Scratch, WRITE } from '../../verbs/index.ts';
+import { type LocalModel, SHARED_WITH_NIC } from './local-door.ts';
 import { SimulatedMemory } from './memory.ts';
+import type { Place } from './network.ts';
 import { addLoop, newNetwork, REGION_BYTES, single } from './test-support/rig.ts';
 
 /** Bytes of the pool that one verb of a recorded batch has for itself. */
@@ -73,13 +75,18 @@ function overtakings(batch: Batch, touched: readonly number[]) {
   return { allowed, forbidden };
 }
 
-function recordBatches(nodes: number, acrossNodes: 'ordered' | 'unordered') {
+function recordBatches(
+  nodes: number,
+  acrossNodes: 'ordered' | 'unordered',
+  place: Place = 0,
+  local: LocalModel = SHARED_WITH_NIC,
+) {
   const memory = new RecordingMemory({ regions: nodes, regionBytes: REGION_BYTES, nodes });
-  const network = newNetwork({ memory, acrossNodes, model: WIDE });
+  const network = newNetwork({ memory, acrossNodes, model: WIDE, local: { ...local, ...WIDE } });
   const prng = Prng.fromSeed(7);
   const sum = { allowed: 0, forbidden: 0 };
   let left = 2000;
-  addLoop(network, 0, 1, () => (left-- > 0 ? recorded() : undefined));
+  addLoop(network, place, 1, () => (left-- > 0 ? recorded() : undefined));
   function* recorded() {
     const batch = randomBatch(prng, nodes);
     memory.touched.length = 0;
@@ -105,6 +112,19 @@ test('over several nodes a batch is ordered by waiting, or else not at all', () 
   assert.ok(ordered.allowed > 200, `only ${ordered.allowed}`);
   const { forbidden } = recordBatches(3, 'unordered');
   assert.ok(forbidden > 500, `only ${forbidden}`);
+});
+
+test('beside its memory a CPU does verbs in their order, whichever door atomics take', () => {
+  const beside = { memoryNode: 0 };
+  const coherent = recordBatches(1, 'ordered', beside);
+  assert.deepEqual(coherent, { allowed: 0, forbidden: 0 });
+  const loopback: LocalModel = { ...SHARED_WITH_NIC, atomics: 'loopback' };
+  assert.equal(recordBatches(1, 'ordered', beside, loopback).forbidden, 0);
+  // With other nodes' memory, and 'unordered' there: a CPU waits in any case.
+  for (const local of [SHARED_WITH_NIC, loopback]) {
+    assert.equal(recordBatches(3, 'ordered', beside, local).forbidden, 0);
+    assert.equal(recordBatches(3, 'unordered', beside, local).forbidden, 0);
+  }
 });
 
 test('coroutines of a thread share its queue pairs, threads do not', () => {

@@ -1,4 +1,5 @@
 import { type Batch, PAUSE, WRITE } from '../../verbs/index.ts';
+import type { LocalDoor } from './local-door.ts';
 import type { SimulatedMemory } from './memory.ts';
 
 const NOWHERE = -1;
@@ -25,6 +26,26 @@ export function segmentEnd(
     if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
     if (kind === WRITE) writes = joined(writes, node);
     else others = joined(others, node);
+  }
+  return batch.length;
+}
+
+/**
+ * The same of a thread with a door to memory of its own machine: its CPU does its verbs in their
+ * order, and neither begins on memory before the NIC has done what precedes that, nor lets the NIC
+ * begin before it is done itself. So what can be sent together is what goes one way.
+ */
+export function sameDoorEnd(
+  batch: Batch,
+  first: number,
+  memory: SimulatedMemory,
+  door: LocalDoor,
+): number {
+  const isLocal = door.leadsTo(batch, first);
+  const node = memory.nodeOf(batch.address[first]);
+  for (let row = first; row < batch.length; row++) {
+    if (batch.kind[row] === PAUSE || door.leadsTo(batch, row) !== isLocal) return row;
+    if (memory.nodeOf(batch.address[row]) !== node) return row;
   }
   return batch.length;
 }

@@ -19,23 +19,20 @@ import type { Outbox } from './outbox.ts';
 import type { SentFrame } from './sent-frames.ts';
 import {
   BATCH,
+  type FrameShape,
   HEAD_BYTES,
   headWord,
   padded,
   requestBytes,
   resultBytes,
-  VERB_BYTES_MAX,
   verbWord,
   WireError,
 } from './wire.ts';
 
-/** Verbs or results of one frame: enough for the wire, little enough to take turns. */
-const FRAME_BUDGET = 256 * 1024;
-
 /** Bytes of row `row` that go into one verb, when `sent` of them have gone before. */
-function piece(batch: Batch, row: number, sent: number): number {
+function piece(batch: Batch, row: number, sent: number, verbBytesMax: number): number {
   const left = batch.bytes[row] - sent;
-  return left > VERB_BYTES_MAX ? VERB_BYTES_MAX : left;
+  return left > verbBytesMax ? verbBytesMax : left;
 }
 
 /**
@@ -44,8 +41,7 @@ function piece(batch: Batch, row: number, sent: number): number {
  */
 export function encodePart(
   part: Part,
-  node: number,
-  nodes: number,
+  shape: FrameShape,
   sequence: number,
   outbox: Outbox,
   frame: SentFrame,
@@ -57,8 +53,8 @@ export function encodePart(
   frame.isReads = false;
   frame.firstRow = part.row;
   frame.firstSent = part.sent;
-  measure(frame, end, node, nodes);
-  encodeVerbs(frame, node, nodes, outbox);
+  measure(frame, end, shape);
+  encodeVerbs(frame, shape, outbox);
   part.row = frame.endRow;
   part.sent = frame.endSent;
   part.frames++;
@@ -71,6 +67,7 @@ export function encodePart(
 export function encodeWhole(
   batch: Batch,
   completion: Completion,
+  shape: FrameShape,
   sequence: number,
   outbox: Outbox,
   frame: SentFrame,
@@ -81,12 +78,12 @@ export function encodeWhole(
   frame.sequence = sequence;
   frame.firstRow = 0;
   frame.firstSent = 0;
-  if (encodeReads(frame, outbox)) return true;
+  if (encodeReads(frame, shape, outbox)) return true;
   const { length } = batch;
   if (!isVerbs(batch)) return false;
-  measure(frame, length, 0, 1);
+  measure(frame, length, shape);
   if (frame.endRow < length) return false;
-  encodeVerbs(frame, 0, 1, outbox);
+  encodeVerbs(frame, shape, outbox);
   return true;
 }
 
@@ -98,7 +95,7 @@ function isVerbs({ kind, length }: Batch): boolean {
 }
 
 /** One pass over a batch that only READs. What is imported is read once: in a loop it costs. */
-function encodeReads(frame: SentFrame, outbox: Outbox): boolean {
+function encodeReads(frame: SentFrame, { budget }: FrameShape, outbox: Outbox): boolean {
   const { batch } = frame;
   const { kind, address, bytes, length } = batch;
   const read = READ;
@@ -107,7 +104,7 @@ function encodeReads(frame: SentFrame, outbox: Outbox): boolean {
   const offsetAt = offsetOf;
   const content = 8 * length;
   frame.isReads = false;
-  if (kind[0] !== read || length === 0 || content > FRAME_BUDGET) return false;
+  if (kind[0] !== read || length === 0 || content > budget) return false;
   const { i32 } = outbox.reserve(HEAD_BYTES + content);
   let word = (outbox.length - content) >> 2;
   i32[word - 2] = headWord(BATCH, HEAD_BYTES + content);
@@ -116,7 +113,7 @@ function encodeReads(frame: SentFrame, outbox: Outbox): boolean {
   for (let row = 0; row < length; row++) {
     const wanted = bytes[row];
     results += wanted;
-    if (kind[row] !== read || results > FRAME_BUDGET) {
+    if (kind[row] !== read || results > budget) {
       outbox.withdraw(HEAD_BYTES + content);
       return false;
     }
@@ -134,8 +131,9 @@ function encodeReads(frame: SentFrame, outbox: Outbox): boolean {
 }
 
 /** How far the frame goes, of rows that end before `end`. */
-function measure(frame: SentFrame, end: number, node: number, nodes: number): void {
+function measure(frame: SentFrame, end: number, shape: FrameShape): void {
   const { batch } = frame;
+  const { node, nodes, budget, verbBytesMax } = shape;
   let row = frame.firstRow;
   let sent = frame.firstSent;
   let request = 0;
@@ -143,11 +141,11 @@ function measure(frame: SentFrame, end: number, node: number, nodes: number): vo
   while (row < end) {
     if (nodes === 1 || nodeOf(batch.address[row], nodes) === node) {
       const kind = batch.kind[row];
-      const bytes = piece(batch, row, sent);
+      const bytes = piece(batch, row, sent, verbBytesMax);
       const content = requestBytes(kind, bytes);
       if (content < 0) throw new WireError(`the wire has no verb ${kind}`);
       const returned = resultBytes(kind, bytes);
-      const full = request + 8 + content > FRAME_BUDGET || results + returned > FRAME_BUDGET;
+      const full = request + 8 + content > budget || results + returned > budget;
       if (full && request > 0) break;
       request += 8 + content;
       results += returned;
@@ -164,7 +162,8 @@ function measure(frame: SentFrame, end: number, node: number, nodes: number): vo
 }
 
 /** Puts the frame that was measured. */
-function encodeVerbs(frame: SentFrame, node: number, nodes: number, outbox: Outbox): void {
+function encodeVerbs(frame: SentFrame, shape: FrameShape, outbox: Outbox): void {
+  const { node, nodes, verbBytesMax } = shape;
   const bytes = HEAD_BYTES + frame.requestBytes;
   const output = outbox.reserve(bytes);
   const start = outbox.length - bytes;
@@ -177,7 +176,7 @@ function encodeVerbs(frame: SentFrame, node: number, nodes: number, outbox: Outb
   while (row < endRow || (row === endRow && sent < endSent)) {
     const address = batch.address[row];
     if (nodes === 1 || nodeOf(address, nodes) === node) {
-      const bytes = piece(batch, row, sent);
+      const bytes = piece(batch, row, sent, verbBytesMax);
       at = encodeVerb(batch, row, sent, bytes, nodes, output, at);
       sent += bytes;
       if (sent < batch.bytes[row]) continue;
@@ -227,8 +226,7 @@ function copyOut(local: Scratch, from: number, output: Scratch, at: number, byte
 /** Places what the verbs of a frame returned; the results begin at `at` of `input`. */
 export function decodeResults(
   frame: SentFrame,
-  node: number,
-  nodes: number,
+  { node, nodes, verbBytesMax }: FrameShape,
   input: Scratch,
   at: number,
 ): void {
@@ -242,7 +240,7 @@ export function decodeResults(
   let from = at;
   while (row < endRow || (row === endRow && sent < endSent)) {
     if (nodes === 1 || nodeOf(batch.address[row], nodes) === node) {
-      const bytes = piece(batch, row, sent);
+      const bytes = piece(batch, row, sent, verbBytesMax);
       from = decodeVerb(batch, row, sent, bytes, input, from);
       sent += bytes;
       if (sent < batch.bytes[row]) continue;

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
+import type { StepwellError } from '../../errors.ts';
+import { CALL_HEAD, callContent, readCall } from './calls.ts';
 import { readProof, writeChallenge, writeWelcome } from './handshake.ts';
 import { Inbox } from './inbox.ts';
 import { BeyondMemory, type NodeMemory } from './node-memory.ts';
@@ -32,7 +34,6 @@ const FLUSH_BYTES = 128 * 1024;
 const FRAMES_AHEAD = 64;
 const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
-const CALL_HEAD = 8;
 
 const HANDSHAKE = 0;
 const OPEN = 1;
@@ -45,8 +46,8 @@ export interface NodeContext {
   readonly boot: number;
   readonly secret: Uint8Array | undefined;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
-  /** Takes the session in; false when it was here before, or the node is full. */
-  admit(connection: NodeConnection): string | undefined;
+  /** Takes the session in, or says why not. */
+  admit(connection: NodeConnection): StepwellError | undefined;
   /** Answers a call, now or later. What it throws becomes the caller's error. */
   call(
     connection: NodeConnection,
@@ -235,7 +236,7 @@ export class NodeConnection {
     this.name = name;
     const refusal = this.#node.admit(this);
     if (refusal !== undefined) {
-      this.end('SW_TOO_MANY_CLIENTS', refusal);
+      this.end(refusal.code, refusal.message);
       return;
     }
     this.#state = OPEN;
@@ -250,12 +251,7 @@ export class NodeConnection {
   }
 
   #call(sequence: number, content: Uint8Array): void {
-    if (content.length < CALL_HEAD) throw new WireError('a call without a method');
-    const view = new DataView(content.buffer, content.byteOffset);
-    const method = view.getInt32(0, true);
-    const length = view.getInt32(4, true);
-    if (length < 0 || length > content.length - CALL_HEAD) throw new WireError('a call cut short');
-    const request = content.subarray(CALL_HEAD, CALL_HEAD + length);
+    const { method, bytes: request } = readCall(content);
     try {
       const reply = this.#node.call(this, method, request);
       if (reply instanceof Promise) this.#answerLater(sequence, reply);
@@ -283,10 +279,7 @@ export class NodeConnection {
       this.#refuse(sequence, new RangeError(`a reply of ${reply.length} bytes`));
       return;
     }
-    const content = new Uint8Array(CALL_HEAD + reply.length);
-    new DataView(content.buffer).setInt32(4, reply.length, true);
-    content.set(reply, CALL_HEAD);
-    this.#outbox.put(RETURN, sequence, content);
+    this.#outbox.put(RETURN, sequence, callContent(0, reply));
   }
 
   #refuse(sequence: number, error: unknown): void {

@@ -3,6 +3,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Batch, Completion } from '../../verbs/index.ts';
+import { CALL_HEAD, callContent, readCall } from './calls.ts';
 import type { Part } from './flight.ts';
 import { decodeResults, encodePart, encodeWhole } from './frame-codec.ts';
 import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
@@ -10,17 +11,22 @@ import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';
 import { NONCE_BYTES, proofOf, sameProof, type Transcript } from './secrets.ts';
 import { type SentFrame, SentFrames } from './sent-frames.ts';
+import { StuckWatch } from './stuck-watch.ts';
 import {
   CALL_FRAME,
   CHALLENGE,
   FAILURE,
+  FRAME_BYTES_MIN,
+  type FrameShape,
   HANDSHAKE_BYTES_MAX,
   HEAD_BYTES,
   HEARTBEAT,
   NO_SEQUENCE,
   PROOF,
+  padded,
   RESULTS,
   RETURN,
+  shapeFor,
   typeOf,
   WELCOME,
   WireError,
@@ -29,10 +35,7 @@ import {
 const CONNECT_TIMEOUT_MS = 5000;
 const SILENCE_MS_MAX = 5000;
 const TICKS = 5;
-/** A call may take so many times as long as a verb. */
-const CALL_PATIENCE = 4;
 const FLUSH_BYTES = 256 * 1024;
-const CALL_HEAD = 8;
 /** Bytes of frames that a node sends beyond the results in them. */
 const FRAME_SLACK = 4096;
 
@@ -77,6 +80,8 @@ export class QueuePair {
   /** What the node said of itself; there once connected. */
   welcome!: Welcome;
   boot = 0;
+  /** How frames are cut for the node; there once connected. */
+  #shape!: FrameShape;
   readonly #place: Place;
   readonly #credentials: Credentials;
   readonly #socket: Socket;
@@ -91,8 +96,7 @@ export class QueuePair {
   #outstanding = 0;
   #clock: NodeJS.Timeout | undefined;
   #silentTicks = 0;
-  /** The frame and the call that have waited longest, and for how many ticks. */
-  #stuck = { frame: -1, frameTicks: 0, call: -1, callTicks: 0 };
+  readonly #stuck = new StuckWatch();
   #spoke = false;
   #failure: StepwellError | undefined;
   #connected: Connected | undefined;
@@ -171,7 +175,7 @@ export class QueuePair {
     const isIdle = this.#idle;
     const frame = this.#sent.add();
     const sequence = (this.#sequence + 1) & 0x7fffffff;
-    if (!encodeWhole(batch, completion, sequence, this.#outbox, frame)) {
+    if (!encodeWhole(batch, completion, this.#shape, sequence, this.#outbox, frame)) {
       this.#sent.removeLast();
       return undefined;
     }
@@ -188,17 +192,19 @@ export class QueuePair {
       returned(this.#failure, undefined);
       return;
     }
+    const bytes = HEAD_BYTES + CALL_HEAD + padded(request.length);
+    if (bytes > this.welcome.frameBytesMax) {
+      const limit = `more than the ${this.welcome.frameBytesMax} of a frame`;
+      const why = `${this.#label}: a call of ${bytes} bytes, ${limit}`;
+      returned(new StepwellError('SW_UNSUPPORTED', why), undefined);
+      return;
+    }
     if (this.#idle) this.#socket.ref();
-    const content = new Uint8Array(CALL_HEAD + request.length);
-    const view = new DataView(content.buffer);
-    view.setInt32(0, method, true);
-    view.setInt32(4, request.length, true);
-    content.set(request, CALL_HEAD);
     // A call begins after the verbs that were posted before it.
     this.#encode(Number.POSITIVE_INFINITY);
     const sequence = this.#nextSequence();
     this.#calls.set(sequence, returned);
-    this.#outbox.put(CALL_FRAME, sequence, content);
+    this.#outbox.put(CALL_FRAME, sequence, callContent(method, request));
   }
 
   /** Sends what was posted, as far as the node has room for it. */
@@ -230,11 +236,10 @@ export class QueuePair {
 
   /** Whether all of the part found room. */
   #encodePart(part: Part, limit: number): boolean {
-    const { node, nodes } = this.#place;
     while (!part.done) {
       if (this.#outstanding >= limit) return false;
       const frame = this.#sent.add();
-      encodePart(part, node, nodes, this.#nextSequence(), this.#outbox, frame);
+      encodePart(part, this.#shape, this.#nextSequence(), this.#outbox, frame);
       this.#outstanding += frame.requestBytes + frame.resultBytes;
       if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
     }
@@ -288,8 +293,7 @@ export class QueuePair {
   #results(sequence: number, at: number, bytes: number): void {
     const frame = this.#nextSent(sequence);
     if (bytes !== frame.resultBytes) throw new WireError(`${bytes} bytes of results`);
-    const { node, nodes } = this.#place;
-    decodeResults(frame, node, nodes, this.#inbox.scratch, at);
+    decodeResults(frame, this.#shape, this.#inbox.scratch, at);
     this.#answered(frame, undefined);
   }
 
@@ -314,11 +318,10 @@ export class QueuePair {
 
   #returned(sequence: number, content: Uint8Array): void {
     const returned = this.#calls.get(sequence);
-    if (returned === undefined || content.length < CALL_HEAD) throw new WireError('a reply');
+    if (returned === undefined) throw new WireError('a reply to no call');
+    const { bytes } = readCall(content);
     this.#calls.delete(sequence);
-    const length = new DataView(content.buffer, content.byteOffset).getInt32(4, true);
-    if (length < 0 || length > content.length - CALL_HEAD) throw new WireError('a reply cut short');
-    returned(undefined, content.subarray(CALL_HEAD, CALL_HEAD + length));
+    returned(undefined, bytes);
   }
 
   #failed(sequence: number, content: Uint8Array): void {
@@ -360,7 +363,14 @@ export class QueuePair {
       this.#lose('SW_UNAUTHENTICATED', 'the memory node does not know the secret');
       return;
     }
+    const { frameBytesMax } = welcome;
+    if (frameBytesMax < FRAME_BYTES_MIN) {
+      const wanted = `clients need ${FRAME_BYTES_MIN}`;
+      this.#lose('SW_UNSUPPORTED', `it takes frames of ${frameBytesMax} bytes, ${wanted}`);
+      return;
+    }
     this.welcome = welcome;
+    this.#shape = shapeFor(this.#place.node, this.#place.nodes, frameBytesMax);
     this.#inbox.allow(welcome.frameBytesMax + FRAME_SLACK);
     const patience = this.#credentials.timeoutMs ?? SILENCE_MS_MAX;
     // Often enough for both: the node's lease, and noticing that the node is gone.
@@ -381,7 +391,8 @@ export class QueuePair {
       this.#lose('SW_NODE_UNREACHABLE', `no answer for ${patienceMs} ms`);
       return;
     }
-    if (this.#isStuck(ticksMax)) {
+    const [call] = this.#calls.keys();
+    if (this.#stuck.tick(this.#sent.first?.sequence, call, ticksMax)) {
       this.#lose('SW_NODE_UNREACHABLE', 'it lives, but does not answer');
       return;
     }
@@ -392,23 +403,12 @@ export class QueuePair {
     this.#spoke = false;
   }
 
-  /** Answers come in order, so the oldest frame cannot wait long. Calls may take their time. */
-  #isStuck(ticksMax: number): boolean {
-    const frame = this.#sent.first?.sequence ?? -1;
-    const [call = -1] = this.#calls.keys();
-    const stuck = this.#stuck;
-    stuck.frameTicks = frame >= 0 && frame === stuck.frame ? stuck.frameTicks + 1 : 0;
-    stuck.callTicks = call >= 0 && call === stuck.call ? stuck.callTicks + 1 : 0;
-    stuck.frame = frame;
-    stuck.call = call;
-    return stuck.frameTicks > ticksMax || stuck.callTicks > CALL_PATIENCE * ticksMax;
-  }
-
   /** Of TLS, that the node's certificate is not to be trusted is another matter. */
   #broken(error: Error): void {
     const { authorizationError } = this.#socket as Partial<TLSSocket>;
     const code = authorizationError ? 'SW_UNAUTHENTICATED' : 'SW_NODE_UNREACHABLE';
-    this.#lose(code, error.message, error);
+    const plain = (error as NodeJS.ErrnoException).code === 'ERR_SSL_WRONG_VERSION_NUMBER';
+    this.#lose(code, plain ? 'it does not listen with TLS (use tcp:)' : error.message, error);
   }
 
   get #label(): string {

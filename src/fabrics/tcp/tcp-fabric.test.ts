@@ -171,3 +171,44 @@ test('large batches are held back to what the node allows, and complete', async 
     }),
   );
 });
+
+test('a node that takes only short frames gets short ones, and no long calls', async (scope) => {
+  const frameBytesMax = 8192;
+  const calls = (_method: number, request: Uint8Array) => request;
+  const nodes = [
+    await startNode(scope, { frameBytesMax, calls }),
+    await startNode(scope, { frameBytesMax, calls }),
+  ];
+  const servers = nodes.map(({ server }) => server);
+  for (const some of [servers.slice(0, 1), servers]) {
+    const fabric = await connectTo(scope, some);
+    const long = 100_000;
+    const out = new Scratch(long);
+    for (let i = 0; i < long; i++) out.u8[i] = (i * 7 + (i >> 8)) & 0xff;
+    const back = new Scratch(2 * long);
+    const many = new Batch();
+    for (let node = 0; node < some.length; node++) {
+      many.write(addressOf(node, 64), long, out, 0).read(addressOf(node, 64), long, back, 0);
+      const words = Array.from({ length: 2000 }, () => scratchOf([1n, 0n]));
+      for (const word of words) many.faa(addressOf(node, 200_000), word, 0);
+      for (let i = 0; i < 2000; i++) many.read(addressOf(node, 64 + 8 * i), 8, back, long + 8 * i);
+    }
+    await execute(fabric, many);
+    assert.deepEqual(back.u8.subarray(0, long), out.u8.subarray(0, long));
+    assert.deepEqual(back.u8.subarray(long, long + 16_000), out.u8.subarray(0, 16_000));
+    const longest = new Uint8Array(frameBytesMax - 16).fill(9);
+    assert.deepEqual(await fabric.call(0, 300, longest), longest);
+    const beyond = fabric.call(0, 300, new Uint8Array(frameBytesMax - 15));
+    await assert.rejects(beyond, { code: 'SW_UNSUPPORTED' });
+    await execute(fabric, new Batch().read(64, 8, back, 0));
+  }
+});
+
+test('a node whose frames are too short for any client is refused with a reason', async (scope) => {
+  const { server } = await startNode(scope, { frameBytesMax: 8184 });
+  await assert.rejects(connectTo(scope, [server]), (error: Error & { code?: string }) => {
+    assert.equal(error.code, 'SW_UNSUPPORTED');
+    assert.match(error.message, /frames of 8184 bytes, clients need 8192/);
+    return true;
+  });
+});

@@ -42,10 +42,14 @@ export const NO_SEQUENCE = -1;
 
 /** Frames before the handshake is done are short. */
 export const HANDSHAKE_BYTES_MAX = 1024;
-/** Verbs and results of one frame, unless a node says otherwise; longer batches are cut up. */
+/** The longest frame that a node takes and sends, unless it says otherwise. */
 export const FRAME_BYTES_MAX = 1024 * 1024;
-/** A verb that is longer is sent as several. */
-export const VERB_BYTES_MAX = 256 * 1024;
+/** A node has to take frames of so many bytes: calls are not cut up, and one carries 4 KiB. */
+export const FRAME_BYTES_MIN = 8 * 1024;
+/** Verbs or results of one frame: enough for the wire, little enough to take turns. */
+const FRAME_BUDGET = 256 * 1024;
+/** A verb that is longer is sent as several: its length has 19 bits. */
+const VERB_BYTES_MAX = 256 * 1024;
 /** Regions of one node have 10 bits in a verb. */
 export const NODE_REGIONS_MAX = 1024;
 
@@ -109,6 +113,25 @@ export function requestBytes(kind: number, bytes: number): number {
 export function resultBytes(kind: number, bytes: number): number {
   if (kind === READ) return padded(bytes);
   return kind === WRITE || kind === CALL ? 0 : 8;
+}
+
+/** How a client cuts up what it sends to a node. */
+export interface FrameShape {
+  /** Which of how many nodes it is. */
+  node: number;
+  nodes: number;
+  /** Bytes of verbs, and of results, in one frame. */
+  budget: number;
+  /** Bytes of one verb; a multiple of 64. */
+  verbBytesMax: number;
+}
+
+/** For a node that takes frames of `frameBytesMax`, their heads included. */
+export function shapeFor(node: number, nodes: number, frameBytesMax: number): FrameShape {
+  const budget = Math.min(FRAME_BUDGET, Math.floor((frameBytesMax - HEAD_BYTES) / 8) * 8);
+  // A WRITE stands in its frame with a word of its own.
+  const verbBytesMax = Math.min(VERB_BYTES_MAX, Math.floor((frameBytesMax - 16) / 64) * 64);
+  return { node, nodes, budget, verbBytesMax };
 }
 
 /** What broke a rule of the wire: the connection ends. */

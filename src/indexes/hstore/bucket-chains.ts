@@ -16,6 +16,10 @@ import { TableLost } from './table-state.ts';
 /** The chained hash table as its server uses it (section 4.1). */
 export class BucketChains {
   readonly #pair: Pair;
+  readonly #batch = new Batch();
+  /** Used again by the next turn. */
+  readonly #images: BucketImage[] = [];
+  #imagesUsed = 0;
 
   constructor(pair: Pair) {
     this.#pair = pair;
@@ -26,15 +30,18 @@ export class BucketChains {
     return geometry.bucket((h1 >>> 0) & (geometry.buckets - 1));
   }
 
-  /** Reads the chains of all requests, a bucket of each at a time. */
+  /** Reads the chains of all requests, a bucket of each at a time; followers share the first's. */
   *read(posted: readonly Posted[], alongWith: (batch: Batch) => void): Operation<void> {
     const { generation } = this.#pair.geometry;
-    const batch = new Batch();
+    const batch = this.#batch.clear();
+    this.#imagesUsed = 0;
     alongWith(batch);
-    let open = posted.map((one) => ({ one, next: this.bucketOf(one.request) }));
+    let open = posted
+      .filter(({ first }) => first === undefined)
+      .map((one) => ({ one, next: this.bucketOf(one.request) }));
     while (open.length > 0) {
       for (const { one, next } of open) {
-        const image = new BucketImage(next);
+        const image = this.#imageOf(next);
         one.chain.push(image);
         batch.read(next, BUCKET_BYTES, image.words, 0);
       }
@@ -44,6 +51,13 @@ export class BucketChains {
         .map(({ one }) => ({ one, next: nextIn(one.chain[one.chain.length - 1], generation) }))
         .filter(({ next }) => next !== 0);
     }
+  }
+
+  #imageOf(address: Address): BucketImage {
+    const used = this.#imagesUsed++;
+    this.#images[used] ??= new BucketImage();
+    this.#images[used].address = address;
+    return this.#images[used];
   }
 
   /**

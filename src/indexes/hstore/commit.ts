@@ -22,7 +22,14 @@ import { encodeReply, type HashReply, headerOf } from './messages.ts';
 import type { Pair } from './pair.ts';
 import type { Posted } from './posted.ts';
 import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf, vacated } from './slot.ts';
-import { type Decision, decodeTurn, encodeTurn, type TurnRecord } from './turn-record.ts';
+import {
+  type Decision,
+  decodeTurn,
+  encodeTurn,
+  type NetChange,
+  netChangesOf,
+  type TurnRecord,
+} from './turn-record.ts';
 import {
   isSame,
   recordOfTurn,
@@ -99,6 +106,7 @@ export class Commit {
   readonly #written = new Scratch(1024);
   readonly #swaps = new Scratch(1024);
   readonly #states = new Scratch(64);
+  readonly #reply = new Scratch(REPLY_BYTES);
   readonly #words = new Scratch(64);
   #swapCount = 0;
 
@@ -120,7 +128,7 @@ export class Commit {
   ): Operation<{ released: boolean; isDone: boolean } | undefined> {
     const turn = turnAfter(before, block.address, block.units);
     const record = { before: committed, decisions: decisionsOf(answers, committed) };
-    const marks = yield* this.#marksOf(record.decisions);
+    const marks = yield* this.#marksOf(record, netChangesOf(record.decisions));
     // All of the block: who does the turn again reads as much.
     const bytes = block.units * UNIT_BYTES;
     this.#record.ensure(bytes);
@@ -159,8 +167,8 @@ export class Commit {
     this.#pair.repeated += record.decisions.length;
     // Marks stand before slots: where a slot is changed the marks are, and the old record's block
     // may have been freed. Where the table is lost, the answer tells.
-    const unmarked = record.decisions.filter((decision, i) => !this.#isMarked(decision, i));
-    const marks = yield* this.#marksOf(unmarked);
+    const unmarked = netChangesOf(record.decisions).filter((net) => !this.#isMarked(record, net));
+    const marks = yield* this.#marksOf(record, unmarked);
     this.#batch.clear();
     this.#postStates(marks);
     this.#postDone();
@@ -236,25 +244,33 @@ export class Commit {
     return this.#bucketOf(i) + (slot % BUCKET_BYTES);
   }
 
-  /** Of a decision that somebody may have made real already: whether its marks are there. */
-  #isMarked(decision: Decision, i: number): boolean {
+  /**
+   * Of a change that somebody may have made real already: whether its marks are there. Of the
+   * replies the first tells of the old record, which its client then frees.
+   */
+  #isMarked({ decisions }: TurnRecord, { first, last }: NetChange): boolean {
     const { i32 } = this.#seen;
-    if (decision.event === 0) return true;
-    if (!isValid(i32[(this.#bucketOf(i) + NEXT) >> 2])) {
-      return readInteger(this.#seen, i * SEEN_BYTES + ANSWERED_AT) === decision.number;
+    const decision = decisions[last];
+    if (!isValid(i32[(this.#bucketOf(last) + NEXT) >> 2])) {
+      return this.#isAnswered(decisions[first], first);
     }
-    const slot = this.#slotAt(decision, i) >> 2;
+    const slot = this.#slotAt(decision, last) >> 2;
     return i32[slot] === decision.low && i32[slot + 1] === decision.high;
   }
 
-  /** The state bytes of what becomes current by these decisions, and of what is it no more. */
-  *#marksOf(decisions: readonly Decision[]): Operation<Mark[]> {
+  /** Whether the reply to a decision's request was there, and so all that comes before it. */
+  #isAnswered({ number }: Decision, i: number): boolean {
+    return readInteger(this.#seen, i * SEEN_BYTES + ANSWERED_AT) === number;
+  }
+
+  /** The state bytes of what becomes current by these changes, and of what is it no more. */
+  *#marksOf({ decisions }: TurnRecord, changes: readonly NetChange[]): Operation<Mark[]> {
     const { allocator } = this.#pair;
-    const former = decisions
-      .filter(({ event }) => event !== 0)
-      .map(({ reply: { oldLow, oldHigh } }) => ({ low: oldLow, high: oldHigh }))
+    const former = changes
+      .map(({ first }) => decisions[first].reply)
+      .map(({ oldLow, oldHigh }) => ({ low: oldLow, high: oldHigh }))
       .filter(({ high }) => !isEmpty(high));
-    const current = decisions.filter(({ event, high }) => event !== 0 && !isEmpty(high));
+    const current = changes.map(({ last }) => decisions[last]).filter(({ high }) => !isEmpty(high));
     return [
       ...(yield* stateBytesOf(allocator, former)).map((at) => ({ at, isCurrent: false })),
       ...(yield* stateBytesOf(allocator, current)).map((at) => ({ at, isCurrent: true })),
@@ -346,12 +362,15 @@ export class Commit {
     const after = before + decisions.filter(({ event }) => event !== 0).length;
     if (after > before) this.#postCount(PAIR.begun, before, after);
     decisions.forEach((decision, i) => {
-      if (decision.event === LOG_UPDATE) this.#postHeader(decision, i);
+      // When it was answered its header was there, and the block may be somebody's again by now: of
+      // a record that another one of the turn has replaced, whose client has freed it.
+      if (decision.event !== LOG_UPDATE || this.#isAnswered(decision, i)) return;
+      this.#postHeader(decision, i);
     });
-    decisions.forEach((decision, i) => {
-      const { event, slot, low, high } = decision;
-      if (event !== 0) this.#postFrom(slot, this.#slotAt(decision, i), low, high);
-    });
+    for (const { last } of netChangesOf(decisions)) {
+      const { slot, low, high } = decisions[last];
+      this.#postFrom(slot, this.#slotAt(decisions[last], last), low, high);
+    }
     decisions.forEach((decision, i) => {
       this.#postReply(decision, i);
     });
@@ -369,7 +388,7 @@ export class Commit {
 
   #postReply({ row, number, reply }: Decision, i: number): void {
     const { hashMailbox } = this.#pair.geometry;
-    const wanted = new Scratch(REPLY_BYTES);
+    const wanted = this.#reply;
     encodeReply(reply, number, wanted, 0);
     for (let at = 0; at < REPLY_BYTES; at += 8) {
       const seen = i * SEEN_BYTES + REPLY_AT + at;

@@ -14,9 +14,9 @@ import { type Answer, Commit, type RecordBlock } from './commit.ts';
 import { decide } from './decide.ts';
 import { BODY_BYTES, PAIR } from './geometry.ts';
 import { KeyMatch } from './key-match.ts';
-import { decodeRequest } from './messages.ts';
+import { decodeRequest, type HashRequest, OP_WRITE } from './messages.ts';
 import type { Pair } from './pair.ts';
-import type { Posted } from './posted.ts';
+import { type Posted, postedOf } from './posted.ts';
 import { loadSegments, sayLost, TableLost, tableStateIn } from './table-state.ts';
 import { unitsOfRecord } from './turn-record.ts';
 import { emptyTurnAfter, isEmptyTurn, isSame, type TurnWord, turnIn } from './turn-word.ts';
@@ -71,6 +71,8 @@ export interface TurnOptions {
   after?: Turn;
   /** Gives the lease back in the same doorbell when nothing is left. */
   release: boolean;
+  /** No turn follows in the same operation: nothing is read for one. */
+  isLast?: boolean;
   /**
    * A block for a turn of one request, and the row that it is for: how a client makes sure that its
    * own request can be answered although the pool is full.
@@ -190,6 +192,15 @@ export class HashServer {
   }
 }
 
+/**
+ * Whether a request can be answered in the turn of one before it: both write, and the same key as
+ * far as their hashes tell. What is written in between is never in the table (see commit.ts).
+ */
+function mayFollow(first: HashRequest, { operation, h1, h2 }: HashRequest): boolean {
+  const areWrites = first.operation === OP_WRITE && operation === OP_WRITE;
+  return areWrites && first.h1 === h1 && first.h2 === h2;
+}
+
 function* blockUnlessFull(
   { allocator, catalog }: Pair,
   units: number,
@@ -207,6 +218,7 @@ class TurnWorker {
   readonly #pair: Pair;
   readonly #chains: BucketChains;
   readonly #keys = new KeyMatch();
+  readonly #batch = new Batch();
   readonly #commit: Commit;
   readonly #words: Scratch;
   readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
@@ -222,7 +234,7 @@ class TurnWorker {
     this.#turnMax = turnMax(pair.geometry.logEntries);
   }
 
-  *turn({ release, spare }: TurnOptions, begun: Look | undefined): Operation<Turn> {
+  *turn({ release, spare, isLast }: TurnOptions, begun: Look | undefined): Operation<Turn> {
     const look = begun ?? (yield* this.look());
     const { turn, committed, lost, isHolder, isAlone } = look;
     if (!isHolder) return { ...NOTHING, isOvertaken: true };
@@ -250,7 +262,7 @@ class TurnWorker {
       // A client goes on as long as its own request waits, a server process in any case. Whose
       // request does not wait any more (another's turn has answered it) looks for its reply first.
       const isOwnDone = own.length === 0 || answers.some(({ posted }) => posted.row === spare?.row);
-      const goesOn = spare === undefined || !isOwnDone;
+      const goesOn = !isLast && (spare === undefined || !isOwnDone);
       const looksAhead = goesOn && !releases;
       const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
       const options = { releases, isAlone, ahead };
@@ -293,11 +305,16 @@ class TurnWorker {
     yield* this.#keys.readCandidates(posted);
     const answers: Answer[] = [];
     for (const one of posted) {
-      const match = this.#keys.find(one);
-      const version = match ? this.#keys.versionOf(match) : 0;
-      const answer = yield* decide(this.#chains, one, match, version);
+      const { first = one } = one;
+      if (first === one) this.#keys.match(one);
+      else if (!this.#keys.follows(one)) continue;
+      const answer = yield* decide(this.#chains, one, first.match, first.version);
       if (answer === undefined) return 'overtaken';
       answers.push(answer);
+      if (answer.change === undefined) continue;
+      const { slot, low, high } = answer.change;
+      first.match = { slot, low, high, at: 0, bytes: 0 };
+      first.version = answer.reply.version;
     }
     return answers;
   }
@@ -311,7 +328,7 @@ class TurnWorker {
    */
   *look(): Operation<Look> {
     const { geometry } = this.#pair;
-    const batch = new Batch();
+    const batch = this.#batch;
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       this.#postLook(batch.clear());
       yield batch;
@@ -379,28 +396,30 @@ class TurnWorker {
   }
 
   /**
-   * The requests of this turn: of those whose keys share a bucket only the first. Undefined when
-   * there was a turn meanwhile: a row that is answered is written anew, and what was read of it may
-   * be of two requests.
+   * The requests of this turn: of those whose keys share a bucket only the first, and with it the
+   * writes of the same key. Undefined when there was a turn meanwhile: a row that is answered is
+   * written anew, and what was read of it may be of two requests.
    */
   *#take({ turn, isWhole }: Look, chosen: readonly Waits[]): Operation<Posted[] | undefined> {
     if (!isWhole) yield this.#postBodies(chosen);
     if (!isSame(turnIn(this.#words, TURN_AGAIN), turn)) return undefined;
     const posted: Posted[] = [];
-    const buckets = new Set<number>();
+    const buckets = new Map<number, Posted>();
     chosen.forEach(({ row, number }, i) => {
       const request = decodeRequest(this.#bodies, (isWhole ? row : i) * BODY_BYTES);
       const bucket = this.#chains.bucketOf(request);
-      if (buckets.has(bucket)) return;
-      posted.push({ row, number, request, chain: [], candidates: [], keyAt: 0 });
-      buckets.add(bucket);
+      const first = buckets.get(bucket);
+      if (first && !mayFollow(first.request, request)) return;
+      const one = postedOf(row, number, request, first);
+      posted.push(one);
+      if (first === undefined) buckets.set(bucket, one);
     });
     return posted;
   }
 
   #postBodies(chosen: readonly Waits[]): Batch {
     const { geometry } = this.#pair;
-    const batch = new Batch();
+    const batch = this.#batch.clear();
     chosen.forEach(({ row }, i) => {
       batch.read(geometry.hashMailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
     });

@@ -136,7 +136,8 @@ export class IndexServer {
     let answered = 0;
     let turn: Turn | undefined;
     for (let i = 0; i < TURNS_IN_A_ROUND && role.held === role.candidacy.token; i++) {
-      turn = yield* pair.hashServer.turn({ release: false, ...(turn && { after: turn }) });
+      const isLast = i === TURNS_IN_A_ROUND - 1;
+      turn = yield* pair.hashServer.turn({ release: false, isLast, ...(turn && { after: turn }) });
       answered += turn.answers.length;
       if (turn.next === undefined) break;
       yield* this.#beat(role);

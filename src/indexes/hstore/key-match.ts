@@ -16,6 +16,7 @@ function keyEnd(keyBytes: number): number {
 export class KeyMatch {
   readonly #keys = new Scratch(4096);
   readonly #heads = new Scratch(4096);
+  readonly #batch = new Batch();
 
   /** Adds the READs of the keys that the requests name. */
   postKeys(posted: readonly Posted[], batch: Batch): void {
@@ -32,9 +33,10 @@ export class KeyMatch {
 
   /** Reads the heads of all records that may have the key of a request. */
   *readCandidates(posted: readonly Posted[]): Operation<void> {
-    const batch = new Batch();
+    const batch = this.#batch.clear();
     let bytes = 0;
     for (const one of posted) {
+      if (one.first) continue;
       gather(one);
       for (const candidate of one.candidates) {
         candidate.at = bytes;
@@ -77,8 +79,13 @@ export class KeyMatch {
     return this.#heads.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
   }
 
-  /** The candidate that has the request's key. */
-  find({ request, candidates, keyAt }: Posted): Candidate | undefined {
+  /** Notes which candidate has the request's key. */
+  match(one: Posted): void {
+    one.match = this.#find(one);
+    one.version = one.match ? this.#versionOf(one.match) : 0;
+  }
+
+  #find({ request, candidates, keyAt }: Posted): Candidate | undefined {
     const end = keyEnd(request.keyBytes);
     return candidates.find(
       (candidate) =>
@@ -86,6 +93,16 @@ export class KeyMatch {
         this.#keyBytesOf(candidate) === request.keyBytes &&
         this.#sameKey(keyAt, candidate.at, end),
     );
+  }
+
+  /** Whether a request has the key of the one that it follows. */
+  follows({ request, keyAt, first }: Posted): boolean {
+    if (first?.request.keyBytes !== request.keyBytes) return false;
+    const ours = this.#keys.i32;
+    for (let at = HEADER_BYTES; at < keyEnd(request.keyBytes); at += 4) {
+      if (ours[(keyAt + at) >> 2] !== ours[(first.keyAt + at) >> 2]) return false;
+    }
+    return true;
   }
 
   #sameKey(keyAt: number, headAt: number, end: number): boolean {
@@ -98,7 +115,7 @@ export class KeyMatch {
   }
 
   /** The version that a candidate's header says. */
-  versionOf({ at }: Candidate): number {
+  #versionOf({ at }: Candidate): number {
     return this.#heads.i32[(at >> 2) + 3] >>> 0;
   }
 }

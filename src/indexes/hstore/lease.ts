@@ -1,17 +1,21 @@
 import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../pool/client-word.ts';
-import { control, packFields, unpackFields } from '../../pool/control.ts';
+import { control, packFields } from '../../pool/control.ts';
 import type { Membership } from '../../pool/membership.ts';
 import { NETWORK_NAMESPACE } from '../../pool/thread-identity.ts';
 import {
   type Address,
+  Batch,
   highHalf,
   lowHalf,
   type Operation,
-  type Scratch,
+  Scratch,
 } from '../../verbs/index.ts';
 
 const TOKEN_BITS = 34;
 const WORD_FIELDS = [CLIENT_BITS, 1, 1, TOKEN_BITS] as const;
+const SERVES = 2 ** CLIENT_BITS;
+const YIELDS = 2 * SERVES;
+const TOKEN_SHIFT = CLIENT_BITS + 2;
 export const TOKEN_MAX = 2 ** TOKEN_BITS - 1;
 
 /** What the word of a lease says. */
@@ -30,9 +34,14 @@ export interface Holder {
   readonly token: number;
 }
 
-function holderOf(word: bigint): Holder {
-  const [client, serves, yields, token] = unpackFields(word, WORD_FIELDS);
-  return { word, client, serves: serves === 1, yields: yields === 1, token };
+function holderOf(low: number, high: number): Holder {
+  return {
+    word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
+    client: low & (SERVES - 1),
+    serves: (low & SERVES) !== 0,
+    yields: (low & YIELDS) !== 0,
+    token: (high >>> 0) * 2 ** (32 - TOKEN_SHIFT) + (low >>> TOKEN_SHIFT),
+  };
 }
 
 function wordOf(client: number, serves: boolean, yields: boolean, token: number): bigint {
@@ -73,12 +82,13 @@ export class Lease {
 
   /** The word of a client that takes a lease for turns, and for which nobody is elected. */
   get forTurns(): number {
-    return Number(wordOf(this.own, false, !this.isRemote, 0));
+    return this.own + (this.isRemote ? 0 : YIELDS);
   }
 
   /** Whether this client has the lease, and not for anything but turns. */
-  isForTurns({ word, client, serves }: Holder): boolean {
-    return word === BigInt(this.forTurns) || (serves && client === this.own);
+  isForTurns({ client, serves, yields, token }: Holder): boolean {
+    if (client !== this.own) return false;
+    return serves || (token === 0 && yields !== this.isRemote);
   }
 
   get isRemote(): boolean {
@@ -86,13 +96,14 @@ export class Lease {
   }
 
   *holder(): Operation<Holder> {
-    return holderOf(yield* control.load(this.address));
+    const words = new Scratch(8);
+    yield new Batch().read(this.address, 8, words, 0);
+    return this.holderIn(words, 0);
   }
 
   /** The holder, of a word that was READ. */
   holderIn(words: Scratch, at: number): Holder {
-    const low = BigInt(lowHalf(words, at) >>> 0);
-    return holderOf((BigInt(highHalf(words, at) >>> 0) << 32n) | low);
+    return holderOf(lowHalf(words, at), highHalf(words, at));
   }
 
   /** Takes the lease for a while, from nobody or from a holder that is gone. */

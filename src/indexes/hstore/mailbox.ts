@@ -55,7 +55,6 @@ export class Mailbox {
 
   /** A row for one request. */
   *take(): Operation<number> {
-    const [batch, words] = [new Batch(), new Scratch(8)];
     for (let waits = 0; waits < WAITS_MAX; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
@@ -63,7 +62,7 @@ export class Mailbox {
         const claimed = yield* this.#claimAlone();
         if (claimed !== undefined) return claimed;
       }
-      yield batch.clear().pause(pauseAfter(waits), words);
+      yield* control.pause(pauseAfter(waits));
     }
     const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
     throw new StepwellError('SW_CONTENTION', `every row of the mailbox is taken${late}`);

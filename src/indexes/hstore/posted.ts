@@ -4,12 +4,8 @@ import { BUCKET_BYTES } from './slot.ts';
 
 /** A bucket of a chain as the server has read it, and as it has changed it since. */
 export class BucketImage {
-  readonly address: Address;
+  address: Address = 0;
   readonly words = new Scratch(BUCKET_BYTES);
-
-  constructor(address: Address) {
-    this.address = address;
-  }
 }
 
 /** A slot of a chain whose signature is the key's: maybe the key's slot. */
@@ -32,4 +28,28 @@ export interface Posted {
   candidates: Candidate[];
   /** Where the key's image stands among the keys that were read. */
   keyAt: number;
+  /** The request of this turn before it that has the same hash, and most likely the same key. */
+  first: Posted | undefined;
+  /** The slot that has the key, and its record's version, as far as this turn has decided. */
+  match: Candidate | undefined;
+  version: number;
+}
+
+export function postedOf(
+  row: number,
+  number: number,
+  request: HashRequest,
+  first: Posted | undefined,
+): Posted {
+  return {
+    row,
+    number,
+    request,
+    chain: first ? first.chain : [],
+    candidates: [],
+    keyAt: 0,
+    first,
+    match: undefined,
+    version: 0,
+  };
 }

@@ -61,8 +61,8 @@ export class Replies {
 
   /** The request stands in the mailbox from now on. */
   expect(row: number, number: number): Ticket {
-    const known = { heard: this.#news, looks: this.#looks };
-    const ticket: Ticket = { row, number, reply: undefined, turns: 0, ...known };
+    const [heard, looks] = [this.#news, this.#looks];
+    const ticket: Ticket = { row, number, reply: undefined, heard, turns: 0, looks };
     this.#waiting.set(row, ticket);
     return ticket;
   }

@@ -254,3 +254,27 @@ test('who is elected serves alone: clients stand in for nobody', (t) => {
   server.pool.run(servers.round());
   assert.equal(get(client, 'k'), 'v');
 });
+
+test('the last turn of a round reads nothing for a turn that does not follow', (t) => {
+  // One chain: of different keys a turn answers one, so there is always a next turn.
+  const shape = { buckets: 1, rows: 64, log: 64 };
+  const client = newClient(t, {}, { shape });
+  const server = newClient(t, { handle: client.handle }, { shape });
+  const servers = new IndexServer(server.index.table, { role: 'hash' });
+  server.pool.run(servers.round());
+  for (let i = 0; i < 20; i++) {
+    const request = requestFor(client, `key ${i}`, 'v');
+    const asked = new Stepped(client.pool.fabric, client.index.write(request, ALWAYS));
+    while (!/^WRITE WRITE WRITE CAS$/.test(asked.kinds)) asked.step();
+    asked.step();
+  }
+  const round = new Stepped(server.pool.fabric, servers.round());
+  const ahead: boolean[] = [];
+  while (!round.done) {
+    // What changes the pool last, and what it reads with that.
+    if (/CAS( CAS){8}/.test(round.kinds)) ahead.push(/CAS (READ ){6}/.test(round.kinds));
+    round.step();
+  }
+  assert.equal(round.result?.answered, ahead.length);
+  assert.deepEqual(ahead, [...new Array(ahead.length - 1).fill(true), false]);
+});

@@ -38,6 +38,25 @@ export interface TurnRecord {
   decisions: readonly Decision[];
 }
 
+/** What a turn makes of a slot: several decisions, all writes of one key, may change it. */
+export interface NetChange {
+  /** The first of them, whose reply names what the slot had before. */
+  first: number;
+  /** The last, which says what it has then. What the others say never is in the table. */
+  last: number;
+}
+
+export function netChangesOf(decisions: readonly Decision[]): NetChange[] {
+  const bySlot = new Map<Address, NetChange>();
+  decisions.forEach(({ event, slot }, i) => {
+    if (event === 0) return;
+    const known = bySlot.get(slot);
+    if (known) known.last = i;
+    else bySlot.set(slot, { first: i, last: i });
+  });
+  return [...bySlot.values()];
+}
+
 /** Lines of the block of a turn of so many decisions. */
 export function unitsOfRecord(decisions: number): number {
   return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));

@@ -35,7 +35,10 @@ function contend({ memoryNodes, ...windows }: Adversity, seed: number) {
   });
   const prng = Prng.fromSeed(seed);
   const { network } = cluster;
-  const clients = Array.from({ length: 6 }, (_, i) => cluster.addClient(i % 2, 3));
+  // One of them reaches the memory of the first node by its CPU.
+  const clients = Array.from({ length: 6 }, (_, i) =>
+    cluster.addClient(i === 5 ? { memoryNode: 0 } : i % 2, 3),
+  );
   const present = new Set<number>();
   for (const client of clients) {
     let left = 400;

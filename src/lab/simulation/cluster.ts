@@ -1,8 +1,9 @@
 import { invariant } from '../../errors.ts';
 import { SimulatedFabric } from '../../fabrics/simulated/fabric.ts';
+import type { LocalModel } from '../../fabrics/simulated/local-door.ts';
 import { SimulatedMemory } from '../../fabrics/simulated/memory.ts';
 import type { NetworkModel } from '../../fabrics/simulated/model.ts';
-import { SimulatedNetwork } from '../../fabrics/simulated/network.ts';
+import { type Place, SimulatedNetwork } from '../../fabrics/simulated/network.ts';
 import { ALWAYS } from '../../indexes/contract.ts';
 import { RecordIo } from '../../indexes/record-io.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
@@ -24,6 +25,8 @@ export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   memoryNodes?: number;
   computeNodes?: number;
   acrossNodes?: 'ordered' | 'unordered';
+  /** How clients beside the memory of a memory node reach it. */
+  local?: LocalModel;
   /** Default: 32, so that a record takes one line. */
   valueBytes?: number;
 }
@@ -65,7 +68,9 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     this.#memory = new SimulatedMemory({ regions, regionBytes, nodes: memoryNodes });
     this.#memory.put(0, formatSuperblock(this.#parameters));
     const memory = this.#memory;
-    this.network = new SimulatedNetwork({ model, memory, computeNodes, seed, acrossNodes });
+    const { local } = options;
+    const many = { computeNodes, acrossNodes, ...(local && { local }) };
+    this.network = new SimulatedNetwork({ model, memory, seed, ...many });
     this.#kind = kind;
     this.#loader = this.#join();
     this.#entry = this.#loader.run(kind.create(this.#loader));
@@ -95,13 +100,16 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     this.#loader.run(reclamation.goOffline());
   }
 
-  /** A client thread on a compute node, with the index open and blocks claimed ahead. */
-  addClient(computeNode = 0, coroutines = 1): PoolClient<I> {
+  /**
+   * A client thread on a compute node, or beside the memory of a memory node, with the index open
+   * and blocks claimed ahead.
+   */
+  addClient(place: Place = 0, coroutines = 1): PoolClient<I> {
     const pool = this.#join();
     pool.run(pool.allocator.refill(pool.allocator.sizeClass(this.#entry.id, RECORD_UNITS)));
     const index = pool.run(this.#kind.open(pool, this.#entry));
     return new PoolClient(this.network, pool, index, this.#records(pool), {
-      computeNode,
+      place,
       coroutines,
     });
   }

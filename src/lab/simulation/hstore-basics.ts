@@ -1,20 +1,14 @@
 import { Histogram } from '../../fabrics/simulated/histogram.ts';
-import { ALWAYS, type OrderedIndex } from '../../indexes/contract.ts';
-import type { HStoreIndex } from '../../indexes/hstore/hstore.ts';
-import { IndexServer } from '../../indexes/hstore/index-server.ts';
+import { ALWAYS, type Index, isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
+import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import type { Request } from '../../indexes/request.ts';
 import { Prng } from '../../random/prng.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import {
-  type Phases,
-  phaseOfGet,
-  phaseOfPut,
-  phaseOfScan,
-  phaseOfTurn,
-  timed,
-} from './hstore-phases.ts';
+import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
+import { type Phases, phaseOfGet, phaseOfScan, timed } from './hstore-phases.ts';
+import { type PutPhases, PutTimes } from './hstore-put-times.ts';
 import type { PoolClient } from './pool-client.ts';
 import { registeredKind } from './registered-kind.ts';
 
@@ -22,174 +16,239 @@ import { registeredKind } from './registered-kind.ts';
 const CLIENTS = [4, 32] as const;
 const RECORDS = 20_000;
 const COMPUTE_NODES = 4;
-const POOL_BYTES = 2 ** 26;
+const POOL_BYTES = 2 ** 27;
 /** Keys of a SCAN (section 5.2); a SCAN is so many records, so fewer of them are measured. */
 const SCAN_KEYS = 100;
 const SCANS_SHARE = 20;
+/** Of each client, before it is measured and then at least. */
+const WARM_UP = 8;
+const PER_CLIENT_MIN = 10;
+const KINDS = ['PUT', 'GET', 'SCAN'] as const;
 
-type Client = PoolClient<HStoreIndex>;
-type Kind = 'PUT' | 'GET' | 'SCAN';
+type Kind = (typeof KINDS)[number];
+
+/** An index, and where its servers run if it has any. */
+export interface System {
+  name: string;
+  index: string;
+  wishes: Readonly<Record<string, number>>;
+  deployment?: Deployment;
+}
 
 interface Measured {
   /** Operations a second of virtual time. */
   rate: number;
   latencies: Histogram;
-  /** Of all operations, and of the hash server's turns, weighted by what they answer. */
   phases: Phases;
+  put: PutPhases;
 }
 
-/**
- * PUT, GET and SCAN with a hash server and a skiplist server as processes of their own, of which
- * each is a thread on a compute node: the pool, table and log included, is on the memory node.
- */
+/** PUT, GET and SCAN of 4 and 32 clients, with HStore's servers here and there, and of rivals. */
 export const hstoreBasics: Experiment = {
   name: 'hstore',
   run(settings) {
-    const rows: Row[] = [];
-    for (const clients of CLIENTS) {
-      const async = measureAll(settings, clients, 0);
-      const sync = measureAll(settings, clients, 1);
-      if (clients === CLIENTS[1]) rows.push(...breakdown(async));
-      for (const kind of ['PUT', 'GET', 'SCAN'] as const)
-        rows.push(row(kind, clients, async[kind]));
-      rows.push({
-        what: `PUT, ${clients} clients: throughput of HStore to HStore (sync)`,
-        ours: async.PUT.rate / sync.PUT.rate,
-        unit: 'x',
-        published: clients === 4 ? undefined : PUBLISHED_MOST,
-        detail: `sync ${(sync.PUT.latencies.mean / 1000).toFixed(1)} us; the paper: 1.04 to 1.23`,
-      });
-    }
+    const rows = [
+      ...DEPLOYMENTS.flatMap((deployment) => rowsOfHStore(settings, deployment)),
+      ...RIVALS.flatMap((rival) =>
+        CLIENTS.flatMap((clients) =>
+          basicRows(rival.name, clients, measureAll(settings, rival, clients)),
+        ),
+      ),
+    ];
     const notes = [
       `${RECORDS} records of 16 and 32 bytes; the paper has 100 M, 4 RPC and 4 worker threads.`,
-      'A server here reaches table and log over the network; the paper’s has them in its memory.',
+      'network: each server is a thread on a compute node. beside: on the machine of the memory' +
+        ' node, whose memory its CPU reaches; loopback: all but its atomics.',
     ];
     return { title: 'HStore: basic operations (Figures 7, 8 and 9)', rows, notes };
   },
 };
 
+const RIVALS: readonly System[] = [
+  { name: 'CHIME, for Sherman', index: 'chime', wishes: {} },
+  { name: 'RACE, for Clover', index: 'race', wishes: {} },
+];
+
 /** HStore section 5.2: async is up to 22.9 % faster; for how many clients it does not say. */
 const PUBLISHED_MOST = 1.229;
 
+function rowsOfHStore(settings: Settings, deployment: Deployment): Row[] {
+  const { name, pairs } = deployment;
+  return CLIENTS.flatMap((clients) => {
+    const [async, sync] = [0, 1].map((sync) => {
+      const wishes = { buckets: 8192, rows: 64, pairs, sync };
+      return measureAll(settings, { name, index: 'hstore', wishes, deployment }, clients);
+    });
+    const rows = basicRows(name, clients, async);
+    const most = clients === CLIENTS[1];
+    const inSync = ((sync.PUT?.latencies.mean ?? 0) / 1000).toFixed(1);
+    rows.push({
+      what: `${name}: PUT, ${clients} clients: throughput of HStore to HStore (sync)`,
+      ours: rateOf(async.PUT) / rateOf(sync.PUT),
+      unit: 'x',
+      ...(most && { published: PUBLISHED_MOST }),
+      detail: `sync ${inSync} us; the paper: 1.04 to 1.23`,
+    });
+    return most ? [...rows, ...breakdown(name, async)] : rows;
+  });
+}
+
+function rateOf(measured: Measured | undefined): number {
+  return measured?.rate ?? 0;
+}
+
+function basicRows(name: string, clients: number, all: Measurements): Row[] {
+  return KINDS.flatMap((kind) => {
+    const measured = all[kind];
+    if (!measured) return [];
+    const { rate, latencies } = measured;
+    const high = (latencies.quantile(0.99) / 1000).toFixed(1);
+    const detail = `${(rate / 1e6).toFixed(3)} M/s, 99 % ${high}`;
+    const what = `${name}: ${kind}, ${clients} clients, mean`;
+    return [{ what, ours: latencies.mean / 1000, unit: 'us', detail }];
+  });
+}
+
+const PUBLISHED_SHARES: Readonly<Record<string, number>> = {
+  // 50 to 66 %
+  'PUT: queue wait': 58,
+  'PUT: log and table written': 24,
+  'GET: index': 50,
+  'GET: key-value access': 50,
+  'SCAN: index': 4,
+  'SCAN: key-value access': 96,
+};
+
 /** Figure 9: what a PUT, a GET and a SCAN spend their time on, in percent. */
-function breakdown({ PUT, GET, SCAN }: Record<Kind, Measured>): Row[] {
-  const { rpc = 0, wait = 0, turnIndex = 0, turnLog = 0 } = PUT.phases;
-  const put = {
-    'request, and record written': rpc,
-    'queue wait': Math.max(0, wait - turnIndex - turnLog),
-    'index operation': turnIndex,
-    'log and table written': turnLog,
-  };
-  const read = ({ phases }: Measured) => ({
+function breakdown(name: string, { PUT, GET, SCAN }: Measurements): Row[] {
+  const read = (phases: Phases = {}) => ({
     index: phases.index ?? 0,
     'key-value access': phases.records ?? 0,
   });
-  const published: Record<string, number> = {
-    'PUT: log and table written': 24,
-    'GET: index': 50,
-    'GET: key-value access': 50,
-    'SCAN: index': 4,
-    'SCAN: key-value access': 96,
-  };
-  const shares = Object.entries({ PUT: put, GET: read(GET), SCAN: read(SCAN) });
-  return shares.flatMap(([kind, phases]) => {
+  const kinds = { PUT: putShares(PUT?.put), GET: read(GET?.phases), SCAN: read(SCAN?.phases) };
+  const shares = Object.entries(kinds).flatMap(([kind, phases]) => {
     const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
     return Object.entries(phases).map(([phase, part]): Row => {
-      const what = `${kind}: ${phase}`;
-      const row: Row = { what: `${what}, share`, ours: (100 * part) / whole, unit: '%' };
-      return published[what] === undefined ? row : { ...row, published: published[what] };
+      const published = PUBLISHED_SHARES[`${kind}: ${phase}`];
+      const what = `${name}: ${kind}: ${phase}, share`;
+      return { what, ours: (100 * part) / whole, unit: '%', ...(published && { published }) };
     });
   });
+  return PUT ? [...shares, waitingForOthers(name, PUT.put)] : shares;
 }
 
-function row(kind: Kind, clients: number, { rate, latencies }: Measured): Row {
+/** A turn is done as a whole; the paper's workers take one request after the other. */
+function waitingForOthers(name: string, { forOthers, ...phases }: PutPhases): Row {
+  const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
+  const ours = (100 * (phases.queueWait + forOthers)) / whole;
+  const what = `${name}: PUT: queue wait, and turns for others' requests, share`;
+  return { what, ours, unit: '%', published: PUBLISHED_SHARES['PUT: queue wait'] };
+}
+
+function putShares(phases: PutPhases | undefined): Record<string, number> {
+  if (!phases) return {};
   return {
-    what: `${kind}, ${clients} clients, mean`,
-    ours: latencies.mean / 1000,
-    unit: 'us',
-    detail: `${(rate / 1e6).toFixed(3)} M/s, 99 % ${(latencies.quantile(0.99) / 1000).toFixed(1)}`,
+    'request, and record written': phases.request,
+    'queue wait': phases.queueWait,
+    'index operation': phases.indexOperation,
+    'turn decided': phases.decision,
+    'log and table written': phases.changes,
+    'answer fetched': phases.answer,
   };
 }
 
-function measureAll(settings: Settings, count: number, sync: number): Record<Kind, Measured> {
-  const cluster = new SimulatedCluster<HStoreIndex>({
+export type Measurements = Partial<Record<Kind, Measured>>;
+
+export function measureAll(
+  settings: Settings,
+  system: System,
+  count: number,
+  wanted: readonly Kind[] = KINDS,
+): Measurements {
+  const { index, wishes, deployment } = system;
+  const cluster = new SimulatedCluster<Index>({
     ...{ model: settings.model, seed: settings.seed, poolBytes: POOL_BYTES },
-    kind: registeredKind<HStoreIndex>('hstore', { buckets: 8192, rows: 64, sync }),
-    clients: count + 2,
+    ...(deployment && { local: localModelOf(deployment) }),
+    kind: registeredKind<Index>(index, wishes),
+    clients: count + (deployment ? HStoreServers.clientsOf(deployment) : 0),
     computeNodes: COMPUTE_NODES,
   });
   cluster.load(RECORDS);
-  const servers = (['hash', 'skiplist'] as const).map((role) => ({
-    client: cluster.addClient(0),
-    role,
-  }));
+  const servers = deployment && new HStoreServers(cluster, deployment, COMPUTE_NODES);
   const clients = Array.from({ length: count }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
-  const working = { left: 0 };
-  const measured = (kind: Kind) => {
-    const operations = settings.operations / (kind === 'SCAN' ? SCANS_SHARE : 1);
-    const latencies = new Histogram();
-    const phases: Phases = {};
-    const now = () => cluster.network.now;
-    const prng = Prng.fromSeed(settings.seed).fork(kind.length);
-    let left = operations;
-    working.left = operations;
-    const began = cluster.network.now;
-    let ended = began;
-    for (const client of clients) {
-      client.begin({
-        next: (request) => {
-          if (left-- <= 0) return undefined;
-          const record = prng.below(RECORDS - SCAN_KEYS);
-          const operation = operationOf(kind, cluster, client, request, record);
-          return timed(operation, now, phaseOf(kind), phases);
-        },
-        ended: (_, ns) => {
-          latencies.record(ns);
-          working.left--;
-          ended = cluster.network.now;
-        },
-      });
-    }
-    for (const { client, role } of servers) {
-      const server = new IndexServer(client.index.table, { role });
-      const round = () => (role === 'hash' ? timedTurn(server, now, phases) : server.round());
-      client.begin({ next: () => (working.left > 0 ? round() : undefined) });
-    }
-    cluster.network.run();
-    return { rate: (operations * 1e9) / (ended - began), latencies, phases };
-  };
-  return { PUT: measured('PUT'), GET: measured('GET'), SCAN: measured('SCAN') };
+  const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(clients[0].index));
+  return Object.fromEntries(
+    kinds.map((kind) => {
+      const share = kind === 'SCAN' ? SCANS_SHARE : 1;
+      const operations = Math.max(PER_CLIENT_MIN * count, settings.operations / share);
+      const work = (times: number) => measure(settings, kind, times, cluster, clients, servers);
+      // Not measured: each client claims its rows of the mailboxes with its first requests.
+      work(count * WARM_UP * (deployment?.pairs ?? 1));
+      return [kind, work(Math.ceil(operations))];
+    }),
+  );
 }
 
-function phaseOf(kind: Kind) {
-  if (kind === 'PUT') return phaseOfPut;
-  return kind === 'GET' ? phaseOfGet() : phaseOfScan;
+function measure(
+  settings: Settings,
+  kind: Kind,
+  operations: number,
+  cluster: SimulatedCluster<Index>,
+  clients: readonly PoolClient<Index>[],
+  servers: HStoreServers | undefined,
+): Measured {
+  const now = () => cluster.network.now;
+  const puts = new PutTimes(geometriesOf(clients[0].index), now);
+  const latencies = new Histogram();
+  const phases: Phases = {};
+  const prng = Prng.fromSeed(settings.seed).fork(kind.length);
+  const began = now();
+  let ended = began;
+  let left = operations;
+  let working = operations;
+  for (const client of clients) {
+    client.begin({
+      next: (request) => {
+        if (left-- <= 0) return undefined;
+        const record = prng.below(RECORDS - SCAN_KEYS);
+        const operation = operationOf(kind, cluster, client, request, record);
+        if (kind === 'PUT') return puts.put(operation);
+        return timed(operation, now, kind === 'GET' ? phaseOfGet() : phaseOfScan, phases);
+      },
+      ended: (_, ns) => {
+        latencies.record(ns);
+        working--;
+        ended = now();
+      },
+    });
+  }
+  servers?.begin(
+    () => working === 0,
+    (role, round) => (role === 'hash' ? puts.serve(round) : round),
+  );
+  cluster.network.run();
+  return { rate: (operations * 1e9) / (ended - began), latencies, phases, put: puts.phases };
 }
 
-/** Whoever is answered in a turn has waited for all of it. */
-function* timedTurn(server: IndexServer, now: () => number, phases: Phases): Operation<unknown> {
-  const own: Phases = {};
-  const round = yield* timed(server.round(), now, phaseOfTurn, own);
-  phases.turnIndex = (phases.turnIndex ?? 0) + round.answered * (own.index ?? 0);
-  phases.turnLog = (phases.turnLog ?? 0) + round.answered * (own.log ?? 0);
-  return round;
+function geometriesOf(index: Index) {
+  return index instanceof HStoreIndex ? index.table.pairs.map(({ geometry }) => geometry) : [];
 }
 
 function operationOf(
   kind: Kind,
-  { keys, values }: SimulatedCluster<HStoreIndex>,
-  { index, records }: Client,
+  { keys, values }: SimulatedCluster<Index>,
+  { index, records }: PoolClient<Index>,
   request: Request,
   record: number,
 ): Operation<unknown> {
   const key = keys.bytes(record);
-  if (kind === 'SCAN') return scanOf(index, key.slice());
+  if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice());
   if (kind === 'GET') {
     request.setKey(key, index.hashSeed);
-    return index.search(request as never);
+    return index.search(request);
   }
   records.encode(request, key, values.buffer(record, 1), index.hashSeed, 0);
-  return index.write(request as never, ALWAYS);
+  return index.write(request, ALWAYS);
 }
 
 function* scanOf(index: OrderedIndex, key: Uint8Array): Operation<number> {

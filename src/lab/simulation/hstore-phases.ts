@@ -1,4 +1,4 @@
-import { type Batch, CAS, type Operation, WRITE } from '../../verbs/index.ts';
+import type { Batch, Operation } from '../../verbs/index.ts';
 
 /** Time that operations have spent in each of their phases, in nanoseconds. */
 export type Phases = Record<string, number>;
@@ -21,16 +21,6 @@ export function* timed<T>(
   return step.value;
 }
 
-/** A PUT posts record and request with an attempt at the lease; then it waits for its answer. */
-export function phaseOfPut(batch: Batch): string {
-  return has(batch, CAS) && has(batch, WRITE) ? 'rpc' : 'wait';
-}
-
-/** A turn of the hash server changes everything in one doorbell, after READs only. */
-export function phaseOfTurn(batch: Batch): string {
-  return has(batch, WRITE) ? 'log' : 'index';
-}
-
 /** Records are read many in one doorbell, and before that their keys. */
 export function phaseOfScan(batch: Batch): string {
   return batch.length >= 50 ? 'records' : 'index';
@@ -40,9 +30,4 @@ export function phaseOfScan(batch: Batch): string {
 export function phaseOfGet(): (batch: Batch) => string {
   let batches = 0;
   return () => (batches++ === 0 ? 'index' : 'records');
-}
-
-function has(batch: Batch, kind: number): boolean {
-  for (let row = 0; row < batch.length; row++) if (batch.kind[row] === kind) return true;
-  return false;
 }

@@ -1,13 +1,12 @@
 import type { Index } from '../../indexes/contract.ts';
 import { ALWAYS, isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
-import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
-import { IndexServer } from '../../indexes/hstore/index-server.ts';
 import type { Request } from '../../indexes/request.ts';
 import { Prng } from '../../random/prng.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Distribution, distribution } from '../../workloads/index.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
+import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
 import type { PoolClient } from './pool-client.ts';
 import { registeredKind } from './registered-kind.ts';
 
@@ -38,32 +37,42 @@ const WORKLOADS: readonly Workload[] = [
   { name: 'F', other: 50, steps: ['read', 'readModifyWrite'] },
 ];
 
-/** Whom the paper compares with, and who stands for it here. */
-const SYSTEMS = [
-  { name: 'HStore', index: 'hstore', wishes: { ...HSTORE, sync: 0 } },
-  { name: 'HStore (sync)', index: 'hstore', wishes: { ...HSTORE, sync: 1 } },
+const WARM_UP: Workload = { name: 'warm-up', other: 50, steps: ['read', 'update'] };
+/** For each client and pair. */
+const WARM_UPS = 8;
+
+interface System {
+  name: string;
+  index: string;
+  wishes: Readonly<Record<string, number>>;
+  deployment?: Deployment;
+}
+
+/** HStore, and whom the paper compares with or who stands for it here. */
+const SYSTEMS: readonly System[] = [
+  ...DEPLOYMENTS.flatMap((deployment) =>
+    [0, 1].map((sync): System => {
+      const { name, pairs } = deployment;
+      const what = sync === 0 ? 'HStore' : 'HStore (sync)';
+      const wishes = { ...HSTORE, pairs, sync };
+      return { name: `${what}, ${name}`, index: 'hstore', wishes, deployment };
+    }),
+  ),
   { name: 'CHIME, for Sherman', index: 'chime', wishes: {} },
   { name: 'RACE, for Clover', index: 'race', wishes: {} },
-] as const;
+];
 
 /** YCSB on HStore, HStore (sync), an ordered rival and a hash rival (Figure 10). */
 export const hstoreYcsb: Experiment = {
   name: 'hstore-ycsb',
   run(settings) {
-    const rows: Row[] = [];
-    for (const workload of WORKLOADS) {
-      const rates = SYSTEMS.map(({ index, wishes }) => measure(settings, index, wishes, workload));
-      SYSTEMS.forEach(({ name }, i) => {
-        const rate = rates[i];
-        if (rate === undefined) return;
-        rows.push({
-          what: `${workload.name}: ${name}, throughput to HStore`,
-          ours: rate / (rates[0] as number),
-          unit: 'x',
-          detail: `${(rate / 1e6).toFixed(3)} M/s`,
-        });
-      });
-    }
+    const rows: Row[] = WORKLOADS.flatMap((workload) =>
+      SYSTEMS.flatMap((system) => {
+        const rate = measure(settings, system, workload);
+        const what = `${workload.name}: ${system.name}`;
+        return rate === undefined ? [] : [{ what, ours: rate / 1e6, unit: 'M/s' }];
+      }),
+    );
     const notes = [
       `${RECORDS} records of 16 and 32 bytes, ${CLIENTS} clients, Zipf 0.99;` +
         ' the paper: 100 M of 20 and 200.',
@@ -79,24 +88,40 @@ export const hstoreYcsb: Experiment = {
 /** Operations a second of virtual time; undefined when the index has no scans. */
 function measure(
   settings: Settings,
-  name: string,
-  wishes: Readonly<Record<string, number>>,
+  { index, wishes, deployment }: System,
   workload: Workload,
 ): number | undefined {
   const cluster = new SimulatedCluster<Index>({
     ...{ model: settings.model, seed: settings.seed, poolBytes: POOL_BYTES },
-    kind: registeredKind<Index>(name, wishes),
-    clients: CLIENTS + 2,
+    ...(deployment && { local: localModelOf(deployment) }),
+    kind: registeredKind<Index>(index, wishes),
+    clients: CLIENTS + (deployment ? HStoreServers.clientsOf(deployment) : 0),
     computeNodes: COMPUTE_NODES,
   });
   cluster.load(RECORDS);
-  const servers = name === 'hstore' ? [cluster.addClient(0), cluster.addClient(0)] : [];
+  const servers = deployment && new HStoreServers(cluster, deployment, COMPUTE_NODES);
   const clients = Array.from({ length: CLIENTS }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
   if (workload.name === 'E' && !isOrdered(clients[0].index)) return undefined;
-  const operations = workload.name === 'E' ? settings.operations / 10 : settings.operations;
   const prng = Prng.fromSeed(settings.seed).fork(1);
   const chosen = distribution(workload.latest ? 'latest' : 'zipf', RECORDS, prng.fork(2));
   const work = new YcsbWork(cluster, workload, prng, chosen);
+  const run = (work: YcsbWork, operations: number) =>
+    runWork(operations, work, cluster, clients, servers);
+  // Not measured: each client claims its rows of the mailboxes with its first requests.
+  run(
+    new YcsbWork(cluster, WARM_UP, prng.fork(3), chosen),
+    WARM_UPS * CLIENTS * (deployment?.pairs ?? 1),
+  );
+  return run(work, workload.name === 'E' ? settings.operations / 10 : settings.operations);
+}
+
+function runWork(
+  operations: number,
+  work: YcsbWork,
+  cluster: SimulatedCluster<Index>,
+  clients: readonly PoolClient<Index>[],
+  servers: HStoreServers | undefined,
+): number {
   const began = cluster.network.now;
   let ended = began;
   let left = operations;
@@ -110,12 +135,7 @@ function measure(
       },
     });
   }
-  servers.forEach((client, i) => {
-    const { index } = client;
-    if (!(index instanceof HStoreIndex)) throw new Error('only HStore has servers');
-    const server = new IndexServer(index.table, { role: i === 0 ? 'hash' : 'skiplist' });
-    client.begin({ next: () => (working > 0 ? server.round() : undefined) });
-  });
+  servers?.begin(() => working === 0);
   cluster.network.run();
   return (operations * 1e9) / (ended - began);
 }

@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { ClientThread, Ended } from '../../fabrics/simulated/client-thread.ts';
-import type { SimulatedNetwork } from '../../fabrics/simulated/network.ts';
+import type { Place, SimulatedNetwork } from '../../fabrics/simulated/network.ts';
 import type { RecordIo } from '../../indexes/record-io.ts';
 import type { Request } from '../../indexes/request.ts';
 import type { Pool } from '../../pool/pool.ts';
@@ -45,7 +45,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     pool: Pool,
     index: I,
     records: RecordIo,
-    { computeNode, coroutines }: { computeNode: number; coroutines: number },
+    { place, coroutines }: { place: Place; coroutines: number },
   ) {
     this.pool = pool;
     this.index = index;
@@ -53,7 +53,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     this.#housekeeper = coroutines;
     this.#requests = Array.from({ length: coroutines }, () => index.newRequest());
     const { traffic } = pool.fabric;
-    this.#thread = network.addThread(computeNode, coroutines + 1, traffic, (end) => {
+    this.#thread = network.addThread(place, coroutines + 1, traffic, (end) => {
       if (end.coroutine === this.#housekeeper) this.#housekeepingEnded(end);
       else this.#operationEnded(end);
     });

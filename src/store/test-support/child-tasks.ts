@@ -1,13 +1,17 @@
 /** The other end of `Child`: runs in a process of its own. */
 import { StepwellError } from '../../errors.ts';
+import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import type { OpenOptions, Store } from '../api.ts';
-import { createPool, openSync } from '../open.ts';
+import { attach, createPool, openSync } from '../open.ts';
+import { openStore } from '../store-in-pool.ts';
 
 export type Order =
   | { kind: 'open'; url: string; options: OpenOptions; at: number; key: string }
   | { kind: 'create'; url: string; options: OpenOptions; at: number }
   | { kind: 'attach'; url: string }
   | { kind: 'fill'; url: string; options: OpenOptions; valueBytes: number }
+  /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
+  | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
   | { kind: 'close' };
 
 const open: Store[] = [];
@@ -31,6 +35,7 @@ function obey(order: Order): unknown {
     return 'closed';
   }
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
+  if (order.kind === 'die') return dieMaking(order);
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
   // Both children spin to the same moment, so that they really meet.
   while (Date.now() < order.at);
@@ -73,6 +78,18 @@ function fill(url: string, options: OpenOptions, valueBytes: number): unknown {
   for (let i = 0; i < stored; i++) store.delete(`key ${i}`);
   store.close();
   return { code, lost: stored - readable, same: size === stored, other, some: stored > 0 };
+}
+
+function dieMaking({ url, options, chunks }: Extract<Order, { kind: 'die' }>): string {
+  const { pool } = attach(url, options);
+  const making = openStore(pool, options);
+  const isSpan = ([, word]: [number, bigint]) => unpackChunk(word).state === CHUNK_SPAN;
+  for (let step = making.next(); !step.done; step = making.next()) {
+    pool.fabric.execute(step.value);
+    const taken = pool.run(pool.chunks.words()).filter(isSpan).length;
+    if (taken >= chunks) process.kill(process.pid, 'SIGKILL');
+  }
+  return 'made';
 }
 
 function codeOf(action: () => void): string {

@@ -1,8 +1,9 @@
 import { Batch, type Operation, Scratch, TrafficCounters } from '../../../verbs/index.ts';
 import type { Ended } from '../client-thread.ts';
+import type { LocalModel } from '../local-door.ts';
 import { SimulatedMemory } from '../memory.ts';
 import { CONNECTX5, type NetworkModel } from '../model.ts';
-import { SimulatedNetwork } from '../network.ts';
+import { type Place, SimulatedNetwork } from '../network.ts';
 
 export const REGION_BYTES = 2 ** 20;
 
@@ -13,6 +14,7 @@ export interface RigOptions {
   seed?: number;
   acrossNodes?: 'ordered' | 'unordered';
   memory?: SimulatedMemory;
+  local?: LocalModel;
 }
 
 export function newMemory(nodes = 1): SimulatedMemory {
@@ -27,13 +29,14 @@ export function newNetwork(options: RigOptions = {}): SimulatedNetwork {
     computeNodes,
     seed,
     acrossNodes,
+    ...(options.local && { local: options.local }),
   });
 }
 
 /** Keeps every coroutine of a new thread busy with operations until there is no other one. */
 export function addLoop(
   network: SimulatedNetwork,
-  computeNode: number,
+  place: Place,
   coroutines: number,
   next: (coroutine: number) => Operation<unknown> | undefined,
 ): Ended[] {
@@ -42,7 +45,7 @@ export function addLoop(
     const operation = next(coroutine);
     if (operation !== undefined) thread.start(coroutine, operation);
   };
-  const thread = network.addThread(computeNode, coroutines, new TrafficCounters(), (end) => {
+  const thread = network.addThread(place, coroutines, new TrafficCounters(), (end) => {
     ended.push(end);
     begin(end.coroutine);
   });

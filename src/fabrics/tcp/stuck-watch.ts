@@ -1,0 +1,22 @@
+/** A call may take so many times as long as a verb. */
+const CALL_PATIENCE = 4;
+
+/**
+ * Tells a node that lives and does not answer. Answers to frames come in order, so the oldest one
+ * cannot wait long; calls may take their time.
+ */
+export class StuckWatch {
+  #frame: number | undefined;
+  #frameTicks = 0;
+  #call: number | undefined;
+  #callTicks = 0;
+
+  /** What waits longest now, once a tick; whether it has waited longer than it may. */
+  tick(frame: number | undefined, call: number | undefined, ticksMax: number): boolean {
+    this.#frameTicks = frame !== undefined && frame === this.#frame ? this.#frameTicks + 1 : 0;
+    this.#callTicks = call !== undefined && call === this.#call ? this.#callTicks + 1 : 0;
+    this.#frame = frame;
+    this.#call = call;
+    return this.#frameTicks > ticksMax || this.#callTicks > CALL_PATIENCE * ticksMax;
+  }
+}

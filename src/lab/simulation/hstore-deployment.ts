@@ -1,0 +1,80 @@
+import type { LocalModel } from '../../fabrics/simulated/local-door.ts';
+import { SHARED_WITH_NIC } from '../../fabrics/simulated/local-door.ts';
+import type { Place } from '../../fabrics/simulated/network.ts';
+import type { Index } from '../../indexes/contract.ts';
+import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
+import { IndexServer, type ServedRound } from '../../indexes/hstore/index-server.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { PoolClient } from './pool-client.ts';
+
+/** Where HStore's servers run, each on a thread of its own. */
+export interface Deployment {
+  readonly name: string;
+  readonly pairs: number;
+  /** Beside the memory of the memory node, or else on compute nodes like clients. */
+  readonly beside?: LocalModel['atomics'];
+  /** CPU time of a verb beside the memory; default: as between processes that share memory. */
+  readonly verbNs?: number;
+}
+
+/** The paper's server has table and log in its own memory, and 4 worker threads (section 5). */
+export const DEPLOYMENTS = [
+  { name: 'network', pairs: 1 },
+  { name: 'beside', pairs: 1, beside: 'coherent' },
+  { name: 'beside, loopback', pairs: 1, beside: 'loopback' },
+  { name: 'network, 4 pairs', pairs: 4 },
+  { name: 'beside, 4 pairs', pairs: 4, beside: 'coherent' },
+  // Assumed: a compiled server, and words that are in the cache of its core or the one above.
+  { name: 'beside, 4 pairs, 30 ns', pairs: 4, beside: 'coherent', verbNs: 30 },
+] as const satisfies readonly Deployment[];
+
+export function localModelOf({ beside, verbNs }: Deployment): LocalModel {
+  const { atomics, ...costs } = SHARED_WITH_NIC;
+  return { ...costs, atomics: beside ?? atomics, verbNs: verbNs ?? costs.verbNs };
+}
+
+export type Role = 'hash' | 'skiplist';
+
+interface Server {
+  readonly client: PoolClient<Index>;
+  readonly role: Role;
+  readonly pair: number;
+}
+
+/** The servers of a store with HStore. */
+export class HStoreServers {
+  readonly #servers: readonly Server[];
+
+  constructor(
+    cluster: SimulatedCluster<Index>,
+    { pairs, beside }: Deployment,
+    computeNodes: number,
+  ) {
+    this.#servers = Array.from({ length: pairs }, (_, pair) => pair).flatMap((pair) => {
+      const place: Place = beside ? { memoryNode: 0 } : pair % computeNodes;
+      return (['hash', 'skiplist'] as const).map((role): Server => {
+        return { client: cluster.addClient(place), role, pair };
+      });
+    });
+  }
+
+  /** Rows of the client table that servers take. */
+  static clientsOf({ pairs }: Deployment): number {
+    return 2 * pairs;
+  }
+
+  /** Serve round after round, each as `watched`, until nothing is to be served any more. */
+  begin(
+    isOver: () => boolean,
+    watched: (role: Role, round: Operation<ServedRound>) => Operation<ServedRound> = (_, round) =>
+      round,
+  ): void {
+    for (const { client, role, pair } of this.#servers) {
+      const { index } = client;
+      if (!(index instanceof HStoreIndex)) throw new Error('only HStore has servers');
+      const server = new IndexServer(index.table, { role, pairs: [pair] });
+      client.begin({ next: () => (isOver() ? undefined : watched(role, server.round())) });
+    }
+  }
+}
