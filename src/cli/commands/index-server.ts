@@ -18,7 +18,7 @@ export const indexServer = defineCommand({
     '  A server that stands still for 3 seconds while somebody waits for it is killed (on one\n' +
     '  machine) or cut off (by memory nodes), so that another one can go on.\n' +
     '  On the machine of a memory node with --file it may use that file while clients come by\n' +
-    '  tcp://; start a second one there to stand by: clients of a network cannot stand in for it.\n' +
+    '  tcp://. Start a second one there to stand by: clients of a network cannot stand in.\n' +
     '  With --etcd the servers of a store are elected; clients never stand in for them then.',
   options: {
     role: { value: 'ROLE', about: 'hash, skiplist or both (default: both)' },

@@ -7,7 +7,7 @@ import { localPauseAfter, type Patience, pauseAfter } from './pair.ts';
 /** So many times longer than a server may stand still does a client wait without any progress. */
 const LAPSES = 3;
 
-/** What whoever runs both doors has to know: nobody at one can stand in for a server at the other. */
+/** Who comes by one door cannot stand in for a server that came by another one. */
 const OTHER_DOOR =
   '; it reaches the pool by another door than this client (a file, a network, another pid' +
   ' namespace): start an index-server at that one, which can take its place';

@@ -38,8 +38,8 @@ export const hstoreDegraded: Experiment = {
       CLIENTS.flatMap((clients) => rowsOf(settings, deployment, clients)),
     );
     const notes = [
-      'The paper: without the skiplist server nothing changes; without the hash server a GET takes' +
-        ' 7.9 to 85 % longer.',
+      'The paper: without the skiplist server nothing changes; without the hash server a GET' +
+        ' takes 7.9 to 85 % longer.',
     ];
     return { title: 'HStore: GETs while a server is lost (Figures 11b and 11c)', rows, notes };
   },

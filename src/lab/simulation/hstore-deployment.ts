@@ -68,7 +68,7 @@ export class HStoreServers {
     return 2 * pairs;
   }
 
-  /** Those of these roles serve, each round as `watched`, until nothing is to be served any more. */
+  /** Those of these roles serve, each round as `watched`, until there is nothing to be served. */
   begin(
     isOver: () => boolean,
     watched: Watched = (_, round) => round,
