@@ -25,7 +25,7 @@ export function parseRemote(url: string): RemoteLocation {
   const [, scheme, hosts, store] = /^(tcp|tls):\/\/([^/]+)(?:\/(.*))?$/s.exec(url) ?? [];
   if (hosts === undefined) throw notRemote(url);
   const endpoints = hosts.split(',').map((text) => parseEndpoint(text, url));
-  const places = new Set(endpoints.map(({ host, port }) => `${host} ${port}`));
+  const places = new Set(endpoints.map(({ host, port }) => `${host.toLowerCase()} ${port}`));
   if (places.size < endpoints.length) {
     throw new StepwellError('SW_INVALID_URL', `a memory node comes twice in ${url}`);
   }

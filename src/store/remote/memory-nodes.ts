@@ -4,9 +4,10 @@ import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/co
 import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import type { OpenOptions } from '../api.ts';
+import { checkOptions, invalid, shown } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
-import { SessionOpener } from './remote-store.ts';
 import type { Session } from './session.ts';
+import { SessionOpener } from './session-opener.ts';
 
 /** Parts of an index that are moved at a time. */
 const MOVES_AT_ONCE = 8;
@@ -60,7 +61,12 @@ export async function memoryNodes(
   url: string,
   options: MemoryNodesOptions = {},
 ): Promise<MemoryNodesReport> {
+  checkOptions(options);
   const { add = [], remove = [], store, onProgress, signal } = options;
+  for (const list of [add, remove]) {
+    const fine = Array.isArray(list) && list.every((one) => typeof one === 'string');
+    if (!fine) throw invalid(`add and remove are arrays of texts, not ${shown(list)}`);
+  }
   const location = parseRemote(url);
   const name = store ?? location.store ?? 'default';
   const named = { client: options.client ?? 'memory nodes', store: name, create: false };
