@@ -23,6 +23,8 @@ export const indexServer = defineCommand({
     '  stands by, and takes over when that one is gone. Ctrl-C or SIGTERM ends it.\n' +
     '  A server that stands still for 3 seconds while somebody waits for it is killed (on one\n' +
     '  machine) or cut off (by memory nodes), so that another one can go on.\n' +
+    '  On the machine of a memory node with --file it may use that file while clients come by\n' +
+    '  tcp://. Start a second one there to stand by: clients of a network cannot stand in.\n' +
     '  With --etcd the servers of a store are elected; clients never stand in for them then.',
   options: {
     role: { value: 'ROLE', read: parseRole, about: 'hash, skiplist or both (default: both)' },
@@ -43,6 +45,7 @@ export const indexServer = defineCommand({
     'index-server shm:demo --role hash',
     'index-server shm:demo --role skiplist',
     'index-server shm:demo --pairs 1,3',
+    'index-server file:/data/pool --store demo --role hash',
     'index-server tcp://node:7471/demo --etcd etcd-1:2379,etcd-2:2379',
   ],
   async run(context, [given], options) {
