@@ -18,8 +18,8 @@ type Level<K, V> = StepwellLevel<K, V>;
 type Pair = [key: Data | undefined, value: Data | undefined];
 
 /**
- * A scan, and what becomes of each thing that it hands out. It is begun before the iterator is made:
- * that one belongs to its database as soon as its base class is, and has to be closed with it.
+ * A scan, and what becomes of each thing that it hands out. It is begun before the iterator: that
+ * one belongs to its database as soon as its base class is made, and has to be closed with it.
  */
 export interface Source<To> {
   next(): Promise<To | undefined>;
