@@ -8,6 +8,7 @@ import { coroutines } from './simulation/coroutines.ts';
 import { directoryCache } from './simulation/directory-cache.ts';
 import type { Experiment, Outcome } from './simulation/experiment.ts';
 import { hstoreBasics } from './simulation/hstore-basics.ts';
+import { hstoreDegraded } from './simulation/hstore-degraded.ts';
 import { hstoreYcsb } from './simulation/hstore-ycsb.ts';
 import { latency } from './simulation/latency.ts';
 import { nodes } from './simulation/nodes.ts';
@@ -47,6 +48,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   chimeSensitivity,
   hstoreBasics,
   hstoreYcsb,
+  hstoreDegraded,
   speed(monotonic, cpuTime),
 ];
 

@@ -166,6 +166,15 @@ export class Membership {
     return yield* this.#registrar.isGone(again.live ? startTime : tid, !again.live);
   }
 
+  /**
+   * Whether this client can never learn that the row's client is gone: that one reaches the pool by
+   * another door (a mapped file, a network), or from another pid namespace.
+   */
+  isOutOfSight(row: ClientRow): boolean {
+    if (row.thread.namespace === NETWORK_NAMESPACE) return this.#registrar === undefined;
+    return this.liveness(row) === 'unknown';
+  }
+
   /** Kills the process of a client that stands still. Whether it could be tried. */
   kill({ thread }: ClientRow): boolean {
     return endProcess(thread, this.thread);

@@ -1,9 +1,22 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { OpenOptions } from './api.ts';
-import { checkPool, createPool, destroyPool, inspectPool, open, openSync } from './open.ts';
+import {
+  check,
+  checkPool,
+  create,
+  createPool,
+  destroy,
+  destroyPool,
+  inspect,
+  inspectPool,
+  open,
+  openSync,
+} from './open.ts';
+import { secretFrom } from './remote/address.ts';
+import { memoryNodes } from './remote/memory-nodes.ts';
 import { rejectsCode, throwsCode } from './test-support/codes.ts';
 import {
   attachTo,
@@ -14,6 +27,7 @@ import {
   SMALL,
   temporaryDirectory,
 } from './test-support/pools.ts';
+import { startNodes } from './test-support/remote.ts';
 import { witness } from './test-support/witness.ts';
 
 const MIB = 2 ** 20;
@@ -63,6 +77,55 @@ test('options of pools over a network that cannot be', async () => {
     const opening = () => open('tcp://127.0.0.1:9/x', options as OpenOptions);
     await rejectsCode('SW_INVALID_ARGUMENT', opening, JSON.stringify(options));
   }
+});
+
+test('options that are no object', async (t) => {
+  const url = freshUrl(t, 'file');
+  const remote = 'tcp://127.0.0.1:9/x';
+  for (const options of [null, 5, 'users', true, [], new Map()] as OpenOptions[]) {
+    const text = String(options);
+    const calls = [openSync, createPool, destroyPool, checkPool];
+    for (const call of calls) {
+      throwsCode('SW_INVALID_ARGUMENT', () => call(url, options as object), `${call.name} ${text}`);
+    }
+    for (const call of [open, create, destroy, inspect, check, memoryNodes]) {
+      const what = `${call.name} ${text}`;
+      await rejectsCode('SW_INVALID_ARGUMENT', () => call(remote, options as object), what);
+    }
+  }
+  assert.equal(existsSync(pathOf(url)), false);
+  for (const nodes of ['1', 5, [1], [null]] as unknown as string[][]) {
+    await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(remote, { add: nodes }));
+    await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(remote, { remove: nodes }));
+  }
+});
+
+test('one memory node under two names', async (t) => {
+  const { servers } = await startNodes(t, 1, { bytes: 16 * MIB });
+  const [{ port }] = servers;
+  for (const twice of [`127.0.0.1:${port},127.0.0.1:${port}`, 'a:1,A:1']) {
+    await rejectsCode('SW_INVALID_URL', () => open(`tcp://${twice}`), twice);
+  }
+  const opening = () => open(`tcp://127.0.0.1:${port},localhost:${port}`);
+  await rejectsCode('SW_INVALID_URL', opening, 'two addresses');
+  await assert.rejects(opening, /names this node twice/);
+});
+
+test('a secret that is named is not overruled by the environment', (t) => {
+  const [named, other] = ['named', 'other'].map((text) => {
+    const file = join(temporaryDirectory(t), text);
+    writeFileSync(file, `${text}\n`);
+    return file;
+  });
+  const environment = { STEPWELL_SECRET: 'environment', STEPWELL_SECRET_FILE: other };
+  const secret = (...given: [string | undefined, string?]) =>
+    String(secretFrom(given[0], environment, given[1]));
+  assert.equal(secret('given', named), 'given');
+  assert.equal(secret(undefined, named), 'named');
+  assert.equal(secret(undefined), 'environment');
+  assert.equal(String(secretFrom(undefined, { STEPWELL_SECRET_FILE: other })), 'other');
+  assert.equal(secretFrom(undefined, {}), undefined);
+  throwsCode('SW_INVALID_ARGUMENT', () => secret(undefined, `${named}, which is not there`));
 });
 
 test('handles that are no pool', () => {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Store } from './api.ts';
 import { openIndexServer, serveIndex } from './index-server.ts';
-import { checkPool } from './open.ts';
+import { startMemoryNode } from './memory-node.ts';
+import { check, checkPool, open } from './open.ts';
 import { rejectsCode } from './test-support/codes.ts';
-import { startServer } from './test-support/index-servers.ts';
-import { freshStore, numbered } from './test-support/pools.ts';
+import { ServerProcess, startServer } from './test-support/index-servers.ts';
+import { endAfter, freshStore, numbered, temporaryDirectory } from './test-support/pools.ts';
 
 const ROUNDS = 3;
 
@@ -64,6 +66,34 @@ test('of several pairs each has servers of its own', async (t) => {
     const opening = () => openIndexServer(store.url, { role: 'hash', pairs });
     await rejectsCode('SW_INVALID_ARGUMENT', opening, String(pairs));
   }
+});
+
+test('a server by the file of a memory node answers clients that come over TCP', async (t) => {
+  const file = join(temporaryDirectory(t), 'memory');
+  const node = await startMemoryNode({ port: 0, size: 64 * 2 ** 20, file });
+  t.after(() => node.stop());
+  const url = `tcp://127.0.0.1:${node.port}`;
+  const store = await open<string>(`${url}/s`, { index: 'hstore' });
+  endAfter(t, store, (opened) => opened.close());
+  const keys = numbered('k', 200).sort();
+  const increment = () => Promise.all(keys.map((key) => store.increment(key)));
+  await increment();
+  const first = await startServer(t, `file:${file}`, 'both', ['--store', 's']);
+  const options = ['--role', 'both', '--store', 's'];
+  const second = await new ServerProcess(t, `file:${file}`, options).says('standing by');
+  const counting = increment();
+  // Only who reaches the pool as it did can tell that it is gone: the one that stands by.
+  await first.kill();
+  await counting;
+  await second.says('holds');
+  await increment();
+  const found: string[] = [];
+  for await (const key of store.keys({})) found.push(String(key));
+  assert.deepEqual(found, keys);
+  for (const key of keys) assert.equal(await store.get(key), '3');
+  await second.kill('SIGTERM');
+  await increment();
+  assert.deepEqual((await check(url)).problems, []);
 });
 
 /** How often a server sleeps in so many rounds. */

@@ -1,7 +1,7 @@
-import { StepwellError } from '../errors.ts';
 import type { KeyBound, KeyRange } from '../indexes/contract.ts';
 import { checkKey } from '../records/codec.ts';
 import type { Key } from './api.ts';
+import { invalid, isRecord, shown } from './arguments.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from './ordered-api.ts';
 
 const LOOP_CHARACTERS_MAX = 48;
@@ -15,7 +15,7 @@ const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
 export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number } {
   refuseUnknown(options);
   const { reverse = false } = options;
-  if (typeof reverse !== 'boolean') throw invalid(`reverse is true or false: ${reverse}`);
+  if (typeof reverse !== 'boolean') throw invalid(`reverse is true or false: ${shown(reverse)}`);
   const lower = boundOf(options, 'gte', 'gt');
   const upper = boundOf(options, 'lte', 'lt');
   return { range: { lower, upper, reverse }, limit: limitOf(options) };
@@ -23,8 +23,9 @@ export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number 
 
 /** A mistyped option would otherwise mean a scan of everything. */
 function refuseUnknown(options: ScanOptions): void {
-  if (typeof options !== 'object' || options === null) {
-    throw invalid('a range is an object with gte, gt, lte, lt, reverse, limit');
+  if (!isRecord(options)) {
+    const what = 'a range is an object with gte, gt, lte, lt, reverse, limit';
+    throw invalid(`${what}, not ${shown(options)}`);
   }
   const { signal } = options;
   if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
@@ -37,8 +38,8 @@ function refuseUnknown(options: ScanOptions): void {
 
 /** The bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
 export function boundsOnly(bounds: RangeBounds): RangeBounds {
-  if (typeof bounds !== 'object' || bounds === null) {
-    throw invalid('bounds are an object with gte, gt, lte, lt');
+  if (!isRecord(bounds)) {
+    throw invalid(`bounds are an object with gte, gt, lte, lt, not ${shown(bounds)}`);
   }
   const { gte, gt, lte, lt, ...rest } = bounds;
   const [name] = Object.keys(rest);
@@ -91,12 +92,8 @@ function textBytes(text: string): Uint8Array {
 
 function limitOf({ limit = Number.POSITIVE_INFINITY }: RangeOptions): number {
   const fine = limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 0);
-  if (!fine) throw invalid(`limit is a whole number from 0 on, not ${limit}`);
+  if (!fine) throw invalid(`limit is a whole number from 0 on, not ${shown(limit)}`);
   return limit;
-}
-
-function invalid(message: string): StepwellError {
-  return new StepwellError('SW_INVALID_ARGUMENT', message);
 }
 
 /** The part of a range that is left when a scan of it goes on at `key`. */
@@ -119,7 +116,12 @@ function isWithin(bound: KeyBound | undefined, key: Uint8Array, side: 1 | -1): b
   return bound === undefined || Buffer.compare(key, bound.key) * side < 0;
 }
 
-/** Whether `scan` was asked for a range, and not to go on at a cursor. */
+/**
+ * Whether `scan` was asked for a range, and not to go on at a cursor. Raises SW_INVALID_ARGUMENT
+ * at once for what is neither: a promise would be nothing that `for await` goes through.
+ */
 export function isRange(from: ScanOptions | number): from is ScanOptions {
-  return typeof from === 'object' && from !== null;
+  if (typeof from === 'number') return false;
+  if (isRecord(from)) return true;
+  throw invalid(`scan takes a range, or a cursor of this store, a number, not ${shown(from)}`);
 }

@@ -15,6 +15,7 @@ import type {
   Store,
   Value,
 } from './api.ts';
+import { checkOptions } from './arguments.ts';
 import { checkStores } from './check.ts';
 import { reportPool } from './inspect.ts';
 import {
@@ -86,6 +87,7 @@ export async function open<V extends Value = Value>(
 
 /** Creates an empty pool. Raises SW_POOL_EXISTS when there is one. */
 export function createPool(url: string, options: PoolOptions = {}): void {
+  checkOptions(options);
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
@@ -96,7 +98,9 @@ export function createPool(url: string, options: PoolOptions = {}): void {
 }
 
 /** Removes a pool. Raises SW_POOL_BUSY while a living client is attached, unless forced. */
-export function destroyPool(url: string, { force = false }: { force?: boolean } = {}): void {
+export function destroyPool(url: string, options: { force?: boolean } = {}): void {
+  checkOptions(options);
+  const { force = false } = options;
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool ends with its last thread');
@@ -142,6 +146,7 @@ export function checkPool(
   url: string | PoolHandle,
   options: { onProgress?: (done: number, total: number) => void } = {},
 ): CheckReport {
+  checkOptions(options);
   return withPool(url, ({ pool, text }) => {
     const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
     pool.enter();
@@ -169,6 +174,7 @@ export async function openBlocking(
 
 /** As `createPool`, for code that awaits; also for pools over the network. */
 export async function create(url: string, options: OpenOptions = {}): Promise<void> {
+  checkOptions(options);
   if (isRemote(url)) await createRemote(url, options);
   else createPool(url, options);
 }
@@ -181,12 +187,14 @@ export async function destroy(
   url: string,
   options: OpenOptions & { force?: boolean } = {},
 ): Promise<void> {
+  checkOptions(options);
   if (isRemote(url)) await destroyRemote(url, options);
   else destroyPool(url, options);
 }
 
 /** As `inspectPool`, for code that awaits; also for pools over the network. */
 export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
+  checkOptions(options);
   return isRemote(url) ? inspectRemote(url, options) : inspectPool(url);
 }
 
@@ -195,6 +203,7 @@ export async function check(
   url: AnyPool,
   options: OpenOptions & { onProgress?: (done: number, total: number) => void } = {},
 ): Promise<CheckReport> {
+  checkOptions(options);
   return isRemote(url) ? checkRemote(url, options) : checkPool(url, options);
 }
 

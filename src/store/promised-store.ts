@@ -109,7 +109,8 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
   entries(): AsyncIterableIterator<[Key, V]>;
   entries(range: ScanOptions): AsyncScan<[Key, V]>;
   entries(range?: ScanOptions): AsyncIterableIterator<[Key, V]> {
-    return range === undefined ? promised(this.sync.entries()) : this.scan(range);
+    if (range === undefined) return promised(this.sync.entries());
+    return new PromisedScan(this.sync.entries(range));
   }
 
   keys(): AsyncIterableIterator<Key>;

@@ -1,6 +1,7 @@
 import { StepwellError } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { Key } from './api.ts';
+import { checkBatch } from './arguments.ts';
 import { keyBytes } from './key-range.ts';
 import type { Scan } from './ordered-api.ts';
 import type { RangeScan } from './range-scan.ts';
@@ -37,9 +38,7 @@ export class SharedScan<T> implements Scan<T> {
   }
 
   nextMany(size: number): T[] {
-    if (!Number.isSafeInteger(size) || size < 1) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `nextMany takes 1 or more, not ${size}`);
-    }
+    checkBatch(size);
     this.#refuse();
     const scan = this.#scan;
     const taken = scan.takeMany(size);

@@ -2,7 +2,6 @@ import { StepwellError } from '../errors.ts';
 import {
   ALWAYS,
   type Condition,
-  EXCHANGE,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
@@ -28,6 +27,7 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
+import { checkCallback, conditionOf, prefixIn, shown } from './arguments.ts';
 import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
@@ -145,14 +145,10 @@ export class SharedStore<V extends Value> implements Store<V> {
   write(
     key: Key,
     value: Value,
-    { when = 'always', previous = false }: { when?: WriteCondition; previous?: boolean } = {},
+    options: { when?: WriteCondition; previous?: boolean } = {},
   ): WriteResult<V> {
-    const always = previous ? EXCHANGE : ALWAYS;
-    const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
-    if (!Object.hasOwn(conditions, when)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `when is always, absent or present: ${when}`);
-    }
-    const { written, previous: found } = this.#write(key, value, conditions[when], 0, previous);
+    const { condition, previous } = conditionOf(options);
+    const { written, previous: found } = this.#write(key, value, condition, 0, previous);
     return { written, previous: found };
   }
 
@@ -203,7 +199,10 @@ export class SharedStore<V extends Value> implements Store<V> {
   increment(key: Key, by: bigint): bigint;
   increment(key: Key, by: number | bigint = 1): number | bigint {
     if (typeof by !== 'bigint' && !Number.isSafeInteger(by)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `increment needs an integer, not ${by}`);
+      throw new StepwellError(
+        'SW_INVALID_ARGUMENT',
+        `increment needs an integer, not ${shown(by)}`,
+      );
     }
     const sum = this.#full.retry(() => this.#add(key, BigInt(by), typeof by === 'number'));
     return typeof by === 'number' ? Number(sum) : sum;
@@ -240,6 +239,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
+    checkCallback(use);
     const request = this.#begin(key);
     try {
       if (!this.#search(request)) return undefined;
@@ -261,7 +261,9 @@ export class SharedStore<V extends Value> implements Store<V> {
   entries(): IterableIterator<[Key, V]>;
   entries(range: ScanOptions): Scan<[Key, V]>;
   entries(range?: ScanOptions): IterableIterator<[Key, V]> {
-    return range === undefined ? this.#walk(({ key, value }) => [key, value]) : this.scan(range);
+    return range === undefined
+      ? this.#walk(({ key, value }) => [key, value])
+      : this.#ordered.entries(range);
   }
 
   keys(): IterableIterator<Key>;
@@ -303,9 +305,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     return isRange(from) ? this.#ordered.entries(from) : this.#page(from, count);
   }
 
-  scanKeys(cursor: number, count = 10, { prefix }: { prefix?: Key } = {}): KeyPage {
+  scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): KeyPage {
     checkPage(cursor, count);
-    return this.#newWalk(cursor, prefix).keyPage(count);
+    return this.#newWalk(cursor, prefixIn(options)).keyPage(count);
   }
 
   #page(cursor: number, count: number): Page<V> {

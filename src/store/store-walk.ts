@@ -4,6 +4,7 @@ import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
 import type { Encoding, Entry, Key, KeyPage, Page, Value } from './api.ts';
+import { shown } from './arguments.ts';
 import { decodeKey, decodeValue } from './decoding.ts';
 import { prefixRange, rangeOf } from './key-range.ts';
 
@@ -100,9 +101,9 @@ export function walkOf(index: Index, cursor: number, prefix: Key | undefined): I
 /** Raises SW_INVALID_ARGUMENT. */
 export function checkPage(cursor: number, count: number): void {
   if (!Number.isInteger(count) || count < 1) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `count must be 1 or more, not ${count}`);
+    throw new StepwellError('SW_INVALID_ARGUMENT', `count must be 1 or more, not ${shown(count)}`);
   }
   if (!Number.isSafeInteger(cursor)) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${shown(cursor)}`);
   }
 }

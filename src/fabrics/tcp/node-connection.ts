@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
+import type { StepwellError } from '../../errors.ts';
 import { CALL_HEAD, callContent, readCall } from './calls.ts';
 import { readProof, writeChallenge, writeWelcome } from './handshake.ts';
 import { Inbox } from './inbox.ts';
@@ -45,8 +46,8 @@ export interface NodeContext {
   readonly boot: number;
   readonly secret: Uint8Array | undefined;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
-  /** Takes the session in; false when it was here before, or the node is full. */
-  admit(connection: NodeConnection): string | undefined;
+  /** Takes the session in, or says why not. */
+  admit(connection: NodeConnection): StepwellError | undefined;
   /** Answers a call, now or later. What it throws becomes the caller's error. */
   call(
     connection: NodeConnection,
@@ -235,7 +236,7 @@ export class NodeConnection {
     this.name = name;
     const refusal = this.#node.admit(this);
     if (refusal !== undefined) {
-      this.end('SW_TOO_MANY_CLIENTS', refusal);
+      this.end(refusal.code, refusal.message);
       return;
     }
     this.#state = OPEN;

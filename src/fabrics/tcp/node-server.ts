@@ -142,13 +142,19 @@ export class NodeServer implements NodeContext {
     }
   }
 
-  admit(connection: NodeConnection): string | undefined {
+  admit(connection: NodeConnection): StepwellError | undefined {
     const { session } = connection;
-    // A session is opened once. One that ended here may have been declared dead since.
-    if (this.#sessions.has(session) || this.#ended.has(session)) {
-      return 'this session was here before';
+    // A client connects once to each address: two of them lead here.
+    if (this.#sessions.has(session)) {
+      return new StepwellError('SW_INVALID_URL', 'the URL names this node twice');
     }
-    if (this.#erasing) return 'its memory is being erased';
+    // One that ended here may have been declared dead since.
+    if (this.#ended.has(session)) {
+      return new StepwellError('SW_TOO_MANY_CLIENTS', 'this session was here before');
+    }
+    if (this.#erasing) {
+      return new StepwellError('SW_TOO_MANY_CLIENTS', 'its memory is being erased');
+    }
     this.#sessions.set(session, connection);
     return undefined;
   }

@@ -407,7 +407,8 @@ export class QueuePair {
   #broken(error: Error): void {
     const { authorizationError } = this.#socket as Partial<TLSSocket>;
     const code = authorizationError ? 'SW_UNAUTHENTICATED' : 'SW_NODE_UNREACHABLE';
-    this.#lose(code, error.message, error);
+    const plain = (error as NodeJS.ErrnoException).code === 'ERR_SSL_WRONG_VERSION_NUMBER';
+    this.#lose(code, plain ? 'it does not listen with TLS (use tcp:)' : error.message, error);
   }
 
   get #label(): string {

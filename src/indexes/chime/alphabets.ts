@@ -44,27 +44,27 @@ const CHARACTERS = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 
 /** By the highest of the characters that occur: an alphabet of these and all those before them. */
-const ALPHABETS = [10, 8, 6, 5, 5].map((digits, i) =>
+export const ALPHABETS: readonly Alphabet[] = [10, 8, 6, 5, 5].map((digits, i) =>
   alphabet(digits, (byte) => CHARACTERS[byte] < 2 ** (i + 1)),
 );
 
 /**
- * The alphabet of keys that go on with these characters, and before them stands what is from
- * `begin` to before `end`: few digits may all be decimal by chance.
+ * The number of the alphabet of keys that go on with these characters, and before them stands what
+ * is from `begin` to before `end`: few digits may all be decimal by chance.
  */
 export function alphabetOf(
   characters: number,
   before: Uint8Array,
   begin: number,
   end: number,
-): Alphabet {
+): number {
   let found = characters;
   const first = Math.max(begin, end - LOOKED_AT);
   for (let i = end - 1; found === DECIMAL && i >= first; i--) {
     if (CHARACTERS[before[i]] > HEXADECIMAL) break;
     found |= CHARACTERS[before[i]];
   }
-  return ALPHABETS[found === 0 ? ALPHABETS.length - 1 : 31 - Math.clz32(found)];
+  return found === 0 ? ALPHABETS.length - 1 : 31 - Math.clz32(found);
 }
 
 /** What the first bytes of a key, from `at` to before `end`, are of. */

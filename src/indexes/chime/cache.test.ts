@@ -68,6 +68,42 @@ test('in another book, what is remembered hangs together, and what was forgotten
   assert.equal(request.leaf, 0);
 });
 
+test('the scales of a node are counted, and go with it into another book', (t) => {
+  const { pool, index } = clientOf(t, { span: 8, neighbourhood: 4, fanout: 8 });
+  const client = { pool, index } as Client;
+  const put = (key: string) => pool.run(index.write(requestFor(client, key, key), ALWAYS));
+  for (let i = 0; i < 300; i++) put(`key ${1000 + ((i * 77) % 300)}`);
+  const { cache } = index.tree;
+  cache.forget();
+  for (let i = 0; i < 300; i++) {
+    pool.run(index.search(requestFor(client, `key ${1000 + i}`)));
+  }
+  const hintsAndBytes = () => {
+    const hints: number[] = [];
+    for (let i = 0; i < 300; i++) {
+      const request = requestFor(client, `key ${1000 + i}`);
+      assert.ok(index.tree.aim(request));
+      hints.push(index.tree.hintOf(request));
+    }
+    return { hints, bytes: cache.bytes };
+  };
+  const before = cache.bytes;
+  const first = hintsAndBytes();
+  assert.ok(new Set(first.hints).size > 6);
+  const { subtables } = pool.run(index.shape());
+  assert.ok(first.bytes - before >= 16 * subtables, `${first.bytes - before} bytes more`);
+  assert.deepEqual(hintsAndBytes(), first);
+  cache.bookWordsMin = 0;
+  const { book } = cache;
+  cache.begin();
+  assert.notEqual(cache.book, book);
+  assert.deepEqual(hintsAndBytes(), first);
+  // What they take is not taken unnoticed.
+  cache.bytesMax = first.bytes - 1;
+  cache.begin();
+  assert.ok(cache.bytes < first.bytes);
+});
+
 test('a small memory keeps to its size, and what is used', (t) => {
   const shape = { span: 8, neighbourhood: 4, fanout: 8 };
   const writer = clientOf(t, shape);

@@ -1,5 +1,6 @@
 import type { Reclamation } from '../../pool/reclamation.ts';
 import type { PackedRoutes } from './internal-node.ts';
+import type { KeyScale } from './key-scale.ts';
 import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeBook } from './node-book.ts';
 import type { ChimeRequest } from './tree.ts';
@@ -47,6 +48,11 @@ export class NodeCache {
     const node = new CachedNode(this.book, routes, this.#epoch, link);
     this.#bytes += node.bytes;
     return node;
+  }
+
+  /** Sets the scale between the borders of a node's child. */
+  measure(node: CachedNode, child: number, scale: KeyScale): void {
+    this.#bytes += node.measure(child, scale);
   }
 
   get epoch(): number {

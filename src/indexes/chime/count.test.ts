@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { traced } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
 import { Batch } from '../../verbs/index.ts';
 import { ALWAYS, type KeyRange } from '../contract.ts';
@@ -44,6 +45,28 @@ test('a count that begins or ends within a leaf counts no key outside', (t) => {
       assert.equal(counted(client, range), Math.min(9, 60 - from), `${from} ${reverse}`);
     }
   }
+});
+
+test('a count of a range reads only what its slots leave open', (t) => {
+  const client = clientOf(t, {});
+  for (let i = 0; i < 4000; i++) put(client, nameOf((i * 77) % 4000));
+  // Ways are remembered from here on.
+  assert.equal(counted(client, {}), 4000);
+  let read = 0;
+  for (let i = 0; i < 40; i++) {
+    const range = { lower: boundAt(90 * i, true), upper: boundAt(90 * i + 150, true) };
+    const scan = client.index.scan({ ...range, reverse: i % 2 === 0 });
+    let count = 0;
+    while (!scan.done) {
+      const { trips, value } = traced(client.pool.fabric, scan.countNext());
+      assert.ok(trips.length <= 2);
+      read += trips[1]?.split(' ').length ?? 0;
+      count += value;
+    }
+    assert.equal(count, 151);
+  }
+  // Each of the two ends has some three hints' worth of a leaf of about 38 keys to itself.
+  assert.ok(read > 0 && read < 40 * 10, `${read} records for 40 counts`);
 });
 
 for (const reverse of [false, true]) {

@@ -62,7 +62,6 @@ export class PackedSeparators {
   readonly bytes: Uint8Array;
   /** Where each ends. */
   readonly ends: Int32Array;
-  #cut: Uint8Array[] | undefined;
 
   constructor(bytes: Uint8Array, ends: Int32Array) {
     this.bytes = bytes;
@@ -91,11 +90,9 @@ export class PackedSeparators {
     return i === 0 ? 0 : this.ends[i - 1];
   }
 
-  /** One of them by itself: made once. */
+  /** One of them by itself. */
   at(i: number): Uint8Array {
-    this.#cut ??= [];
-    this.#cut[i] ??= this.bytes.slice(this.begin(i), this.ends[i]);
-    return this.#cut[i];
+    return this.bytes.slice(this.begin(i), this.ends[i]);
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Borders, EVERYTHING, KeyScale } from './key-scale.ts';
+import { type Borders, EVERYTHING, KeyScale, SCALE_WORDS } from './key-scale.ts';
 import { compareWhole } from './keys.ts';
 import { HINT_MAX } from './slot.ts';
 
@@ -63,10 +63,24 @@ test('hints tell keys of the usual forms apart', () => {
   within(worst('\x00\x07\xfe', '\x00\x08\x01\xe8', binary), 0.08);
 });
 
-test('a scale that has been used between other borders is as good as another one', () => {
-  const [a, b, c] = ['a', 'abc', 'b'].map((each) => new Uint8Array(Buffer.from(each)));
-  const used = new KeyScale().set({ lower: a, upper: b });
-  used.set({ lower: a, upper: c });
-  const fresh = new KeyScale().set({ lower: a.slice(), upper: c.slice() });
-  assert.equal(used.hintOf(b, 0, 3), fresh.hintOf(b, 0, 3));
+test('a scale that was put away is the same when it is recalled', () => {
+  const words = new Int32Array(2 * SCALE_WORDS);
+  assert.equal(new KeyScale().recall(words, SCALE_WORDS), false);
+  const long = fc.integer({ min: 0, max: 60_000 }).map((length) => new Uint8Array(length).fill(97));
+  const before = fc.oneof(fc.uint8Array({ maxLength: 4 }), long);
+  fc.assert(
+    fc.property(before, key, fc.option(key), fc.array(key), (begin, one, other, tails) => {
+      const whole = (tail: Uint8Array) => Uint8Array.of(...begin, ...tail);
+      const [lower, upper] = [one, other].map((each) => each && whole(each));
+      const made = new KeyScale().set({ lower: lower ?? begin, upper: upper ?? undefined });
+      made.keep(words, SCALE_WORDS);
+      const recalled = new KeyScale();
+      assert.equal(recalled.recall(words, SCALE_WORDS), true);
+      assert.equal(recalled.shared, made.shared);
+      for (const each of tails.map(whole)) {
+        assert.equal(recalled.hintOf(each, 0, each.length), made.hintOf(each, 0, each.length));
+      }
+    }),
+    { numRuns: 500 },
+  );
 });

@@ -1,7 +1,7 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import { leaveGone, reach, refresh } from './descent.ts';
+import { descend, leaveGone, reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { type Borders, EVERYTHING, KeyScale } from './key-scale.ts';
 import { areSame, compareWhole } from './keys.ts';
@@ -120,8 +120,11 @@ export class LeafWalk {
       const place = this.#places[i];
       if (i === 0 || !place.aimBeside(places[i - 1], this.#reverse)) {
         this.#setKey(place.request, at);
-        if (i === 0) yield* reach(tree, place.request);
-        if (!place.aimAtKey()) break;
+        if (!place.aimAtKey()) {
+          if (i > 0) break;
+          yield* reach(tree, place.request);
+          invariant(place.aimAtKey(), 'the way to a leaf was forgotten while it was being read');
+        }
       }
       place.isWhole = areSame(at, this.#reverse ? place.upper : place.lower);
       if (this.#reverse) place.upper = at;
@@ -211,19 +214,13 @@ export class Place {
     this.#slots = this.#image.i32.subarray(SLOTS_AT >> 2, leafBytes >> 2);
   }
 
-  /** The request's leaf, as far as it is remembered, and its range. */
+  /** The request's leaf and its range; false when the way is not remembered. */
   aimAtKey(): boolean {
     const { request } = this;
-    for (let node = this.#tree.cache.top; node !== undefined; ) {
-      node.used = true;
-      const child = node.childFor(request);
-      if ((node.linkHigh(child) & INTERNAL) === 0) {
-        this.#aimAt(node, child);
-        return true;
-      }
-      node = node.node(child);
-    }
-    return false;
+    const above = descend(this.#tree, request);
+    if (above === undefined || request.leaf === 0) return false;
+    this.#aimAt(above, request.child);
+    return true;
   }
 
   /** The leaf next to another one's below the same node; false when there is none. */
@@ -233,15 +230,18 @@ export class Place {
     const next = reverse ? child - 1 : child + 1;
     if (next < 0 || next > parent.separators.length) return false;
     if ((parent.linkHigh(next) & INTERNAL) !== 0) return false;
-    this.#aimAt(parent, next);
+    const { lower, upper } = other.#borders;
+    if (reverse) this.#aimAt(parent, next, { lower: parent.lowerOf(next), upper: lower });
+    else this.#aimAt(parent, next, { lower: upper as Uint8Array, upper: parent.upperOf(next) });
     return true;
   }
 
-  #aimAt(parent: CachedNode, child: number): void {
+  #aimAt(parent: CachedNode, child: number, borders = parent.bordersOf(child)): void {
     const { request } = this;
-    this.#borders = parent.bordersOf(child);
-    this.lower = this.#borders.lower;
-    this.upper = this.#borders.upper;
+    this.#borders = borders;
+    this.lower = borders.lower;
+    this.upper = borders.upper;
+    this.#tree.cache.measure(parent, child, this.#scale);
     request.above = parent;
     request.child = child;
     request.leafLow = parent.linkLow(child);
@@ -260,7 +260,7 @@ export class Place {
   picture(): LeafPicture {
     const { lower, upper, isWhole } = this;
     const borders = this.#borders;
-    const scale = this.#scale.set(borders);
+    const scale = this.#scale;
     const slots = this.#slots;
     return { address: this.request.leaf, slots, lower, upper, isWhole, borders, scale };
   }

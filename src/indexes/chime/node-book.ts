@@ -1,7 +1,7 @@
 import { invariant } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import type { PackedRoutes, PackedSeparators } from './internal-node.ts';
-import { type Borders, EVERYTHING, type KeyScale } from './key-scale.ts';
+import { type Borders, EVERYTHING, type KeyScale, SCALE_WORDS } from './key-scale.ts';
 import { areSame, compareKeys } from './keys.ts';
 import type { ChimeRequest } from './leaf-client.ts';
 import { addressOfLink, INTERNAL, MARKS } from './link.ts';
@@ -73,6 +73,13 @@ export class NodeBook {
       grown.set(this.words);
       this.words = grown;
     }
+    return at;
+  }
+
+  /** Copies words of another book to the end of this one; where they stand. */
+  copy({ words }: NodeBook, from: number, count: number): number {
+    const at = this.allocate(count);
+    this.words.set(words.subarray(from, from + count), at);
     return at;
   }
 
@@ -185,6 +192,8 @@ export class CachedNode {
   #borders: Borders | undefined;
   #book: NodeBook;
   #at: number;
+  /** Where the scales of the children stand in the book, when one was asked for. */
+  #scalesAt = NOWHERE;
 
   constructor(
     book: NodeBook,
@@ -235,7 +244,8 @@ export class CachedNode {
 
   get bytes(): number {
     const { bytes, ends } = this.separators;
-    return 4 * this.#words + REFERENCE_BYTES + bytes.length + ends.byteLength;
+    const scales = this.#scalesAt === NOWHERE ? 0 : SCALE_WORDS * this.children;
+    return 4 * (this.#words + scales) + REFERENCE_BYTES + bytes.length + ends.byteLength;
   }
 
   get #words(): number {
@@ -318,14 +328,29 @@ export class CachedNode {
       : (this.#borders as Borders).upper;
   }
 
-  /** Sets the scale between a child's borders, without an object for each of them. */
-  measure(child: number, scale: KeyScale): void {
+  /**
+   * Sets the scale between a child's borders, which never change: their numbers are remembered from
+   * the first time on. Returns how many bytes that has taken.
+   */
+  measure(child: number, scale: KeyScale): number {
+    const taken = this.#scalesAt === NOWHERE ? this.#takeScales() : 0;
+    const at = this.#scalesAt + SCALE_WORDS * child;
+    const { words } = this.#book;
+    if (scale.recall(words, at)) return 0;
     const { bytes, ends } = this.separators;
     if (child === 0 || child === ends.length) scale.set(this.bordersOf(child));
     else {
       const begin = this.separators.begin(child - 1);
       scale.setBetween(bytes, begin, ends[child - 1], bytes, ends[child - 1], ends[child]);
     }
+    scale.keep(words, at);
+    return taken;
+  }
+
+  #takeScales(): number {
+    const words = SCALE_WORDS * this.children;
+    this.#scalesAt = this.#book.allocate(words);
+    return 4 * words;
   }
 
   bordersOf(child: number): Borders {
@@ -366,12 +391,13 @@ export class CachedNode {
 
   /** Goes into another book; what leads to its children is to be written there when they have. */
   moveTo(book: NodeBook): void {
-    const words = this.#words;
-    const at = book.allocate(words);
-    book.words.set(this.#book.words.subarray(this.#at, this.#at + words), at);
-    book.words[at + NUMBER] = book.nodes.push(this) - 1;
+    const from = this.#book;
+    this.#at = book.copy(from, this.#at, this.#words);
+    book.words[this.#at + NUMBER] = book.nodes.push(this) - 1;
+    if (this.#scalesAt !== NOWHERE) {
+      this.#scalesAt = book.copy(from, this.#scalesAt, SCALE_WORDS * this.children);
+    }
     this.#book = book;
-    this.#at = at;
   }
 
   /** Writes where the children stand. */

@@ -5,22 +5,32 @@ import { HINT_MAX, hintOf, isLive } from './slot.ts';
 
 /** What is read of a leaf: entries whose hints are from `least` to `most`, or not known. */
 export interface Part {
-  leaf: LeafPicture;
-  least: number;
-  most: number;
+  readonly leaf: LeafPicture;
+  readonly least: number;
+  readonly most: number;
+  /** Hints of which all entries are in the range: bit h for hint h, and bit 0 for no hint. */
+  readonly inside: number;
+  /** Hints whose entries are read, in the same way. */
+  readonly read: number;
 }
 
-/** What a step reads of its leaves, and what it need not read when that has been enough. */
+/** What a step has posted of its leaves, and what it need not read when that has been enough. */
 export interface ScanPlan {
   parts: Part[];
   rest: Part[];
 }
 
+/** Posts the READs of a part's records; returns how many of them are certainly in the range. */
+interface Poster {
+  post(part: Part): number;
+}
+
 /**
- * Which entries of some leaves a step reads, in the order of the scan: only what can be in the
- * range, and of that no more than `limit` certainly needs. A hint that is that of a border of the
- * range leaves open on which side of it the key is; entries that have one of the hints in between
- * are in the range.
+ * Posts which entries of some leaves a step reads, in the order of the scan: only what can be in
+ * the range, and of that no more than `limit` certainly needs. A hint that is that of a border of
+ * the range leaves open on which side of it the key is; entries that have one of the hints in
+ * between are in the range. They are counted while they are posted, but for the leaf that may have
+ * more than enough of them.
  */
 export function planScan(
   leaves: readonly LeafPicture[],
@@ -28,6 +38,7 @@ export function planScan(
   limit: number,
   reverse: boolean,
   histogram: Int32Array,
+  reads: Poster,
 ): ScanPlan {
   const plan: ScanPlan = { parts: [], rest: [] };
   let certain = 0;
@@ -38,87 +49,83 @@ export function planScan(
       plan.rest.push(part);
       continue;
     }
-    plan.parts.push(part);
-    if (limit === Number.POSITIVE_INFINITY) continue;
-    const count = countInside(part);
-    if (certain + count >= limit) cutAt(plan, part, limit - certain, reverse, histogram);
-    certain += count;
-    // Of a leaf that is in the range as a whole, also entries whose hint is not known are.
-    if (part.leastInside === 1 && part.mostInside === HINT_MAX) certain += countUnknown(leaf);
+    const enough = limit - certain;
+    const mayEnd = enough <= leaf.slots.length / 2;
+    const last = mayEnd ? hintOfLast(part, enough, reverse, histogram) : 0;
+    if (last === 0) {
+      plan.parts.push(part);
+      certain += reads.post(part);
+    } else {
+      const [first, rest] = cut(part, last, reverse);
+      plan.parts.push(first);
+      if (rest) plan.rest.push(rest);
+      reads.post(first);
+      certain = limit;
+    }
   }
   return plan;
 }
 
-/** Ends the part where enough entries of the leaf are certainly in the range. */
-function cutAt(
-  plan: ScanPlan,
-  part: PartInside,
+/** The hint up to which so many entries are certainly in the range; 0 when the leaf has fewer. */
+function hintOfLast(
+  { leaf, inside }: Part,
   enough: number,
   reverse: boolean,
   histogram: Int32Array,
-): void {
-  countHints(part.leaf, histogram);
+): number {
+  countHints(leaf, histogram);
   const step = reverse ? -1 : 1;
-  let hint = reverse ? part.mostInside : part.leastInside;
-  for (let count = histogram[hint]; count < enough; count += histogram[hint]) hint += step;
-  cut(plan, part, hint, reverse);
-}
-
-interface PartInside extends Part {
-  /** Hints of which all entries are in the range. */
-  leastInside: number;
-  mostInside: number;
+  let count = 0;
+  for (let hint = reverse ? HINT_MAX : 1; hint > 0 && hint <= HINT_MAX; hint += step) {
+    if (((inside >>> hint) & 1) === 0) continue;
+    count += histogram[hint];
+    if (count >= enough) return hint;
+  }
+  return 0;
 }
 
 /** What of a leaf can be in the range; undefined for nothing. */
-function partWithin(leaf: LeafPicture, whole: HalfOpenRange): PartInside | undefined {
+export function partWithin(leaf: LeafPicture, whole: HalfOpenRange): Part | undefined {
   const { lower, upper, scale, borders } = leaf;
   const range = common({ from: lower, to: upper }, whole);
   if (isEmpty(range)) return undefined;
-  const part = { leaf, least: 1, most: HINT_MAX, leastInside: 1, mostInside: HINT_MAX };
+  let [least, most, leastInside, mostInside] = [1, HINT_MAX, 1, HINT_MAX];
   const { from, to } = range;
   if (!areSame(from, borders.lower)) {
     const hint = scale.hintOf(from, 0, from.length);
-    part.least = hint || 1;
-    part.leastInside = hint === 0 ? HINT_MAX + 1 : hint + 1;
+    least = hint || 1;
+    leastInside = hint === 0 ? HINT_MAX + 1 : hint + 1;
   }
   if (to !== undefined && !areSame(to, borders.upper)) {
     const hint = scale.hintOf(to, 0, to.length);
-    part.most = hint || HINT_MAX;
-    part.mostInside = hint - 1;
+    most = hint || HINT_MAX;
+    mostInside = hint - 1;
   }
-  return part;
+  // Of a leaf that is in the range as a whole, also entries whose hint is not known are.
+  const isWhole = leastInside === 1 && mostInside === HINT_MAX;
+  const inside = isWhole ? ALL_HINTS : hintsBetween(leastInside, mostInside);
+  return { leaf, least, most, inside, read: hintsBetween(least, most) | NO_HINT };
 }
 
-/** The step reads up to a hint; what comes behind it in the leaf is for later. */
-function cut(plan: ScanPlan, part: PartInside, hint: number, reverse: boolean): void {
-  const { leaf, least, most } = part;
-  if (reverse) {
-    part.least = hint;
-    if (hint > least) plan.rest.push({ leaf, least, most: hint - 1 });
-  } else {
-    part.most = hint;
-    if (hint < most) plan.rest.push({ leaf, least: hint + 1, most });
-  }
+/** The bit of entries whose hint is not known. */
+export const NO_HINT = 1;
+const ALL_HINTS = -1;
+
+/** The bits of the hints from one to another one. */
+function hintsBetween(least: number, most: number): number {
+  return least > most ? 0 : (-1 << least) & (-1 >>> (HINT_MAX - most));
 }
 
-/** Entries that are certainly in the range. */
-function countInside({ leaf: { slots }, leastInside, mostInside }: PartInside): number {
-  let count = 0;
-  for (let i = 0; i < slots.length; i += 2) {
-    const high = slots[i + 1];
-    const hint = hintOf(high);
-    if (hint >= leastInside && hint <= mostInside && isLive(slots[i], high)) count++;
-  }
-  return count;
+/** The part up to a hint, in the order of the scan, and what comes behind it in the leaf. */
+function cut(part: Part, hint: number, reverse: boolean): [Part, Part | undefined] {
+  const { least, most } = part;
+  return reverse
+    ? [between(part, hint, most), hint > least ? between(part, least, hint - 1) : undefined]
+    : [between(part, least, hint), hint < most ? between(part, hint + 1, most) : undefined];
 }
 
-function countUnknown({ slots }: LeafPicture): number {
-  let count = 0;
-  for (let i = 0; i < slots.length; i += 2) {
-    if (hintOf(slots[i + 1]) === 0 && isLive(slots[i], slots[i + 1])) count++;
-  }
-  return count;
+function between({ leaf, inside }: Part, least: number, most: number): Part {
+  return { leaf, least, most, inside, read: hintsBetween(least, most) | NO_HINT };
 }
 
 /** How many entries of a leaf have each hint. */

@@ -11,69 +11,95 @@ import { KEY_UNITS } from '../record-visits.ts';
 import type { KeyOrder } from './key-order.ts';
 import type { HalfOpenRange } from './key-range.ts';
 import { areSame, compareKeys } from './keys.ts';
+import type { LeafPicture } from './leaf-walk.ts';
 import type { Part } from './scan-plan.ts';
 import { hintOf, isLive, lengthOf, recordOf } from './slot.ts';
 import type { ChimeRequest } from './tree.ts';
 
 /**
- * Reads the records of some parts of leaves in one doorbell, or what of them holds most keys; keys
+ * The records of some parts of leaves, read in one doorbell, or what of them holds most keys; keys
  * of over 16 KB (or that end behind what was read) take a second one. Their numbers in `keys` go
- * part by part; those of part i end before `ends[i]`.
+ * part by part; those of the i-th part that was posted end before `ends[i]`.
  */
-export function* readRecords(
-  request: ChimeRequest,
-  parts: readonly Part[],
-  keys: KeyOrder,
-  keysOnly: boolean,
-): Operation<number[]> {
-  const { batch, incoming } = request;
-  keys.clear();
-  keys.ensure(parts.reduce((sum, { leaf }) => sum + leaf.slots.length / 2, 0));
-  batch.clear();
-  const ends: number[] = [];
-  let bytes = 0;
-  for (const part of parts) {
-    bytes = postRecords(part, request, keys, bytes, keysOnly);
-    ends.push(keys.count);
+export class RecordReads {
+  readonly #request: ChimeRequest;
+  readonly #keys: KeyOrder;
+  readonly #keysOnly: boolean;
+  readonly #parts: Part[] = [];
+  readonly ends: number[] = [];
+  #bytes = 0;
+
+  /** Of parts of these leaves. */
+  constructor(
+    request: ChimeRequest,
+    leaves: readonly LeafPicture[],
+    keys: KeyOrder,
+    keysOnly: boolean,
+  ) {
+    this.#request = request;
+    this.#keys = keys;
+    this.#keysOnly = keysOnly;
+    keys.clear();
+    keys.ensure(leaves.reduce((sum, { slots }) => sum + slots.length / 2, 0));
+    request.batch.clear();
   }
-  if (keys.count === 0) return ends;
-  yield batch;
-  const kinds = keys.measure(incoming);
-  if (keysOnly || ((kinds >>> 24) & FLAG_CHAINED) !== 0) {
-    yield* readLong(request, parts, keys, bytes, keysOnly);
+
+  /**
+   * Adds the READs of a part's records, one for those that lie side by side; how many of these are
+   * certainly in the range.
+   */
+  post(part: Part): number {
+    const { batch, incoming } = this.#request;
+    const keys = this.#keys;
+    const { slots } = part.leaf;
+    const { inside } = part;
+    let certain = 0;
+    let at = this.#bytes;
+    /** What has not been posted yet: from an address to before `end`, and where it is read to. */
+    let begin = 0;
+    let end = 0;
+    let beginAt = at;
+    for (let i = 0; i < slots.length; i += 2) {
+      const low = slots[i];
+      const high = slots[i + 1];
+      if (!isOf(part, low, high)) continue;
+      const hint = hintOf(high);
+      const length = unitsRead(high, this.#keysOnly) * UNIT_BYTES;
+      // Nothing has been read yet that would be lost.
+      if (at + length > incoming.u8.length) incoming.ensure(2 * (at + length));
+      const record = recordOf(low, high);
+      if (record !== end) {
+        if (end > begin) batch.read(begin, end - begin, incoming, beginAt);
+        begin = record;
+        beginAt = at;
+      }
+      end = record + length;
+      keys.add(at, hint);
+      certain += (inside >>> hint) & 1;
+      at += length;
+    }
+    if (end > begin) batch.read(begin, end - begin, incoming, beginAt);
+    this.#bytes = at;
+    this.#parts.push(part);
+    this.ends.push(keys.count);
+    return certain;
   }
-  return ends;
+
+  *read(): Operation<void> {
+    const request = this.#request;
+    const keys = this.#keys;
+    if (keys.count === 0) return;
+    yield request.batch;
+    const kinds = keys.measure(request.incoming);
+    if (this.#keysOnly || ((kinds >>> 24) & FLAG_CHAINED) !== 0) {
+      yield* readLong(request, this.#parts, keys, this.#bytes, this.#keysOnly);
+    }
+  }
 }
 
 /** Whether an entry is of the part; an empty or claimed one is of none. */
-function isOf({ least, most }: Part, low: number, high: number): boolean {
-  if (!isLive(low, high)) return false;
-  const hint = hintOf(high);
-  return hint === 0 || (hint >= least && hint <= most);
-}
-
-/** Adds the READs of a part's records, to `bytes` and behind it; where they end. */
-function postRecords(
-  part: Part,
-  { batch, incoming }: ChimeRequest,
-  keys: KeyOrder,
-  bytes: number,
-  keysOnly: boolean,
-): number {
-  const { slots } = part.leaf;
-  let at = bytes;
-  for (let i = 0; i < slots.length; i += 2) {
-    const low = slots[i];
-    const high = slots[i + 1];
-    if (!isOf(part, low, high)) continue;
-    const length = unitsRead(high, keysOnly) * UNIT_BYTES;
-    // Nothing has been read yet that would be lost.
-    if (at + length > incoming.u8.length) incoming.ensure(2 * (at + length));
-    batch.read(recordOf(low, high), length, incoming, at);
-    keys.add(at, hintOf(high));
-    at += length;
-  }
-  return at;
+function isOf({ read }: Part, low: number, high: number): boolean {
+  return ((read >>> hintOf(high)) & 1) !== 0 && isLive(low, high);
 }
 
 function unitsRead(high: number, keysOnly: boolean): number {

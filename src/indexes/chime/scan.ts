@@ -7,8 +7,7 @@ import { common, type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-r
 import { compareWhole } from './keys.ts';
 import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
 import { type Part, planScan } from './scan-plan.ts';
-import { placesIn, readRecords } from './scan-records.ts';
-import { HINT_MAX } from './slot.ts';
+import { placesIn, RecordReads } from './scan-records.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
 /** Leaves that are read in one doorbell when nobody says. */
@@ -107,8 +106,8 @@ export class ChimeScan implements IndexScan {
   }
 
   /**
-   * As `next` without a limit, but only counts: of leaves that are in the range as a whole, the
-   * slots in use, in one round trip; of others, and where two slots may be of one key, the keys.
+   * As `next` without a limit, but only counts: the slots in use whose hints say that they are in
+   * the range, in one round trip; of others, and where two slots may be of one key, the keys.
    */
   *countNext(): Operation<number> {
     if (this.done) return 0;
@@ -116,10 +115,10 @@ export class ChimeScan implements IndexScan {
     try {
       const leaves = yield* this.#leaves.nextGroup(this.#width);
       const counts = leaves.map((leaf) => countBySlots(leaf, this.#range));
-      const doubtful = leaves.filter((_, i) => counts[i] === undefined);
-      const read = yield* this.#countKeys(step.request, doubtful);
+      const open = counts.flatMap(({ open }) => open ?? []);
+      const read = yield* this.#countKeys(step.request, open);
       step.isTaken = true;
-      return counts.reduce<number>((sum, count = 0) => sum + count, read);
+      return counts.reduce((sum, { count }) => sum + count, read);
     } finally {
       this.#endStep(step);
     }
@@ -142,17 +141,15 @@ export class ChimeScan implements IndexScan {
     if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
   }
 
-  *#countKeys(request: ChimeRequest, leaves: readonly LeafPicture[]): Operation<number> {
+  /** Of parts of leaves, the keys in the range; only those are read that the parts say. */
+  *#countKeys(request: ChimeRequest, parts: readonly Part[]): Operation<number> {
     const bench = this.#tree.spareBenches.take();
     let count = 0;
     try {
-      const { keys } = bench;
-      const parts = leaves.map((leaf) => ({ leaf, least: 1, most: HINT_MAX }));
-      const ends = yield* readRecords(request, parts, keys, true);
-      for (let part = 0; part < parts.length; part++) {
-        const run = this.#placesOf(request, parts[part], keys, ends[part - 1] ?? 0, ends[part]);
-        yield* this.#visitRun(request, keys, run, () => count++, true);
-      }
+      const leaves = parts.map(({ leaf }) => leaf);
+      const reads = new RecordReads(request, leaves, bench.keys, true);
+      for (const part of parts) reads.post(part);
+      yield* this.#visitParts(request, bench.keys, parts, reads, () => count++, true);
       return count;
     } finally {
       this.#tree.spareBenches.give(bench);
@@ -162,12 +159,22 @@ export class ChimeScan implements IndexScan {
   *#visitNext(request: ChimeRequest, visit: Visit, keysOnly: boolean): Operation<void> {
     const leaves = yield* this.#leaves.nextGroup(this.#leavesNeeded());
     const bench = this.#tree.spareBenches.take();
+    const { keys, histogram } = bench;
     try {
-      const limit = this.#left;
-      const plan = planScan(leaves, this.#range, limit, this.#reverse, bench.histogram);
-      yield* this.#visitParts(request, bench.keys, plan.parts, visit, keysOnly);
-      if (this.#left > 0 && plan.rest.length > 0) {
-        yield* this.#visitParts(request, bench.keys, plan.rest, visit, keysOnly);
+      const first = new RecordReads(request, leaves, keys, keysOnly);
+      const { parts, rest } = planScan(
+        leaves,
+        this.#range,
+        this.#left,
+        this.#reverse,
+        histogram,
+        first,
+      );
+      yield* this.#visitParts(request, keys, parts, first, visit, keysOnly);
+      if (this.#left > 0 && rest.length > 0) {
+        const reads = new RecordReads(request, leaves, keys, keysOnly);
+        for (const part of rest) reads.post(part);
+        yield* this.#visitParts(request, keys, rest, reads, visit, keysOnly);
       }
       if (!this.done) this.#learn(leaves);
     } finally {
@@ -182,17 +189,27 @@ export class ChimeScan implements IndexScan {
     this.#perLeaf = Math.max(1, (this.#perLeaf + entries / leaves.length) / 2);
   }
 
+  /** Reads what was posted of some parts, and visits what of it is in the range. */
   *#visitParts(
     request: ChimeRequest,
     keys: KeyOrder,
     parts: readonly Part[],
+    reads: RecordReads,
     visit: Visit,
     keysOnly: boolean,
   ): Operation<void> {
-    const ends = yield* readRecords(request, parts, keys, keysOnly);
+    yield* reads.read();
+    const { ends } = reads;
     for (let part = 0; part < parts.length && this.#left > 0; part++) {
       const run = this.#placesOf(request, parts[part], keys, ends[part - 1] ?? 0, ends[part]);
-      yield* this.#visitRun(request, keys, run, visit, keysOnly);
+      let done = this.#visitFrom(request, keys, run, 0, visit, keysOnly);
+      // Only for values behind links it needs more verbs.
+      while (done < run.end - run.begin && this.#left > 0) {
+        yield* this.#tree.records.complete(request);
+        this.#left--;
+        visit(request, request.keyBytes);
+        done = this.#visitFrom(request, keys, run, done + 1, visit, keysOnly);
+      }
     }
   }
 
@@ -209,23 +226,6 @@ export class ChimeScan implements IndexScan {
     keys.sort(incoming, first, end, scale);
     const range = common({ from: lower, to: upper }, this.#range);
     return placesIn(range, incoming.u8, keys, part, first, end);
-  }
-
-  /** Visits the records of a run; only for values behind links it needs verbs. */
-  *#visitRun(
-    request: ChimeRequest,
-    keys: KeyOrder,
-    run: { begin: number; end: number },
-    visit: Visit,
-    keysOnly: boolean,
-  ): Operation<void> {
-    let done = this.#visitFrom(request, keys, run, 0, visit, keysOnly);
-    while (done < run.end - run.begin && this.#left > 0) {
-      yield* this.#tree.records.complete(request);
-      this.#left--;
-      visit(request, request.keyBytes);
-      done = this.#visitFrom(request, keys, run, done + 1, visit, keysOnly);
-    }
   }
 
   /**

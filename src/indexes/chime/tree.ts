@@ -103,7 +103,7 @@ export class ChimeTree extends LeafClient<ChimeShape> {
    */
   hintOf({ above, child, outgoing, keyBytes }: ChimeRequest): number {
     if (above === undefined) return 0;
-    above.measure(child, this.#scale);
+    this.cache.measure(above, child, this.#scale);
     return this.#scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
   }
 

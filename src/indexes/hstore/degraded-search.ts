@@ -1,9 +1,11 @@
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Operation } from '../../verbs/index.ts';
-import { hasOtherSkiplistServer, restoreTable } from './rebuild.ts';
+import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { PAIR } from './geometry.ts';
+import type { Pair } from './pair.ts';
+import { restoreTable } from './rebuild.ts';
 import { askForSlots } from './scan-call.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
-import { readTableState, sayLost } from './table-state.ts';
+import { sayLost, type TableState, tableStateIn } from './table-state.ts';
 
 /**
  * GET while the table is lost (section 3.2): the skiplist server tells the slot's word of the first
@@ -17,10 +19,10 @@ export function* searchElsewhere(
   met: number,
 ): Operation<{ low: number; high: number } | 'nowhere' | 'table'> {
   const pair = table.pairOf(request);
-  const { isLost, generation } = yield* readTableState(pair.geometry);
+  const { isLost, generation, isServed } = yield* look(pair);
   const isMet = generation === met;
   if (isMet && !isLost) yield* sayLost(pair.geometry, met);
-  if ((isMet || isLost) && (yield* hasOtherSkiplistServer(pair))) {
+  if ((isMet || isLost) && isServed) {
     const from = { key: keyOf(request), inclusive: true };
     const part = { from, reverse: false, count: 1 };
     table.retries.degraded++;
@@ -29,6 +31,19 @@ export function* searchElsewhere(
   }
   yield* restoreTable(pair, met);
   return 'table';
+}
+
+/**
+ * Which table there is, and whether another client has the lease of the skiplist server. That it is
+ * gone who waits for its answer finds out: to ask before each GET takes a walk over all clients.
+ */
+function* look({ geometry, skiplistLease }: Pair): Operation<TableState & { isServed: boolean }> {
+  const words = new Scratch(16);
+  yield new Batch()
+    .read(geometry.base + PAIR.table, 8, words, 0)
+    .read(geometry.base + PAIR.skiplistLease, 8, words, 8);
+  const { client } = skiplistLease.holderIn(words, 8);
+  return { ...tableStateIn(words, 0), isServed: client !== 0 && client !== skiplistLease.own };
 }
 
 function keyOf({ outgoing, keyBytes }: HStoreRequest): Uint8Array {

@@ -152,6 +152,12 @@ export class Lease {
     yield* control.store(this.address + 8, BigInt(++this.#beats));
   }
 
+  /** Whether this client cannot find out whether the holder is gone, and so never follows it. */
+  *isOutOfSight({ client }: Holder): Operation<boolean> {
+    const row = yield* rowOf(this.#membership, client);
+    return row !== undefined && this.#membership.isOutOfSight(row);
+  }
+
   /**
    * Sees to it that a holder which stands still issues no verb any more, so that the lease can be
    * taken. A server process has agreed to be killed for that; a client on this machine has not, and

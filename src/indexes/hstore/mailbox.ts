@@ -16,11 +16,6 @@ import { PATIENCE, pauseAfter } from './patience.ts';
 
 /** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
 const OWN_ROWS_MAX = 64;
-/**
- * Longer than a client waits for an answer: until its rows are free again a server may have to be
- * fenced first.
- */
-const WAITS_MAX = 20_000;
 
 /**
  * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
@@ -50,9 +45,9 @@ export class Mailbox {
     this.#firstKept = Math.max(0, geometry.rows - membership.clientsMax);
   }
 
-  /** A row for one request. */
-  *take(): Operation<number> {
-    for (let waits = 0; waits < WAITS_MAX; waits++) {
+  /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
+  *take(waitsMax = PATIENCE.waitsMax): Operation<number> {
+    for (let waits = 0; waits < waitsMax; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
       if (!this.#claiming && this.#last.size < OWN_ROWS_MAX) {

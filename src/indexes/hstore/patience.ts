@@ -13,14 +13,19 @@ export interface Patience {
   lapse: number;
   /** Polls after which the client gives up. */
   pollsMax: number;
+  /** Looks for a row of a mailbox after which it gives up. */
+  waitsMax: number;
   /** Pause between two polls, but for the first ones, and after many. */
   microseconds: number;
   longMicroseconds: number;
 }
 
-/** Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. */
+/**
+ * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a row
+ * a client waits longer than for an answer: until it is free a server may have to be fenced first.
+ */
 export const PATIENCE: Patience = {
-  ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000 },
+  ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000, waitsMax: 20_000 },
   ...{ microseconds: 200, longMicroseconds: 1000 },
 };
 

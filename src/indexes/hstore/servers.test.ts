@@ -182,6 +182,25 @@ test('a server that stands by takes over from one that is gone', (t) => {
   assert.equal(get(client, 'k'), 'v');
 });
 
+test('of a server behind another door nothing can be learnt, and the error says so', (t) => {
+  const server = newClient(t);
+  const one = new IndexServer(server.index.table, { role: 'both' });
+  assert.equal(server.pool.run(one.round()).held, 2);
+  const writing = (client: Client) => put(client, 'k', 'v');
+  const scanning = (client: Client) => client.pool.run(scanned(client));
+  for (const operation of [writing, scanning]) {
+    for (const [liveness, message] of [
+      ['alive', /^(?!.*another door)/],
+      ['unknown', /another door/],
+    ] as const) {
+      const options = { handle: server.handle };
+      const client = newClient(t, options, { patience: { pollsMax: 200 } });
+      client.pool.membership.liveness = () => liveness;
+      assert.throws(() => operation(client), { code: 'SW_TIMEOUT', message });
+    }
+  }
+});
+
 test('HStore (sync) returns when the skiplist server has applied the write', (t) => {
   const shape = { ...SHAPE, sync: 1 };
   const client = clientOf<HStoreIndex>(HSTORE, t, shape, {});

@@ -7,6 +7,11 @@ import { localPauseAfter, type Patience, pauseAfter } from './patience.ts';
 /** So many times longer than a server may stand still does a client wait without any progress. */
 const LAPSES = 3;
 
+/** Who comes by one door cannot stand in for a server that came by another one. */
+const OTHER_DOOR =
+  '; it reaches the pool by another door than this client (a file, a network, another pid' +
+  ' namespace): start an index-server at that one, which can take its place';
+
 /**
  * One client's waiting for the server of a role: bounded, with a look now and then whether the
  * server is still there, and an end to one that stands still.
@@ -51,7 +56,7 @@ export class Waiting {
     const { lapse, pollsMax } = this.#patience;
     const still = this.#stillness.look(holder.word, progress, this.#polls);
     this.#still = still;
-    if (this.#polls > pollsMax || still > LAPSES * lapse) throw this.#inVain(holder);
+    if (this.#polls > pollsMax || still > LAPSES * lapse) throw yield* this.#inVain(holder);
     const { client, yields } = holder;
     const isOther = client !== 0 && client !== this.#lease.own && !yields;
     if (isOther && still >= lapse && this.isTime) {
@@ -85,10 +90,13 @@ export class Waiting {
     return control.pause(this.pause);
   }
 
-  #inVain({ client, token }: Holder): StepwellError {
+  *#inVain(holder: Holder): Operation<StepwellError> {
+    const { client, token } = holder;
     if (client === 0 && token !== 0) {
       return new StepwellError('SW_NO_PRIMARY', `no server is elected: ${this.#what}`);
     }
-    return new StepwellError('SW_TIMEOUT', `the server did not answer in time: ${this.#what}`);
+    const elsewhere = client !== 0 && (yield* this.#lease.isOutOfSight(holder)) ? OTHER_DOOR : '';
+    const what = `the server did not answer in time: ${this.#what}${elsewhere}`;
+    return new StepwellError('SW_TIMEOUT', what);
   }
 }

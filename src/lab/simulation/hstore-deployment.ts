@@ -4,6 +4,8 @@ import type { Place } from '../../fabrics/simulated/network.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import { IndexServer, type ServedRound } from '../../indexes/hstore/index-server.ts';
+import { answerScans } from '../../indexes/hstore/scan-answers.ts';
+import type { HStoreTable } from '../../indexes/hstore/table.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { PoolClient } from './pool-client.ts';
@@ -34,7 +36,9 @@ export function localModelOf({ beside, verbNs }: Deployment): LocalModel {
   return { ...costs, atomics: beside ?? atomics, verbNs: verbNs ?? costs.verbNs };
 }
 
-export type Role = 'hash' | 'skiplist';
+const ROLES = ['hash', 'skiplist'] as const;
+type Role = (typeof ROLES)[number];
+type Watched = (role: Role, round: Operation<ServedRound>) => Operation<ServedRound>;
 
 interface Server {
   readonly client: PoolClient<Index>;
@@ -53,7 +57,7 @@ export class HStoreServers {
   ) {
     this.#servers = Array.from({ length: pairs }, (_, pair) => pair).flatMap((pair) => {
       const place: Place = beside ? { memoryNode: 0 } : pair % computeNodes;
-      return (['hash', 'skiplist'] as const).map((role): Server => {
+      return ROLES.map((role): Server => {
         return { client: cluster.addClient(place), role, pair };
       });
     });
@@ -64,17 +68,30 @@ export class HStoreServers {
     return 2 * pairs;
   }
 
-  /** Serve round after round, each as `watched`, until nothing is to be served any more. */
+  /** Those of these roles serve, each round as `watched`, until there is nothing to be served. */
   begin(
     isOver: () => boolean,
-    watched: (role: Role, round: Operation<ServedRound>) => Operation<ServedRound> = (_, round) =>
-      round,
+    watched: Watched = (_, round) => round,
+    roles: readonly Role[] = ROLES,
   ): void {
     for (const { client, role, pair } of this.#servers) {
-      const { index } = client;
-      if (!(index instanceof HStoreIndex)) throw new Error('only HStore has servers');
-      const server = new IndexServer(index.table, { role, pairs: [pair] });
+      if (!roles.includes(role)) continue;
+      const server = new IndexServer(tableOf(client), { role, pairs: [pair] });
       client.begin({ next: () => (isOver() ? undefined : watched(role, server.round())) });
     }
   }
+
+  /** The skiplist servers answer and do nothing else: a table that is lost stays so. */
+  answerScans(isOver: () => boolean): void {
+    for (const { client, role, pair } of this.#servers) {
+      if (role !== 'skiplist') continue;
+      const served = tableOf(client).pairs[pair];
+      client.begin({ next: () => (isOver() ? undefined : answerScans(served)) });
+    }
+  }
+}
+
+function tableOf({ index }: PoolClient<Index>): HStoreTable {
+  if (index instanceof HStoreIndex) return index.table;
+  throw new Error('only HStore has servers');
 }

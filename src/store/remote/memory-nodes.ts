@@ -4,9 +4,10 @@ import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/co
 import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import type { OpenOptions } from '../api.ts';
+import { checkOptions, invalid, shown } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
-import { SessionOpener } from './remote-store.ts';
 import type { Session } from './session.ts';
+import { SessionOpener } from './session-opener.ts';
 
 /** Parts of an index that are moved at a time. */
 const MOVES_AT_ONCE = 8;
@@ -60,7 +61,12 @@ export async function memoryNodes(
   url: string,
   options: MemoryNodesOptions = {},
 ): Promise<MemoryNodesReport> {
+  checkOptions(options);
   const { add = [], remove = [], store, onProgress, signal } = options;
+  for (const list of [add, remove]) {
+    const fine = Array.isArray(list) && list.every((one) => typeof one === 'string');
+    if (!fine) throw invalid(`add and remove are arrays of texts, not ${shown(list)}`);
+  }
   const location = parseRemote(url);
   const name = store ?? location.store ?? 'default';
   const named = { client: options.client ?? 'memory nodes', store: name, create: false };
@@ -102,11 +108,18 @@ function nodeNamed(text: string, { endpoints, url }: RemoteLocation): number {
   if (/^\d+$/.test(text)) {
     if (Number(text) >= 1 && Number(text) <= endpoints.length) return Number(text) - 1;
   } else {
-    const wanted = addressOf(parseEndpoint(text));
-    const node = endpoints.findIndex((endpoint) => addressOf(endpoint) === wanted);
+    const node = endpoints.findIndex((endpoint) => isAddress(text, endpoint));
     if (node >= 0) return node;
   }
   throw new StepwellError('SW_INVALID_ARGUMENT', `${url} has no memory node ${text}`);
+}
+
+function isAddress(text: string, endpoint: Endpoint): boolean {
+  try {
+    return addressOf(parseEndpoint(text)) === addressOf(endpoint);
+  } catch {
+    return false;
+  }
 }
 
 function addressOf({ host, port }: Endpoint): string {

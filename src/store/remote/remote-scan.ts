@@ -1,6 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
 import type { Encoding, Entry, Key, Value } from '../api.ts';
+import { checkBatch } from '../arguments.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
 import { boundsOnly, keyBytes, rangeOf } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
@@ -46,9 +47,7 @@ export class RemoteScan<T> implements AsyncScan<T> {
   }
 
   async nextMany(size: number): Promise<T[]> {
-    if (!Number.isSafeInteger(size) || size < 1) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `nextMany takes 1 or more, not ${size}`);
-    }
+    checkBatch(size);
     return this.#take(size);
   }
 

@@ -1,9 +1,7 @@
 import { StepwellError } from '../../errors.ts';
-import type { Credentials } from '../../fabrics/tcp/queue-pair.ts';
 import {
   ALWAYS,
   type Condition,
-  EXCHANGE,
   IF_ABSENT,
   IF_PRESENT,
   IF_VERSION,
@@ -25,6 +23,7 @@ import type {
   WriteCondition,
   WriteResult,
 } from '../api.ts';
+import { checkCallback, conditionOf, prefixIn, shown } from '../arguments.ts';
 import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
 import { checkRange, parseInteger } from '../integers.ts';
@@ -33,14 +32,14 @@ import { checkEntries, checkKeys } from '../many-keys.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
-import { checkClientOptions, clientName, openStore } from '../store-in-pool.ts';
+import { checkClientOptions } from '../store-in-pool.ts';
 import { checkPage } from '../store-walk.ts';
-import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
-import { attachRemote } from './attach.ts';
+import { credentialsOf, parseRemote } from './address.ts';
 import { RemoteMany } from './remote-many.ts';
 import { RemoteOrdered } from './remote-scan.ts';
 import { RemoteWalk } from './remote-walk.ts';
-import { Session } from './session.ts';
+import type { Session } from './session.ts';
+import { SessionOpener } from './session-opener.ts';
 
 interface Settings {
   name: string;
@@ -71,42 +70,6 @@ export async function openRemote<V extends Value>(
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
   });
-}
-
-/** Opens one session after the other of the same store. */
-export class SessionOpener {
-  readonly #location: RemoteLocation;
-  readonly #credentials: Credentials;
-  readonly #options: OpenOptions;
-
-  constructor(location: RemoteLocation, credentials: Credentials, options: OpenOptions) {
-    this.#location = location;
-    this.#credentials = credentials;
-    this.#options = options;
-  }
-
-  /** With a former session nothing is created: a node that lost its memory is an error. */
-  async open(former?: Session): Promise<Session> {
-    const options = former ? { ...this.#options, create: false } : this.#options;
-    const { pool, fabric, parameters } = await attachRemote(
-      this.#location,
-      this.#credentials,
-      options,
-      clientName(options),
-      former?.fabric.session,
-    );
-    try {
-      if (former && parameters.poolId !== former.poolId) {
-        throw new StepwellError('SW_POOL_FOREIGN', 'another pool has taken the place of this one');
-      }
-      const { index } = await pool.run(openStore(pool.pool, options));
-      return new Session(fabric, pool, index, parameters.poolId);
-    } catch (error) {
-      await pool.close().catch(() => {});
-      fabric.close();
-      throw error;
-    }
-  }
 }
 
 /** A store on memory nodes: many operations in flight, over one session after the other. */
@@ -230,14 +193,10 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   async write(
     key: Key,
     value: Value,
-    { when = 'always', previous = false }: { when?: WriteCondition; previous?: boolean } = {},
+    options: { when?: WriteCondition; previous?: boolean } = {},
   ): Promise<WriteResult<V>> {
-    const always = previous ? EXCHANGE : ALWAYS;
-    const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
-    if (!Object.hasOwn(conditions, when)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `when is always, absent or present: ${when}`);
-    }
-    const outcome = await this.#write(key, value, conditions[when], 0, previous);
+    const { condition, previous } = conditionOf(options);
+    const outcome = await this.#write(key, value, condition, 0, previous);
     return { written: outcome.written, previous: outcome.previous };
   }
 
@@ -299,7 +258,10 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   increment(key: Key, by: bigint): Promise<bigint>;
   async increment(key: Key, by: number | bigint = 1): Promise<number | bigint> {
     if (typeof by !== 'bigint' && !Number.isSafeInteger(by)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `increment needs an integer, not ${by}`);
+      throw new StepwellError(
+        'SW_INVALID_ARGUMENT',
+        `increment needs an integer, not ${shown(by)}`,
+      );
     }
     const sum = await this.#retry(() => this.#add(key, BigInt(by), typeof by === 'number'));
     return typeof by === 'number' ? Number(sum) : sum;
@@ -339,6 +301,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   }
 
   async read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined> {
+    checkCallback(use);
     return this.#search(key, async (request, session) => {
       await this.#complete(request, session);
       const { found, foundValueAt, foundValueBytes } = request;
@@ -349,7 +312,9 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   entries(): AsyncIterableIterator<[Key, V]>;
   entries(range: ScanOptions): AsyncScan<[Key, V]>;
   entries(range?: ScanOptions): AsyncIterableIterator<[Key, V]> {
-    return range === undefined ? this.#walk(({ key, value }) => [key, value]) : this.scan(range);
+    return range === undefined
+      ? this.#walk(({ key, value }) => [key, value])
+      : this.#ordered.entries(range);
   }
 
   keys(): AsyncIterableIterator<Key>;
@@ -390,8 +355,9 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     return new RemoteWalk<V>(await this.#live(), this.#settings, cursor).page(count);
   }
 
-  async scanKeys(cursor: number, count = 10, { prefix }: { prefix?: Key } = {}): Promise<KeyPage> {
+  async scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): Promise<KeyPage> {
     checkPage(cursor, count);
+    const prefix = prefixIn(options);
     const walk = new RemoteWalk<V>(await this.#live(), this.#settings, cursor, prefix);
     return walk.keyPage(count);
   }

@@ -22,7 +22,7 @@ export function asyncFacade(store: Store<Value>): AsyncStore<Value> {
       }
       if (property === 'scan') {
         return (from?: ScanOptions | number, count?: number) =>
-          from === undefined || (typeof from === 'object' && from !== null)
+          typeof from !== 'number'
             ? scanFacade(target.scan(from))
             : (async () => target.scan(from, count))();
       }

@@ -53,7 +53,32 @@ export function orderedCases(suite: Suite): void {
   endingCases(suite);
 }
 
+/** What somebody might take for a range. */
+const NO_RANGES: readonly unknown[] = [5.5, 'x', null, [], () => 0, new Map(), new Date(), 3n];
+
 function rangeCases({ check }: Suite): void {
+  check('what is no range is refused at once, with a code', async ({ s }) => {
+    await fill(s, numbers(10));
+    for (const wrong of NO_RANGES) {
+      const range = wrong as ScanOptions;
+      const text = String(wrong);
+      const calls = [() => s.entries(range), () => s.keys(range), () => s.values(range)];
+      if (typeof wrong !== 'number') calls.push(() => s.scan(range));
+      // None of them may be a promise: `for await` would not wait for it.
+      for (const call of calls) assert.throws(call, { code: 'SW_INVALID_ARGUMENT' }, text);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.first(range), text);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.last(range), text);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.count(range), text);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.clear(range), text);
+    }
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.scan(5.5));
+    for (const limit of ['3', 3n, null, -1, 2 ** 60, Symbol('x')]) {
+      const range = { limit } as object;
+      assert.throws(() => s.scan(range), { code: 'SW_INVALID_ARGUMENT' }, String(limit));
+    }
+    assert.equal(await s.count(), 10);
+  });
+
   check('scan hands out every range of keys in the order of their bytes', async ({ s }) => {
     await fill(s, SORTED);
     assert.deepEqual(await collect(s.keys({})), SORTED);

@@ -201,7 +201,7 @@ export function walkCases({ check, manifest }: Suite): void {
   check('a cursor that is none is refused', async ({ s }) => {
     await fill(s, numbered('k', 10));
     for (const cursor of [-1, 0.5, Number.NaN, 2 ** 53, 2 ** 52, 3, 1e9, '1', null, true]) {
-      const refused = () => s.scan(cursor as number);
+      const refused = async () => s.scan(cursor as number);
       await rejectsCode('SW_INVALID_ARGUMENT', refused, String(cursor));
     }
     for (const count of [0, -1, Number.NaN, 1.5, '10']) {

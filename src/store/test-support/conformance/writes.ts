@@ -52,6 +52,30 @@ export function writeCases({ check }: Suite): void {
     assert.equal(await s.get('k'), '5');
   });
 
+  check('options and callbacks that are none are refused with a code', async ({ s }) => {
+    await s.put('k', 'v');
+    for (const wrong of [null, 5, 'absent', [], new Map(), Symbol('x')]) {
+      const text = String(wrong);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.write('k', 'no', wrong as object), text);
+      await rejectsCode('SW_INVALID_ARGUMENT', () => s.scanKeys(0, 10, wrong as object), text);
+      await rejectsCode(
+        'SW_INVALID_ARGUMENT',
+        () => s.read('k', wrong as unknown as () => 0),
+        text,
+      );
+      await rejectsCode(
+        'SW_INVALID_ARGUMENT',
+        () => s.read('absent', wrong as unknown as () => 0),
+        text,
+      );
+    }
+    const when = Symbol('x') as unknown as 'always';
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.write('k', 'no', { when }));
+    const previous = 'yes' as unknown as true;
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.write('k', 'no', { previous }));
+    assert.equal(await s.get('k'), 'v');
+  });
+
   check('every write gives the record another version', async ({ s }) => {
     const seen = new Set<number>();
     const note = async () => {

@@ -1,0 +1,54 @@
+import { inspect } from 'node:util';
+import { StepwellError } from '../errors.ts';
+import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../indexes/contract.ts';
+import type { Key, WriteCondition } from './api.ts';
+
+export function invalid(message: string): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message);
+}
+
+/** A value as it is told of in a message, in one line: one can tell 3 from '3'. */
+export function shown(value: unknown): string {
+  return inspect(value, { depth: 0, maxStringLength: 100 }).replaceAll(/\s+/g, ' ');
+}
+
+/** An object with names, and no array, Map or bytes, of which every option would be left out. */
+export function isRecord(value: unknown): value is object {
+  return Object.prototype.toString.call(value) === '[object Object]';
+}
+
+/** Raises SW_INVALID_ARGUMENT: `openSync(url, 'users')` would otherwise open another store. */
+export function checkOptions(options: unknown): void {
+  if (!isRecord(options)) throw invalid(`options are an object, not ${shown(options)}`);
+}
+
+/** What the options of `write` mean. Raises SW_INVALID_ARGUMENT. */
+export function conditionOf(options: { when?: WriteCondition; previous?: boolean }): {
+  condition: Condition;
+  previous: boolean;
+} {
+  checkOptions(options);
+  const { when = 'always', previous = false } = options;
+  if (typeof previous !== 'boolean') throw invalid(`previous is true or false: ${shown(previous)}`);
+  const always = previous ? EXCHANGE : ALWAYS;
+  const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
+  if (Object.hasOwn(conditions, when)) return { condition: conditions[when], previous };
+  throw invalid(`when is always, absent or present: ${shown(when)}`);
+}
+
+/** The option of `scanKeys`. Raises SW_INVALID_ARGUMENT. */
+export function prefixIn(options: { prefix?: Key }): Key | undefined {
+  checkOptions(options);
+  return options.prefix;
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkCallback(use: unknown): void {
+  if (typeof use !== 'function') throw invalid(`read takes a function, not ${shown(use)}`);
+}
+
+/** How many `nextMany` is asked for. Raises SW_INVALID_ARGUMENT. */
+export function checkBatch(size: number): void {
+  if (Number.isSafeInteger(size) && size >= 1) return;
+  throw invalid(`nextMany takes 1 or more, not ${shown(size)}`);
+}
