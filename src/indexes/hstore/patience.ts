@@ -21,8 +21,8 @@ export interface Patience {
 }
 
 /**
- * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a row
- * a client waits longer than for an answer: until it is free a server may have to be fenced first.
+ * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a
+ * row a client waits longer than for an answer: until it is free a server may have to be fenced.
  */
 export const PATIENCE: Patience = {
   ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000, waitsMax: 20_000 },
