@@ -12,8 +12,10 @@ export interface Holders {
   living: readonly Pool[];
   /** Whether the block went down with a client that died. */
   isLost(address: Address, chunk: number): boolean;
-  /** Operations that died in flight: each may have left a slot that it had claimed. */
-  crashed: number;
+  /** Blocks of what living clients have given up, and others may do yet. */
+  pending: readonly Address[];
+  /** Operations that died in flight or were given up: each may have left a slot it had claimed. */
+  ended: number;
 }
 
 /**
@@ -35,13 +37,15 @@ export function account(pool: Pool, subject: Subject, index: Index, holders: Hol
     }),
   );
   const held = blocksHeldBy(holders.living);
+  for (const block of holders.pending) held.add(block);
   const pending = pool.run(subject.pending(index));
   for (const block of pending) held.add(block);
   if (subject.pendingBlocks) {
     for (const block of pool.run(subject.pendingBlocks(index))) held.add(block);
   }
-  if (pending.length > holders.crashed) {
-    problems.push(`${pending.length} records are pending, ${holders.crashed} calls crashed`);
+  if (pending.length > holders.ended) {
+    const why = `${holders.ended} calls crashed or were given up`;
+    problems.push(`${pending.length} records are pending, ${why}`);
   }
   for (const [chunk, word] of pool.run(pool.chunks.words())) {
     const { state, units } = unpackChunk(word);

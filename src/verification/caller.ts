@@ -14,11 +14,23 @@ import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from './
 
 /** Errors that promise that the operation did nothing. */
 const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
+/** Of a client that soon gives up: that one too. */
+const CONTENTION = 'SW_CONTENTION';
+/** Errors of a client that has waited in vain for others, who may do it later all the same. */
+const TIMEOUT = 'SW_TIMEOUT';
+
+/** Whether this says that a hasty client has given up. */
+export function isHaste(error: unknown): boolean {
+  if (!(error instanceof StepwellError)) return false;
+  return error.code === TIMEOUT || error.code === CONTENTION;
+}
 
 /** Where a caller finds the time and the keys, and leaves what it did. */
 export interface CallLog {
   now(): number;
   keys: readonly string[];
+  /** Whether calls may be given up. */
+  hasty?: boolean;
   record(record: CallRecord): void;
 }
 
@@ -49,13 +61,23 @@ export class Caller {
     try {
       record.result = yield* this.#run(call);
     } catch (error) {
-      if (!(error instanceof StepwellError && HARMLESS.has(error.code))) throw error;
-      record.refusedBy = error.code;
+      if (!(error instanceof StepwellError)) throw error;
+      const { code } = error;
+      const isHasty = this.#log.hasty === true && isHaste(error);
+      if (!isHasty && !HARMLESS.has(code)) throw error;
+      if (isHasty && code === TIMEOUT) return this.#giveUp(record);
+      record.refusedBy = code;
     }
     this.refused = record.refusedBy === 'SW_POOL_FULL';
     record.responded = this.#log.now();
     this.current = undefined;
     if (record.result) this.#remember(record.result, call.key);
+  }
+
+  #giveUp(record: CallRecord): void {
+    record.givenUp = true;
+    this.refused = false;
+    this.current = undefined;
   }
 
   #concrete(call: Call): Call {

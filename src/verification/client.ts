@@ -6,7 +6,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { Prng } from '../random/prng.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import type { AdversaryFabric } from './adversary.ts';
-import { Caller, type CallLog } from './caller.ts';
+import { Caller, type CallLog, isHaste } from './caller.ts';
 import type { Call, Note } from './history.ts';
 import { Lane } from './lane.ts';
 import { ManySearch } from './many-search.ts';
@@ -77,6 +77,8 @@ export class SimulatedClient {
   startedAt = 0;
   sweeps = 0;
   walks = 0;
+  /** Walks and other things, beside calls, that it has given up. */
+  gaveUp = 0;
 
   constructor(number: number, pool: Pool, plan: ClientPlan, context: ClientContext) {
     this.name = `c${number}`;
@@ -230,7 +232,7 @@ export class SimulatedClient {
     if (this.#serves) return;
     this.#serves = true;
     try {
-      yield* this.#context.serve(this.#index as Index);
+      yield* this.#patiently(this.#context.serve(this.#index as Index));
     } finally {
       this.#serves = false;
     }
@@ -249,15 +251,27 @@ export class SimulatedClient {
 
   *#walkOn(walker: Walker, at: number): Operation<void> {
     this.#walkers[at] = walker;
-    yield* walker.step();
-    if (walker.done) this.#walkers[at] = undefined;
+    const isWhole = yield* this.#patiently(walker.step());
+    if (walker.done || !isWhole) this.#walkers[at] = undefined;
   }
 
   *#searchMany(at: number): Operation<void> {
     const batch = new ManySearch(this.name, this.#index as Index, this.#context);
     this.#batches[at] = batch;
-    yield* batch.run();
+    yield* this.#patiently(batch.run());
     this.#batches[at] = undefined;
+  }
+
+  /** False when a hasty client has given it up. */
+  *#patiently(operation: Operation<void>): Operation<boolean> {
+    try {
+      yield* operation;
+      return true;
+    } catch (error) {
+      if (this.plan.haste === 0 || !isHaste(error)) throw error;
+      this.gaveUp++;
+      return false;
+    }
   }
 
   *#call(item: ProgramItem, call: Call, caller: Caller): Operation<void> {
@@ -329,7 +343,7 @@ export class SimulatedClient {
   *#sweep(): Operation<void> {
     this.sweeps++;
     this.#online = false;
-    yield* sweep(this.pool, this.#index as Index);
+    yield* this.#patiently(wholly(sweep(this.pool, this.#index as Index)));
   }
 
   *#depart(): Operation<void> {
@@ -337,4 +351,8 @@ export class SimulatedClient {
     yield* this.pool.departing();
     this.left = true;
   }
+}
+
+function* wholly(operation: Operation<unknown>): Operation<void> {
+  yield* operation;
 }

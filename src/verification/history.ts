@@ -67,6 +67,8 @@ export class CallRecord implements HistoryOperation<KeyState> {
   ownVersions = false;
   /** Died with its client. */
   crashed = false;
+  /** Its client has given it up: it may have happened, or happen at any time later, or never. */
+  givenUp = false;
 
   constructor(client: string, call: Call, invoked: number) {
     this.client = client;
@@ -170,8 +172,9 @@ export function describe(record: CallRecord, names: readonly string[]): string {
   return `${text} -> ${record.refusedBy ?? outcomeText(record, result)}`;
 }
 
-function outcomeText({ call, crashed }: CallRecord, result: Result | undefined): string {
-  if (result === undefined) return crashed ? 'crashed' : 'never returned';
+function outcomeText(record: CallRecord, result: Result | undefined): string {
+  const { call, crashed, givenUp } = record;
+  if (result === undefined) return crashed ? 'crashed' : givenUp ? 'given up' : 'never returned';
   const found = result.found === undefined ? 'nothing' : encodeState(result.found);
   if (call.kind === 'search') return found;
   if (call.kind === 'remove') return result.outcome === REFUSED ? 'absent' : `removed ${found}`;

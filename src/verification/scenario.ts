@@ -55,6 +55,8 @@ export interface ClientPlan {
    * it dead. That is outside of the pool's rules only for a client that is not idle.
    */
   freezesBelow: number;
+  /** After how many polls or attempts it gives up a call; 0: as in production, in effect never. */
+  haste: number;
 }
 
 /** Which of a run's first steps are interleaved: none, joining, or also making the store. */
@@ -88,6 +90,10 @@ export interface ScenarioOptions {
 }
 
 const STEPS_TO_LOSS = 5000;
+/** The stream of a seed that says who gives up soon. */
+const APART = 2000;
+/** Of a client that gives up soon. */
+const ATTEMPTS_MAX = 60;
 
 /** A value that does not fit one block with any key of a scenario. */
 const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
@@ -95,9 +101,10 @@ const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
 /** Everything but the schedule, from one seed. */
 export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenario {
   const prng = Prng.fromSeed(seed).fork(1);
-  const swarm = chooseSwarm(prng, options);
-  const { crowded } = swarm;
+  const apart = Prng.fromSeed(seed).fork(APART);
   const { subject = RACE_SUBJECT } = options;
+  const swarm = chooseSwarm(prng, apart, { ...options, subject });
+  const { crowded } = swarm;
   const parameters = { ...subject.parameters(prng, crowded), ...options.shape };
   const places = subject.placesOfKey(parameters);
   const keyCount = crowded ? places + prng.below(4) : 2 + prng.below(5);
@@ -107,7 +114,9 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const id = { last: 0 };
   const clients = Array.from({ length: clientCount }, (_, client) => {
     const items = Array.from({ length }, () => chooseItem(prng, keys.length, ++id.last, swarm));
-    return { items, ...chooseFate(prng, swarm, client, length) };
+    const isHasty = swarm.haste > 0 && apart.below(100) < swarm.haste;
+    const haste = isHasty ? 1 + apart.below(ATTEMPTS_MAX) : 0;
+    return { items, ...chooseFate(prng, swarm, client, length), haste };
   });
   const { startup } = swarm;
   // A new table needs memory: a full pool has none until somebody deletes.
@@ -137,7 +146,7 @@ function chooseFate(
   swarm: Swarm,
   client: number,
   length: number,
-): Omit<ClientPlan, 'items'> {
+): Omit<ClientPlan, 'items' | 'haste'> {
   const crashes: Crash[] = [];
   while (client > 0 && crashes.length < 3 && prng.below(100) < swarm.deaths) {
     crashes.push(chooseCrash(prng, length));

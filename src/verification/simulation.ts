@@ -8,7 +8,6 @@ import { formatSuperblock } from '../pool/superblock.ts';
 import { currentThread } from '../pool/thread-identity.ts';
 import { Prng } from '../random/prng.ts';
 import type { Operation } from '../verbs/index.ts';
-import { account, type Holders } from './accounting.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import {
   auditHistories,
@@ -19,6 +18,7 @@ import {
 import { type Canary, planted, subjectOf } from './canary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
+import { checkMemory } from './final-accounting.ts';
 import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
@@ -188,13 +188,14 @@ class Simulation {
     const pool = this.#newPool(number);
     this.#oracle.watch(number, pool);
     this.#options.canary?.pool?.(pool);
-    const client = new SimulatedClient(number, pool, plan, this.#contextOf());
+    const client = new SimulatedClient(number, pool, plan, this.#contextOf(plan));
     this.#clients.push(client);
     if (startsAtOnce) client.startAtOnce();
   }
 
-  #contextOf(): ClientContext {
+  #contextOf({ haste }: ClientPlan): ClientContext {
     return {
+      hasty: haste > 0,
       now: () => this.#now,
       keys: this.#scenario.keys,
       walksOnce: this.#scenario.subject.walksOnce,
@@ -210,7 +211,7 @@ class Simulation {
   }
 
   /** As store/open.ts does it: several clients may make the store at once. */
-  *#startup({ name, number, pool }: SimulatedClient): Operation<Index> {
+  *#startup({ name, number, pool, plan }: SimulatedClient): Operation<Index> {
     yield* pool.joining(name);
     const { subject, parameters } = this.#scenario;
     const entry = yield* createStore(pool, NAME, subject.kind, parameters);
@@ -221,6 +222,7 @@ class Simulation {
     const opened = yield* openIndex(pool, entry);
     // From a generator of its own: a seed's schedule stays what it was for other indexes.
     subject.vary?.(opened, Prng.fromSeed(this.#options.seed).fork(TECHNIQUES + number));
+    if (plan.haste > 0) subject.hasten?.(opened, plan.haste);
     return planted(opened, pool, this.#options.canary);
   }
 
@@ -237,7 +239,15 @@ class Simulation {
       auditReclamation(this.#living.map((client) => client.pool));
       const pool = this.#auditKeys();
       auditHistories(this.#records, this.#scenario.keys);
-      this.#checkStructure(pool);
+      const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
+      checkMemory(pool, open, {
+        scenario: this.#scenario,
+        clients: this.#clients,
+        deaths: this.#deaths,
+        oracle: this.#oracle,
+        records: this.#records,
+        losses: this.#losses,
+      });
     } catch (error) {
       this.#failure ??= failureOf(error);
     }
@@ -380,7 +390,14 @@ class Simulation {
       call: { key, kind: 'search' as const },
       after: 'none' as const,
     }));
-    const plan = { ...this.#scenario.clients[0], items, lanes: 1, crashes: [], leaves: false };
+    const plan = {
+      ...this.#scenario.clients[0],
+      items,
+      lanes: 1,
+      crashes: [],
+      leaves: false,
+      haste: 0,
+    };
     this.#addClient(plan, true);
     const auditor = this.#clients[this.#clients.length - 1];
     while (auditor.ready().length > 0) {
@@ -391,45 +408,6 @@ class Simulation {
     if (servers && this.#losses > 0) auditor.pool.run(servers.restore(auditor.index as Index));
     auditor.pool.run(auditor.pool.reclamation.goOffline());
     return auditor.pool;
-  }
-
-  /** First all let go of what they retired, as idle clients do: a sweep waits for that. */
-  #sweepAll(): void {
-    for (const { pool } of this.#living) pool.run(pool.reclamation.goOffline());
-    for (const { pool } of this.#living) pool.run(pool.reclamation.collect());
-    for (const client of this.#living) client.sweepAtOnce();
-  }
-
-  /** The table and the pool's memory, then what a sweep makes of it. */
-  #checkStructure(pool: Pool, scenario = this.#scenario): void {
-    const living = this.#living.map((client) => client.pool);
-    const crashed = this.#records.filter((record) => record.crashed).length;
-    const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
-    const check = (index: Index, isLost: Holders['isLost']) => {
-      const problems = account(pool, scenario.subject, index, { living, isLost, crashed });
-      if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
-    };
-    // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in
-    // anybody's chunks. So does a server of others' calls, which dies in none of its own.
-    const { answersTheDead, unlinksMany } = scenario.subject;
-    const unlinked =
-      this.#losses > 0 ||
-      (this.#deaths.count > 0 && answersTheDead) ||
-      (crashed > 0 && (scenario.chains || unlinksMany === true));
-    check(open(), (address, chunk) => {
-      if (unlinked) return true;
-      const holder = this.#clients[this.#oracle.holderOf(address) ?? 0];
-      const wentDown = holder.left || this.#deaths.has(holder);
-      return wentDown || this.#deaths.taintedChunks.has(chunk);
-    });
-    // A sweep brings back all that the dead had: then nothing is lost any more.
-    if (this.#deaths.count === 0 && this.#losses === 0) return;
-    this.#sweepAll();
-    // Who opens the index may do for the dead what there was no memory for before, and leaves to a
-    // sweep what the dead have replaced so.
-    const index = open();
-    this.#sweepAll();
-    check(index, () => false);
   }
 }
 

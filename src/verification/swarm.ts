@@ -36,15 +36,19 @@ export interface Swarm {
   departures: number;
   /** Of a client: to be declared dead while it stands still. */
   freezes: number;
+  /** Of a client: to give up calls soon that others keep from getting ahead. */
+  haste: number;
 }
 
 /**
  * Swarm testing (Groce et al., ISSTA 2012): each run leaves out some of the features and overdoes
  * others, because features hide each other's bugs. A pool that is always full never splits, and
- * where everybody dies nobody meets what the dead have left.
+ * where everybody dies nobody meets what the dead have left. What is drawn from `apart` changes
+ * nothing of what a seed draws otherwise.
  */
 export function chooseSwarm(
   prng: Prng,
+  apart: Prng,
   { crashes = true, subject, swarm }: ScenarioOptions,
 ): Swarm {
   const oneIn = (n: number) => prng.below(n) === 0;
@@ -71,6 +75,7 @@ export function chooseSwarm(
     // Last, and of such an index alone: a seed's run stays what it was for the others.
     serves: subject?.servers && oneIn(3) ? 2 + prng.below(20) : 0,
     losses: subject?.servers && oneIn(3) ? 1 + prng.below(2) : 0,
+    haste: subject?.hasten && apart.below(4) === 0 ? 20 + apart.below(81) : 0,
     ...swarm,
   };
 }

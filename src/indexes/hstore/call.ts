@@ -29,7 +29,7 @@ export function* callHashServer(
 ): Operation<HashReply> {
   const { mailbox, allocator, catalog } = pair;
   const spareUnits = unitsOfRecord(1);
-  const row = yield* mailbox.take();
+  const row = yield* mailbox.take(pair.patience.waitsMax);
   const spare = { address: 0, row };
   const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
   let posted = false;

@@ -47,8 +47,10 @@ function refuses(
   if (operation === OP_REMOVE) return match === undefined;
   if (condition === IF_ABSENT) return match !== undefined;
   if (condition === IF_PRESENT) return match === undefined;
-  if (condition === IF_VERSION) return match === undefined || version !== expectedVersion;
-  return condition === IF_SLOT && (match?.low !== low || match.high !== high);
+  if (condition !== IF_VERSION && condition !== IF_SLOT) return false;
+  const isExpected = match !== undefined && version === expectedVersion;
+  if (condition === IF_VERSION) return !isExpected;
+  return !isExpected || match.low !== low || match.high !== high;
 }
 
 function* roomFor(chains: BucketChains, posted: Posted): Operation<Address | 'full' | undefined> {

@@ -19,7 +19,14 @@ import type { Pair } from './pair.ts';
 import { type Posted, postedOf } from './posted.ts';
 import { loadSegments, sayLost, TableLost, tableStateIn } from './table-state.ts';
 import { unitsOfRecord } from './turn-record.ts';
-import { emptyTurnAfter, isEmptyTurn, isSame, type TurnWord, turnIn } from './turn-word.ts';
+import {
+  countOfTurn,
+  emptyTurnAfter,
+  isEmptyTurn,
+  isSame,
+  type TurnWord,
+  turnIn,
+} from './turn-word.ts';
 
 /** Requests that are answered together: one batch of the log. */
 const BATCH_MAX = 64;
@@ -239,7 +246,7 @@ class TurnWorker {
     const { turn, committed, lost, isHolder, isAlone } = look;
     if (!isHolder) return { ...NOTHING, isOvertaken: true };
     if (lost !== undefined) return { ...NOTHING, lost };
-    const waiting = this.#waiting();
+    const waiting = this.#waiting(turn);
     if (waiting.length === 0) return NOTHING;
     const chosen = waiting.slice(0, this.#turnMax);
     const block = yield* this.#takeBlock(chosen.length);
@@ -384,10 +391,16 @@ class TurnWorker {
     return { turn, committed, lost, isHolder, isAlone, isWhole };
   }
 
-  #waiting(): Waits[] {
+  /**
+   * From another row on in each turn: clients whose rows come first, and who ask for the same
+   * bucket all the time, would otherwise be all that is ever answered there.
+   */
+  #waiting(turn: TurnWord): Waits[] {
     const { hashMailbox: mailbox } = this.#pair.geometry;
     const waiting: Waits[] = [];
-    for (let row = 0; row < this.#rows; row++) {
+    const first = countOfTurn(turn);
+    for (let i = 0; i < this.#rows; i++) {
+      const row = (first + i) % this.#rows;
       const number = readInteger(this.#words, HEADER + 8 * row);
       const answered = readInteger(this.#words, HEADER + 8 * (mailbox.rows + row));
       if (number !== answered) waiting.push({ row, number });

@@ -156,8 +156,20 @@ export class IndexServer {
     if (role.lease !== pair.hashLease || !pair.works) yield* role.lease.release();
   }
 
+  /**
+   * While a table is lost the hash server's lease is for the skiplist server that is to build it,
+   * if that is another process. It may be waiting for it, in its turn with a lease that this one
+   * waits for: each of two with a role of two pairs.
+   */
+  *#letGo({ pair, hash }: Served): Operation<void> {
+    if (hash?.held === undefined || pair.works) return;
+    const { isLost } = yield* readTableState(pair.geometry);
+    if (isLost && (yield* hasOtherSkiplistServer(pair))) yield* this.#giveUp(pair, hash);
+  }
+
   /** Of the rounds, what is done in the midst of long work as well. */
   *#duties({ pair, hash, skiplist }: Served): Operation<void> {
+    for (const served of this.#served) if (served.pair !== pair) yield* this.#letGo(served);
     if (hash?.held !== undefined) yield* this.#beat(hash);
     if (skiplist?.held === undefined) return;
     yield* this.#beat(skiplist);

@@ -227,3 +227,41 @@ test('a server that gives up keeps its lease as long as it builds a table', (t) 
   }
   assert.fail('never built');
 });
+
+test('two servers have a role of each of two pairs, and both tables are lost', (t) => {
+  const options = { shape: { ...SHAPE, pairs: 2 }, patience: { lapse: 1e9, pollsMax: 1e9 } };
+  const one = newClient(t, {}, options);
+  const other = newClient(t, { handle: one.handle }, options);
+  for (const key of KEYS) put(one, key, `of ${key}`);
+  const take = ({ pool, index }: Client, i: number, role: 'hashLease' | 'skiplistLease') => {
+    const lease = index.table.pairs[i][role];
+    assert.ok(pool.run(lease.takeToServe(pool.run(lease.holder()), 0)));
+  };
+  take(one, 0, 'skiplistLease');
+  take(one, 1, 'hashLease');
+  take(other, 0, 'hashLease');
+  take(other, 1, 'skiplistLease');
+  const clients = [one, other];
+  const servers = clients.map(({ index }) => new IndexServer(index.table, { role: 'both' }));
+  const round = (i: number) => new Stepped<unknown>(clients[i].pool.fabric, servers[i].round());
+  for (const running of [round(0), round(1)]) running.finish();
+  for (const { geometry } of one.index.table.pairs) {
+    const nothing = new Uint8Array(SHAPE.buckets * BUCKET_BYTES);
+    one.pool.run(control.writeBytes(geometry.segments[0], nothing));
+  }
+  // A skiplist that has to be built reads the table.
+  for (const { index } of clients)
+    for (const pair of index.table.pairs) pair.skiplistServer.forget();
+  const rounds = [round(0), round(1)];
+  const isRestored = ({ geometry }: Client['index']['table']['pairs'][0]) =>
+    one.pool.run(readTableState(geometry)).generation === 1;
+  for (let steps = 0; !one.index.table.pairs.every(isRestored); steps++) {
+    assert.ok(steps < STEPS_MAX, 'each waits for the other');
+    rounds.forEach((running, i) => {
+      if (running.done) rounds[i] = round(i);
+      else running.step();
+    });
+  }
+  for (const running of rounds) running.finish();
+  for (const key of KEYS) assert.equal(get(one, key), `of ${key}`);
+});

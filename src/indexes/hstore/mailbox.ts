@@ -19,7 +19,7 @@ const OWN_ROWS_MAX = 64;
  * Longer than a client waits for an answer: until its rows are free again a server may have to be
  * fenced first. Long pauses are what time is told by, as short ones may end early.
  */
-const WAITS_MAX = 20_000;
+export const WAITS_MAX = 20_000;
 const WAITS_WITHOUT_PAUSE = 100;
 const WAITS_WITHOUT_LONG_PAUSE = 2000;
 const PAUSE_MICROSECONDS = 100;
@@ -53,9 +53,9 @@ export class Mailbox {
     this.#firstKept = Math.max(0, geometry.rows - membership.clientsMax);
   }
 
-  /** A row for one request. */
-  *take(): Operation<number> {
-    for (let waits = 0; waits < WAITS_MAX; waits++) {
+  /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
+  *take(waitsMax = WAITS_MAX): Operation<number> {
+    for (let waits = 0; waits < waitsMax; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
       if (!this.#claiming && this.#last.size < OWN_ROWS_MAX) {

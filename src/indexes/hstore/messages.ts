@@ -11,7 +11,11 @@ import { recordChecksum } from '../request.ts';
 export const OP_WRITE = 1;
 export const OP_REMOVE = 2;
 
-/** A write that is stored only if the key's slot is exactly this one: what `modify` needs. */
+/**
+ * A write that is stored only if the key's slot is exactly this one, and its record of the expected
+ * version: what `modify` needs. The slot alone tells as long as the client is in its epoch; of a
+ * request that was given up, or whose client died, the record's memory may be the key's again.
+ */
 export const IF_SLOT = 5;
 /** The server had no memory for a bucket: nothing has happened. */
 export const OUT_OF_MEMORY = 7;

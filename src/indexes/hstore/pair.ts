@@ -5,7 +5,7 @@ import type { Operation } from '../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { HashServer } from './hash-server.ts';
 import { Lease } from './lease.ts';
-import { Mailbox } from './mailbox.ts';
+import { Mailbox, WAITS_MAX } from './mailbox.ts';
 import { Replies } from './replies.ts';
 import { SkiplistServer, type TableWalk } from './skiplist-server.ts';
 import { walkSlots } from './table-walk.ts';
@@ -25,6 +25,8 @@ export interface Patience {
   lapse: number;
   /** Polls after which the client gives up. */
   pollsMax: number;
+  /** Looks for a row of a mailbox after which it gives up. */
+  waitsMax: number;
   /** Pause between two polls, but for the first ones, and after many. */
   microseconds: number;
   longMicroseconds: number;
@@ -32,7 +34,7 @@ export interface Patience {
 
 /** Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. */
 export const PATIENCE: Patience = {
-  ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000 },
+  ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000, waitsMax: WAITS_MAX },
   ...{ microseconds: 200, longMicroseconds: 1000 },
 };
 

@@ -33,7 +33,11 @@ export function* restoreTable(pair: Pair, met: number): Operation<void> {
     }
     if (!table.isLost) yield* sayLost(geometry, met);
     else if (yield* repair(pair, waiting)) return;
-    else yield* waiting.turn(holder, progress);
+    else {
+      yield* waiting.turn(holder, progress);
+      // A server that waits here for another one may have what that one waits for.
+      yield* pair.meanwhile();
+    }
   }
 }
 

@@ -47,6 +47,8 @@ function served(scope: Scope, count: number, old?: string) {
   const clients = [first, ...Array.from({ length: count - 1 }, another)];
   for (const client of clients) put(client, 'row', 'v');
   if (old !== undefined) put(first, 'k', old);
+  // Each turn begins with another row than the one before: the next one with the first.
+  while (turnsOf(first) % count !== 0) put(first, 'row', 'v');
   const server = another();
   const servers = new IndexServer(server.index.table, { role: 'hash' });
   server.pool.run(servers.round());

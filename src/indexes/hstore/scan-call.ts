@@ -63,39 +63,40 @@ export function* askForSlots(
   const key = part.from?.key ?? new Uint8Array(0);
   const keyUnits = sizeClassOf(Math.max(1, unitsOf(key.length)));
   const answerUnits = sizeClassOf(Math.max(1, unitsOf(8 * part.count)));
-  const blocks = yield* allocateBoth(table, keyUnits, answerUnits);
-  if (blocks === undefined) return undefined;
-  const [keyBlock, answerBlock] = blocks;
-  const row = yield* mailbox.take();
-  const number = mailbox.nextNumber(row);
-  const message = {
-    ...{ count: part.count, reverse: part.reverse, keyBytes: key.length },
-    ...{ inclusive: part.from?.inclusive ?? true, isBounded: part.from !== undefined },
-    ...{ key: keyBlock, answer: answerBlock },
-  };
-  const keyImage = new Scratch(Math.max(8, key.length));
-  keyImage.u8.set(key);
-  encodeScan(message, words, BODY_AT);
-  writeInteger(words, NUMBER_AT, number);
-  yield request.batch
-    .clear()
-    .write(keyBlock, Math.max(8, Math.ceil(key.length / 8) * 8), keyImage, 0)
-    .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
-    .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
-  let slots: { low: number; high: number }[] | undefined;
+  const row = yield* mailbox.take(pair.patience.waitsMax);
+  let isPosted = false;
   let isOver = false;
   try {
+    const blocks = yield* allocateBoth(table, keyUnits, answerUnits);
+    if (blocks === undefined) return undefined;
+    const [keyBlock, answerBlock] = blocks;
+    const number = mailbox.nextNumber(row);
+    const message = {
+      ...{ count: part.count, reverse: part.reverse, keyBytes: key.length },
+      ...{ inclusive: part.from?.inclusive ?? true, isBounded: part.from !== undefined },
+      ...{ key: keyBlock, answer: answerBlock },
+    };
+    const keyImage = new Scratch(Math.max(8, key.length));
+    keyImage.u8.set(key);
+    encodeScan(message, words, BODY_AT);
+    writeInteger(words, NUMBER_AT, number);
+    isPosted = true;
+    yield request.batch
+      .clear()
+      .write(keyBlock, Math.max(8, Math.ceil(key.length / 8) * 8), keyImage, 0)
+      .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     const count = yield* waitForScan(table, pair, request, row, number);
     isOver = true;
-    if (count !== undefined) slots = yield* readAnswer(answerBlock, count);
+    const slots = count === undefined ? undefined : yield* readAnswer(answerBlock, count);
+    table.allocator.discard(table.catalog, keyUnits, keyBlock);
+    table.allocator.discard(table.catalog, answerUnits, answerBlock);
+    return slots;
   } finally {
     // Without an answer somebody may still write one.
-    if (isOver) mailbox.give(row);
+    if (isOver || !isPosted) mailbox.give(row);
     else mailbox.giveUp(row);
   }
-  table.allocator.sizeClass(table.catalog, keyUnits).cache.push(keyBlock);
-  table.allocator.sizeClass(table.catalog, answerUnits).cache.push(answerBlock);
-  return slots;
 }
 
 /** Two blocks; undefined, and none taken, when the pool is full. */

@@ -24,10 +24,15 @@ export function isSame(one: TurnWord, other: TurnWord): boolean {
   return one.low === other.low && one.high === other.high;
 }
 
+/** Turns up to this one, modulo 2^14. */
+export function countOfTurn({ high }: TurnWord): number {
+  return high >>> COUNT_SHIFT;
+}
+
 /** The turn after `before` whose record is there. */
 export function turnAfter(before: TurnWord, record: Address, units: number): TurnWord {
   const line = record / UNIT_BYTES;
-  const count = (before.high >>> COUNT_SHIFT) + 1;
+  const count = countOfTurn(before) + 1;
   const high =
     Math.floor(line / LOW_VALUES) | (units << POINTER_HIGH_BITS) | (count << COUNT_SHIFT);
   return { low: line | 0, high };

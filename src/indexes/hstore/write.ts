@@ -90,7 +90,7 @@ export function* modify(
       compute(present);
       if (!records.take(request)) yield* records.allocate(request);
       const condition = present ? IF_SLOT : IF_ABSENT;
-      const reply = yield* call(table, request, OP_WRITE, condition, 0);
+      const reply = yield* call(table, request, OP_WRITE, condition, request.foundVersion);
       if (reply.outcome === INSERTED) return linked(request, reply, INSERTED);
       if (reply.outcome === REPLACED) {
         linked(request, reply, REPLACED);

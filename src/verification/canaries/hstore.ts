@@ -106,6 +106,14 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     'linearizability',
     { losses: 2, serves: 10, walks: 20 },
   ),
+  canary(
+    'the row of a request that was given up is used again at once',
+    ({ mailbox }) => {
+      mailbox.giveUp = (row) => mailbox.give(row);
+    },
+    'linearizability',
+    { haste: 100, serves: 10, losses: 0 },
+  ),
   canary('a skiplist is scanned as it is', ({ skiplistServer }) => {
     const { catchUp } = skiplistServer;
     skiplistServer.catchUp = function* () {

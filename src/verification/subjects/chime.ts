@@ -3,7 +3,7 @@ import { ChimeGeometry, unitsBeside } from '../../indexes/chime/geometry.ts';
 import { LeafWalk } from '../../indexes/chime/leaf-walk.ts';
 import { isLive, isVacant, recordOf } from '../../indexes/chime/slot.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { Subject } from './subject.ts';
+import { giveUpSoon, type Subject } from './subject.ts';
 
 /** Nothing is speculated on: that would READ records that were given back. */
 const CLIENT = { cacheKiB: 64, hotspots: 0 };
@@ -35,6 +35,7 @@ export const CHIME_SUBJECT: Subject = {
   hurry(index) {
     (index as ChimeIndex).tree.patience = { polls: 1, microseconds: 1 };
   },
+  hasten: (index, attempts) => giveUpSoon((index as ChimeIndex).tree, attempts),
   pending: (index) => pendingRecords(index as ChimeIndex),
 };
 

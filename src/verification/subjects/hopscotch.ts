@@ -6,7 +6,7 @@ import { HopscotchGeometry } from '../../indexes/hopscotch/geometry.ts';
 import { HOPSCOTCH, type HopscotchIndex, shapeFrom } from '../../indexes/hopscotch/hopscotch.ts';
 import { SegmentWalk } from '../../indexes/hopscotch/segments.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { oftenOneNode, type Subject } from './subject.ts';
+import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 
@@ -33,6 +33,7 @@ export const HOPSCOTCH_SUBJECT: Subject = {
   hurry(index) {
     (index as HopscotchIndex).table.patience = { polls: 1, microseconds: 1 };
   },
+  hasten: (index, attempts) => giveUpSoon((index as HopscotchIndex).table, attempts),
   pending: (index) => pendingRecords(index as HopscotchIndex),
 };
 

@@ -2,6 +2,7 @@ import type { Index } from '../../indexes/contract.ts';
 import { segmentBuckets, segmentCount } from '../../indexes/hstore/geometry.ts';
 import { HSTORE, type HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import { IndexServer } from '../../indexes/hstore/index-server.ts';
+import { WAITS_MAX } from '../../indexes/hstore/mailbox.ts';
 import {
   abandonedRequests,
   abandonedScans,
@@ -40,6 +41,10 @@ export const HSTORE_SUBJECT: Subject = {
   hurry(index) {
     impatient(index as HStoreIndex, 1);
   },
+  hasten(index, attempts) {
+    const { table } = index as HStoreIndex;
+    table.patience = { ...table.pairs[0].patience, pollsMax: attempts, waitsMax: attempts };
+  },
   pending: (index) => pendingRecords(index as HStoreIndex),
   pendingBlocks: (index) => pendingBlocks(index as HStoreIndex),
 };
@@ -49,8 +54,12 @@ const ROLES = ['both', 'hash', 'skiplist'] as const;
 function* serve(index: Index, prng: Prng): Operation<void> {
   const { table } = index as HStoreIndex;
   const server = new IndexServer(table, { role: ROLES[prng.below(ROLES.length)] });
-  for (let rounds = 1 + prng.below(20); rounds > 0; rounds--) yield* server.round();
-  yield* server.stop();
+  try {
+    for (let rounds = 1 + prng.below(20); rounds > 0; rounds--) yield* server.round();
+  } finally {
+    // Also of a hasty client that has waited in vain for another's turn.
+    yield* server.stop();
+  }
 }
 
 function tableSegments(index: Index, peek: (address: Address) => bigint) {
@@ -70,7 +79,7 @@ function* restore(index: Index): Operation<void> {
 
 function impatient({ table }: HStoreIndex, stand: number): void {
   table.patience = {
-    ...{ polls: 1, stand, lapse: 50_000, pollsMax: 100_000 },
+    ...{ polls: 1, stand, lapse: 50_000, pollsMax: 100_000, waitsMax: WAITS_MAX },
     ...{ microseconds: 1, longMicroseconds: 1 },
   };
 }

@@ -4,7 +4,7 @@ import { RACE, type RaceIndex, shapeFrom } from '../../indexes/race/race.ts';
 import { eachBucket } from '../../indexes/race/shape.ts';
 import { isLive, isVacant, pointerOf } from '../../indexes/race/slot.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { oftenOneNode, type Subject } from './subject.ts';
+import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const BUCKETS_OF_KEY = 4;
@@ -30,6 +30,7 @@ export const RACE_SUBJECT: Subject = {
   hurry(index) {
     (index as RaceIndex).table.patience = { polls: 1, microseconds: 1 };
   },
+  hasten: (index, attempts) => giveUpSoon((index as RaceIndex).table, attempts),
   pending: (index) => pendingRecords(index as RaceIndex),
 };
 

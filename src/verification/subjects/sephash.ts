@@ -3,7 +3,7 @@ import { tagFor } from '../../indexes/sephash/entry.ts';
 import { SEPHASH, type SepHashIndex } from '../../indexes/sephash/sephash.ts';
 import type { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { oftenOneNode, type Subject } from './subject.ts';
+import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const ENTRY_BYTES = 8;
@@ -40,6 +40,7 @@ export const SEPHASH_SUBJECT: Subject = {
   hurry(index) {
     (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
   },
+  hasten: (index, attempts) => giveUpSoon((index as SepHashIndex).table, attempts),
   // An entry without its filter bit is completed by whoever checks the index.
   pending: () => nothing(),
 };

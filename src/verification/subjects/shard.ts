@@ -9,7 +9,7 @@ import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../indexes/shard/s
 import type { Techniques } from '../../indexes/shard/table.ts';
 import type { Prng } from '../../random/prng.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { Subject } from './subject.ts';
+import { giveUpSoon, type Subject } from './subject.ts';
 
 const RESIZES = 6;
 
@@ -66,6 +66,9 @@ export const SHARD_SUBJECT: Subject = {
     for (const table of (index as ShardIndex).partitions.tables) {
       table.patience = { polls: 1, microseconds: 1 };
     }
+  },
+  hasten(index, attempts) {
+    for (const table of (index as ShardIndex).partitions.tables) giveUpSoon(table, attempts);
   },
   pending: (index) => pendingRecords(index as ShardIndex),
 };

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import type { Index, IndexKind, IndexParameters } from '../../indexes/contract.ts';
 import type { Prng } from '../../random/prng.ts';
 import type { KeyHash } from '../../records/hash.ts';
@@ -52,6 +53,8 @@ export interface Subject {
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
   hurry(index: Index): void;
+  /** Lets this client give up whatever it has tried, or polled for, so often in vain. */
+  hasten?(index: Index, attempts: number): void;
   /** Of an index with servers of its own, and a table that can be built anew when it is lost. */
   readonly servers?: ServerSubject;
   /**
@@ -61,6 +64,19 @@ export interface Subject {
   pending(index: Index): Operation<Address[]>;
   /** All blocks of these, of an index where long records can be pending. */
   pendingBlocks?(index: Index): Operation<Address[]>;
+}
+
+interface Retrying<R, Q> {
+  retry(request: R, reason: Q, attempt: number): Operation<void>;
+}
+
+/** Lets a client give up after so many attempts, as it would after ten thousand. */
+export function giveUpSoon<R, Q>(table: Retrying<R, Q>, attempts: number): void {
+  const retry = table.retry.bind(table);
+  table.retry = (request, reason, attempt) => {
+    if (attempt < attempts) return retry(request, reason, attempt);
+    throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
+  };
 }
 
 /** Two memory nodes in a quarter of the programs, so that a directory has more than one part. */

@@ -17,7 +17,7 @@ export type Client = ByHand<HStoreIndex>;
 export const SHAPE = { buckets: 4, rows: 16, log: 16 };
 /** Nothing takes time, and whoever stands still is soon overtaken. */
 const PATIENCE = {
-  ...{ polls: 1, stand: 20, lapse: 5000, pollsMax: 10_000 },
+  ...{ polls: 1, stand: 20, lapse: 5000, pollsMax: 10_000, waitsMax: 10_000 },
   ...{ microseconds: 0, longMicroseconds: 0 },
 };
 
