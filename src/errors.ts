@@ -16,7 +16,7 @@ export type ErrorCode =
   | 'SW_POOL_TRUNCATED' // the file is shorter than its superblock says
   | 'SW_POOL_TOO_SMALL' // the asked size cannot hold an empty pool
   | 'SW_POOL_FULL' // no memory left in the pool (or in the file system below it)
-  | 'SW_POOL_BUSY' // the pool is attached by a living client and the caller asked to remove it
+  | 'SW_POOL_BUSY' // a living client, or another memory node, has what the caller wants for itself
   | 'SW_TOO_MANY_CLIENTS' // the client table is full
   | 'SW_STORE_NOT_FOUND' // the pool has no store of this name
   | 'SW_STORE_EXISTS' // a store of this name is already there and the caller asked for a new one

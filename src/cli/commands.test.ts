@@ -306,6 +306,24 @@ describe('serve', () => {
   });
 });
 
+describe('index-server', () => {
+  it('refuses roles, pairs and seconds that are none before it attaches', async () => {
+    for (const wrong of [
+      ['--role', 'chef'],
+      ['--pairs', 'x'],
+      ['--pairs', '0'],
+      ['--pairs', '1,,2'],
+      ['--etcd-ttl', '0'],
+      ['--etcd-ttl', '1.5'],
+      ['--etcd-ttl', '5'],
+    ]) {
+      const { code, err } = await stepwell(['index-server', URL, ...wrong]);
+      assert.equal(code, 2, wrong.join(' '));
+      assert.ok(err.includes(wrong[0]), err);
+    }
+  });
+});
+
 describe('bench', () => {
   const benchClients = () => {
     const log: string[] = [];

@@ -43,6 +43,8 @@ test('a pool on two memory nodes is made, looked into, checked and removed', asy
   const checked = JSON.parse((await succeeds('check', url, '--json')).out) as CheckReport;
   assert.deepEqual(checked.problems, []);
   assert.equal(checked.stores[0].records, 300);
+  const [first, second] = url.slice('tcp://'.length).split(',');
+  await refused('SW_INVALID_URL', 'destroy', `tcp://${second},${first}`);
   await refused('SW_POOL_BUSY', 'destroy', url);
   await refused('SW_INVALID_ARGUMENT', 'destroy', `${url}/a`);
   await succeeds('destroy', url, '--force');

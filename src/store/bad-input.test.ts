@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { OpenOptions } from './api.ts';
@@ -15,6 +15,7 @@ import {
   open,
   openSync,
 } from './open.ts';
+import { secretFrom } from './remote/address.ts';
 import { memoryNodes } from './remote/memory-nodes.ts';
 import { rejectsCode, throwsCode } from './test-support/codes.ts';
 import {
@@ -108,6 +109,23 @@ test('one memory node under two names', async (t) => {
   const opening = () => open(`tcp://127.0.0.1:${port},localhost:${port}`);
   await rejectsCode('SW_INVALID_URL', opening, 'two addresses');
   await assert.rejects(opening, /names this node twice/);
+});
+
+test('a secret that is named is not overruled by the environment', (t) => {
+  const [named, other] = ['named', 'other'].map((text) => {
+    const file = join(temporaryDirectory(t), text);
+    writeFileSync(file, `${text}\n`);
+    return file;
+  });
+  const environment = { STEPWELL_SECRET: 'environment', STEPWELL_SECRET_FILE: other };
+  const secret = (...given: [string | undefined, string?]) =>
+    String(secretFrom(given[0], environment, given[1]));
+  assert.equal(secret('given', named), 'given');
+  assert.equal(secret(undefined, named), 'named');
+  assert.equal(secret(undefined), 'environment');
+  assert.equal(String(secretFrom(undefined, { STEPWELL_SECRET_FILE: other })), 'other');
+  assert.equal(secretFrom(undefined, {}), undefined);
+  throwsCode('SW_INVALID_ARGUMENT', () => secret(undefined, `${named}, which is not there`));
 });
 
 test('handles that are no pool', () => {

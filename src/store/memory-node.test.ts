@@ -68,6 +68,26 @@ test('options that a node cannot have', async (scope) => {
   }
 });
 
+test('one file is lent by one node at a time', async (scope) => {
+  const file = join(temporaryDirectory(scope), 'memory');
+  const first = await startMemoryNode({ port: 0, size: 4 * MIB, file });
+  const again = () => startMemoryNode({ port: 0, size: 4 * MIB, file });
+  await rejectsCode('SW_POOL_BUSY', again);
+  const store = await open(`tcp://127.0.0.1:${first.port}/s`, { maxClients: 8 });
+  await store.put('k', 'v');
+  await store.close();
+  await first.stop();
+  // One that cannot listen lets go of it.
+  await rejectsCode('SW_INVALID_ARGUMENT', () =>
+    startMemoryNode({ port: 0, host: '192.0.2.1', secret: 'hush', file }),
+  );
+  const second = await again();
+  scope.after(() => second.stop());
+  const later = await open(`tcp://127.0.0.1:${second.port}/s`, { create: false });
+  assert.equal(await later.get('k'), 'v');
+  await later.close();
+});
+
 test('a node keeps to its limits', async (scope) => {
   const limits = { maxConnections: 2, outstandingBytesMax: 64 * 1024 };
   const { node, url } = await startThread(scope, limits);

@@ -67,31 +67,39 @@ export interface RunningNode {
  *
  * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
  *   secret, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_POOL_NOT_FOUND,
- *   SW_POOL_FOREIGN, SW_POOL_FULL.
+ *   SW_POOL_FOREIGN, SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
  */
 export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
   const { host = '127.0.0.1', port = 7471, tls } = options;
   const limits = limitsOf(options);
   if (tls !== undefined) refuseBadCertificate(tls);
   const secret = secretFrom(options.secret, process.env);
-  const { place, regionBytes, regions } =
+  const memory =
     options.file === undefined ? newMemory(options) : fileMemory(options.file, options);
+  const { place, regionBytes, regions, release } = memory;
   const settings: ThreadOptions = { host, port, place, regionBytes };
   const given = { secret, tls, ...limits };
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined) Object.assign(settings, { [name]: value });
   }
   const thread = await NodeThread.start(settings).catch((cause: unknown) => {
+    release();
     if (cause instanceof StepwellError) throw cause;
     // The system refused: nobody has this address, the name is unknown, the port is not allowed.
     throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, cause);
   });
+  const ended = thread.ended.finally(release);
+  // Whoever waits for the end hears of a failure; nobody has to.
+  ended.catch(() => {});
   return {
     host,
     port: thread.port,
     size: regions * regionBytes,
-    ended: thread.ended,
-    stop: () => thread.stop(),
+    ended,
+    async stop() {
+      await thread.stop();
+      await ended;
+    },
   };
 }
 
@@ -109,7 +117,9 @@ function limitsOf(options: MemoryNodeOptions) {
   }
   const frame = frameBytesMax ?? FRAME_BYTES_MAX;
   if (!Number.isInteger(frame) || frame < FRAME_BYTES_MIN || frame > FRAME_BYTES_MAX) {
-    throw invalid(`a frame has at most ${FRAME_BYTES_MIN} to ${FRAME_BYTES_MAX} bytes: ${frame}`);
+    throw invalid(
+      `frames of ${FRAME_BYTES_MIN} to ${FRAME_BYTES_MAX} bytes can be the longest: ${frame}`,
+    );
   }
   return { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax };
 }
@@ -128,12 +138,14 @@ interface Memory {
   place: NodeMemoryPlace;
   regionBytes: number;
   regions: number;
+  /** Once the node has ended. */
+  release(): void;
 }
 
 function newMemory(options: MemoryNodeOptions): Memory {
   const { regionBytes, regions } = geometry(options);
   const { buffers } = MemorySource.allocate(regions, regionBytes);
-  return { place: { kind: 'memory', buffers }, regionBytes, regions };
+  return { place: { kind: 'memory', buffers }, regionBytes, regions, release() {} };
 }
 
 function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) {
@@ -152,11 +164,18 @@ function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) 
   return { regionBytes, regions };
 }
 
-/** All of the file is taken at once: a full file system is an error now, and never a bus error. */
+/**
+ * All of the file is taken at once: a full file system is an error now, and never a bus error. Two
+ * nodes must not lend the same file: who was revoked by one could go on at the other. So the file
+ * stays locked as long as the node is there, however it ends.
+ */
 function fileMemory(path: string, options: MemoryNodeOptions): Memory {
   const isNew = !existsSync(path);
   const fd = openFile(path, isNew ? 'wx+' : 'r+');
   try {
+    if (!loadLibc().lock(fd)) {
+      throw new StepwellError('SW_POOL_BUSY', `another memory node lends ${path}`);
+    }
     const bytes = fstatSync(fd).size;
     const head = new Uint8Array(SUPERBLOCK_BYTES);
     const hasHead = readSync(fd, head, 0, SUPERBLOCK_BYTES, 0) === SUPERBLOCK_BYTES;
@@ -172,9 +191,11 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
     if (!loadLibc().allocate(fd, regions * regionBytes)) {
       throw new StepwellError('SW_POOL_FULL', `no space left in the file system of ${path}`);
     }
-    return { place: { kind: 'file', path, regions }, regionBytes, regions };
-  } finally {
+    const place = { kind: 'file' as const, path, regions };
+    return { place, regionBytes, regions, release: () => closeSync(fd) };
+  } catch (error) {
     closeSync(fd);
+    throw error;
   }
 }
 

@@ -17,8 +17,11 @@ export interface IteratorOptions extends LevelRange {
 type Level<K, V> = StepwellLevel<K, V>;
 type Pair = [key: Data | undefined, value: Data | undefined];
 
-/** A scan, and what becomes of each thing that it hands out. */
-interface Source<To> {
+/**
+ * A scan, and what becomes of each thing that it hands out. It is begun before the iterator: that
+ * one belongs to its database as soon as its base class is made, and has to be closed with it.
+ */
+export interface Source<To> {
   next(): Promise<To | undefined>;
   nextMany(size: number): Promise<To[]>;
   seek(target: Data): void;
@@ -57,8 +60,8 @@ class AbortError extends Error {
   }
 }
 
-/** Reads no values when none are asked for. */
-function pairs(store: AsyncStore<Value>, options: IteratorOptions): Source<Pair> {
+/** Of entries. Reads no values when none are asked for. */
+export function pairs(store: AsyncStore<Value>, options: IteratorOptions): Source<Pair> {
   const { signal, keyEncoding, valueEncoding } = options;
   const range = rangeOf(options);
   const key = (data: Key) => fromStore(data, keyEncoding);
@@ -68,12 +71,22 @@ function pairs(store: AsyncStore<Value>, options: IteratorOptions): Source<Pair>
   return source(store.scan(range), signal, ([k, v]) => [key(k), value(v)]);
 }
 
+export function keys(store: AsyncStore<Value>, options: IteratorOptions): Source<Data> {
+  const { keyEncoding, signal } = options;
+  return source(store.keys(rangeOf(options)), signal, (key) => fromStore(key, keyEncoding));
+}
+
+export function values(store: AsyncStore<Value>, options: IteratorOptions): Source<Data> {
+  const { valueEncoding, signal } = options;
+  return source(store.values(rangeOf(options)), signal, (data) => fromStore(data, valueEncoding));
+}
+
 export class EntryIterator<K, V> extends AbstractIterator<Level<K, V>, K, V> {
   readonly #source: Source<Pair>;
 
-  constructor(db: Level<K, V>, store: AsyncStore<Value>, options: IteratorOptions) {
+  constructor(db: Level<K, V>, source: Source<Pair>, options: IteratorOptions) {
     super(db, options as object);
-    this.#source = pairs(store, options);
+    this.#source = source;
   }
 
   _next() {
@@ -96,11 +109,9 @@ export class EntryIterator<K, V> extends AbstractIterator<Level<K, V>, K, V> {
 export class KeyIterator<K, V> extends AbstractKeyIterator<Level<K, V>, K> {
   readonly #source: Source<Data>;
 
-  constructor(db: Level<K, V>, store: AsyncStore<Value>, options: IteratorOptions) {
+  constructor(db: Level<K, V>, source: Source<Data>, options: IteratorOptions) {
     super(db, options as object);
-    const { keyEncoding, signal } = options;
-    const keys = store.keys(rangeOf(options));
-    this.#source = source(keys, signal, (key) => fromStore(key, keyEncoding));
+    this.#source = source;
   }
 
   _next() {
@@ -123,11 +134,9 @@ export class KeyIterator<K, V> extends AbstractKeyIterator<Level<K, V>, K> {
 export class ValueIterator<K, V> extends AbstractValueIterator<Level<K, V>, K, V> {
   readonly #source: Source<Data>;
 
-  constructor(db: Level<K, V>, store: AsyncStore<Value>, options: IteratorOptions) {
+  constructor(db: Level<K, V>, source: Source<Data>, options: IteratorOptions) {
     super(db, options as object);
-    const { valueEncoding, signal } = options;
-    const values = store.values(rangeOf(options));
-    this.#source = source(values, signal, (value) => fromStore(value, valueEncoding));
+    this.#source = source;
   }
 
   _next() {

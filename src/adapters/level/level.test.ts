@@ -123,6 +123,24 @@ test('a memory: database outlives its close, as long as the object does', async 
   });
 });
 
+test('a range that is refused leaves no iterator behind that could not be closed', async (t) => {
+  const level = levelOf(t, 'memory:');
+  await level.put('a', '1');
+  const tooLong = { gte: 'k'.repeat(65_536) };
+  assert.throws(() => level.iterator(tooLong), { code: 'SW_INVALID_KEY' });
+  assert.throws(() => level.keys(tooLong), { code: 'SW_INVALID_KEY' });
+  assert.throws(() => level.values(tooLong), { code: 'SW_INVALID_KEY' });
+  await assert.rejects(level.clear(tooLong), { code: 'SW_INVALID_KEY' });
+  const iterator = level.iterator();
+  assert.throws(() => iterator.seek('k'.repeat(65_536)), { code: 'SW_INVALID_KEY' });
+  assert.deepEqual(await iterator.next(), ['a', '1']);
+  // The store below may be closed by whoever has it.
+  level.store.close();
+  await assert.rejects(async () => level.keys().all(), { code: 'SW_CLOSED' });
+  await assert.rejects(iterator.next(), { code: 'SW_CLOSED' });
+  await level.close();
+});
+
 test('a store that is not ordered is refused, and so is what is no location', async (t) => {
   const pool = openSync('memory:', { ...SMALL, index: 'race' });
   t.after(() => pool.close());

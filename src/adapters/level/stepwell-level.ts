@@ -3,7 +3,15 @@ import { StepwellError } from '../../errors.ts';
 import type { OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
-import { EntryIterator, type IteratorOptions, KeyIterator, ValueIterator } from './iterators.ts';
+import {
+  EntryIterator,
+  type IteratorOptions,
+  KeyIterator,
+  keys,
+  pairs,
+  ValueIterator,
+  values,
+} from './iterators.ts';
 import { type LevelRange, rangeOf } from './ranges.ts';
 
 /** Which store, and how it is made when it does not exist; see `OpenOptions`. */
@@ -161,15 +169,15 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   }
 
   _iterator(options: IteratorOptions): EntryIterator<K, V> {
-    return new EntryIterator(this, this.store.async, options);
+    return new EntryIterator(this, pairs(this.store.async, options), options);
   }
 
   _keys(options: IteratorOptions): KeyIterator<K, V> {
-    return new KeyIterator(this, this.store.async, options);
+    return new KeyIterator(this, keys(this.store.async, options), options);
   }
 
   _values(options: IteratorOptions): ValueIterator<K, V> {
-    return new ValueIterator(this, this.store.async, options);
+    return new ValueIterator(this, values(this.store.async, options), options);
   }
 }
 

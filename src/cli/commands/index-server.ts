@@ -2,10 +2,16 @@ import type { EtcdCoordinator } from '../../store/coordination/etcd-coordinator.
 import type { ServerRole } from '../../store/index-server.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { plural } from '../sizes.ts';
+import { parseCount, plural } from '../sizes.ts';
 import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
 
-const ROLES: readonly string[] = ['hash', 'skiplist', 'both'];
+const ROLES: readonly ServerRole[] = ['hash', 'skiplist', 'both'];
+
+function parseRole(text: string): ServerRole {
+  const role = ROLES.find((one) => one === text);
+  if (role !== undefined) return role;
+  throw new UsageError(`'${text}' is not a role; there is ${ROLES.join(', ')}`);
+}
 
 export const indexServer = defineCommand({
   name: 'index-server',
@@ -21,14 +27,16 @@ export const indexServer = defineCommand({
     '  tcp://. Start a second one there to stand by: clients of a network cannot stand in.\n' +
     '  With --etcd the servers of a store are elected; clients never stand in for them then.',
   options: {
-    role: { value: 'ROLE', about: 'hash, skiplist or both (default: both)' },
+    role: { value: 'ROLE', read: parseRole, about: 'hash, skiplist or both (default: both)' },
     pairs: {
       value: 'N,…',
+      read: (text) => text.split(',').map(parseCount(1)),
       about: 'only these pairs of the store, from 1 on (default: all; see create --set pairs=N)',
     },
     etcd: { value: 'HOSTS', about: 'let etcd elect: HOST:PORT of its members, with commas' },
     'etcd-ttl': {
       value: 'SECONDS',
+      read: parseCount(1),
       about: 'until one that does not answer is deposed (default: 5)',
     },
     ...STORE_OPTION,
@@ -44,14 +52,13 @@ export const indexServer = defineCommand({
     const { signal } = context;
     const url = sharedUrl(given, 'index-server shm:demo');
     const role = options.role ?? 'both';
-    if (!ROLES.includes(role)) throw new UsageError(`a role is hash, skiplist or both: ${role}`);
     const { openIndexServer, serveIndex } = await import('../../store/index-server.ts');
     const coordinator = await coordinatorOf(options.etcd, options['etcd-ttl']);
     const server = await openIndexServer(url, {
       ...storeNamed('index-server', options.store),
       ...(coordinator && { coordinator }),
-      ...(options.pairs !== undefined && { pairs: options.pairs.split(',').map(Number) }),
-      role: role as ServerRole,
+      ...(options.pairs !== undefined && { pairs: options.pairs }),
+      role,
     }).catch(async (error: unknown) => {
       await coordinator?.close();
       throw error;
@@ -74,16 +81,12 @@ export const indexServer = defineCommand({
 
 async function coordinatorOf(
   hosts: string | undefined,
-  ttl: string | undefined,
+  ttl: number | undefined,
 ): Promise<EtcdCoordinator | undefined> {
   if (hosts === undefined) {
     if (ttl !== undefined) throw new UsageError('--etcd-ttl goes with --etcd');
     return undefined;
   }
-  const seconds = Number(ttl ?? 5);
-  if (!Number.isInteger(seconds) || seconds < 1) {
-    throw new UsageError(`--etcd-ttl is a number of seconds: ${ttl}`);
-  }
   const { EtcdCoordinator } = await import('../../store/coordination/etcd-coordinator.ts');
-  return EtcdCoordinator.connect({ hosts: hosts.split(','), ttl: seconds });
+  return EtcdCoordinator.connect({ hosts: hosts.split(','), ttl: ttl ?? 5 });
 }

@@ -24,7 +24,11 @@ export const memoryNode = defineCommand({
       value: 'HOST:PORT',
       about: `Where to listen, port 0 for any free one (default: ${DEFAULT_LISTEN})`,
     },
-    size: { value: 'SIZE', read: parseSize, about: 'Memory to lend (default: 1g)' },
+    size: {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'Memory to lend (default: 1g); a file that is there keeps its size',
+    },
     'region-size': {
       value: 'SIZE',
       read: parseSize,

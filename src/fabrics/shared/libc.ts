@@ -15,6 +15,7 @@ const EINTR = 4;
 const EINVAL = 22;
 const EAGAIN = 11;
 const PAGE_BYTES = 4096;
+const LOCK_EXCLUSIVE_AT_ONCE = 2 | 4;
 
 export interface Mapping {
   readonly memory: ArrayBuffer;
@@ -33,6 +34,11 @@ export interface Libc {
   lengthen(fd: number, bytes: number): boolean;
   /** Takes all of a file from the file system now; false when it has no space left. */
   allocate(fd: number, bytes: number): boolean;
+  /**
+   * Locks the file against others who lock it, until the descriptor is closed or the process ends;
+   * false when somebody has it locked. On a file system that knows no locks it does nothing.
+   */
+  lock(fd: number): boolean;
   /**
    * Makes pages present for writing now; false when the file system has no space left, which would
    * otherwise be a bus error at the first touch. Honours the mapping's huge-page advice, which
@@ -59,6 +65,7 @@ export function loadLibc(): Libc {
   const libc = koffi.load(null);
   const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
   const madvise = libc.func('int madvise(void *, size_t, int)');
+  const flock = libc.func('int flock(int, int)');
   const fallocate = libc.func('int fallocate(int, int, int64_t, int64_t)');
   const allocateRange = (fd: number, offset: number, bytes: number): boolean => {
     for (;;) {
@@ -91,6 +98,7 @@ export function loadLibc(): Libc {
     // longer file that another client has just made.
     lengthen: (fd, bytes) => allocateRange(fd, bytes - PAGE_BYTES, PAGE_BYTES),
     allocate: (fd, bytes) => allocateRange(fd, 0, bytes),
+    lock: (fd) => flock(fd, LOCK_EXCLUSIVE_AT_ONCE) === 0 || koffi.errno() !== EAGAIN,
     populate({ address }, offset, bytes) {
       for (;;) {
         if (madvise(address + BigInt(offset), bytes, MADV_POPULATE_WRITE) === 0) return true;

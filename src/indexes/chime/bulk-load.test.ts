@@ -40,6 +40,40 @@ for (const count of [0, 1, 6, 7, 2000]) {
   });
 }
 
+test('records of a loaded leaf that stand side by side are read together, and nothing else is', (t) => {
+  const client = clientOf(t, {});
+  const { pool, index } = client;
+  const list = keys(1000);
+  pool.run(index.load(entriesOf(list)));
+  assert.deepEqual(checked(client), { problems: [], records: 1000 });
+  const limited = { lower: { key: Buffer.from(list[500]), inclusive: true }, limit: 100 };
+  for (const [range, records, most] of [
+    // 48 records a leaf; a chunk of blocks may end within one.
+    [{}, 1000, 2 * Math.ceil(1000 / 48)],
+    [{ reverse: true }, 1000, 2 * Math.ceil(1000 / 48)],
+    [limited, 100, 60],
+  ] as const) {
+    const scan = index.scan(range);
+    const read = new Set<number>();
+    let [reads, visited] = [0, 0];
+    while (!scan.done) {
+      const step = scan.next(() => visited++);
+      let trip = 0;
+      for (let next = step.next(); !next.done; next = step.next(), trip++) {
+        const { length, address, bytes } = next.value;
+        pool.fabric.execute(next.value);
+        for (let i = 0; trip > 0 && i < length; i++, reads++) {
+          for (let at = 0; at < bytes[i]; at += 64) read.add(address[i] + at);
+        }
+      }
+    }
+    assert.equal(visited, records);
+    // Each record takes a line; of those with a border's hint some are not in the range.
+    assert.ok(read.size >= records && read.size <= records * 1.15, `${read.size} lines`);
+    assert.ok(reads <= most, `${reads} READs for ${records} records`);
+  }
+});
+
 test('what does not ascend stores nothing', (t) => {
   const client = clientOf(t, SHAPE);
   const { pool, index } = client;

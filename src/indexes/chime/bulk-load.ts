@@ -2,6 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import type { Bytes } from '../../records/codec.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, Batch, type Operation } from '../../verbs/index.ts';
+import { classOfHead } from '../record-io.ts';
 import { fingerprintOf } from './geometry.ts';
 import { countOf } from './hopscotch.ts';
 import { KeyScale } from './key-scale.ts';
@@ -24,7 +25,7 @@ import {
 import { frozenSlots } from './plan-node.ts';
 import { rebuildLeaf } from './rebuild-leaf.ts';
 import { cutAndStack } from './rebuild-node.ts';
-import { lengthOf, recordOf, slotHigh, slotLow, withHint } from './slot.ts';
+import { distanceOf, lengthOf, recordOf, slotHigh, slotLow } from './slot.ts';
 import { tidyOnce } from './tidy.ts';
 import type { ChimeRequest, ChimeTree } from './tree.ts';
 
@@ -146,25 +147,38 @@ class Load {
     return true;
   }
 
-  /** The hints of the leaf's records, now that its borders are known. */
-  #hint(count: number, upper: Uint8Array | undefined): void {
+  /**
+   * What the leaf's slots say of its records, now that its borders are known: hints, and blocks in
+   * the order of the slots, so that a scan finds records side by side that it reads in that order.
+   */
+  #settle(count: number, upper: Uint8Array | undefined): void {
     const lower = this.#separators[this.#separators.length - 1] ?? LOWEST.u8;
     const scale = this.#scale.set({ lower, upper });
-    const hints = new Map<Address, number>();
-    for (const { block, outgoing, keyBytes } of this.#requests.slice(0, count)) {
-      hints.set(block, scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes));
-    }
     const slots = this.#slots;
+    const byBlock = new Map<Address, ChimeRequest>();
+    for (const request of this.#requests.slice(0, count)) byBlock.set(request.block, request);
+    const bySlot: ChimeRequest[] = [];
+    const words: number[] = [];
     for (let i = 0; i < slots.length; i += 2) {
-      const hint = hints.get(recordOf(slots[i], slots[i + 1]));
-      if (hint !== undefined) slots[i + 1] = withHint(slots[i + 1], hint);
+      const request = byBlock.get(recordOf(slots[i], slots[i + 1]));
+      if (request === undefined) continue;
+      bySlot.push(request);
+      words.push(i);
     }
+    lineUp(bySlot);
+    bySlot.forEach(({ block, hash, headUnits, outgoing, keyBytes }, number) => {
+      const i = words[number];
+      const hint = scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
+      const distance = distanceOf(slots[i + 1]);
+      slots[i] = slotLow(block);
+      slots[i + 1] = slotHigh(block, fingerprintOf(hash.h1), headUnits, distance, hint);
+    });
   }
 
   /** Writes the records of a leaf, and the leaf, whose keys are below `upper`. */
   *#endLeaf(count: number, upper: Uint8Array | undefined): Operation<void> {
     const tree = this.#tree;
-    this.#hint(count, upper);
+    this.#settle(count, upper);
     const { low, high } = this.#nodes.leafAt(yield* this.#nodes.allocateLeaf(), this.#slots);
     const batch = new Batch();
     for (let i = 0; i < count; i++) tree.records.post(this.#requests[i], batch);
@@ -229,6 +243,19 @@ class Load {
       }
     }
     this.#nodes.discard();
+  }
+}
+
+/** Shares the blocks of some records out among them anew, in ascending order by size. */
+function lineUp(requests: readonly ChimeRequest[]): void {
+  const blocks = new Map<number, Address[]>();
+  for (const { block, headUnits } of requests) {
+    const size = classOfHead(headUnits);
+    blocks.set(size, [...(blocks.get(size) ?? []), block]);
+  }
+  for (const same of blocks.values()) same.sort((a, b) => b - a);
+  for (const request of requests) {
+    request.block = blocks.get(classOfHead(request.headUnits))?.pop() as Address;
   }
 }
 

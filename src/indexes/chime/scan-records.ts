@@ -44,7 +44,10 @@ export class RecordReads {
     request.batch.clear();
   }
 
-  /** Adds the READs of a part's records; how many of these are certainly in the range. */
+  /**
+   * Adds the READs of a part's records, one for those that lie side by side; how many of these are
+   * certainly in the range.
+   */
   post(part: Part): number {
     const { batch, incoming } = this.#request;
     const keys = this.#keys;
@@ -52,6 +55,10 @@ export class RecordReads {
     const { inside } = part;
     let certain = 0;
     let at = this.#bytes;
+    /** What has not been posted yet: from an address to before `end`, and where it is read to. */
+    let begin = 0;
+    let end = 0;
+    let beginAt = at;
     for (let i = 0; i < slots.length; i += 2) {
       const low = slots[i];
       const high = slots[i + 1];
@@ -60,11 +67,18 @@ export class RecordReads {
       const length = unitsRead(high, this.#keysOnly) * UNIT_BYTES;
       // Nothing has been read yet that would be lost.
       if (at + length > incoming.u8.length) incoming.ensure(2 * (at + length));
-      batch.read(recordOf(low, high), length, incoming, at);
+      const record = recordOf(low, high);
+      if (record !== end) {
+        if (end > begin) batch.read(begin, end - begin, incoming, beginAt);
+        begin = record;
+        beginAt = at;
+      }
+      end = record + length;
       keys.add(at, hint);
       certain += (inside >>> hint) & 1;
       at += length;
     }
+    if (end > begin) batch.read(begin, end - begin, incoming, beginAt);
     this.#bytes = at;
     this.#parts.push(part);
     this.ends.push(keys.count);

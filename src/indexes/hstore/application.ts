@@ -1,6 +1,7 @@
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { PAIR } from './geometry.ts';
+import { entriesKept } from './log-reader.ts';
 import type { Pair } from './pair.ts';
 import { readSkiplistState } from './state.ts';
 import type { HStoreTable } from './table.ts';
@@ -8,14 +9,17 @@ import { Waiting } from './waiting.ts';
 
 /**
  * What a write does for the skiplist after it was committed. Asynchronous: nothing, except that a
- * client with a skiplist of its own applies the log before it comes round. HStore (sync): it waits
- * until the skiplist has the write.
+ * client with a skiplist of its own applies the log before it comes round. When it has come round,
+ * the next scan builds the skiplist: a write that did would stand still for it, and hold up others.
+ * HStore (sync): it waits until the skiplist has the write.
  */
 export function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): Operation<void> {
   const { skiplistServer, geometry } = pair;
   if (table.shape.sync === 1) return yield* waitUntilApplied(pair, sequence);
   const { applied } = skiplistServer;
-  if (applied >= 0 && sequence - applied > geometry.logEntries / 2) yield* skiplistServer.catchUp();
+  const behind = applied < 0 ? 0 : sequence - applied;
+  const kept = entriesKept(geometry);
+  if (behind > kept / 2 && behind <= kept) yield* skiplistServer.keepUp();
 }
 
 function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {

@@ -44,6 +44,8 @@ export function* callHashServer(
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
+    // Who was overtaken may read it yet, though nothing comes of that: it comes free by epochs.
+    request.blockExposed = true;
     yield postTake(pair, request);
     if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
     const reply = ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));

@@ -6,6 +6,11 @@ import { decodeEntry, type LogEntry } from './log.ts';
 /** Entries that are read in one doorbell. */
 const ENTRIES_PER_READ = 256;
 
+/** Entries of the log that no turn overwrites which is decided when they are read. */
+export function entriesKept({ logEntries }: PairGeometry): number {
+  return logEntries - turnMax(logEntries);
+}
+
 /** Reads a pair's log, which goes on meanwhile. */
 export class LogReader {
   readonly #geometry: PairGeometry;
@@ -26,8 +31,7 @@ export class LogReader {
    * `begun`, read afterwards, is as far ahead as the ring is long, less a turn.
    */
   *read(from: number, to: number): Operation<LogEntry[] | undefined> {
-    const { logEntries } = this.#geometry;
-    const kept = logEntries - turnMax(logEntries);
+    const kept = entriesKept(this.#geometry);
     if (to - from > kept) return undefined;
     const entries: LogEntry[] = [];
     // Of its own for every reading: interleaved operations share the reader.

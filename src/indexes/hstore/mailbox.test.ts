@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StepwellError } from '../../errors.ts';
-import { clientOf, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
+import { clientOf, kindsOf, requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
 import { type Batch, PAUSE } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
 import { HSTORE, type HStoreIndex } from './hstore.ts';
 import { IndexServer, type ServerRole } from './index-server.ts';
-import { PATIENCE } from './pair.ts';
+import { PATIENCE } from './patience.ts';
 import { type Client, get, newClient, put, scanned } from './test-support/clients.ts';
 
 /** Microseconds that a batch lets pass, without letting them pass. */
@@ -102,6 +102,27 @@ test('so it is of a scan', (t) => {
     }
     assert.deepEqual(asked.finish(), ['k']);
   }
+});
+
+test('a scan that fails when it has just asked does not keep its row', (t) => {
+  const client = newClient(t, {}, { shape: ONE_ROW });
+  put(client, 'k', 'v');
+  const { round } = serving(t, client, 'skiplist');
+  const { pool } = client;
+  const scan = scanned(client);
+  for (let step = scan.next(); ; step = scan.next()) {
+    const batch = step.value as Batch;
+    pool.fabric.execute(batch);
+    if (kindsOf(batch) === 'WRITE WRITE WRITE') break;
+  }
+  assert.throws(() => scan.throw(new Error('no answer')), /no answer/);
+  round().finish();
+  const again = new Stepped(pool.fabric, scanned(client));
+  while (!again.done) {
+    again.step();
+    if (!again.done) round().finish();
+  }
+  assert.deepEqual(again.finish(), ['k']);
 });
 
 test('who looks for a row asks for each client once, and not for each of its rows', (t) => {

@@ -12,18 +12,10 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import type { MailboxGeometry } from './geometry.ts';
+import { PATIENCE, pauseAfter } from './patience.ts';
 
 /** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
 const OWN_ROWS_MAX = 64;
-/**
- * Longer than a client waits for an answer: until its rows are free again a server may have to be
- * fenced first. Long pauses are what time is told by, as short ones may end early.
- */
-export const WAITS_MAX = 20_000;
-const WAITS_WITHOUT_PAUSE = 100;
-const WAITS_WITHOUT_LONG_PAUSE = 2000;
-const PAUSE_MICROSECONDS = 100;
-const LONG_PAUSE_MICROSECONDS = 1000;
 
 /**
  * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
@@ -54,7 +46,7 @@ export class Mailbox {
   }
 
   /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
-  *take(waitsMax = WAITS_MAX): Operation<number> {
+  *take(waitsMax = PATIENCE.waitsMax): Operation<number> {
     for (let waits = 0; waits < waitsMax; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
@@ -62,7 +54,7 @@ export class Mailbox {
         const claimed = yield* this.#claimAlone();
         if (claimed !== undefined) return claimed;
       }
-      yield* control.pause(pauseAfter(waits));
+      yield* control.pause(pauseAfter(waits, PATIENCE));
     }
     const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
     throw new StepwellError('SW_CONTENTION', `every row of the mailbox is taken${late}`);
@@ -172,9 +164,4 @@ export class Mailbox {
       yield* control.swap(this.geometry.rowsUsed, used, BigInt(rows));
     }
   }
-}
-
-function pauseAfter(waits: number): number {
-  if (waits < WAITS_WITHOUT_PAUSE) return 0;
-  return waits < WAITS_WITHOUT_LONG_PAUSE ? PAUSE_MICROSECONDS : LONG_PAUSE_MICROSECONDS;
 }

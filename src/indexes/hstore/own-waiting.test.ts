@@ -56,3 +56,23 @@ test('an operation that waits for one that gets no further says so', (t) => {
   assert.throws(() => client.pool.run(scanned(client)), { code: 'SW_TIMEOUT' });
   assert.deepEqual(interleave([one]), [KEYS]);
 });
+
+test('a write builds no skiplist of which the log has come round: the next scan does', (t) => {
+  const client = newClient(t);
+  const writer = newClient(t, { handle: client.handle });
+  const { skiplistServer } = client.index.table.pairs[0];
+  const all = () => client.pool.run(scanned(client));
+  put(writer, KEYS[0], 'v');
+  assert.deepEqual(all(), KEYS.slice(0, 1));
+  // Of 16 entries 8 are kept: it is followed when half of these were written.
+  for (const key of KEYS.slice(1, 5)) put(client, key, 'v');
+  assert.equal(skiplistServer.applied, 1);
+  put(client, KEYS[5], 'v');
+  assert.equal(skiplistServer.applied, 6);
+  for (const key of KEYS.slice(6, 30)) put(writer, key, 'v');
+  put(client, KEYS[30], 'v');
+  assert.equal(skiplistServer.rebuilds, 1);
+  assert.equal(skiplistServer.applied, 6);
+  assert.deepEqual(all(), KEYS.slice(0, 31));
+  assert.equal(skiplistServer.rebuilds, 2);
+});

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { type Patience, pauseAfter } from './pair.ts';
+import { type Patience, pauseAfter } from './patience.ts';
 
 /** An operation's waiting for another one of the same client: bounded by that one's progress. */
 export class OwnWaiting {

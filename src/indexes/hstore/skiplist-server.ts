@@ -126,6 +126,18 @@ export class SkiplistServer {
     }
   }
 
+  /** Follows the log as far as it is committed, if that can be done; waits for nobody. */
+  *keepUp(): Operation<void> {
+    if (this.#works) return;
+    this.#works = true;
+    try {
+      const { committed, table } = yield* readState(this.#pair);
+      yield* this.followLog(table.generation, committed);
+    } finally {
+      this.#works = false;
+    }
+  }
+
   *#advance(generation: number, target: number, attempt: number): Operation<void> {
     this.#works = true;
     try {

@@ -5,8 +5,9 @@ import type { Address } from '../../verbs/index.ts';
 import { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
 import { PairGeometry, pairOf } from './geometry.ts';
-import { Pair, type Patience } from './pair.ts';
+import { Pair } from './pair.ts';
 import type { HStoreShape } from './parameters.ts';
+import type { Patience } from './patience.ts';
 import { SLOTS } from './slot.ts';
 
 /** Why an operation had to wait or begin again. */

@@ -2,7 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
-import { localPauseAfter, type Patience, pauseAfter } from './pair.ts';
+import { localPauseAfter, type Patience, pauseAfter } from './patience.ts';
 
 /** So many times longer than a server may stand still does a client wait without any progress. */
 const LAPSES = 3;

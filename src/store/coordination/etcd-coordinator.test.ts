@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Candidacy } from '../../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
-import { PATIENCE } from '../../indexes/hstore/pair.ts';
+import { PATIENCE } from '../../indexes/hstore/patience.ts';
 import type { Store } from '../api.ts';
 import { attach, checkPool, detach } from '../open.ts';
 import { openStore } from '../store-in-pool.ts';

@@ -81,15 +81,17 @@ export function credentialsOf(
 }
 
 /**
- * A secret as given, else from STEPWELL_SECRET, else from the file that STEPWELL_SECRET_FILE names.
+ * A secret as given, or in the file that is given; else from STEPWELL_SECRET, else from the file
+ * that STEPWELL_SECRET_FILE names. What is given by name is not overruled by the environment.
  */
 export function secretFrom(
   given: string | Uint8Array | undefined,
   environment: NodeJS.ProcessEnv,
-  file = environment.STEPWELL_SECRET_FILE,
+  givenFile?: string,
 ): Uint8Array | undefined {
   if (given !== undefined) return checkSecret(bytesOf(given));
-  const { STEPWELL_SECRET: text } = environment;
+  if (givenFile !== undefined) return checkSecret(readSecret(givenFile));
+  const { STEPWELL_SECRET: text, STEPWELL_SECRET_FILE: file } = environment;
   if (text !== undefined && text !== '') return checkSecret(Buffer.from(text));
   if (file === undefined || file === '') return undefined;
   return checkSecret(readSecret(file));

@@ -19,6 +19,7 @@ import {
   networkThread,
   newParameters,
   readHead,
+  refuseOtherOrder,
   refuseOtherShape,
   sizeOf,
 } from './attach.ts';
@@ -109,6 +110,7 @@ export async function destroyRemote(
     if (used.length === 0) {
       throw new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${location.url}`);
     }
+    refuseOtherOrder(head, location.url);
     if (used[0] === 0) {
       if (force) refuseForeign(head, location.url);
       else await refuseWhileBusy(fabric, head, location.url);

@@ -79,16 +79,20 @@ async function adopt(
     const image = formatSuperblock(newParameters(fabric, options));
     head = await fabric.call(0, INITIALISE, image);
   }
-  if (firstWord(head) === MEMBER_MAGIC) {
-    throw new StepwellError(
-      'SW_INVALID_URL',
-      `the first memory node of ${url} is not the first of its pool: keep their order`,
-    );
-  }
+  refuseOtherOrder(head, url);
   refuseOtherShape(fabric, parseSuperblock(head, Number.POSITIVE_INFINITY, url), url);
   const parameters = parseSuperblock(head, memoryBytes, url);
   await joinNodes(fabric, parameters, url);
   return parameters;
+}
+
+/** The first node of a URL holds the superblock. Raises SW_INVALID_URL. */
+export function refuseOtherOrder(head: Uint8Array, url: string): void {
+  if (firstWord(head) !== MEMBER_MAGIC) return;
+  throw new StepwellError(
+    'SW_INVALID_URL',
+    `the first memory node of ${url} is not the first of its pool: keep their order`,
+  );
 }
 
 /** Bytes of all nodes, of which each counts as much as the smallest. Raises SW_INVALID_ARGUMENT. */

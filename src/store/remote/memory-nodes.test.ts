@@ -89,6 +89,7 @@ test('what cannot be placed so is refused', async (t) => {
   await stores[0].put('key', 'value');
   await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { remove: ['4'] }));
   await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { add: ['elsewhere:1'] }));
+  await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { add: ['x:y'] }));
   await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { remove: ['1', '2', '3'] }));
   await rejectsCode('SW_STORE_NOT_FOUND', () => memoryNodes(url, { store: 'other' }));
   assert.equal(await stores[1].get('key'), 'value');

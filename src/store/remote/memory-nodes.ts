@@ -108,11 +108,18 @@ function nodeNamed(text: string, { endpoints, url }: RemoteLocation): number {
   if (/^\d+$/.test(text)) {
     if (Number(text) >= 1 && Number(text) <= endpoints.length) return Number(text) - 1;
   } else {
-    const wanted = addressOf(parseEndpoint(text));
-    const node = endpoints.findIndex((endpoint) => addressOf(endpoint) === wanted);
+    const node = endpoints.findIndex((endpoint) => isAddress(text, endpoint));
     if (node >= 0) return node;
   }
   throw new StepwellError('SW_INVALID_ARGUMENT', `${url} has no memory node ${text}`);
+}
+
+function isAddress(text: string, endpoint: Endpoint): boolean {
+  try {
+    return addressOf(parseEndpoint(text)) === addressOf(endpoint);
+  } catch {
+    return false;
+  }
 }
 
 function addressOf({ host, port }: Endpoint): string {

@@ -2,7 +2,7 @@ import type { Index } from '../../indexes/contract.ts';
 import { segmentBuckets, segmentCount } from '../../indexes/hstore/geometry.ts';
 import { HSTORE, type HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import { IndexServer } from '../../indexes/hstore/index-server.ts';
-import { WAITS_MAX } from '../../indexes/hstore/mailbox.ts';
+import { PATIENCE } from '../../indexes/hstore/patience.ts';
 import {
   abandonedRequests,
   abandonedScans,
@@ -80,7 +80,7 @@ function* restore(index: Index): Operation<void> {
 
 function impatient({ table }: HStoreIndex, stand: number): void {
   table.patience = {
-    ...{ polls: 1, stand, lapse: 50_000, pollsMax: 100_000, waitsMax: WAITS_MAX },
+    ...{ polls: 1, stand, lapse: 50_000, pollsMax: 100_000, waitsMax: PATIENCE.waitsMax },
     ...{ microseconds: 1, longMicroseconds: 1 },
   };
 }
