@@ -1,16 +1,15 @@
 import { StepwellError } from '../errors.ts';
 import type { Index, OrderedIndex } from '../indexes/contract.ts';
 import type { Encoding, Entry, Key, Value } from './api.ts';
-import { decodeKey, decodeValue } from './decoding.ts';
 import { boundsOnly, rangeOf } from './key-range.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { RangeCount } from './range-count.ts';
 import { type Part, RangeScan } from './range-scan.ts';
 import { type ScanHost, SharedScan } from './shared-scan.ts';
-import { EachTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from './takers.ts';
+import { entryTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from './takers.ts';
 
 /** Keys that `clear` removes together. */
-const CLEAR_BATCH = 256;
+export const CLEAR_BATCH = 256;
 
 interface Settings {
   name: string;
@@ -52,12 +51,7 @@ export class OrderedCalls<V extends Value> {
   /** The first record of the range in its direction. */
   first(bounds: RangeBounds, reverse: boolean): Entry<V> | undefined {
     const range = boundsOnly(bounds);
-    const { keys, values } = this.#settings;
-    const taker = new EachTaker<Entry<V>>((request, bytes) => ({
-      key: decodeKey(request, bytes, keys),
-      value: decodeValue(request, values) as V,
-      version: request.foundVersion,
-    }));
+    const taker = entryTaker<V>(this.#settings);
     return this.#scan({ ...range, reverse, limit: 1 }, 'records', taker).next().value;
   }
 

@@ -37,9 +37,9 @@ import { ManyKeys } from './many-keys.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { OrderedCalls } from './ordered-calls.ts';
 import { PromisedStore } from './promised-store.ts';
+import { checkPage, PageOfWalk, RecordWalk } from './record-walk.ts';
 import { sortedLoad } from './sorted-load.ts';
 import { storeStats } from './statistics.ts';
-import { checkPage, StoreWalk } from './store-walk.ts';
 
 /** A request that grew for a large value is not kept beyond its operation. */
 const KEPT_SCRATCH_BYTES = 1024 * 1024;
@@ -284,7 +284,7 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   *#walk<T>(select: (entry: Entry<V>) => T): IterableIterator<T> {
     const walk = this.#newWalk();
-    while (!walk.done) for (const entry of walk.entries()) yield select(entry);
+    while (!walk.done) for (const entry of this.#runOne(walk.entries())) yield select(entry);
   }
 
   first(bounds: RangeBounds = {}): Entry<V> | undefined {
@@ -307,17 +307,27 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): KeyPage {
     checkPage(cursor, count);
-    return this.#newWalk(cursor, prefixIn(options)).keyPage(count);
+    const walk = this.#newWalk(cursor, prefixIn(options));
+    const keys = this.#gather(walk, count, () => walk.keys());
+    return { cursor: walk.cursor, keys };
   }
 
   #page(cursor: number, count: number): Page<V> {
     checkPage(cursor, count);
-    return this.#newWalk(cursor).page(count);
+    const walk = this.#newWalk(cursor);
+    const entries = this.#gather(walk, count, () => walk.entries());
+    return { cursor: walk.cursor, entries };
   }
 
-  #newWalk(cursor?: number, prefix?: Key): StoreWalk<V> {
+  #gather<T>(walk: RecordWalk<V>, count: number, next: () => Operation<T[]>): T[] {
+    const page = new PageOfWalk<T>(walk, count);
+    while (!page.complete) page.add(this.#runOne(next()));
+    return page.found;
+  }
+
+  #newWalk(cursor?: number, prefix?: Key): RecordWalk<V> {
     this.#refuseClosed();
-    return new StoreWalk<V>(this.#pool, this.#index, this.#settings, cursor, prefix);
+    return new RecordWalk<V>(this.#index, this.#settings, cursor, prefix);
   }
 
   loadSorted(entries: Iterable<readonly [Key, Value]>): number {
@@ -335,7 +345,7 @@ export class SharedStore<V extends Value> implements Store<V> {
       return;
     }
     const walk = this.#newWalk();
-    while (!walk.done) this.deleteMany(walk.keys());
+    while (!walk.done) this.deleteMany(this.#runOne(walk.keys()));
   }
 
   stats(): StoreStats {

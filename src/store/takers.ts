@@ -1,7 +1,7 @@
 import type { Request } from '../indexes/request.ts';
 import { HEADER_BYTES } from '../records/layout.ts';
-import type { Encoding, Key, Value } from './api.ts';
-import { decodeValue } from './decoding.ts';
+import type { Encoding, Entry, Key, Value } from './api.ts';
+import { decodeKey, decodeValue } from './decoding.ts';
 import { FoundKeys } from './found-keys.ts';
 
 /** What a scan makes of the records that a step meets. Steps do not overlap. */
@@ -39,6 +39,17 @@ export class EachTaker<T> implements Taker<T> {
 
 export function valueTaker<V extends Value>(values: Encoding): Taker<V> {
   return new EachTaker((request) => decodeValue(request, values) as V);
+}
+
+export function entryTaker<V extends Value>(as: {
+  keys: Encoding;
+  values: Encoding;
+}): Taker<Entry<V>> {
+  return new EachTaker((request, keyBytes) => ({
+    key: decodeKey(request, keyBytes, as.keys),
+    value: decodeValue(request, as.values) as V,
+    version: request.foundVersion,
+  }));
 }
 
 /** Keys as bytes, for a clearing. */

@@ -11,6 +11,7 @@ import type { Request } from '../indexes/request.ts';
 import { bytesBound, decodeFrom } from '../records/codec.ts';
 import type { Operation } from '../verbs/index.ts';
 import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from './history.ts';
+import type { Sight } from './snapshots.ts';
 
 /** Errors that promise that the operation did nothing. */
 const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
@@ -31,6 +32,8 @@ export interface CallLog {
   keys: readonly string[];
   /** Whether calls may be given up. */
   hasty?: boolean;
+  /** Takes what a step of a scan has handed out, of an index of which that is of one moment. */
+  snapshot?: (seen: readonly Sight[]) => void;
   record(record: CallRecord): void;
 }
 

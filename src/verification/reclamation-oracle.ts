@@ -22,12 +22,15 @@ export interface RunView {
 /**
  * Watches what is retired and given back, apart from the epochs that decide it. A block may be
  * given back only when no client is still in an operation that began before the block was unlinked;
- * it is poisoned then, and reading it before it was written again is a use after free.
+ * it is poisoned then, and reading it before it was written again is a use after free. So is an
+ * atomic there, which no index may try by an address that is out of date, and a WRITE as long as
+ * the block waits in the cache of who gave it back.
  */
 export class ReclamationOracle implements AccessObserver {
   readonly #memory: AdversaryMemory;
   readonly #run: RunView;
   readonly #fail: (text: string) => void;
+  readonly #pools = new Map<number, Pick<Pool, 'allocator'>>();
   /** Off, only the consequences of an early re-use are seen: for canaries. */
   readonly #grace: boolean;
   readonly #readsAhead: (units: number) => boolean;
@@ -55,6 +58,7 @@ export class ReclamationOracle implements AccessObserver {
 
   /** Listens to one client's reclamation and allocator. */
   watch(client: number, { reclamation, allocator }: Pool): void {
+    this.#pools.set(client, { allocator });
     const retire = reclamation.retire.bind(reclamation);
     reclamation.retire = (address, units, catalog) => {
       this.#onRetire(client, address);
@@ -105,13 +109,27 @@ export class ReclamationOracle implements AccessObserver {
     const unit = Math.floor(address / UNIT_BYTES);
     const free = this.#free.get(unit);
     if (free) {
-      if (kind === WRITE) this.#inUse(unit, free);
-      else if (kind === READ && !this.#readsAhead(free.units)) {
-        this.#fail(`client ${client} reads block ${unit * UNIT_BYTES} after it was given back`);
+      if (kind === WRITE) {
+        this.#checkTaken(client, free);
+        this.#inUse(unit, free);
+      } else if (kind !== READ || !this.#readsAhead(free.units)) {
+        const does = kind === READ ? 'reads' : 'changes';
+        this.#fail(`client ${client} ${does} block ${unit * UNIT_BYTES} after it was given back`);
       }
     }
     if (kind === WRITE && this.#retired.has(unit * UNIT_BYTES)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
+    }
+  }
+
+  /** Who gave it back keeps it for what it allocates next: only then it is anybody's to write. */
+  #checkTaken(client: number, { by, first }: { by: number; first: number }): void {
+    const address = first * UNIT_BYTES;
+    for (const { cache } of this.#pools.get(by)?.allocator.classes() ?? []) {
+      if (!cache.includes(address)) continue;
+      this.#fail(
+        `client ${client} writes into block ${address}, which client ${by} has in reserve`,
+      );
     }
   }
 

@@ -23,6 +23,7 @@ import { type CallRecord, type Note, timeline } from './history.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
 import { type ClientPlan, type Scenario, scenarioOf } from './scenario.ts';
+import { auditSnapshots, type Sight } from './snapshots.ts';
 import { growthsOf, retriesOf, type Subject } from './subjects/subject.ts';
 import { CHUNKS_MAX, LANES_MAX } from './swarm.ts';
 
@@ -115,6 +116,8 @@ class Simulation {
   readonly #deaths: Deaths;
   readonly #records: CallRecord[] = [];
   readonly #notes: Note[] = [];
+  /** What steps of scans have handed out. */
+  readonly #steps: (readonly Sight[])[] = [];
   readonly #parameters: PoolParameters;
   readonly #thread = currentThread();
   #entry: CatalogEntry | undefined;
@@ -201,6 +204,7 @@ class Simulation {
       walksOnce: this.#scenario.subject.walksOnce,
       prng: this.#prng,
       record: (record) => this.#record(record),
+      snapshot: (seen) => this.#steps.push(seen),
       note: (note) => this.#notes.push(note),
       peek: (address) => this.#memory.word(address),
       serve: (index) => this.#scenario.subject.servers?.serve(index, this.#prng) ?? nothing(),
@@ -238,7 +242,9 @@ class Simulation {
       this.#deaths.announce();
       auditReclamation(this.#living.map((client) => client.pool));
       const pool = this.#auditKeys();
-      auditHistories(this.#records, this.#scenario.keys);
+      const { subject, parameters, keys } = this.#scenario;
+      auditHistories(this.#records, keys);
+      if (subject.scansSnapshots?.(parameters)) auditSnapshots(this.#steps, this.#records, keys);
       const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
       checkMemory(pool, open, {
         scenario: this.#scenario,

@@ -10,6 +10,7 @@ import { HEADER_BYTES } from '../records/layout.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { CallLog } from './caller.ts';
 import { CallRecord, foundState, type KeyState } from './history.ts';
+import type { Sight } from './snapshots.ts';
 
 /** A walk, or a scan of an ordered index, which has several leaves in a doorbell. */
 export type WalkOrder = 'any' | 'forward' | 'reverse';
@@ -73,15 +74,16 @@ export class Walker {
   *step(): Operation<void> {
     const from = this.#log.now();
     this.since = from;
-    const met: { key: number; found: KeyState }[] = [];
+    const met: Sight[] = [];
     yield* this.#walk.next((request, keyBytes) => met.push(this.#read(request, keyBytes)));
     const to = this.#log.now();
     for (const { key, found } of met) this.#meet(key, found, { from, to });
+    if (this.#form.order !== 'any') this.#log.snapshot?.(met);
     if (this.done) this.#missTheRest(to);
     this.since = undefined;
   }
 
-  #read(request: Request, keyBytes: number): { key: number; found: KeyState } {
+  #read(request: Request, keyBytes: number): Sight {
     const bytes = request.outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
     const name = Buffer.from(bytes).toString();
     this.#checkOrder(bytes);

@@ -6,19 +6,18 @@ import {
   lowHalf,
   type Operation,
 } from '../../verbs/index.ts';
+import { ClientIndex } from '../client-index.ts';
 import {
   type CheckSink,
   type Condition,
   type Index,
   type IndexManifest,
-  type IndexParameters,
   type IndexShape,
   type IndexWalk,
   type Outcome,
   REFUSED,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
-import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { insert } from './insert.ts';
@@ -33,14 +32,16 @@ import { writeOnce } from './write-once.ts';
  * What the index contract asks for, over a client's handle of a tree or a hash table of hopscotch
  * leaves: operations on one key are the same for both.
  */
-export abstract class LeafIndex<C extends LeafClient> implements Index {
+export abstract class LeafIndex<C extends LeafClient>
+  extends ClientIndex<ChimeRequest, C>
+  implements Index
+{
   abstract readonly manifest: IndexManifest;
-  protected readonly client: C;
   readonly #protocol: SlotProtocol<ChimeRequest>;
   readonly #locks = new LockTable<ChimeRequest>();
 
   constructor(client: C) {
-    this.client = client;
+    super(client, client.geometry.shape);
     this.#protocol = {
       records: client.records,
       locate: (request) => locate(client, request),
@@ -56,30 +57,6 @@ export abstract class LeafIndex<C extends LeafClient> implements Index {
   abstract walk(cursor?: number): IndexWalk;
   abstract check(sink: CheckSink): Operation<number>;
   abstract eachReachable(visit: (address: Address) => void): Operation<void>;
-
-  get parameters(): IndexParameters {
-    return { ...this.client.geometry.shape };
-  }
-
-  get catalog(): number {
-    return this.client.catalog;
-  }
-
-  get records(): RecordIo {
-    return this.client.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
-    return this.client.retries;
-  }
-
-  get hashSeed(): number {
-    return this.client.geometry.shape.seed;
-  }
-
-  newRequest(): ChimeRequest {
-    return this.client.newRequest();
-  }
 
   foundAddress({ words, slotAt }: ChimeRequest): Address {
     return recordOf(lowHalf(words, slotAt), highHalf(words, slotAt));

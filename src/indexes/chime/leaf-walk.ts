@@ -4,7 +4,7 @@ import { type Address, type Batch, type Operation, Scratch } from '../../verbs/i
 import { descend, leaveGone, reach, refresh } from './descent.ts';
 import { SLOTS_AT } from './geometry.ts';
 import { type Borders, EVERYTHING, KeyScale } from './key-scale.ts';
-import { areSame, compareWhole } from './keys.ts';
+import { compareWhole } from './keys.ts';
 import { IDENTITY_AT } from './leaf-client.ts';
 import { addressOfLink, INTERNAL } from './link.ts';
 import { mendWay } from './mend.ts';
@@ -22,8 +22,6 @@ export interface LeafPicture {
   lower: Uint8Array;
   /** Undefined: there is no higher key. */
   upper: Uint8Array | undefined;
-  /** Whether all keys of the leaf count: the walk has not passed some of them before. */
-  isWhole: boolean;
   /** What keys the leaf may have, whether they count or not. */
   borders: Borders;
   scale: KeyScale;
@@ -102,12 +100,11 @@ export class LeafWalk {
     const at = this.position;
     const { leaf, lower, upper } = yield* sureLeaf(tree, request);
     yield* refresh(tree, request);
-    const isWhole = areSame(at, this.#reverse ? upper : lower);
     const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
     this.#pass(range);
     const borders = { lower, upper };
     const scale = new KeyScale().set(borders);
-    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, isWhole, borders, scale };
+    return { address: leaf.address, slots: slotsOf(tree, leaf), ...range, borders, scale };
   }
 
   /** The next leaves, and their ranges: at once, for what is remembered may change meanwhile. */
@@ -126,7 +123,6 @@ export class LeafWalk {
           invariant(place.aimAtKey(), 'the way to a leaf was forgotten while it was being read');
         }
       }
-      place.isWhole = areSame(at, this.#reverse ? place.upper : place.lower);
       if (this.#reverse) place.upper = at;
       else place.lower = at ?? LOWEST;
       places.push(place);
@@ -202,7 +198,6 @@ export class Place {
   readonly #slots: Int32Array;
   lower: Uint8Array = LOWEST;
   upper: Uint8Array | undefined;
-  isWhole = false;
   #borders: Borders = EVERYTHING;
   readonly #scale = new KeyScale();
 
@@ -258,11 +253,11 @@ export class Place {
   }
 
   picture(): LeafPicture {
-    const { lower, upper, isWhole } = this;
+    const { lower, upper } = this;
     const borders = this.#borders;
     const scale = this.#scale;
     const slots = this.#slots;
-    return { address: this.request.leaf, slots, lower, upper, isWhole, borders, scale };
+    return { address: this.request.leaf, slots, lower, upper, borders, scale };
   }
 }
 

@@ -1,6 +1,7 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
+import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
   Condition,
@@ -12,7 +13,6 @@ import type {
   OrderedIndex,
   Outcome,
 } from '../contract.ts';
-import type { RecordIo } from '../record-io.ts';
 import { answerTheDead } from './answer-the-dead.ts';
 import { checkTable } from './check.ts';
 import { buildHStore } from './create.ts';
@@ -37,28 +37,13 @@ export const HSTORE_MANIFEST: IndexManifest = {
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
-export class HStoreIndex implements OrderedIndex {
+export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> implements OrderedIndex {
   readonly manifest = HSTORE_MANIFEST;
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
+    super(table, table.shape);
     this.table = table;
-  }
-
-  get parameters(): IndexParameters {
-    return { ...this.table.shape };
-  }
-
-  get catalog(): number {
-    return this.table.catalog;
-  }
-
-  get records(): RecordIo {
-    return this.table.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
-    return this.table.retries;
   }
 
   get resizes(): Readonly<Record<string, number>> {
@@ -69,14 +54,6 @@ export class HStoreIndex implements OrderedIndex {
   /** Chained buckets are as long as short records; the table itself is a span. */
   get tableUnits(): readonly number[] {
     return [];
-  }
-
-  get hashSeed(): number {
-    return this.table.shape.seed;
-  }
-
-  newRequest(): HStoreRequest {
-    return this.table.newRequest();
   }
 
   search(request: HStoreRequest): Operation<boolean> {

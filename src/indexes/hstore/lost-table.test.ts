@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { control } from '../../pool/control.ts';
 import { requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import { numbered } from '../../store/test-support/pools.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ALWAYS } from '../contract.ts';
-import { segmentBuckets } from './geometry.ts';
+import { SEGMENT_BUCKETS, segmentBuckets } from './geometry.ts';
 import { IndexServer } from './index-server.ts';
 import { restoreTable } from './rebuild.ts';
 import { BUCKET_BYTES } from './slot.ts';
@@ -264,4 +265,24 @@ test('two servers have a role of each of two pairs, and both tables are lost', (
   }
   for (const running of rounds) running.finish();
   for (const key of KEYS) assert.equal(get(one, key), `of ${key}`);
+});
+
+test('a table for which there is not enough memory takes none', (t) => {
+  const sizes = { size: 4.5 * 2 ** 20, regionSize: 4.5 * 2 ** 20 };
+  const client = newClient(t, sizes, { shape: { ...SHAPE, buckets: 2 ** 15 } });
+  const { pool, index } = client;
+  put(client, 'k', 'v');
+  const { segments } = index.table.pairs[0].geometry;
+  for (const segment of segments) {
+    pool.run(control.writeBytes(segment, new Uint8Array(SEGMENT_BUCKETS * BUCKET_BYTES)));
+  }
+  const spans = () => {
+    return [...pool.run(pool.chunks.words())].filter(
+      ([, word]) => unpackChunk(word).state === CHUNK_SPAN,
+    ).length;
+  };
+  const before = spans();
+  // There is room for one of its two segments.
+  for (let i = 0; i < 3; i++) assert.throws(() => get(client, 'k'), { code: 'SW_POOL_FULL' });
+  assert.equal(spans(), before);
 });

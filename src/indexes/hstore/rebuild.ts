@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import { isGone } from '../../pool/client-word.ts';
 import { KeyHash } from '../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
@@ -71,15 +72,28 @@ export function* rebuildTable(pair: Pair): Operation<void> {
   const { table, committed } = yield* readState(pair);
   if (!table.isLost) return yield* loadSegments(geometry);
   const image = new TableImage(pair);
-  yield* image.allocate();
-  const isKnown = yield* skiplistServer.followLog(table.generation, committed);
-  const { image: known } = skiplistServer;
-  const relocation = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
-  if (!relocation) yield* fromRecords(pair, image);
-  yield* image.write();
+  const { image: known, relocation } = yield* fill(pair, image, table.generation, committed);
   yield* unmarkBuckets(geometry);
   yield* putInPlace(geometry, image, table.generation + 1);
   if (relocation) skiplistServer.relocate(known, relocation, table.generation + 1);
+}
+
+/** Writes the image; of the skiplist that it is of, if it is of one, where its nodes' slots are. */
+function* fill(pair: Pair, image: TableImage, generation: number, committed: number) {
+  const { skiplistServer } = pair;
+  try {
+    yield* image.allocate();
+    const isKnown = yield* skiplistServer.followLog(generation, committed);
+    const { image: known } = skiplistServer;
+    const relocation = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
+    if (!relocation) yield* fromRecords(pair, image);
+    yield* image.write();
+    return { image: known, relocation };
+  } catch (error) {
+    // Else each attempt in a full pool would make it fuller.
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') yield* image.discard();
+    throw error;
+  }
 }
 
 /** Returns where the slot of each node is now. */

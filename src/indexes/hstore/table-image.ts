@@ -1,4 +1,11 @@
-import { type Address, Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../verbs/index.ts';
 import { takeSegment } from './create.ts';
 import { SEGMENT_BUCKETS, segmentBuckets, segmentCount } from './geometry.ts';
 import type { Pair } from './pair.ts';
@@ -80,6 +87,14 @@ export class TableImage {
     const chained = { address, image, at: 0 };
     this.#last.set(bucket, chained);
     this.#chained.push(chained);
+  }
+
+  /** Gives back its memory, of which nobody has heard: there is not enough for all of it. */
+  *discard(): Operation<void> {
+    const { geometry, allocator, catalog } = this.#pair;
+    const units = segmentBuckets(geometry.shape) * (BUCKET_BYTES / UNIT_BYTES);
+    for (const segment of this.segments) yield* allocator.spans.release(catalog, segment, units);
+    for (const { address } of this.#chained) allocator.discard(catalog, 1, address);
   }
 
   /** Writes it where nobody looks yet. */

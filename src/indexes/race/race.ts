@@ -8,6 +8,7 @@ import {
   lowHalf,
   type Operation,
 } from '../../verbs/index.ts';
+import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
   Condition,
@@ -44,13 +45,14 @@ export const RACE_MANIFEST: IndexManifest = {
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */
-export class RaceIndex implements Index {
+export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements Index {
   readonly manifest = RACE_MANIFEST;
   readonly table: RaceTable;
 
   readonly #protocol: SlotProtocol<RaceRequest>;
 
   constructor(table: RaceTable) {
+    super(table, table.geometry.shape);
     this.table = table;
     this.#protocol = {
       records: table.records,
@@ -61,22 +63,6 @@ export class RaceIndex implements Index {
     };
   }
 
-  get parameters(): IndexParameters {
-    return { ...this.table.geometry.shape };
-  }
-
-  get catalog(): number {
-    return this.table.catalog;
-  }
-
-  get records(): RecordIo {
-    return this.table.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
-    return this.table.retries;
-  }
-
   get resizes(): Readonly<Record<string, number>> {
     const { splits, doublings } = this.table;
     return { splits, doublings };
@@ -84,14 +70,6 @@ export class RaceIndex implements Index {
 
   get tableUnits(): readonly number[] {
     return [this.table.geometry.subtableUnits];
-  }
-
-  get hashSeed(): number {
-    return this.table.geometry.shape.seed;
-  }
-
-  newRequest(): RaceRequest {
-    return this.table.newRequest();
   }
 
   search(request: RaceRequest): Operation<boolean> {

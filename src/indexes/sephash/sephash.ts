@@ -1,6 +1,7 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
+import { ClientIndex } from '../client-index.ts';
 import {
   ALWAYS,
   type CheckSink,
@@ -36,28 +37,13 @@ export const SEPHASH_MANIFEST: IndexManifest = {
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */
-export class SepHashIndex implements Index {
+export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> implements Index {
   readonly manifest = SEPHASH_MANIFEST;
   readonly table: SepHashTable;
 
   constructor(table: SepHashTable) {
+    super(table, table.geometry.shape);
     this.table = table;
-  }
-
-  get parameters(): IndexParameters {
-    return { ...this.table.geometry.shape };
-  }
-
-  get catalog(): number {
-    return this.table.catalog;
-  }
-
-  get records(): RecordIo {
-    return this.table.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
-    return this.table.retries;
   }
 
   get resizes(): Readonly<Record<string, number>> {
@@ -67,14 +53,6 @@ export class SepHashIndex implements Index {
 
   get tableUnits(): readonly number[] {
     return this.table.geometry.tableUnits;
-  }
-
-  get hashSeed(): number {
-    return this.table.geometry.shape.seed;
-  }
-
-  newRequest(): SepHashRequest {
-    return this.table.newRequest();
   }
 
   search(request: SepHashRequest): Operation<boolean> {

@@ -9,6 +9,7 @@ import {
   lowHalf,
   type Operation,
 } from '../../verbs/index.ts';
+import { ClientIndex } from '../client-index.ts';
 import {
   type CheckSink,
   type Condition,
@@ -24,7 +25,6 @@ import {
   REFUSED,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
-import type { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { checkTables } from './check.ts';
@@ -55,7 +55,7 @@ export const SHARD_MANIFEST: IndexManifest = {
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
-export class ShardIndex implements PlacedIndex {
+export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements PlacedIndex {
   readonly manifest = SHARD_MANIFEST;
   readonly partitions: Partitions;
   /** The first table: with one memory node there is no other. */
@@ -64,8 +64,10 @@ export class ShardIndex implements PlacedIndex {
   readonly #locks = new LockTable<ShardRequest>();
 
   constructor(partitions: Partitions) {
+    const [table] = partitions.tables;
+    super(table, table.geometry.shape);
     this.partitions = partitions;
-    this.table = partitions.tables[0];
+    this.table = table;
     const of = (request: ShardRequest) => partitions.tableOf(request);
     this.#protocol = {
       records: this.table.records,
@@ -76,19 +78,7 @@ export class ShardIndex implements PlacedIndex {
     };
   }
 
-  get parameters(): IndexParameters {
-    return { ...this.table.geometry.shape };
-  }
-
-  get catalog(): number {
-    return this.table.catalog;
-  }
-
-  get records(): RecordIo {
-    return this.table.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
+  override get retries(): Readonly<Record<string, number>> {
     const { tables } = this.partitions;
     if (tables.length === 1) return this.table.retries;
     const sums: Record<string, number> = {};
@@ -115,14 +105,6 @@ export class ShardIndex implements PlacedIndex {
     const units = Array.from({ length: version + 1 }, (_, k) => geometry.segmentUnits(k));
     if (tables.length > 1) units.push(ROOT_UNITS);
     return units.filter((each) => each <= BLOCK_UNITS_MAX);
-  }
-
-  get hashSeed(): number {
-    return this.table.geometry.shape.seed;
-  }
-
-  newRequest(): ShardRequest {
-    return this.table.newRequest();
   }
 
   search(request: ShardRequest): Operation<boolean> {

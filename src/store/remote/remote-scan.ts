@@ -2,16 +2,13 @@ import { StepwellError } from '../../errors.ts';
 import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
 import type { Encoding, Entry, Key, Value } from '../api.ts';
 import { checkBatch } from '../arguments.ts';
-import { decodeKey, decodeValue } from '../decoding.ts';
 import { boundsOnly, keyBytes, rangeOf } from '../key-range.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
+import { CLEAR_BATCH } from '../ordered-calls.ts';
 import { RangeCount } from '../range-count.ts';
 import { type Part, RangeScan } from '../range-scan.ts';
-import { EachTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from '../takers.ts';
+import { entryTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from '../takers.ts';
 import type { Session } from './session.ts';
-
-/** Keys that `clear` removes together. */
-const CLEAR_BATCH = 256;
 
 /** The store that a scan is of. */
 export interface RemoteScanHost {
@@ -154,12 +151,7 @@ export class RemoteOrdered<V extends Value> {
 
   /** The first record of the range in its direction. */
   async first(bounds: RangeBounds, reverse: boolean): Promise<Entry<V> | undefined> {
-    const { keys, values } = this.#settings;
-    const taker = new EachTaker<Entry<V>>((request, bytes) => ({
-      key: decodeKey(request, bytes, keys),
-      value: decodeValue(request, values) as V,
-      version: request.foundVersion,
-    }));
+    const taker = entryTaker<V>(this.#settings);
     const options = { ...boundsOnly(bounds), reverse, limit: 1 };
     return (await this.#scan(options, 'records', taker).next()).value;
   }

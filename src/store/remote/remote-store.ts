@@ -9,6 +9,7 @@ import {
   REPLACED,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/request.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type {
   AsyncStore,
   Encoding,
@@ -30,14 +31,13 @@ import { checkRange, parseInteger } from '../integers.ts';
 import { isRange } from '../key-range.ts';
 import { checkEntries, checkKeys } from '../many-keys.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
+import { checkPage, PageOfWalk, RecordWalk } from '../record-walk.ts';
 import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
-import { checkPage } from '../store-walk.ts';
 import { credentialsOf, parseRemote } from './address.ts';
 import { RemoteMany } from './remote-many.ts';
 import { RemoteOrdered } from './remote-scan.ts';
-import { RemoteWalk } from './remote-walk.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
 
@@ -334,10 +334,11 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   }
 
   async *#walk<T>(select: (entry: Entry<V>) => T): AsyncIterableIterator<T> {
-    const walk = new RemoteWalk<V>(await this.#live(), this.#settings);
+    const session = await this.#live();
+    const walk = new RecordWalk<V>(session.index, this.#settings);
     while (!walk.done) {
       this.#refuseClosed();
-      for (const entry of await walk.entries()) {
+      for (const entry of await session.runOne(() => walk.entries())) {
         this.#refuseClosed();
         yield select(entry);
       }
@@ -352,14 +353,19 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
 
   async #page(cursor: number, count: number): Promise<Page<V>> {
     checkPage(cursor, count);
-    return new RemoteWalk<V>(await this.#live(), this.#settings, cursor).page(count);
+    const session = await this.#live();
+    const walk = new RecordWalk<V>(session.index, this.#settings, cursor);
+    const entries = await gather(session, walk, count, () => walk.entries());
+    return { cursor: walk.cursor, entries };
   }
 
   async scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): Promise<KeyPage> {
     checkPage(cursor, count);
     const prefix = prefixIn(options);
-    const walk = new RemoteWalk<V>(await this.#live(), this.#settings, cursor, prefix);
-    return walk.keyPage(count);
+    const session = await this.#live();
+    const walk = new RecordWalk<V>(session.index, this.#settings, cursor, prefix);
+    const keys = await gather(session, walk, count, () => walk.keys());
+    return { cursor: walk.cursor, keys };
   }
 
   async first(bounds: RangeBounds = {}): Promise<Entry<V> | undefined> {
@@ -387,8 +393,9 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
 
   async clear(range?: RangeOptions): Promise<void> {
     if (range !== undefined) return this.#ordered.clear(range, (keys) => this.deleteMany(keys));
-    const walk = new RemoteWalk<V>(await this.#live(), this.#settings);
-    while (!walk.done) await this.deleteMany(await walk.keys());
+    const session = await this.#live();
+    const walk = new RecordWalk<V>(session.index, this.#settings);
+    while (!walk.done) await this.deleteMany(await session.runOne(() => walk.keys()));
   }
 
   async stats(): Promise<StoreStats> {
@@ -411,4 +418,15 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   #refuseClosed(): void {
     if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
   }
+}
+
+async function gather<T>(
+  session: Session,
+  walk: RecordWalk<Value>,
+  count: number,
+  next: () => Operation<T[]>,
+): Promise<T[]> {
+  const page = new PageOfWalk<T>(walk, count);
+  while (!page.complete) page.add(await session.runOne(next));
+  return page.found;
 }

@@ -1,5 +1,7 @@
 import { PAIR } from '../../indexes/hstore/geometry.ts';
+import type { HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import type { Pair } from '../../indexes/hstore/pair.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, CAS, type Operation, READ, WRITE } from '../../verbs/index.ts';
 import type { FailureKind } from '../audit.ts';
 import type { Canary } from '../canary.ts';
@@ -81,6 +83,26 @@ function forgetReplies({ geometry }: Pair): ChangeDoorbell {
   };
 }
 
+/** Each key is what a scan of its own says. */
+function scanOneByOne(index: HStoreIndex): void {
+  const scan = index.scan.bind(index);
+  index.scan = (range = {}) => {
+    const whole = scan(range);
+    const next = whole.next.bind(whole);
+    whole.next = function* (visit) {
+      const keys: Uint8Array[] = [];
+      yield* next(({ outgoing }, bytes) => {
+        keys.push(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes));
+      });
+      for (const key of keys) {
+        const bound = { key, inclusive: true };
+        yield* scan({ lower: bound, upper: bound }).next(visit);
+      }
+    };
+    return whole;
+  };
+}
+
 export const HSTORE_CANARIES: readonly Canary[] = [
   canary(
     'a server that was overtaken decides all the same',
@@ -106,6 +128,15 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     'linearizability',
     { losses: 2, serves: 10, walks: 20 },
   ),
+  {
+    name: 'HStore: a step of a scan is of as many moments as it has keys',
+    caughtBy: 'linearizability',
+    scenario: { swarm: { walks: 30, serves: 0, losses: 0, haste: 0 } },
+    hstore: (index) => {
+      scanOneByOne(index);
+      return index;
+    },
+  },
   canary(
     'the row of a request that was given up is used again at once',
     ({ mailbox }) => {

@@ -30,6 +30,7 @@ export const HSTORE_SUBJECT: Subject = {
   fingerprint: ({ h2 }) => signatureOf(h2),
   placesOfKey: () => 7,
   walksOnce: true,
+  scansSnapshots: ({ pairs }) => pairs === 1,
   servers: { serve, table: tableSegments, restore },
   // A request is answered by whoever is the server, also when its client has died since.
   answersTheDead: true,

@@ -31,6 +31,8 @@ export interface Subject {
   placesOfKey(parameters: IndexParameters): number;
   /** Whether a walk meets each key exactly once, and not only at least once. */
   readonly walksOnce: boolean;
+  /** Whether all that a step of a scan hands out was there at one moment. */
+  readonly scansSnapshots?: (parameters: IndexParameters) => boolean;
   /** Whether records get versions of the index's own: never the same one twice for a key. */
   readonly ownVersions?: boolean;
   /**
