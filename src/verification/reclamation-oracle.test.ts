@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Pool } from '../pool/pool.ts';
-import { Batch, Scratch } from '../verbs/index.ts';
+import { Batch, Scratch, UNIT_BYTES } from '../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import { ReclamationOracle } from './reclamation-oracle.ts';
 
@@ -9,10 +9,18 @@ const BLOCK = 4096;
 const UNITS = 2;
 
 /** A client that has given the block back, and keeps it in reserve; what another one is told. */
-function afterFree(change: (batch: Batch, words: Scratch, cache: number[]) => Batch): string[] {
+function afterFree(
+  change: (batch: Batch, words: Scratch, cache: number[]) => Batch,
+  nowUnits = UNITS,
+): string[] {
   const memory = new AdversaryMemory(1, 8192);
   const failures: string[] = [];
-  const view = { now: () => 1, lastStep: () => 0, inOperation: () => [] };
+  const view = {
+    now: () => 1,
+    lastStep: () => 0,
+    inOperation: () => [],
+    blockOf: () => ({ first: BLOCK / UNIT_BYTES, units: nowUnits }),
+  };
   const oracle = new ReclamationOracle(memory, view, (text) => failures.push(text));
   const cache: number[] = [];
   const allocator = {
@@ -50,4 +58,14 @@ test('who has taken it from the reserve may write it, and then do anything', () 
       .read(BLOCK + 64, 8, words, 0);
   });
   assert.deepEqual(failures, []);
+});
+
+test('a block is in use as large as it is now, whatever size was given back there', () => {
+  const writeFirst = (batch: Batch, words: Scratch, cache: number[]) => {
+    cache.length = 0;
+    return batch.write(BLOCK, 64, words, 0).read(BLOCK, UNITS * UNIT_BYTES, words, 0);
+  };
+  assert.deepEqual(afterFree(writeFirst, UNITS), []);
+  const [failure] = afterFree(writeFirst, UNITS - 1);
+  assert.match(failure, /client 1 reads block/);
 });

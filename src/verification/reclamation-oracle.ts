@@ -1,6 +1,7 @@
 import type { Pool } from '../pool/pool.ts';
 import { type Address, READ, UNIT_BYTES, WRITE } from '../verbs/index.ts';
 import type { AccessObserver, AdversaryMemory } from './adversary.ts';
+import type { LinesOfBlock } from './block-of.ts';
 
 const POISON = 0xdb;
 
@@ -17,6 +18,8 @@ export interface RunView {
   lastStep(client: number): number;
   /** Operations in flight, with their starts: they may hold addresses read since then. */
   inOperation(): { client: number; since: number }[];
+  /** The block that an address is in now, if in any. */
+  blockOf(address: Address): LinesOfBlock | undefined;
 }
 
 /**
@@ -111,12 +114,13 @@ export class ReclamationOracle implements AccessObserver {
     if (free) {
       if (kind === WRITE) {
         this.#checkTaken(client, free);
-        this.#inUse(unit, free);
+        this.#free.delete(unit);
       } else if (kind !== READ || !this.#readsAhead(free.units)) {
         const does = kind === READ ? 'reads' : 'changes';
         this.#fail(`client ${client} ${does} block ${unit * UNIT_BYTES} after it was given back`);
       }
     }
+    if (kind === WRITE && address === unit * UNIT_BYTES) this.#beginUse(unit);
     if (kind === WRITE && this.#retired.has(unit * UNIT_BYTES)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
     }
@@ -133,9 +137,14 @@ export class ReclamationOracle implements AccessObserver {
     }
   }
 
-  /** Whose first line is written is in use; what stands there may leave the last lines empty. */
-  #inUse(unit: number, { first, units }: { first: number; units: number }): void {
-    const lines = unit === first ? units : 1;
-    for (let i = 0; i < lines; i++) this.#free.delete(unit + i);
+  /**
+   * Whose first line is written is in use; what stands there may leave the last lines empty. The
+   * block is what the chunk is carved into now: it need not be what was given back there.
+   */
+  #beginUse(unit: number): void {
+    if (this.#free.size === 0) return;
+    const now = this.#run.blockOf(unit * UNIT_BYTES);
+    if (now?.first !== unit) return;
+    for (let i = 0; i < now.units; i++) this.#free.delete(unit + i);
   }
 }

@@ -2,12 +2,12 @@ import { StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
 import { createStore, openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { CHUNK_BYTES, type PoolParameters } from '../pool/layout.ts';
+import { CHUNK_BYTES, PoolLayout, type PoolParameters } from '../pool/layout.ts';
 import { Pool } from '../pool/pool.ts';
 import { formatSuperblock } from '../pool/superblock.ts';
 import { currentThread } from '../pool/thread-identity.ts';
 import { Prng } from '../random/prng.ts';
-import type { Operation } from '../verbs/index.ts';
+import type { Address, Operation } from '../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import {
   auditHistories,
@@ -15,6 +15,7 @@ import {
   type FailureKind,
   VerificationFailure,
 } from './audit.ts';
+import { blockOf } from './block-of.ts';
 import { type Canary, planted, subjectOf } from './canary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
@@ -148,7 +149,13 @@ class Simulation {
     memory.put(0, formatSuperblock(this.#parameters));
     const now = () => this.#now;
     this.#deaths = new Deaths(this.#clients, now, (address) => memory.word(address));
-    const view = { now, inOperation: () => this.#inOperation(), lastStep: this.#lastStep };
+    const layout = new PoolLayout(this.#parameters);
+    const view = {
+      now,
+      inOperation: () => this.#inOperation(),
+      lastStep: this.#lastStep,
+      blockOf: (address: Address) => blockOf(layout, (at) => memory.word(at), address),
+    };
     const fail = (text: string) => {
       this.#failure ??= new VerificationFailure('reclamation', text);
     };

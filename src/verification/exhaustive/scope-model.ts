@@ -1,12 +1,12 @@
 import { type Index, isPlaced } from '../../indexes/contract.ts';
 import { createStore, openIndex } from '../../indexes/kinds.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
-import { CHUNK_BYTES, type PoolParameters } from '../../pool/layout.ts';
+import { CHUNK_BYTES, PoolLayout, type PoolParameters } from '../../pool/layout.ts';
 import type { ClientRow } from '../../pool/membership.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
 import { currentThread } from '../../pool/thread-identity.ts';
-import { READ, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, READ, UNIT_BYTES } from '../../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../adversary.ts';
 import {
   auditHistories,
@@ -15,6 +15,7 @@ import {
   auditStructure,
   VerificationFailure,
 } from '../audit.ts';
+import { blockOf } from '../block-of.ts';
 import { Caller, type CallLog } from '../caller.ts';
 import { type Canary, planted } from '../canary.ts';
 import { type CallRecord, timeline } from '../history.ts';
@@ -169,9 +170,16 @@ export class ScopeModel implements Model {
 
   /** The reclamation oracle, with the accesses of every step noted on their way to it. */
   #watch(): ReclamationOracle {
+    const layout = new PoolLayout(this.#parameters);
+    const word = (address: Address) => this.#memory.word(address);
     const oracle = new ReclamationOracle(
       this.#memory,
-      { now: () => this.#now, lastStep: () => this.#now, inOperation: () => [] },
+      {
+        now: () => this.#now,
+        lastStep: () => this.#now,
+        inOperation: () => [],
+        blockOf: (address) => blockOf(layout, word, address),
+      },
       (text) => {
         this.#failure ??= new VerificationFailure('reclamation', text);
       },
