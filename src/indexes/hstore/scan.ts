@@ -62,14 +62,19 @@ export class HStoreScan implements IndexScan {
     for (const pair of pairs) lists.push(yield* scanPair(this.#table, pair, this.#request, part));
     const found = merge(lists, this.#reverse).slice(0, count);
     const within = found.filter(({ key }) => this.#isInRange(key));
-    this.#left -= within.length;
-    this.done = this.#left <= 0 || within.length < count;
-    const last = within[within.length - 1];
-    if (last) this.#from = { key: Buffer.from(last.key, 'latin1'), inclusive: false };
     const slots: SlotRecord[] = within.map(({ low, high }) => {
       return { address: recordOf(low, high), units: unitsOfSlot(high) };
     });
     yield* visitRecords(records, this.#request, slots, shape.seed, () => true, visit);
+    this.#pass(within, count);
+  }
+
+  /** Only of a step that was visited: who goes on after one that failed meets it again. */
+  #pass(within: readonly OrderedSlot[], count: number): void {
+    this.#left -= within.length;
+    this.done = this.#left <= 0 || within.length < count;
+    const last = within[within.length - 1];
+    if (last) this.#from = { key: Buffer.from(last.key, 'latin1'), inclusive: false };
   }
 
   #isInRange(key: string): boolean {
