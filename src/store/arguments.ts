@@ -52,3 +52,9 @@ export function checkBatch(size: number): void {
   if (Number.isSafeInteger(size) && size >= 1) return;
   throw invalid(`nextMany takes 1 or more, not ${shown(size)}`);
 }
+
+/** What a counter is incremented by. Raises SW_INVALID_ARGUMENT. */
+export function checkIncrement(by: number | bigint): void {
+  if (typeof by === 'bigint' || Number.isSafeInteger(by)) return;
+  throw invalid(`increment needs an integer, not ${shown(by)}`);
+}

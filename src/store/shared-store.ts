@@ -27,7 +27,7 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
-import { checkCallback, conditionOf, prefixIn, shown } from './arguments.ts';
+import { checkCallback, checkIncrement, conditionOf, prefixIn } from './arguments.ts';
 import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
@@ -198,12 +198,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   increment(key: Key, by?: number): number;
   increment(key: Key, by: bigint): bigint;
   increment(key: Key, by: number | bigint = 1): number | bigint {
-    if (typeof by !== 'bigint' && !Number.isSafeInteger(by)) {
-      throw new StepwellError(
-        'SW_INVALID_ARGUMENT',
-        `increment needs an integer, not ${shown(by)}`,
-      );
-    }
+    checkIncrement(by);
     const sum = this.#full.retry(() => this.#add(key, BigInt(by), typeof by === 'number'));
     return typeof by === 'number' ? Number(sum) : sum;
   }

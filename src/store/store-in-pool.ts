@@ -7,24 +7,18 @@ import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
-import { checkOptions, shown } from './arguments.ts';
+import { checkOptions, invalid, shown } from './arguments.ts';
 
 export function checkClientOptions(options: OpenOptions): void {
   checkOptions(options);
   for (const key of ['keys', 'values'] as const) {
     const encoding = options[key] ?? 'auto';
     if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
-    throw new StepwellError(
-      'SW_INVALID_ARGUMENT',
-      `${key} is auto, utf8 or bytes: ${shown(encoding)}`,
-    );
+    throw invalid(`${key} is auto, utf8 or bytes: ${shown(encoding)}`);
   }
   const { delegation = false } = options;
   if (typeof delegation === 'boolean') return;
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
-    `delegation is true or false: ${shown(delegation)}`,
-  );
+  throw invalid(`delegation is true or false: ${shown(delegation)}`);
 }
 
 export function clientName({ client }: OpenOptions): string {

@@ -263,7 +263,7 @@ export class SimulatedClient {
   }
 
   /** False when a hasty client has given it up. */
-  *#patiently(operation: Operation<void>): Operation<boolean> {
+  *#patiently(operation: Operation<unknown>): Operation<boolean> {
     try {
       yield* operation;
       return true;
@@ -343,7 +343,7 @@ export class SimulatedClient {
   *#sweep(): Operation<void> {
     this.sweeps++;
     this.#online = false;
-    yield* this.#patiently(wholly(sweep(this.pool, this.#index as Index)));
+    yield* this.#patiently(sweep(this.pool, this.#index as Index));
   }
 
   *#depart(): Operation<void> {
@@ -351,8 +351,4 @@ export class SimulatedClient {
     yield* this.pool.departing();
     this.left = true;
   }
-}
-
-function* wholly(operation: Operation<unknown>): Operation<void> {
-  yield* operation;
 }

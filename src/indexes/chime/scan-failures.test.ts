@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { metImpatiently } from '../../store/test-support/by-hand.ts';
 import type { Batch, Operation } from '../../verbs/index.ts';
 import { ALWAYS, type KeyRange } from '../contract.ts';
 import { type Client, clientOf, foundText, requestFor } from './test-support/client.ts';
@@ -63,16 +64,7 @@ for (const [name, range] of RANGES) {
 test('a visitor that throws meets the records of its step again', (t) => {
   const client = filled(clientOf(t, SHAPE));
   const { pool, index } = client;
-  const scan = index.scan({ limit: 40 });
-  const met: string[] = [];
-  const enough = new Error('enough');
-  while (!scan.done) {
-    const impatient = scan.next(() => {
-      throw enough;
-    });
-    assert.throws(() => pool.run(impatient), enough);
-    pool.run(scan.next((request) => met.push(foundText(request))));
-  }
+  const met = metImpatiently(pool, index.scan({ limit: 40 }));
   assert.deepEqual(met, KEYS.slice(0, 40));
 });
 

@@ -14,12 +14,6 @@ export interface Part {
   readonly read: number;
 }
 
-/** What a step has posted of its leaves, and what it need not read when that has been enough. */
-export interface ScanPlan {
-  parts: Part[];
-  rest: Part[];
-}
-
 /** Posts the READs of a part's records; returns how many of them are certainly in the range. */
 interface Poster {
   post(part: Part): number;
@@ -30,7 +24,7 @@ interface Poster {
  * the range, and of that no more than `limit` certainly needs. A hint that is that of a border of
  * the range leaves open on which side of it the key is; entries that have one of the hints in
  * between are in the range. They are counted while they are posted, but for the leaf that may have
- * more than enough of them.
+ * more than enough of them. Returns what need not be read when what was posted has been enough.
  */
 export function planScan(
   leaves: readonly LeafPicture[],
@@ -39,31 +33,29 @@ export function planScan(
   reverse: boolean,
   histogram: Int32Array,
   reads: Poster,
-): ScanPlan {
-  const plan: ScanPlan = { parts: [], rest: [] };
+): Part[] {
+  const rest: Part[] = [];
   let certain = 0;
   for (const leaf of leaves) {
     const part = partWithin(leaf, range);
     if (part === undefined) continue;
     if (certain >= limit) {
-      plan.rest.push(part);
+      rest.push(part);
       continue;
     }
     const enough = limit - certain;
     const mayEnd = enough <= leaf.slots.length / 2;
     const last = mayEnd ? hintOfLast(part, enough, reverse, histogram) : 0;
     if (last === 0) {
-      plan.parts.push(part);
       certain += reads.post(part);
     } else {
-      const [first, rest] = cut(part, last, reverse);
-      plan.parts.push(first);
-      if (rest) plan.rest.push(rest);
+      const [first, behind] = cut(part, last, reverse);
+      if (behind) rest.push(behind);
       reads.post(first);
       certain = limit;
     }
   }
-  return plan;
+  return rest;
 }
 
 /** The hint up to which so many entries are certainly in the range; 0 when the leaf has fewer. */

@@ -25,7 +25,8 @@ export class RecordReads {
   readonly #request: ChimeRequest;
   readonly #keys: KeyOrder;
   readonly #keysOnly: boolean;
-  readonly #parts: Part[] = [];
+  /** What was posted, in order. */
+  readonly parts: Part[] = [];
   readonly ends: number[] = [];
   #bytes = 0;
 
@@ -80,7 +81,7 @@ export class RecordReads {
     }
     if (end > begin) batch.read(begin, end - begin, incoming, beginAt);
     this.#bytes = at;
-    this.#parts.push(part);
+    this.parts.push(part);
     this.ends.push(keys.count);
     return certain;
   }
@@ -92,7 +93,7 @@ export class RecordReads {
     yield request.batch;
     const kinds = keys.measure(request.incoming);
     if (this.#keysOnly || ((kinds >>> 24) & FLAG_CHAINED) !== 0) {
-      yield* readLong(request, this.#parts, keys, this.#bytes, this.#keysOnly);
+      yield* readLong(request, this.parts, keys, this.#bytes, this.#keysOnly);
     }
   }
 }

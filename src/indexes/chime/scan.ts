@@ -149,7 +149,7 @@ export class ChimeScan implements IndexScan {
       const leaves = parts.map(({ leaf }) => leaf);
       const reads = new RecordReads(request, leaves, bench.keys, true);
       for (const part of parts) reads.post(part);
-      yield* this.#visitParts(request, bench.keys, parts, reads, () => count++, true);
+      yield* this.#visitParts(request, bench.keys, reads, () => count++, true);
       return count;
     } finally {
       this.#tree.spareBenches.give(bench);
@@ -162,19 +162,12 @@ export class ChimeScan implements IndexScan {
     const { keys, histogram } = bench;
     try {
       const first = new RecordReads(request, leaves, keys, keysOnly);
-      const { parts, rest } = planScan(
-        leaves,
-        this.#range,
-        this.#left,
-        this.#reverse,
-        histogram,
-        first,
-      );
-      yield* this.#visitParts(request, keys, parts, first, visit, keysOnly);
+      const rest = planScan(leaves, this.#range, this.#left, this.#reverse, histogram, first);
+      yield* this.#visitParts(request, keys, first, visit, keysOnly);
       if (this.#left > 0 && rest.length > 0) {
         const reads = new RecordReads(request, leaves, keys, keysOnly);
         for (const part of rest) reads.post(part);
-        yield* this.#visitParts(request, keys, rest, reads, visit, keysOnly);
+        yield* this.#visitParts(request, keys, reads, visit, keysOnly);
       }
       if (!this.done) this.#learn(leaves);
     } finally {
@@ -193,13 +186,12 @@ export class ChimeScan implements IndexScan {
   *#visitParts(
     request: ChimeRequest,
     keys: KeyOrder,
-    parts: readonly Part[],
     reads: RecordReads,
     visit: Visit,
     keysOnly: boolean,
   ): Operation<void> {
     yield* reads.read();
-    const { ends } = reads;
+    const { parts, ends } = reads;
     for (let part = 0; part < parts.length && this.#left > 0; part++) {
       const run = this.#placesOf(request, parts[part], keys, ends[part - 1] ?? 0, ends[part]);
       let done = this.#visitFrom(request, keys, run, 0, visit, keysOnly);

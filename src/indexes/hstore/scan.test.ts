@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { foundText } from '../../store/test-support/by-hand.ts';
+import { metImpatiently } from '../../store/test-support/by-hand.ts';
 import { STEP_RECORDS } from './scan.ts';
 import { newClient, put } from './test-support/clients.ts';
 
@@ -11,16 +11,7 @@ test('a step that fails is taken again by the next one', (t) => {
   for (const key of keys) put(client, key, key);
   for (const reverse of [false, true]) {
     const scan = index.scan({ reverse, limit: STEP_RECORDS + 20 });
-    const met: string[] = [];
-    const enough = new Error('enough');
-    while (!scan.done) {
-      const impatient = scan.next(() => {
-        throw enough;
-      });
-      assert.throws(() => pool.run(impatient), enough);
-      pool.run(scan.next((request) => met.push(foundText(request))));
-    }
     const ordered = reverse ? keys.toReversed() : keys;
-    assert.deepEqual(met, ordered.slice(0, STEP_RECORDS + 20));
+    assert.deepEqual(metImpatiently(pool, scan), ordered.slice(0, STEP_RECORDS + 20));
   }
 });

@@ -24,7 +24,7 @@ import type {
   WriteCondition,
   WriteResult,
 } from '../api.ts';
-import { checkCallback, conditionOf, prefixIn, shown } from '../arguments.ts';
+import { checkCallback, checkIncrement, conditionOf, prefixIn } from '../arguments.ts';
 import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
 import { checkRange, parseInteger } from '../integers.ts';
@@ -257,12 +257,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   increment(key: Key, by?: number): Promise<number>;
   increment(key: Key, by: bigint): Promise<bigint>;
   async increment(key: Key, by: number | bigint = 1): Promise<number | bigint> {
-    if (typeof by !== 'bigint' && !Number.isSafeInteger(by)) {
-      throw new StepwellError(
-        'SW_INVALID_ARGUMENT',
-        `increment needs an integer, not ${shown(by)}`,
-      );
-    }
+    checkIncrement(by);
     const sum = await this.#retry(() => this.#add(key, BigInt(by), typeof by === 'number'));
     return typeof by === 'number' ? Number(sum) : sum;
   }

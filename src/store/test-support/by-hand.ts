@@ -1,4 +1,5 @@
-import type { Index, IndexKind } from '../../indexes/contract.ts';
+import assert from 'node:assert/strict';
+import type { Index, IndexKind, IndexScan } from '../../indexes/contract.ts';
 import { createStore, openIndex } from '../../indexes/kinds.ts';
 import { RACE, type RaceIndex } from '../../indexes/race/race.ts';
 import type { Request } from '../../indexes/request.ts';
@@ -81,6 +82,20 @@ export function requestFor<I extends Index>(
 /** Text of the value that the request found. */
 export function foundText({ found, foundValueAt, foundValueBytes }: Request): string {
   return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
+}
+
+/** What a scan meets whose visitor throws at each step before it lets the next one do. */
+export function metImpatiently(pool: Pool, scan: IndexScan): string[] {
+  const met: string[] = [];
+  const enough = new Error('enough');
+  while (!scan.done) {
+    const impatient = scan.next(() => {
+      throw enough;
+    });
+    assert.throws(() => pool.run(impatient), enough);
+    pool.run(scan.next((request) => met.push(foundText(request))));
+  }
+  return met;
 }
 
 const KIND_NAMES = ['READ', 'WRITE', 'CAS', 'FAA', 'PAUSE'];
