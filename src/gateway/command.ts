@@ -2,6 +2,7 @@ import type { Key, Store, Value } from '../store/api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../store/ordered-api.ts';
 import type { ReplyWriter } from './reply.ts';
 import type { Request } from './request-reader.ts';
+import type { Session } from './session.ts';
 
 /**
  * The part of a store that the gateway calls. Open the store with `values: 'bytes'`: replies are
@@ -35,7 +36,13 @@ export type GatewayStore = Pick<
 export type CommandFlag = 'readonly' | 'write' | 'denyoom' | 'fast' | 'loading' | 'stale';
 
 /** `module` is for commands that Redis does not have. */
-export type CommandGroup = 'connection' | 'generic' | 'module' | 'server' | 'string';
+export type CommandGroup =
+  | 'connection'
+  | 'generic'
+  | 'module'
+  | 'server'
+  | 'string'
+  | 'transactions';
 
 /**
  * One command. COMMAND, COMMAND INFO and COMMAND DOCS are derived from these fields, and so is the
@@ -72,16 +79,6 @@ export interface CommandContext {
 export interface CommandTable {
   readonly all: readonly Command[];
   find(name: Buffer): Command | undefined;
-}
-
-/** What a connection says about itself. */
-export interface Session {
-  readonly id: number;
-  name: string;
-  libraryName: string;
-  libraryVersion: string;
-  /** Set by QUIT: the connection ends after the replies written so far. */
-  ended: boolean;
 }
 
 /** What INFO and CONFIG GET report about the server. */

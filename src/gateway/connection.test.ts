@@ -98,6 +98,25 @@ describe('Connection', () => {
     socket.destroy();
   });
 
+  it('runs nothing of a transaction that was refused, in one packet or in pieces', async () => {
+    for (const together of [true, false]) {
+      const { socket, store } = startConnection();
+      const requests = ['MULTI', 'SET danger 1', 'GET danger', 'GET danger', 'EXEC', 'SET a 1'];
+      if (together) socket.receive(...requests);
+      else for (const request of requests) socket.receive(request);
+      await settle();
+      for (let turn = 0; turn < requests.length; turn++) {
+        socket.release();
+        await settle();
+      }
+      assert.match(socket.sentText, /^(-ERR [^\r]+\r\n){4}-EXECABORT [^\r]+\r\n\+OK\r\n$/);
+      assert.equal(store.get('danger'), undefined);
+      assert.equal(store.calls.getMany, undefined);
+      assert.equal(String(store.get('a')), '1');
+      socket.destroy();
+    }
+  });
+
   it('stops running and reading while the client does not read, and loses nothing', async () => {
     const { socket, store, totals } = startConnection();
     store.put('big', VALUE);

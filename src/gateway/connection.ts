@@ -1,9 +1,10 @@
 import type { Socket } from 'node:net';
-import type { CommandContext, CommandTable, GatewayStore, ServerView, Session } from './command.ts';
+import type { CommandContext, CommandTable, GatewayStore, ServerView } from './command.ts';
 import { dispatch, type ErrorHook } from './dispatch.ts';
 import { GetRun } from './get-run.ts';
 import { ReplyWriter } from './reply.ts';
 import { type Request, RequestReader } from './request-reader.ts';
+import { Session } from './session.ts';
 
 /** Output from which on a connection neither reads nor runs requests until its client has read. */
 const OUTPUT_BYTES_MAX = 1024 * 1024;
@@ -46,7 +47,7 @@ export class Connection {
     this.#socket = socket;
     this.#server = server;
     this.#onError = onError;
-    this.#session = { id, name: '', libraryName: '', libraryVersion: '', ended: false };
+    this.#session = new Session(id);
     this.#context = { store, commands, server, session: this.#session, reply: this.#reply };
     this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
     socket.on('data', (chunk) => this.#guard(() => this.#receive(chunk)));
@@ -109,7 +110,9 @@ export class Connection {
 
   /** Runs the next request, or the next few together. */
   #step(): void {
-    let count = this.#getRun.serve(this.#requests, this.#next, this.#context);
+    let count = this.#session.isRefusing
+      ? 0
+      : this.#getRun.serve(this.#requests, this.#next, this.#context);
     if (count === 0) {
       dispatch(this.#requests[this.#next], this.#context, this.#onError);
       count = 1;

@@ -5,13 +5,14 @@ import type { Command, CommandContext } from './command.ts';
 import { COMMANDS } from './commands/index.ts';
 import { dispatch, errorText } from './dispatch.ts';
 import { ReplyWriter } from './reply.ts';
+import { Session } from './session.ts';
 import { FakeStore } from './test-support/fake-store.ts';
 
 function run(words: string[], { failure, commands = COMMANDS }: RunOptions = {}) {
   const store = new FakeStore();
   store.failure = failure;
   const reply = new ReplyWriter();
-  const session = { id: 1, name: '', libraryName: '', libraryVersion: '', ended: false };
+  const session = new Session(1);
   const server = { totals: { errors: 0 } } as unknown as CommandContext['server'];
   const reported: unknown[][] = [];
   dispatch(

@@ -6,6 +6,7 @@ import {
   ReplyError,
   wrongNumberOfArguments,
 } from './command.ts';
+import { refuseSuccessor } from './refused-sequence.ts';
 import type { Request } from './request-reader.ts';
 
 /** Told of failures that are nobody's mistake but the gateway's or the store's. */
@@ -21,6 +22,7 @@ export function dispatch(request: Request, context: CommandContext, onError: Err
   try {
     const command = resolve(request, context);
     name = command.name;
+    refuseSuccessor(command, context.session);
     command.run(request, context);
   } catch (error) {
     context.server.totals.errors++;

@@ -1,4 +1,4 @@
-import { type Command, isPlainName, keyword, ReplyError } from '../command.ts';
+import { type Command, isPlainName, keyword, ReplyError, SYNTAX_ERROR } from '../command.ts';
 import { container } from './support/container.ts';
 
 export const INVALID_NAME =
@@ -59,10 +59,28 @@ const setInfo: Command = {
   },
 };
 
+const replyMode: Command = {
+  ...shared,
+  name: 'client|reply',
+  summary: 'Takes ON, which is how it is; OFF and SKIP are refused and end the connection.',
+  arity: 3,
+  run(request, { reply, session }) {
+    const mode = keyword(request[2]);
+    if (mode === 'ON') {
+      reply.ok();
+      return;
+    }
+    if (mode !== 'OFF' && mode !== 'SKIP') throw new ReplyError(SYNTAX_ERROR);
+    // The client counts on replies that do not come: it would take each for another command's.
+    session.ended = true;
+    throw new ReplyError(`ERR CLIENT REPLY ${mode} is not supported`);
+  },
+};
+
 export const client = container({
   ...shared,
   name: 'client',
   summary: 'Reads and sets what the server knows about this connection.',
   arity: -2,
-  subcommands: [id, getName, setName, setInfo],
+  subcommands: [id, getName, replyMode, setName, setInfo],
 });

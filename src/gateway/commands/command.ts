@@ -103,6 +103,7 @@ function categories({ flags, group, keys }: Command): string[] {
   if (keys !== undefined && flags.includes('readonly')) found.push('@read');
   if (flags.includes('write')) found.push('@write');
   if (group === 'string' || group === 'connection') found.push(`@${group}`);
+  if (group === 'transactions') found.push('@transaction');
   if (group === 'generic') found.push('@keyspace');
   return found;
 }

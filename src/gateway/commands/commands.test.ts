@@ -23,6 +23,12 @@ const NOT_AN_INTEGER = '-ERR value is not an integer or out of range';
 const NO_EXPIRY = '-ERR expiry is not supported yet';
 const INVALID_NAME = '-ERR Client names cannot contain spaces, newlines or special characters.';
 
+const NO_MULTI = '-ERR MULTI is not supported; what follows is not run up to EXEC';
+const NOT_RUN =
+  '-ERR not run: MULTI was refused on this connection; EXEC, DISCARD or RESET ends that';
+const NOT_SELECTED =
+  '-ERR not run: SELECT was refused on this connection; SELECT 0 or RESET ends that';
+
 function wrongNumber(name: string): string {
   return `-ERR wrong number of arguments for '${name}' command`;
 }
@@ -241,6 +247,79 @@ const CASES: Case[] = [
     requests: 'SELECT 1',
     replies: '-ERR DB index is out of range',
     differs: 'there is one database',
+  },
+  {
+    name: 'a database that was refused takes no command on keys with it',
+    requests:
+      'SET a 0; SELECT 1; SET a 1; GET a; GET a; FLUSHDB; PING; SELECT 0; GET a; ' +
+      'SELECT x; DBSIZE; RESET; DBSIZE',
+    replies: [
+      ...['+OK', '-ERR DB index is out of range', ...Array<string>(4).fill(NOT_SELECTED)],
+      ...['+PONG', '+OK', '$1', '0', NOT_AN_INTEGER, NOT_SELECTED, '+RESET', ':1'],
+    ],
+    differs: 'there is one database, and Redis goes on in the one before',
+  },
+  {
+    name: 'MULTI and what follows it',
+    requests:
+      'SET a 0; MULTI; SET a 1; GET a; GET a; PING; MULTI; WATCH a; NOSUCH; EXEC; GET a; ' +
+      'EXEC; DISCARD; MULTI; SET a 2; DISCARD; MULTI; SET a 3; SELECT 0; RESET; GET a',
+    replies: [
+      ...['+OK', NO_MULTI, ...Array<string>(4).fill(NOT_RUN)],
+      '-ERR MULTI calls can not be nested',
+      '-ERR WATCH inside MULTI is not allowed',
+      "-ERR unknown command 'NOSUCH', with args beginning with: ",
+      '-EXECABORT Transaction discarded because of previous errors.',
+      ...['$1', '0', '-ERR EXEC without MULTI', '-ERR DISCARD without MULTI'],
+      ...[NO_MULTI, NOT_RUN, '+OK', NO_MULTI, NOT_RUN, NOT_RUN, '+RESET', '$1', '0'],
+    ],
+    differs: 'there are no transactions',
+  },
+  {
+    name: 'EXEC, DISCARD and UNWATCH without a transaction',
+    requests: 'EXEC; DISCARD; UNWATCH; MULTI a; EXEC',
+    replies: [
+      ...['-ERR EXEC without MULTI', '-ERR DISCARD without MULTI', '+OK'],
+      ...[wrongNumber('multi'), '-ERR EXEC without MULTI'],
+    ],
+  },
+  {
+    name: 'WATCH',
+    requests: 'WATCH a; SET a 1',
+    replies: ['-ERR WATCH is not supported: there are no transactions', '+OK'],
+    differs: 'there are no transactions',
+  },
+  {
+    name: 'a transaction that QUIT ends',
+    requests: 'MULTI; QUIT; SET a 1',
+    replies: [NO_MULTI, '+OK'],
+    differs: 'there are no transactions',
+  },
+  {
+    name: 'AUTH without a password that could be right',
+    requests: 'AUTH secret; SET a 1',
+    replies: [
+      '-ERR AUTH <password> called without any password configured for the default user. ' +
+        'Are you sure your configuration is correct?',
+      '+OK',
+    ],
+  },
+  {
+    name: 'RESET',
+    requests: 'CLIENT SETNAME me; RESET; CLIENT GETNAME',
+    replies: '+OK; +RESET; $-1',
+    replies3: '+OK; +RESET; $-1',
+  },
+  {
+    name: 'CLIENT REPLY ON',
+    requests: 'CLIENT REPLY ON; CLIENT REPLY NO; PING',
+    replies: '+OK; -ERR syntax error; +PONG',
+  },
+  {
+    name: 'CLIENT REPLY OFF, whose client would count on less replies than come',
+    requests: 'CLIENT REPLY OFF; SET a 1',
+    replies: '-ERR CLIENT REPLY OFF is not supported',
+    differs: 'every command has a reply',
   },
   { name: 'SCAN of nothing', requests: 'SCAN 0', replies: ['*2', '$1', '0', '*0'] },
   {

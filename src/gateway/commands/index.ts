@@ -1,4 +1,5 @@
 import type { Command, CommandTable } from '../command.ts';
+import { auth } from './auth.ts';
 import { client } from './client.ts';
 import { command } from './command.ts';
 import { config } from './config.ts';
@@ -6,7 +7,9 @@ import { dbsize } from './dbsize.ts';
 import { decr } from './decr.ts';
 import { decrby } from './decrby.ts';
 import { del } from './del.ts';
+import { discard } from './discard.ts';
 import { echo } from './echo.ts';
+import { exec } from './exec.ts';
 import { exists } from './exists.ts';
 import { flushall } from './flushall.ts';
 import { flushdb } from './flushdb.ts';
@@ -19,8 +22,10 @@ import { incrby } from './incrby.ts';
 import { info } from './info.ts';
 import { mget } from './mget.ts';
 import { mset } from './mset.ts';
+import { multi } from './multi.ts';
 import { ping } from './ping.ts';
 import { quit } from './quit.ts';
+import { reset } from './reset.ts';
 import { scan } from './scan.ts';
 import { select } from './select.ts';
 import { set } from './set.ts';
@@ -31,6 +36,8 @@ import { swRange } from './sw-range.ts';
 import { swRemrange } from './sw-remrange.ts';
 import { type } from './type.ts';
 import { unlink } from './unlink.ts';
+import { unwatch } from './unwatch.ts';
+import { watch } from './watch.ts';
 
 class Table implements CommandTable {
   readonly all: readonly Command[];
@@ -58,6 +65,7 @@ class Table implements CommandTable {
 
 /** Every command that the gateway serves. */
 export const COMMANDS: CommandTable = new Table([
+  auth,
   client,
   command,
   config,
@@ -65,7 +73,9 @@ export const COMMANDS: CommandTable = new Table([
   decr,
   decrby,
   del,
+  discard,
   echo,
+  exec,
   exists,
   flushall,
   flushdb,
@@ -78,8 +88,10 @@ export const COMMANDS: CommandTable = new Table([
   info,
   mget,
   mset,
+  multi,
   ping,
   quit,
+  reset,
   scan,
   select,
   set,
@@ -90,4 +102,6 @@ export const COMMANDS: CommandTable = new Table([
   swRemrange,
   type,
   unlink,
+  unwatch,
+  watch,
 ]);

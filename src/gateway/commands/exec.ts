@@ -1,0 +1,15 @@
+import { type Command, ReplyError } from '../command.ts';
+
+export const exec: Command = {
+  name: 'exec',
+  summary: 'Ends a transaction that was refused, none of whose commands has run.',
+  group: 'transactions',
+  arity: 1,
+  flags: ['loading', 'stale'],
+  run(_request, { session }) {
+    if (!session.inRefusedTransaction) throw new ReplyError('ERR EXEC without MULTI');
+    session.inRefusedTransaction = false;
+    // Clients know this text: they report the errors of the commands before it.
+    throw new ReplyError('EXECABORT Transaction discarded because of previous errors.');
+  },
+};
