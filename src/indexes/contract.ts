@@ -184,8 +184,11 @@ export interface Index {
     expected: number,
     fabric: Fabric,
   ): Outcome | undefined;
-  /** Removes the key; the removed record is the found one. */
-  remove(request: Request): Operation<boolean>;
+  /**
+   * Removes the key; the removed record is the found one. With `expected` it removes the key only
+   * if its record has that version.
+   */
+  remove(request: Request, expected?: number): Operation<boolean>;
   /**
    * Replaces the value by what `compute` puts as the request's value, atomically; `compute` may run
    * several times. It reads the found record, or none when the key is absent (`present` false).

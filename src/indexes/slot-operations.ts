@@ -50,13 +50,19 @@ export function* writeSlot<R extends Request>(
   }
 }
 
-/** `Index.remove` */
+/**
+ * `Index.remove`. The CAS of `vacate` expects the slot as `locate` read it, and no block is re-used
+ * while this operation runs. So when the CAS succeeds the key still has the record whose version
+ * was compared: a client that replaces it, or deletes and inserts the key again, changes the slot.
+ */
 export function* removeSlot<R extends Request>(
   protocol: SlotProtocol<R>,
   request: R,
+  expected?: number,
 ): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     if (!(yield* protocol.locate(request))) return false;
+    if (isOtherVersion(request, expected)) return false;
     if (yield* protocol.vacate(request, attempt)) return true;
   }
 }
@@ -84,6 +90,11 @@ export function* modifySlot<R extends Request>(
   } finally {
     records.discard(request);
   }
+}
+
+/** Whether a removal is to spare the found record because it has another version. */
+export function isOtherVersion({ foundVersion }: Request, expected: number | undefined): boolean {
+  return expected !== undefined && foundVersion !== expected;
 }
 
 /** Whether the condition refuses a write because the key is there. */

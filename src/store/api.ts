@@ -17,7 +17,12 @@ export type Value = string | Uint8Array;
  */
 export type Encoding = 'auto' | 'utf8' | 'bytes';
 
-/** A record with its version. Every write gives a record another version (32 bits, unsigned). */
+/**
+ * A record with its version. Every write gives a record another version (32 bits, unsigned), also
+ * the insertion of a key that was deleted. SepHash counts a segment's writes; on the other indexes
+ * updates count up, and an insertion begins at a random version, so that it meets one that a client
+ * remembers with a chance of one in 2^32.
+ */
 export interface Entry<V> {
   /** A string when the key's bytes are well-formed UTF-8 (unless `keys: 'bytes'`), else bytes. */
   key: Key;
@@ -263,6 +268,8 @@ export interface Store<V extends Value = Value> extends Named {
   take(key: Key): V | undefined;
   /** Stores the value if the record still has `version`; returns the new version or undefined. */
   compareAndSet(key: Key, version: number, value: Value): number | undefined;
+  /** Removes the record if it still has `version`; false if it has another one or is absent. */
+  compareAndDelete(key: Key, version: number): boolean;
   /** Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint. */
   increment(key: Key, by?: number): number;
   increment(key: Key, by: bigint): bigint;
@@ -342,6 +349,7 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   delete(key: Key): Promise<boolean>;
   take(key: Key): Promise<V | undefined>;
   compareAndSet(key: Key, version: number, value: Value): Promise<number | undefined>;
+  compareAndDelete(key: Key, version: number): Promise<boolean>;
   increment(key: Key, by?: number): Promise<number>;
   increment(key: Key, by: bigint): Promise<bigint>;
   getMany(keys: readonly Key[]): Promise<(V | undefined)[]>;

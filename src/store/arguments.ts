@@ -36,6 +36,11 @@ export function conditionOf(options: { when?: WriteCondition; previous?: boolean
   throw invalid(`when is always, absent or present: ${shown(when)}`);
 }
 
+/** The version that a record is to have: NaN, which none has, for what is no version. */
+export function versionOf(version: unknown): number {
+  return typeof version === 'number' && version === version >>> 0 ? version : Number.NaN;
+}
+
 /** The option of `scanKeys`. Raises SW_INVALID_ARGUMENT. */
 export function prefixIn(options: { prefix?: Key }): Key | undefined {
   checkOptions(options);

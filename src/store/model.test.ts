@@ -23,6 +23,7 @@ interface Call {
 const KINDS = [
   ...['put', 'put', 'insert', 'update', 'delete', 'take', 'get', 'getEntry', 'has'],
   ...['write', 'writeAbsent', 'writePresent', 'compareAndSet', 'stale', 'increment', 'read'],
+  ...['compareAndDelete', 'staleDelete'],
   ...['getMany', 'putMany', 'deleteMany', 'entries', 'scan', 'size', 'clear'],
 ] as const;
 
@@ -176,10 +177,15 @@ class Comparison {
         this.#stale = version;
       },
       stale: () => {
-        // Of another key, maybe: there this key's version may be the very same number.
-        const current = store.getEntry(key)?.version;
-        const stale = this.#stale - (this.#stale - 1 === current ? 2 : 1);
-        assert.equal(store.compareAndSet(key, stale, value), undefined);
+        assert.equal(store.compareAndSet(key, this.#staleFor(store, key), value), undefined);
+      },
+      compareAndDelete: () => {
+        const version = store.getEntry(key)?.version ?? 0;
+        assert.equal(store.compareAndDelete(key, version), model.delete(id));
+        this.#stale = version;
+      },
+      staleDelete: () => {
+        assert.equal(store.compareAndDelete(key, this.#staleFor(store, key)), false);
       },
       increment: () => this.#increment(store, key, old, set),
       read: () => {
@@ -213,6 +219,12 @@ class Comparison {
       },
     };
     actions[call.kind]();
+  }
+
+  /** Of another key, maybe: there this key's version may be the very same number. */
+  #staleFor(store: Store<Value>, key: Key): number {
+    const current = store.getEntry(key)?.version;
+    return this.#stale - (this.#stale - 1 === current ? 2 : 1);
   }
 
   #increment(store: Store<Value>, key: Key, old: Value | undefined, set: (to: Value) => void) {

@@ -84,6 +84,10 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return this.sync.compareAndSet(key, version, value);
   }
 
+  async compareAndDelete(key: Key, version: number): Promise<boolean> {
+    return this.sync.compareAndDelete(key, version);
+  }
+
   increment(key: Key, by?: number): Promise<number>;
   increment(key: Key, by: bigint): Promise<bigint>;
   async increment(key: Key, by: number | bigint = 1): Promise<number | bigint> {

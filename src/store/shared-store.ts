@@ -27,7 +27,7 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
-import { checkCallback, checkIncrement, conditionOf, prefixIn } from './arguments.ts';
+import { checkCallback, checkIncrement, conditionOf, prefixIn, versionOf } from './arguments.ts';
 import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
@@ -153,8 +153,13 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   compareAndSet(key: Key, version: number, value: Value): number | undefined {
-    const { written, version: stored } = this.#write(key, value, IF_VERSION, version, false);
+    const expected = versionOf(version);
+    const { written, version: stored } = this.#write(key, value, IF_VERSION, expected, false);
     return written ? stored : undefined;
+  }
+
+  compareAndDelete(key: Key, version: number): boolean {
+    return this.#remove(key, () => true, versionOf(version)) ?? false;
   }
 
   #write(key: Key, value: Value, condition: Condition, expected: number, wantsPrevious: boolean) {
@@ -183,11 +188,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   /** An index that writes in order to remove may meet a full pool. */
-  #remove<T>(key: Key, result: (request: Request) => T): T | undefined {
+  #remove<T>(key: Key, result: (request: Request) => T, expected?: number): T | undefined {
     return this.#full.retry(() => {
       const request = this.#begin(key);
       try {
-        if (!this.#pool.run(this.#index.remove(request))) return undefined;
+        if (!this.#pool.run(this.#index.remove(request, expected))) return undefined;
         return result(request);
       } finally {
         this.#end(request);

@@ -581,8 +581,12 @@ export class Session {
     const token = this.#random.below(tokens);
     const sum = counters + token;
     this.#oracle.beginSum(this.#row, sum, -1);
-    if (this.#random.below(2) === 0) {
-      const deleted = this.#unlessFull(() => this.#store.delete(tokenName(token)));
+    const how = this.#random.below(3);
+    if (how < 2) {
+      const name = tokenName(token);
+      const deleted = this.#unlessFull(() =>
+        how === 0 ? this.#store.delete(name) : this.#deleteAsSeen(name),
+      );
       this.#oracle.endSum(this.#row, sum, deleted === true);
       return;
     }
@@ -591,6 +595,11 @@ export class Session {
     if (value !== FULL && value !== undefined && identify(value)?.key !== TOKEN_KEYS + token) {
       throw new Violation(`take of token ${token} got ${showValue(value)}`);
     }
+  }
+
+  #deleteAsSeen(name: string): boolean {
+    const entry = this.#store.getEntry(name);
+    return entry !== undefined && this.#store.compareAndDelete(name, entry.version);
   }
 
   #writeRegister(): void {

@@ -84,7 +84,8 @@ export class Caller {
   }
 
   #concrete(call: Call): Call {
-    if (call.kind !== 'write' || call.expected !== LAST_SEEN) return call;
+    const compares = call.kind === 'write' || call.kind === 'remove';
+    if (!compares || call.expected !== LAST_SEEN) return call;
     return { ...call, expected: this.#seen.get(call.key) ?? 0 };
   }
 
@@ -108,7 +109,9 @@ export class Caller {
     request.setKey(key, index.hashSeed, call.kind === 'modify' ? bytesBound(call.value) : 0);
     if (call.kind === 'search' || call.kind === 'remove') {
       const present =
-        call.kind === 'search' ? yield* index.search(request) : yield* index.remove(request);
+        call.kind === 'search'
+          ? yield* index.search(request)
+          : yield* index.remove(request, call.expected);
       return yield* this.#result(present ? REPLACED : REFUSED, present);
     }
     const compute = (present: boolean) => {

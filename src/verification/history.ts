@@ -37,7 +37,8 @@ export const LAST_SEEN = -1;
  */
 export type Call = { key: number } & (
   | { kind: 'search'; by?: 'walk' | 'batch' }
-  | { kind: 'remove' }
+  /** With `expected`, only of the record of that version. */
+  | { kind: 'remove'; expected?: number }
   | { kind: 'write'; condition: Condition; expected: number; value: string; version: number }
   /** Adds 1 to the value, or stores `value` when there is none. */
   | { kind: 'modify'; value: string; version: number }
@@ -97,8 +98,12 @@ export class CallRecord implements HistoryOperation<KeyState> {
 
   apply(state: KeyState): KeyState | typeof ILLEGAL {
     const { call, result } = this;
-    const tells = result !== undefined && ![INSERTED, STORED].includes(result.outcome);
+    const tells = result !== undefined && tellsFound(call, result.outcome);
     if (tells && !same(result.found, state)) return ILLEGAL;
+    // A removal that spared the record does not tell which version it met.
+    if (result?.outcome === REFUSED && call.kind === 'remove' && state?.version === ANY) {
+      return call.expected === undefined ? ILLEGAL : state;
+    }
     // Of a write that died only a reader learns the version.
     const known = tells && state?.version === ANY ? result.found : state;
     const outcome = expectedOutcome(call, known);
@@ -116,6 +121,12 @@ export class CallRecord implements HistoryOperation<KeyState> {
 /** A version that nobody has seen. */
 const ANY = -1;
 
+/** Whether the result says what the key held. */
+function tellsFound(call: Call, outcome: Outcome): boolean {
+  if (call.kind === 'remove' && call.expected !== undefined) return outcome !== REFUSED;
+  return outcome !== INSERTED && outcome !== STORED;
+}
+
 /** A blind write does not say whether it replaced anything. */
 function agrees(actual: Outcome, expected: Outcome, call: Call): boolean {
   if (actual !== STORED) return actual === expected;
@@ -128,17 +139,21 @@ function same(a: KeyState, b: KeyState): boolean {
 }
 
 function expectedOutcome(call: Call, state: KeyState): Outcome {
-  if (call.kind === 'search' || call.kind === 'remove') return state ? REPLACED : REFUSED;
+  if (call.kind === 'search') return state ? REPLACED : REFUSED;
+  if (call.kind === 'remove') {
+    return state && isVersion(state, call.expected) ? REPLACED : REFUSED;
+  }
   if (call.kind === 'modify') return state ? REPLACED : INSERTED;
   const { condition, expected } = call;
   if (state === undefined) {
     return condition === ALWAYS || condition === IF_ABSENT ? INSERTED : REFUSED;
   }
   if (condition === IF_ABSENT) return REFUSED;
-  if (condition === IF_VERSION && expected !== state.version && state.version !== ANY) {
-    return REFUSED;
-  }
-  return REPLACED;
+  return condition !== IF_VERSION || isVersion(state, expected) ? REPLACED : REFUSED;
+}
+
+function isVersion({ version }: NonNullable<KeyState>, expected: number | undefined): boolean {
+  return expected === undefined || version === expected || version === ANY;
 }
 
 function nextState(call: Call, state: KeyState, outcome: Outcome): KeyState {
@@ -165,6 +180,7 @@ export function describe(record: CallRecord, names: readonly string[]): string {
   if (call.kind === 'search' && call.by) text = `${call.by} looks at ${key}`;
   if (call.kind === 'modify')
     text = `increment ${key} (else ${Number(call.value)}@${call.version})`;
+  if (call.kind === 'remove' && call.expected !== undefined) text += ` if @${call.expected}`;
   if (call.kind === 'write') {
     text = `${CONDITIONS[call.condition]} ${key} = ${Number(call.value)}@${call.version}`;
     if (call.condition === IF_VERSION) text += ` if @${call.expected}`;
@@ -177,7 +193,10 @@ function outcomeText(record: CallRecord, result: Result | undefined): string {
   if (result === undefined) return crashed ? 'crashed' : givenUp ? 'given up' : 'never returned';
   const found = result.found === undefined ? 'nothing' : encodeState(result.found);
   if (call.kind === 'search') return found;
-  if (call.kind === 'remove') return result.outcome === REFUSED ? 'absent' : `removed ${found}`;
+  if (call.kind === 'remove') {
+    if (result.outcome !== REFUSED) return `removed ${found}`;
+    return call.expected === undefined ? 'absent' : 'refused';
+  }
   if (result.outcome === INSERTED) return `inserted @${result.version}`;
   if (result.outcome === STORED) return `stored @${result.version}`;
   if (result.outcome === REFUSED) return `refused, found ${found}`;

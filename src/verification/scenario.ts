@@ -92,6 +92,8 @@ export interface ScenarioOptions {
 const STEPS_TO_LOSS = 5000;
 /** The stream of a seed that says who gives up soon. */
 const APART = 2000;
+/** The stream of a seed that says which removals expect a version. */
+const COMPARED = 2001;
 /** Of a client that gives up soon. */
 const ATTEMPTS_MAX = 60;
 
@@ -102,8 +104,9 @@ const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
 export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenario {
   const prng = Prng.fromSeed(seed).fork(1);
   const apart = Prng.fromSeed(seed).fork(APART);
+  const compared = Prng.fromSeed(seed).fork(COMPARED);
   const { subject = RACE_SUBJECT } = options;
-  const swarm = chooseSwarm(prng, apart, { ...options, subject });
+  const swarm = chooseSwarm(prng, apart, compared, { ...options, subject });
   const { crowded } = swarm;
   const parameters = { ...subject.parameters(prng, crowded), ...options.shape };
   const places = subject.placesOfKey(parameters);
@@ -114,6 +117,10 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const id = { last: 0 };
   const clients = Array.from({ length: clientCount }, (_, client) => {
     const items = Array.from({ length }, () => chooseItem(prng, keys.length, ++id.last, swarm));
+    for (const { call } of items) {
+      const isRemoval = typeof call === 'object' && call.kind === 'remove';
+      if (isRemoval && compared.below(100) < swarm.compares) call.expected = LAST_SEEN;
+    }
     const isHasty = swarm.haste > 0 && apart.below(100) < swarm.haste;
     const haste = isHasty ? 1 + apart.below(ATTEMPTS_MAX) : 0;
     return { items, ...chooseFate(prng, swarm, client, length), haste };

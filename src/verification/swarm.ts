@@ -6,6 +6,8 @@ export const LANES_MAX = 4;
 
 /** What a run is made of and what goes wrong in it. Shares are in percent. */
 export interface Swarm {
+  /** Of a removal: to expect the version that the client saw last. */
+  compares: number;
   /** Many keys in the same buckets, so that the table is split. */
   crowded: boolean;
   /** Of an operation: to be a write, a removal or an increment; the rest are searches. */
@@ -43,12 +45,13 @@ export interface Swarm {
 /**
  * Swarm testing (Groce et al., ISSTA 2012): each run leaves out some of the features and overdoes
  * others, because features hide each other's bugs. A pool that is always full never splits, and
- * where everybody dies nobody meets what the dead have left. What is drawn from `apart` changes
- * nothing of what a seed draws otherwise.
+ * where everybody dies nobody meets what the dead have left. What is drawn from `apart` and from
+ * `compared` changes nothing of what a seed draws otherwise.
  */
 export function chooseSwarm(
   prng: Prng,
   apart: Prng,
+  compared: Prng,
   { crashes = true, subject, swarm }: ScenarioOptions,
 ): Swarm {
   const oneIn = (n: number) => prng.below(n) === 0;
@@ -75,6 +78,7 @@ export function chooseSwarm(
     // Last, and of such an index alone: a seed's run stays what it was for the others.
     serves: subject?.servers && oneIn(3) ? 2 + prng.below(20) : 0,
     losses: subject?.servers && oneIn(3) ? 1 + prng.below(2) : 0,
+    compares: compared.below(2) === 0 ? 10 + compared.below(91) : 0,
     haste: subject?.hasten && apart.below(4) === 0 ? 20 + apart.below(81) : 0,
     ...swarm,
   };

@@ -81,8 +81,8 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return eachReachable(this.tree, visit);
   }
 
-  override *remove(request: ChimeRequest): Operation<boolean> {
-    const removed = yield* super.remove(request);
+  override *remove(request: ChimeRequest, expected?: number): Operation<boolean> {
+    const removed = yield* super.remove(request, expected);
     if (removed) yield* tidy(this.tree, request);
     return removed;
   }

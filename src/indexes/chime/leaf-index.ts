@@ -118,9 +118,9 @@ export abstract class LeafIndex<C extends LeafClient>
     );
   }
 
-  *remove(request: ChimeRequest): Operation<boolean> {
+  *remove(request: ChimeRequest, expected?: number): Operation<boolean> {
     this.#begin(request);
-    return yield* this.#inTurn(request, () => removeSlot(this.#protocol, request));
+    return yield* this.#inTurn(request, () => removeSlot(this.#protocol, request, expected));
   }
 
   *modify(request: ChimeRequest, compute: (present: boolean) => void): Operation<Outcome> {

@@ -1,6 +1,14 @@
 import { StepwellError } from '../../errors.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { IF_ABSENT, IF_PRESENT, IF_VERSION, INSERTED, REFUSED, REPLACED } from '../contract.ts';
+import {
+  ALWAYS,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  REFUSED,
+  REPLACED,
+} from '../contract.ts';
 import type { BucketChains } from './bucket-chains.ts';
 import type { Answer } from './commit.ts';
 import { LOG_DELETE, LOG_INSERT, LOG_UPDATE } from './log.ts';
@@ -44,7 +52,7 @@ function refuses(
   match: Candidate | undefined,
   version: number,
 ): boolean {
-  if (operation === OP_REMOVE) return match === undefined;
+  if (operation === OP_REMOVE && condition === ALWAYS) return match === undefined;
   if (condition === IF_ABSENT) return match !== undefined;
   if (condition === IF_PRESENT) return match === undefined;
   if (condition !== IF_VERSION && condition !== IF_SLOT) return false;

@@ -77,8 +77,8 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     return write(this.table, request, condition, expected);
   }
 
-  remove(request: HStoreRequest): Operation<boolean> {
-    return remove(this.table, request);
+  remove(request: HStoreRequest, expected?: number): Operation<boolean> {
+    return remove(this.table, request, expected);
   }
 
   modify(request: HStoreRequest, compute: (present: boolean) => void): Operation<Outcome> {

@@ -36,8 +36,7 @@ export function* write(
   expected: number,
 ): Operation<Outcome> {
   const { records } = table;
-  // What is no version cannot be one; a message would cut it to 32 bits.
-  if (condition === IF_VERSION && expected !== expected >>> 0) {
+  if (condition === IF_VERSION && !isVersion(expected)) {
     if (!(yield* search(table, request))) request.foundAt = -1;
     return REFUSED;
   }
@@ -57,16 +56,28 @@ export function* write(
   }
 }
 
+/** What is no version cannot be one; a message would cut it to 32 bits. */
+function isVersion(expected: number): boolean {
+  return expected === expected >>> 0;
+}
+
 /**
  * DELETE: a call that names the key, which stands in the pool as that of a record does; then the
- * removed record is read, for the caller and to free it.
+ * removed record is read, for the caller and to free it. The server compares the version, when one
+ * is expected: it decides one request of a bucket after the other.
  */
-export function* remove(table: HStoreTable, request: HStoreRequest): Operation<boolean> {
+export function* remove(
+  table: HStoreTable,
+  request: HStoreRequest,
+  expected?: number,
+): Operation<boolean> {
   const { records } = table;
+  if (expected !== undefined && !isVersion(expected)) return false;
+  const condition = expected === undefined ? ALWAYS : IF_VERSION;
   try {
     records.encodeValue(request, '', 0);
     if (!records.take(request)) yield* records.allocate(request);
-    const reply = yield* call(table, request, OP_REMOVE, ALWAYS, 0);
+    const reply = yield* call(table, request, OP_REMOVE, condition, expected ?? 0);
     if (reply.outcome !== REPLACED) return false;
     yield* replaced(table, request, reply, false);
     return true;

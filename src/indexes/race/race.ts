@@ -123,9 +123,9 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     return writeSlot(this.#protocol, request, condition, expected);
   }
 
-  remove(request: RaceRequest): Operation<boolean> {
+  remove(request: RaceRequest, expected?: number): Operation<boolean> {
     request.fingerprint = fingerprintOf(request.hash.h1);
-    return removeSlot(this.#protocol, request);
+    return removeSlot(this.#protocol, request, expected);
   }
 
   modify(request: RaceRequest, compute: (present: boolean) => void): Operation<Outcome> {

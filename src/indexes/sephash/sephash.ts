@@ -86,8 +86,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return writeOnce(this.table, request, fabric) ? STORED : undefined;
   }
 
-  remove(request: SepHashRequest): Operation<boolean> {
-    return remove(this.table, request);
+  remove(request: SepHashRequest, expected?: number): Operation<boolean> {
+    return remove(this.table, request, expected);
   }
 
   /**

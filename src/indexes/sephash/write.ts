@@ -12,6 +12,7 @@ import {
   REPLACED,
   STORED,
 } from '../contract.ts';
+import { isOtherVersion } from '../slot-operations.ts';
 import { append, appendOnce, claim, hasWon, newHigh } from './append.ts';
 import { entryLow, tombstoneHigh } from './entry.ts';
 import { mergeFull } from './merge.ts';
@@ -79,14 +80,21 @@ export function* erase(table: SepHashTable, request: SepHashRequest): Operation<
 }
 
 /**
- * Removes the key and tells whether it was there: 3 round trips, or 1 when it was not. The
- * tombstone points to the record that it deletes, so that no memory is needed for it.
+ * Removes the key, or its record of the expected version, and tells whether it was there: 3 round
+ * trips, or 1 when it was not. The tombstone points to the record that it deletes, so that no
+ * memory is needed for it. It takes the first empty entry that the survey has seen, so no write of
+ * the key comes between the record that was compared and the tombstone.
  */
-export function* remove(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
+export function* remove(
+  table: SepHashTable,
+  request: SepHashRequest,
+  expected?: number,
+): Operation<boolean> {
   request.begin();
   request.forDeletion = true;
   for (let attempt = 1; ; attempt++) {
     if (!(yield* survey(table, request))) return false;
+    if (isOtherVersion(request, expected)) return false;
     const { match, candidateLow, candidateHigh, emptySlot, sign } = request;
     if (emptySlot === table.geometry.slots) {
       yield* table.retry(request, 'segmentFull', attempt);

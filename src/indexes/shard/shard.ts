@@ -192,14 +192,14 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     if (inserted) yield* this.#recordsChanged(request, 1);
   }
 
-  remove(request: ShardRequest): Operation<boolean> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.remove(request));
+  remove(request: ShardRequest, expected?: number): Operation<boolean> {
+    if (!this.partitions.isCurrent) return this.#refreshed(() => this.remove(request, expected));
     request.begin();
-    return this.#inTurn(request, () => this.#remove(request));
+    return this.#inTurn(request, () => this.#remove(request, expected));
   }
 
-  *#remove(request: ShardRequest): Operation<boolean> {
-    const removed = yield* removeSlot(this.#protocol, request);
+  *#remove(request: ShardRequest, expected: number | undefined): Operation<boolean> {
+    const removed = yield* removeSlot(this.#protocol, request, expected);
     if (removed) yield* this.#recordsChanged(request, -1);
     return removed;
   }

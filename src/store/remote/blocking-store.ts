@@ -7,7 +7,7 @@ import {
 } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import { startWorker } from '../../fabrics/tcp/start-worker.ts';
-import type { Key, KeyPage, OpenOptions, StoreStats, Value, WriteResult } from '../api.ts';
+import type { Entry, Key, KeyPage, OpenOptions, StoreStats, Value, WriteResult } from '../api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 
 /** What the thread of a blocking store is asked, and how it answers. */
@@ -67,6 +67,10 @@ export class BlockingStore {
     return this.#call('get', key);
   }
 
+  getEntry(key: Key): Entry<Uint8Array> | undefined {
+    return this.#call('getEntry', key);
+  }
+
   has(key: Key): boolean {
     return this.#call('has', key);
   }
@@ -85,6 +89,10 @@ export class BlockingStore {
 
   take(key: Key): Uint8Array | undefined {
     return this.#call('take', key);
+  }
+
+  compareAndDelete(key: Key, version: number): boolean {
+    return this.#call('compareAndDelete', key, version);
   }
 
   increment(key: Key, by?: number): number;

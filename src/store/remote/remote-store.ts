@@ -24,7 +24,7 @@ import type {
   WriteCondition,
   WriteResult,
 } from '../api.ts';
-import { checkCallback, checkIncrement, conditionOf, prefixIn } from '../arguments.ts';
+import { checkCallback, checkIncrement, conditionOf, prefixIn, versionOf } from '../arguments.ts';
 import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
 import { checkRange, parseInteger } from '../integers.ts';
@@ -201,8 +201,13 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   }
 
   async compareAndSet(key: Key, version: number, value: Value): Promise<number | undefined> {
-    const { written, version: stored } = await this.#write(key, value, IF_VERSION, version, false);
+    const expected = versionOf(version);
+    const { written, version: stored } = await this.#write(key, value, IF_VERSION, expected, false);
     return written ? stored : undefined;
+  }
+
+  async compareAndDelete(key: Key, version: number): Promise<boolean> {
+    return (await this.#remove(key, () => true, versionOf(version))) ?? false;
   }
 
   async #write(
@@ -242,12 +247,16 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     return this.#remove(key, (request, session) => this.#found(request, session));
   }
 
-  #remove<T>(key: Key, result: (request: Request, session: Session) => T | Promise<T>) {
+  #remove<T>(
+    key: Key,
+    result: (request: Request, session: Session) => T | Promise<T>,
+    expected?: number,
+  ) {
     return this.#retry(() =>
       this.#perform(
         (request, { index }) => request.setKey(key, index.hashSeed),
         async (request, session) => {
-          const removed = await session.run(session.index.remove(request));
+          const removed = await session.run(session.index.remove(request, expected));
           return removed ? await result(request, session) : undefined;
         },
       ),

@@ -50,8 +50,8 @@ class Omitting extends ChimeIndex {
     return this.#without(super.write(request, condition, expected));
   }
 
-  override remove(request: ChimeRequest): Operation<boolean> {
-    return this.#without(super.remove(request));
+  override remove(request: ChimeRequest, expected?: number): Operation<boolean> {
+    return this.#without(super.remove(request, expected));
   }
 
   *#without<T>(operation: Operation<T>): Operation<T> {

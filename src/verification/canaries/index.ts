@@ -7,6 +7,7 @@ import { HOPSCOTCH_CANARIES } from './hopscotch.ts';
 import { HSTORE_CANARIES } from './hstore.ts';
 import { ignoredRevocationCanary } from './ignored-revocation.ts';
 import { chimeLateFollowerCanary, shardLateFollowerCanary } from './late-follower.ts';
+import { lateRemovalCanary } from './late-removal.ts';
 import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
@@ -36,6 +37,7 @@ export const CANARIES: readonly Canary[] = [
   publishedResizeCanary,
   hastySearchCanary,
   lostUpdateCanary,
+  lateRemovalCanary,
   shortWalkCanary,
   earlyReuseCanary,
   silentClientCanary,

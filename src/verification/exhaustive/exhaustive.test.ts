@@ -29,6 +29,7 @@ for (const scope of scopes(RACE_SUBJECT).filter(({ name }) => QUICK_SCOPES.inclu
 /** Of the scopes of SepHash, those whose schedules are run within seconds. */
 const SEPHASH_SCOPES = [
   ...['put-search', 'put-put', 'insert-insert', 'put-remove', 'increment-increment'],
+  ...['compare-update', 'compare-reinsert'],
   ...['merge-search', 'split-search', 'split-update', 'reuse'],
 ];
 
@@ -53,6 +54,8 @@ const CAUGHT: [canary: string, scope: string][] = [
   ['a search whose miss', 'split-search'],
   ['blocks are re-used', 'reuse'],
   ['an update that expects', 'put-remove'],
+  ['a removal that compares', 'compare-update'],
+  ['a removal that compares', 'compare-reinsert'],
 ];
 
 for (const [begin, name] of CAUGHT) {

@@ -66,6 +66,8 @@ class Calls {
   increment = (key = 0): Call => ({ key, kind: 'modify', ...this.#next() });
   search = (key = 0): Call => ({ key, kind: 'search' });
   remove = (key = 0): Call => ({ key, kind: 'remove' });
+  /** Of the version that the client saw last. */
+  compareAndRemove = (key = 0): Call => ({ key, kind: 'remove', expected: LAST_SEEN });
 }
 
 interface Plan {
@@ -107,6 +109,7 @@ const fill = ({ full, put }: Calls) => Array.from({ length: full }, (_, key) => 
 /** Scopes that find most within seconds; of most of them all schedules are run, with crashes. */
 export const QUICK_SCOPES: readonly string[] = [
   ...['put-search', 'put-remove', 'increment-increment', 'update-remove-search'],
+  ...['compare-update', 'compare-reinsert'],
   ...['put-put-vacate', 'split-search', 'grown-update-search', 'reuse'],
   ...['migrate-search', 'migrate-update'],
 ];
@@ -239,6 +242,23 @@ function allScopes(subject: Subject): Scope[] {
       name: 'update-remove-search',
       before: ({ put }) => [put()],
       clients: ({ update, remove, search }) => [[update()], [remove()], [search(), search()]],
+    }),
+    scope({
+      name: 'compare-update',
+      before: ({ put }) => [put()],
+      clients: ({ search, compareAndRemove, update }) => [
+        [search(), compareAndRemove()],
+        [update()],
+      ],
+    }),
+    scope({
+      // The key is there again, but not the record that the first client saw.
+      name: 'compare-reinsert',
+      before: ({ put }) => [put()],
+      clients: ({ search, compareAndRemove, remove, insert }) => [
+        [search(), compareAndRemove()],
+        [remove(), insert()],
+      ],
     }),
     scope({
       name: 'put-put-search',

@@ -15,6 +15,7 @@ const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   delete: (s) => s.delete('k'),
   take: (s) => s.take('k'),
   compareAndSet: (s) => s.compareAndSet('k', 1, 'v'),
+  compareAndDelete: (s) => s.compareAndDelete('k', 1),
   increment: (s) => s.increment('k'),
   getMany: (s) => s.getMany(['k']),
   putMany: (s) => s.putMany([['k', 'v']]),

@@ -139,6 +139,40 @@ export function writeCases({ check }: Suite): void {
     }
   });
 
+  check('compareAndDelete removes the record of the version only', async ({ s }) => {
+    const versionOf = async () => (await s.getEntry('k'))?.version ?? Number.NaN;
+    assert.equal(await s.compareAndDelete('k', 0), false);
+    for (const value of ['a', 'l'.repeat(50_000)]) {
+      await s.put('k', value);
+      const first = await versionOf();
+      await s.put('k', value);
+      const second = await versionOf();
+      for (const stale of [first, second + 1, -1, 0.5, Number.NaN, 2 ** 32 + second]) {
+        assert.equal(await s.compareAndDelete('k', stale), false);
+      }
+      for (const none of [undefined, null, String(second)]) {
+        assert.equal(await s.compareAndDelete('k', none as unknown as number), false);
+      }
+      assert.equal(await s.get('k'), value);
+      assert.equal(await s.compareAndDelete('k', second), true);
+      assert.equal(await s.has('k'), false);
+      assert.equal(await s.compareAndDelete('k', second), false);
+    }
+  });
+
+  check('compareAndDelete spares what was inserted after a deletion', async ({ s, attach }) => {
+    const other = attach();
+    await s.put('k', 'a');
+    const version = (await s.getEntry('k'))?.version ?? Number.NaN;
+    for (let i = 0; i < 50; i++) {
+      await other.take('k');
+      assert.equal(await s.compareAndDelete('k', version), false);
+      await other.insert('k', 'a');
+      assert.equal(await s.compareAndDelete('k', version), false);
+      assert.equal(await s.get('k'), 'a');
+    }
+  });
+
   check('compareAndSet reaches the largest version and goes on', async ({ s }) => {
     await s.put('k', '0');
     let version = (await s.getEntry('k'))?.version ?? Number.NaN;
