@@ -149,6 +149,8 @@ export interface Index {
   readonly resizes: Readonly<Record<string, number>>;
   /** Lines of the blocks that are the index itself, to tell their memory from that of records. */
   readonly tableUnits: readonly number[];
+  /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
+  readonly marksCurrent?: boolean;
   /** Idle requests to run operations with. */
   newRequest(): Request;
   /** Whether the key is present; the record is then the request's found one. */

@@ -53,6 +53,9 @@ export class Request extends Frame {
   /** The version that the record has if it is inserted; an update counts on from the old one. */
   firstVersion = 0;
 
+  /** Of the words, when an operation that is in trouble last looked: see backoff.ts. */
+  wordsSum = 0;
+
   /** The record that was found: where it is in local memory, and what its header says. */
   found: Scratch = this.incoming;
   foundAt = 0;

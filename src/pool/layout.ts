@@ -29,6 +29,8 @@ export const SUPERBLOCK = {
   /** How often an index has moved memory that clients go by without looking; see reclamation.ts. */
   migrations: 264,
   freeChunks: 320,
+  /** Clients that have died, or left without what they had retired: see Pool.#bury. */
+  buried: 328,
   sweeper: 384,
 } as const;
 

@@ -186,8 +186,17 @@ export class Pool {
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.membership.claimRecovery(row))) return;
+    yield* this.#bury();
     yield* this.chunks.orphan(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);
+  }
+
+  /**
+   * Counts a client that has left blocks behind which are in use and which nothing reaches. First,
+   * before its row is free: who dies in between counts it once more, and nobody counts too few.
+   */
+  *#bury(): Operation<void> {
+    yield* control.add(SUPERBLOCK.buried, 1n);
   }
 
   /** Leaves the pool: blocks go back, chunks become orphans, the row is free. */
@@ -213,6 +222,7 @@ export class Pool {
       yield* this.reclamation.collect();
       if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
+    if (this.reclamation.retired > 0) yield* this.#bury();
     yield* this.allocator.surrender();
     yield* this.chunks.orphan(this.membership.id, this.membership.incarnation);
     yield* this.membership.leave();

@@ -433,6 +433,11 @@ export interface CheckReport {
   /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
   leaked: number;
   /**
+   * Intact records that no search finds, in a pool that nobody else uses. Where no client has ever
+   * died they are problems; a client that was killed leaves such records, which it had removed.
+   */
+  unreachable: number;
+  /**
    * What was taken for stores whose makers died in the middle of it, by the index that they were to
    * have. No damage: who makes the next store takes it up, or who next finds the pool full.
    */

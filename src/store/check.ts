@@ -1,3 +1,4 @@
+import { type ErrorCode, StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
 import { INDEX_KINDS } from '../indexes/kinds.ts';
 import { BLOCK_FREE } from '../pool/allocator.ts';
@@ -10,17 +11,21 @@ import {
   unpackChunk,
 } from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../pool/layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, SUPERBLOCK, stateMapBytes } from '../pool/layout.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 import type { CheckReport } from './api.ts';
+import { UnreachableRecords, type UnreachedBlock } from './unreachable-records.ts';
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
+/** What a walk of a damaged index raises. */
+const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
 
 /**
  * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
- * by a client, or free. A reachable block that is marked free would be handed out again.
+ * by a client, or free. A reachable block that is marked free would be handed out again; a record
+ * in a claimed one that no key reaches may have been lost.
  */
 export function* checkStores(
   pool: Pool,
@@ -32,19 +37,21 @@ export function* checkStores(
   const problem = (text: string) => {
     if (problems.length < PROBLEMS_LISTED_MAX) problems.push(text);
   };
-  const accounts = new BlockAccounts(pool, problem);
+  const others = (yield* pool.membership.rows()).length - 1;
+  const buried = yield* control.load(SUPERBLOCK.buried);
+  const lost = new UnreachableRecords(others === 0 && buried === 0n, problem);
+  const accounts = new BlockAccounts(pool, problem, lost);
   const stores: CheckReport['stores'] = [];
   for (const entry of yield* pool.catalog.entries()) {
     if (!entry.ready) continue;
     const inStore = (text: string) => problem(`store ${entry.name}: ${text}`);
-    const index = yield* openIndex(entry);
-    stores.push(yield* checkStore(entry, index, accounts, inStore, onProgress));
+    stores.push(yield* checkStore(entry, openIndex, accounts, inStore, onProgress));
   }
-  const blocks = yield* accounts.compare();
-  const others = (yield* pool.membership.rows()).length - 1;
-  // Living clients hold claimed blocks of their own; alone, what no key reaches belongs to nobody.
+  // Blocks that living clients hold are theirs; alone, what no key reaches belongs to nobody.
+  const blocks = yield* accounts.compare(others === 0);
   const leaked = others === 0 ? blocks.claimed : 0;
-  return { url, stores, blocks, leaked, unfinished: yield* unfinishedStores(pool), problems };
+  const unfinished = yield* unfinishedStores(pool);
+  return { url, stores, blocks, leaked, unreachable: lost.count, unfinished, problems };
 }
 
 function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
@@ -55,24 +62,33 @@ function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
   });
 }
 
+/** A store that cannot be walked to its end is a problem of its own, and the others are checked. */
 function* checkStore(
   entry: CatalogEntry,
-  index: Index,
+  openIndex: (entry: CatalogEntry) => Operation<Index>,
   accounts: BlockAccounts,
   problem: (text: string) => void,
   onProgress: ((done: number, total: number) => void) | undefined,
 ): Operation<CheckReport['stores'][number]> {
-  const shape = yield* index.shape();
-  let bytes = 0;
-  const records = yield* index.check({
-    problem,
-    reachable: (address, units) => {
-      bytes += units * UNIT_BYTES;
-      accounts.reach(address, units, entry.id);
-    },
-    progress: (done) => onProgress?.(done, shape.records),
-  });
-  return { name: entry.name, records, subtables: shape.subtables, slots: shape.slots, bytes };
+  const found = { name: entry.name, records: 0, subtables: 0, slots: 0, bytes: 0 };
+  try {
+    const index = yield* openIndex(entry);
+    const { subtables, slots, records } = yield* index.shape();
+    Object.assign(found, { subtables, slots });
+    found.records = yield* index.check({
+      problem,
+      reachable: (address, units) => {
+        found.bytes += units * UNIT_BYTES;
+        accounts.reach(address, units, entry.id);
+      },
+      progress: (done) => onProgress?.(done, records),
+    });
+    accounts.walked(index);
+  } catch (error) {
+    if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
+    problem(`the walk ends early: ${error.message}`);
+  }
+  return found;
 }
 
 /** The blocks of a chunk that keys reach, and whose blocks the first of them says they are. */
@@ -86,12 +102,21 @@ interface Reached {
 class BlockAccounts {
   readonly #pool: Pool;
   readonly #problem: (text: string) => void;
+  readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
+  /** By store, those of which everything that is reachable has been reached. */
+  readonly #walked = new Map<number, Index>();
   #spans = 0;
 
-  constructor(pool: Pool, problem: (text: string) => void) {
+  constructor(pool: Pool, problem: (text: string) => void, lost: UnreachableRecords) {
     this.#pool = pool;
     this.#problem = problem;
+    this.#lost = lost;
+  }
+
+  /** The index has been walked to its end. */
+  walked(index: Index): void {
+    this.#walked.set(index.catalog, index);
   }
 
   reach(address: Address, units: number, catalog: number): void {
@@ -121,15 +146,20 @@ class BlockAccounts {
     return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
   }
 
-  *compare(): Operation<CheckReport['blocks']> {
+  /** Whoever is alone also looks for records among the blocks that nothing reaches. */
+  *compare(alone: boolean): Operation<CheckReport['blocks']> {
     const totals = { reachable: this.#spans, claimed: 0, free: 0 };
     const untaken = new Set(this.#reached.keys());
     for (const [chunk, packed] of yield* this.#pool.chunks.words()) {
       const word = unpackChunk(packed);
       this.#checkUse(chunk, word);
       untaken.delete(chunk);
-      if (word.state === CHUNK_BLOCKS) yield* this.#compareChunk(chunk, word.units, totals);
-      else if (![CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
+      if (word.state === CHUNK_BLOCKS) {
+        const unreached = yield* this.#compareChunk(chunk, word.units, totals);
+        const index = this.#walked.get(word.catalog);
+        if (alone && index) yield* this.#lost.look(index, word.units, unreached);
+      }
+      if (![CHUNK_BLOCKS, CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
       }
     }
@@ -145,7 +175,13 @@ class BlockAccounts {
     this.#problem(`chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`);
   }
 
-  *#compareChunk(chunk: number, units: number, totals: CheckReport['blocks']): Operation<void> {
+  /** Returns the blocks that are in use and that nothing reaches. */
+  *#compareChunk(
+    chunk: number,
+    units: number,
+    totals: CheckReport['blocks'],
+  ): Operation<UnreachedBlock[]> {
+    const unreached: UnreachedBlock[] = [];
     const blocks = blocksPerChunk(units);
     const start = this.#pool.layout.chunkStart(chunk);
     const states = yield* control.readBytes(start, stateMapBytes(blocks));
@@ -154,10 +190,15 @@ class BlockAccounts {
       const isReached = reached?.[i] === 1;
       if (isReached) totals.reachable++;
       else if (states[i] === BLOCK_FREE) totals.free++;
-      else totals.claimed++;
+      else {
+        totals.claimed++;
+        const address = start + stateMapBytes(blocks) + i * units * UNIT_BYTES;
+        unreached.push({ address, state: states[i] });
+      }
       if (isReached && states[i] === BLOCK_FREE) {
         this.#problem(`block ${i} of chunk ${chunk} is reachable but marked free`);
       }
     }
+    return unreached;
   }
 }

@@ -35,7 +35,7 @@ export const check = defineCommand({
 });
 
 function describe(report: CheckReport, seconds: number, style: Style): string {
-  const { stores, blocks, leaked, unfinished, problems } = report;
+  const { stores, blocks, leaked, unreachable, unfinished, problems } = report;
   const parts = [
     table(
       [
@@ -56,6 +56,12 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
     ),
     `${formatCount(blocks.reachable)} blocks reachable, ${formatCount(blocks.claimed)} claimed, ` +
       `${formatCount(blocks.free)} free, ${formatCount(leaked)} leaked`,
+    ...(unreachable === 0
+      ? []
+      : [
+          `${plural(unreachable, 'record')} that no search finds: where no client was killed it ` +
+            'was lost; a client that was killed leaves those that it had removed',
+        ]),
     ...unfinished.map(
       ({ index, chunks, bytes }) =>
         `${plural(chunks, 'chunk')} (${formatSize(bytes)}) of a store on ${index}, whose maker ` +

@@ -102,7 +102,7 @@ export class FakePools {
     });
     const blocks = { reachable: 3, claimed: 0, free: 1 };
     const unfinished = this.unfinished;
-    return { url, stores, blocks, leaked: 0, unfinished, problems: this.problems };
+    return { url, stores, blocks, leaked: 0, unreachable: 0, unfinished, problems: this.problems };
   }
 }
 

@@ -39,6 +39,7 @@ export const HSTORE_MANIFEST: IndexManifest = {
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
 export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> implements OrderedIndex {
   readonly manifest = HSTORE_MANIFEST;
+  readonly marksCurrent = true;
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {

@@ -10,7 +10,7 @@ import type { RaceRequest, RaceTable } from './table.ts';
 
 /** Buckets of one group are read together. */
 const GROUP_BUCKETS = 3;
-const SETTLE_ROUNDS_MAX = 10_000;
+const SETTLE_ROUNDS_MAX = 1000;
 
 /** The keys whose hashes end with `suffix` (of `depth` bits), in buckets from `bucket` on. */
 export interface WalkPosition {

@@ -74,6 +74,8 @@ export class Snapshot {
   /** Some entries of the MainSegment; behind them are those that its merge has dropped. */
   *range(start: number, end: number): Operation<Int32Array> {
     if (start === end) return new Int32Array(0);
+    const isPart = start < end && end <= this.main.count + this.main.dropped;
+    invariant(isPart, `entries ${start} to ${end} of segment ${this.main.suffix}`);
     const area = new Scratch(8 * (end - start));
     const from = mainOf(this.metaLow, this.metaHigh) + MAIN_HEADER_BYTES + 8 * start;
     yield this.#batch.clear().read(from, 8 * (end - start), area, 0);

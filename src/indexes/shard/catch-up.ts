@@ -22,17 +22,38 @@ export function* catchUp(
 ): Operation<void> {
   const stale = verdictOf(table, request, place) === AHEAD;
   yield* table.retry(request, stale ? 'staleVersion' : 'staleBucket', attempt);
+  const { words, at, buckets, version, segments } = request;
   if (stale) {
     yield* table.load();
+    refuseFuture(table, request, place);
     return;
   }
-  const { words, at, buckets, version, segments } = request;
   const view = { words, at: at[place] };
   const level = LEVEL_OF_PLACE[place];
   const isRead = yield* bringTo(table, level, buckets[place], version, view, segments);
   request.isRead = place === 0 && isRead;
   // Where the bucket is may have been learned only now.
   table.aim(request, place, LEVEL_OF_PLACE[place]);
+}
+
+/**
+ * Raises SW_POOL_CORRUPT when a bucket is of a version that its table, whose root has been read
+ * since, has never had. The root comes first in a resize, so it has lost segments.
+ */
+function refuseFuture(
+  table: ShardTable,
+  { words, at, buckets, segments }: ShardRequest,
+  place: number,
+): void {
+  // Migrated meanwhile, or looked up anew: the words say nothing of the table as it is now.
+  if (table.segments !== segments) return;
+  const bytes = table.geometry.bucketBytes[LEVEL_OF_PLACE[place]];
+  for (let i = at[place]; i < at[place] + bytes; i += 8) {
+    const version = stampOf(highHalf(words, i)) - 1;
+    if (version <= segments.version) continue;
+    const bucket = `bucket ${buckets[place]} is of version ${version}`;
+    invariant(false, `${bucket}, and its table of ${segments.version}`);
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { NODE_UNITS } from './chain.ts';
-import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, PLACES } from './geometry.ts';
+import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, NODE_BYTES, PLACES } from './geometry.ts';
 import { learnRelocations } from './new-bucket.ts';
 import type { Partitions } from './partitions.ts';
 import { search } from './search.ts';
@@ -64,7 +64,8 @@ function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
       sink.reachable(address, table.geometry.relocatedUnits(level));
     }
     if (level !== CHAINS) versions[level].set(bucket, version);
-    if (level !== CHAINS) checkStamps(table, visited, sink);
+    if (level === CHAINS) checkNode(visited, sink);
+    else checkStamps(table, visited, sink);
     if (level === 0 && (words.i32[(at >> 2) + 1] & OVERFLOW_MASK) !== 0) overflowed.add(bucket);
     collectEntries(visited, entries);
   });
@@ -93,13 +94,27 @@ function checkStamps(
   }
 }
 
-/** A bucket at version v has split off its new buckets up to v, and no others. */
+/** A chain node is of no version, but none of its words is ever 0. */
+function checkNode({ words, address }: VisitedBucket, sink: CheckSink): void {
+  for (let at = 0; at < NODE_BYTES; at += 8) {
+    if (stampOf(words.i32[(at >> 2) + 1]) !== 0) continue;
+    sink.problem(`chain node at ${address}: word ${at / 8} was lost`);
+  }
+}
+
+/**
+ * The first buckets are always there. A bucket at version v has split off its new buckets up to v,
+ * and no others.
+ */
 function checkLineage(
   { geometry, segments }: ShardTable,
   level: number,
   versions: ReadonlyMap<number, number>,
   sink: CheckSink,
 ): void {
+  for (let bucket = 0; bucket < geometry.bucketsAt(0); bucket++) {
+    if (!versions.has(bucket)) sink.problem(`bucket ${bucket} of level ${level + 1} was lost`);
+  }
   for (const [bucket, version] of versions) {
     for (let v = geometry.bornAt(bucket); v < segments.version; v++) {
       const child = bucket + geometry.bucketsAt(v);

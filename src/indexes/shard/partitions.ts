@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import { ANY_NODE } from '../../pool/chunks.ts';
 import { control } from '../../pool/control.ts';
 import type { Pool } from '../../pool/pool.ts';
@@ -17,7 +17,7 @@ import { ShardGeometry } from './geometry.ts';
 import type { ShardShape } from './parameters.ts';
 import { Placement, partitionOf } from './placement.ts';
 import { makeFirstSegment } from './resize.ts';
-import { ROOT_BYTES, Segments } from './segments.ts';
+import { ROOT_BYTES, refuseNoRoot, Segments } from './segments.ts';
 import {
   newTechniques,
   refuseEndless,
@@ -238,7 +238,9 @@ function* readDirectory(root: Address, partitions: number): Operation<Directory>
   const words = new Scratch(bytes);
   yield new Batch().read(root, bytes, words, 0);
   const mask = BigInt.asUintN(64, words.i64[NODES >> 3]);
+  invariant(mask !== 0n, 'the directory of the tables names no memory node');
   const roots = Array.from({ length: partitions }, (_, i) => readInteger(words, ROOTS + 8 * i));
+  for (const one of roots) refuseNoRoot(one);
   return { nodes: nodesIn(mask), roots };
 }
 

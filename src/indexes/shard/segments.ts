@@ -138,11 +138,14 @@ export class Segments {
   }
 
   #learnFrom(words: Scratch, at: number): void {
+    const first = readInteger(words, at);
+    invariant(first !== NULL_ADDRESS, `the root at ${this.root} names no segment`);
     for (let segment = this.#addresses.length; segment <= VERSION_MAX; segment++) {
       const address = readInteger(words, at + 8 * segment);
       if (address === NULL_ADDRESS) return;
       if (address % UNIT_BYTES === LEFT) {
         this.successor = address - LEFT;
+        refuseNoRoot(this.successor);
         // Only a table leaves that has fetched everything: what it came from may be re-used now.
         this.former = undefined;
         return;
@@ -153,6 +156,7 @@ export class Segments {
 
   #learn(segment: number, address: Address): void {
     invariant(segment === this.#addresses.length, 'segments are learned in order');
+    invariant(address % UNIT_BYTES === 0, `no segment begins at ${address}`);
     this.#addresses.push(address);
     const geometry = this.#geometry;
     const first = segment === 0 ? 0 : geometry.segmentBuckets(segment);
@@ -209,6 +213,12 @@ export class Segments {
     });
     yield new Batch().write(root, ROOT_BYTES, image, 0);
   }
+}
+
+/** Raises SW_POOL_CORRUPT for what can be no root: an address of 0, or between two words. */
+export function refuseNoRoot(address: Address): void {
+  const isRoot = address !== NULL_ADDRESS && address % 8 === 0;
+  invariant(isRoot, `no root of a table stands at ${address}`);
 }
 
 function nameOf(level: number, bucket: number): number {

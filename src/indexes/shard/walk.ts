@@ -9,7 +9,7 @@ import type { Segments } from './segments.ts';
 import { FROZEN, isEmpty, isLive, lengthOf, pointerOf, stampOf, VERSION_MAX } from './slot.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 
-const SETTLE_ROUNDS_MAX = 10_000;
+const SETTLE_ROUNDS_MAX = 1000;
 
 /** The buckets of number `bucket` of all levels of a partition, as they are at `version`. */
 export interface WalkPosition {
