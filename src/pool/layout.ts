@@ -23,6 +23,8 @@ export const SUPERBLOCK = {
   createdAt: 48,
   poolId: 56,
   regionCount: 64,
+  /** Of a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
+  nodesDigest: 72,
   catalogLock: 128,
   frontier: 192,
   epoch: 256,

@@ -13,7 +13,7 @@ import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../fabrics/t
 import { CHUNK_BYTES } from '../pool/layout.ts';
 import { SUPERBLOCK_BYTES } from '../pool/superblock.ts';
 import { secretFrom } from './remote/address.ts';
-import { shapeIn } from './remote/attach.ts';
+import { shapeIn } from './remote/node-heads.ts';
 
 const DEFAULT_NODE_BYTES = 2 ** 30;
 const DEFAULT_REGION_BYTES = 2 ** 30;

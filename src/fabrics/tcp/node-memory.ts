@@ -209,6 +209,11 @@ export class NodeMemory {
     this.#unfenced = false;
   }
 
+  /** Whether nothing was ever written to it: whatever stands there begins with a word. */
+  get isBlank(): boolean {
+    return Atomics.load(this.regions[0].i64, 0) === 0n;
+  }
+
   /** Whether the memory begins with these bytes, or is half erased. */
   isErasable(image: Uint8Array): boolean {
     const [{ u8, i64 }] = this.regions;

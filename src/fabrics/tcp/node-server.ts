@@ -209,7 +209,8 @@ export class NodeServer implements NodeContext {
       if (other !== session) this.#revoke(other);
     }
     try {
-      await this.memory.erase(() => new Promise((resolve) => setImmediate(resolve)));
+      if (!this.memory.isBlank)
+        await this.memory.erase(() => new Promise((resolve) => setImmediate(resolve)));
     } finally {
       this.#erasing = false;
     }

@@ -1,32 +1,32 @@
 import { StepwellError } from '../../errors.ts';
-import {
-  INITIALISE,
-  REVOKE,
-  SESSION_BYTES,
-  sessionTag,
-  writeSession,
-} from '../../fabrics/tcp/calls.ts';
+import { REVOKE, SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/calls.ts';
 import type { Credentials } from '../../fabrics/tcp/queue-pair.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/registrar.ts';
 import { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
-import type { PoolParameters } from '../../pool/layout.ts';
+import { control } from '../../pool/control.ts';
+import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
-import {
-  formatSuperblock,
-  parseSuperblock,
-  poolParameters,
-  SUPERBLOCK_BYTES,
-} from '../../pool/superblock.ts';
+import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
 import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/thread-identity.ts';
-import { Batch, runRemote, Scratch } from '../../verbs/index.ts';
+import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
 import type { RemoteLocation } from './address.ts';
+import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
+import {
+  type ConnectedNodes,
+  digestOf,
+  type HeadKind,
+  headKind,
+  readHead,
+  readImages,
+  refusalOf,
+} from './node-heads.ts';
 
-/** "STEPNODE": what stands at the start of every node but the first. */
-const MEMBER_MAGIC = 0x45_44_4f_4e_50_45_54_53n;
-const MEMBER_BYTES = 64;
-const MEMBER_REGION_BYTES = 24;
-const MEMBER_REGIONS = 32;
+/** The session of a store before this one, and the pool that it was in. */
+export interface Former {
+  session: number;
+  poolId: number;
+}
 
 /** Connects to all nodes of a pool, makes the pool when it may, and takes a row as its client. */
 export async function attachRemote(
@@ -34,13 +34,14 @@ export async function attachRemote(
   credentials: Credentials,
   options: PoolOptions & { create?: boolean },
   client: string,
-  former: number | undefined,
+  former: Former | undefined,
 ): Promise<{ pool: RemotePool; fabric: TcpFabric; parameters: PoolParameters }> {
   const fabric = await TcpFabric.connect(location.endpoints, credentials);
   try {
     // So that the clean-up in joining finds this client's own former row.
-    if (former !== undefined) await revoke(fabric, former);
+    if (former !== undefined) await revoke(fabric, former.session);
     const parameters = await adopt(fabric, location.url, options);
+    if (former !== undefined) refuseOtherPool(parameters, former, location.url);
     const registrar = new TcpRegistrar(fabric.nodes);
     const pool = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
     await pool.join(client);
@@ -63,32 +64,68 @@ async function revoke(fabric: TcpFabric, session: number): Promise<void> {
   await Promise.all(fabric.welcomes.map((_, node) => fabric.call(node, REVOKE, bytes)));
 }
 
-/** The pool on these nodes; made, when nothing is there and the caller allows it. */
+/** The pool on these nodes; created when the caller allows it. */
 async function adopt(
-  fabric: TcpFabric,
+  fabric: ConnectedNodes,
   url: string,
   options: PoolOptions & { create?: boolean },
 ): Promise<PoolParameters> {
-  const memoryBytes = sizeOf(fabric, url);
   let head = await readHead(fabric);
-  if (firstWord(head) === 0n) {
-    if (options.create === false) {
-      throw new StepwellError('SW_POOL_NOT_FOUND', `the memory nodes of ${url} hold no pool`);
-    }
-    // Of two creators one wins; both go on with what stands there afterwards.
-    const image = formatSuperblock(newParameters(fabric, options));
-    head = await fabric.call(0, INITIALISE, image);
+  const kind = headKind(head);
+  if (kind === 'blank' || kind === 'draft') {
+    if (options.create === false) throw await notThere(fabric, kind, url);
+    head = await createOnNodes(fabric, newParameters(fabric, options, url), url);
   }
+  return verifyNodes(fabric, head, url);
+}
+
+async function notThere(
+  fabric: ConnectedNodes,
+  kind: HeadKind,
+  url: string,
+): Promise<StepwellError> {
+  if (kind === 'blank') await refuseLeftParts(fabric, url);
+  const hold = kind === 'blank' ? 'hold no pool' : 'hold a pool whose creation has not ended';
+  return new StepwellError('SW_POOL_NOT_FOUND', `the memory nodes of ${url} ${hold}`);
+}
+
+/** A pool that was destroyed and created again has another identity, and not this store's data. */
+function refuseOtherPool({ poolId }: PoolParameters, former: Former, url: string): void {
+  if (poolId === former.poolId) return;
+  const why = 'has been replaced by another one; open the store anew';
+  throw new StepwellError('SW_POOL_NOT_FOUND', `the pool at ${url} ${why}`);
+}
+
+/**
+ * The pool with this superblock, once it is known that every node of the URL is the one that the
+ * pool was created with, and has its memory. Clients look and mark nothing: a blank node is lost,
+ * and only a creation may write to it.
+ */
+export async function verifyNodes(
+  fabric: ConnectedNodes,
+  head: Uint8Array,
+  url: string,
+): Promise<PoolParameters> {
   refuseOtherOrder(head, url);
-  refuseOtherShape(fabric, parseSuperblock(head, Number.POSITIVE_INFINITY, url), url);
-  const parameters = parseSuperblock(head, memoryBytes, url);
-  await joinNodes(fabric, parameters, url);
-  return parameters;
+  const parameters = parseSuperblock(head, Number.POSITIVE_INFINITY, url);
+  refuseOtherCount(fabric, parameters, url);
+  if (fabric.nodes > 1) {
+    // After the superblock, which the creator publishes last: all marks are there by now.
+    const [, ...marks] = await readImages(fabric);
+    for (const [i, mark] of marks.entries()) {
+      const refusal = refusalOf(mark, i + 1, parameters, url);
+      if (refusal !== undefined) throw refusal;
+    }
+    const digest = await runRemote(fabric, control.load(SUPERBLOCK.nodesDigest));
+    if (digest !== digestOf(marks)) throw otherNodes(url);
+  }
+  refuseOtherRegions(fabric, parameters, url);
+  return parseSuperblock(head, sizeOf(fabric, url), url);
 }
 
 /** The first node of a URL holds the superblock. Raises SW_INVALID_URL. */
 export function refuseOtherOrder(head: Uint8Array, url: string): void {
-  if (firstWord(head) !== MEMBER_MAGIC) return;
+  if (headKind(head) !== 'mark') return;
   throw new StepwellError(
     'SW_INVALID_URL',
     `the first memory node of ${url} is not the first of its pool: keep their order`,
@@ -96,7 +133,7 @@ export function refuseOtherOrder(head: Uint8Array, url: string): void {
 }
 
 /** Bytes of all nodes, of which each counts as much as the smallest. Raises SW_INVALID_ARGUMENT. */
-export function sizeOf({ welcomes }: TcpFabric, url: string): number {
+export function sizeOf({ welcomes }: ConnectedNodes, url: string): number {
   const [{ regionBytes }] = welcomes;
   if (welcomes.some((one) => one.regionBytes !== regionBytes)) {
     throw new StepwellError(
@@ -104,19 +141,18 @@ export function sizeOf({ welcomes }: TcpFabric, url: string): number {
       `memory nodes of ${url} have regions of different sizes; give all the same --region-size`,
     );
   }
-  return regionBytes * regionsOf(welcomes);
+  return regionBytes * welcomes.length * Math.min(...welcomes.map(({ regions }) => regions));
 }
 
-function regionsOf(welcomes: TcpFabric['welcomes']): number {
-  return welcomes.length * Math.min(...welcomes.map(({ regions }) => regions));
-}
-
+/** Raises SW_INVALID_ARGUMENT. */
 export function newParameters(
-  { welcomes, nodes }: TcpFabric,
+  fabric: ConnectedNodes,
   options: PoolOptions,
+  url: string,
 ): PoolParameters {
+  const size = sizeOf(fabric, url);
+  const { nodes, welcomes } = fabric;
   const [{ regionBytes }] = welcomes;
-  const size = regionBytes * regionsOf(welcomes);
   if (options.size !== undefined && options.size > size) {
     throw new StepwellError('SW_INVALID_ARGUMENT', `the memory nodes have ${size} bytes together`);
   }
@@ -124,84 +160,14 @@ export function newParameters(
   return poolParameters({ size, regionSize: regionBytes, maxClients, nodes }, { size });
 }
 
-export async function readHead(fabric: TcpFabric): Promise<Uint8Array> {
-  const head = new Scratch(SUPERBLOCK_BYTES);
-  await runRemote(
-    fabric,
-    (function* () {
-      yield new Batch().read(0, SUPERBLOCK_BYTES, head, 0);
-    })(),
-  );
-  return head.u8.slice(0, SUPERBLOCK_BYTES);
-}
-
-export function refuseOtherShape(fabric: TcpFabric, parameters: PoolParameters, url: string): void {
-  const { nodes = 1, regionBytes } = parameters;
-  if (nodes !== fabric.nodes) {
-    throw new StepwellError(
-      'SW_INVALID_URL',
-      `${url} names ${fabric.nodes} memory nodes; the pool is spread over ${nodes}`,
-    );
-  }
-  if (regionBytes !== fabric.welcomes[0].regionBytes) {
-    throw new StepwellError(
-      'SW_INVALID_ARGUMENT',
-      `the pool at ${url} has regions of ${regionBytes} bytes: start its nodes with that size`,
-    );
-  }
-}
-
-/**
- * Marks each other node as the one at this place of this pool, unless it is marked already. Every
- * client does it: a creator that died in between leaves nothing to repair.
- */
-export async function joinNodes(fabric: TcpFabric, parameters: PoolParameters, url: string) {
-  const joining = fabric.welcomes.slice(1).map(async (_, i) => {
-    const node = i + 1;
-    const image = memberImage(parameters, node);
-    const found = await fabric.call(node, INITIALISE, image);
-    if (Buffer.compare(found, image) === 0) return;
-    throw new StepwellError(
-      'SW_POOL_FOREIGN',
-      `memory node ${node + 1} of ${url} holds another pool, or another part of this one`,
-    );
-  });
-  await Promise.all(joining);
-}
-
-function memberImage(parameters: PoolParameters, node: number): Uint8Array {
-  const { poolId, nodes = 1, regionBytes, regionsMax } = parameters;
-  const image = new Uint8Array(MEMBER_BYTES);
-  const view = new DataView(image.buffer);
-  view.setBigUint64(0, MEMBER_MAGIC, true);
-  view.setFloat64(8, poolId, true);
-  view.setUint32(16, nodes, true);
-  view.setUint32(20, node, true);
-  view.setFloat64(MEMBER_REGION_BYTES, regionBytes, true);
-  view.setUint32(MEMBER_REGIONS, regionsMax / nodes, true);
-  return image;
-}
-
-export function firstWord(head: Uint8Array): bigint {
-  return new DataView(head.buffer, head.byteOffset).getBigUint64(0, true);
-}
-
-/** The shape of a memory, as it says itself when it was used before; undefined when it is blank. */
-export function shapeIn(
-  head: Uint8Array,
+function refuseOtherRegions(
+  { welcomes }: ConnectedNodes,
+  { regionBytes }: PoolParameters,
   url: string,
-): { regionBytes: number; regions: number } | undefined {
-  if (firstWord(head) === 0n) return undefined;
-  const view = new DataView(head.buffer, head.byteOffset);
-  if (firstWord(head) === MEMBER_MAGIC) {
-    const regions = view.getUint32(MEMBER_REGIONS, true);
-    return { regionBytes: view.getFloat64(MEMBER_REGION_BYTES, true), regions };
-  }
-  // Only the shape is asked for: how much of the pool is here is what this tells.
-  const {
-    regionBytes,
-    regionsMax,
-    nodes = 1,
-  } = parseSuperblock(head, Number.POSITIVE_INFINITY, url);
-  return { regionBytes, regions: regionsMax / nodes };
+): void {
+  if (regionBytes === welcomes[0].regionBytes) return;
+  throw new StepwellError(
+    'SW_INVALID_ARGUMENT',
+    `the pool at ${url} has regions of ${regionBytes} bytes: start its nodes with that size`,
+  );
 }

@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/queue-pair.ts';
 import type { OpenOptions } from '../api.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
@@ -18,7 +17,10 @@ export class SessionOpener {
     this.#options = options;
   }
 
-  /** With a former session nothing is created: a node that lost its memory is an error. */
+  /**
+   * With a former session nothing is created: a node that lost its memory is an error, and so is
+   * another pool in the place of the former session's.
+   */
   async open(former?: Session): Promise<Session> {
     const options = former ? { ...this.#options, create: false } : this.#options;
     const { pool, fabric, parameters } = await attachRemote(
@@ -26,12 +28,9 @@ export class SessionOpener {
       this.#credentials,
       options,
       clientName(options),
-      former?.fabric.session,
+      former && { session: former.fabric.session, poolId: former.poolId },
     );
     try {
-      if (former && parameters.poolId !== former.poolId) {
-        throw new StepwellError('SW_POOL_FOREIGN', 'another pool has taken the place of this one');
-      }
       const { index } = await pool.run(openStore(pool.pool, options));
       return new Session(fabric, pool, index, parameters.poolId);
     } catch (error) {

@@ -1,0 +1,178 @@
+/**
+ * What stands at the start of a memory node, and what it says the node is.
+ *
+ * ```
+ * blank         the node is part of no pool
+ * draft         first node: a superblock whose pool is still being created
+ * superblock    first node of a pool
+ * mark          another node: pool, number of nodes, place, and a number of its own
+ * ```
+ */
+import { createHash } from 'node:crypto';
+import { StepwellError } from '../../errors.ts';
+import { HEAD_IMAGE_BYTES } from '../../fabrics/tcp/calls.ts';
+import type { Welcome } from '../../fabrics/tcp/handshake.ts';
+import { control } from '../../pool/control.ts';
+import { MAGIC, type PoolParameters } from '../../pool/layout.ts';
+import { parseSuperblock, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
+import {
+  addressOf,
+  Batch,
+  type Operation,
+  type RemoteFabric,
+  runRemote,
+  Scratch,
+} from '../../verbs/index.ts';
+
+/** "STEPNODE" in little-endian bytes. */
+const MARK_MAGIC = 0x45_44_4f_4e_50_45_54_53n;
+/** "STEPDRFT" in little-endian bytes. */
+export const DRAFT_MAGIC = 0x54_46_52_44_50_45_54_53n;
+
+/** Offsets in a mark. */
+const MARK = { poolId: 8, nodes: 16, node: 20, regionBytes: 24, regions: 32, own: 40 } as const;
+
+export type HeadKind = 'blank' | 'draft' | 'superblock' | 'mark' | 'foreign';
+
+export function headKind(head: Uint8Array): HeadKind {
+  const first = new DataView(head.buffer, head.byteOffset).getBigUint64(0, true);
+  if (first === 0n) return 'blank';
+  if (first === DRAFT_MAGIC) return 'draft';
+  if (first === MAGIC) return 'superblock';
+  return first === MARK_MAGIC ? 'mark' : 'foreign';
+}
+
+/** The mark of a node at its place in a pool. `own` is a number that no other mark has. */
+export function formatMark(parameters: PoolParameters, node: number, own: bigint): Uint8Array {
+  const { poolId, nodes = 1, regionBytes, regionsMax } = parameters;
+  const image = new Uint8Array(HEAD_IMAGE_BYTES);
+  const view = new DataView(image.buffer);
+  view.setBigUint64(0, MARK_MAGIC, true);
+  view.setFloat64(MARK.poolId, poolId, true);
+  view.setUint32(MARK.nodes, nodes, true);
+  view.setUint32(MARK.node, node, true);
+  view.setFloat64(MARK.regionBytes, regionBytes, true);
+  view.setUint32(MARK.regions, regionsMax / nodes, true);
+  view.setBigUint64(MARK.own, own, true);
+  return image;
+}
+
+export interface Mark {
+  poolId: number;
+  nodes: number;
+  /** From 0 on. */
+  node: number;
+  regionBytes: number;
+  regions: number;
+}
+
+export function parseMark(image: Uint8Array): Mark {
+  const view = new DataView(image.buffer, image.byteOffset);
+  return {
+    poolId: view.getFloat64(MARK.poolId, true),
+    nodes: view.getUint32(MARK.nodes, true),
+    node: view.getUint32(MARK.node, true),
+    regionBytes: view.getFloat64(MARK.regionBytes, true),
+    regions: view.getUint32(MARK.regions, true),
+  };
+}
+
+/** Tells the nodes of a pool from any others: a hash over all marks, and never 0. */
+export function digestOf(marks: readonly Uint8Array[]): bigint {
+  const hash = createHash('sha256');
+  for (const mark of marks) hash.update(mark);
+  return hash.digest().readBigUInt64LE(0) | 1n;
+}
+
+/** A superblock as it stands until all other nodes have their marks. */
+export function draftOf(superblock: Uint8Array): Uint8Array {
+  return withMagic(superblock, DRAFT_MAGIC);
+}
+
+/** What a draft will be. Raises what `parseSuperblock` raises. */
+export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
+  return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
+}
+
+function withMagic(head: Uint8Array, magic: bigint): Uint8Array {
+  const image = Uint8Array.from(head);
+  new DataView(image.buffer).setBigUint64(0, magic, true);
+  return image;
+}
+
+/** The shape of a memory, as it says itself when it was used before; undefined when it is blank. */
+export function shapeIn(
+  head: Uint8Array,
+  url: string,
+): { regionBytes: number; regions: number } | undefined {
+  const kind = headKind(head);
+  if (kind === 'blank') return undefined;
+  if (kind === 'mark') return parseMark(head);
+  // Only the shape is asked for: how much of the pool is here is what this tells.
+  const { regionBytes, regionsMax, nodes = 1 } = parseDraftOrPool(kind, head, url);
+  return { regionBytes, regions: regionsMax / nodes };
+}
+
+function parseDraftOrPool(kind: HeadKind, head: Uint8Array, url: string): PoolParameters {
+  if (kind === 'draft') return parseDraft(head, url);
+  return parseSuperblock(head, Number.POSITIVE_INFINITY, url);
+}
+
+/** Memory nodes that a client is connected with: verbs and calls. */
+export interface ConnectedNodes extends RemoteFabric {
+  readonly nodes: number;
+  /** What the nodes said of themselves. */
+  readonly welcomes: readonly Welcome[];
+  call(node: number, method: number, request: Uint8Array): Promise<Uint8Array>;
+}
+
+/** The superblock of the first node, or what stands in its place. */
+export async function readHead(fabric: ConnectedNodes): Promise<Uint8Array> {
+  const head = await runRemote(fabric, control.readBytes(0, SUPERBLOCK_BYTES));
+  return head.slice();
+}
+
+/** The first bytes of every node. */
+export function readImages(fabric: ConnectedNodes): Promise<Uint8Array[]> {
+  return runRemote(fabric, images(fabric.nodes));
+}
+
+function* images(nodes: number): Operation<Uint8Array[]> {
+  const scratch = new Scratch(nodes * HEAD_IMAGE_BYTES);
+  const batch = new Batch();
+  const offsets = Array.from({ length: nodes }, (_, node) => node * HEAD_IMAGE_BYTES);
+  offsets.forEach((offset, node) => {
+    batch.read(addressOf(node, 0), HEAD_IMAGE_BYTES, scratch, offset);
+  });
+  yield batch;
+  return offsets.map((offset) => scratch.u8.slice(offset, offset + HEAD_IMAGE_BYTES));
+}
+
+/**
+ * Why node `node`, counted from 0, with this at its start is not the one of this pool; undefined
+ * when it is. SW_POOL_NOT_FOUND for a blank one: without its part there is no pool.
+ */
+export function refusalOf(
+  image: Uint8Array,
+  node: number,
+  pool: { poolId: number; nodes?: number } | undefined,
+  url: string,
+): StepwellError | undefined {
+  const which = `memory node ${node + 1} of ${url}`;
+  const kind = headKind(image);
+  if (kind === 'blank') {
+    const why = 'is blank: it has lost its part of the pool, or is another node';
+    const remedy = 'if it is lost, stepwell destroy clears what is left of the pool';
+    return new StepwellError('SW_POOL_NOT_FOUND', `${which} ${why}; ${remedy}`);
+  }
+  const foreign = (why: string) => new StepwellError('SW_POOL_FOREIGN', `${which} ${why}`);
+  if (kind === 'foreign') return foreign('holds what is no part of a pool');
+  if (kind !== 'mark') return foreign('is the first node of another pool');
+  const mark = parseMark(image);
+  if (mark.poolId !== pool?.poolId || mark.nodes !== pool.nodes) {
+    return foreign('is part of another pool');
+  }
+  return mark.node === node
+    ? undefined
+    : foreign(`is number ${mark.node + 1} of this pool: keep their order`);
+}
