@@ -283,12 +283,15 @@ describe('serve', () => {
 
   it('passes host, port, store and limits on, and ends when interrupted early', async () => {
     const words = [URL, '--host', '::1', '--port', '0', '--store', 's', '--max-connections', '5'];
+    words.push('--max-request', '2m', '--max-client-memory', '64m');
     const { controller, seen, ended, pools } = begin(words);
     controller.abort();
     const { out } = await ended;
     assert.match(out, /on \[::1\]:4321/);
     assert.match(out, /redis-cli -h ::1 -p 4321/);
     assert.equal(seen[0].maxConnections, 5);
+    assert.equal(seen[0].maxRequestBytes, 2 ** 21);
+    assert.equal(seen[0].maxClientBytes, 2 ** 26);
     assert.ok(pools.store(URL, 's'));
   });
 

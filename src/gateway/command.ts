@@ -1,5 +1,7 @@
-import type { Key, Store, Value } from '../store/api.ts';
+import type { Key, Store } from '../store/api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../store/ordered-api.ts';
+import type { ClientMemory } from './client-memory.ts';
+import type { GatewayLimits } from './limits.ts';
 import type { ReplyWriter } from './reply.ts';
 import type { Request } from './request-reader.ts';
 import type { Session } from './session.ts';
@@ -26,9 +28,8 @@ export type GatewayStore = Pick<
   | 'scanKeys'
   | 'stats'
 > & {
-  /** These three need an ordered index; others raise SW_UNSUPPORTED. */
+  /** These need an ordered index; others raise SW_UNSUPPORTED. */
   keys(range: ScanOptions): Iterable<Key>;
-  entries(range: ScanOptions): Iterable<[Key, Value]>;
   count(bounds: RangeBounds): number;
   clear(range?: RangeOptions): void;
 };
@@ -60,11 +61,17 @@ export interface Command {
   readonly keys?: readonly [first: number, last: number, step: number];
   readonly subcommands?: readonly Command[];
   /**
-   * Writes exactly one reply to `context.reply`. Whatever may throw comes first: the error's reply
-   * can only take the place of a reply that has not begun.
+   * Writes exactly one reply to `context.reply`, or its beginning and returns the rest. Whatever
+   * may throw comes first: the error's reply can only take the place of a reply that has not begun.
    */
-  run(request: Request, context: CommandContext): void;
+  run(request: Request, context: CommandContext): LongReply | undefined;
 }
+
+/**
+ * The rest of a reply that may be too long for the memory. Each step writes a part of it; the next
+ * step comes when the client has read most of what is under way.
+ */
+export type LongReply = Iterator<undefined, undefined>;
 
 /** What a command may see and change. */
 export interface CommandContext {
@@ -86,6 +93,9 @@ export interface ServerView {
   readonly host: string;
   readonly port: number;
   readonly maxConnections: number;
+  readonly limits: GatewayLimits;
+  /** Of all connections. */
+  readonly memory: ClientMemory;
   readonly connections: number;
   readonly startedAt: number;
   readonly totals: Totals;
@@ -95,6 +105,7 @@ export interface ServerView {
 export interface Totals {
   connections: number;
   rejectedConnections: number;
+  evictedConnections: number;
   commands: number;
   errors: number;
   bytesIn: number;
@@ -134,7 +145,11 @@ export function parseInteger(argument: Buffer, error = NOT_AN_INTEGER): bigint {
   return value;
 }
 
+/** A connection keeps its names. */
+const NAME_BYTES_MAX = 1024;
+
 /** Names that CLIENT accepts are printable and without blanks, so that lists of them stay lists. */
 export function isPlainName(argument: Buffer): boolean {
+  if (argument.length > NAME_BYTES_MAX) throw new ReplyError('ERR the name is too long');
   return argument.every((byte) => byte >= 0x21 && byte <= 0x7e);
 }

@@ -3,6 +3,7 @@ import {
   type Command,
   type CommandContext,
   hasArity,
+  type LongReply,
   ReplyError,
   wrongNumberOfArguments,
 } from './command.ts';
@@ -14,8 +15,15 @@ export type ErrorHook = (error: unknown, command: string) => void;
 
 const QUOTED_NAME_MAX = 128;
 
-/** Runs one request and writes its one reply, which is an error when anything goes wrong. */
-export function dispatch(request: Request, context: CommandContext, onError: ErrorHook): void {
+/**
+ * Runs one request and writes its one reply, which is an error when anything goes wrong. Returns
+ * the rest of a long reply.
+ */
+export function dispatch(
+  request: Request,
+  context: CommandContext,
+  onError: ErrorHook,
+): LongReply | undefined {
   const { reply } = context;
   const before = reply.length;
   let name = '';
@@ -23,13 +31,27 @@ export function dispatch(request: Request, context: CommandContext, onError: Err
     const command = resolve(request, context);
     name = command.name;
     refuseSuccessor(command, context.session);
-    command.run(request, context);
+    return command.run(request, context);
   } catch (error) {
     context.server.totals.errors++;
     // Half a reply cannot be taken back, and whatever follows it would be read as its rest.
     if (reply.length > before) context.session.ended = true;
     else reply.error(errorText(error));
     if (!(error instanceof ReplyError || error instanceof StepwellError)) onError(error, name);
+    return undefined;
+  }
+}
+
+/** Writes the next part of a long reply; false when it was the last one. */
+export function writePart(rest: LongReply, context: CommandContext, onError: ErrorHook): boolean {
+  try {
+    return rest.next().done !== true;
+  } catch (error) {
+    context.server.totals.errors++;
+    context.session.ended = true;
+    // Its client sees nothing but the end of the connection.
+    onError(error, '');
+    return false;
   }
 }
 

@@ -1,11 +1,10 @@
 import type { CommandContext } from './command.ts';
+import { OUTPUT_BYTES_MAX } from './limits.ts';
 import type { Request } from './request-reader.ts';
 
 const RUN_MIN = 2;
 const RUN_FIRST = 16;
 const RUN_MAX = 64;
-/** Values of one run that may be in memory together before runs become shorter. */
-const RUN_BYTES_MAX = 1024 * 1024;
 
 /**
  * The fast path of pipelined reads: GETs that follow each other directly are served by one
@@ -13,7 +12,7 @@ const RUN_BYTES_MAX = 1024 * 1024;
  * effects is that of single GETs.
  */
 export class GetRun {
-  /** Halved while values turn out large, so that long runs of them do not fill the memory. */
+  /** Halved while values turn out large, of which a run returns only the first ones. */
   #lengthMax = RUN_FIRST;
 
   /**
@@ -29,17 +28,17 @@ export class GetRun {
     const before = reply.length;
     let values: ReturnType<typeof context.store.getMany>;
     try {
-      values = context.store.getMany(keys);
+      values = context.store.getMany(keys, { maxBytes: OUTPUT_BYTES_MAX });
     } catch {
       return 0;
     }
     for (const value of values) reply.bulkOrNull(value);
-    this.#adapt(reply.length - before);
-    return keys.length;
+    this.#adapt(values.length === keys.length ? reply.length - before : Number.POSITIVE_INFINITY);
+    return values.length;
   }
 
   #adapt(bytes: number): void {
-    if (bytes > RUN_BYTES_MAX) this.#lengthMax = Math.max(RUN_MIN, this.#lengthMax >> 1);
+    if (bytes > OUTPUT_BYTES_MAX) this.#lengthMax = Math.max(RUN_MIN, this.#lengthMax >> 1);
     else this.#lengthMax = Math.min(RUN_MAX, this.#lengthMax * 2);
   }
 }

@@ -102,3 +102,39 @@ test('SCAN of an ordered store is in order, and MATCH with a beginning goes ther
   assert.deepEqual(found, keys);
   assert.ok(calls <= 16, `${calls} calls for 300 keys by 20`);
 });
+
+test('SW.RANGE beyond the limit of a reply is refused, and goes on with LIMIT', async (t) => {
+  const store = freshStore(t, 'memory', { index: 'chime', values: 'bytes' });
+  for (let i = 0; i < 1000; i++) store.put(`k${1000 + i}`, Buffer.alloc(2000, i));
+  const { server } = await serverFor(t, { store, maxClientBytes: 1024 * 1024 });
+  const ask = (line: string) => exchange(server, command(line));
+  const tooLong = '-ERR the reply would be longer than 1048576 bytes: ask for less by LIMIT\r\n';
+  assert.equal(await ask('SW.RANGE - + WITHVALUES'), tooLong);
+  assert.match(await ask('SW.RANGE - + WITHVALUES LIMIT 700 400'), /^\*600\r\n\$5\r\nk1700\r\n/);
+  assert.match(await ask('SW.RANGE + - REV WITHVALUES LIMIT 300 1'), /^\*2\r\n\$5\r\nk1699\r\n/);
+  const all = (await ask('SW.RANGE - +')).match(/k\d+/g);
+  assert.deepEqual(
+    all,
+    Array.from({ length: 1000 }, (_, i) => `k${1000 + i}`),
+  );
+  assert.deepEqual((await ask('SW.RANGE + - REV')).match(/k\d+/g), all?.toReversed());
+  assert.equal(await ask('SW.REMRANGE (k1100 [k1700'), ':600\r\n');
+  assert.equal(store.size, 400);
+});
+
+test('a page of SCAN ends early when keys are long, and the walk is whole', async (t) => {
+  const store = freshStore(t, 'memory', { values: 'bytes', size: 256 * 1024 * 1024 });
+  const keys = Array.from({ length: 100 }, (_, i) => `${i}-${'x'.repeat(60_000)}`);
+  for (const key of keys) store.put(key, '');
+  const { server } = await serverFor(t, { store });
+  const found = new Set<string>();
+  let [cursor, longest] = ['0', 0];
+  do {
+    const reply = await exchange(server, command(`SCAN ${cursor} COUNT 16000`));
+    longest = Math.max(longest, reply.length);
+    cursor = reply.split('\r\n')[2];
+    for (const key of reply.match(/\d+-x+/g) ?? []) found.add(key);
+  } while (cursor !== '0');
+  assert.equal(found.size, keys.length);
+  assert.ok(longest < 5_000_000, String(longest));
+});

@@ -116,6 +116,11 @@ export class ReplyWriter {
     else this.#header(TYPE.array, pairs * 2);
   }
 
+  /** Takes all that another writer has gathered, which is not used again. */
+  append(other: ReplyWriter): void {
+    other.flush({ write: (bytes) => this.#raw(bytes) });
+  }
+
   /** Hands everything to the sink. After it the sink may keep the bytes until `reuse` is called. */
   flush(sink: ReplySink): void {
     for (const part of this.#parts) sink.write(part);

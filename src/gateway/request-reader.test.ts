@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { REQUEST_LIMITS, RequestReader } from './request-reader.ts';
+import { GATEWAY_LIMITS } from './limits.ts';
+import { RequestReader, requestLimits } from './request-reader.ts';
 import { array } from './test-support/exchange.ts';
 
 interface Outcome {
@@ -115,9 +116,10 @@ describe('RequestReader', () => {
   });
 
   it('accepts the longest value that a store takes, with the longest key', () => {
+    const limits = requestLimits(GATEWAY_LIMITS.requestBytesMax);
     const value = Buffer.alloc(64 * 1024 * 1024, 1);
     const bytes = array('SET', Buffer.alloc(65_535), value);
-    const reader = new RequestReader();
+    const reader = new RequestReader(limits);
     const requests = [];
     for (let at = 0; at < bytes.length; at += 65_536) {
       requests.push(...reader.push(bytes.subarray(at, at + 65_536)));
@@ -125,7 +127,7 @@ describe('RequestReader', () => {
     assert.equal(reader.failure, undefined);
     assert.equal(requests.length, 1);
     assert.ok(requests[0][2].equals(value));
-    reader.push(Buffer.from(`*1\r\n$${REQUEST_LIMITS.bulkBytesMax + 1}\r\n`));
+    reader.push(Buffer.from(`*1\r\n$${limits.bulkBytesMax + 1}\r\n`));
     assert.equal(reader.failure, 'invalid bulk length');
   });
 

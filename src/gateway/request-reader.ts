@@ -17,12 +17,15 @@ export interface RequestLimits {
 
 const MEBIBYTE = 1024 * 1024;
 
-export const REQUEST_LIMITS: RequestLimits = {
-  bulkBytesMax: 64 * MEBIBYTE,
-  argumentsMax: 1_048_576,
-  requestBytesMax: 66 * MEBIBYTE,
-  inlineBytesMax: 64 * 1024,
-};
+/** No request is longer than `requestBytesMax`. */
+export function requestLimits(requestBytesMax: number): RequestLimits {
+  return {
+    bulkBytesMax: Math.min(64 * MEBIBYTE, requestBytesMax),
+    argumentsMax: 1_048_576,
+    requestBytesMax,
+    inlineBytesMax: Math.min(64 * 1024, requestBytesMax),
+  };
+}
 
 const CR = 13;
 const LF = 10;
@@ -67,7 +70,7 @@ export class RequestReader {
   #held = Buffer.alloc(0);
   #heldLength = 0;
 
-  constructor(limits: RequestLimits = REQUEST_LIMITS) {
+  constructor(limits: RequestLimits) {
     this.#limits = limits;
     this.#parser = new Parser({
       returnBuffers: true,
@@ -87,6 +90,18 @@ export class RequestReader {
   /** Bytes of an unfinished request. */
   get heldBytes(): number {
     return this.#heldLength;
+  }
+
+  /** Memory that an unfinished request takes: what is held may still grow into some of it. */
+  get memoryBytes(): number {
+    return this.#held.length;
+  }
+
+  /** Drops what is held and reads nothing more. */
+  abandon(reason: string): void {
+    this.#fail(reason);
+    this.#held = Buffer.alloc(0);
+    this.#heldLength = 0;
   }
 
   /**

@@ -54,6 +54,8 @@ describe('serveRedis', () => {
       { port: 1.5 },
       { maxConnections: 0 },
       { maxConnections: Number.NaN },
+      { maxRequestBytes: 0 },
+      { maxClientBytes: 1 },
     ];
     for (const options of wrong) {
       await assert.rejects(serveRedis({ store: new FakeStore(), port: 0, ...options }), (error) => {

@@ -1,9 +1,12 @@
 import { type AddressInfo, createServer, isIPv4, type Server, type Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
+import { ClientMemory } from './client-memory.ts';
 import type { GatewayStore, ServerView, Totals } from './command.ts';
 import { COMMANDS } from './commands/index.ts';
 import { Connection } from './connection.ts';
+import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
 
+const MEBIBYTE = 1024 * 1024;
 const CLOSE_MS = 1000;
 const TOO_MANY_CLIENTS = '-ERR max number of clients reached\r\n';
 /** Clients that are being told so; beyond them connections are dropped without a word. */
@@ -18,6 +21,16 @@ export interface GatewayOptions {
   port?: number;
   /** Further clients are refused. Default 1024. */
   maxConnections?: number;
+  /**
+   * Longest request in bytes, which is also the longest value that a client can set, but for the
+   * key. Default 66 MiB.
+   */
+  maxRequestBytes?: number;
+  /**
+   * Bytes that all connections may hold together: requests that have not come whole, and replies
+   * that have not been read. Beyond it the connection that holds most is closed. Default 256 MiB.
+   */
+  maxClientBytes?: number;
   /**
    * Told of failures inside the gateway or the store; the client sees `ERR internal error`.
    * Default: written to standard error.
@@ -55,9 +68,12 @@ export async function serveRedis(options: GatewayOptions): Promise<GatewayServer
 class Gateway implements GatewayServer, ServerView {
   readonly startedAt = Date.now();
   readonly maxConnections: number;
+  readonly limits: GatewayLimits;
+  readonly memory: ClientMemory;
   readonly totals: Totals = {
     connections: 0,
     rejectedConnections: 0,
+    evictedConnections: 0,
     commands: 0,
     errors: 0,
     bytesIn: 0,
@@ -82,6 +98,16 @@ class Gateway implements GatewayServer, ServerView {
     }
     checkInteger('port', port, 0, 65_535);
     checkInteger('maxConnections', maxConnections, 1, 65_535);
+    const { maxRequestBytes = GATEWAY_LIMITS.requestBytesMax } = rest;
+    const { maxClientBytes = GATEWAY_LIMITS.clientBytesMax } = rest;
+    checkInteger('maxRequestBytes', maxRequestBytes, 1024, GATEWAY_LIMITS.requestBytesMax);
+    checkInteger('maxClientBytes', maxClientBytes, MEBIBYTE, Number.MAX_SAFE_INTEGER);
+    this.limits = {
+      requestBytesMax: maxRequestBytes,
+      replyBytesMax: Math.min(GATEWAY_LIMITS.replyBytesMax, maxClientBytes),
+      clientBytesMax: maxClientBytes,
+    };
+    this.memory = new ClientMemory(maxClientBytes);
     this.#store = store;
     this.#onError = onError;
     this.maxConnections = maxConnections;

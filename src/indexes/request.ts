@@ -101,6 +101,16 @@ export class Request extends Frame {
     if (this.chain) this.chain.blocks.length = 0;
   }
 
+  /**
+   * Whether the request is small enough to be kept for another operation: one that grew for a large
+   * value is not. The value that it found, in memory of its own if it was chained, is forgotten.
+   */
+  mayBeKept(bytesMax: number): boolean {
+    const { outgoing, incoming } = this;
+    this.found = incoming;
+    return outgoing.u8.length + incoming.u8.length <= bytesMax;
+  }
+
   /** Puts the value behind the key. Chained records are laid out by record-io. */
   setValue(value: Bytes, at = valueOffset(this.keyBytes)): void {
     const { outgoing } = this;

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../indexes/contract.ts';
-import type { Key, WriteCondition } from './api.ts';
+import type { GetManyOptions, Key, WriteCondition } from './api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);
@@ -45,6 +45,14 @@ export function versionOf(version: unknown): number {
 export function prefixIn(options: { prefix?: Key }): Key | undefined {
   checkOptions(options);
   return options.prefix;
+}
+
+/** The option of `getMany`. Raises SW_INVALID_ARGUMENT. */
+export function maxBytesIn(options: GetManyOptions): number {
+  checkOptions(options);
+  const { maxBytes = Number.POSITIVE_INFINITY } = options;
+  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
+  throw invalid(`maxBytes must be 0 or more: ${shown(maxBytes)}`);
 }
 
 /** Raises SW_INVALID_ARGUMENT. */

@@ -48,15 +48,25 @@ export class ManyKeys<V extends Value> {
     this.#host = host;
   }
 
-  get(keys: readonly Key[]): (V | undefined)[] {
+  /** The values of the first keys: as many as have `maxBytes` together, or one that has more. */
+  get(keys: readonly Key[], maxBytes: number): (V | undefined)[] {
     checkKeys(keys);
     const values: (V | undefined)[] = new Array(keys.length);
+    let left = maxBytes;
+    let done = 0;
     this.#rounds(keys, (pipeline, count, first) => {
       const found = pipeline.search(count);
-      for (let i = 0; i < count; i++) {
-        values[first + i] = found[i] ? this.#host.foundValue(pipeline.request(i)) : undefined;
+      for (let i = 0; i < count; i++, done++) {
+        const request = pipeline.request(i);
+        if (found[i]) left -= request.foundValueBytes;
+        if (left < 0 && done > 0) return false;
+        values[first + i] = found[i] ? this.#host.foundValue(request) : undefined;
+        // A value of many blocks was put together in memory of its own: never 32 at once.
+        pipeline.release(i);
       }
+      return true;
     });
+    values.length = done;
     return values;
   }
 
@@ -68,23 +78,28 @@ export class ManyKeys<V extends Value> {
       const failure = pipeline.run(count);
       for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
       if (failure) throw failure.error;
+      return true;
     });
     return removed;
   }
 
-  /** Calls `round` for every PIPELINE_WIDTH keys, which are then in the pipeline's requests. */
+  /**
+   * Calls `round` for every PIPELINE_WIDTH keys, which are then in the pipeline's requests, until
+   * it returns false.
+   */
   #rounds(
     keys: readonly Key[],
-    round: (pipeline: Pipeline, count: number, first: number) => void,
+    round: (pipeline: Pipeline, count: number, first: number) => boolean,
   ): void {
     const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
-    for (let first = 0; first < keys.length; first += PIPELINE_WIDTH) {
+    let more = true;
+    for (let first = 0; more && first < keys.length; first += PIPELINE_WIDTH) {
       const count = Math.min(PIPELINE_WIDTH, keys.length - first);
-      this.#host.full.retry(() => {
+      more = this.#host.full.retry(() => {
         this.#host.enter();
         try {
           pipeline.setKeys(keys, first, count);
-          round(pipeline, count, first);
+          return round(pipeline, count, first);
         } finally {
           this.#pool.exit();
         }
@@ -133,7 +148,8 @@ export class ManyKeys<V extends Value> {
         const round = left;
         left = 0;
         for (let i = 0; i < round; i++) {
-          if (pipeline.result(i) === undefined) pipeline.exchange(i, left++);
+          if (pipeline.result(i) !== undefined) pipeline.release(i);
+          else pipeline.exchange(i, left++);
         }
         if (failure) throw failure.error;
       } finally {

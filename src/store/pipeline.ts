@@ -6,6 +6,8 @@ import type { Key } from './api.ts';
 
 /** Operations that the batch forms keep in flight together. */
 export const PIPELINE_WIDTH = 32;
+/** Scratch memory of a request that is kept for the next operation, at most. */
+export const KEPT_REQUEST_BYTES = 1024 * 1024;
 
 /** Requests of operations that run interleaved, kept for the next round. */
 export class Pipeline {
@@ -26,6 +28,12 @@ export class Pipeline {
   request(i: number): Request {
     this.#requests[i] ??= this.#index.newRequest();
     return this.#requests[i];
+  }
+
+  /** Keeps request `i` for the next round, or makes room for a new one. */
+  release(i: number): void {
+    if (!this.#requests[i].mayBeKept(KEPT_REQUEST_BYTES))
+      this.#requests[i] = this.#index.newRequest();
   }
 
   /** Puts keys `first`.. into requests 0..count-1. */

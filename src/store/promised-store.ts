@@ -1,6 +1,7 @@
 import type {
   AsyncStore,
   Entry,
+  GetManyOptions,
   Key,
   KeyPage,
   Page,
@@ -94,8 +95,8 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return this.sync.increment(key, by as number);
   }
 
-  async getMany(keys: readonly Key[]): Promise<(V | undefined)[]> {
-    return this.sync.getMany(keys);
+  async getMany(keys: readonly Key[], options?: GetManyOptions): Promise<(V | undefined)[]> {
+    return this.sync.getMany(keys, options);
   }
 
   async putMany(entries: Iterable<readonly [Key, Value]>): Promise<void> {

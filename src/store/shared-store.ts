@@ -17,6 +17,7 @@ import type {
   AsyncStore,
   Encoding,
   Entry,
+  GetManyOptions,
   Key,
   KeyPage,
   Page,
@@ -27,7 +28,14 @@ import type {
   WriteCondition,
   WriteResult,
 } from './api.ts';
-import { checkCallback, checkIncrement, conditionOf, prefixIn, versionOf } from './arguments.ts';
+import {
+  checkCallback,
+  checkIncrement,
+  conditionOf,
+  maxBytesIn,
+  prefixIn,
+  versionOf,
+} from './arguments.ts';
 import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
@@ -36,13 +44,11 @@ import { isRange } from './key-range.ts';
 import { ManyKeys } from './many-keys.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { OrderedCalls } from './ordered-calls.ts';
+import { KEPT_REQUEST_BYTES } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
 import { checkPage, PageOfWalk, RecordWalk } from './record-walk.ts';
 import { sortedLoad } from './sorted-load.ts';
 import { storeStats } from './statistics.ts';
-
-/** A request that grew for a large value is not kept beyond its operation. */
-const KEPT_SCRATCH_BYTES = 1024 * 1024;
 
 export interface StoreSettings {
   name: string;
@@ -225,8 +231,8 @@ export class SharedStore<V extends Value> implements Store<V> {
     }
   }
 
-  getMany(keys: readonly Key[]): (V | undefined)[] {
-    return this.#many.get(keys);
+  getMany(keys: readonly Key[], options: GetManyOptions = {}): (V | undefined)[] {
+    return this.#many.get(keys, maxBytesIn(options));
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */
@@ -423,8 +429,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   #keep(request: Request): void {
-    const { outgoing, incoming } = request;
-    if (outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES) this.#idle = request;
+    if (request.mayBeKept(KEPT_REQUEST_BYTES)) this.#idle = request;
   }
 
   #search(request: Request): boolean {

@@ -2,7 +2,7 @@ import type { PoolHandle } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context, Gateway, Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { formatSize, parseCount } from '../sizes.ts';
+import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
   definedOnly,
   POOL_OPTIONS,
@@ -26,7 +26,9 @@ export const serve = defineCommand({
     '  `create URL --index chime` first. Ctrl-C or SIGTERM ends it and keeps the pool; a second\n' +
     '  Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
     '  A pool on memory nodes (tcp://…) is served too, one command after the other: each waits\n' +
-    '  for the network, so start several servers, or use the library where rates matter.',
+    '  for the network, so start several servers, or use the library where rates matter.\n' +
+    '  A client that does not read is not served on while 1 MiB waits for it. When all clients\n' +
+    '  together hold more than --max-client-memory, the one that holds most is closed.',
   options: {
     host: { value: 'HOST', about: `Loopback address to listen on (default: ${DEFAULT_HOST})` },
     port: {
@@ -35,6 +37,16 @@ export const serve = defineCommand({
       about: `Port to listen on, 0 for any free one (default: ${DEFAULT_PORT})`,
     },
     'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients than this' },
+    'max-request': {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'Refuse longer requests, before they are buffered (default: 66m)',
+    },
+    'max-client-memory': {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'What all clients may hold in unfinished requests and unread replies (default: 256m)',
+    },
     ...STORE_OPTION,
     ...POOL_OPTIONS,
   },
@@ -56,7 +68,11 @@ export const serve = defineCommand({
         store,
         host: options.host ?? DEFAULT_HOST,
         port: options.port ?? DEFAULT_PORT,
-        ...definedOnly({ maxConnections: options['max-connections'] }),
+        ...definedOnly({
+          maxConnections: options['max-connections'],
+          maxRequestBytes: options['max-request'],
+          maxClientBytes: options['max-client-memory'],
+        }),
         onError: (error) => complain(context, error),
       });
       await serveUntil(signal, gateway, () => announce(context, gateway, url, place));

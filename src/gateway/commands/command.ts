@@ -1,4 +1,5 @@
-import type { Command, CommandTable } from '../command.ts';
+import type { Command, CommandContext, CommandTable, LongReply } from '../command.ts';
+import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { ReplyWriter } from '../reply.ts';
 import { container } from './support/container.ts';
 
@@ -19,19 +20,26 @@ const info: Command = {
   name: 'command|info',
   summary: 'Describes the named commands, or all: arity, flags and where the keys are.',
   arity: -2,
-  run(request, { reply, commands }) {
+  run(request, context) {
+    const { reply, commands } = context;
     if (request.length === 2) {
       writeAll(reply, commands);
-      return;
+      return undefined;
     }
     reply.array(request.length - 2);
-    for (let at = 2; at < request.length; at++) {
-      const command = findNamed(commands, request[at]);
-      if (command === undefined) reply.nullArray();
-      else writeInfo(reply, command);
-    }
+    return describeNamed(request.slice(2), context);
   },
 };
+
+/** A name of three bytes has a description of some hundred, and may be named a million times. */
+function* describeNamed(names: readonly Buffer[], { reply, commands }: CommandContext): LongReply {
+  for (const name of names) {
+    if (reply.length > OUTPUT_BYTES_MAX) yield;
+    const command = findNamed(commands, name);
+    if (command === undefined) reply.nullArray();
+    else writeInfo(reply, command);
+  }
+}
 
 const docs: Command = {
   ...shared,

@@ -1,22 +1,25 @@
 import type { Command, ServerView } from '../command.ts';
 import { Glob } from '../glob.ts';
-import { REQUEST_LIMITS } from '../request-reader.ts';
+import { requestLimits } from '../request-reader.ts';
 import { container } from './support/container.ts';
 
 /** What tools ask for before they use a server. All of it is fixed while the server runs. */
 const PARAMETERS: Readonly<Record<string, (server: ServerView) => string | number>> = {
   appendonly: () => 'no',
   bind: (server) => server.host,
-  'client-query-buffer-limit': () => REQUEST_LIMITS.requestBytesMax,
+  'client-query-buffer-limit': (server) => server.limits.requestBytesMax,
   databases: () => 1,
   maxclients: (server) => server.maxConnections,
   maxmemory: () => 0,
+  'maxmemory-clients': (server) => server.limits.clientBytesMax,
   'maxmemory-policy': () => 'noeviction',
   port: (server) => server.port,
-  'proto-max-bulk-len': () => REQUEST_LIMITS.bulkBytesMax,
+  'proto-max-bulk-len': ({ limits }) => requestLimits(limits.requestBytesMax).bulkBytesMax,
   save: () => '',
   timeout: () => 0,
 };
+
+const NAMES: readonly string[] = Object.keys(PARAMETERS);
 
 const get: Command = {
   name: 'config|get',
@@ -25,11 +28,12 @@ const get: Command = {
   arity: -3,
   flags: ['loading', 'stale'],
   run(request, { reply, server }) {
-    const patterns = request.slice(2).map((pattern) => new Glob(pattern, { ignoreCase: true }));
-    const names = Object.keys(PARAMETERS).filter((name) => {
-      const bytes = Buffer.from(name);
-      return patterns.some((pattern) => pattern.matches(bytes));
-    });
+    const found = new Set<string>();
+    for (const argument of request.slice(2)) {
+      const pattern = new Glob(argument, { ignoreCase: true });
+      for (const name of NAMES) if (pattern.matches(Buffer.from(name))) found.add(name);
+    }
+    const names = NAMES.filter((name) => found.has(name));
     reply.map(names.length);
     for (const name of names) {
       reply.bulk(name);

@@ -32,8 +32,10 @@ const clients: Section = {
 
 const memory: Section = {
   title: 'Memory',
-  fields: () => [
+  fields: ({ server }) => [
     ['used_memory_rss', process.memoryUsage.rss()],
+    ['mem_clients_normal', server.memory.bytes],
+    ['maxmemory_clients', server.limits.clientBytesMax],
     ['maxmemory', 0],
     ['maxmemory_policy', 'noeviction'],
   ],
@@ -53,6 +55,7 @@ const stats: Section = {
     ['total_net_input_bytes', totals.bytesIn],
     ['total_net_output_bytes', totals.bytesOut],
     ['rejected_connections', totals.rejectedConnections],
+    ['evicted_clients', totals.evictedConnections],
     ['total_error_replies', totals.errors],
   ],
 };

@@ -1,10 +1,21 @@
-import { type Command, keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../command.ts';
+import type { KeyPage } from '../../store/api.ts';
+import {
+  type Command,
+  type GatewayStore,
+  keyword,
+  parseInteger,
+  ReplyError,
+  SYNTAX_ERROR,
+} from '../command.ts';
 import { Glob } from '../glob.ts';
+import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { Request } from '../request-reader.ts';
 
 const COUNT_DEFAULT = 10;
 /** COUNT is a hint; more than this would keep the other clients waiting. */
 const COUNT_MAX = 16_384;
+/** Keys that the store is asked for at once. A key has up to 64 KiB. */
+const COUNT_TOGETHER = 64;
 const INVALID_CURSOR = 'ERR invalid cursor';
 
 export const scan: Command = {
@@ -22,15 +33,33 @@ export const scan: Command = {
       reply.array(0);
       return;
     }
-    // What the pattern begins with spares an ordered store the walk to other keys.
-    const page = store.scanKeys(cursor, count, match && { prefix: match.prefix });
-    const keys = match === undefined ? page.keys : page.keys.filter((key) => match.matches(key));
+    const page = pageOf(store, cursor, count, match);
     reply.array(2);
     reply.bulk(String(page.cursor));
-    reply.array(keys.length);
-    for (const key of keys) reply.bulk(key);
+    reply.array(page.keys.length);
+    for (const key of page.keys) reply.bulk(key);
   },
 };
+
+/** About `count` keys, fewer when they are long: a page is in memory as a whole. */
+function pageOf(store: GatewayStore, from: number, count: number, match?: Glob): KeyPage {
+  const keys: Uint8Array[] = [];
+  let cursor = from;
+  let bytes = 0;
+  for (let left = count; left > 0 && bytes < OUTPUT_BYTES_MAX; left -= COUNT_TOGETHER) {
+    // What the pattern begins with spares an ordered store the walk to other keys.
+    const hint = match && { prefix: match.prefix };
+    const page = store.scanKeys(cursor, Math.min(left, COUNT_TOGETHER), hint);
+    for (const key of page.keys) {
+      if (match?.matches(key) === false) continue;
+      keys.push(key);
+      bytes += key.length;
+    }
+    cursor = page.cursor;
+    if (cursor === 0) break;
+  }
+  return { cursor, keys };
+}
 
 function parseCursor(argument: Buffer): number {
   const cursor = parseInteger(argument, INVALID_CURSOR);

@@ -1,6 +1,17 @@
-import type { RangeOptions } from '../../store/ordered-api.ts';
-import { type Command, keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../command.ts';
+import type { Key, Value } from '../../store/api.ts';
+import type { RangeBounds } from '../../store/ordered-api.ts';
+import {
+  type Command,
+  type GatewayStore,
+  keyword,
+  parseInteger,
+  ReplyError,
+  SYNTAX_ERROR,
+} from '../command.ts';
+import { OUTPUT_BYTES_MAX } from '../limits.ts';
+import { ReplyWriter } from '../reply.ts';
 import type { Request } from '../request-reader.ts';
+import { keyPages } from './support/key-pages.ts';
 import { parseRange } from './support/key-range.ts';
 
 export const swRange: Command = {
@@ -9,21 +20,62 @@ export const swRange: Command = {
   group: 'module',
   arity: -3,
   flags: ['readonly'],
-  run(request, { store, reply }) {
-    const { reverse, offset, limit, withValues } = parseOptions(request);
-    const [low, high] = reverse ? [2, 1] : [1, 2];
+  run(request, context) {
+    const options = parseOptions(request);
+    const [low, high] = options.reverse ? [2, 1] : [1, 2];
     const bounds = parseRange(request[low], request[high]);
-    const found: (string | Uint8Array)[] = [];
-    if (bounds !== undefined && limit > 0) {
-      const range: RangeOptions = { ...bounds, reverse, limit: limitOf(offset + limit) };
-      if (withValues) for (const pair of store.entries(range)) found.push(...pair);
-      else for (const key of store.keys(range)) found.push(key);
+    // The array's length comes before its elements, so that they are gathered first.
+    const body = new ReplyWriter();
+    let elements = 0;
+    for (const element of bounds === undefined ? [] : elementsOf(bounds, options, context.store)) {
+      body.bulk(element);
+      elements++;
+      const { replyBytesMax } = context.server.limits;
+      if (body.length > replyBytesMax) throw new ReplyError(tooLong(replyBytesMax));
     }
-    const wanted = found.slice(withValues ? 2 * offset : offset);
-    reply.array(wanted.length);
-    for (const item of wanted) reply.bulk(item);
+    context.reply.array(elements);
+    context.reply.append(body);
   },
 };
+
+function tooLong(bytesMax: number): string {
+  return `ERR the reply would be longer than ${bytesMax} bytes: ask for less by LIMIT`;
+}
+
+/** The keys, or with WITHVALUES keys and values in turn. */
+function* elementsOf(
+  bounds: RangeBounds,
+  { reverse, offset, limit, withValues }: Options,
+  store: GatewayStore,
+): Generator<Key | Value> {
+  // Of keys that are gone before their values are read, others take the place.
+  const keysMax = withValues ? Number.POSITIVE_INFINITY : limitOf(offset + limit);
+  let skip = offset;
+  let left = limit;
+  if (left === 0) return;
+  for (const keys of keyPages(store, bounds, { reverse, limit: keysMax })) {
+    const wanted = withValues ? pairsOf(keys, store) : keys.map((key) => [key]);
+    for (const elements of wanted) {
+      if (skip-- > 0) continue;
+      yield* elements;
+      if (--left === 0) return;
+    }
+  }
+}
+
+/**
+ * Values are read by key, as many as are small: a step of a scan of records would read those of
+ * several leaves at once, each up to 64 MiB. A key that is gone by then is left out.
+ */
+function* pairsOf(keys: readonly Key[], store: GatewayStore): Generator<[Key, Value]> {
+  for (let at = 0; at < keys.length; ) {
+    const values = store.getMany(keys.slice(at), { maxBytes: OUTPUT_BYTES_MAX });
+    for (const [i, value] of values.entries()) {
+      if (value !== undefined) yield [keys[at + i], value];
+    }
+    at += values.length;
+  }
+}
 
 interface Options {
   reverse: boolean;

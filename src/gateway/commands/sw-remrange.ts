@@ -1,8 +1,6 @@
 import type { Command } from '../command.ts';
+import { keyPages } from './support/key-pages.ts';
 import { parseRange } from './support/key-range.ts';
-
-/** Keys that are removed together. */
-const BATCH = 256;
 
 export const swRemrange: Command = {
   name: 'sw.remrange',
@@ -13,12 +11,9 @@ export const swRemrange: Command = {
   run(request, { store, reply }) {
     const range = parseRange(request[1], request[2]);
     let removed = 0;
-    let batch: (string | Uint8Array)[] = [];
-    for (const key of range === undefined ? [] : store.keys(range)) {
-      if (batch.push(key) < BATCH) continue;
-      removed += store.deleteMany(batch);
-      batch = [];
+    if (range !== undefined) {
+      for (const keys of keyPages(store, range)) removed += store.deleteMany(keys);
     }
-    reply.integer(removed + store.deleteMany(batch));
+    reply.integer(removed);
   },
 };

@@ -1,5 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import type {
+  GetManyOptions,
   Key,
   KeyPage,
   StoreStats,
@@ -74,9 +75,15 @@ export class FakeStore implements GatewayStore {
     return typeof by === 'bigint' ? sum : Number(sum);
   }
 
-  getMany(keys: readonly Key[]): (Uint8Array | undefined)[] {
+  getMany(keys: readonly Key[], options: GetManyOptions = {}): (Uint8Array | undefined)[] {
     this.#called('getMany');
-    return keys.map((key) => this.#values.get(name(key)));
+    let left = options.maxBytes ?? Number.POSITIVE_INFINITY;
+    const values = keys.map((key) => this.#values.get(name(key)));
+    const end = values.findIndex((value, i) => {
+      left -= value?.length ?? 0;
+      return left < 0 && i > 0;
+    });
+    return end < 0 ? values : values.slice(0, end);
   }
 
   putMany(entries: Iterable<readonly [Key, Value]>): void {
@@ -103,10 +110,6 @@ export class FakeStore implements GatewayStore {
   }
 
   keys(): Iterable<Key> {
-    throw new StepwellError('SW_UNSUPPORTED', 'no order');
-  }
-
-  entries(): Iterable<[Key, Value]> {
     throw new StepwellError('SW_UNSUPPORTED', 'no order');
   }
 

@@ -7,7 +7,16 @@ import {
 } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import { startWorker } from '../../fabrics/tcp/start-worker.ts';
-import type { Entry, Key, KeyPage, OpenOptions, StoreStats, Value, WriteResult } from '../api.ts';
+import type {
+  Entry,
+  GetManyOptions,
+  Key,
+  KeyPage,
+  OpenOptions,
+  StoreStats,
+  Value,
+  WriteResult,
+} from '../api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 
 /** What the thread of a blocking store is asked, and how it answers. */
@@ -101,8 +110,8 @@ export class BlockingStore {
     return this.#call('increment', key, by);
   }
 
-  getMany(keys: readonly Key[]): (Uint8Array | undefined)[] {
-    return this.#call('getMany', keys);
+  getMany(keys: readonly Key[], options?: GetManyOptions): (Uint8Array | undefined)[] {
+    return this.#call('getMany', keys, options);
   }
 
   putMany(entries: Iterable<readonly [Key, Value]>): void {

@@ -21,21 +21,41 @@ export class RemoteMany<V extends Value> {
     this.#found = found;
   }
 
-  async get(session: Session, keys: readonly Key[]): Promise<(V | undefined)[]> {
+  async get(session: Session, keys: readonly Key[], maxBytes: number): Promise<(V | undefined)[]> {
     const values: (V | undefined)[] = new Array(keys.length);
     const starts = Array.from({ length: Math.ceil(keys.length / KEYS_PER_SEARCH) }, (_, i) => i);
-    await inFlight(starts, WIDTH / 8, async (start) => {
+    // Values with a bound are counted in the order of their keys.
+    const width = maxBytes === Number.POSITIVE_INFINITY ? WIDTH / 8 : 1;
+    let bytes = 0;
+    let end = keys.length;
+    await inFlight(starts, width, async (start) => {
       const first = start * KEYS_PER_SEARCH;
-      await this.#getSome(session, keys.slice(first, first + KEYS_PER_SEARCH), values, first);
+      if (first >= end) return;
+      const some = keys.slice(first, first + KEYS_PER_SEARCH);
+      await this.#getSome(
+        session,
+        some,
+        (i, valueBytes) => {
+          bytes += valueBytes;
+          if (bytes <= maxBytes || first + i === 0) return true;
+          end = first + i;
+          return false;
+        },
+        (i, value) => {
+          values[first + i] = value;
+        },
+      );
     });
+    values.length = end;
     return values;
   }
 
+  /** Asks for every value whether it is wanted, by its length; ends with one that is not. */
   async #getSome(
     session: Session,
     keys: readonly Key[],
-    values: (V | undefined)[],
-    first: number,
+    wants: (i: number, valueBytes: number) => boolean,
+    add: (i: number, value: V | undefined) => void,
   ): Promise<void> {
     const { index } = session;
     const requests = keys.map((key) => {
@@ -48,7 +68,8 @@ export class RemoteMany<V extends Value> {
     try {
       await session.run(index.searchMany(requests, keys.length, new Batch(), found));
       for (let i = 0; i < keys.length; i++) {
-        values[first + i] = found[i] ? await this.#found(requests[i], session) : undefined;
+        if (!wants(i, found[i] ? requests[i].foundValueBytes : 0)) break;
+        add(i, found[i] ? await this.#found(requests[i], session) : undefined);
       }
     } finally {
       session.pool.exit();

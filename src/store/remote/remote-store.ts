@@ -14,6 +14,7 @@ import type {
   AsyncStore,
   Encoding,
   Entry,
+  GetManyOptions,
   Key,
   KeyPage,
   OpenOptions,
@@ -24,7 +25,14 @@ import type {
   WriteCondition,
   WriteResult,
 } from '../api.ts';
-import { checkCallback, checkIncrement, conditionOf, prefixIn, versionOf } from '../arguments.ts';
+import {
+  checkCallback,
+  checkIncrement,
+  conditionOf,
+  maxBytesIn,
+  prefixIn,
+  versionOf,
+} from '../arguments.ts';
 import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
 import { checkRange, parseInteger } from '../integers.ts';
@@ -288,9 +296,10 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     );
   }
 
-  async getMany(keys: readonly Key[]): Promise<(V | undefined)[]> {
+  async getMany(keys: readonly Key[], options: GetManyOptions = {}): Promise<(V | undefined)[]> {
     checkKeys(keys);
-    return this.#many.get(await this.#live(), [...keys]);
+    const maxBytes = maxBytesIn(options);
+    return this.#many.get(await this.#live(), [...keys], maxBytes);
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */

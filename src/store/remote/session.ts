@@ -7,7 +7,7 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 
 const KEPT_REQUESTS = 256;
-/** A request that grew for a large value is not kept beyond its operation. */
+/** Scratch memory of a request that is kept for the next operation, at most. */
 const KEPT_SCRATCH_BYTES = 256 * 1024;
 const SWEEP_INTERVAL_MS = 1000;
 
@@ -39,8 +39,7 @@ export class Session {
   }
 
   give(request: Request): void {
-    const { outgoing, incoming } = request;
-    const small = outgoing.u8.length + incoming.u8.length <= KEPT_SCRATCH_BYTES;
+    const small = request.mayBeKept(KEPT_SCRATCH_BYTES);
     if (small && this.#idle.length < KEPT_REQUESTS) this.#idle.push(request);
   }
 

@@ -26,6 +26,22 @@ export function batchCases({ check }: Suite): void {
     });
   });
 
+  check('getMany with a bound returns the first values, one at least', async ({ s }) => {
+    const keys = numbered('k', 100);
+    await s.putMany(keys.map((key) => [key, 'x'.repeat(1000)]));
+    await s.put('k9', 'y'.repeat(40_000));
+    const all = await s.getMany(keys);
+    const get = (from: number, maxBytes: number) => s.getMany(keys.slice(from), { maxBytes });
+    assert.deepEqual(await get(0, 8999), all.slice(0, 8));
+    assert.deepEqual(await get(0, 9000), all.slice(0, 9));
+    assert.deepEqual(await get(0, 48_999), all.slice(0, 9));
+    assert.deepEqual(await get(9, 0), all.slice(9, 10));
+    assert.deepEqual(await get(10, 80_000), all.slice(10, 90));
+    assert.deepEqual(await get(10, 1e9), all.slice(10));
+    assert.deepEqual(await s.getMany(['none', 'k9', 'k0'], { maxBytes: 5 }), [undefined]);
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.getMany(keys, { maxBytes: -1 }));
+  });
+
   check('getMany of short, long and chained values together', async ({ s }) => {
     const lengths = Array.from({ length: 70 }, (_, i) => (i % 5 === 0 ? 17_000 + 900 * i : i));
     await s.putMany(lengths.map((length, i) => [`k${i}`, patternBytes(length, i + 1)] as const));
