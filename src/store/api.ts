@@ -39,14 +39,6 @@ export interface WriteResult<V> {
   previous: V | undefined;
 }
 
-export interface GetManyOptions {
-  /**
-   * Bytes of values to return together: the call ends before the value with which they would be
-   * more, except that it returns one value at least. Default: no bound.
-   */
-  maxBytes?: number;
-}
-
 /** One page of a walk. `cursor` is 0 when the walk is complete, else what to pass to go on. */
 export interface Page<V> {
   cursor: number;
@@ -281,8 +273,11 @@ export interface Store<V extends Value = Value> extends Named {
   /** Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint. */
   increment(key: Key, by?: number): number;
   increment(key: Key, by: bigint): bigint;
-  /** The values of the keys, of all or with `maxBytes` of the first ones, in their order. */
-  getMany(keys: readonly Key[], options?: GetManyOptions): (V | undefined)[];
+  /**
+   * The values of the keys, in their order. With `maxBytes` only the first ones: it ends before the
+   * value with which they would be more bytes together, but returns one at least.
+   */
+  getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[];
   putMany(entries: Iterable<readonly [Key, Value]>): void;
   /** Removes the keys; returns how many were present. */
   deleteMany(keys: readonly Key[]): number;
@@ -361,7 +356,7 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   compareAndDelete(key: Key, version: number): Promise<boolean>;
   increment(key: Key, by?: number): Promise<number>;
   increment(key: Key, by: bigint): Promise<bigint>;
-  getMany(keys: readonly Key[], options?: GetManyOptions): Promise<(V | undefined)[]>;
+  getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]>;
   putMany(entries: Iterable<readonly [Key, Value]>): Promise<void>;
   deleteMany(keys: readonly Key[]): Promise<number>;
   read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../indexes/contract.ts';
-import type { GetManyOptions, Key, WriteCondition } from './api.ts';
+import type { Key, WriteCondition } from './api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);
@@ -48,7 +48,7 @@ export function prefixIn(options: { prefix?: Key }): Key | undefined {
 }
 
 /** The option of `getMany`. Raises SW_INVALID_ARGUMENT. */
-export function maxBytesIn(options: GetManyOptions): number {
+export function maxBytesIn(options: { maxBytes?: number }): number {
   checkOptions(options);
   const { maxBytes = Number.POSITIVE_INFINITY } = options;
   if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;

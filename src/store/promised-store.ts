@@ -1,7 +1,6 @@
 import type {
   AsyncStore,
   Entry,
-  GetManyOptions,
   Key,
   KeyPage,
   Page,
@@ -95,7 +94,7 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return this.sync.increment(key, by as number);
   }
 
-  async getMany(keys: readonly Key[], options?: GetManyOptions): Promise<(V | undefined)[]> {
+  async getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]> {
     return this.sync.getMany(keys, options);
   }
 

@@ -17,7 +17,6 @@ import type {
   AsyncStore,
   Encoding,
   Entry,
-  GetManyOptions,
   Key,
   KeyPage,
   Page,
@@ -231,7 +230,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     }
   }
 
-  getMany(keys: readonly Key[], options: GetManyOptions = {}): (V | undefined)[] {
+  getMany(keys: readonly Key[], options: { maxBytes?: number } = {}): (V | undefined)[] {
     return this.#many.get(keys, maxBytesIn(options));
   }
 

@@ -1,6 +1,5 @@
 import { StepwellError } from '../../errors.ts';
 import type {
-  GetManyOptions,
   Key,
   KeyPage,
   StoreStats,
@@ -75,7 +74,7 @@ export class FakeStore implements GatewayStore {
     return typeof by === 'bigint' ? sum : Number(sum);
   }
 
-  getMany(keys: readonly Key[], options: GetManyOptions = {}): (Uint8Array | undefined)[] {
+  getMany(keys: readonly Key[], options: { maxBytes?: number } = {}): (Uint8Array | undefined)[] {
     this.#called('getMany');
     let left = options.maxBytes ?? Number.POSITIVE_INFINITY;
     const values = keys.map((key) => this.#values.get(name(key)));

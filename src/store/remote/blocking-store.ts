@@ -7,16 +7,7 @@ import {
 } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import { startWorker } from '../../fabrics/tcp/start-worker.ts';
-import type {
-  Entry,
-  GetManyOptions,
-  Key,
-  KeyPage,
-  OpenOptions,
-  StoreStats,
-  Value,
-  WriteResult,
-} from '../api.ts';
+import type { Entry, Key, KeyPage, OpenOptions, StoreStats, Value, WriteResult } from '../api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 
 /** What the thread of a blocking store is asked, and how it answers. */
@@ -110,7 +101,7 @@ export class BlockingStore {
     return this.#call('increment', key, by);
   }
 
-  getMany(keys: readonly Key[], options?: GetManyOptions): (Uint8Array | undefined)[] {
+  getMany(keys: readonly Key[], options?: { maxBytes?: number }): (Uint8Array | undefined)[] {
     return this.#call('getMany', keys, options);
   }
 

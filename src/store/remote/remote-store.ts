@@ -14,7 +14,6 @@ import type {
   AsyncStore,
   Encoding,
   Entry,
-  GetManyOptions,
   Key,
   KeyPage,
   OpenOptions,
@@ -296,7 +295,10 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     );
   }
 
-  async getMany(keys: readonly Key[], options: GetManyOptions = {}): Promise<(V | undefined)[]> {
+  async getMany(
+    keys: readonly Key[],
+    options: { maxBytes?: number } = {},
+  ): Promise<(V | undefined)[]> {
     checkKeys(keys);
     const maxBytes = maxBytesIn(options);
     return this.#many.get(await this.#live(), [...keys], maxBytes);
