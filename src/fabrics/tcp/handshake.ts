@@ -1,3 +1,4 @@
+import { WORK_BITS_MAX } from './guesses.ts';
 import { NONCE_BYTES, PROOF_BYTES } from './secrets.ts';
 import { WIRE_VERSION, WireError } from './wire.ts';
 
@@ -5,11 +6,16 @@ import { WIRE_VERSION, WireError } from './wire.ts';
 const MAGIC = 0x50_54_57_53;
 const NAME_BYTES_MAX = 64;
 
+/** Challenges of one connection: the first, and others as guesses go on meanwhile. */
+export const CHALLENGES_MAX = 3;
+
 export interface Challenge {
   /** Another number each time a node starts. */
   boot: number;
   nonce: Uint8Array;
   needsSecret: boolean;
+  /** Zero bits that the client's nonce has to bring about; see guesses.ts. */
+  workBits: number;
 }
 
 export interface Proof {
@@ -30,13 +36,14 @@ export interface Welcome {
   leaseMs: number;
 }
 
-export function writeChallenge({ boot, nonce, needsSecret }: Challenge): Uint8Array {
+export function writeChallenge({ boot, nonce, needsSecret, workBits }: Challenge): Uint8Array {
   const bytes = new Uint8Array(24 + NONCE_BYTES);
   const view = new DataView(bytes.buffer);
   view.setUint32(0, MAGIC, true);
   view.setUint32(4, WIRE_VERSION, true);
   view.setFloat64(8, boot, true);
   view.setUint32(16, needsSecret ? 1 : 0, true);
+  view.setUint32(20, workBits, true);
   bytes.set(nonce, 24);
   return bytes;
 }
@@ -48,8 +55,11 @@ export function readChallenge(bytes: Uint8Array): Challenge {
   if (version !== WIRE_VERSION) {
     throw new WireError(`the node speaks version ${version} of the wire, not ${WIRE_VERSION}`);
   }
+  const workBits = view.getUint32(20, true);
+  if (workBits > WORK_BITS_MAX) throw new WireError(`the node wants ${workBits} bits of work`);
   return {
     boot: view.getFloat64(8, true),
+    workBits,
     needsSecret: view.getUint32(16, true) !== 0,
     nonce: bytes.slice(24, 24 + NONCE_BYTES),
   };

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { StepwellError } from '../../errors.ts';
 import { CALL_HEAD, callContent, readCall } from './calls.ts';
-import { readProof, writeChallenge, writeWelcome } from './handshake.ts';
+import { type Guesses, hasWork } from './guesses.ts';
+import { CHALLENGES_MAX, readProof, writeChallenge, writeWelcome } from './handshake.ts';
 import { Inbox } from './inbox.ts';
 import { BeyondMemory, type NodeMemory } from './node-memory.ts';
 import { Outbox } from './outbox.ts';
@@ -45,6 +46,7 @@ export interface NodeContext {
   readonly memory: NodeMemory;
   readonly boot: number;
   readonly secret: Uint8Array | undefined;
+  readonly guesses: Guesses;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
   /** Takes the session in, or says why not. */
   admit(connection: NodeConnection): StepwellError | undefined;
@@ -64,10 +66,12 @@ export class NodeConnection {
   /** Ticks of the node's clock since the client was last heard. */
   silentTicks = 0;
   readonly #node: NodeContext;
-  readonly #socket: Socket;
+  readonly socket: Socket;
   readonly #inbox = new Inbox(HANDSHAKE_BYTES_MAX);
   readonly #outbox: Outbox;
-  readonly #nonce = randomBytes(NONCE_BYTES);
+  #nonce: Uint8Array = new Uint8Array(0);
+  #workBits = 0;
+  #challenges = 0;
   readonly #ends = new Int32Array(FRAMES_AHEAD);
   /** By frame: bytes of results, or -1 when the frame is refused. */
   readonly #results = new Int32Array(FRAMES_AHEAD);
@@ -77,7 +81,7 @@ export class NodeConnection {
 
   constructor(node: NodeContext, socket: Socket) {
     this.#node = node;
-    this.#socket = socket;
+    this.socket = socket;
     this.#outbox = new Outbox(socket);
     socket.setNoDelay(true);
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -87,10 +91,18 @@ export class NodeConnection {
       this.#state = ENDED;
       node.closed(this);
     });
-    const { boot, secret } = node;
-    const challenge = { boot, nonce: this.#nonce, needsSecret: secret !== undefined };
-    this.#outbox.put(CHALLENGE, 0, writeChallenge(challenge));
+    this.#challenge();
     this.#outbox.flush();
+  }
+
+  #challenge(): void {
+    const { boot, secret, guesses } = this.#node;
+    this.#challenges++;
+    this.#nonce = randomBytes(NONCE_BYTES);
+    this.#workBits = guesses.workBits;
+    const challenge = { boot, nonce: this.#nonce, workBits: this.#workBits };
+    const needsSecret = secret !== undefined;
+    this.#outbox.put(CHALLENGE, 0, writeChallenge({ ...challenge, needsSecret }));
   }
 
   get open(): boolean {
@@ -110,13 +122,13 @@ export class NodeConnection {
     this.#outbox.flush();
     // Half-closed, and read on: closing over unread bytes would reset the connection, and the
     // client would not learn why.
-    this.#socket.resume();
-    this.#socket.end();
+    this.socket.resume();
+    this.socket.end();
   }
 
   destroy(): void {
     this.#state = ENDED;
-    this.#socket.destroy();
+    this.socket.destroy();
   }
 
   #receive(chunk: Buffer): void {
@@ -143,15 +155,13 @@ export class NodeConnection {
       return;
     }
     this.#outbox.flush();
-    if (this.#state !== ENDED && this.#congested()) this.#socket.pause();
-    else this.#socket.resume();
+    if (this.#state !== ENDED && this.#congested()) this.socket.pause();
+    else this.socket.resume();
   }
 
   #congested(): boolean {
     const { outstandingBytesMax } = this.#node.limits;
-    return (
-      this.#socket.writableLength > outstandingBytesMax || this.#calls >= CALLS_OUTSTANDING_MAX
-    );
+    return this.socket.writableLength > outstandingBytesMax || this.#calls >= CALLS_OUTSTANDING_MAX;
   }
 
   /** All batches that are here, up to some: first looked at together, then executed in order. */
@@ -225,10 +235,20 @@ export class NodeConnection {
 
   #welcome(content: Uint8Array): void {
     const { session, nonce, proof, name } = readProof(content);
-    const { boot, secret, limits, memory } = this.#node;
+    const { boot, secret, limits, memory, guesses } = this.#node;
+    // Connections that wait for their turn to guess were opened when a guess cost nothing yet.
+    if (guesses.workBits > this.#workBits && this.#challenges < CHALLENGES_MAX) {
+      this.#challenge();
+      return;
+    }
+    if (!hasWork(this.#nonce, nonce, Math.max(guesses.workBits, this.#workBits))) {
+      this.end('SW_PROTOCOL', 'a proof without the work that was asked for');
+      return;
+    }
     const transcript = { boot, session, nodeNonce: this.#nonce, clientNonce: nonce };
     const key = secret ?? new Uint8Array(0);
     if (!sameProof(proof, proofOf('client', key, transcript))) {
+      guesses.note();
       this.end('SW_UNAUTHENTICATED', 'the secret is not the one of this memory node');
       return;
     }

@@ -13,6 +13,8 @@ import {
   readSession,
   sessionTag,
 } from './calls.ts';
+import { Guesses } from './guesses.ts';
+import { Handshakes } from './handshakes.ts';
 import { NodeConnection, type NodeContext } from './node-connection.ts';
 import type { NodeMemory } from './node-memory.ts';
 import { FRAME_BYTES_MAX } from './wire.ts';
@@ -24,8 +26,9 @@ export const DEFAULT_LEASE_MS = 10_000;
 const TICKS_PER_LEASE = 10;
 /** Sessions that ended and are not let in again; those before them are long forgotten. */
 const ENDED_SESSIONS_MAX = 65_536;
-/** How long a client of TLS may take to shake hands. */
+/** How long a client may take to shake hands, that of TLS included. */
 const HANDSHAKE_MS = 10_000;
+const HANDSHAKES_MAX = 1024;
 const IMAGE_BYTES_MAX = 64 * 1024;
 
 export type CallHandler = (
@@ -42,7 +45,12 @@ export interface NodeOptions {
   /** Without one, only loopback addresses are listened on. */
   secret?: Uint8Array;
   tls?: TlsOptions;
+  /** Clients that are let in at once. */
   maxConnections?: number;
+  /** Connections beside them that are shaking hands. */
+  maxHandshakes?: number;
+  handshakeMs?: number;
+  guesses?: Guesses;
   frameBytesMax?: number;
   outstandingBytesMax?: number;
   leaseMs?: number;
@@ -55,6 +63,7 @@ export class NodeServer implements NodeContext {
   readonly memory: NodeMemory;
   readonly boot = randomBytes(6).readUIntBE(0, 6) + 1;
   readonly secret: Uint8Array | undefined;
+  readonly guesses: Guesses;
   readonly limits: NodeContext['limits'];
   readonly #server: Server;
   readonly #calls: CallHandler | undefined;
@@ -62,6 +71,7 @@ export class NodeServer implements NodeContext {
   readonly #connections = new Set<NodeConnection>();
   /** Below the connections: with TLS, those too that have not shaken hands. */
   readonly #sockets = new Set<Socket>();
+  readonly #handshakes: Handshakes;
   readonly #sessions = new Map<number, NodeConnection>();
   readonly #ended = new Set<number>();
   readonly #clock: NodeJS.Timeout;
@@ -70,6 +80,7 @@ export class NodeServer implements NodeContext {
   private constructor(options: NodeOptions) {
     this.memory = options.memory;
     this.secret = options.secret;
+    this.guesses = options.guesses ?? new Guesses();
     this.limits = {
       frameBytesMax: options.frameBytesMax ?? FRAME_BYTES_MAX,
       outstandingBytesMax: options.outstandingBytesMax ?? OUTSTANDING_BYTES_MAX,
@@ -77,11 +88,13 @@ export class NodeServer implements NodeContext {
     };
     this.#calls = options.calls;
     this.#maxConnections = options.maxConnections ?? CONNECTIONS_MAX;
+    const { maxHandshakes = HANDSHAKES_MAX, handshakeMs = HANDSHAKE_MS } = options;
+    this.#handshakes = new Handshakes(maxHandshakes, handshakeMs);
     const accept = (socket: Socket) => this.#accept(socket);
     // Half-open, so that a revoked client can be told why and still be read to its end.
     const settings = { allowHalfOpen: true };
     this.#server = options.tls
-      ? createTlsServer({ ...options.tls, ...settings, handshakeTimeout: HANDSHAKE_MS }, accept)
+      ? createTlsServer({ ...options.tls, ...settings, handshakeTimeout: handshakeMs }, accept)
       : createServer(settings, accept);
     this.#server.on('connection', (socket: Socket) => this.#hold(socket));
     // With half-open sockets nobody else would end one that failed to shake hands.
@@ -104,7 +117,7 @@ export class NodeServer implements NodeContext {
       await once(node.#server, 'listening');
       return node;
     } catch (error) {
-      clearInterval(node.#clock);
+      node.#stopClocks();
       throw listenError(error, options);
     }
   }
@@ -119,7 +132,7 @@ export class NodeServer implements NodeContext {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#clock);
+    this.#stopClocks();
     for (const connection of this.#connections) connection.destroy();
     for (const socket of this.#sockets) socket.destroy();
     if (!this.#server.listening) return;
@@ -127,8 +140,14 @@ export class NodeServer implements NodeContext {
     await once(this.#server, 'close');
   }
 
+  #stopClocks(): void {
+    clearInterval(this.#clock);
+    this.#handshakes.close();
+  }
+
   #hold(socket: Socket): void {
     this.#sockets.add(socket);
+    this.#handshakes.begin(socket);
     socket.once('close', () => this.#sockets.delete(socket));
   }
 
@@ -137,9 +156,6 @@ export class NodeServer implements NodeContext {
     this.#connections.add(connection);
     // The client's end of a connection ends ours too; allowHalfOpen is for our own ending only.
     socket.on('end', () => socket.end());
-    if (this.#connections.size > this.#maxConnections) {
-      connection.end('SW_TOO_MANY_CLIENTS', `the node takes ${this.#maxConnections} connections`);
-    }
   }
 
   admit(connection: NodeConnection): StepwellError | undefined {
@@ -155,6 +171,11 @@ export class NodeServer implements NodeContext {
     if (this.#erasing) {
       return new StepwellError('SW_TOO_MANY_CLIENTS', 'its memory is being erased');
     }
+    if (this.#sessions.size >= this.#maxConnections) {
+      const why = `the node takes ${this.#maxConnections} clients`;
+      return new StepwellError('SW_TOO_MANY_CLIENTS', why);
+    }
+    this.#handshakes.letIn(connection.socket);
     this.#sessions.set(session, connection);
     return undefined;
   }

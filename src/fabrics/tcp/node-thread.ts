@@ -10,7 +10,7 @@ export type NodeMemoryPlace =
   | { kind: 'file'; path: string; regions: number };
 
 /** All of a node's options that can be sent to a thread. */
-export type ThreadOptions = Omit<NodeOptions, 'memory' | 'calls'> & {
+export type ThreadOptions = Omit<NodeOptions, 'memory' | 'calls' | 'guesses'> & {
   place: NodeMemoryPlace;
   regionBytes: number;
 };

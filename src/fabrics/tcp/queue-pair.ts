@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
@@ -6,10 +5,10 @@ import type { Batch, Completion } from '../../verbs/index.ts';
 import { CALL_HEAD, callContent, readCall } from './calls.ts';
 import type { Part } from './flight.ts';
 import { decodeResults, encodePart, encodeWhole } from './frame-codec.ts';
-import { readChallenge, readWelcome, type Welcome, writeProof } from './handshake.ts';
+import { Greeting } from './greeting.ts';
+import type { Welcome } from './handshake.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';
-import { NONCE_BYTES, proofOf, sameProof, type Transcript } from './secrets.ts';
 import { type SentFrame, SentFrames } from './sent-frames.ts';
 import { StuckWatch } from './stuck-watch.ts';
 import {
@@ -90,7 +89,7 @@ export class QueuePair {
   readonly #waiting: Part[] = [];
   readonly #sent = new SentFrames();
   readonly #calls = new Map<number, Returned>();
-  #transcript: Transcript | undefined;
+  readonly #greeting: Greeting;
   #sequence = 0;
   /** Bytes of requests and of results that are under way. */
   #outstanding = 0;
@@ -105,7 +104,8 @@ export class QueuePair {
     this.endpoint = endpoint;
     this.#place = place;
     this.#credentials = credentials;
-    const { tls } = credentials;
+    const { tls, secret, name } = credentials;
+    this.#greeting = new Greeting(place.session, secret, name);
     // Read into the inbox itself: a chunk for every receive would be most of the garbage.
     const onread = {
       buffer: () => this.#inbox.room(),
@@ -285,7 +285,7 @@ export class QueuePair {
     const content = scratch.u8.slice(start + HEAD_BYTES, start + bytes);
     if (type === RETURN) this.#returned(sequence, content);
     else if (type === FAILURE) this.#failed(sequence, content);
-    else if (type === CHALLENGE && this.#connected) this.#prove(content);
+    else if (type === CHALLENGE && this.#connected) this.#challenged(content);
     else if (type === WELCOME && this.#connected) this.#begin(content);
     else if (type !== HEARTBEAT) throw new WireError(`a frame of type ${type}`);
   }
@@ -339,27 +339,24 @@ export class QueuePair {
     }
   }
 
-  #prove(content: Uint8Array): void {
-    const { boot, nonce: nodeNonce, needsSecret } = readChallenge(content);
-    const { secret, name = '' } = this.#credentials;
-    if (needsSecret && secret === undefined) {
+  #challenged(content: Uint8Array): void {
+    const challenge = this.#greeting.challenged(content);
+    if (challenge.needsSecret && this.#credentials.secret === undefined) {
       this.#lose('SW_UNAUTHENTICATED', 'the memory node wants a secret');
       return;
     }
-    const { session } = this.#place;
-    const clientNonce = randomBytes(NONCE_BYTES);
-    this.boot = boot;
-    this.#transcript = { boot, session, nodeNonce, clientNonce };
-    const proof = proofOf('client', secret ?? new Uint8Array(0), this.#transcript);
-    this.#outbox.put(PROOF, 0, writeProof({ session, nonce: clientNonce, proof, name }));
-    this.#outbox.flush();
+    const isWanted = () => this.#failure === undefined;
+    this.#greeting.prove(challenge, isWanted).then((proof) => {
+      if (proof === undefined || !isWanted()) return;
+      this.boot = challenge.boot;
+      this.#outbox.put(PROOF, 0, proof);
+      this.#outbox.flush();
+    });
   }
 
   #begin(content: Uint8Array): void {
-    if (this.#transcript === undefined) throw new WireError('a welcome before the challenge');
-    const welcome = readWelcome(content);
-    const secret = this.#credentials.secret ?? new Uint8Array(0);
-    if (!sameProof(welcome.proof, proofOf('node', secret, this.#transcript))) {
+    const welcome = this.#greeting.welcomed(content);
+    if (welcome === undefined) {
       this.#lose('SW_UNAUTHENTICATED', 'the memory node does not know the secret');
       return;
     }

@@ -1,13 +1,14 @@
 /** Memory nodes behind TLS. openssl makes the certificates; without it this is skipped. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Batch, Scratch } from '../../verbs/index.ts';
 import { TcpFabric } from './tcp-fabric.ts';
-import { execute, startNode } from './test-support/rig.ts';
+import { execute, rawConnection, startNode } from './test-support/rig.ts';
 
 const OPENSSL = spawnSync('openssl', ['version']).status === 0;
 const skip = OPENSSL ? false : 'there is no openssl to make certificates with';
@@ -38,7 +39,7 @@ test('verbs go through TLS; another authority, or another host, is refused', {
   t.after(() => rmSync(folder, { recursive: true }));
   const { ca, cert, key } = certify(folder, 'good', 'IP:127.0.0.1');
   const other = certify(folder, 'other', 'DNS:elsewhere.example');
-  const { server } = await startNode(t, { tls: { cert, key } });
+  const { server } = await startNode(t, { tls: { cert, key }, handshakeMs: 1000 });
   const connect = (port: number, tls: object | undefined) =>
     TcpFabric.connect([{ host: '127.0.0.1', port }], { timeoutMs: 1500, ...(tls && { tls }) });
   const fabric = await connect(server.port, { ca });
@@ -53,6 +54,10 @@ test('verbs go through TLS; another authority, or another host, is refused', {
     await execute(fabric, new Batch().read(8 * i, 8, back, 0));
     assert.equal(back.i64[0], out.i64[i]);
   }
+  // One that says nothing is gone after its deadline; a client that was let in has none.
+  const mute = await rawConnection(t, server.port);
+  await once(mute.resume(), 'close');
+  await execute(fabric, new Batch().read(0, 8, back, 0));
   const refused = async (port: number, tls: object | undefined, why: RegExp) => {
     await assert.rejects(connect(port, tls), { code: 'SW_UNAUTHENTICATED', message: why });
   };

@@ -17,10 +17,10 @@ import {
  *   word 0, low half    type 0-3 | length in words 4-31, the head included
  *   word 0, high half   sequence number of what is asked; the answer repeats it
  */
-export const WIRE_VERSION = 1;
+export const WIRE_VERSION = 2;
 export const HEAD_BYTES = 8;
 
-/** Node to client: its nonce, and whether it wants a proof. */
+/** Node to client: its nonce, whether it has a secret, and the work it wants with the proof. */
 export const CHALLENGE = 1;
 /** Client to node: who it is, and the proof. */
 export const PROOF = 2;
