@@ -1,4 +1,5 @@
 import { invariant, StepwellError } from '../errors.ts';
+import { fullError } from '../pool/chunk-memory.ts';
 import { ANY_NODE } from '../pool/chunks.ts';
 import { control } from '../pool/control.ts';
 import { CHUNK_BYTES, type PoolLayout } from '../pool/layout.ts';
@@ -29,6 +30,12 @@ const REGION_SHARE_MAX = 1 / 8;
 /** Of the pool's chunks, those of parts that do not fill theirs: a small pool needs them more. */
 const POOL_SHARE_MAX = 1 / 8;
 const LOAD_BYTES = 32 * 1024;
+/**
+ * When a directory grows, it takes memory for so many depths more. The entries of a directory can
+ * stand nowhere else: a full file system whose records have become smaller, and more, would have
+ * room for all of them but the entries. An entry is less than a thousandth of what it leads to.
+ */
+const DEPTHS_AHEAD = 3;
 
 /** Of a directory: bits of a suffix at first and at most. */
 export interface Depths {
@@ -118,15 +125,25 @@ export class DirectoryParts {
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */
   *deepen(depth: number, memory: Reserves): Operation<boolean> {
     if ((yield* this.readDepth()) > depth) return false;
-    this.#reserve(memory, depth + 1);
+    this.#reserveAhead(memory, depth + 1);
     // From exactly `depth`: a slow splitter can never write a smaller depth back.
     return yield* control.swap(this.root, this.#word(depth), this.#word(depth + 1));
   }
 
-  /** Takes what a directory of this depth uses from the operating system. */
+  /** Takes what a directory of this depth uses from the operating system. Raises SW_POOL_FULL. */
   #reserve(memory: Reserves, depth: number): void {
-    const bytes = ENTRY_BYTES * Math.max(1, 2 ** (depth - this.#bits));
+    const bytes = bytesAt(depth, this.#depths.maxDepth, this.count);
     for (const start of this.#starts) memory.reserve(start, bytes);
+  }
+
+  /** As `#reserve`, and more where the system has it: see DEPTHS_AHEAD. */
+  #reserveAhead(memory: Reserves, depth: number): void {
+    try {
+      this.#reserve(memory, depth + DEPTHS_AHEAD);
+    } catch (error) {
+      fullError(error);
+      this.#reserve(memory, depth);
+    }
   }
 
   /** Visits entries 0 to 2^depth - 1, in no order that matters; some of every part a doorbell. */
@@ -176,22 +193,22 @@ export class DirectoryParts {
 
   /** Makes the parts of a directory without an entry, round the memory nodes. */
   static *make(
-    { allocator, chunks, layout }: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
+    { allocator, layout }: Pick<Pool, 'allocator' | 'layout'>,
     catalog: number,
     depths: Depths,
     count = partsFor(layout, depths.maxDepth),
   ): Operation<DirectoryParts> {
     const bytes = (ENTRY_BYTES * 2 ** depths.maxDepth) / count;
     const units = (size: number) => Math.ceil(size / UNIT_BYTES);
-    const root = yield* allocator.allocateSpan(catalog, units(HEADER_BYTES + bytes));
+    const first = bytesAt(depths.initialDepth, depths.maxDepth, count);
+    const whole = units(HEADER_BYTES + bytes);
+    const root = yield* allocator.spans.allocate(catalog, whole, HEADER_BYTES + first);
     const others: Address[] = [];
     for (let part = 1; part < count; part++) {
       const node = layout.stripe === 1 ? ANY_NODE : (layout.nodeOf(root) + part) % layout.stripe;
-      others.push(yield* takePart(allocator, catalog, units(bytes), node));
+      others.push(yield* takePart(allocator, catalog, units(bytes), first, node));
     }
     const parts = new DirectoryParts(root, others, depths);
-    chunks.reserve(root, HEADER_BYTES);
-    parts.#reserve(chunks, depths.initialDepth);
     const header = new Scratch(HEADER_BYTES);
     others.forEach((start, i) => {
       writeInteger(header, 8 * (i + 1), start);
@@ -199,6 +216,13 @@ export class DirectoryParts {
     yield new Batch().write(root, HEADER_BYTES, header, 0);
     return parts;
   }
+}
+
+/** Bytes of a part at a depth; at least those of its first chunk, which nothing else can use. */
+function bytesAt(depth: number, maxDepth: number, parts: number): number {
+  const used = (ENTRY_BYTES * 2 ** depth) / parts;
+  const most = (ENTRY_BYTES * 2 ** maxDepth) / parts;
+  return Math.min(most, Math.max(CHUNK_BYTES - HEADER_BYTES, used));
 }
 
 /** A step of 32-bit FNV-1a, by words. Each of two words that differ makes another sum. */
@@ -216,14 +240,15 @@ function* takePart(
   allocator: Pool['allocator'],
   catalog: number,
   units: number,
+  bytes: number,
   node: number,
 ): Operation<Address> {
   try {
-    return yield* allocator.allocateSpan(catalog, units, node);
+    return yield* allocator.spans.allocate(catalog, units, bytes, node);
   } catch (error) {
     const isFull = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
     if (!isFull || node === ANY_NODE) throw error;
-    return yield* allocator.allocateSpan(catalog, units);
+    return yield* allocator.spans.allocate(catalog, units, bytes);
   }
 }
 

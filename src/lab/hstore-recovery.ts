@@ -6,7 +6,7 @@ import { HStoreIndex } from '../indexes/hstore/hstore.ts';
 import { BUCKET_BYTES } from '../indexes/hstore/slot.ts';
 import { loadSegments, readTableState } from '../indexes/hstore/table-state.ts';
 import { classOfHead } from '../indexes/record-io.ts';
-import { BLOCK_CURRENT } from '../pool/allocator.ts';
+import { BLOCK_CURRENT } from '../pool/block-state.ts';
 import { control } from '../pool/control.ts';
 import type { Store } from '../store/api.ts';
 import { type Attachment, attach, destroyPool, detach, openSync } from '../store/open.ts';

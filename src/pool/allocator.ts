@@ -1,32 +1,18 @@
 import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
+import { BLOCK_CLAIMED, BLOCK_FREE, isCurrentState } from './block-state.ts';
 import { CHUNK_BLOCKS, type ChunkWord, unpackChunk } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, stateMapBytes } from './layout.ts';
+import {
+  BLOCK_UNITS_MAX,
+  blocksPerChunk,
+  CHUNK_BYTES,
+  type PoolLayout,
+  stateMapBytes,
+} from './layout.ts';
 import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
-
-/**
- * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, all others
- * to 0. Between them an index may tell its records that are current, so that a lost table can be
- * told from the memory of the records: HStore's server turns 1 to 2 and 2 to 3, and in the block's
- * next use 3 to 4 and 4 to 1. Even ones are current. None comes again before the block is freed,
- * so a CAS of a server that was overtaken fails.
- */
-export const BLOCK_FREE = 0;
-export const BLOCK_CLAIMED = 1;
-export const BLOCK_CURRENT = 2;
-const BLOCK_STATES = 4;
-
-export function isCurrentState(state: number): boolean {
-  return state !== BLOCK_FREE && state % BLOCK_CURRENT === 0;
-}
-
-/** From claimed to current, or from current to claimed. */
-export function nextState(state: number): number {
-  return (state % BLOCK_STATES) + 1;
-}
 
 /** Catalog numbers are below this. */
 const CATALOG_KEYS = 256;
@@ -52,6 +38,8 @@ export class Allocator {
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
   freed = 0;
+  /** Lines of those since the last look for chunks without a block in use. */
+  #freedUnits = 0;
   #owner = 0;
   #incarnation = 0;
 
@@ -103,7 +91,7 @@ export class Allocator {
    * have: it is the caller who knows whether another one would do.
    */
   *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.allocateSpan(catalog, units, node);
+    if (units > BLOCK_UNITS_MAX) return yield* this.spans.allocate(catalog, units, undefined, node);
     const sizeClass =
       node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
@@ -120,16 +108,6 @@ export class Allocator {
     const isAny = this.#placed.size === 0;
     const placed = isAny ? undefined : this.#placed.get(this.#chunks.chunkOf(address));
     return placed ?? this.sizeClass(catalog, units);
-  }
-
-  /** Address space only: the caller reserves the parts that it touches. */
-  allocateSpan(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
-    return this.spans.allocate(catalog, units, node);
-  }
-
-  /** Takes a range of a span from the operating system now. */
-  reserve(address: Address, bytes: number): void {
-    this.#chunks.reserve(address, bytes);
   }
 
   /**
@@ -292,6 +270,7 @@ export class Allocator {
   free(address: Address, units: number, catalog: number, batch: Batch): void {
     const sizeClass = this.#classOf(address, catalog, units);
     this.freed++;
+    this.#freedUnits += units;
     const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
     if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
     else this.#markFree(sizeClass, address, batch);
@@ -370,6 +349,24 @@ export class Allocator {
     });
     for (const { sizeClass, chunk } of empty) yield* this.#releaseChunk(sizeClass, chunk);
     return empty.length;
+  }
+
+  /** Whether so much was freed since the last look that a chunk may be empty. */
+  get mayHaveEmptied(): boolean {
+    return this.#freedUnits * UNIT_BYTES >= CHUNK_BYTES;
+  }
+
+  /**
+   * Gives back every own chunk without a block in use, between operations: no other client can take
+   * it from a living owner, which may never need it again.
+   */
+  *releaseEmptied(): Operation<void> {
+    this.#freedUnits = 0;
+    const catalogs = new Set([...this.#classes.values()].map(({ catalog }) => catalog));
+    for (const catalog of catalogs) {
+      yield* this.surrenderCaches(catalog);
+      yield* this.releaseEmpty(catalog);
+    }
   }
 
   /** Marks the cached blocks of a store free, so that chunks without a block in use show. */

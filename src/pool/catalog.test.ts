@@ -45,7 +45,7 @@ test('what a store that could not be built has taken in whole chunks is given ba
   };
   const before = spans();
   const build = function* (id: number): Operation<never> {
-    for (;;) yield* pool.allocator.allocateSpan(id, 10_000);
+    for (;;) yield* pool.allocator.spans.allocate(id, 10_000);
   };
   const create = () => pool.run(pool.catalog.findOrCreate('large', 1, [], build));
   throwsCode('SW_POOL_FULL', create);

@@ -49,18 +49,18 @@ test('taking chunks until the pool is full, then giving one back', (t) => {
 test('a span lies within one region, and what it skips is not lost', (t) => {
   const { pool } = clientByHand(t, { size: 8 * MIB, regionSize: 4 * MIB });
   const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
-  const first = pool.run(pool.chunks.takeSpan(span, 15));
+  const first = pool.run(pool.chunks.takeSpan(span, 15, 0));
   assert.ok(first % 16 === 1 || first % 16 === 0, `${first}`);
   const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
   const { chunk } = pool.run(pool.chunks.take(word));
   assert.ok(chunk < first, 'the skipped chunks come next');
-  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 16)));
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 16, 0)));
 });
 
 test('a span that no region can hold is refused, and the pool does not grow for it', (t) => {
   const { pool } = clientByHand(t, { size: 16 * MIB, regionSize: 4 * MIB });
   const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
-  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 17)));
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 17, 0)));
   assert.equal(pool.regionCount(), 1);
 });
 

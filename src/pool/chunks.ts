@@ -9,6 +9,7 @@ import {
   Scratch,
   swapped,
 } from '../verbs/index.ts';
+import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
 import {
   CHUNK_BLOCKS,
   CHUNK_FREE,
@@ -43,12 +44,6 @@ export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
 /** Where chunks are taken: on the memory node of this number, counted from 0, or on any. */
 export const ANY_NODE = -1;
 
-/** What the chunk table needs of the machine below the verbs. */
-export interface PoolMemory {
-  extend(regions: number): void;
-  reserve(region: number, offset: number, bytes: number): void;
-}
-
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
  * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
@@ -56,7 +51,7 @@ export interface PoolMemory {
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
-  readonly #memory: PoolMemory;
+  readonly #memory: ChunkMemory;
   /** The count of reusable chunks at the last look, and what was seen then and not taken since. */
   #reusableSeen = 0n;
   readonly #recycled: number[] = [];
@@ -66,7 +61,7 @@ export class ChunkTable {
 
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
-    this.#memory = memory;
+    this.#memory = new ChunkMemory(layout, memory);
   }
 
   /**
@@ -75,42 +70,43 @@ export class ChunkTable {
    * only the node that is asked for is full.
    */
   *take(
-    wanted: ChunkWord,
+    word: ChunkWord,
     node: number = ANY_NODE,
   ): Operation<{ chunk: number; origin: ChunkOrigin }> {
-    const reusable = yield* this.#takeReusable(wanted, node, false);
+    const demand: Demand = { word, node, bytes: this.#layout.parameters.chunkBytes };
+    const reusable = yield* this.#takeReusable(demand, false);
     if (reusable !== undefined) return reusable;
-    const chunk = yield* this.#takeFresh(wanted, 1, node);
-    if (chunk !== undefined) {
-      yield* this.#reserveChunk(chunk, wanted);
-      return { chunk, origin: 'fresh' };
-    }
-    // The count of reusable chunks is a hint that a crash can leave too low: look once more.
-    const overlooked = yield* this.#takeReusable(wanted, node, true);
-    if (overlooked === undefined) throw this.#full(node);
+    const chunk = yield* this.#takeFresh(demand, 1);
+    if (chunk !== undefined) return { chunk, origin: 'fresh' };
+    // The count of reusable chunks is a hint that a crash can leave too low: look once more. So it
+    // is when the system refuses memory for unused chunks: recycled ones may have theirs.
+    const overlooked = yield* this.#takeReusable(demand, true);
+    if (overlooked === undefined) throw this.#full(demand);
     return overlooked;
   }
 
   /**
-   * Takes `count` contiguous chunks of one region, all zero: fresh ones, of which the caller
-   * reserves what it touches, or recycled ones when there are none. Raises SW_POOL_FULL, also when
-   * only the node that is asked for is full.
+   * Takes `count` contiguous chunks of one region, all zero: fresh ones, or recycled ones when
+   * there are none or the system has no memory for the first `bytes` of them. The caller reserves
+   * what it touches beyond. Raises SW_POOL_FULL, also when only the node that is asked for is full.
    */
-  *takeSpan(wanted: ChunkWord, count: number, node: number = ANY_NODE): Operation<number> {
+  *takeSpan(word: ChunkWord, count: number, bytes: number, node = ANY_NODE): Operation<number> {
     const { chunksPerRegion, parameters } = this.#layout;
     if (count > chunksPerRegion) {
       const { chunkBytes, regionBytes } = parameters;
       const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
       throw new StepwellError('SW_POOL_FULL', `no room in one piece for ${sizes}`);
     }
-    const fresh = yield* this.#takeFresh(wanted, count, node);
+    const demand: Demand = { word, node, bytes };
+    const fresh = yield* this.#takeFresh(demand, count);
     if (fresh !== undefined) return fresh;
-    const recycled = yield* this.#takeRecycledRun(wanted, count, node);
-    if (recycled === undefined) throw this.#full(node);
+    const recycled = yield* this.#takeRecycledRun(demand, count);
+    if (recycled === undefined) throw this.#full(demand);
     return recycled;
   }
 
-  #full(node: number): StepwellError {
+  #full({ node, refusal }: Demand): StepwellError {
+    if (refusal !== undefined) return refusal;
     const { stripe, parameters } = this.#layout;
     const bytes = parameters.regionBytes * parameters.regionsMax;
     return new StepwellError(
@@ -126,64 +122,66 @@ export class ChunkTable {
   }
 
   /** Recycled chunks that stand one behind the other, cleared. */
-  *#takeRecycledRun(wanted: ChunkWord, count: number, node: number): Operation<number | undefined> {
-    const { chunksPerRegion, stripe } = this.#layout;
+  *#takeRecycledRun(demand: Demand, count: number): Operation<number | undefined> {
+    const { word, node } = demand;
+    const { chunksPerRegion, stripe, parameters } = this.#layout;
+    // All of it is written, so all of it must be there.
+    const whole = { ...demand, bytes: parameters.chunkBytes };
     const free = new Set<number>();
-    for (const [chunk, word] of yield* this.words()) if (word === RECYCLED) free.add(chunk);
+    for (const [chunk, packed] of yield* this.words()) if (packed === RECYCLED) free.add(chunk);
     for (const first of free) {
       if (!this.#isOn(node, first)) continue;
       if (this.#layout.chunksBefore(first) + count > chunksPerRegion) continue;
-      let run = 1;
-      while (run < count && free.has(first + run * stripe)) run++;
+      let run = 0;
+      while (run < count && free.has(first + run * stripe)) {
+        // What the system refused once, the runs that follow need not ask for again.
+        if (this.#memory.backs(whole, first + run * stripe)) run++;
+        else free.delete(first + run * stripe);
+      }
       if (run < count) continue;
       let taken = 0;
       while (taken < count) {
-        if (!(yield* this.#claim(first + taken * stripe, RECYCLED, wanted))) break;
+        if (!(yield* this.#claim(first + taken * stripe, RECYCLED, word))) break;
         taken++;
       }
-      if (taken === count) return yield* this.#clear(first, count, wanted);
-      for (let i = 0; i < taken; i++) yield* this.release(first + i * stripe, wanted);
+      if (taken === count) return yield* this.#clear(first, count);
+      for (let i = 0; i < taken; i++) yield* this.release(first + i * stripe, word);
     }
+    demand.refusal ??= whole.refusal;
     return undefined;
   }
 
-  *#clear(first: number, count: number, owned: ChunkWord): Operation<number> {
+  *#clear(first: number, count: number): Operation<number> {
     const zeros = new Scratch(CLEARED_BYTES);
-    const { stripe, parameters } = this.#layout;
     const start = this.#layout.chunkStart(first);
-    const bytes = count * parameters.chunkBytes;
-    try {
-      this.reserve(start, bytes);
-    } catch (error) {
-      for (let i = 0; i < count; i++) yield* this.release(first + i * stripe, owned);
-      throw error;
-    }
+    const bytes = count * this.#layout.parameters.chunkBytes;
     for (let at = 0; at < bytes; at += CLEARED_BYTES) {
       yield new Batch().write(start + at, CLEARED_BYTES, zeros, 0);
     }
     return first;
   }
 
+  /** Leaves out chunks that the system has no memory for: others may have theirs already. */
   *#takeReusable(
-    wanted: ChunkWord,
-    node: number,
+    demand: Demand,
     thorough: boolean,
   ): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
+    const { word, node } = demand;
     yield* this.#look(thorough);
-    const orphans = this.#orphans.get(useOf(wanted)) ?? [];
+    const orphans = this.#orphans.get(useOf(word)) ?? [];
     for (;;) {
       const chunk = this.#pop(orphans, node);
       if (chunk === undefined) break;
-      const orphan = packChunk({ ...wanted, owner: 0, incarnation: 0 });
-      if (yield* this.#claim(chunk, orphan, wanted)) return { chunk, origin: 'orphan' };
+      if (!this.#memory.backs(demand, chunk)) continue;
+      const orphan = packChunk({ ...word, owner: 0, incarnation: 0 });
+      if (yield* this.#claim(chunk, orphan, word)) return { chunk, origin: 'orphan' };
     }
-    const preparing = { ...wanted, state: CHUNK_PREPARING };
+    const preparing = { ...word, state: CHUNK_PREPARING };
     for (;;) {
       const chunk = this.#pop(this.#recycled, node);
       if (chunk === undefined) return undefined;
-      if (!(yield* this.#claim(chunk, RECYCLED, preparing))) continue;
-      yield* this.#reserveChunk(chunk, preparing);
-      return { chunk, origin: 'recycled' };
+      if (!this.#memory.backs(demand, chunk)) continue;
+      if (yield* this.#claim(chunk, RECYCLED, preparing)) return { chunk, origin: 'recycled' };
     }
   }
 
@@ -280,23 +278,33 @@ export class ChunkTable {
     return true;
   }
 
-  *#takeFresh(wanted: ChunkWord, count: number, node: number): Operation<number | undefined> {
+  /** Undefined when there are none, or the system has no memory for them. */
+  *#takeFresh(demand: Demand, count: number): Operation<number | undefined> {
+    try {
+      return yield* this.#takeUnused(demand, count);
+    } catch (error) {
+      demand.refusal = fullError(error);
+      return undefined;
+    }
+  }
+
+  *#takeUnused(demand: Demand, count: number): Operation<number | undefined> {
+    const { node } = demand;
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
-    if (node === ANY_NODE) return yield* this.#takeFreshFrom(frontier, frontier, wanted, count);
+    if (node === ANY_NODE) return yield* this.#takeUnusedFrom(frontier, frontier, demand, count);
     const hint = Math.max(frontier, this.#frontiers.get(node) ?? 0);
-    const nearby = yield* this.#takeFreshFrom(hint, frontier, wanted, count, node);
+    const nearby = yield* this.#takeUnusedFrom(hint, frontier, demand, count);
     // Spans leave out chunks that serve a shorter one.
-    const found = nearby ?? (yield* this.#takeFreshFrom(frontier, frontier, wanted, count, node));
+    const found = nearby ?? (yield* this.#takeUnusedFrom(frontier, frontier, demand, count));
     if (found !== undefined) this.#frontiers.set(node, found + count * this.#layout.stripe);
     return found;
   }
 
-  *#takeFreshFrom(
+  *#takeUnusedFrom(
     from: number,
     frontier: number,
-    wanted: ChunkWord,
+    { word, node, bytes }: Demand,
     count: number,
-    node: number = ANY_NODE,
   ): Operation<number | undefined> {
     const { chunksPerRegion, chunksMax, stripe } = this.#layout;
     let first = from;
@@ -313,8 +321,9 @@ export class ChunkTable {
       }
       const last = first + (count - 1) * stripe;
       if (last >= chunksMax) return undefined;
-      yield* this.#extendTo(last);
-      const taken = yield* this.#takeRun(first, wanted, count);
+      yield* this.#memory.extendTo(last);
+      this.#memory.reserve(this.#layout.chunkStart(first), bytes);
+      const taken = yield* this.#takeRun(first, word, count);
       if (taken === count) break;
       first += stripe === 1 ? taken + 1 : 1;
     }
@@ -341,32 +350,9 @@ export class ChunkTable {
     return count;
   }
 
-  *#reserveChunk(chunk: number, owned: ChunkWord): Operation<void> {
-    try {
-      this.reserve(this.#layout.chunkStart(chunk), this.#layout.parameters.chunkBytes);
-    } catch (error) {
-      yield* this.release(chunk, owned);
-      throw error;
-    }
-  }
-
-  *#extendTo(chunk: number): Operation<void> {
-    const needed = this.#layout.regionsFor(chunk);
-    for (;;) {
-      const regions = yield* control.load(SUPERBLOCK.regionCount);
-      if (regions >= needed) return;
-      this.#memory.extend(Number(regions) + 1);
-      yield* control.swap(SUPERBLOCK.regionCount, regions, regions + 1n);
-    }
-  }
-
-  /** Takes the range from the operating system now; see RegionSource.reserve. */
+  /** Takes a range of a span from the operating system now. Raises SW_POOL_FULL. */
   reserve(address: Address, bytes: number): void {
-    const page = 4096;
-    const offset = offsetOf(address);
-    const start = Math.floor(offset / page) * page;
-    const end = Math.ceil((offset + bytes) / page) * page;
-    this.#memory.reserve(regionOf(address), start, end - start);
+    this.#memory.reserve(address, bytes);
   }
 
   chunkOf(address: Address): number {

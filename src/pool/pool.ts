@@ -2,7 +2,8 @@ import { StepwellError } from '../errors.ts';
 import { type Fabric, type Operation, run } from '../verbs/index.ts';
 import { Allocator } from './allocator.ts';
 import { Catalog } from './catalog.ts';
-import { ChunkTable, type PoolMemory } from './chunks.ts';
+import type { PoolMemory } from './chunk-memory.ts';
+import { ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
 import { HolderWord } from './holder-word.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
@@ -119,17 +120,28 @@ export class Pool {
     if (this.#closed || this.#inFlight > 0) return;
     this.#budget = 0;
     this.run(this.reclamation.goOffline());
-    if (this.reclamation.retired > 0) this.#collectLater();
+    if (this.#hasIdleWork) this.#collectLater();
+  }
+
+  get #hasIdleWork(): boolean {
+    return this.reclamation.retired > 0 || this.allocator.mayHaveEmptied;
   }
 
   #collectLater(): void {
     this.#idle ??= setTimeout(() => {
       this.#idle = undefined;
       if (this.#closed || this.#inFlight > 0) return;
-      this.run(this.reclamation.collect());
+      this.run(this.collectIdle());
       this.#recoverLagging();
-      if (this.reclamation.retired > 0) this.#collectLater();
+      if (this.#hasIdleWork) this.#collectLater();
     }, IDLE_COLLECT_MS).unref();
+  }
+
+  /** What an idle client does: frees what it retired, and gives back chunks that this empties. */
+  *collectIdle(): Operation<void> {
+    const { allocator, reclamation } = this;
+    if (reclamation.retired > 0) yield* reclamation.collect();
+    if (reclamation.retired === 0 && allocator.mayHaveEmptied) yield* allocator.releaseEmptied();
   }
 
   /**

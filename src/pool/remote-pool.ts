@@ -146,7 +146,7 @@ export class RemotePool {
     this.#budget = 0;
     this.#close(async () => {
       await this.run(this.pool.reclamation.goOffline());
-      if (this.pool.reclamation.retired > 0) await this.run(this.pool.reclamation.collect());
+      await this.run(this.pool.collectIdle());
     });
   }
 

@@ -8,7 +8,7 @@ import {
   UNIT_BYTES,
 } from '../verbs/index.ts';
 import { CHUNK_SPAN, type ChunkWord, packChunk, RECYCLED } from './chunk-word.ts';
-import type { ChunkTable } from './chunks.ts';
+import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { CHUNK_BYTES, type PoolLayout, SUPERBLOCK } from './layout.ts';
 
 /**
@@ -32,9 +32,18 @@ export class Spans {
     this.#incarnation = incarnation;
   }
 
-  /** Address space only: the caller reserves the parts that it touches. Raises SW_POOL_FULL. */
-  *allocate(catalog: number, units: number, node: number): Operation<Address> {
-    const first = yield* this.#chunks.takeSpan(this.#word(catalog), chunksFor(units), node);
+  /**
+   * The first `bytes` can be used; what the caller touches beyond, it reserves. Raises
+   * SW_POOL_FULL.
+   */
+  *allocate(
+    catalog: number,
+    units: number,
+    bytes = units * UNIT_BYTES,
+    node = ANY_NODE,
+  ): Operation<Address> {
+    const word = this.#word(catalog);
+    const first = yield* this.#chunks.takeSpan(word, chunksFor(units), bytes, node);
     return this.#layout.chunkStart(first);
   }
 

@@ -1,7 +1,7 @@
 import { type ErrorCode, StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
 import { INDEX_KINDS } from '../indexes/kinds.ts';
-import { BLOCK_FREE } from '../pool/allocator.ts';
+import { BLOCK_FREE } from '../pool/block-state.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import {
   CHUNK_BLOCKS,

@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import type { Store, Value } from './api.ts';
 import { checkPool } from './open.ts';
-import { Child } from './test-support/children.ts';
 import { throwsCode } from './test-support/codes.ts';
 import { attachTo, freshStore, numbered } from './test-support/pools.ts';
 
@@ -134,43 +129,3 @@ test('an index at its maximum depth: SW_INDEX_FULL, and nothing lost', (t) => {
     assert.deepEqual(checkPool(store.handle).problems, []);
   }
 });
-
-/** A file system of 8 MiB; undefined when this user may not mount one. */
-function smallFileSystem(t: TestContext): string | undefined {
-  if (process.getuid?.() !== 0) return undefined;
-  const directory = mkdtempSync(join(tmpdir(), 'stepwell-test-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', directory], {
-      stdio: 'ignore',
-    });
-  } catch {
-    rmdirSync(directory);
-    return undefined;
-  }
-  t.after(() => {
-    execFileSync('umount', ['-l', directory]);
-    rmdirSync(directory);
-  });
-  return directory;
-}
-
-for (const size of [undefined, 64 * MIB]) {
-  test(`a full file system is SW_POOL_FULL and no bus error (size ${size})`, async (t) => {
-    const directory = smallFileSystem(t);
-    if (directory === undefined) return t.skip('needs the right to mount');
-    // In a process of its own, which a bus error would end.
-    const child = new Child(t);
-    const url = `file:${directory}/pool`;
-    const outcome = await child.ask({ kind: 'fill', url, options: { size }, valueBytes: 1000 });
-    const full = 'SW_POOL_FULL';
-    assert.deepEqual(outcome, { code: full, lost: 0, same: true, other: full, some: true });
-    assert.deepEqual(checkPool(url).problems, []);
-    const late = await child.ask({
-      kind: 'fill',
-      url: `${url}2`,
-      options: { size },
-      valueBytes: 9,
-    });
-    assert.equal(late, full, 'no room for another pool');
-  });
-}

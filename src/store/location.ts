@@ -14,6 +14,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import { MappedSource } from '../fabrics/shared/mapped-source.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
+import { capacityOf, fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
 import type { RegionSource } from '../fabrics/shared/region.ts';
 import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
 import { PoolLayout, type PoolParameters } from '../pool/layout.ts';
@@ -29,7 +30,10 @@ import type { PoolHandle, PoolOptions } from './api.ts';
 
 const SHARED_MEMORY_DIRECTORY = '/dev/shm';
 const SHARED_MEMORY_PREFIX = 'stepwell-';
-/** Pools take memory as they fill; these bounds only keep a mistake from filling the machine. */
+/**
+ * Pools take memory as they fill; these bounds only keep a mistake from filling the machine. That
+ * of a file is lower where the whole file system is smaller.
+ */
 const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
 /** A creator needs milliseconds; one in another pid namespace cannot be asked whether it lives. */
 const ABANDONED_AFTER_MS = 60_000;
@@ -96,7 +100,7 @@ export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPoo
 export function createFile(path: string, options: PoolOptions): boolean {
   if (existsSync(path)) return false;
   removeAbandoned(path);
-  const parameters = poolParameters(options, { size: DEFAULT_FILE_BYTES });
+  const parameters = poolParameters(options, { size: defaultFileBytes(path) });
   const draft = `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
   const fd = guardIo(path, () => openSync(draft, 'wx+', 0o600));
   try {
@@ -117,6 +121,11 @@ export function createFile(path: string, options: PoolOptions): boolean {
   } finally {
     rmSync(draft, { force: true });
   }
+}
+
+/** All of the file system, not what is available now: others may give back what they have. */
+function defaultFileBytes(path: string): number {
+  return Math.min(DEFAULT_FILE_BYTES, capacityOf(dirname(path))?.total ?? DEFAULT_FILE_BYTES);
 }
 
 /** Whole pages up to the end of the chunk table. */
@@ -180,7 +189,7 @@ function guardIo<T>(what: string, action: () => T): T {
 }
 
 function asStepwellError(what: string, error: unknown): unknown {
-  const { code } = error as NodeJS.ErrnoException;
+  const { code, errno = 0 } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT') return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${what}`);
   if (code === 'EISDIR') return new StepwellError('SW_POOL_FOREIGN', `${what} is a directory`);
   if (code === 'ESPIPE' || code === 'ENXIO') {
@@ -189,7 +198,8 @@ function asStepwellError(what: string, error: unknown): unknown {
   if (code === 'ENAMETOOLONG' || code === 'ELOOP') {
     return new StepwellError('SW_INVALID_URL', `cannot open ${what}: ${code}`, { cause: error });
   }
-  if (code === 'ENOSPC') return new StepwellError('SW_POOL_FULL', `no space left for ${what}`);
+  // Node counts the system's error numbers below 0.
+  if (isFull(-errno)) return fileSystemRefused(what, -errno);
   if (code === 'EACCES' || code === 'EPERM' || code === 'ENOTDIR') {
     return new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${what}: ${code}`, { cause: error });
   }

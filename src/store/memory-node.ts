@@ -3,6 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { StepwellError } from '../errors.ts';
 import { loadLibc } from '../fabrics/shared/libc.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
+import { fileSystemRefused } from '../fabrics/shared/refused-memory.ts';
 import { ERASING } from '../fabrics/tcp/node-memory.ts';
 import {
   type NodeMemoryPlace,
@@ -188,9 +189,8 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
       head.fill(0);
     }
     const { regionBytes, regions } = shapeIn(head, path) ?? geometry({ ...options, size });
-    if (!loadLibc().allocate(fd, regions * regionBytes)) {
-      throw new StepwellError('SW_POOL_FULL', `no space left in the file system of ${path}`);
-    }
+    const errno = loadLibc().allocate(fd, regions * regionBytes);
+    if (errno !== 0) throw fileSystemRefused(path, errno);
     const place = { kind: 'file' as const, path, regions };
     return { place, regionBytes, regions, release: () => closeSync(fd) };
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { Index } from '../indexes/contract.ts';
-import { BLOCK_FREE } from '../pool/allocator.ts';
+import { BLOCK_FREE } from '../pool/block-state.ts';
 import { CHUNK_BLOCKS, unpackChunk } from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../pool/layout.ts';

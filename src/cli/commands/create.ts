@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
 import type { IndexName, OpenOptions, PoolOptions } from '../../store/api.ts';
 import { isRemote, parseRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
@@ -41,7 +42,8 @@ export const create = defineCommand({
     '  Opening a pool also makes it, so this is only needed to choose sizes and parameters.\n' +
     '  With --store, --index or parameters a store is made too; a pool that is there gets one\n' +
     '  more. A pool has up to 64 stores, each with an index of its own.\n' +
-    '  Memory is taken from the system as it is used, not when the pool is made.\n' +
+    '  Memory is taken from the system as it is used, not when the pool is made. Without --size\n' +
+    '  a pool holds up to 8 GiB, or as much as its file system when that is smaller.\n' +
     '  The index of a store is race unless you say; chime keeps its keys in order, for scans.\n' +
     "  Its parameters (--set) are in the index's README; a name that it does not have is\n" +
     '  answered with those that it has.',
@@ -79,6 +81,11 @@ export const create = defineCommand({
     const place = path === '' ? '' : `${path}, `;
     const what = made ? url : `store ${nameOf(url, store)} in ${url}`;
     await context.stdout.line(`created ${what} (${place}up to ${formatSize(sizeMax)})`);
+    const total = path === '' ? undefined : capacityOf(path)?.total;
+    if (total !== undefined && total < sizeMax) {
+      const size = formatSize(total);
+      context.stderr.writeNow(`note: its file system holds ${size}; the pool is full before\n`);
+    }
     return EXIT.ok;
   },
 });

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { StepwellError } from '../../errors.ts';
+import { isFull } from './refused-memory.ts';
 
 const PROT_READ_WRITE = 3;
 const MAP_SHARED = 0x01;
@@ -10,10 +11,11 @@ const MAP_NORESERVE = 0x4000;
 const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
 const MAP_FAILED = 2n ** 64n - 1n;
-const ENOSPC = 28;
 const EINTR = 4;
-const EINVAL = 22;
 const EAGAIN = 11;
+const EINVAL = 22;
+/** A call that signals interrupt so often in a row is not going to succeed. */
+const ATTEMPTS_MAX = 1000;
 const PAGE_BYTES = 4096;
 const LOCK_EXCLUSIVE_AT_ONCE = 2 | 4;
 
@@ -30,21 +32,24 @@ export interface Libc {
    * zeros of private memory instead of crashing the process.
    */
   release(mapping: Mapping): void;
-  /** Lengthens a file to at least `bytes`; never shortens it, whoever else lengthens it too. */
-  lengthen(fd: number, bytes: number): boolean;
-  /** Takes all of a file from the file system now; false when it has no space left. */
-  allocate(fd: number, bytes: number): boolean;
+  /**
+   * Lengthens a file to at least `bytes`; never shortens it, whoever else lengthens it too. Returns
+   * 0, or the number of the error with which the system refuses.
+   */
+  lengthen(fd: number, bytes: number): number;
+  /** Takes all of a file from the file system now; returns 0 or an error's number. */
+  allocate(fd: number, bytes: number): number;
   /**
    * Locks the file against others who lock it, until the descriptor is closed or the process ends;
    * false when somebody has it locked. On a file system that knows no locks it does nothing.
    */
   lock(fd: number): boolean;
   /**
-   * Makes pages present for writing now; false when the file system has no space left, which would
-   * otherwise be a bus error at the first touch. Honours the mapping's huge-page advice, which
+   * Makes pages of a mapping present for writing now, so that a refusal is no bus error at the
+   * first touch; returns 0 or an error's number. Honours the mapping's huge-page advice, which
    * fallocate does not.
    */
-  populate(mapping: Mapping, offset: number, bytes: number): boolean;
+  populate(mapping: Mapping, offset: number, bytes: number): number;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
@@ -67,18 +72,21 @@ export function loadLibc(): Libc {
   const madvise = libc.func('int madvise(void *, size_t, int)');
   const flock = libc.func('int flock(int, int)');
   const fallocate = libc.func('int fallocate(int, int, int64_t, int64_t)');
-  const allocateRange = (fd: number, offset: number, bytes: number): boolean => {
-    for (;;) {
-      if (fallocate(fd, 0, offset, bytes) === 0) return true;
+  const errorOf = (call: () => number): number => {
+    for (let attempt = 1; ; attempt++) {
+      if (call() === 0) return 0;
       const errno = koffi.errno();
-      if (errno === EINTR) continue;
-      if (errno === ENOSPC) return false;
-      throw new StepwellError(
-        'SW_UNSUPPORTED',
-        `this file system cannot hold a growing pool (fallocate: errno ${errno}); ` +
-          'create the pool with regionSize equal to size',
-      );
+      if ((errno !== EINTR && errno !== EAGAIN) || attempt === ATTEMPTS_MAX) return errno;
     }
+  };
+  const allocateRange = (fd: number, offset: number, bytes: number): number => {
+    const errno = errorOf(() => fallocate(fd, 0, offset, bytes));
+    if (errno === 0 || isFull(errno)) return errno;
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      `this file system cannot hold a growing pool (fallocate: errno ${errno}); ` +
+        'create the pool with regionSize equal to size',
+    );
   };
   return {
     mapShared(fd, offset, bytes) {
@@ -100,13 +108,10 @@ export function loadLibc(): Libc {
     allocate: (fd, bytes) => allocateRange(fd, 0, bytes),
     lock: (fd) => flock(fd, LOCK_EXCLUSIVE_AT_ONCE) === 0 || koffi.errno() !== EAGAIN,
     populate({ address }, offset, bytes) {
-      for (;;) {
-        if (madvise(address + BigInt(offset), bytes, MADV_POPULATE_WRITE) === 0) return true;
-        const errno = koffi.errno();
-        if (errno === EINTR || errno === EAGAIN) continue;
-        // Kernels before 5.14 do not know the advice: pages then come at the first touch.
-        return errno === EINVAL;
-      }
+      const start = address + BigInt(offset);
+      const errno = errorOf(() => madvise(start, bytes, MADV_POPULATE_WRITE));
+      // Kernels before 5.14 do not know the advice: pages then come at the first touch.
+      return errno === EINVAL ? 0 : errno;
     },
   };
 }

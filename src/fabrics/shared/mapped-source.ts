@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, readFileSync } from 'node:fs';
 import { type Libc, loadLibc, type Mapping } from './libc.ts';
-import { poolFull, Region, type RegionSource } from './region.ts';
+import { fileSystemRefused } from './refused-memory.ts';
+import { Region, type RegionSource } from './region.ts';
 
 /** `shm:` and `file:`: one sparse file, mapped region by region. */
 export class MappedSource implements RegionSource {
@@ -36,16 +37,16 @@ export class MappedSource implements RegionSource {
   extend(count: number): void {
     const bytes = count * this.#regionBytes;
     if (fstatSync(this.#fd).size >= bytes) return;
-    if (!this.#libc.lengthen(this.#fd, bytes)) throw this.#noSpace();
+    this.#check(this.#libc.lengthen(this.#fd, bytes));
   }
 
   reserve(region: number, offset: number, bytes: number): void {
     this.map(region);
-    if (!this.#libc.populate(this.#mappings[region], offset, bytes)) throw this.#noSpace();
+    this.#check(this.#libc.populate(this.#mappings[region], offset, bytes));
   }
 
-  #noSpace() {
-    return poolFull(`no space left in the file system of ${this.path}`);
+  #check(errno: number): void {
+    if (errno !== 0) throw fileSystemRefused(this.path, errno);
   }
 
   hugePages(): boolean {

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { isCurrentState, nextState } from '../../pool/allocator.ts';
+import { isCurrentState, nextState } from '../../pool/block-state.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Address,

@@ -51,8 +51,6 @@ export function takeSegment(
   return allocateSpan(allocator, catalog, segmentBuckets(shape) * BUCKET_BYTES);
 }
 
-function* allocateSpan(allocator: Allocator, catalog: number, bytes: number): Operation<Address> {
-  const span = yield* allocator.allocateSpan(catalog, Math.ceil(bytes / UNIT_BYTES));
-  allocator.reserve(span, bytes);
-  return span;
+function allocateSpan(allocator: Allocator, catalog: number, bytes: number): Operation<Address> {
+  return allocator.spans.allocate(catalog, Math.ceil(bytes / UNIT_BYTES));
 }

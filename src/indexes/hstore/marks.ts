@@ -1,5 +1,5 @@
 import type { Allocator } from '../../pool/allocator.ts';
-import { isCurrentState } from '../../pool/allocator.ts';
+import { isCurrentState } from '../../pool/block-state.ts';
 import { control } from '../../pool/control.ts';
 import {
   FLAG_CHAINED,

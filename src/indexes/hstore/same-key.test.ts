@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BLOCK_FREE } from '../../pool/allocator.ts';
+import { BLOCK_FREE } from '../../pool/block-state.ts';
 import { control } from '../../pool/control.ts';
 import { requestFor, Stepped } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';

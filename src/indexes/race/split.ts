@@ -117,16 +117,12 @@ function* moveAll(table: RaceTable, subtable: Address, child: Address): Operatio
   }
 }
 
-export function* allocateSubtable(
+export function allocateSubtable(
   allocator: Allocator,
   catalog: number,
   geometry: RaceGeometry,
 ): Operation<Address> {
-  const address = yield* allocator.allocate(catalog, geometry.subtableUnits);
-  if (geometry.subtableUnits > BLOCK_UNITS_MAX) {
-    allocator.reserve(address, geometry.subtableBytes);
-  }
-  return address;
+  return allocator.allocate(catalog, geometry.subtableUnits);
 }
 
 /** A child that lost the race for its directory entry was never seen by anybody. */

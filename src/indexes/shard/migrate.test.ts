@@ -204,7 +204,7 @@ test('a full node refuses a table with a reason, and the table stays where it is
   const full = (node + 1) % NODES;
   const { allocator, layout } = client.pool;
   const fill = (one: number) => {
-    const take = () => void client.pool.run(allocator.allocateSpan(1, 4096, one));
+    const take = () => void client.pool.run(allocator.spans.allocate(1, 4096, undefined, one));
     while (codeOf(take) !== 'SW_POOL_FULL');
   };
   fill(full);

@@ -165,7 +165,7 @@ export class Partitions {
 
   /** Allocates and fills empty tables; returns the root for the catalog. */
   static *build(pool: Pool, shape: ShardShape, catalog: number): Operation<Address> {
-    const { allocator, chunks, layout } = pool;
+    const { allocator, layout } = pool;
     const geometry = new ShardGeometry(shape);
     const { partitions } = shape;
     if (layout.stripe > NODES_MAX && partitions > 1) {
@@ -173,8 +173,7 @@ export class Partitions {
       throw new StepwellError('SW_INVALID_ARGUMENT', limit);
     }
     const bytes = directoryBytes(partitions);
-    const root = yield* allocator.allocateSpan(catalog, Math.ceil(bytes / UNIT_BYTES));
-    chunks.reserve(root, bytes);
+    const root = yield* allocator.spans.allocate(catalog, Math.ceil(bytes / UNIT_BYTES));
     const nodes = Array.from({ length: Math.min(layout.stripe, NODES_MAX) }, (_, node) => node);
     const image = new Scratch(bytes);
     image.i64[NODES >> 3] = BigInt.asIntN(64, wordOf(nodes));

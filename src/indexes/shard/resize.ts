@@ -94,8 +94,7 @@ export function* makeSegment(
 ): Operation<Address> {
   const address = yield* allocator.allocate(catalog, units, node);
   // Spans are zero; a block may have been something else before.
-  if (units > BLOCK_UNITS_MAX) yield* reserveSpan(allocator, catalog, address, units);
-  else yield* fill(address, units * UNIT_BYTES, 0);
+  if (units <= BLOCK_UNITS_MAX) yield* fill(address, units * UNIT_BYTES, 0);
   return address;
 }
 
@@ -110,21 +109,6 @@ export function* makeFirstSegment(
   const address = yield* makeSegment(allocator, catalog, units, node);
   yield* fill(address, units * UNIT_BYTES, freshHigh(0));
   return address;
-}
-
-/** A span that the system has no memory for goes back: the next attempt would take another. */
-function* reserveSpan(
-  allocator: Allocator,
-  catalog: number,
-  address: Address,
-  units: number,
-): Operation<void> {
-  try {
-    allocator.reserve(address, units * UNIT_BYTES);
-  } catch (error) {
-    yield* allocator.spans.release(catalog, address, units);
-    throw error;
-  }
 }
 
 function* fill(address: Address, bytes: number, high: number): Operation<void> {

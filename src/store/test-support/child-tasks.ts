@@ -10,6 +10,8 @@ export type Order =
   | { kind: 'create'; url: string; options: OpenOptions; at: number }
   | { kind: 'attach'; url: string }
   | { kind: 'fill'; url: string; options: OpenOptions; valueBytes: number }
+  /** Fills the pool, reads all of it, clears it and keeps it open; how many values there were. */
+  | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
   | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
   | { kind: 'close' };
@@ -37,6 +39,7 @@ function obey(order: Order): unknown {
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
   if (order.kind === 'die') return dieMaking(order);
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
+  if (order.kind === 'refill') return refill(order.url, order.options, order.valueBytes);
   // Both children spin to the same moment, so that they really meet.
   while (Date.now() < order.at);
   if (order.kind === 'create') {
@@ -78,6 +81,20 @@ function fill(url: string, options: OpenOptions, valueBytes: number): unknown {
   for (let i = 0; i < stored; i++) store.delete(`key ${i}`);
   store.close();
   return { code, lost: stored - readable, same: size === stored, other, some: stored > 0 };
+}
+
+function refill(url: string, options: OpenOptions, valueBytes: number): unknown {
+  if (open.length === 0) open.push(openSync(url, options));
+  const [store] = open;
+  const value = 'x'.repeat(valueBytes);
+  let stored = 0;
+  const code = codeOf(() => {
+    for (; ; stored++) store.put(`${valueBytes} ${stored}`, value);
+  });
+  let readable = 0;
+  for (let i = 0; i < stored; i++) if (store.get(`${valueBytes} ${i}`) === value) readable++;
+  store.clear();
+  return code === 'SW_POOL_FULL' && readable === stored ? stored : `${code}, ${readable} read`;
 }
 
 function dieMaking({ url, options, chunks }: Extract<Order, { kind: 'die' }>): string {

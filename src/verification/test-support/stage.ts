@@ -1,7 +1,7 @@
 import { ALWAYS } from '../../indexes/contract.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../indexes/race/race.ts';
 import { sweep } from '../../indexes/sweep.ts';
-import { BLOCK_CLAIMED } from '../../pool/allocator.ts';
+import { BLOCK_CLAIMED } from '../../pool/block-state.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../pool/chunk-word.ts';
 import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { Pool } from '../../pool/pool.ts';

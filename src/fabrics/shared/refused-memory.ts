@@ -1,0 +1,55 @@
+import { statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { StepwellError } from '../../errors.ts';
+import { poolFull } from './region.ts';
+
+const MIB = 2 ** 20;
+const ENOMEM = 12;
+const EFBIG = 27;
+const ENOSPC = 28;
+const EDQUOT = 122;
+
+/** Whether an error's number says that there is no room, and not that a call cannot be done. */
+export function isFull(errno: number): boolean {
+  return errno === ENOSPC || errno === EDQUOT || errno === EFBIG || errno === ENOMEM;
+}
+
+/** Capacity of a file system in bytes. */
+export interface Capacity {
+  total: number;
+  available: number;
+}
+
+/** Of the file system of a path; undefined when the system does not tell, or knows no bound. */
+export function capacityOf(path: string): Capacity | undefined {
+  try {
+    const { bsize, blocks, bavail } = statfsSync(path);
+    // A tmpfs that was mounted without a bound has 0 blocks.
+    return blocks > 0 ? { total: bsize * blocks, available: bsize * bavail } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The system refused memory for a pool's file. `errno` is that of fallocate or of madvise, which
+ * turns a full file system and a quota into a bad address.
+ */
+export function fileSystemRefused(path: string, errno: number): StepwellError {
+  return poolFull(reasonOf(path, errno));
+}
+
+function reasonOf(path: string, errno: number): string {
+  if (errno === EFBIG) return `${path} has reached the limit on a file's size (ulimit -f)`;
+  if (errno === EDQUOT) return `the disk quota for ${path} is used up`;
+  if (errno === ENOMEM) return `the system has no memory left for ${path}`;
+  const capacity = capacityOf(dirname(path));
+  const where = `the file system of ${path}`;
+  if (capacity === undefined) return `${where} has no space left (errno ${errno})`;
+  const { total, available } = capacity;
+  const size = `${Math.round(total / MIB)} MiB`;
+  // Pages that are left are fewer than one request asks for, unless a quota stands before them.
+  if (available > MIB) return `${where} (${size}) refuses more of it, as by a quota`;
+  const remedy = 'remove records or files, or make it larger (Docker: --shm-size)';
+  return `${where} (${size}) is full; ${remedy}`;
+}
