@@ -2,7 +2,7 @@ import { StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
 import { classOfHead } from '../indexes/record-io.ts';
 import type { Request } from '../indexes/request.ts';
-import { isCurrentState } from '../pool/allocator.ts';
+import { isCurrentState } from '../pool/block-state.ts';
 import {
   FLAG_CHAINED,
   HEADER_BYTES,
