@@ -29,12 +29,11 @@ import type { OpenOptions } from './api.ts';
 import { type MemoryNodeOptions, startMemoryNode } from './memory-node.ts';
 import { check, destroy, open } from './open.ts';
 import { rejectsCode } from './test-support/codes.ts';
+import { isMissing } from './test-support/missing-tools.ts';
 import { patternBytes, type Scope, temporaryDirectory } from './test-support/pools.ts';
 import { startNodes } from './test-support/remote.ts';
 
 const MIB = 2 ** 20;
-const NO_OPENSSL =
-  spawnSync('openssl', ['version']).status === 0 ? false : 'no openssl to make certificates with';
 
 async function startThread(scope: Scope, options: MemoryNodeOptions) {
   const node = await startMemoryNode({ port: 0, size: 16 * MIB, ...options });
@@ -171,7 +170,7 @@ test("a node's memory is changed exactly, while its own machine changes it too",
   scope.diagnostic(`${meetings} of this thread's doorbells met the other's`);
 });
 
-test('a store behind TLS and a secret', { skip: NO_OPENSSL }, async (scope) => {
+test('a store behind TLS and a secret', { skip: isMissing('openssl') }, async (scope) => {
   const folder = temporaryDirectory(scope);
   const [key, cert] = ['key.pem', 'cert.pem'].map((name) => join(folder, name));
   const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];

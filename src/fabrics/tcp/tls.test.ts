@@ -6,12 +6,12 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { isMissing } from '../../store/test-support/missing-tools.ts';
 import { Batch, Scratch } from '../../verbs/index.ts';
 import { TcpFabric } from './tcp-fabric.ts';
 import { execute, rawConnection, startNode } from './test-support/rig.ts';
 
-const OPENSSL = spawnSync('openssl', ['version']).status === 0;
-const skip = OPENSSL ? false : 'there is no openssl to make certificates with';
+const skip = isMissing('openssl');
 
 function openssl(...words: string[]): void {
   const { status, stderr } = spawnSync('openssl', words, { encoding: 'utf8' });

@@ -4,9 +4,12 @@ import { delimiter, join } from 'node:path';
 
 /** Absent tools skip a test on a developer's machine, and fail it where they must be installed. */
 export function isMissing(tool: string): false | string {
+  return isInstalled(tool) || process.env.CI ? false : `${tool} is not installed`;
+}
+
+export function isInstalled(tool: string): boolean {
   const folders = (process.env.PATH ?? '').split(delimiter);
-  const found = folders.some((folder) => existsSync(join(folder, tool)));
-  return found || process.env.CI ? false : `${tool} is not installed`;
+  return folders.some((folder) => existsSync(join(folder, tool)));
 }
 
 /** The same of an optional package. */
