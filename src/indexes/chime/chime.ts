@@ -22,7 +22,7 @@ import { NewNodes } from './node-io.ts';
 import { eachReachable } from './reachable.ts';
 import { ChimeScan } from './scan.ts';
 import { shapeOf } from './shape.ts';
-import { tidy } from './tidy.ts';
+import { tidy, tidyTogether } from './tidy.ts';
 import { type ChimeRequest, ChimeTree } from './tree.ts';
 import { ChimeWalk } from './walk.ts';
 
@@ -82,9 +82,18 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   }
 
   override *remove(request: ChimeRequest, expected?: number): Operation<boolean> {
-    const removed = yield* super.remove(request, expected);
-    if (removed) yield* tidy(this.tree, request);
-    return removed;
+    const { removals } = this.tree;
+    let removed = false;
+    removals.begin();
+    try {
+      removed = yield* super.remove(request, expected);
+    } finally {
+      removals.end();
+    }
+    if (!removed) return false;
+    if (removals.wasAlone) yield* tidy(this.tree, request);
+    else yield* tidyTogether(this.tree, request);
+    return true;
   }
 }
 

@@ -45,7 +45,16 @@ export function* tidy(tree: ChimeTree, request: ChimeRequest): Operation<void> {
   const { leafLow: low, leafHigh: high } = request;
   const leaf = yield* visit(tree, 0, { low, high });
   if (!isUnderFull(tree, leaf, sizeOf(tree, leaf))) return;
-  const key = keyOf(request);
+  yield* tidyWay(tree, keyOf(request));
+}
+
+/** As `tidy`, for removals that were in flight together: see `Removals`. */
+export function* tidyTogether(tree: ChimeTree, request: ChimeRequest): Operation<void> {
+  tree.removals.note(request.leaf, keyOf(request));
+  for (const key of tree.removals.due()) yield* tidyWay(tree, key);
+}
+
+function* tidyWay(tree: ChimeTree, key: KeyAt): Operation<void> {
   try {
     for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* tidyOnce(tree, key))) return;
   } catch (error) {

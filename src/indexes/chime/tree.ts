@@ -17,6 +17,7 @@ import { makePlaceHere } from './make-place.ts';
 import { mend } from './mend.ts';
 import { type Link, swing, type Visit } from './node-io.ts';
 import type { LeafHalves } from './rebuild-leaf.ts';
+import { Removals } from './removals.ts';
 import { settle } from './settle.ts';
 import { Spares } from './spares.ts';
 import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
@@ -31,6 +32,7 @@ export class ChimeTree extends LeafClient<ChimeShape> {
   readonly cache: NodeCache;
   readonly #scale = new KeyScale();
   readonly cursors = new Cursors();
+  readonly removals = new Removals();
   /** Of this client: internal nodes rebuilt, pairs merged. */
   rebuilds = 0;
   merges = 0;
