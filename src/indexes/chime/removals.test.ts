@@ -8,7 +8,7 @@ const SHAPE = { span: 8, neighbourhood: 4, fanout: 4 };
 const TOGETHER = 32;
 const ROUNDS = 4;
 
-/** Removes keys, `TOGETHER` at a time in step; in the batch `dying` only so many steps are taken. */
+/** Removes keys, some at a time in step; in the batch `dying` only so many steps are taken. */
 function removeAll(client: Client, keys: readonly string[], dying = -1, steps = 0): void {
   for (let first = 0; first < keys.length; first += TOGETHER) {
     const some = keys.slice(first, first + TOGETHER);
