@@ -209,6 +209,14 @@ export interface Index {
    * and those of all records. More may be visited, never fewer.
    */
   eachReachable(visit: (address: Address) => void): Operation<void>;
+  /**
+   * Lets go of memory that the index holds for nobody, such as records of deleted keys that wait
+   * for a merge, and does what deletions wait for. Only the client that sweeps a full pool runs it,
+   * between operations and in an epoch; it needs no memory. `grace` returns when no client holds an
+   * address any more that was unlinked before, or false when that takes too long. Returns how many
+   * parts of the index it has changed. An index that holds nothing back lacks it.
+   */
+  compact?(grace: () => Operation<boolean>): Operation<number>;
 }
 
 /** What of an index is on one memory node. */

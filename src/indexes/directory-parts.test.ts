@@ -27,7 +27,7 @@ function spansByNode(pool: Pool): number[] {
 test('every entry has a place of its own, and the place tells the entry', (t) => {
   const { pool } = clientByHand(t);
   for (const count of [1, 2, 8]) {
-    const parts = pool.run(DirectoryParts.make(pool, 1, DEPTHS, count));
+    const parts = pool.run(DirectoryParts.make(pool, 1, DEPTHS, { count }));
     const places = Array.from({ length: 512 }, (_, index) => parts.entry(index));
     assert.equal(new Set(places).size, 512);
     places.forEach((place, index) => {
@@ -39,7 +39,7 @@ test('every entry has a place of its own, and the place tells the entry', (t) =>
 
 test('who opens a directory reads its parts with its depth: one round trip', (t) => {
   const { pool } = clientByHand(t);
-  const made = pool.run(DirectoryParts.make(pool, 1, DEPTHS, 4));
+  const made = pool.run(DirectoryParts.make(pool, 1, DEPTHS, { count: 4 }));
   pool.run(
     made.fill([
       { low: 7, high: 0 },

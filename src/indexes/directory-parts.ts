@@ -43,6 +43,14 @@ export interface Depths {
   readonly maxDepth: number;
 }
 
+/** How a directory is made. */
+export interface PartOptions {
+  /** How many parts. */
+  readonly count?: number;
+  /** So many bytes more behind the first part, for the index: see `spare`. */
+  readonly spareBytes?: number;
+}
+
 /** The words of an entry, as two halves. */
 export interface EntryWord {
   low: number;
@@ -87,6 +95,12 @@ export class DirectoryParts {
 
   get count(): number {
     return this.#starts.length;
+  }
+
+  /** Memory of the index behind the first part, if it was made with some: whole lines. */
+  get spare(): Address {
+    const bytes = HEADER_BYTES + (ENTRY_BYTES * 2 ** this.#depths.maxDepth) / this.count;
+    return this.root + UNIT_BYTES * Math.ceil(bytes / UNIT_BYTES);
   }
 
   /** Where entry `index` stands. */
@@ -193,15 +207,15 @@ export class DirectoryParts {
 
   /** Makes the parts of a directory without an entry, round the memory nodes. */
   static *make(
-    { allocator, layout }: Pick<Pool, 'allocator' | 'layout'>,
+    { allocator, chunks, layout }: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
     catalog: number,
     depths: Depths,
-    count = partsFor(layout, depths.maxDepth),
+    { count = partsFor(layout, depths.maxDepth), spareBytes = 0 }: PartOptions = {},
   ): Operation<DirectoryParts> {
     const bytes = (ENTRY_BYTES * 2 ** depths.maxDepth) / count;
     const units = (size: number) => Math.ceil(size / UNIT_BYTES);
     const first = bytesAt(depths.initialDepth, depths.maxDepth, count);
-    const whole = units(HEADER_BYTES + bytes);
+    const whole = units(HEADER_BYTES + bytes) + units(spareBytes);
     const root = yield* allocator.spans.allocate(catalog, whole, HEADER_BYTES + first);
     const others: Address[] = [];
     for (let part = 1; part < count; part++) {
@@ -209,6 +223,14 @@ export class DirectoryParts {
       others.push(yield* takePart(allocator, catalog, units(bytes), first, node));
     }
     const parts = new DirectoryParts(root, others, depths);
+    if (spareBytes > 0) {
+      try {
+        chunks.reserve(parts.spare, spareBytes);
+      } catch (error) {
+        yield* allocator.spans.release(catalog, root, whole);
+        throw error;
+      }
+    }
     const header = new Scratch(HEADER_BYTES);
     others.forEach((start, i) => {
       writeInteger(header, 8 * (i + 1), start);

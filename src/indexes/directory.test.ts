@@ -11,7 +11,7 @@ function newDirectory(scope: Scope, initialDepth: number, parts = 1) {
   const { pool } = clientByHand(scope);
   const depths = { initialDepth, maxDepth: MAX_DEPTH };
   const subtables = Array.from({ length: 2 ** initialDepth }, (_, i) => 1000 * (i + 1));
-  const root = pool.run(Directory.build(pool, 1, depths, subtables, parts));
+  const root = pool.run(Directory.build(pool, 1, depths, subtables, { count: parts }));
   const attach = () => pool.run(Directory.open(root, depths, pool.chunks));
   return { pool, subtables, attach };
 }

@@ -10,7 +10,7 @@ import {
   readInteger,
   Scratch,
 } from '../verbs/index.ts';
-import { type Depths, DirectoryParts } from './directory-parts.ts';
+import { type Depths, DirectoryParts, type PartOptions } from './directory-parts.ts';
 
 /**
  * The directory of extendible hashing by suffix bits, in space reserved for its maximum depth, with
@@ -161,9 +161,9 @@ export class Directory {
     catalog: number,
     depths: Depths,
     subtables: readonly Address[],
-    parts?: number,
+    options: PartOptions = {},
   ): Operation<Address> {
-    const made = yield* DirectoryParts.make(pool, catalog, depths, parts);
+    const made = yield* DirectoryParts.make(pool, catalog, depths, options);
     yield* made.fill(subtables.map((one) => ({ low: one | 0, high: Math.floor(one / 2 ** 32) })));
     return made.root;
   }

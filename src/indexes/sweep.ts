@@ -1,5 +1,6 @@
 import { control } from '../pool/control.ts';
 import { HELD, INHERITED } from '../pool/holder-word.ts';
+import { EPOCHS_TO_RIPEN } from '../pool/limbo.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, Batch, type Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
@@ -39,7 +40,7 @@ export function* sweep(pool: Pool, index: Index): Operation<number> {
     // Once more, and not in each round: this client has been idle while it waited for its turn, and
     // at the end of each round it is idle again, so that the sweeps of others need not wait for it.
     yield* pool.reclamation.quiesce();
-    const swept = yield* sweepOrphans(pool, index);
+    const swept = yield* sweepOrphans(pool, index, turn === NAMED);
     if (swept > 0) return swept;
     return yield* pool.catalog.releaseUnfinished();
   } finally {
@@ -73,7 +74,7 @@ function* takeTurn(pool: Pool): Operation<number> {
  * Adopts orphans and sweeps, once more when it was in vain and somebody has died meanwhile: another
  * sweeper perhaps, who owned them all.
  */
-function* sweepOrphans(pool: Pool, index: Index): Operation<number> {
+function* sweepOrphans(pool: Pool, index: Index, compacts: boolean): Operation<number> {
   const adopted = new Set<number>();
   let swept = 0;
   for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
@@ -81,7 +82,9 @@ function* sweepOrphans(pool: Pool, index: Index): Operation<number> {
     const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
     if (round > 0 && orphans.length === 0) break;
     for (const chunk of orphans) adopted.add(chunk);
-    swept = yield* sweepOwn(pool, index);
+    // A client that sweeps beside another must not: compactions share the index's spare place.
+    if (round === 0 && compacts) swept += yield* compact(pool, index);
+    swept += yield* sweepOwn(pool, index);
   }
   yield* pool.allocator.disown(index.catalog, adopted);
   return swept;
@@ -97,11 +100,43 @@ function* sweepOwn(pool: Pool, index: Index): Operation<number> {
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
   let swept = 0;
-  if (lost.size > 0 && (yield* outwaitOthers(pool, epoch))) {
+  const waits = lost.size > 0 || reclamation.retired > 0;
+  if (waits && (yield* outwaitOthers(pool, epoch))) {
     swept = yield* freeClaimed(pool, catalog, lost);
   }
   yield* allocator.surrenderCaches(catalog);
   return swept + (yield* allocator.releaseEmpty(catalog));
+}
+
+/** Returns how many parts of the index it has changed. */
+function* compact(pool: Pool, index: Index): Operation<number> {
+  if (index.compact === undefined) return 0;
+  yield* pool.reclamation.quiesce();
+  return yield* index.compact(() => outwaitReaders(pool));
+}
+
+/**
+ * Waits, idle, until no client holds an address that was unlinked before, and announces an epoch
+ * again. False when a living client has not let go in all that time.
+ */
+function* outwaitReaders(pool: Pool): Operation<boolean> {
+  const { reclamation } = pool;
+  yield* reclamation.goOffline();
+  // As what is retired now ripens: see Limbo.
+  const ripe = (yield* reclamation.readEpoch()) + EPOCHS_TO_RIPEN;
+  let epoch = 0;
+  for (let waits = 0; waits < WAITS_MAX && epoch < ripe; ) {
+    const before = epoch;
+    yield* reclamation.advanceBeyond(ripe - 1);
+    epoch = yield* reclamation.readEpoch();
+    if (epoch > before) continue;
+    if (waits % WAITS_PER_LOOK === 0) yield* pool.recovering(() => true);
+    yield* control.pause(WAIT_MICROSECONDS);
+    waits++;
+  }
+  yield* reclamation.collect();
+  yield* reclamation.quiesce();
+  return epoch >= ripe;
 }
 
 /** What others freed meanwhile is free already, not lost. */

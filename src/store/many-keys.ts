@@ -103,7 +103,7 @@ export class ManyKeys<V extends Value> {
         } finally {
           this.#pool.exit();
         }
-      });
+      }, 'deletion');
     }
     this.#pipelines.push(pipeline);
   }

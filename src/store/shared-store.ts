@@ -202,7 +202,7 @@ export class SharedStore<V extends Value> implements Store<V> {
       } finally {
         this.#end(request);
       }
-    });
+    }, 'deletion');
   }
 
   increment(key: Key, by?: number): number;

@@ -12,7 +12,7 @@ import {
   tagOf,
   unitsOfEntry,
 } from './entry.ts';
-import { HEADER_UNITS, mainOf } from './header.ts';
+import { HEADER_UNITS } from './header.ts';
 import { FINGERPRINTS } from './main-segment.ts';
 import { MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
@@ -51,7 +51,7 @@ class Check {
   }
 
   *#segment(snapshot: Snapshot): Operation<void> {
-    const { header, main, metaLow, metaHigh, current } = snapshot;
+    const { header, main, current } = snapshot;
     const { geometry, directory } = this.#table;
     const where = `segment ${main.suffix} of depth ${main.depth}`;
     if (main.depth > directory.depth) this.#sink.problem(`${where}: deeper than the directory`);
@@ -60,7 +60,7 @@ class Check {
     }
     this.#sink.reachable(header, HEADER_UNITS);
     this.#sink.reachable(main.slots, geometry.slotsUnits);
-    this.#sink.reachable(mainOf(metaLow, metaHigh), main.units);
+    this.#sink.reachable(snapshot.mainBlock, main.units);
     const all = yield* snapshot.entries();
     const entries = all.subarray(0, 2 * main.count);
     this.#order(where, entries, snapshot.ends);

@@ -16,7 +16,7 @@ export function* buildSepHash(
   for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
     headers.push(yield* buildSegment(pool, geometry, catalog, suffix));
   }
-  return yield* Directory.build(pool, catalog, shape, headers);
+  return yield* Directory.build(pool, catalog, shape, headers, { spareBytes: geometry.spareBytes });
 }
 
 /** An empty segment: its header, the entries of its CurSegment, and a MainSegment of nothing. */
@@ -33,7 +33,7 @@ function* buildSegment(
   const main = yield* allocator.allocate(catalog, units);
   const mainImage = new Scratch(4096);
   const nothing = new Int32Array(0);
-  const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0, units };
+  const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0, units, home: 0 };
   const bytes = writeMain(mainImage, fields, nothing, nothing);
   const headerImage = new Scratch(HEADER_BYTES);
   writeHeader(headerImage, main, shape.initialDepth, FIRST_EPOCH);

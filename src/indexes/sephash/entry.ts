@@ -88,6 +88,24 @@ export function tombstoneHigh(high: number, sign: number): number {
   return withoutSign(high) | (sign << 15) | TOMBSTONE;
 }
 
+/**
+ * A word that fills an entry of a CurSegment and says nothing, so that the segment can be merged
+ * before writers have filled it. It is the only word of length 0. It names the epoch: a word that
+ * was read as empty must not come back in a later epoch of the same sign, and no record is named
+ * that would see to it.
+ */
+export function padLow(epoch: number): number {
+  return epoch | 0;
+}
+
+export function padHigh(sign: number): number {
+  return TOMBSTONE | (sign << 15);
+}
+
+export function isPad(high: number): boolean {
+  return unitsOfEntry(high) === 0;
+}
+
 /** Splits to whose bits a nibble of the hash gives the answers (section 4.2.1, Figure 6). */
 export const SPLITS_PER_ROUND = 4;
 

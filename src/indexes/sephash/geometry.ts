@@ -86,10 +86,20 @@ export class SepHashGeometry {
     return this.mainSizes.unitsFor(entries);
   }
 
+  /** Bytes that hold every MainSegment: those of the spare place, see compact.ts. */
+  get spareBytes(): number {
+    return UNIT_BYTES * this.mainUnits(this.#entriesMax);
+  }
+
+  /** Of a MainSegment: what a merge may leave that should split it, and what it has dropped. */
+  get #entriesMax(): number {
+    return this.mainLimit + 3 * this.slots;
+  }
+
   #ownUnits(): number[] {
     const units = new Set<number>();
     if (this.slotsUnits > 8) units.add(this.slotsUnits);
-    for (const size of this.mainSizes.classes(this.mainLimit + 3 * this.slots)) units.add(size);
+    for (const size of this.mainSizes.classes(this.#entriesMax)) units.add(size);
     return [...units];
   }
 }

@@ -1,6 +1,14 @@
 import type { Batch, Operation } from '../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
-import { ENTRY_UNITS_MAX, isTombstone, recordOf, signOf, tagOf, unitsOfEntry } from './entry.ts';
+import {
+  ENTRY_UNITS_MAX,
+  isPad,
+  isTombstone,
+  recordOf,
+  signOf,
+  tagOf,
+  unitsOfEntry,
+} from './entry.ts';
 import { HEADER_BYTES } from './header.ts';
 import { MAIN_HEADER_BYTES } from './main-segment.ts';
 import { HEADER_AT, type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
@@ -54,7 +62,7 @@ function gatherRecent(request: SepHashRequest, slots: number): void {
   while (end < first + 2 * slots && signOf(i32[end + 1]) === sign) end += 2;
   for (let word = end - 2; word >= first; word -= 2) {
     const high = i32[word + 1];
-    if (tagOf(high) === tag) add(request, i32[word], high);
+    if (tagOf(high) === tag && !isPad(high)) add(request, i32[word], high);
   }
   request.recent = request.candidateCount;
 }

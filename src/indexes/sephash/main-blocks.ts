@@ -2,10 +2,13 @@ import { StepwellError } from '../../errors.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { SepHashTable } from './table.ts';
 
-interface MainBlock {
+/** Where a MainSegment is written. */
+export interface MainBlock {
   address: Address;
-  /** Its size class. */
+  /** Size class of its block. */
   units: number;
+  /** Its block, when that is not where it is written: see compact.ts; else 0. */
+  home: Address;
 }
 
 /**
@@ -24,7 +27,7 @@ export function* allocateMain(
   for (let i = 0; ; i++) {
     const units = sizes[i];
     try {
-      return { address: yield* allocator.allocate(catalog, units), units };
+      return { address: yield* allocator.allocate(catalog, units), units, home: 0 };
     } catch (error) {
       if (!isPoolFull(error) || i + 1 === sizes.length) throw error;
     }

@@ -16,6 +16,7 @@ import { fingerprintOf } from './entry.ts';
  *   16  address of the CurSegment's entries
  *   24  address of the sibling's header, if this segment was split off one with this merge, else 0
  *   32  size class of its block, which may be larger than it need be
+ *   40  its own block, while it stands in the index's spare place: see compact.ts; else 0
  *   64  FPTable: for each fingerprint where its entries end, 256 x 16 bits
  *  576  entries, sorted by fingerprint
  *       entries that the last merge dropped: their records are retired with the next one
@@ -27,6 +28,7 @@ const DEPTH = 12;
 const SLOTS = 16;
 const SIBLING = 24;
 const UNITS = 32;
+const HOME = 40;
 const FPTABLE = 64;
 export const FINGERPRINTS = 256;
 export const MAIN_HEADER_BYTES = FPTABLE + 2 * FINGERPRINTS;
@@ -40,7 +42,15 @@ export interface MainHeader {
   depth: number;
   slots: Address;
   sibling: Address;
+  /** Size class of its block. */
   units: number;
+  /** Its block, when it stands elsewhere for the moment; else 0. */
+  home: Address;
+}
+
+/** The block that belongs to a MainSegment which stands at `main`. */
+export function blockOfMain(main: Address, { home }: MainHeader): Address {
+  return home === 0 ? main : home;
 }
 
 export function parseMainHeader(scratch: Scratch, at: number): MainHeader {
@@ -53,6 +63,7 @@ export function parseMainHeader(scratch: Scratch, at: number): MainHeader {
     slots: readInteger(scratch, at + SLOTS),
     sibling: readInteger(scratch, at + SIBLING),
     units: i32[(at + UNITS) >> 2],
+    home: readInteger(scratch, at + HOME),
   };
 }
 
@@ -82,6 +93,7 @@ export function writeMain(
   writeInteger(image, SLOTS, header.slots);
   writeInteger(image, SIBLING, header.sibling);
   i32[UNITS >> 2] = header.units;
+  writeInteger(image, HOME, header.home);
   const ends = new Uint16Array(image.u8.buffer, FPTABLE, FINGERPRINTS);
   for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
     while (2 * end < entries.length && fingerprintOf(entries[2 * end + 1]) === fp) end++;
@@ -90,6 +102,11 @@ export function writeMain(
   i32.set(entries, MAIN_HEADER_BYTES >> 2);
   i32.set(dropped, (MAIN_HEADER_BYTES >> 2) + entries.length);
   return bytes;
+}
+
+/** Changes where the block of a MainSegment's image is. */
+export function writeHome(image: Scratch, home: Address): void {
+  writeInteger(image, HOME, home);
 }
 
 export function mainBytes(entries: number): number {

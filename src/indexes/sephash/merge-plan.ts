@@ -1,5 +1,5 @@
 import type { Operation } from '../../verbs/index.ts';
-import { depthBitsOf, isTombstone, recordOf, tagOf, withoutSign } from './entry.ts';
+import { depthBitsOf, isPad, isTombstone, recordOf, tagOf, withoutSign } from './entry.ts';
 import type { RecordKeys } from './record-keys.ts';
 
 /** Entries as pairs of halves: low, high, low, high … Valid until the next plan is made. */
@@ -35,6 +35,7 @@ export class MergePlanner {
   #current: Int32Array = new Int32Array(0);
   /** Entries of the CurSegment by what may have one key, the oldest first: see PLACE_BITS. */
   #order = new Uint32Array(0);
+  #places = new Uint32Array(0);
   #mainFate: Uint8Array = new Uint8Array(0);
   #currentFate: Uint8Array = new Uint8Array(0);
   /** Members of doubtful groups, oldest first: entries of Main, and of Cur as complements. */
@@ -73,12 +74,15 @@ export class MergePlanner {
     }
     this.#mainFate = cleared(this.#mainFate, main.length >> 1);
     this.#currentFate = cleared(this.#currentFate, current.length >> 1);
-    const count = current.length >> 1;
-    if (this.#order.length !== count) this.#order = new Uint32Array(count);
-    for (let i = 0; i < count; i++) {
-      this.#order[i] = groupOf(current[2 * i + 1]) * 2 ** PLACE_BITS + i;
+    if (this.#places.length < current.length >> 1) {
+      this.#places = new Uint32Array(current.length >> 1);
     }
-    this.#order.sort();
+    let count = 0;
+    for (let at = 0; at < current.length; at += 2) {
+      if (isPad(current[at + 1])) continue;
+      this.#places[count++] = groupOf(current[at + 1]) * 2 ** PLACE_BITS + (at >> 1);
+    }
+    this.#order = this.#places.subarray(0, count).sort();
   }
 
   /** Runs of the sorted entries that may have one key, with what Main has of the kind. */

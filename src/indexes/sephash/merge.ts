@@ -9,6 +9,7 @@ import {
   Scratch,
   setWord,
   swapped,
+  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { ENTRY_UNITS_MAX, recordOf, SPLITS_PER_ROUND, signOf, unitsOfEntry } from './entry.ts';
 import {
@@ -20,11 +21,13 @@ import {
   nextOddEpoch,
   signOfEpoch,
 } from './header.ts';
-import { allocateMain, isPoolFull } from './main-blocks.ts';
+import { allocateMain, isPoolFull, type MainBlock } from './main-blocks.ts';
 import {
+  blockOfMain,
   MAIN_ENTRIES_MAX,
   MAIN_HEADER_BYTES,
   type MainHeader,
+  mainBytes,
   parseFpTable,
   parseMainHeader,
   writeMain,
@@ -47,27 +50,34 @@ const OWN_MERGE_STEPS_MAX = 1_000_000;
  * when nothing happens for a while, that client is slow or dead, and this one does it.
  */
 export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  if (yield* awaitOwnMerge(request)) return;
+  if (yield* awaitOwnMerge(table, request)) return;
   const { batch, words } = request;
   const { polls, microseconds } = table.patience;
   const longer = Math.floor(recordsToRead(table, request.view) / RECORDS_PER_POLL);
-  for (let poll = 0; poll < polls + longer; poll++) {
-    yield batch.clear().pause(microseconds, words).read(request.view.header, 8, words, HEADER_AT);
-    if (!request.metaHolds()) return;
+  // After a failure of its own this client knows that nobody is about to merge.
+  const patience = request.view.mergeFailure === undefined ? polls + longer : 0;
+  for (let poll = 0; poll < patience; poll++) {
+    // Not at first: an operation of this client that took the last entry may be about to merge.
+    const pause = poll === 0 ? 0 : microseconds;
+    yield batch.clear().pause(pause, words).read(request.view.header, 8, words, HEADER_AT);
+    if (!request.metaHolds() || (yield* awaitOwnMerge(table, request))) return;
   }
   yield* merge(table, request);
 }
 
 /**
  * When another operation of this client merges the segment, sleeping would only hold that one up:
- * looks at the header until it is done. Whether the segment has been merged.
+ * looks at the header until it is done. Whether the segment has been merged. Raises SW_POOL_FULL as
+ * the other one did: of many in flight that wait for one merge without memory, one tries.
  */
-function* awaitOwnMerge(request: SepHashRequest): Operation<boolean> {
+function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   const { batch, words, view } = request;
   for (let steps = 0; view.mergers > 0 && steps < OWN_MERGE_STEPS_MAX; steps++) {
     yield batch.clear().pause(0, words).read(view.header, 8, words, HEADER_AT);
     if (!request.metaHolds()) return true;
   }
+  const { mergeFailure } = view;
+  if (mergeFailure?.freed === table.allocator.freed) throw mergeFailure.error;
   return false;
 }
 
@@ -91,12 +101,27 @@ export function* mergeOwn(table: SepHashTable, request: SepHashRequest): Operati
   }
 }
 
-function* merge(table: SepHashTable, request: SepHashRequest): Operation<void> {
+/**
+ * Merges a segment that has been sealed. Raises SW_POOL_FULL. Where there is no block for the new
+ * MainSegment it is written to `spare`, unless that is 0 or its own block could not take it later.
+ */
+export function mergeSealed(
+  table: SepHashTable,
+  request: SepHashRequest,
+  spare: Address,
+): Operation<void> {
+  return merge(table, request, spare);
+}
+
+function* merge(table: SepHashTable, request: SepHashRequest, spare = 0): Operation<void> {
   const merger = table.idleMergers.pop() ?? new Merger(table);
   const { view } = request;
   view.mergers++;
   try {
-    yield* merger.run(request);
+    yield* merger.run(request, spare);
+  } catch (error) {
+    if (isPoolFull(error)) view.noteMergeFailure(error, table.allocator.freed);
+    throw error;
   } finally {
     view.mergers--;
   }
@@ -127,6 +152,10 @@ export class Merger {
   #request: SepHashRequest | undefined;
   /** Whether it is for a deletion, which must be possible in a full pool. */
   #forDeletion = false;
+  /** Where the MainSegment may stand for a while when there is no block, or 0. */
+  #spare: Address = 0;
+  /** Whether it stands there, so that its block is still its own. */
+  #isDisplaced = false;
 
   constructor(table: SepHashTable) {
     this.#table = table;
@@ -137,9 +166,11 @@ export class Merger {
   }
 
   /** Merges the segment as it was with this metadata, if it still is so and is full. */
-  *run(request: SepHashRequest): Operation<void> {
+  *run(request: SepHashRequest, spare: Address = 0): Operation<void> {
     const { view, metaLow: low, metaHigh: high, slots } = request;
     this.#forDeletion = request.forDeletion;
+    this.#spare = spare;
+    this.#isDisplaced = false;
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
     // A segment is split again only when the directory knows of the last split.
@@ -152,7 +183,7 @@ export class Merger {
     if (!won) return;
     // At once: what a client that dies here has not retired is lost until a sweep.
     const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
-    this.#retireBlock(mainOf(low, high), header.units);
+    if (!this.#isDisplaced) this.#retireBlock(blockOfMain(mainOf(low, high), header), header.units);
     if (splits || this.#movesSlots) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
     for (const entries of dropped) this.#retireShort(entries);
     for (const entries of dropped) yield* this.#retireLong(entries);
@@ -232,9 +263,9 @@ export class Merger {
     const { suffix, depth } = header;
     const moves = this.#movesSlots;
     const entries = (kept.length + dropped.length) / 2;
-    const { address: main, units } = yield* allocateMain(this.#table, entries, this.#forDeletion);
+    const { address: main, units, home } = yield* this.#place(mainOf(low, high), header, entries);
     const slots = moves ? yield* this.#allocateSlots(main, units) : header.slots;
-    const fields = { suffix, depth, slots, sibling: 0, units };
+    const fields = { suffix, depth, slots, sibling: 0, units, home };
     const bytes = writeMain(this.#image, fields, kept, dropped);
     const epoch = moves ? nextOddEpoch(epochOf(high)) : nextEpoch(epochOf(high));
     this.#batch.clear().write(main, bytes, this.#image, 0);
@@ -243,13 +274,29 @@ export class Merger {
     const desired = [metaLow(main), metaHigh(main, depth, epoch)] as const;
     yield this.#postSwap(this.#batch, view.header, [low, high, ...desired]);
     if (!this.#swapped(view)) {
-      this.#giveBack(main, units);
+      if (home === 0) this.#giveBack(main, units);
       if (moves) this.#giveBack(slots, this.#table.geometry.slotsUnits);
       return false;
     }
+    this.#isDisplaced = home !== 0;
     this.#table.merges++;
     this.#learn(view, main, depth, epoch, { ...fields, count: kept.length / 2 });
     return true;
+  }
+
+  /**
+   * A block for a MainSegment, or the spare place: then its block stays the old one's, which must
+   * be able to take it. One that stands there already has nowhere to go but to a block.
+   */
+  *#place(old: Address, header: MainHeader, entries: number): Operation<MainBlock> {
+    try {
+      return yield* allocateMain(this.#table, entries, this.#forDeletion);
+    } catch (error) {
+      const fits = mainBytes(entries) <= header.units * UNIT_BYTES;
+      const mayDisplace = this.#spare !== 0 && header.home === 0 && fits && !this.#movesSlots;
+      if (!mayDisplace || !isPoolFull(error)) throw error;
+      return { address: this.#spare, units: header.units, home: old };
+    }
   }
 
   get #movesSlots(): boolean {

@@ -146,7 +146,7 @@ for (const [name, fingerprint] of Object.entries(DISTRIBUTIONS)) {
     for (const count of [0, 1, 7, 300, 8192, 16_640]) {
       const entries = sortedEntries(count, fingerprint);
       const image = new Scratch(64);
-      const fields = { suffix: 5, depth: 3, slots: 64 * 77, sibling: 2 ** 40, units: 33 };
+      const fields = { suffix: 5, depth: 3, slots: 64 * 77, sibling: 2 ** 40, units: 33, home: 0 };
       const bytes = writeMain(image, fields, entries, new Int32Array(4));
       assert.equal(bytes, mainBytes(count + 2));
       assert.deepEqual(parseMainHeader(image, 0), { ...fields, count, dropped: 2 });
@@ -175,7 +175,7 @@ test('record points take a fraction of the table when fingerprints are spread ev
   const entries = sortedEntries(8192, DISTRIBUTIONS.uniform);
   writeMain(
     image,
-    { suffix: 0, depth: 0, slots: 64, sibling: 0, units: 33 },
+    { suffix: 0, depth: 0, slots: 64, sibling: 0, units: 33, home: 0 },
     entries,
     new Int32Array(0),
   );

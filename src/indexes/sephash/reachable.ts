@@ -1,6 +1,5 @@
 import type { Address, Operation } from '../../verbs/index.ts';
 import { ENTRY_UNITS_MAX, recordOf, unitsOfEntry } from './entry.ts';
-import { mainOf } from './header.ts';
 import type { SepHashRequest, SepHashTable } from './table.ts';
 import { tour } from './tour.ts';
 
@@ -16,7 +15,7 @@ export function* eachReachable(
   yield* tour(table, function* (snapshot) {
     visit(snapshot.header);
     visit(snapshot.main.slots);
-    visit(mainOf(snapshot.metaLow, snapshot.metaHigh));
+    visit(snapshot.mainBlock);
     yield* visitRecords(table, request, snapshot.current, visit);
     yield* visitRecords(table, request, yield* snapshot.entries(), visit);
   });

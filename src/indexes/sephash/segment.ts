@@ -2,6 +2,16 @@ import type { Address } from '../../verbs/index.ts';
 import type { FpCache } from './fp-cache.ts';
 import { depthOf } from './header.ts';
 
+/** A merge for which there was no memory. */
+interface MergeFailure {
+  /** The metadata of the segment. */
+  low: number;
+  high: number;
+  /** How many blocks this client had given back by then. */
+  freed: number;
+  error: unknown;
+}
+
 /**
  * What one client knows of a segment. All of it is a hint: it counts in an operation when the
  * metadata word that the operation reads is the one noted here.
@@ -24,6 +34,7 @@ export class SegmentView {
   sibling: Address = 0;
   /** Operations of this client that are merging the segment. */
   mergers = 0;
+  #failure: MergeFailure | undefined;
   /** Whether every merge moves the CurSegment. */
   readonly #moves: boolean;
 
@@ -70,6 +81,16 @@ export class SegmentView {
     this.sibling = main.sibling;
     this.count = main.count;
     this.cache = cache;
+  }
+
+  noteMergeFailure(error: unknown, freed: number): void {
+    this.#failure = { low: this.metaLow, high: this.metaHigh, freed, error };
+  }
+
+  /** If this client could not merge the segment of the noted metadata. */
+  get mergeFailure(): MergeFailure | undefined {
+    const { low, high } = this.#failure ?? {};
+    return low === this.metaLow && high === this.metaHigh ? this.#failure : undefined;
   }
 
   /** Entries before `slot` are full, in the epoch of the noted metadata. */

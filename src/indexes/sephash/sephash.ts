@@ -17,6 +17,7 @@ import {
 import { Directory } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
 import { checkTable } from './check.ts';
+import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';
 import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
 import { eachReachable } from './reachable.ts';
@@ -121,6 +122,10 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
+  }
+
+  compact(grace: () => Operation<boolean>): Operation<number> {
+    return new Compaction(this.table, grace).run();
   }
 
   eachReachable(visit: (address: Address) => void): Operation<void> {

@@ -7,10 +7,11 @@ import {
   type Operation,
   Scratch,
 } from '../../verbs/index.ts';
-import { signOf, tagOf } from './entry.ts';
+import { isPad, signOf, tagOf } from './entry.ts';
 import { canSetBit, completeBit, doubt, wantsBit } from './filter.ts';
 import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './header.ts';
 import {
+  blockOfMain,
   MAIN_HEADER_BYTES,
   type MainHeader,
   parseFpTable,
@@ -40,7 +41,7 @@ export class Snapshot {
   metaHigh = 0;
   main!: MainHeader;
   ends!: Uint16Array;
-  /** The full entries of the CurSegment, oldest first. */
+  /** The entries of the CurSegment that say something, oldest first. */
   current: Int32Array = new Int32Array(0);
 
   constructor(table: SepHashTable) {
@@ -64,6 +65,11 @@ export class Snapshot {
       if (yield* this.#readCurrent()) return;
     }
     return invariant(false, 'a segment does not come to rest') as never;
+  }
+
+  /** The block of the MainSegment. */
+  get mainBlock(): Address {
+    return blockOfMain(mainOf(this.metaLow, this.metaHigh), this.main);
   }
 
   /** All entries of the MainSegment. */
@@ -114,9 +120,13 @@ export class Snapshot {
     if (lowHalf(this.#words, 0) !== this.metaLow) return false;
     if (highHalf(this.#words, 0) !== this.metaHigh) return false;
     const sign = signOfEpoch(epochOf(this.metaHigh));
-    let full = 0;
-    while (full < slots && signOf(highHalf(this.#slots, 8 * full)) === sign) full++;
-    this.current = this.#slots.i32.slice(0, 2 * full);
+    const current: number[] = [];
+    for (let at = 0; at < 8 * slots; at += 8) {
+      const high = highHalf(this.#slots, at);
+      if (signOf(high) !== sign) break;
+      if (!isPad(high)) current.push(lowHalf(this.#slots, at), high);
+    }
+    this.current = Int32Array.from(current);
     return yield* this.#completeBits();
   }
 

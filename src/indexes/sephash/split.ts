@@ -128,6 +128,7 @@ export function postHalves(
       slots: half.slots,
       sibling: half === high ? 0 : sibling,
       units: half.units,
+      home: 0,
     };
     const bytes = writeMain(half.image, fields, half.entries, none);
     batch.write(half.main, bytes, half.image, 0).write(half.slots, zeros.u8.length, zeros, 0);

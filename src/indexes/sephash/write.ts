@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Fabric, Operation } from '../../verbs/index.ts';
+import { type Fabric, highHalf, type Operation } from '../../verbs/index.ts';
 import {
   ALWAYS,
   type Condition,
@@ -14,11 +14,11 @@ import {
 } from '../contract.ts';
 import { isOtherVersion } from '../slot-operations.ts';
 import { append, appendOnce, claim, hasWon, newHigh } from './append.ts';
-import { entryLow, tombstoneHigh } from './entry.ts';
+import { entryLow, signOf, tagOf, tombstoneHigh } from './entry.ts';
 import { mergeFull } from './merge.ts';
 import { aim, aimForAppend, catchUp } from './refresh.ts';
 import { survey } from './survey.ts';
-import type { SepHashRequest, SepHashTable } from './table.ts';
+import { type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
 
 /**
  * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips; what has
@@ -102,8 +102,8 @@ export function* remove(
       continue;
     }
     const high = tombstoneHigh(candidateHigh[match], sign);
-    const fate = yield* claim(table, request, emptySlot, candidateLow[match], high);
-    if (hasWon(fate)) return true;
+    const won = yield* claimSurveyed(table, request, candidateLow[match], high);
+    if (won) return true;
     yield* table.retry(request, 'slotTaken', attempt);
   }
 }
@@ -149,11 +149,39 @@ function* storeSurveyed(
     yield* mergeFull(table, request);
     return undefined;
   }
-  const { emptySlot, block } = request;
-  const fate = yield* claim(table, request, emptySlot, entryLow(block), newHigh(request));
-  if (hasWon(fate)) return present ? REPLACED : INSERTED;
+  const { block } = request;
+  const won = yield* claimSurveyed(table, request, entryLow(block), newHigh(request));
+  if (won) return present ? REPLACED : INSERTED;
   yield* table.retry(request, 'slotTaken', attempt);
   return undefined;
+}
+
+/**
+ * Puts the word into the first empty entry after a survey; false when the survey must be made
+ * again. An entry that was taken meanwhile by a key with other fingerprints changes nothing of what
+ * the survey has found: the failed CAS has read it, so the next entry is the first one about which
+ * nothing is known. Many operations of one client on one segment would survey it once for each
+ * other.
+ */
+function* claimSurveyed(
+  table: SepHashTable,
+  request: SepHashRequest,
+  low: number,
+  high: number,
+): Operation<boolean> {
+  const { words, sign, tag } = request;
+  for (let slot = request.emptySlot; slot < table.geometry.slots; slot++) {
+    const at = SLOTS_AT + 8 * slot;
+    // One that the survey has read as full, behind an empty one, was filled after that.
+    if (signOf(highHalf(words, at)) !== sign) {
+      const fate = yield* claim(table, request, slot, low, high);
+      if (hasWon(fate)) return true;
+      if (signOf(highHalf(words, at)) !== sign) return false;
+      table.retries.slotTaken++;
+    }
+    if (tagOf(highHalf(words, at)) === tag) return false;
+  }
+  return false;
 }
 
 function refuses(

@@ -80,11 +80,13 @@ export class RemoteMany<V extends Value> {
   async delete(session: Session, keys: readonly Key[]): Promise<number> {
     let removed = 0;
     await inFlight(keys, WIDTH, async (key) => {
-      const was = await session.retry(() =>
-        session.perform(
-          (request) => request.setKey(key, session.index.hashSeed),
-          (request) => session.run(session.index.remove(request)),
-        ),
+      const was = await session.retry(
+        () =>
+          session.perform(
+            (request) => request.setKey(key, session.index.hashSeed),
+            (request) => session.run(session.index.remove(request)),
+          ),
+        'deletion',
       );
       if (was) removed++;
     });

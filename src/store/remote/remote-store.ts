@@ -34,6 +34,7 @@ import {
 } from '../arguments.ts';
 import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
+import type { WriteKind } from '../full-pool.ts';
 import { checkRange, parseInteger } from '../integers.ts';
 import { isRange } from '../key-range.ts';
 import { checkEntries, checkKeys } from '../many-keys.ts';
@@ -242,8 +243,8 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   }
 
   /** A write that is run again when something can be done about a full pool. */
-  #retry<T>(write: () => Promise<T>): Promise<T> {
-    return this.#session.retry(write);
+  #retry<T>(write: () => Promise<T>, kind?: WriteKind): Promise<T> {
+    return this.#session.retry(write, kind);
   }
 
   async delete(key: Key): Promise<boolean> {
@@ -259,14 +260,16 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     result: (request: Request, session: Session) => T | Promise<T>,
     expected?: number,
   ) {
-    return this.#retry(() =>
-      this.#perform(
-        (request, { index }) => request.setKey(key, index.hashSeed),
-        async (request, session) => {
-          const removed = await session.run(session.index.remove(request, expected));
-          return removed ? await result(request, session) : undefined;
-        },
-      ),
+    return this.#retry(
+      () =>
+        this.#perform(
+          (request, { index }) => request.setKey(key, index.hashSeed),
+          async (request, session) => {
+            const removed = await session.run(session.index.remove(request, expected));
+            return removed ? await result(request, session) : undefined;
+          },
+        ),
+      'deletion',
     );
   }
 

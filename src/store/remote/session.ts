@@ -5,6 +5,7 @@ import type { Request } from '../../indexes/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { WriteKind } from '../full-pool.ts';
 
 const KEPT_REQUESTS = 256;
 /** Scratch memory of a request that is kept for the next operation, at most. */
@@ -21,7 +22,8 @@ export class Session {
   readonly index: Index;
   readonly poolId: number;
   readonly #idle: Request[] = [];
-  #sweptInVainAt = Number.NEGATIVE_INFINITY;
+  /** When a sweep for a write of the kind was in vain: see FullPool. */
+  readonly #sweptInVainAt: { [kind in WriteKind]?: number } = {};
 
   constructor(fabric: TcpFabric, pool: RemotePool, index: Index, poolId: number) {
     this.fabric = fabric;
@@ -91,8 +93,8 @@ export class Session {
   }
 
   /** As `FullPool.retry`: what can be done about a full pool before its error is raised. */
-  async retry<T>(write: () => Promise<T>): Promise<T> {
-    const sweep = async () => (await this.#sweep()) > 0;
+  async retry<T>(write: () => Promise<T>, kind: WriteKind = 'write'): Promise<T> {
+    const sweep = async () => (await this.#sweep(kind)) > 0;
     const remedies = [() => this.pool.reclaim(), sweep, sweep];
     for (;;) {
       try {
@@ -107,11 +109,12 @@ export class Session {
     }
   }
 
-  async #sweep(): Promise<number> {
-    if (performance.now() - this.#sweptInVainAt < SWEEP_INTERVAL_MS) return 0;
+  async #sweep(kind: WriteKind): Promise<number> {
+    const vainAt = this.#sweptInVainAt[kind] ?? Number.NEGATIVE_INFINITY;
+    if (performance.now() - vainAt < SWEEP_INTERVAL_MS) return 0;
     const { pool } = this.pool;
     const brought = await this.pool.exclusive(() => sweep(pool, this.index));
-    if (brought === 0) this.#sweptInVainAt = performance.now();
+    if (brought === 0) this.#sweptInVainAt[kind] = performance.now();
     return brought;
   }
 

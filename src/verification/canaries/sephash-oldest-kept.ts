@@ -26,8 +26,8 @@ class Backwards extends Merger {
     this.#slots = table.geometry.slots;
   }
 
-  override *run(request: SepHashRequest): Operation<void> {
-    const merging = super.run(request);
+  override *run(request: SepHashRequest, spare = 0): Operation<void> {
+    const merging = super.run(request, spare);
     const first = merging.next();
     if (first.done) return;
     // The first doorbell begins with the READ of the CurSegment.

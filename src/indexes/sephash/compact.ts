@@ -1,0 +1,187 @@
+import { invariant } from '../../errors.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+  setWord,
+} from '../../verbs/index.ts';
+import { nextSuffix } from '../suffix-order.ts';
+import { firstEmpty } from './append.ts';
+import { padHigh, padLow } from './entry.ts';
+import { epochOf, mainOf, metaHigh, metaLow } from './header.ts';
+import { postHeader, postSlots } from './lookup.ts';
+import { isPoolFull } from './main-blocks.ts';
+import { mainBytes, parseMainHeader, writeHome } from './main-segment.ts';
+import { mergeSealed } from './merge.ts';
+import { Snapshot } from './snapshot.ts';
+import { type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
+
+/** One merge takes what the CurSegment says, the next one retires what that has dropped. */
+const MERGES_PER_SEGMENT = 2;
+
+/**
+ * Merges all segments of a full pool, without waiting for writers to fill their CurSegments. Until
+ * a CurSegment is full its tombstones keep the records that they delete, and what a merge drops
+ * waits for the next one: after all keys were deleted, two CurSegments of dead records for each
+ * segment, which pin nearly every chunk to its block size.
+ *
+ * A client seals a CurSegment: it fills what is empty with pads, entries that say nothing. Writers
+ * meet them as entries that another client has taken, so any of them may be at work meanwhile, and
+ * a client that dies here leaves a CurSegment that fills sooner.
+ *
+ * **Without memory.** A merge writes a new MainSegment, and a full pool may have no block for it.
+ * The index owns one spare place, behind its directory. The MainSegment is written there, and its
+ * header names the block of the old one, which stays its own: its home. When no reader can hold the
+ * old one any more, the home is overwritten with a copy, and a CAS on the metadata leads back:
+ *
+ *   [WRITE spare; CAS (home, epoch k) to (spare, k + 1)] -> grace
+ *     -> READ spare -> [WRITE home; CAS (spare, k + 1) to (home, k + 1)] -> grace
+ *
+ * - An append meets the return: CurSegment, epoch and filter stay, so its entry counts as before.
+ * - A search meets the return: the metadata differ from those it relies on, and it begins again.
+ * - A merge publishes before the return: it retires the home, for the header names that, and the
+ *   CAS of the return fails. The home is overwritten while it waits in a limbo: this client has
+ *   been in an epoch since it read the metadata that lead to it.
+ * - A merge has read the spare place before the return: its CAS fails.
+ * - A reader still reads the spare place: it is written again only after a grace period.
+ * - The compacting client dies: the next one finds the segment by its header and brings it home
+ *   before it uses the place itself. Until then the header keeps the home reachable for sweeps.
+ *
+ * One client compacts at a time: it is the one that the pool names as its sweeper.
+ */
+export class Compaction {
+  readonly #table: SepHashTable;
+  readonly #grace: () => Operation<boolean>;
+  readonly #snapshot: Snapshot;
+  /** Nobody reads the spare place, and no segment stands there. */
+  #spareIsFree = false;
+  /** A living client stands still: without it nothing can be brought home. */
+  #isStuck = false;
+
+  constructor(table: SepHashTable, grace: () => Operation<boolean>) {
+    this.#table = table;
+    this.#grace = grace;
+    this.#snapshot = new Snapshot(table);
+  }
+
+  /** Returns how many segments it has merged. */
+  *run(): Operation<number> {
+    const { reclamation } = this.#table;
+    let merged = 0;
+    for (let suffix: number | undefined = 0; suffix !== undefined && !this.#isStuck; ) {
+      if (yield* this.#compact(suffix)) merged++;
+      const { suffix: own, depth } = this.#snapshot.main;
+      suffix = nextSuffix(own, depth);
+      // The blocks that the merges have retired are needed for the next ones.
+      yield* reclamation.quiesce();
+      yield* reclamation.collect();
+    }
+    return merged;
+  }
+
+  /** Whether the segment was merged. */
+  *#compact(suffix: number): Operation<boolean> {
+    for (let merges = 0; ; merges++) {
+      yield* this.#snapshot.take(suffix);
+      const { current, main } = this.#snapshot;
+      const isCompact = current.length === 0 && main.dropped === 0;
+      if (isCompact || merges === MERGES_PER_SEGMENT) return merges > 0;
+      if (!(yield* this.#mergeOnce(suffix))) return merges > 0;
+    }
+  }
+
+  /** False when there is no memory for it. */
+  *#mergeOnce(suffix: number): Operation<boolean> {
+    if (yield* this.#sealAndMerge(0)) return true;
+    if (!(yield* this.#freeSpare())) return false;
+    yield* this.#snapshot.take(suffix);
+    if (!(yield* this.#sealAndMerge(this.#table.directory.parts.spare))) return false;
+    yield* this.#bringHome(suffix);
+    return true;
+  }
+
+  /** Of the segment in the snapshot; false when there is no memory for its MainSegment. */
+  *#sealAndMerge(spare: Address): Operation<boolean> {
+    const { request, main } = this.#snapshot;
+    request.slots = main.slots;
+    request.forDeletion = true;
+    yield* seal(this.#table, request);
+    try {
+      yield* mergeSealed(this.#table, request, spare);
+      return true;
+    } catch (error) {
+      if (!isPoolFull(error)) throw error;
+      return false;
+    }
+  }
+
+  /** Makes sure that nobody uses the spare place: a client may have died as it compacted. */
+  *#freeSpare(): Operation<boolean> {
+    for (let suffix: number | undefined = 0; suffix !== undefined && !this.#spareIsFree; ) {
+      yield* this.#snapshot.take(suffix);
+      const { suffix: own, depth, home } = this.#snapshot.main;
+      if (home !== 0 && !(yield* this.#bringHome(suffix))) return false;
+      suffix = nextSuffix(own, depth);
+    }
+    if (!this.#spareIsFree) this.#spareIsFree = yield* this.#outwait();
+    return this.#spareIsFree;
+  }
+
+  /** Brings the segment back from the spare place, if it is there; false when that must wait. */
+  *#bringHome(suffix: number): Operation<boolean> {
+    this.#spareIsFree = false;
+    if (!(yield* this.#outwait())) return false;
+    yield* this.#snapshot.take(suffix);
+    if (this.#snapshot.main.home !== 0) yield* this.#copyHome();
+    this.#spareIsFree = yield* this.#outwait();
+    return this.#spareIsFree;
+  }
+
+  *#outwait(): Operation<boolean> {
+    const passed = yield* this.#grace();
+    this.#isStuck = !passed;
+    return passed;
+  }
+
+  *#copyHome(): Operation<void> {
+    const { header, metaLow: low, metaHigh: high, main } = this.#snapshot;
+    const { count, dropped, depth, home } = main;
+    const spare = mainOf(low, high);
+    invariant(spare === this.#table.directory.parts.spare, `a MainSegment at ${spare} has a home`);
+    const bytes = mainBytes(count + dropped);
+    const image = new Scratch(bytes);
+    const batch = new Batch();
+    yield batch.read(spare, bytes, image, 0);
+    invariant(parseMainHeader(image, 0).home === home, 'a spare place that two segments use');
+    writeHome(image, 0);
+    const words = new Scratch(CAS_BYTES);
+    setWord(words, 0, low, high);
+    setWord(words, 8, metaLow(home), metaHigh(home, depth, epochOf(high)));
+    yield batch.clear().write(home, bytes, image, 0).cas(header, words, 0);
+  }
+}
+
+/**
+ * Fills the entries that are empty with pads: 2 round trips. The CASes are executed one behind the
+ * other, so entries are filled in their order; one that fails has met another client's entry.
+ */
+function* seal(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  const { batch, words } = request;
+  yield postHeader(request, postSlots(table, request, batch.clear()));
+  if (!request.metaHolds()) return;
+  const { slots } = table.geometry;
+  const swaps = new Scratch(CAS_BYTES * slots);
+  batch.clear();
+  for (let slot = firstEmpty(request, 0, slots); slot < slots; slot++) {
+    const from = SLOTS_AT + 8 * slot;
+    const at = CAS_BYTES * slot;
+    setWord(swaps, at, lowHalf(words, from), highHalf(words, from));
+    setWord(swaps, at + 8, padLow(request.epoch), padHigh(request.sign));
+    batch.cas(request.slots + 8 * slot, swaps, at);
+  }
+  if (batch.length > 0) yield batch;
+}
