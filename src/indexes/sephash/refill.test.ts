@@ -39,7 +39,8 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 for (const options of [OPTIONS, SMALL_SEGMENTS]) {
   const shape = options === OPTIONS ? '' : ', small segments';
-  for (const sizes of [[40], [500], [9000], [20, 3000, 100, 9000, 500]]) {
+  const mixed = [20, 3000, 100, 9000, 500];
+  for (const sizes of options === OPTIONS ? [[40], [500], mixed] : [[500], mixed]) {
     for (const empties of ['delete', 'clear'] as const) {
       const name = `values of ${sizes} bytes: after ${empties} there is room for as many${shape}`;
       test(name, async (t) => {
