@@ -1,6 +1,6 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export type * from './store/api.ts';
-export { prefixRange } from './store/key-range.ts';
+export type { Decoded, EncodedOptions, TypedOptions } from './store/encoded.ts';
 export {
   check,
   checkPool,
@@ -14,6 +14,7 @@ export {
   openSync,
 } from './store/open.ts';
 export type * from './store/ordered-api.ts';
+export { prefixRange } from './store/prefix-range.ts';
 export {
   type MemoryNodesOptions,
   type MemoryNodesReport,

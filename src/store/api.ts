@@ -23,9 +23,9 @@ export type Encoding = 'auto' | 'utf8' | 'bytes';
  * updates count up, and an insertion begins at a random version, so that it meets one that a client
  * remembers with a chance of one in 2^32.
  */
-export interface Entry<V> {
+export interface Entry<V, K extends Key = Key> {
   /** A string when the key's bytes are well-formed UTF-8 (unless `keys: 'bytes'`), else bytes. */
-  key: Key;
+  key: K;
   value: V;
   version: number;
 }
@@ -40,9 +40,9 @@ export interface WriteResult<V> {
 }
 
 /** One page of a walk. `cursor` is 0 when the walk is complete, else what to pass to go on. */
-export interface Page<V> {
+export interface Page<V, K extends Key = Key> {
   cursor: number;
-  entries: Entry<V>[];
+  entries: Entry<V, K>[];
 }
 
 /** One page of a walk over keys. */
@@ -245,7 +245,7 @@ interface Named {
 }
 
 /** Map-like and synchronous: each call finishes before it returns (shared memory). */
-export interface Store<V extends Value = Value> extends Named {
+export interface Store<V extends Value = Value, K extends Key = Key> extends Named {
   get(key: Key): V | undefined;
   /** The value with its version, for compareAndSet. */
   getEntry(key: Key): Entry<V> | undefined;
@@ -287,23 +287,23 @@ export interface Store<V extends Value = Value> extends Named {
    */
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined;
   /** All records, or with a range, on an ordered index, those of the range as `scan` hands them. */
-  entries(): IterableIterator<[Key, V]>;
-  entries(range: ScanOptions): Scan<[Key, V]>;
-  keys(): IterableIterator<Key>;
-  keys(range: ScanOptions): Scan<Key>;
+  entries(): IterableIterator<[K, V]>;
+  entries(range: ScanOptions): Scan<[K, V]>;
+  keys(): IterableIterator<K>;
+  keys(range: ScanOptions): Scan<K>;
   values(): IterableIterator<V>;
   values(range: ScanOptions): Scan<V>;
-  [Symbol.iterator](): IterableIterator<[Key, V]>;
+  [Symbol.iterator](): IterableIterator<[K, V]>;
   /**
    * The records of a range in the order of their keys' bytes; all when it is left out. Needs an
    * ordered index (SW_UNSUPPORTED), as do `first`, `last`, `count` and every call with a range.
    */
-  scan(range?: ScanOptions): Scan<[Key, V]>;
+  scan(range?: ScanOptions): Scan<[K, V]>;
   /**
    * Stateless walk: begin with cursor 0, stop when the returned cursor is 0. A key present during
    * the whole walk is returned at least once, also while the store resizes. `count` is a hint.
    */
-  scan(cursor: number, count?: number): Page<V>;
+  scan(cursor: number, count?: number): Page<V, K>;
   /**
    * As `scan` by cursor, of keys alone, as bytes: no values are read. On an ordered tree (`chime`)
    * the keys come in order, and with a `prefix` the walk goes to the keys that begin so and no
@@ -311,9 +311,9 @@ export interface Store<V extends Value = Value> extends Named {
    */
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage;
   /** The record with the lowest key of a range. */
-  first(bounds?: RangeBounds): Entry<V> | undefined;
+  first(bounds?: RangeBounds): Entry<V, K> | undefined;
   /** The record with the highest key of a range. */
-  last(bounds?: RangeBounds): Entry<V> | undefined;
+  last(bounds?: RangeBounds): Entry<V, K> | undefined;
   /**
    * Fills an empty store with records in strictly ascending order of their keys' bytes, much faster
    * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). Nobody sees
@@ -331,14 +331,14 @@ export interface Store<V extends Value = Value> extends Named {
   clear(range?: RangeOptions): void;
   stats(): StoreStats;
   /** The same store returning promises. */
-  readonly async: AsyncStore<V>;
+  readonly async: AsyncStore<V, K>;
   /** What another thread or process needs to open the same pool: pass it to `open`. */
   readonly handle: PoolHandle;
   close(): void;
   [Symbol.dispose](): void;
 }
 
-export interface AsyncStore<V extends Value = Value> extends Named {
+export interface AsyncStore<V extends Value = Value, K extends Key = Key> extends Named {
   get(key: Key): Promise<V | undefined>;
   getEntry(key: Key): Promise<Entry<V> | undefined>;
   has(key: Key): Promise<boolean>;
@@ -360,18 +360,18 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   putMany(entries: Iterable<readonly [Key, Value]>): Promise<void>;
   deleteMany(keys: readonly Key[]): Promise<number>;
   read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;
-  entries(): AsyncIterableIterator<[Key, V]>;
-  entries(range: ScanOptions): AsyncScan<[Key, V]>;
-  keys(): AsyncIterableIterator<Key>;
-  keys(range: ScanOptions): AsyncScan<Key>;
+  entries(): AsyncIterableIterator<[K, V]>;
+  entries(range: ScanOptions): AsyncScan<[K, V]>;
+  keys(): AsyncIterableIterator<K>;
+  keys(range: ScanOptions): AsyncScan<K>;
   values(): AsyncIterableIterator<V>;
   values(range: ScanOptions): AsyncScan<V>;
-  [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]>;
-  scan(range?: ScanOptions): AsyncScan<[Key, V]>;
-  scan(cursor: number, count?: number): Promise<Page<V>>;
+  [Symbol.asyncIterator](): AsyncIterableIterator<[K, V]>;
+  scan(range?: ScanOptions): AsyncScan<[K, V]>;
+  scan(cursor: number, count?: number): Promise<Page<V, K>>;
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage>;
-  first(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
-  last(bounds?: RangeBounds): Promise<Entry<V> | undefined>;
+  first(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
+  last(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
   count(bounds?: RangeBounds): Promise<number>;
   /** As the synchronous one; what an AsyncIterable gives is gathered first. */
   loadSorted(
@@ -381,7 +381,7 @@ export interface AsyncStore<V extends Value = Value> extends Named {
   clear(range?: RangeOptions): Promise<void>;
   stats(): Promise<StoreStats>;
   /** The same store with synchronous calls, where the fabric is memory. */
-  readonly sync: Store<V>;
+  readonly sync: Store<V, K>;
   readonly handle: PoolHandle;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

@@ -22,9 +22,9 @@ for (const index of DELEGATING) {
   test(`${index}: with delegation, calls in flight on one key share READs and CASes`, async (t) => {
     const { url } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });
     const options: OpenOptions = { index, maxClients: 8 };
-    const alone = await open<string>(url, options);
+    const alone = await open(url, { ...options, values: 'utf8' });
     t.after(() => alone.close());
-    const sharing = await open<string>(url, { ...options, delegation: true });
+    const sharing = await open(url, { ...options, values: 'utf8', delegation: true });
     t.after(() => sharing.close());
     await alone.put('hot', 'value');
     const gets = (store: AsyncStore<string>) => async () => {

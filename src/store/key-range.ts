@@ -60,17 +60,6 @@ function boundOf(
   return beyond === undefined ? undefined : { key: keyBytes(beyond), inclusive: false };
 }
 
-/** The keys that begin with `prefix`, itself among them. Raises SW_INVALID_KEY. */
-export function prefixRange(prefix: Key): RangeBounds {
-  const gte = keyBytes(prefix);
-  let end = gte.length;
-  while (end > 0 && gte[end - 1] === 0xff) end--;
-  if (end === 0) return { gte };
-  const lt = gte.slice(0, end);
-  lt[end - 1]++;
-  return { gte, lt };
-}
-
 /** A copy of the key's bytes: a scan outlives the call that it was begun with. */
 export function keyBytes(key: Key): Uint8Array {
   checkKey(key);

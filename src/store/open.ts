@@ -8,6 +8,8 @@ import { Pool } from '../pool/pool.ts';
 import type {
   AsyncStore,
   CheckReport,
+  Encoding,
+  Key,
   OpenOptions,
   PoolHandle,
   PoolOptions,
@@ -17,6 +19,7 @@ import type {
 } from './api.ts';
 import { checkOptions } from './arguments.ts';
 import { checkStores } from './check.ts';
+import type { Decoded, EncodedOptions, TypedOptions } from './encoded.ts';
 import { reportPool } from './inspect.ts';
 import {
   attachFile,
@@ -36,16 +39,22 @@ import { checkClientOptions, clientName, openStore } from './store-in-pool.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
- * has the same names returning promises.
+ * has the same names returning promises. The store's type follows the options `values` and `keys`;
+ * with `auto` the caller may say of what type they are: `openSync<string>(url)`.
  *
  * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store (for `memory:`
  *   the way to reach the same pool from a worker thread). Over a network there is only `open`.
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
-export function openSync<V extends Value = Value>(
+export function openSync<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
   url: string | PoolHandle,
-  options: OpenOptions = {},
-): Store<V> {
+  options?: EncodedOptions<V, K>,
+): Store<Decoded<V>, Decoded<K>>;
+export function openSync<V extends Value, K extends Key = Key>(
+  url: string | PoolHandle,
+  options?: TypedOptions<V, K>,
+): Store<V, K>;
+export function openSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
   checkClientOptions(options);
   const { pool, source, handle, text } = attach(url, options);
   let store: { entry: CatalogEntry; index: Index };
@@ -57,7 +66,7 @@ export function openSync<V extends Value = Value>(
   }
   const onExit = () => detach(pool, source);
   detachAtExit(onExit);
-  return new SharedStore<V>(pool, store.index, {
+  return new SharedStore<Value>(pool, store.index, {
     name: store.entry.name,
     url: text,
     handle,
@@ -77,12 +86,20 @@ export function openSync<V extends Value = Value>(
  * went away raise SW_NODE_UNREACHABLE, when this client was revoked SW_REVOKED, and what they wrote
  * may or may not have been stored.
  */
-export async function open<V extends Value = Value>(
+export function open<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
+  url: string | PoolHandle,
+  options?: EncodedOptions<V, K>,
+): Promise<AsyncStore<Decoded<V>, Decoded<K>>>;
+export function open<V extends Value, K extends Key = Key>(
+  url: string | PoolHandle,
+  options?: TypedOptions<V, K>,
+): Promise<AsyncStore<V, K>>;
+export async function open(
   url: string | PoolHandle,
   options: OpenOptions = {},
-): Promise<AsyncStore<V>> {
-  if (isRemote(url)) return openRemote<V>(url, options);
-  return openSync<V>(url, options).async;
+): Promise<AsyncStore> {
+  if (isRemote(url)) return openRemote<Value>(url, options);
+  return openSync(url, options).async;
 }
 
 /** Creates an empty pool. Raises SW_POOL_EXISTS when there is one. */
@@ -163,13 +180,15 @@ type AnyPool = string | PoolHandle;
 /**
  * A store with the calls that the gateway makes, synchronous on any fabric: over a network each
  * call waits with its whole thread. Values are bytes.
+ *
+ * @internal
  */
 export async function openBlocking(
   url: string,
   options: OpenOptions,
 ): Promise<Store<Uint8Array> | BlockingStore> {
   if (isRemote(url)) return BlockingStore.open(url, options);
-  return openSync<Uint8Array>(url, { ...options, values: 'bytes' });
+  return openSync(url, { ...options, values: 'bytes' });
 }
 
 /** As `createPool`, for code that awaits; also for pools over the network. */
@@ -207,6 +226,7 @@ export async function check(
   return isRemote(url) ? checkRemote(url, options) : checkPool(url, options);
 }
 
+/** @internal */
 export interface Attachment {
   pool: Pool;
   source: RegionSource;
@@ -223,6 +243,7 @@ function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => 
   }
 }
 
+/** @internal */
 export function attach(url: string | PoolHandle, options: OpenOptions): Attachment {
   const opened = openPool(url, options);
   const pool = new Pool(opened.fabric, opened.parameters, opened.source);
@@ -253,6 +274,7 @@ function openPool(
   return { ...attachFile(location.path, location.url), handle: location.url, text: location.url };
 }
 
+/** @internal */
 export function detach(pool: Pool, source: RegionSource): void {
   if (pool.closed) return;
   pool.close();

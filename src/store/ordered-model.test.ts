@@ -203,7 +203,7 @@ function steer(
 }
 
 function runModel(options: OpenOptions, list: readonly Call[]): void {
-  const first = openSync<string>('memory:', { ...SMALL, ...options });
+  const first = openSync('memory:', { ...SMALL, ...options, values: 'utf8' });
   const second = openSync<string>(first.handle, { keys: 'bytes' });
   try {
     const comparison = new Comparison();

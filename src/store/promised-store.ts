@@ -1,3 +1,4 @@
+import { type InspectOptions, inspect } from 'node:util';
 import type {
   AsyncStore,
   Entry,
@@ -183,6 +184,10 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.sync.close();
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `Async${inspect(this.sync, options)}`;
   }
 }
 

@@ -2,7 +2,8 @@ import { type Index, type IndexWalk, isOrdered } from '../indexes/contract.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { Encoding, Entry, Key, Value } from './api.ts';
 import { invalid, shown } from './arguments.ts';
-import { prefixRange, rangeOf } from './key-range.ts';
+import { rangeOf } from './key-range.ts';
+import { prefixRange } from './prefix-range.ts';
 import { entryTaker, rawKeyTaker, type Taker } from './takers.ts';
 
 /** Groups that one page may pass without finding enough records, beside its count. */

@@ -1,3 +1,4 @@
+import { type InspectOptions, inspect } from 'node:util';
 import { StepwellError } from '../errors.ts';
 import {
   ALWAYS,
@@ -15,7 +16,6 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type {
   AsyncStore,
-  Encoding,
   Entry,
   Key,
   KeyPage,
@@ -38,6 +38,7 @@ import {
 import { decodeValue } from './decoding.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
+import { inspected } from './inspected.ts';
 import { checkRange, parseInteger } from './integers.ts';
 import { isRange } from './key-range.ts';
 import { ManyKeys } from './many-keys.ts';
@@ -48,16 +49,7 @@ import { PromisedStore } from './promised-store.ts';
 import { checkPage, PageOfWalk, RecordWalk } from './record-walk.ts';
 import { sortedLoad } from './sorted-load.ts';
 import { storeStats } from './statistics.ts';
-
-export interface StoreSettings {
-  name: string;
-  url: string;
-  handle: PoolHandle;
-  keys: Encoding;
-  values: Encoding;
-  /** Called once, when the store is closed. */
-  onClose: () => void;
-}
+import type { StoreSettings } from './store-settings.ts';
 
 /** The store on a fabric whose verbs finish at once: every call runs its operation to the end. */
 export class SharedStore<V extends Value> implements Store<V> {
@@ -370,6 +362,10 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspected('Store', this, this.#index.manifest.name, this.#closed, options);
   }
 
   #enter(): void {

@@ -73,6 +73,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     throw new StepwellError('SW_CLOSED', 'the database is not open');
   }
 
+  /** @internal */
   async _open(
     options: StoreOptions & { createIfMissing: boolean; errorIfExists: boolean },
   ): Promise<void> {
@@ -109,43 +110,55 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     return typeof this.#location === 'string' ? this.#location : 'memory:';
   }
 
+  /** @internal */
   async _close(): Promise<void> {
     this.#open?.close();
     this.#open = undefined;
   }
 
+  /** @internal */
   async _get(key: Data, options: Encodings): Promise<Data | undefined> {
     return this._getSync(key, options);
   }
 
+  /** @internal */
   _getSync(key: Data, { valueEncoding }: Encodings): Data | undefined {
     const value = this.store.get(toStore(key));
     return value === undefined ? undefined : fromStore(value, valueEncoding);
   }
 
+  /** @internal */
   async _getMany(keys: Data[], { valueEncoding }: Encodings): Promise<(Data | undefined)[]> {
     return this.store
       .getMany(keys.map(toStore))
       .map((value) => (value === undefined ? undefined : fromStore(value, valueEncoding)));
   }
 
+  /** @internal */
   async _has(key: Data): Promise<boolean> {
     return this.store.has(toStore(key));
   }
 
+  /** @internal */
   async _hasMany(keys: Data[]): Promise<boolean[]> {
     return keys.map((key) => this.store.has(toStore(key)));
   }
 
+  /** @internal */
   async _put(key: Data, value: Data): Promise<void> {
     this.store.put(toStore(key), toStore(value));
   }
 
+  /** @internal */
   async _del(key: Data): Promise<void> {
     this.store.delete(toStore(key));
   }
 
-  /** Runs of the same type go together; a later operation on a key wins over an earlier one. */
+  /**
+   * Runs of the same type go together; a later operation on a key wins over an earlier one.
+   *
+   * @internal
+   */
   async _batch(operations: BatchOperation[]): Promise<void> {
     let puts: [Data, Data][] = [];
     let deletions: Data[] = [];
@@ -164,18 +177,22 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     flush();
   }
 
+  /** @internal */
   async _clear(range: LevelRange): Promise<void> {
     this.store.clear(rangeOf(range));
   }
 
+  /** @internal */
   _iterator(options: IteratorOptions): EntryIterator<K, V> {
     return new EntryIterator(this, pairs(this.store.async, options), options);
   }
 
+  /** @internal */
   _keys(options: IteratorOptions): KeyIterator<K, V> {
     return new KeyIterator(this, keys(this.store.async, options), options);
   }
 
+  /** @internal */
   _values(options: IteratorOptions): ValueIterator<K, V> {
     return new ValueIterator(this, values(this.store.async, options), options);
   }

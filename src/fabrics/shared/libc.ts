@@ -55,18 +55,29 @@ export interface Libc {
 // biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
 type Foreign = any;
 
+/** In a bundle of CommonJS modules there is no import.meta, but a file name. */
+const HERE = typeof __filename === 'string' ? __filename : import.meta.url;
+
+/** A bundler leaves this `require` alone: a bundle needs koffi installed beside it. */
+function loadKoffi(): Foreign {
+  try {
+    return createRequire(HERE)('koffi');
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      'shm: and file: pools need the koffi package: run npm install koffi beside ' +
+        `${HERE}, which a bundle cannot contain (${message.split('\n', 1)[0]})`,
+      { cause },
+    );
+  }
+}
+
 export function loadLibc(): Libc {
   if (process.platform !== 'linux') {
     throw new StepwellError('SW_UNSUPPORTED', 'shm: and file: pools need Linux; use memory:');
   }
-  let koffi: Foreign;
-  try {
-    koffi = createRequire(import.meta.url)('koffi');
-  } catch (cause) {
-    throw new StepwellError('SW_UNSUPPORTED', 'shm: and file: pools need the koffi package', {
-      cause,
-    });
-  }
+  const koffi = loadKoffi();
   const libc = koffi.load(null);
   const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
   const madvise = libc.func('int madvise(void *, size_t, int)');

@@ -1,3 +1,4 @@
+import { type InspectOptions, inspect } from 'node:util';
 import { StepwellError } from '../../errors.ts';
 import {
   ALWAYS,
@@ -35,6 +36,7 @@ import {
 import { decodeValue } from '../decoding.ts';
 import { FirstVersions } from '../first-versions.ts';
 import type { WriteKind } from '../full-pool.ts';
+import { inspected } from '../inspected.ts';
 import { checkRange, parseInteger } from '../integers.ts';
 import { isRange } from '../key-range.ts';
 import { checkEntries, checkKeys } from '../many-keys.ts';
@@ -431,6 +433,11 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const { manifest } = this.#session.index;
+    return inspected('AsyncStore', this, manifest.name, this.#closed, options);
   }
 
   #refuseClosed(): void {

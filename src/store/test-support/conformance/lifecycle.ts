@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
 import type { AsyncStore, StoreStats, Value } from '../../api.ts';
 import { rejectsCode } from '../codes.ts';
 import { numbered } from '../pools.ts';
@@ -85,6 +86,20 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
     );
     await assertClosed(store.async);
   });
+
+  const shown = (kind: string, { url }: { url: string }, closed: boolean) =>
+    `${kind} ${inspect({ url, store: 'default', index: manifest.name, closed })}`;
+
+  checkSync(
+    'a store that is printed tells url, name, index and whether it is closed',
+    async (s) => {
+      assert.equal(inspect(s), shown('Store', s, false));
+      assert.equal(inspect(s.async), shown('AsyncStore', s, false));
+      s.close();
+      assert.equal(inspect(s), shown('Store', s, true));
+      assert.equal(inspect(s.async), shown('AsyncStore', s, true));
+    },
+  );
 
   check('name, url and handle', async ({ s, attach }) => {
     assert.equal(s.name, 'default');

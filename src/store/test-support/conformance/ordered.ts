@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { StepwellError } from '../../../errors.ts';
 import type { AsyncStore, Key, Value } from '../../api.ts';
-import { prefixRange } from '../../key-range.ts';
 import type { RangeBounds, ScanOptions } from '../../ordered-api.ts';
+import { prefixRange } from '../../prefix-range.ts';
 import { rejectsCode } from '../codes.ts';
 import { patternBytes } from '../pools.ts';
 import { CRAMPED, collect, grown, type Suite } from './suite.ts';

@@ -1,0 +1,12 @@
+import type { Encoding, PoolHandle } from './api.ts';
+
+/** What a store in memory knows of how it was opened. */
+export interface StoreSettings {
+  name: string;
+  url: string;
+  handle: PoolHandle;
+  keys: Encoding;
+  values: Encoding;
+  /** Called once, when the store is closed. */
+  onClose: () => void;
+}
