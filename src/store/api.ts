@@ -190,9 +190,10 @@ export interface OpenOptions extends PoolOptions {
   /** How values come back. Default `auto`. */
   values?: Encoding;
   /**
-   * Operations of this client that are in flight on one key share verbs: searches are answered by
-   * one READ, writes done by one CAS (CHIME, hopscotch, SHARD; SW_UNSUPPORTED with others). It pays
-   * over a network with many calls on few hot keys. Default false; clients need not agree.
+   * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,
+   * those of `getMany` too: one READ answers searches, one CAS does writes. It pays with many calls
+   * on few hot keys. SW_UNSUPPORTED with other indexes than CHIME, hopscotch and SHARD, and for a pool
+   * in memory, where no two calls are in flight at once. Default false; clients need not agree.
    */
   delegation?: boolean;
   /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */

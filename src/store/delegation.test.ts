@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { AsyncStore, IndexName, OpenOptions } from './api.ts';
 import { open, openSync } from './open.ts';
 import { rejectsCode, throwsCode } from './test-support/codes.ts';
-import { freshStore, SMALL } from './test-support/pools.ts';
+import { SMALL } from './test-support/pools.ts';
 import { startNodes } from './test-support/remote.ts';
 
 const AT_ONCE = 64;
@@ -37,6 +37,15 @@ for (const index of DELEGATING) {
     const few = await readsOf(sharing, gets(sharing));
     assert.ok(many >= 2 * AT_ONCE, `${many} READs without delegation`);
     assert.ok(few <= AT_ONCE / 2, `${few} READs with delegation`);
+    const lists = (store: AsyncStore<string>) => async () => {
+      const all = await Promise.all(
+        Array.from({ length: AT_ONCE }, () => store.getMany(['hot', 'cold', 'hot'])),
+      );
+      for (const found of all) assert.deepEqual(found, ['value', undefined, 'value']);
+    };
+    const apart = await readsOf(alone, lists(alone));
+    const together = await readsOf(sharing, lists(sharing));
+    assert.ok(together <= apart / 4, `getMany: ${together} READs, ${apart} without delegation`);
     // Each caller has its own outcome all the same.
     const counts = await Promise.all(
       Array.from({ length: 2 * AT_ONCE }, (_, i) => (i % 2 ? alone : sharing).increment('n')),
@@ -50,18 +59,17 @@ for (const index of DELEGATING) {
   });
 }
 
-test('delegation in one process, and where there is none', async (t) => {
-  const store = freshStore(t, 'memory', { index: 'chime', delegation: true });
-  store.putMany([
-    ['a', '1'],
-    ['a', '2'],
-    ['b', '3'],
-  ]);
-  assert.deepEqual(store.getMany(['a', 'a', 'b', 'c']), ['2', '2', '3', undefined]);
+test('delegation is refused where it could do nothing', async (t) => {
+  for (const index of DELEGATING) {
+    throwsCode('SW_UNSUPPORTED', () => openSync('memory:', { ...SMALL, index, delegation: true }));
+    await rejectsCode('SW_UNSUPPORTED', () => open('memory:', { index, delegation: true }));
+  }
+  const { url } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });
   const none: IndexName[] = ['race', 'sephash', 'hstore'];
   for (const index of none) {
-    throwsCode('SW_UNSUPPORTED', () => openSync('memory:', { ...SMALL, index, delegation: true }));
-    openSync('memory:', { ...SMALL, index, delegation: false }).close();
+    const options = { index, store: index, maxClients: 8 };
+    await rejectsCode('SW_UNSUPPORTED', () => open(url, { ...options, delegation: true }));
+    await (await open(url, { ...options, delegation: false })).close();
   }
   for (const delegation of [1, 'yes', null]) {
     const options = { index: 'chime', delegation } as unknown as OpenOptions;

@@ -56,6 +56,7 @@ export function openSync<V extends Value, K extends Key = Key>(
 ): Store<V, K>;
 export function openSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
   checkClientOptions(options);
+  refuseDelegation(options);
   const { pool, source, handle, text } = attach(url, options);
   let store: { entry: CatalogEntry; index: Index };
   try {
@@ -77,6 +78,16 @@ export function openSync(url: string | PoolHandle, options: OpenOptions = {}): S
       detach(pool, source);
     },
   });
+}
+
+/** It would do nothing but keep writes from their shortest way. */
+function refuseDelegation({ delegation }: OpenOptions): void {
+  if (!delegation) return;
+  throw new StepwellError(
+    'SW_UNSUPPORTED',
+    'delegation is for tcp: and tls: pools: in memory each call ends before the next one begins, ' +
+      'so none is in flight to share verbs with; leave the option out',
+  );
 }
 
 /**

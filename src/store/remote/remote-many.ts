@@ -15,17 +15,32 @@ const WIDTH = 128;
 export class RemoteMany<V extends Value> {
   readonly #versions: FirstVersions;
   readonly #found: (request: Request, session: Session) => Promise<V>;
+  /** Whether calls in flight on one key share verbs. */
+  readonly #delegates: boolean;
 
-  constructor(versions: FirstVersions, found: (request: Request, session: Session) => Promise<V>) {
+  constructor(
+    versions: FirstVersions,
+    found: (request: Request, session: Session) => Promise<V>,
+    delegates: boolean,
+  ) {
     this.#versions = versions;
     this.#found = found;
+    this.#delegates = delegates;
   }
 
   async get(session: Session, keys: readonly Key[], maxBytes: number): Promise<(V | undefined)[]> {
     const values: (V | undefined)[] = new Array(keys.length);
-    const starts = Array.from({ length: Math.ceil(keys.length / KEYS_PER_SEARCH) }, (_, i) => i);
     // Values with a bound are counted in the order of their keys.
-    const width = maxBytes === Number.POSITIVE_INFINITY ? WIDTH / 8 : 1;
+    const isBounded = maxBytes !== Number.POSITIVE_INFINITY;
+    if (this.#delegates && !isBounded) {
+      // Doorbells of their own would pass by the calls in flight that these searches can share.
+      await inFlight([...keys.entries()], WIDTH, async ([i, key]) => {
+        values[i] = await this.#getOne(session, key);
+      });
+      return values;
+    }
+    const starts = Array.from({ length: Math.ceil(keys.length / KEYS_PER_SEARCH) }, (_, i) => i);
+    const width = isBounded ? 1 : WIDTH / 8;
     let bytes = 0;
     let end = keys.length;
     await inFlight(starts, width, async (start) => {
@@ -48,6 +63,17 @@ export class RemoteMany<V extends Value> {
     });
     values.length = end;
     return values;
+  }
+
+  #getOne(session: Session, key: Key): Promise<V | undefined> {
+    const { index } = session;
+    return session.perform(
+      (request) => request.setKey(key, index.hashSeed),
+      async (request) => {
+        const found = await session.run(index.search(request));
+        return found ? this.#found(request, session) : undefined;
+      },
+    );
   }
 
   /** Asks for every value whether it is wanted, by its length; ends with one that is not. */

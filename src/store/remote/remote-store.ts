@@ -56,6 +56,7 @@ interface Settings {
   url: string;
   keys: Encoding;
   values: Encoding;
+  delegation: boolean;
 }
 
 /** Opens a store in a pool on memory nodes; see `open`. */
@@ -79,6 +80,7 @@ export async function openRemote<V extends Value>(
     url: location.url,
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
+    delegation: options.delegation ?? false,
   });
 }
 
@@ -97,7 +99,8 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     this.#opener = opener;
     this.#session = session;
     this.#settings = settings;
-    this.#many = new RemoteMany(this.#versions, (request, from) => this.#found(request, from));
+    const found = (request: Request, from: Session) => this.#found(request, from);
+    this.#many = new RemoteMany(this.#versions, found, settings.delegation);
     const host = { refuseClosed: () => this.#refuseClosed(), session: () => this.#live() };
     this.#ordered = new RemoteOrdered(host, session, settings);
   }
