@@ -18,10 +18,9 @@ export type Value = string | Uint8Array;
 export type Encoding = 'auto' | 'utf8' | 'bytes';
 
 /**
- * A record with its version. Every write gives a record another version (32 bits, unsigned), also
- * the insertion of a key that was deleted. SepHash counts a segment's writes; on the other indexes
- * updates count up, and an insertion begins at a random version, so that it meets one that a client
- * remembers with a chance of one in 2^32.
+ * A record with its version (32 bits, unsigned), which every write changes. SepHash counts a
+ * segment's writes; elsewhere updates count up, and an insertion begins at a random version: after
+ * a deletion it repeats one that a client remembers with a chance of one in 2^32.
  */
 export interface Entry<V, K extends Key = Key> {
   /** A string when the key's bytes are well-formed UTF-8 (unless `keys: 'bytes'`), else bytes. */
@@ -192,8 +191,8 @@ export interface OpenOptions extends PoolOptions {
   /**
    * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,
    * those of `getMany` too: one READ answers searches, one CAS does writes. It pays with many calls
-   * on few hot keys. SW_UNSUPPORTED with other indexes than CHIME, hopscotch and SHARD, and for a pool
-   * in memory, where no two calls are in flight at once. Default false; clients need not agree.
+   * on few hot keys. SW_UNSUPPORTED with other indexes than CHIME, hopscotch and SHARD, and for a
+   * pool in memory: there no two calls are in flight at once. Default false.
    */
   delegation?: boolean;
   /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */

@@ -10,7 +10,6 @@ import {
   REPLACED,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/request.ts';
-import type { Operation } from '../../verbs/index.ts';
 import type {
   AsyncStore,
   Encoding,
@@ -41,11 +40,12 @@ import { checkRange, parseInteger } from '../integers.ts';
 import { isRange } from '../key-range.ts';
 import { checkEntries, checkKeys } from '../many-keys.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
-import { checkPage, PageOfWalk, RecordWalk } from '../record-walk.ts';
+import { checkPage, RecordWalk } from '../record-walk.ts';
 import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import { credentialsOf, parseRemote } from './address.ts';
+import { gather } from './gather-page.ts';
 import { RemoteMany } from './remote-many.ts';
 import { RemoteOrdered } from './remote-scan.ts';
 import type { Session } from './session.ts';
@@ -446,15 +446,4 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   #refuseClosed(): void {
     if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
   }
-}
-
-async function gather<T>(
-  session: Session,
-  walk: RecordWalk<Value>,
-  count: number,
-  next: () => Operation<T[]>,
-): Promise<T[]> {
-  const page = new PageOfWalk<T>(walk, count);
-  while (!page.complete) page.add(await session.runOne(next));
-  return page.found;
 }
