@@ -1,4 +1,4 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
@@ -52,7 +52,26 @@ export function createStore(
 /** Opens the index of a store. */
 export function openIndex(pool: Pool, entry: CatalogEntry): Operation<Index> {
   const kind = kindOf(entry);
-  return kind.open(pool, unpackParameters(kind, entry.parameters), entry.id, entry.root);
+  const parameters = unpackParameters(kind, entry.parameters);
+  refuseDamaged(pool, kind, parameters, entry.name);
+  return kind.open(pool, parameters, entry.id, entry.root);
+}
+
+/**
+ * Parameters tell how large tables and buffers are: those of the catalog are believed only where a
+ * creator could have asked for them. Raises SW_POOL_CORRUPT.
+ */
+function refuseDamaged(pool: Pool, kind: IndexKind, parameters: IndexParameters, store: string) {
+  const { parameters: sizes, stripe } = pool.layout;
+  const bytes = sizes.regionBytes * sizes.regionsMax;
+  try {
+    const made = kind.parameters(parameters, bytes, parameters.seed, stripe);
+    const isSame = kind.parameterNames.every((name) => made[name] === parameters[name]);
+    invariant(isSame, `the parameters of store ${store} contradict one another`);
+  } catch (cause) {
+    const why = `the catalog's parameters of store ${store} are damaged`;
+    throw new StepwellError('SW_POOL_CORRUPT', why, { cause });
+  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import { type Address, type Operation, offsetOf, regionOf } from '../verbs/index.ts';
 import type { ChunkWord } from './chunk-word.ts';
 import { control } from './control.ts';
@@ -42,11 +42,19 @@ export class ChunkMemory {
   *extendTo(chunk: number): Operation<void> {
     const needed = this.#layout.regionsFor(chunk);
     for (;;) {
-      const regions = yield* control.load(SUPERBLOCK.regionCount);
+      const regions = yield* this.regionCount();
       if (regions >= needed) return;
-      this.#memory.extend(Number(regions) + 1);
-      yield* control.swap(SUPERBLOCK.regionCount, regions, regions + 1n);
+      this.#memory.extend(regions + 1);
+      yield* control.swap(SUPERBLOCK.regionCount, BigInt(regions), BigInt(regions + 1));
     }
+  }
+
+  /** How many regions the pool has by now. Raises SW_POOL_CORRUPT. */
+  *regionCount(): Operation<number> {
+    const { regionsMax } = this.#layout.parameters;
+    const regions = Number(yield* control.load(SUPERBLOCK.regionCount));
+    invariant(regions >= 1 && regions <= regionsMax, `${regions} regions of ${regionsMax}`);
+    return regions;
   }
 
   /** Takes the range from the operating system now; see RegionSource.reserve. */

@@ -1,4 +1,4 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import {
   type Address,
   Batch,
@@ -288,9 +288,18 @@ export class ChunkTable {
     }
   }
 
+  /** A frontier among the tables would have them taken for chunks. Raises SW_POOL_CORRUPT. */
+  *#readFrontier(): Operation<number> {
+    const { reservedChunks, chunksMax } = this.#layout;
+    const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
+    const isInPool = frontier >= reservedChunks && frontier <= chunksMax;
+    invariant(isInPool, `the frontier is chunk ${frontier} of ${chunksMax}`);
+    return frontier;
+  }
+
   *#takeUnused(demand: Demand, count: number): Operation<number | undefined> {
     const { node } = demand;
-    const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
+    const frontier = yield* this.#readFrontier();
     if (node === ANY_NODE) return yield* this.#takeUnusedFrom(frontier, frontier, demand, count);
     const hint = Math.max(frontier, this.#frontiers.get(node) ?? 0);
     const nearby = yield* this.#takeUnusedFrom(hint, frontier, demand, count);
@@ -362,7 +371,7 @@ export class ChunkTable {
   /** Every chunk word from the first usable chunk to the last one ever taken. */
   *words(): Operation<[chunk: number, word: bigint][]> {
     const words: [number, bigint][] = [];
-    const regions = Number(yield* control.load(SUPERBLOCK.regionCount));
+    const regions = yield* this.#memory.regionCount();
     const end = regions * this.#layout.chunksPerRegion;
     for (let first = this.#layout.reservedChunks; first < end; first += TABLE_READ_WORDS) {
       const count = Math.min(TABLE_READ_WORDS, end - first);

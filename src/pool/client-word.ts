@@ -18,7 +18,7 @@ export function clientWord({ id, incarnation }: Membership): number {
 /** The row of the word's client; undefined when that client has left. */
 export function* rowOf(membership: Membership, word: number): Operation<ClientRow | undefined> {
   const [id, incarnation] = unpackFields(BigInt(word), FIELDS);
-  const row = (yield* membership.rows(true))[id - 1];
+  const row = yield* membership.rowNamed(id);
   return row.live && row.incarnation === incarnation ? row : undefined;
 }
 

@@ -51,7 +51,7 @@ export class HolderWord {
 
   *#holderIsGone(held: bigint): Operation<boolean> {
     const [id, incarnation] = unpackFields(held, FIELDS);
-    const row = (yield* this.#membership.rows(true))[id - 1];
+    const row = yield* this.#membership.rowNamed(id);
     if (!row.live || row.incarnation !== incarnation) return true;
     return yield* this.#membership.isGone(row);
   }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { CLIENT_ENTRY_BYTES, type PoolLayout } from './layout.ts';
@@ -141,6 +141,13 @@ export class Membership {
       }
     }
     return rows;
+  }
+
+  /** The row that a word of the pool names, whatever its state. Raises SW_POOL_CORRUPT. */
+  *rowNamed(id: number): Operation<ClientRow> {
+    const inTable = id >= 1 && id <= this.clientsMax;
+    invariant(inTable, `a word names client ${id} of ${this.clientsMax}`);
+    return (yield* this.rows(true))[id - 1];
   }
 
   /** As far as the row, as it was read, tells. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../errors.ts';
+import type { SharedFabric } from '../../fabrics/shared/shared-fabric.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import {
   type ByHand,
@@ -65,13 +66,14 @@ test('a segment that the system has no memory for takes no part of the pool with
   const spans = () =>
     pool.run(pool.chunks.words()).filter(([, word]) => unpackChunk(word).state === CHUNK_SPAN);
   const before = spans().length;
-  const { reserve } = pool.chunks;
-  pool.chunks.reserve = () => {
+  const { source } = pool.fabric as SharedFabric;
+  const { reserve } = source;
+  source.reserve = () => {
     throw new StepwellError('SW_POOL_FULL', 'no space left in the file system');
   };
   for (let i = 0; i < 30; i++) assert.equal(pool.run(resize(client.index.table)), false);
   assert.equal(spans().length, before);
-  pool.chunks.reserve = reserve;
+  source.reserve = reserve;
   client.index.table.claimsSeen = Number.POSITIVE_INFINITY;
   assert.ok(pool.run(resize(client.index.table)));
 });
