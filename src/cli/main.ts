@@ -5,6 +5,7 @@ import type { Context } from './context.ts';
 import { interruptSignal } from './interrupts.ts';
 import { Output } from './output.ts';
 import { run } from './run.ts';
+import { exactWords, startedWith } from './words.ts';
 
 const now = () => performance.now();
 
@@ -36,4 +37,4 @@ function packageVersion(): string {
 }
 
 // No process.exit: what is written to a pipe must get there before the process ends.
-process.exitCode = await run(process.argv.slice(2), processContext());
+process.exitCode = await run(exactWords(process.argv.slice(2), startedWith()), processContext());

@@ -3,6 +3,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { BINARY_OPTIONS, type WordForm, wordForm } from '../words.ts';
 
 const EXAMPLES = [
   'put shm:demo greeting hello',
@@ -20,16 +21,19 @@ export const put = defineCommand({
     '  another one, `create URL --store NAME --index INDEX` first.',
   options: {
     ...STORE_OPTION,
+    ...BINARY_OPTIONS,
     insert: { about: 'Only if the key is absent; exits with 1 otherwise' },
     update: { about: 'Only if the key is present; exits with 1 otherwise' },
   },
   examples: EXAMPLES,
-  async run(context, [url, key, word], options) {
+  async run(context, [url, keyWord, word], options) {
     sharedUrl(url, EXAMPLES[0]);
+    const form = wordForm(options);
+    const key = form.read(keyWord);
     if (options.insert && options.update) {
       throw new UsageError('--insert and --update exclude each other', EXAMPLES[2]);
     }
-    const value = await readValue(word, context);
+    const value = await readValue(word, form, context);
     const { open } = await context.library();
     // An update can only succeed in a store that is there, so it need not make one.
     const create = !options.update;
@@ -45,8 +49,12 @@ export const put = defineCommand({
   },
 });
 
-async function readValue(word: string | undefined, context: Context): Promise<string | Uint8Array> {
-  if (word !== undefined && word !== '-') return word;
+async function readValue(
+  word: string | undefined,
+  form: WordForm,
+  context: Context,
+): Promise<string | Uint8Array> {
+  if (word !== undefined && word !== '-') return form.read(word);
   if (word === undefined && context.stdin.isTTY) {
     throw new UsageError('no value: give one, or send it to standard input', EXAMPLES[0]);
   }

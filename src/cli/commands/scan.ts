@@ -8,6 +8,7 @@ import { dumpWriter } from '../formats/dump-writer.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/index.ts';
 import { parseCount } from '../sizes.ts';
 import { definedOnly, STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { BINARY_OPTIONS, type WordForm, wordForm } from '../words.ts';
 
 const PAGE = 128;
 const EXAMPLES = [
@@ -39,21 +40,23 @@ export const scan = defineCommand({
       about: `One of ${DUMP_FORMATS.join(', ')} (default: jsonl)`,
     },
     ...STORE_OPTION,
+    ...BINARY_OPTIONS,
   },
   examples: EXAMPLES,
   async run(context, [url], options) {
     sharedUrl(url, EXAMPLES[0]);
-    const { gte, gt, lte, lt, reverse, limit, keys, count, format = 'jsonl' } = options;
+    const { reverse, limit, keys, count, format = 'jsonl' } = options;
+    const form = wordForm(options);
     if (count && (keys || reverse || limit !== undefined)) {
       throw new UsageError('--count goes with a range only', EXAMPLES[2]);
     }
-    const bounds = boundsOf(options.prefix, definedOnly({ gte, gt, lte, lt }));
+    const bounds = boundsOf(options, form);
     const range: ScanOptions = { ...bounds, reverse, ...definedOnly({ limit }) };
     const { open } = await context.library();
     const store = await open(url, { ...storeNamed('scan', options.store), create: false });
     try {
       if (count) await context.stdout.line(String(await store.count(bounds)));
-      else if (keys) await writeKeys(context, store, range);
+      else if (keys) await writeKeys(context, store, range, form);
       else await writeRecords(context, store, range, format);
       return EXIT.ok;
     } finally {
@@ -62,9 +65,13 @@ export const scan = defineCommand({
   },
 });
 
-function boundsOf(prefix: string | undefined, bounds: RangeBounds): RangeBounds {
+type BoundWords = { [name in 'prefix' | keyof RangeBounds]: string | undefined };
+
+function boundsOf({ prefix, gte, gt, lte, lt }: BoundWords, form: WordForm): RangeBounds {
+  const words = Object.entries(definedOnly({ gte, gt, lte, lt }));
+  const bounds = Object.fromEntries(words.map(([name, word]) => [name, form.read(word)]));
   if (prefix === undefined) return bounds;
-  if (Object.keys(bounds).length === 0) return prefixRange(prefix);
+  if (Object.keys(bounds).length === 0) return prefixRange(form.read(prefix));
   throw new UsageError('--prefix is a range of its own', EXAMPLES[0]);
 }
 
@@ -80,8 +87,16 @@ async function writeRecords(
   await writeAll(context, records, ([key, value]) => Buffer.from(writer.line({ key, value })));
 }
 
-async function writeKeys(context: Context, store: AsyncStore, range: ScanOptions): Promise<void> {
-  const line = (key: Key) => Buffer.concat([Buffer.from(key as string), Buffer.from('\n')]);
+async function writeKeys(
+  context: Context,
+  store: AsyncStore,
+  range: ScanOptions,
+  { write }: WordForm,
+): Promise<void> {
+  const line = (key: Key) => {
+    const bytes = Buffer.from(key as string);
+    return write ? Buffer.from(`${write(bytes)}\n`) : Buffer.concat([bytes, Buffer.from('\n')]);
+  };
   await writeAll(context, store.keys(range), line);
 }
 

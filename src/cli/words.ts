@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs';
+import { UsageError } from './failures.ts';
+
+/**
+ * Words of the command line as the shell gave them. Node decodes them as UTF-8 and makes U+FFFD of
+ * what is none, so that different bytes become one key. A byte that is no UTF-8 is kept as the lone
+ * surrogate U+DC00 + byte (Python's `surrogateescape`), which no text has.
+ */
+const ESCAPE = 0xdc00;
+/** Stands for bytes that are not to be had. */
+const LOST = '\udfff';
+
+/** The words, given what the system says that the process was started with, if it says so. */
+export function exactWords(words: readonly string[], raw: readonly Buffer[] | undefined): string[] {
+  const last = raw?.slice(-words.length);
+  // Options of Node stand before the words; a title that the process gave itself hides them.
+  const known = last?.length === words.length && words.every((word, i) => `${last[i]}` === word);
+  return words.map((word, i) => {
+    if (!word.includes('\ufffd')) return word;
+    return known && last ? escaped(last[i]) : word.replaceAll('\ufffd', LOST);
+  });
+}
+
+/** What the process was started with; undefined where the system does not tell. */
+export function startedWith(path = '/proc/self/cmdline'): Buffer[] | undefined {
+  try {
+    const bytes = readFileSync(path);
+    const words: Buffer[] = [];
+    for (let at = 0; at < bytes.length; ) {
+      const zero = bytes.indexOf(0, at);
+      const end = zero < 0 ? bytes.length : zero;
+      words.push(bytes.subarray(at, end));
+      at = end + 1;
+    }
+    return words;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Text where it is UTF-8; where it is not, every byte beyond ASCII by itself. */
+function escaped(bytes: Buffer): string {
+  const text = bytes.toString();
+  if (Buffer.from(text).equals(bytes)) return text;
+  const escapedByte = (byte: number) => String.fromCharCode(byte < 0x80 ? byte : ESCAPE + byte);
+  return Array.from(bytes, escapedByte).join('');
+}
+
+/** A key or a value as the shell gave it: bytes where it is no text. */
+export function exactBytes(word: string): string | Uint8Array {
+  if (word.isWellFormed()) return word;
+  if (word.includes(LOST)) {
+    throw new UsageError(
+      'a word is not UTF-8, and this system does not tell its bytes; use --hex or --base64',
+    );
+  }
+  return Uint8Array.from(word, (char) => char.charCodeAt(0) & 0xff);
+}
+
+/** Options of commands that take keys. */
+export const BINARY_OPTIONS = {
+  hex: { about: 'Keys and values are hexadecimal digits, also those written out' },
+  base64: { about: 'Keys and values are base64, also those written out' },
+} as const;
+
+/** How keys and values stand on the command line and in the output. */
+export interface WordForm {
+  read(word: string): string | Uint8Array;
+  /** Undefined: bytes are written as they are. */
+  write: ((bytes: Uint8Array) => string) | undefined;
+}
+
+export function wordForm({ hex, base64 }: { hex: boolean; base64: boolean }): WordForm {
+  if (hex && base64) throw new UsageError('--hex and --base64 exclude each other');
+  if (!hex && !base64) return { read: exactBytes, write: undefined };
+  const encoding = hex ? 'hex' : 'base64';
+  return {
+    read: (word) => decoded(word, encoding),
+    write: (bytes) => Buffer.from(bytes).toString(encoding),
+  };
+}
+
+/** Node drops what it cannot decode. */
+function decoded(word: string, encoding: 'hex' | 'base64'): Uint8Array {
+  const bytes = Buffer.from(word, encoding);
+  if (bytes.toString(encoding) === (encoding === 'hex' ? word.toLowerCase() : word)) return bytes;
+  throw new UsageError(`'${word}' is not ${encoding === 'hex' ? 'hexadecimal' : 'base64'}`);
+}
