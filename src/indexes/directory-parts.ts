@@ -252,7 +252,8 @@ function add(sum: number, word: number): number {
   return Math.imul(sum ^ word, 0x01000193);
 }
 
-function sumOf(addresses: readonly Address[]): number {
+/** Tells whether addresses that were read are those that were written; 32 bits, signed. */
+export function sumOf(addresses: readonly Address[]): number {
   const halves = addresses.flatMap((one) => [one | 0, Math.floor(one / 2 ** 32)]);
   return halves.reduce(add, 0x811c9dc5);
 }

@@ -5,8 +5,9 @@ import { bringTo } from './catch-up.ts';
 import { LEVELS } from './geometry.ts';
 import { learnRelocations } from './new-bucket.ts';
 import type { Partitions } from './partitions.ts';
+import { discardSegment, makeSegment, type SegmentPlace } from './pieces.ts';
 import { Placement } from './placement.ts';
-import { discardSegment, makeSegment } from './resize.ts';
+
 import { ROOT_UNITS, Segments } from './segments.ts';
 import type { ShardTable } from './table.ts';
 
@@ -122,17 +123,18 @@ function isOn({ pool }: ShardTable, { addresses }: Segments, node: number): bool
 /** Steps 1 and 2. Nothing when the table was resized, or has left, at this very moment. */
 function* leave(table: ShardTable, segments: Segments, node: number): Operation<void> {
   const { allocator, catalog, geometry } = table;
-  const made: Address[] = [];
+  const made: SegmentPlace[] = [];
   let root: Address = NULL_ADDRESS;
   const discard = function* () {
-    for (let i = 0; i < made.length; i++) yield* discardSegment(table, i, made[i]);
+    for (let i = 0; i < made.length; i++) {
+      yield* discardSegment(allocator, catalog, geometry, i, made[i]);
+    }
     if (root !== NULL_ADDRESS) allocator.discard(catalog, ROOT_UNITS, root);
   };
   try {
     root = yield* allocator.allocate(catalog, ROOT_UNITS, node);
     while (made.length <= segments.version) {
-      const units = geometry.segmentUnits(made.length);
-      made.push(yield* makeSegment(allocator, catalog, units, node));
+      made.push(yield* makeSegment(allocator, catalog, geometry, made.length, node));
     }
   } catch (error) {
     yield* discard();
@@ -167,23 +169,21 @@ function* segmentsAt({ geometry }: ShardTable, root: Address): Operation<Segment
   return segments;
 }
 
-function* takeOverSpans(table: ShardTable, { addresses }: Segments): Operation<number[]> {
-  const { allocator, catalog, geometry } = table;
+function* takeOverSpans(table: ShardTable, former: Segments): Operation<number[]> {
+  const { allocator, catalog } = table;
   const chunks: number[] = [];
-  for (let segment = 0; segment < addresses.length; segment++) {
-    const units = geometry.segmentUnits(segment);
+  for (const { address, units } of former.blocks()) {
     if (units <= BLOCK_UNITS_MAX) continue;
-    chunks.push(...(yield* allocator.spans.takeOver(catalog, addresses[segment], units)));
+    chunks.push(...(yield* allocator.spans.takeOver(catalog, address, units)));
   }
   return chunks;
 }
 
 function retireBlocks(partitions: Partitions, table: ShardTable, former: Segments): void {
   const { catalog, geometry, pool } = table;
-  former.addresses.forEach((address, segment) => {
-    const units = geometry.segmentUnits(segment);
+  for (const { address, units } of former.blocks()) {
     if (units <= BLOCK_UNITS_MAX) pool.reclamation.retire(address, units, catalog);
-  });
+  }
   for (const { address, level } of former.relocations()) {
     pool.reclamation.retire(address, geometry.relocatedUnits(level), catalog);
   }

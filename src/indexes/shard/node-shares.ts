@@ -4,7 +4,7 @@ import type { Partitions } from './partitions.ts';
 
 /** What of the tables is on which memory node; of one that is being migrated, what it goes to. */
 export function* sharesOf(partitions: Partitions): Operation<NodeShare[]> {
-  const { geometry, pool, tables } = partitions;
+  const { pool, tables } = partitions;
   const { nodes, roots } = yield* partitions.read();
   const shares = Array.from({ length: pool.layout.stripe }, (_, node) => ({
     node,
@@ -15,10 +15,9 @@ export function* sharesOf(partitions: Partitions): Operation<NodeShare[]> {
   for (const table of tables) {
     yield* table.reload(roots[table.partition]);
     shares[table.node].parts++;
-    table.segments.addresses.forEach((address, segment) => {
-      const bytes = geometry.segmentUnits(segment) * UNIT_BYTES;
-      shares[pool.layout.nodeOf(address)].bytes += bytes;
-    });
+    for (const { address, units } of table.segments.blocks()) {
+      shares[pool.layout.nodeOf(address)].bytes += units * UNIT_BYTES;
+    }
   }
   return shares;
 }

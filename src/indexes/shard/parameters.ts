@@ -36,7 +36,7 @@ export const SHARD_PARAMETER_NAMES = [
 ] as const;
 
 /** Bits of a hash word that may say which bucket: the group of a segment id must fit behind. */
-const BUCKET_BITS_MAX = 28;
+export const BUCKET_BITS_MAX = 28;
 const PARTITIONS_MAX = 1024;
 /** With several memory nodes: enough of them for bounded loads, and for nodes to come. */
 const PARTITIONS_OVER_NODES = 64;

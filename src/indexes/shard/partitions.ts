@@ -156,17 +156,15 @@ export class Partitions {
     return places;
   }
 
-  #addPlaces({ root, addresses }: Segments, places: Map<Address, number>): void {
-    if (!this.isInDirectory(root)) places.set(root, ROOT_BYTES);
-    addresses.forEach((address, segment) => {
-      places.set(address, this.geometry.segmentUnits(segment) * UNIT_BYTES);
-    });
+  #addPlaces(segments: Segments, places: Map<Address, number>): void {
+    if (!this.isInDirectory(segments.root)) places.set(segments.root, ROOT_BYTES);
+    for (const { address, units } of segments.blocks()) places.set(address, units * UNIT_BYTES);
   }
 
   /** Allocates and fills empty tables; returns the root for the catalog. */
   static *build(pool: Pool, shape: ShardShape, catalog: number): Operation<Address> {
     const { allocator, layout } = pool;
-    const geometry = new ShardGeometry(shape);
+    const geometry = new ShardGeometry(shape, layout.parameters.regionBytes);
     const { partitions } = shape;
     if (layout.stripe > NODES_MAX && partitions > 1) {
       const limit = `tables are placed on at most ${NODES_MAX} memory nodes`;
@@ -201,7 +199,7 @@ export class Partitions {
     const shared: SharedParts = {
       pool,
       catalog,
-      geometry: new ShardGeometry(shape),
+      geometry: new ShardGeometry(shape, pool.layout.parameters.regionBytes),
       records: new RecordIo(pool.allocator, reclamation, catalog),
       techniques: newTechniques(),
       partitions: () => partitions,

@@ -12,6 +12,7 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import { LEVELS, type ShardGeometry } from './geometry.ts';
+import { listUnits, readList, type SegmentPlace } from './pieces.ts';
 import { isRelocated, pointerOf, VERSION_MAX } from './slot.ts';
 
 /**
@@ -21,8 +22,9 @@ import { isRelocated, pointerOf, VERSION_MAX } from './slot.ts';
  *   64  how many resizes have been claimed: whoever moves it on is the one to do the next
  *   72  of a table that is being migrated to here: its former root; 0 when all of it is here
  *   80  … and the version at which its buckets come from there
- *  128  addresses of the segments, 8 bytes each; the first 0 ends them, or the address of a root
- *       (LEFT is set): the table has left, at this version, for the segments of that one
+ *  128  addresses of the segments, 8 bytes each; of one that was cut into pieces, that of the list
+ *       of their addresses (LIST is set). The first 0 ends them, or the address of a root (LEFT is
+ *       set): the table has left, at this version, for the segments of that one
  *
  * The version of the table is the number of its segments less one. A CAS of the next segment's word
  * from 0 is the whole resize: from then on whoever meets a bucket of an earlier version moves it.
@@ -35,6 +37,8 @@ const FETCHED_AT = 80;
 const SEGMENTS = 128;
 /** In the word of a segment: it is the address of the root that the table has left for. */
 const LEFT = 1;
+/** … or of a list: see pieces.ts. */
+const LIST = 2;
 export const ROOT_BYTES = SEGMENTS + 8 * (VERSION_MAX + 2);
 export const ROOT_UNITS = Math.ceil(ROOT_BYTES / UNIT_BYTES);
 
@@ -44,8 +48,11 @@ const SEGMENTS_AT = 64;
 export class Segments {
   readonly root: Address;
   readonly #geometry: ShardGeometry;
+  #version = -1;
+  /** By piece: where it stands. Segments that are one piece are all but the largest ones. */
   readonly #addresses: Address[] = [];
-  /** By level and segment: what to add to the offset of a bucket that counts from bucket 0. */
+  readonly #lists: { address: Address; units: number }[] = [];
+  /** By level and piece: what to add to the offset of a bucket that counts from bucket 0. */
   readonly #bases: Address[][] = Array.from({ length: LEVELS }, () => []);
   /** The segments that this table is being migrated from, for who came by them. */
   former: Segments | undefined;
@@ -67,11 +74,20 @@ export class Segments {
 
   /** Resizes as far as this client knows. */
   get version(): number {
-    return this.#addresses.length - 1;
+    return this.#version;
   }
 
+  /** Of all pieces of the segments, in their order. */
   get addresses(): readonly Address[] {
     return this.#addresses;
+  }
+
+  /** What the segments take: their pieces and the lists of them. */
+  *blocks(): Generator<{ address: Address; units: number }, void, undefined> {
+    const units = (piece: number) => this.#geometry.pieceUnits(piece);
+    for (const [piece, address] of this.#addresses.entries())
+      yield { address, units: units(piece) };
+    yield* this.#lists;
   }
 
   /** A bucket of a segment that the cache knows: no round trip. */
@@ -85,7 +101,7 @@ export class Segments {
 
   /** The bucket's place in its segment, which it has left if its mover was slow or died. */
   homeAddress(level: number, bucket: number): Address {
-    const base = this.#bases[level][this.#geometry.bornAt(bucket)];
+    const base = this.#bases[level][this.#geometry.pieceOf(bucket)];
     return base + bucket * this.#geometry.bucketBytes[level];
   }
 
@@ -108,7 +124,7 @@ export class Segments {
   *load(): Operation<number> {
     const words = new Scratch(ROOT_BYTES);
     yield this.postLoad(new Batch(), words, 0);
-    return this.noteLoad(words, 0);
+    return yield* this.noteLoad(words, 0);
   }
 
   /** Adds the READ of the root. */
@@ -116,9 +132,12 @@ export class Segments {
     return batch.read(this.root, ROOT_BYTES, words, at);
   }
 
-  /** Learns from the root as it was read; returns how many records have been reported. */
-  noteLoad(words: Scratch, at: number): number {
-    this.#learnFrom(words, at + SEGMENTS);
+  /**
+   * Learns from the root as it was read; returns how many records have been reported. One round
+   * trip for each segment in several pieces that the client did not know yet.
+   */
+  *noteLoad(words: Scratch, at: number): Operation<number> {
+    yield* this.#learnFrom(words, at + SEGMENTS);
     this.formerRoot = readInteger(words, at + FORMER);
     this.fetchedAt = readInteger(words, at + FETCHED_AT);
     if (this.formerRoot === NULL_ADDRESS) this.former = undefined;
@@ -133,37 +152,52 @@ export class Segments {
     yield new Batch()
       .faa(this.root + RECORDS, words, FAA_AT)
       .read(this.root + SEGMENTS, bytes, words, SEGMENTS_AT);
-    this.#learnFrom(words, SEGMENTS_AT);
+    yield* this.#learnFrom(words, SEGMENTS_AT);
     return readSigned(words, FAA_AT + FAA_BYTES - 8) + records;
   }
 
-  #learnFrom(words: Scratch, at: number): void {
+  *#learnFrom(words: Scratch, at: number): Operation<void> {
+    const geometry = this.#geometry;
     const first = readInteger(words, at);
     invariant(first !== NULL_ADDRESS, `the root at ${this.root} names no segment`);
-    for (let segment = this.#addresses.length; segment <= VERSION_MAX; segment++) {
-      const address = readInteger(words, at + 8 * segment);
-      if (address === NULL_ADDRESS) return;
-      if (address % UNIT_BYTES === LEFT) {
-        this.successor = address - LEFT;
+    for (let segment = this.#version + 1; segment <= VERSION_MAX; segment++) {
+      const word = readInteger(words, at + 8 * segment);
+      if (word === NULL_ADDRESS) return;
+      if (word % UNIT_BYTES === LEFT) {
+        this.successor = word - LEFT;
         refuseNoRoot(this.successor);
         // Only a table leaves that has fetched everything: what it came from may be re-used now.
         this.former = undefined;
         return;
       }
-      this.#learn(segment, address);
+      const pieces = segment <= geometry.shape.resizes ? geometry.piecesOf(segment) : 0;
+      const isPlace = word % UNIT_BYTES === (pieces > 1 ? LIST : 0);
+      invariant(pieces > 0 && isPlace, `no segment ${segment} begins at ${word}`);
+      const list = pieces > 1 ? word - LIST : NULL_ADDRESS;
+      const place = { pieces: pieces > 1 ? yield* readList(list, pieces) : [word], list };
+      // While the list was read another operation of this client may have learned it.
+      if (segment === this.#version + 1) this.#learn(segment, place);
     }
   }
 
-  #learn(segment: number, address: Address): void {
-    invariant(segment === this.#addresses.length, 'segments are learned in order');
-    invariant(address % UNIT_BYTES === 0, `no segment begins at ${address}`);
-    this.#addresses.push(address);
+  #learn(segment: number, { pieces, list }: SegmentPlace): void {
     const geometry = this.#geometry;
-    const first = segment === 0 ? 0 : geometry.segmentBuckets(segment);
+    const piece = geometry.firstPiece(segment);
+    invariant(piece === this.#addresses.length, 'segments are learned in order');
+    if (list !== NULL_ADDRESS) this.#lists.push({ address: list, units: listUnits(pieces.length) });
+    for (const address of pieces) this.#learnPiece(address);
+    this.#version = segment;
+  }
+
+  #learnPiece(address: Address): void {
+    const geometry = this.#geometry;
+    const piece = this.#addresses.length;
+    const { first } = geometry.bucketsOfPiece(piece);
     for (let level = 0; level < LEVELS; level++) {
-      const start = address + geometry.levelOffset(segment, level);
-      this.#bases[level][segment] = start - first * geometry.bucketBytes[level];
+      const start = address + geometry.levelOffset(piece, level);
+      this.#bases[level].push(start - first * geometry.bucketBytes[level]);
     }
+    this.#addresses.push(address);
   }
 
   /** Whether this client is the one to make segment `segment`, of those that ask. */
@@ -172,9 +206,10 @@ export class Segments {
   }
 
   /** The resize: of all who have made segment `segment`, one wins. */
-  *publish(segment: number, address: Address): Operation<boolean> {
-    const won = yield* control.swap(this.root + SEGMENTS + 8 * segment, 0n, BigInt(address));
-    if (won && segment === this.#addresses.length) this.#learn(segment, address);
+  *publish(segment: number, place: SegmentPlace): Operation<boolean> {
+    const word = BigInt(wordOf(place));
+    const won = yield* control.swap(this.root + SEGMENTS + 8 * segment, 0n, word);
+    if (won && segment === this.#version + 1) this.#learn(segment, place);
     return won;
   }
 
@@ -200,7 +235,7 @@ export class Segments {
   static *formatFor(
     root: Address,
     former: Address,
-    segments: readonly Address[],
+    segments: readonly SegmentPlace[],
     records: number,
   ): Operation<void> {
     const image = new Scratch(ROOT_BYTES);
@@ -208,11 +243,16 @@ export class Segments {
     writeInteger(image, CLAIMS, segments.length - 1);
     writeInteger(image, FORMER, former);
     writeInteger(image, FETCHED_AT, segments.length - 1);
-    segments.forEach((address, segment) => {
-      writeInteger(image, SEGMENTS + 8 * segment, address);
+    segments.forEach((place, segment) => {
+      writeInteger(image, SEGMENTS + 8 * segment, wordOf(place));
     });
     yield new Batch().write(root, ROOT_BYTES, image, 0);
   }
+}
+
+/** What a root says of a segment. */
+function wordOf({ pieces, list }: SegmentPlace): number {
+  return list === NULL_ADDRESS ? pieces[0] : list + LIST;
 }
 
 /** Raises SW_POOL_CORRUPT for what can be no root: an address of 0, or between two words. */

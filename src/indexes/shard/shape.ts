@@ -46,9 +46,9 @@ export function* eachBucket(
   for (let level = firstLevel; level < LEVELS; level++) {
     const bytes = geometry.bucketBytes[level];
     const perRead = Math.max(1, Math.floor(READ_BYTES / bytes));
-    for (let segment = 0; segment <= version; segment++) {
-      const first = segment === 0 ? 0 : geometry.segmentBuckets(segment);
-      const end = first + geometry.segmentBuckets(segment);
+    for (let piece = 0; piece < geometry.firstPiece(version + 1); piece++) {
+      const { first, count: buckets } = geometry.bucketsOfPiece(piece);
+      const end = first + buckets;
       for (let bucket = first; bucket < end; bucket += perRead) {
         const count = Math.min(perRead, end - bucket);
         yield* visitSome(table, segments, level, bucket, count, nodes, visit);

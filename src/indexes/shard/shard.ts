@@ -33,6 +33,7 @@ import { Migration } from './migrate.ts';
 import { sharesOf } from './node-shares.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
 import { Partitions } from './partitions.ts';
+import { listUnits } from './pieces.ts';
 import { eachReachable } from './reachable.ts';
 import { locate, search, searchMany, searchOnce } from './search.ts';
 import { ROOT_UNITS } from './segments.ts';
@@ -102,9 +103,14 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   get tableUnits(): readonly number[] {
     const { geometry, tables } = this.partitions;
     const version = Math.max(...tables.map(({ segments }) => segments.version));
-    const units = Array.from({ length: version + 1 }, (_, k) => geometry.segmentUnits(k));
-    if (tables.length > 1) units.push(ROOT_UNITS);
-    return units.filter((each) => each <= BLOCK_UNITS_MAX);
+    const units = new Set<number>();
+    for (let segment = 0; segment <= version; segment++) {
+      units.add(geometry.pieceUnits(geometry.firstPiece(segment)));
+      const pieces = geometry.piecesOf(segment);
+      if (pieces > 1) units.add(listUnits(pieces));
+    }
+    if (tables.length > 1) units.add(ROOT_UNITS);
+    return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
   }
 
   search(request: ShardRequest): Operation<boolean> {

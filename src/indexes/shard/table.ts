@@ -244,9 +244,9 @@ export class ShardTable {
         segments.postLoad(batch, words, ROOT_BYTES * i);
       });
       yield batch;
-      some.forEach((table, i) => {
-        table.reported = known[i].noteLoad(words, ROOT_BYTES * i);
-      });
+      for (let i = 0; i < some.length; i++) {
+        some[i].reported = yield* known[i].noteLoad(words, ROOT_BYTES * i);
+      }
     }
     for (const table of tables) {
       const { successor } = table.#segments;

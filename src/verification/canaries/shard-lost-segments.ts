@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import type { Condition, Outcome } from '../../indexes/contract.ts';
-import { makeSegment } from '../../indexes/shard/resize.ts';
+import { discardSegment, makeSegment } from '../../indexes/shard/pieces.ts';
 import { ShardIndex } from '../../indexes/shard/shard.ts';
 import type { ShardRequest, ShardTable } from '../../indexes/shard/table.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
@@ -34,12 +34,11 @@ class HastyResizer extends ShardIndex {
 function* growHastily(table: ShardTable): Operation<void> {
   const { allocator, catalog, geometry, segments } = table;
   const segment = segments.version + 1;
-  const units = geometry.segmentUnits(segment);
   yield* releaseHastily(table);
   try {
-    const address = yield* makeSegment(allocator, catalog, units);
-    const won = yield* segments.publish(segment, address);
-    if (!won) yield* allocator.spans.release(catalog, address, units);
+    const place = yield* makeSegment(allocator, catalog, geometry, segment);
+    const won = yield* segments.publish(segment, place);
+    if (!won) yield* discardSegment(allocator, catalog, geometry, segment, place);
   } catch (error) {
     if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
   }
