@@ -37,6 +37,7 @@ export function* resize(table: ShardTable): Operation<boolean> {
   } catch (error) {
     // A full pool is no error yet: there is room for records in level 3, and the next may succeed.
     if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    table.postponed++;
     return false;
   }
   if (!(yield* segments.publish(segment, place))) {

@@ -92,9 +92,10 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   get resizes(): Readonly<Record<string, number>> {
-    const sums = { resizes: 0, bucketsMoved: 0 };
-    for (const { resizes, bucketsMoved } of this.partitions.tables) {
+    const sums = { resizes: 0, postponed: 0, bucketsMoved: 0 };
+    for (const { resizes, postponed, bucketsMoved } of this.partitions.tables) {
       sums.resizes += resizes;
+      sums.postponed += postponed;
       sums.bucketsMoved += bucketsMoved;
     }
     return sums;

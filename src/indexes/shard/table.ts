@@ -187,6 +187,8 @@ export class ShardTable {
   readonly idleMoves: Move[] = [];
   resizes = 0;
   bucketsMoved = 0;
+  /** Resizes that this client was to make, and for which the pool had no room. */
+  postponed = 0;
   /** New buckets that this client has put elsewhere, because their mover was slow or died. */
   relocated = 0;
   /** Segments that were put on another memory node than the table's, because that one was full. */
