@@ -67,24 +67,14 @@ test('a segment that the system has no memory for takes no part of the pool with
   const spans = () =>
     pool.run(pool.chunks.words()).filter(([, word]) => unpackChunk(word).state === CHUNK_SPAN);
   const before = spans().length;
-<<<<<<< HEAD
   const { source } = pool.fabric as SharedFabric;
   const { reserve } = source;
   source.reserve = () => {
-=======
-  const { takeSpan } = pool.chunks;
-  // biome-ignore lint/correctness/useYield: it raises instead.
-  pool.chunks.takeSpan = function* () {
->>>>>>> 4d1e96c (SHARD: the test of a full file system goes by what takes spans now)
     throw new StepwellError('SW_POOL_FULL', 'no space left in the file system');
   };
   for (let i = 0; i < 30; i++) assert.equal(pool.run(resize(client.index.table)), false);
   assert.equal(spans().length, before);
-<<<<<<< HEAD
   source.reserve = reserve;
-=======
-  pool.chunks.takeSpan = takeSpan;
->>>>>>> 4d1e96c (SHARD: the test of a full file system goes by what takes spans now)
   client.index.table.claimsSeen = Number.POSITIVE_INFINITY;
   assert.ok(pool.run(resize(client.index.table)));
 });
