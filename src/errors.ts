@@ -9,6 +9,7 @@ export type ErrorCode =
   | 'SW_INVALID_VALUE' // a value is neither well-formed text nor bytes, or is too long
   | 'SW_UNSUPPORTED' // this platform, index or fabric cannot do what was asked
   | 'SW_POOL_NOT_FOUND' // no pool at this URL
+  | 'SW_DIRECTORY_NOT_FOUND' // the directory in which a pool was to be made does not exist
   | 'SW_POOL_EXISTS' // a pool is already there and the caller asked for a new one
   | 'SW_POOL_FOREIGN' // the file is not a Stepwell pool
   | 'SW_POOL_CORRUPT' // a superblock, catalog entry, index or record contradicts itself
@@ -16,10 +17,17 @@ export type ErrorCode =
   | 'SW_POOL_TRUNCATED' // the file is shorter than its superblock says
   | 'SW_POOL_TOO_SMALL' // the asked size cannot hold an empty pool
   | 'SW_POOL_FULL' // no memory left in the pool (or in the file system below it)
+  | 'SW_POOL_DESTROYED' // the pool was destroyed while this client had it open
+  | 'SW_PERMISSION_DENIED' // the system does not let this process at the pool, or at what it needs
   | 'SW_POOL_BUSY' // a living client, or another memory node, has what the caller wants for itself
+  | 'SW_TOO_MANY_FILES' // this process, or the system, has too many open files
+  | 'SW_OUT_OF_MEMORY' // the system has no memory, or no addresses, for a mapping
+  | 'SW_SYSTEM_ERROR' // the system failed in a way that has no code of its own; see `cause`
   | 'SW_TOO_MANY_CLIENTS' // the client table is full
   | 'SW_STORE_NOT_FOUND' // the pool has no store of this name
   | 'SW_STORE_EXISTS' // a store of this name is already there and the caller asked for a new one
+  | 'SW_STORE_DROPPED' // the store was dropped while this client had it open
+  | 'SW_TOO_MANY_STORES' // the pool's catalog is full
   | 'SW_STORE_MISMATCH' // the store exists with other parameters than those asked for
   | 'SW_INDEX_FULL' // the index reached its maximum depth
   | 'SW_NOT_INTEGER' // increment met a value that is not a decimal integer

@@ -1,6 +1,8 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export type * from './store/api.ts';
+export type { DropReport } from './store/drop-store.ts';
 export type { Decoded, EncodedOptions, TypedOptions } from './store/encoded.ts';
+export { listPools, type PoolListing } from './store/list-pools.ts';
 export {
   check,
   checkPool,
@@ -8,6 +10,8 @@ export {
   createPool,
   destroy,
   destroyPool,
+  dropStore,
+  dropStoreSync,
   inspect,
   inspectPool,
   open,

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
+import type { listPools } from '../store/list-pools.ts';
 import type { startMemoryNode } from '../store/memory-node.ts';
 import type * as openModule from '../store/open.ts';
 import type { BenchClient, BenchClientSetup } from './bench-client.ts';
@@ -8,7 +9,7 @@ import type { Output } from './output.ts';
 
 export type Library = Pick<
   typeof openModule,
-  'open' | 'openSync' | 'openBlocking' | 'create' | 'destroy' | 'inspect' | 'check'
+  'open' | 'openSync' | 'openBlocking' | 'create' | 'destroy' | 'inspect' | 'check' | 'dropStore'
 >;
 
 export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
@@ -33,6 +34,7 @@ export interface Context {
   /** Loaded on demand: `--help` must work where the native parts do not. */
   library(): Promise<Library>;
   serveRedis(): Promise<ServeRedis>;
+  listPools(): Promise<typeof listPools>;
   memoryNodes(): Promise<typeof startMemoryNode>;
   startBenchClient(setup: BenchClientSetup): Promise<BenchClient>;
 }

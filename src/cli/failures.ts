@@ -52,7 +52,8 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof UsageError) return { exitCode: EXIT.usage, message: error.message };
   if (error instanceof InputError) return { exitCode: EXIT.failed, message: error.message };
   if (isStepwellError(error)) {
-    return { exitCode: EXIT.failed, message: `${error.message} (${error.code})` };
+    const exitCode = USAGE_CODES.includes(error.code) ? EXIT.usage : EXIT.failed;
+    return { exitCode, message: `${error.message} (${error.code})` };
   }
   if (isSystemError(error)) {
     return { exitCode: EXIT.failed, message: systemMessage(error) };
@@ -60,6 +61,9 @@ export function describeFailure(error: unknown): Failure {
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { exitCode: EXIT.internal, message: `internal error: ${message}` };
 }
+
+/** What stands on the command line cannot be understood, or cannot be. */
+const USAGE_CODES: readonly string[] = ['SW_INVALID_URL', 'SW_INVALID_ARGUMENT'];
 
 /** By its code: an error that comes out of a worker thread has lost its class. */
 function isStepwellError(error: unknown): error is StepwellError {

@@ -25,6 +25,7 @@ function processContext(): Context {
     },
     library: () => import('../store/open.ts'),
     serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
+    listPools: async () => (await import('../store/list-pools.ts')).listPools,
     memoryNodes: async () => (await import('../store/memory-node.ts')).startMemoryNode,
     startBenchClient,
   };

@@ -9,8 +9,8 @@ import { classOfHead } from '../indexes/record-io.ts';
 import { BLOCK_CURRENT } from '../pool/block-state.ts';
 import { control } from '../pool/control.ts';
 import type { Store } from '../store/api.ts';
-import { type Attachment, attach, destroyPool, detach, openSync } from '../store/open.ts';
-import { openStore } from '../store/store-in-pool.ts';
+import type { LocalClient } from '../store/local-client.ts';
+import { attach, destroyPool, openSync } from '../store/open.ts';
 import { Batch, Scratch } from '../verbs/index.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 import { Cleanup } from './support/cleanup.ts';
@@ -71,13 +71,12 @@ class Server {
 
 /** The memory of the table, as a client that loses it sees it. */
 class TableMemory {
-  readonly #attachment: Attachment;
+  readonly #client: LocalClient;
   readonly #index: HStoreIndex;
 
   constructor(url: string) {
-    this.#attachment = attach(url, { create: false });
-    const { pool } = this.#attachment;
-    const { index } = pool.run(openStore(pool, { create: false }));
+    this.#client = attach(url, { create: false }).client;
+    const { index } = this.#client.open({ create: false });
     if (!(index instanceof HStoreIndex)) throw new Error('not a store of HStore');
     this.#index = index;
   }
@@ -87,12 +86,12 @@ class TableMemory {
   }
 
   get generation(): number {
-    return this.#attachment.pool.run(readTableState(this.#geometry)).generation;
+    return this.#client.pool.run(readTableState(this.#geometry)).generation;
   }
 
   /** As a memory node that comes back without its memory. */
   lose(): void {
-    const { pool } = this.#attachment;
+    const { pool } = this.#client;
     pool.run(loadSegments(this.#geometry));
     const nothing = new Uint8Array(segmentBuckets(this.#geometry.shape) * BUCKET_BYTES);
     for (const segment of this.#geometry.segments) {
@@ -105,7 +104,7 @@ class TableMemory {
    * as after a loss. (By PUTs 10 M records take longer than all that is measured.)
    */
   load(records: number): void {
-    const { pool } = this.#attachment;
+    const { pool } = this.#client;
     const keys = new KeyGenerator();
     const values = new ValueGenerator();
     const requests = Array.from({ length: PER_BATCH }, () => this.#index.newRequest());
@@ -131,7 +130,7 @@ class TableMemory {
   }
 
   close(): void {
-    detach(this.#attachment.pool, this.#attachment.source);
+    this.#client.end();
   }
 }
 

@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../verbs/index.ts';
-import { BLOCK_CLAIMED, BLOCK_FREE, isCurrentState } from './block-state.ts';
+import { BLOCK_CLAIMED, BLOCK_FREE, countFree, isCurrentState } from './block-state.ts';
 import { CHUNK_BLOCKS, type ChunkWord, unpackChunk } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { control } from './control.ts';
@@ -316,12 +316,23 @@ export class Allocator {
     return orphans.map(({ chunk }) => chunk);
   }
 
-  /** Leaves those of these chunks that are still this client's own; no block of them is cached. */
-  *disown(catalog: number, chunks: ReadonlySet<number>): Operation<void> {
+  /** Leaves all that this client has of a store to the others. */
+  *leaveStore(catalog: number): Operation<void> {
+    yield* this.surrenderCaches(catalog);
+    yield* this.disown(catalog);
+    for (const [key, one] of this.#classes) if (one.catalog === catalog) this.#classes.delete(key);
+    this.#last = new SizeClass(0, 1);
+  }
+
+  /**
+   * Leaves those of these chunks (all, when left out) that are still this client's own; no block of
+   * them is cached.
+   */
+  *disown(catalog: number, chunks?: ReadonlySet<number>): Operation<void> {
     const left: { chunk: number; word: ChunkWord }[] = [];
     for (const sizeClass of this.#classesOf(catalog)) {
       const { units } = sizeClass;
-      for (const chunk of sizeClass.chunks.filter((one) => chunks.has(one))) {
+      for (const chunk of sizeClass.chunks.filter((one) => chunks?.has(one) ?? true)) {
         left.push({ chunk, word: this.#word({ state: CHUNK_BLOCKS, catalog, units }) });
         this.#forgetChunk(sizeClass, chunk);
       }
@@ -372,8 +383,7 @@ export class Allocator {
   /** Marks the cached blocks of a store free, so that chunks without a block in use show. */
   *surrenderCaches(catalog: number): Operation<void> {
     const batch = new Batch();
-    for (const sizeClass of this.#classes.values()) {
-      if (sizeClass.catalog !== catalog) continue;
+    for (const sizeClass of this.#classesOf(catalog)) {
       for (const address of sizeClass.cache.splice(0)) this.#markFree(sizeClass, address, batch);
     }
     if (batch.length > 0) yield batch;
@@ -437,10 +447,4 @@ export class Allocator {
   #word(use: { state: number; catalog: number; units: number }): ChunkWord {
     return { ...use, owner: this.#owner, incarnation: this.#incarnation };
   }
-}
-
-function countFree(map: Uint8Array, blocks: number): number {
-  let free = 0;
-  for (let i = 0; i < blocks; i++) if (map[i] === BLOCK_FREE) free++;
-  return free;
 }

@@ -18,3 +18,9 @@ export function isCurrentState(state: number): boolean {
 export function nextState(state: number): number {
   return (state % BLOCK_STATES) + 1;
 }
+
+export function countFree(map: Uint8Array, blocks: number): number {
+  let free = 0;
+  for (let i = 0; i < blocks; i++) if (map[i] === BLOCK_FREE) free++;
+  return free;
+}

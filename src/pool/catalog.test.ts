@@ -14,7 +14,7 @@ test('a pool has room for 64 stores', (t) => {
   const store = freshStore(t, 'memory', TINY);
   store.put('k', 'v');
   for (let i = 1; i < CATALOG_ENTRIES; i++) attachTo(t, store, { store: `s${i}`, ...TINY }).close();
-  throwsCode('SW_POOL_FULL', () => openSync(store.handle, { store: 'one more', ...TINY }));
+  throwsCode('SW_TOO_MANY_STORES', () => openSync(store.handle, { store: 'one more', ...TINY }));
   assert.equal(keepOpen(t, openSync(store.handle, { store: 's63' })).size, 0);
   assert.equal(store.get('k'), 'v');
 });

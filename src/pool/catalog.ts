@@ -10,7 +10,10 @@ import type { Membership } from './membership.ts';
 const EMPTY = 0;
 const CREATING = 1;
 const READY = 2;
+/** The store is gone; the row and the memory are until no client's row names the store. */
+const DROPPED = 3;
 
+const STATE_FIELDS = [4, 8] as const;
 const ROOT = 8;
 const PARAMETERS = 16;
 const NAME_LENGTH = 64;
@@ -26,13 +29,14 @@ export interface CatalogEntry {
   id: number;
   name: string;
   ready: boolean;
+  dropped: boolean;
   kind: number;
   root: Address;
   /** Meaning given by the index kind; unsigned 32-bit. */
   parameters: number[];
 }
 
-/** What of the pool was taken for a store whose maker died before it was there. */
+/** What of the pool was taken for a store that is not there: half made, or dropped. */
 export interface Unfinished {
   /** Number of the index kind that it was to have; 0 when the row says nothing any more. */
   kind: number;
@@ -43,9 +47,11 @@ export interface Unfinished {
 export class Catalog {
   readonly #lockWord: HolderWord;
   readonly #chunks: ChunkTable;
+  readonly #membership: Membership;
 
   constructor(membership: Membership, chunks: ChunkTable) {
     this.#chunks = chunks;
+    this.#membership = membership;
     this.#lockWord = new HolderWord(membership, SUPERBLOCK.catalogLock);
   }
 
@@ -55,7 +61,7 @@ export class Catalog {
     const found: CatalogEntry[] = [];
     for (let row = 0; row < CATALOG_ENTRIES; row++) {
       const at = row * CATALOG_ENTRY_BYTES;
-      const [state, kind] = unpackFields(view.getBigUint64(at, true), [4, 8]);
+      const [state, kind] = unpackFields(view.getBigUint64(at, true), STATE_FIELDS);
       if (state === EMPTY) continue;
       const length = Math.min(view.getUint8(at + NAME_LENGTH), STORE_NAME_BYTES);
       found.push({
@@ -64,6 +70,7 @@ export class Catalog {
           bytes.subarray(at + NAME, at + NAME + length),
         ),
         ready: state === READY,
+        dropped: state === DROPPED,
         kind,
         root: Number(view.getBigUint64(at + ROOT, true)),
         parameters: Array.from({ length: STORE_PARAMETERS }, (_, i) =>
@@ -75,8 +82,8 @@ export class Catalog {
   }
 
   /**
-   * The store if it is ready; no lock is taken, a ready entry does not change. It is read twice:
-   * the words of the first READ may be older than the READY among them.
+   * The store if it is ready; no lock is taken, a ready entry does not change until it is dropped.
+   * It is read twice: the words of the first READ may be older than the READY among them.
    */
   *find(name: string): Operation<CatalogEntry | undefined> {
     const isIt = (entry: CatalogEntry) => entry.ready && entry.name === name;
@@ -115,11 +122,8 @@ export class Catalog {
     build: (id: number) => Operation<Address>,
   ): Operation<CatalogEntry> {
     const id = yield* this.#freeRow();
-    const at = CATALOG_OFFSET + (id - 1) * CATALOG_ENTRY_BYTES;
-    const creating = packFields([
-      [CREATING, 4],
-      [kind, 8],
-    ]);
+    const at = rowAt(id);
+    const creating = stateWord(CREATING, kind);
     yield* control.store(at, creating);
     yield* this.#giveBack(id);
     let root: Address = NULL_ADDRESS;
@@ -131,23 +135,19 @@ export class Catalog {
       throw error;
     }
     yield* control.writeBytes(at + ROOT, encodeEntry(name, root, parameters));
-    const ready = yield* control.swap(
-      at,
-      creating,
-      packFields([
-        [READY, 4],
-        [kind, 8],
-      ]),
-    );
+    const ready = yield* control.swap(at, creating, stateWord(READY, kind));
     invariant(ready, 'the catalog changed under its lock');
-    return { id, name, ready: true, kind, root, parameters: [...parameters] };
+    return { id, name, ready: true, dropped: false, kind, root, parameters: [...parameters] };
   }
 
   *#giveBack(id: number): Operation<void> {
     yield* this.#chunks.giveBack(yield* chunksLeft(this.#chunks, (catalog) => catalog !== id));
   }
 
-  /** What makers who died left behind. Nothing while a store is being made: that is its maker's. */
+  /**
+   * What makers and droppers who died left behind. Nothing while a store is being made: that is its
+   * maker's.
+   */
   *unfinished(): Operation<Unfinished[]> {
     const found = new Map<number, Unfinished>();
     const left = yield* this.#whileNobodyMakes(() => this.#left());
@@ -160,10 +160,10 @@ export class Catalog {
   }
 
   /**
-   * Gives back what makers who died left behind; returns how many chunks. Of a store that is not
-   * READY nobody knows but its maker, who holds the lock until it is. So under the lock whatever
-   * serves such a store is of one who is gone, or who has given up, and neither comes back to it:
-   * the lock is taken from nobody who can still issue verbs.
+   * Gives back what makers and droppers who died left behind; returns how many chunks. A store that
+   * is not READY is known to its maker alone, which holds the lock until it is, or to clients whose
+   * rows name it. So under the lock, what serves any other such store belongs to a client that is
+   * gone or has given up, and neither comes back to it: no living client loses the lock.
    */
   *releaseUnfinished(): Operation<number> {
     // Mostly there is nothing, and then nobody who makes a store has to wait.
@@ -177,9 +177,63 @@ export class Catalog {
   }
 
   *#left(): Operation<LeftChunk[]> {
-    const entries = yield* this.entries();
-    const ready = new Set(entries.filter((entry) => entry.ready).map(({ id }) => id));
-    return yield* chunksLeft(this.#chunks, (catalog) => ready.has(catalog));
+    const there = new Set<number>();
+    for (const entry of yield* this.entries()) {
+      if (entry.ready || (yield* this.#isHeld(entry))) there.add(entry.id);
+    }
+    return yield* chunksLeft(this.#chunks, (catalog) => there.has(catalog));
+  }
+
+  /** Whether a client may still touch the memory of a store that was dropped. */
+  *#isHeld({ dropped, id }: CatalogEntry): Operation<boolean> {
+    return dropped && (yield* this.#membership.holdersOf(id)).length > 0;
+  }
+
+  /**
+   * Drops the store: from now on nobody opens it, and its name is free. Clients that have it open
+   * find that out by the count. False when another client has dropped it first.
+   */
+  *drop(entry: CatalogEntry): Operation<boolean> {
+    yield* this.#lock();
+    try {
+      // It may have been dropped, and another one be in its row.
+      const found = yield* this.find(entry.name);
+      if (found?.id !== entry.id || found.root !== entry.root) return false;
+      yield* control.store(rowAt(entry.id), stateWord(DROPPED, entry.kind));
+      yield* control.add(SUPERBLOCK.drops, 1n);
+      return true;
+    } finally {
+      yield* this.#lockWord.leave();
+    }
+  }
+
+  /**
+   * Gives back the memory of dropped stores that no client's row names any more, and frees their
+   * rows. Returns whether this one is among them; a client that dies in between leaves the rest to
+   * the next one that makes or drops a store, and to the sweep of a full pool.
+   */
+  *finishDrop(id: number): Operation<boolean> {
+    yield* this.#lock();
+    try {
+      const entries = yield* this.entries();
+      yield* this.#finishDrops(entries);
+      return !(yield* this.entries()).some((entry) => entry.dropped && entry.id === id);
+    } finally {
+      yield* this.#lockWord.leave();
+    }
+  }
+
+  *#finishDrops(entries: readonly CatalogEntry[]): Operation<void> {
+    for (const entry of entries) {
+      if (!entry.dropped) continue;
+      if (yield* this.#isHeld(entry)) {
+        // Again: the dropper may have died before it told the holders.
+        yield* control.add(SUPERBLOCK.drops, 1n);
+        continue;
+      }
+      yield* this.#giveBack(entry.id);
+      yield* control.store(rowAt(entry.id), 0n);
+    }
   }
 
   /** Undefined, and nothing is done, while a living client makes a store. */
@@ -195,13 +249,19 @@ export class Catalog {
   /** Under the lock a CREATING entry can only be a dead holder's. */
   *#freeRow(): Operation<number> {
     const entries = yield* this.entries();
+    yield* this.#finishDrops(entries);
     for (const entry of entries) {
-      if (entry.ready) continue;
-      yield* control.store(CATALOG_OFFSET + (entry.id - 1) * CATALOG_ENTRY_BYTES, 0n);
+      if (entry.ready || entry.dropped) continue;
+      yield* control.store(rowAt(entry.id), 0n);
     }
-    const taken = new Set(entries.filter((entry) => entry.ready).map((entry) => entry.id));
+    const taken = new Set<number>();
+    for (const { ready, dropped, id } of yield* this.entries()) if (ready || dropped) taken.add(id);
     for (let id = 1; id <= CATALOG_ENTRIES; id++) if (!taken.has(id)) return id;
-    throw new StepwellError('SW_POOL_FULL', `the pool already has ${CATALOG_ENTRIES} stores`);
+    throw new StepwellError(
+      'SW_TOO_MANY_STORES',
+      `the pool has ${CATALOG_ENTRIES} stores, and no room for more: drop one ` +
+        '(stepwell stores lists them, stepwell drop), or use another pool',
+    );
   }
 
   *#lock(): Operation<void> {
@@ -211,6 +271,14 @@ export class Catalog {
     }
     throw new StepwellError('SW_TIMEOUT', 'another client holds the catalog for too long');
   }
+}
+
+function rowAt(id: number): Address {
+  return CATALOG_OFFSET + (id - 1) * CATALOG_ENTRY_BYTES;
+}
+
+function stateWord(state: number, kind: number): bigint {
+  return packFields([state, kind].map((value, i) => [value, STATE_FIELDS[i]] as const));
 }
 
 function encodeEntry(name: string, root: Address, parameters: readonly number[]): Uint8Array {

@@ -30,6 +30,10 @@ export const SUPERBLOCK = {
   epoch: 256,
   /** How often an index has moved memory that clients go by without looking; see reclamation.ts. */
   migrations: 264,
+  /** Not 0 when the pool was destroyed while clients were attached. */
+  destroyed: 272,
+  /** How often a store was dropped: a client then looks whether it has that store open. */
+  drops: 280,
   freeChunks: 320,
   /** Clients that have died, or left without what they had retired: see Pool.#bury. */
   buried: 328,
@@ -39,6 +43,7 @@ export const SUPERBLOCK = {
 export const PARAMETER_BYTES = 64;
 
 export const CATALOG_OFFSET = 4096;
+/** At most 64: a client's row has a bit for each store. */
 export const CATALOG_ENTRIES = 64;
 export const CATALOG_ENTRY_BYTES = 128;
 export const CLIENTS_OFFSET = CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES + 4096;

@@ -34,6 +34,11 @@ export class Limbo {
     return this.#addresses.slice(this.#head);
   }
 
+  /** Whether a block waits of which `concerns` says so. */
+  some(concerns: (units: number) => boolean): boolean {
+    return this.#units.some((units, i) => i >= this.#head && concerns(units));
+  }
+
   push(address: Address, units: number, tag: number): void {
     this.#addresses.push(address);
     this.#units.push(units);

@@ -21,6 +21,8 @@ export const EPOCH = 24;
 export const LIMBO_FLOOR = 32;
 const ATTACHED_AT = 40;
 const NAME = 64;
+/** A bit for each store whose memory this client may touch: see OpenStores. */
+const STORES = 96;
 export const CLIENT_NAME_BYTES = 32;
 
 const FREE = 0;
@@ -45,6 +47,8 @@ export interface ClientRow {
   limboFloor: number;
   attachedAt: number;
   name: string;
+  /** A bit for each store that the client may touch, by its row of the catalog from 1 on. */
+  stores: bigint;
   /** The state word as read, for a CAS. */
   word: bigint;
 }
@@ -68,6 +72,7 @@ export class Membership {
   id = 0;
   incarnation = 0;
   #ownWord = 0n;
+  #ownStores = 0n;
   readonly #registrar: Registrar | undefined;
 
   constructor(layout: PoolLayout, thread = currentThread(), registrar?: Registrar) {
@@ -103,7 +108,9 @@ export class Membership {
     }
     throw new StepwellError(
       'SW_TOO_MANY_CLIENTS',
-      `all ${this.#layout.parameters.clientsMax} rows of the client table are taken`,
+      `all ${this.#layout.parameters.clientsMax} rows of the client table are taken; ` +
+        'a thread takes one for each pool: end some (stepwell inspect lists them), ' +
+        'or create the pool with more (maxClients, --max-clients)',
     );
   }
 
@@ -111,6 +118,8 @@ export class Membership {
     const address = this.#layout.clientEntry(this.id);
     yield* control.store(address + EPOCH, 0n);
     yield* control.store(address + LIMBO_FLOOR, 0n);
+    yield* control.store(address + STORES, 0n);
+    this.#ownStores = 0n;
     const live = this.#stateWord(LIVE, this.incarnation);
     yield* control.swap(
       address,
@@ -206,6 +215,24 @@ export class Membership {
     }
   }
 
+  /** Whether this client's row names the store. */
+  names(catalog: number): boolean {
+    return (this.#ownStores & bitOf(catalog)) !== 0n;
+  }
+
+  /** Names a store in this client's row, or takes it away. */
+  *nameStore(catalog: number, named: boolean): Operation<void> {
+    const others = this.#ownStores & ~bitOf(catalog);
+    this.#ownStores = named ? others | bitOf(catalog) : others;
+    yield* control.store(this.#layout.clientEntry(this.id) + STORES, this.#ownStores);
+  }
+
+  /** The rows that name the store: this client's own may be one, and those of dead clients. */
+  *holdersOf(catalog: number): Operation<ClientRow[]> {
+    const rows = yield* this.rows();
+    return rows.filter(({ stores }) => (stores & bitOf(catalog)) !== 0n);
+  }
+
   *holdsRow(): Operation<boolean> {
     return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
   }
@@ -228,6 +255,8 @@ export class Membership {
     const address = this.#layout.clientEntry(row.id);
     yield* this.#clear(address + EPOCH);
     yield* this.#clear(address + LIMBO_FLOOR);
+    // Last of all: the memory of a store that is dropped waits for this.
+    yield* this.#clear(address + STORES);
     const recovering = this.#stateWord(RECOVERING, row.incarnation);
     yield* control.swap(
       address,
@@ -251,14 +280,14 @@ export class Membership {
     return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
   }
 
-  /** Epoch and floor are 0 in a free row and are left alone. */
+  /** Epoch, floor and stores are 0 in a free row and are left alone. */
   *#writeRow(address: Address, name: string): Operation<void> {
     const identity = new DataView(new ArrayBuffer(16));
     identity.setBigUint64(0, BigInt(this.thread.startTime), true);
     identity.setUint32(8, this.thread.boot, true);
     identity.setUint32(12, this.thread.pid, true);
     yield* control.writeBytes(address + START_TIME, new Uint8Array(identity.buffer));
-    const label = new Uint8Array(CLIENT_ENTRY_BYTES - ATTACHED_AT);
+    const label = new Uint8Array(STORES - ATTACHED_AT);
     new DataView(label.buffer).setBigUint64(0, BigInt(Date.now()), true);
     new TextEncoder().encodeInto(name, label.subarray(NAME - ATTACHED_AT));
     yield* control.writeBytes(address + ATTACHED_AT, label);
@@ -284,10 +313,15 @@ export class Membership {
       epoch: Number(view.getBigUint64(at + EPOCH, true)),
       limboFloor: Number(view.getBigUint64(at + LIMBO_FLOOR, true)),
       attachedAt: Number(view.getBigUint64(at + ATTACHED_AT, true)),
+      stores: view.getBigUint64(at + STORES, true),
       name: new TextDecoder().decode(
         name.subarray(0, (name.indexOf(0) + CLIENT_NAME_BYTES + 1) % (CLIENT_NAME_BYTES + 1)),
       ),
       word,
     };
   }
+}
+
+function bitOf(catalog: number): bigint {
+  return 1n << BigInt(catalog - 1);
 }

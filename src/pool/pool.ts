@@ -8,6 +8,7 @@ import { control } from './control.ts';
 import { HolderWord } from './holder-word.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { type ClientRow, Membership, type Registrar } from './membership.ts';
+import { type OpenStore, OpenStores, storeDropped } from './open-stores.ts';
 import { Reclamation } from './reclamation.ts';
 import type { ThreadIdentity } from './thread-identity.ts';
 
@@ -32,6 +33,7 @@ export class Pool {
   readonly allocator: Allocator;
   readonly catalog: Catalog;
   readonly reclamation: Reclamation;
+  readonly stores: OpenStores;
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   #inFlight = 0;
@@ -60,6 +62,8 @@ export class Pool {
     this.allocator = new Allocator(this.layout, this.chunks);
     this.catalog = new Catalog(this.membership, this.chunks);
     this.reclamation = new Reclamation(this.layout, this.membership, this.allocator);
+    const { membership, catalog, allocator, reclamation } = this;
+    this.stores = new OpenStores(membership, catalog, allocator, reclamation);
     this.sweeper = new HolderWord(this.membership, SUPERBLOCK.sweeper);
   }
 
@@ -91,6 +95,14 @@ export class Pool {
     this.#inFlight++;
   }
 
+  /** Begins an operation on a store. Raises SW_STORE_DROPPED. */
+  enterStore(store: OpenStore): void {
+    this.enter();
+    if (!store.dropped) return;
+    this.exit();
+    throw storeDropped(store.name);
+  }
+
   exit(): void {
     this.#inFlight--;
   }
@@ -98,6 +110,7 @@ export class Pool {
   #quiesce(): void {
     if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
     this.run(this.reclamation.quiesce());
+    if (this.stores.isStale) this.run(this.stores.tend());
     this.#budget = OPERATIONS_PER_QUIESCENCE;
     this.run(this.prefetchBlocks());
     if (this.reclamation.lagging.length > 0) this.#recoverLagging();
@@ -120,6 +133,7 @@ export class Pool {
     if (this.#closed || this.#inFlight > 0) return;
     this.#budget = 0;
     this.run(this.reclamation.goOffline());
+    if (this.stores.isStale) this.run(this.stores.tend());
     if (this.#hasIdleWork) this.#collectLater();
   }
 
@@ -132,6 +146,7 @@ export class Pool {
       this.#idle = undefined;
       if (this.#closed || this.#inFlight > 0) return;
       this.run(this.collectIdle());
+      if (this.stores.isStale) this.run(this.stores.tend());
       this.#recoverLagging();
       if (this.#hasIdleWork) this.#collectLater();
     }, IDLE_COLLECT_MS).unref();
@@ -178,6 +193,24 @@ export class Pool {
     this.#askedAt = now;
     const lagging = new Set(this.reclamation.lagging);
     this.run(this.recovering((row) => lagging.has(row.id)));
+  }
+
+  /**
+   * Stores may have been dropped, or the pool destroyed, in this thread: the next operation looks.
+   * Between operations the client gives up at once what it has of dropped stores.
+   */
+  lookAgain(): void {
+    this.#budget = 0;
+    if (this.#closed || this.#inFlight > 0) return;
+    this.run(this.reclamation.goOffline());
+    if (this.reclamation.retired > 0) this.run(this.reclamation.collect());
+    this.run(this.stores.lookAgain());
+  }
+
+  /** Whether this client may go on: it was not declared dead, nor the pool destroyed. */
+  *usable(): Operation<boolean> {
+    if ((yield* control.load(SUPERBLOCK.destroyed)) !== 0n) return false;
+    return yield* this.membership.holdsRow();
   }
 
   recoverGone(): void {

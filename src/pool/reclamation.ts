@@ -33,12 +33,16 @@ const FREED_AT_ONCE = 512;
 /** Stands for the units of a chunk that is part of a span. */
 const SPAN_CHUNK = 0;
 
+/** As they stand in the superblock from the epoch on, so that one READ brings all of them. */
 const EPOCH_AT = 0;
-const OWN_EPOCH = 8;
-const OWN_FLOOR = 16;
-const OWN_STATE = 24;
-const MIGRATIONS = 32;
-const SWAP = 40;
+const MIGRATIONS = SUPERBLOCK.migrations - SUPERBLOCK.epoch;
+const DESTROYED = SUPERBLOCK.destroyed - SUPERBLOCK.epoch;
+const DROPS = SUPERBLOCK.drops - SUPERBLOCK.epoch;
+const LOOKED_BYTES = 32;
+const OWN_EPOCH = 32;
+const OWN_FLOOR = 40;
+const OWN_STATE = 48;
+const SWAP = 56;
 
 /**
  * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
@@ -61,6 +65,8 @@ export class Reclamation {
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
   #migrations = 0;
+  /** How many stores had been dropped at the last quiescent point. */
+  drops = 0;
   /** Clients that kept the epoch from moving at the last attempt, by id. */
   lagging: number[] = [];
 
@@ -100,6 +106,12 @@ export class Reclamation {
     yield this.#batch.clear().faa(SUPERBLOCK.migrations, this.#words, SWAP);
   }
 
+  /** As counted now. */
+  *readDrops(): Operation<void> {
+    yield this.#batch.clear().read(SUPERBLOCK.drops, 8, this.#words, DROPS);
+    this.drops = readInteger(this.#words, DROPS);
+  }
+
   /** As counted now: for who has announced no epoch, before and after looking addresses up. */
   *readMigrations(): Operation<number> {
     yield this.#batch.clear().read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
@@ -110,6 +122,11 @@ export class Reclamation {
   /** Blocks that this client has retired and not yet freed. */
   waiting(): Address[] {
     return this.#limbo.addresses();
+  }
+
+  /** Whether some of these is a store's. */
+  isWaiting(catalog: number): boolean {
+    return this.#limbo.some((key) => Math.floor(key / 65536) === catalog);
   }
 
   /** Call after the block was unlinked, from within an operation. */
@@ -137,6 +154,10 @@ export class Reclamation {
   *quiesce(): Operation<void> {
     yield* this.#publishFloor();
     const epoch = yield* this.#look();
+    if (readInteger(this.#words, DESTROYED) !== 0) {
+      const why = 'the pool was destroyed while it was open; close its stores and open it again';
+      throw new StepwellError('SW_POOL_DESTROYED', why);
+    }
     if (epoch === undefined) {
       throw new StepwellError('SW_REVOKED', 'this client was declared dead; open the pool again');
     }
@@ -258,8 +279,9 @@ export class Reclamation {
   *#look(): Operation<number | undefined> {
     yield this.#batch
       .clear()
-      .read(SUPERBLOCK.epoch, 8, this.#words, EPOCH_AT)
+      .read(SUPERBLOCK.epoch, LOOKED_BYTES, this.#words, EPOCH_AT)
       .read(this.#layout.clientEntry(this.#membership.id), 8, this.#words, OWN_STATE);
+    this.drops = readInteger(this.#words, DROPS);
     const isOwn = this.#membership.isOwnState(this.#words.i64[OWN_STATE >> 3]);
     return isOwn ? readInteger(this.#words, EPOCH_AT) : undefined;
   }

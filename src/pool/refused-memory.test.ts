@@ -54,7 +54,10 @@ function storeOf(t: Scope, pool: Pool, index: 'race' | 'chime' | 'shard' | 'hops
   const opened = pool.run(openStore(pool, { index, race: { groups: 16 } }));
   const settings = { name: 'default', url: '', handle: '', onClose: () => pool.close() };
   const encodings = { keys: 'auto', values: 'auto' } as const;
-  return keepOpen(t, new SharedStore(pool, opened.index, { ...settings, ...encodings }));
+  return keepOpen(
+    t,
+    new SharedStore(pool, opened.index, opened.store, { ...settings, ...encodings }),
+  );
 }
 
 /** Puts until the pool is full; returns how many bytes of values it took. */

@@ -132,6 +132,8 @@ export class RemotePool {
 
   async #quiesce(): Promise<void> {
     await this.run(this.pool.reclamation.quiesce());
+    const { stores } = this.pool;
+    if (stores.isStale) await this.run(stores.tend());
     await this.#recoverLagging();
     this.#budget = OPERATIONS_PER_QUIESCENCE;
   }
@@ -147,6 +149,7 @@ export class RemotePool {
     this.#close(async () => {
       await this.run(this.pool.reclamation.goOffline());
       await this.run(this.pool.collectIdle());
+      if (this.pool.stores.isStale) await this.run(this.pool.stores.tend());
     });
   }
 

@@ -104,9 +104,7 @@ export function parseSuperblock(
   ) => new StepwellError(code, `${url} ${why}`);
   if (bytes.length < 16) throw fail('SW_POOL_FOREIGN', 'is not a Stepwell pool');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (view.getBigUint64(SUPERBLOCK.magic, true) !== MAGIC) {
-    throw fail('SW_POOL_FOREIGN', 'is not a Stepwell pool');
-  }
+  if (!hasMagic(bytes)) throw fail('SW_POOL_FOREIGN', 'is not a Stepwell pool');
   if (bytes.length < SUPERBLOCK_BYTES) throw fail('SW_POOL_TRUNCATED', 'ends in its superblock');
   const version = view.getUint32(SUPERBLOCK.versionAndChecksum, true);
   if (version !== LAYOUT_VERSION) {
@@ -138,6 +136,16 @@ export function parseSuperblock(
     throw fail('SW_POOL_TRUNCATED', `has ${memoryBytes} bytes where ${expected} are expected`);
   }
   return parameters;
+}
+
+/** Whether a pool's destroyer has told its clients; the file may be there still. */
+export function isMarkedDestroyed(head: Uint8Array): boolean {
+  return head.length > SUPERBLOCK.destroyed && head[SUPERBLOCK.destroyed] !== 0 && hasMagic(head);
+}
+
+export function hasMagic(head: Uint8Array): boolean {
+  if (head.length < 8) return false;
+  return new DataView(head.buffer, head.byteOffset).getBigUint64(SUPERBLOCK.magic, true) === MAGIC;
 }
 
 /** 32-bit FNV-1a over the creation parameters, without the checksum itself. */

@@ -13,6 +13,7 @@ import {
   inspect,
   inspectPool,
   open,
+  openAloneSync,
   openSync,
 } from './open.ts';
 import { secretFrom } from './remote/address.ts';
@@ -145,8 +146,8 @@ test('a pool that is not there', (t) => {
     throwsCode('SW_POOL_NOT_FOUND', () => destroyPool(url));
     throwsCode('SW_POOL_NOT_FOUND', () => destroyPool(url, { force: true }));
   }
-  throwsCode('SW_POOL_NOT_FOUND', () => openSync(`file:${directory}/no/such/pool`, SMALL));
-  throwsCode('SW_POOL_NOT_FOUND', () => createPool(`file:${directory}/no/such/pool`, SMALL));
+  throwsCode('SW_DIRECTORY_NOT_FOUND', () => openSync(`file:${directory}/no/such/pool`, SMALL));
+  throwsCode('SW_DIRECTORY_NOT_FOUND', () => createPool(`file:${directory}/no/such/pool`, SMALL));
   throwsCode('SW_POOL_NOT_FOUND', () => openSync('memory:', { create: false }));
   assert.deepEqual(readdirSync(directory), []);
 });
@@ -272,7 +273,8 @@ test('more clients than rows', (t) => {
   const third = attachTo(t, store);
   const fourth = attachTo(t, store);
   for (let i = 0; i < 20; i++) {
-    throwsCode('SW_TOO_MANY_CLIENTS', () => openSync(store.handle));
+    throwsCode('SW_TOO_MANY_CLIENTS', () => openAloneSync(store.handle));
+    openSync(store.handle, { store: 'a row that this thread has' }).close();
     throwsCode('SW_TOO_MANY_CLIENTS', () => inspectPool(store.handle));
   }
   fourth.close();

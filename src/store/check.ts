@@ -12,6 +12,7 @@ import {
 } from '../pool/chunk-word.ts';
 import { control } from '../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, SUPERBLOCK, stateMapBytes } from '../pool/layout.ts';
+import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 import type { CheckReport } from './api.ts';
@@ -42,13 +43,18 @@ export function* checkStores(
   const lost = new UnreachableRecords(others === 0 && buried === 0n, problem);
   const accounts = new BlockAccounts(pool, problem, lost);
   const stores: CheckReport['stores'] = [];
-  for (const entry of yield* pool.catalog.entries()) {
-    if (!entry.ready) continue;
-    const inStore = (text: string) => problem(`store ${entry.name}: ${text}`);
-    stores.push(yield* checkStore(entry, openIndex, accounts, inStore, onProgress));
+  const opened: OpenStore[] = [];
+  for (const { ready, name } of yield* pool.catalog.entries()) {
+    const one = ready ? yield* pool.stores.open(name) : undefined;
+    if (one === undefined) continue;
+    opened.push(one.store);
+    const inStore = (text: string) => problem(`store ${name}: ${text}`);
+    stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, onProgress));
   }
   // Blocks that living clients hold are theirs; alone, what no key reaches belongs to nobody.
   const blocks = yield* accounts.compare(others === 0);
+  // Until now nobody else could have been given their memory.
+  for (const store of opened) pool.stores.close(store);
   const leaked = others === 0 ? blocks.claimed : 0;
   const unfinished = yield* unfinishedStores(pool);
   return { url, stores, blocks, leaked, unreachable: lost.count, unfinished, problems };

@@ -17,7 +17,14 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { ErrorCode } from '../errors.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
-import { checkPool, createPool, destroyPool, inspectPool, openSync } from './open.ts';
+import {
+  checkPool,
+  createPool,
+  destroyPool,
+  inspectPool,
+  openAloneSync,
+  openSync,
+} from './open.ts';
 import { codeOf, throwsCode } from './test-support/codes.ts';
 import { freshUrl, keepOpen, pathOf, SMALL, temporaryDirectory } from './test-support/pools.ts';
 
@@ -132,7 +139,7 @@ class Vandal {
 function attachedPool(t: TestContext) {
   const url = freshUrl(t, 'file');
   const store = keepOpen(t, openSync(url, { size: 8 * 2 ** 20, maxClients: 16 }));
-  const other = keepOpen(t, openSync(url));
+  const other = keepOpen(t, openAloneSync(url));
   const others = Array.from({ length: 30 }, (_, i) => `other ${i}`);
   for (const key of others) store.put(key, key);
   store.put('sixteen-byte-key', 'w'.repeat(40));

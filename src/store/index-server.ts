@@ -3,9 +3,10 @@ import type { Index } from '../indexes/contract.ts';
 import type { Coordinator } from '../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../indexes/hstore/hstore.ts';
 import { IndexServer, type ServedRound, type ServerRole } from '../indexes/hstore/index-server.ts';
+import { storeDropped } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { OpenOptions } from './api.ts';
-import { attach, detach } from './open.ts';
+import { attach } from './open.ts';
 import { credentialsOf, isRemote, parseRemote } from './remote/address.ts';
 import { attachRemote } from './remote/attach.ts';
 import { clientName, openStore } from './store-in-pool.ts';
@@ -49,13 +50,14 @@ export async function openIndexServer(
 }
 
 function openOnMachine(url: string, options: ServerOptions): RunningIndexServer {
-  const { pool, source } = attach(url, { ...options, create: false });
+  const { client } = attach(url, { ...options, create: false });
+  const { pool } = client;
   try {
-    const { index } = pool.run(openStore(pool, { ...options, create: false }));
+    const { index, store } = client.open({ ...options, create: false });
     const server = serverOf(pool, index, options);
     return {
       round() {
-        pool.enter();
+        pool.enterStore(store);
         try {
           return pool.run(server.round());
         } finally {
@@ -64,11 +66,11 @@ function openOnMachine(url: string, options: ServerOptions): RunningIndexServer 
       },
       async close() {
         if (!pool.closed) pool.run(server.stop());
-        detach(pool, source);
+        client.end();
       },
     };
   } catch (error) {
-    detach(pool, source);
+    client.end();
     throw error;
   }
 }
@@ -84,12 +86,13 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
     fabric.close();
   };
   try {
-    const { index } = await pool.run(openStore(pool.pool, named));
+    const { index, store } = await pool.run(openStore(pool.pool, named));
     const server = serverOf(pool.pool, index, named);
     return {
       async round() {
         await pool.enter();
         try {
+          if (store.dropped) throw storeDropped(store.name);
           return await pool.run(server.round());
         } finally {
           pool.exit();

@@ -59,33 +59,43 @@ function describeClient(row: ClientRow, words: ChunkWords, self: boolean, alive:
 function* reportStores(pool: Pool, words: ChunkWords): Operation<PoolReport['stores']> {
   const stores: PoolReport['stores'] = [];
   for (const entry of yield* pool.catalog.entries()) {
-    stores.push(yield* reportStore(pool, entry, words));
+    const store = entry.ready ? yield* reportReady(pool, entry.name, words) : reportOther(entry);
+    if (store !== undefined) stores.push(store);
   }
   return stores;
 }
 
-function* reportStore(
+/** A store that is being made, or that was dropped while clients have it open. */
+function reportOther(entry: CatalogEntry): PoolReport['stores'][number] {
+  const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
+  const memory = { records: 0, subtables: 0, directory: 0 };
+  const index = kindOf(entry).manifest.name;
+  const state = entry.dropped ? 'dropped' : 'creating';
+  return { name: entry.name, index, state, parameters: {}, ...nothing, memory };
+}
+
+/** Undefined when the store was dropped meanwhile; while it is looked at its memory stays. */
+function* reportReady(
   pool: Pool,
-  entry: CatalogEntry,
+  name: string,
   words: ChunkWords,
-): Operation<PoolReport['stores'][number]> {
-  const { name } = entry;
-  if (!entry.ready) {
-    const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
-    const memory = { records: 0, subtables: 0, directory: 0 };
-    const index = kindOf(entry).manifest.name;
-    return { name, index, state: 'creating', parameters: {}, ...nothing, memory };
+): Operation<PoolReport['stores'][number] | undefined> {
+  const opened = yield* pool.stores.open(name);
+  if (opened === undefined) return undefined;
+  try {
+    const index = yield* openIndex(pool, opened.entry);
+    const shape = yield* index.shape();
+    const { seed: _, ...parameters } = index.parameters;
+    return {
+      name,
+      index: index.manifest.name,
+      state: 'ready',
+      parameters,
+      ...shape,
+      loadFactor: shape.records / shape.slots,
+      memory: sumByKind(words, opened.entry.id, index.tableUnits),
+    };
+  } finally {
+    pool.stores.close(opened.store);
   }
-  const index = yield* openIndex(pool, entry);
-  const shape = yield* index.shape();
-  const { seed: _, ...parameters } = index.parameters;
-  return {
-    name,
-    index: index.manifest.name,
-    state: 'ready',
-    parameters,
-    ...shape,
-    loadFactor: shape.records / shape.slots,
-    memory: sumByKind(words, entry.id, index.tableUnits),
-  };
 }

@@ -14,12 +14,13 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import { MappedSource } from '../fabrics/shared/mapped-source.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
-import { capacityOf, fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
+import { capacityOf } from '../fabrics/shared/refused-memory.ts';
 import type { RegionSource } from '../fabrics/shared/region.ts';
 import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
 import { PoolLayout, type PoolParameters } from '../pool/layout.ts';
 import {
   formatSuperblock,
+  isMarkedDestroyed,
   type PoolSizing,
   parseSuperblock,
   poolParameters,
@@ -27,9 +28,10 @@ import {
 } from '../pool/superblock.ts';
 import { Batch, Scratch } from '../verbs/index.ts';
 import type { PoolHandle, PoolOptions } from './api.ts';
+import { asStepwellError, guardIo } from './io-errors.ts';
 
-const SHARED_MEMORY_DIRECTORY = '/dev/shm';
-const SHARED_MEMORY_PREFIX = 'stepwell-';
+export const SHARED_MEMORY_DIRECTORY = '/dev/shm';
+export const SHARED_MEMORY_PREFIX = 'stepwell-';
 /**
  * Pools take memory as they fill; these bounds only keep a mistake from filling the machine. That
  * of a file is lower where the whole file system is smaller.
@@ -40,7 +42,13 @@ const ABANDONED_AFTER_MS = 60_000;
 const DEFAULT_MEMORY_BYTES = 2 ** 30;
 
 /** Where a pool is, as a URL says. */
-export type Location = { kind: 'memory' } | { kind: 'file'; path: string; url: string };
+export type Location = { kind: 'memory' } | FileLocation;
+
+export interface FileLocation {
+  kind: 'file';
+  path: string;
+  url: string;
+}
 
 /** Raises SW_INVALID_URL. */
 export function parseUrl(url: unknown): Location {
@@ -71,6 +79,17 @@ export interface OpenedPool {
   parameters: PoolParameters;
 }
 
+/** What names a pool for as long as it is open: a file by device and inode, or its first buffer. */
+export type PoolIdentity = string | SharedArrayBuffer;
+
+/** A pool that was found. Exactly one of `open` and `release` is called. */
+export interface PoolPlace {
+  /** Equal for two places if and only if they are the same pool, as long as one of them is open. */
+  identity: PoolIdentity;
+  open(): OpenedPool;
+  release(): void;
+}
+
 /** A new `memory:` pool. */
 export function createInMemory(
   options: PoolOptions & PoolSizing,
@@ -80,6 +99,22 @@ export function createInMemory(
   const fabric = new SharedFabric(source);
   writeSuperblock(fabric, parameters);
   return { source, fabric, parameters, handle: { memory: source.buffers } };
+}
+
+/** A new `memory:` pool, and how others find it. */
+export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle: PoolHandle } {
+  const { handle, ...opened } = createInMemory(options);
+  const [identity] = (opened.source as MemorySource).buffers;
+  return { place: { identity, open: () => opened, release() {} }, handle };
+}
+
+/**
+ * A `memory:` pool by its buffers. The same memory that reached this thread by two messages is two
+ * objects, and so two clients: that they are the same cannot be seen, and does no harm.
+ */
+export function memoryPlace(buffers: readonly SharedArrayBuffer[]): PoolPlace {
+  const open = () => attachInMemory(buffers);
+  return { identity: buffers[0], open, release() {} };
 }
 
 /** A `memory:` pool that another thread created. */
@@ -97,12 +132,12 @@ export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPoo
  * Creates a pool file; false when there is one already. The file is made complete under another
  * name and then linked, so that nobody ever attaches to half a pool, and of two creators one wins.
  */
-export function createFile(path: string, options: PoolOptions): boolean {
+export function createFile(path: string, url: string, options: PoolOptions): boolean {
   if (existsSync(path)) return false;
-  removeAbandoned(path);
+  removeAbandoned(path, url);
   const parameters = poolParameters(options, { size: defaultFileBytes(path) });
   const draft = `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
-  const fd = guardIo(path, () => openSync(draft, 'wx+', 0o600));
+  const fd = guardIo(url, path, () => openSync(draft, 'wx+', 0o600), 'create');
   try {
     ftruncateSync(fd, parameters.regionBytes);
     const source = new MappedSource(draft, fd, parameters.regionBytes);
@@ -117,7 +152,7 @@ export function createFile(path: string, options: PoolOptions): boolean {
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw asStepwellError(path, error);
+    throw asStepwellError(url, path, error, 'create');
   } finally {
     rmSync(draft, { force: true });
   }
@@ -135,9 +170,9 @@ function tableBytes(parameters: PoolParameters): number {
 }
 
 /** Drafts that a creator left when it was killed. */
-function removeAbandoned(path: string): void {
+function removeAbandoned(path: string, url: string): void {
   const prefix = `${basename(path)}.`;
-  for (const name of guardIo(path, () => readdirSync(dirname(path)))) {
+  for (const name of guardIo(url, path, () => readdirSync(dirname(path)), 'create')) {
     if (!name.startsWith(prefix) || !name.endsWith('.new')) continue;
     const pid = Number(name.slice(prefix.length).split('.')[0]);
     const draft = join(dirname(path), name);
@@ -148,15 +183,39 @@ function removeAbandoned(path: string): void {
 
 /** Attaches to a pool file. Raises SW_POOL_NOT_FOUND and what `parseSuperblock` raises. */
 export function attachFile(path: string, url: string): OpenedPool {
-  const fd = guardIo(url, () => openSync(path, 'r+'));
+  return filePlace(path, url).open();
+}
+
+/**
+ * A pool file, open but not mapped. Its identity is that of the file, however the URL spells it: no
+ * other file gets the number of one that is open. The pool's own number is for a file in which
+ * another pool was written.
+ */
+export function filePlace(path: string, url: string): PoolPlace {
+  const fd = guardIo(url, path, () => openSync(path, 'r+'));
   try {
     const head = new Uint8Array(SUPERBLOCK_BYTES);
-    const bytes = guardIo(url, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
-    const parameters = parseSuperblock(head.subarray(0, bytes), fstatSync(fd).size, url);
+    const bytes = guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
+    if (isMarkedDestroyed(head)) throw destroyed(url);
+    const { dev, ino, size } = fstatSync(fd, { bigint: true });
+    const parameters = parseSuperblock(head.subarray(0, bytes), Number(size), url);
     if (parameters.nodes !== undefined) {
       const why = `holds a part of a pool over ${parameters.nodes} memory nodes`;
       throw new StepwellError('SW_UNSUPPORTED', `${url} ${why}; open it as tcp://…`);
     }
+    return {
+      identity: `${dev} ${ino} ${parameters.poolId}`,
+      open: () => mapFile(path, fd, parameters),
+      release: () => closeSync(fd),
+    };
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+function mapFile(path: string, fd: number, parameters: PoolParameters): OpenedPool {
+  try {
     const source = new MappedSource(path, fd, parameters.regionBytes);
     return { source, fabric: new SharedFabric(source), parameters };
   } catch (error) {
@@ -165,43 +224,14 @@ export function attachFile(path: string, url: string): OpenedPool {
   }
 }
 
-/** A damaged pool may be removed by force, a file that never was one may not. */
-export function refuseForeign(path: string, url: string): void {
-  try {
-    attachFile(path, url).source.close();
-  } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FOREIGN') throw error;
-  }
+/** Its destroyer has died before it took the file away. */
+function destroyed(url: string): StepwellError {
+  const why = 'the one that was there was destroyed; stepwell destroy takes away what is left';
+  return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}: ${why}`);
 }
 
 function writeSuperblock(fabric: SharedFabric, parameters: PoolParameters): void {
   const image = new Scratch(SUPERBLOCK_BYTES);
   image.u8.set(formatSuperblock(parameters));
   fabric.execute(new Batch().write(0, SUPERBLOCK_BYTES, image, 0));
-}
-
-function guardIo<T>(what: string, action: () => T): T {
-  try {
-    return action();
-  } catch (error) {
-    throw asStepwellError(what, error);
-  }
-}
-
-function asStepwellError(what: string, error: unknown): unknown {
-  const { code, errno = 0 } = error as NodeJS.ErrnoException;
-  if (code === 'ENOENT') return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${what}`);
-  if (code === 'EISDIR') return new StepwellError('SW_POOL_FOREIGN', `${what} is a directory`);
-  if (code === 'ESPIPE' || code === 'ENXIO') {
-    return new StepwellError('SW_POOL_FOREIGN', `${what} is no ordinary file`);
-  }
-  if (code === 'ENAMETOOLONG' || code === 'ELOOP') {
-    return new StepwellError('SW_INVALID_URL', `cannot open ${what}: ${code}`, { cause: error });
-  }
-  // Node counts the system's error numbers below 0.
-  if (isFull(-errno)) return fileSystemRefused(what, -errno);
-  if (code === 'EACCES' || code === 'EPERM' || code === 'ENOTDIR') {
-    return new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${what}: ${code}`, { cause: error });
-  }
-  return error;
 }

@@ -12,7 +12,7 @@ import {
 } from '../fabrics/tcp/node-thread.ts';
 import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../fabrics/tcp/wire.ts';
 import { CHUNK_BYTES } from '../pool/layout.ts';
-import { SUPERBLOCK_BYTES } from '../pool/superblock.ts';
+import { isMarkedDestroyed, SUPERBLOCK_BYTES } from '../pool/superblock.ts';
 import { secretFrom } from './remote/address.ts';
 import { shapeIn } from './remote/node-heads.ts';
 
@@ -184,7 +184,7 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
       throw new StepwellError('SW_POOL_FOREIGN', `${path} is not a Stepwell pool`);
     }
     const size = bytes > 0 ? bytes : options.size;
-    if (isHalfErased(head)) {
+    if (isHalfErased(head) || isMarkedDestroyed(head)) {
       ftruncateSync(fd, 0);
       head.fill(0);
     }

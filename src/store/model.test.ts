@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { IndexName, Key, OpenOptions, Store, Value } from './api.ts';
-import { checkPool, openSync } from './open.ts';
+import { checkPool, openAloneSync, openSync } from './open.ts';
 import { SMALL } from './test-support/pools.ts';
 
 /**
@@ -13,7 +13,7 @@ import { SMALL } from './test-support/pools.ts';
 type Model = Map<string, { key: Uint8Array; value: Value }>;
 
 interface Call {
-  by: 0 | 1;
+  by: 0 | 1 | 2;
   kind: (typeof KINDS)[number];
   key: number;
   value: Value;
@@ -36,7 +36,7 @@ const KEYS: readonly Key[] = [
 
 const calls = fc.array(
   fc.record<Call>({
-    by: fc.constantFrom(0, 1),
+    by: fc.constantFrom(0, 1, 2),
     kind: fc.constantFrom(...KINDS),
     key: fc.nat(KEYS.length - 1),
     value: fc.oneof(
@@ -278,9 +278,10 @@ function seeded(seed: number): () => number {
 
 function runModel(index: IndexName, shape: OpenOptions, list: Call[]): void {
   const first = openSync('memory:', { ...SMALL, index, ...shape });
-  const second = openSync(first.handle, {});
+  const second = openAloneSync(first.handle, {});
+  const twin = openSync(first.handle, {});
   try {
-    const comparison = new Comparison([first, second]);
+    const comparison = new Comparison([first, second, twin]);
     for (const call of list) comparison.perform(call);
     comparison.assertEqual(first);
     comparison.assertEqual(second);
@@ -292,6 +293,7 @@ function runModel(index: IndexName, shape: OpenOptions, list: Call[]): void {
     comparison.assertEqual(first);
     assert.deepEqual(checkPool(first.handle).problems, []);
   } finally {
+    twin.close();
     second.close();
     first.close();
   }

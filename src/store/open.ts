@@ -1,10 +1,7 @@
-import { existsSync, unlinkSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { StepwellError } from '../errors.ts';
-import type { RegionSource } from '../fabrics/shared/region.ts';
-import type { Index } from '../indexes/contract.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { Pool } from '../pool/pool.ts';
 import type {
   AsyncStore,
   CheckReport,
@@ -17,25 +14,38 @@ import type {
   Store,
   Value,
 } from './api.ts';
-import { checkOptions } from './arguments.ts';
+import { checkOptions, invalid, shown } from './arguments.ts';
 import { checkStores } from './check.ts';
+import { destroyFile, finishDestroying } from './destroy.ts';
+import { type DropReport, freeDropped, markDropped } from './drop-store.ts';
 import type { Decoded, EncodedOptions, TypedOptions } from './encoded.ts';
 import { reportPool } from './inspect.ts';
+import { LocalClient } from './local-client.ts';
 import {
-  attachFile,
-  attachInMemory,
   createFile,
-  createInMemory,
-  type OpenedPool,
+  type FileLocation,
+  filePlace,
+  memoryPlace,
+  newMemoryPlace,
+  type PoolPlace,
   parseUrl,
-  refuseForeign,
 } from './location.ts';
 import { isRemote } from './remote/address.ts';
-import { checkRemote, createRemote, destroyRemote, inspectRemote } from './remote/administer.ts';
+import {
+  checkRemote,
+  createRemote,
+  destroyRemote,
+  dropRemote,
+  inspectRemote,
+} from './remote/administer.ts';
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
 import { SharedStore } from './shared-store.ts';
-import { checkClientOptions, clientName, openStore } from './store-in-pool.ts';
+import { checkClientOptions, checkStoreName } from './store-in-pool.ts';
+import { ThreadClients } from './thread-clients.ts';
+
+/** Each further one means that another process has destroyed the pool in between. */
+const CREATES_MAX = 5;
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
@@ -55,28 +65,39 @@ export function openSync<V extends Value, K extends Key = Key>(
   options?: TypedOptions<V, K>,
 ): Store<V, K>;
 export function openSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
+  return openBy(options, () => attachShared(url, options));
+}
+
+/**
+ * As `openSync`, by a client of its own, whatever else this thread has open: for tests and tools
+ * that want several clients in a thread. Not part of the package.
+ *
+ * @internal
+ */
+export function openAloneSync<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
+  url: string | PoolHandle,
+  options?: EncodedOptions<V, K>,
+): Store<Decoded<V>, Decoded<K>>;
+export function openAloneSync<V extends Value, K extends Key = Key>(
+  url: string | PoolHandle,
+  options?: TypedOptions<V, K>,
+): Store<V, K>;
+export function openAloneSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
+  return openBy(options, () => attach(url, options));
+}
+
+function openBy(options: OpenOptions, attachTo: () => Attachment): Store {
   checkClientOptions(options);
   refuseDelegation(options);
-  const { pool, source, handle, text } = attach(url, options);
-  let store: { entry: CatalogEntry; index: Index };
-  try {
-    store = pool.run(openStore(pool, options));
-  } catch (error) {
-    detach(pool, source);
-    throw error;
-  }
-  const onExit = () => detach(pool, source);
-  detachAtExit(onExit);
-  return new SharedStore<Value>(pool, store.index, {
-    name: store.entry.name,
+  const { client, handle, text } = attachTo();
+  const { store, index } = client.open(options);
+  return new SharedStore<Value>(client.pool, index, store, {
+    name: store.name,
     url: text,
     handle,
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
-    onClose: () => {
-      ATTACHED.delete(onExit);
-      detach(pool, source);
-    },
+    onClose: () => client.close(store),
   });
 }
 
@@ -120,12 +141,15 @@ export function createPool(url: string, options: PoolOptions = {}): void {
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
   }
-  if (!createFile(location.path, options)) {
+  if (!createFile(location.path, url, options)) {
     throw new StepwellError('SW_POOL_EXISTS', `there is a pool at ${url} already`);
   }
 }
 
-/** Removes a pool. Raises SW_POOL_BUSY while a living client is attached, unless forced. */
+/**
+ * Removes a pool. Raises SW_POOL_BUSY while a living client is attached, unless forced: the calls
+ * of such clients then raise SW_POOL_DESTROYED, soon or at the latest when they next await.
+ */
 export function destroyPool(url: string, options: { force?: boolean } = {}): void {
   checkOptions(options);
   const { force = false } = options;
@@ -133,29 +157,14 @@ export function destroyPool(url: string, options: { force?: boolean } = {}): voi
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool ends with its last thread');
   }
-  if (!existsSync(location.path)) throw new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}`);
-  if (force) refuseForeign(location.path, url);
-  else refuseWhileBusy(location.path, url);
-  unlinkSync(location.path);
-}
-
-function refuseWhileBusy(path: string, url: string): void {
-  const { fabric, source, parameters } = attachFile(path, url);
-  try {
-    const pool = new Pool(fabric, parameters, source);
-    const rows = pool.run(pool.membership.rows());
-    const living = rows.filter((row) => pool.membership.liveness(row) !== 'gone');
-    if (living.length === 0) return;
-    const pids = [...new Set(living.map((row) => row.thread.pid))].join(', ');
-    throw new StepwellError('SW_POOL_BUSY', `${url} is in use by process ${pids}`);
-  } finally {
-    source.close();
-  }
+  destroyFile(location.path, url, force);
+  // Clients of this thread find out at their next call.
+  ThreadClients.ofThread().lookAgain();
 }
 
 /** Describes a pool, its clients and its stores. */
 export function inspectPool(url: string | PoolHandle): PoolReport {
-  return withPool(url, ({ pool, source, text }) => {
+  return withPool(url, ({ client: { pool, source }, text }) => {
     pool.enter();
     try {
       const place = { url: text, path: source.path, hugePages: source.hugePages() };
@@ -175,7 +184,7 @@ export function checkPool(
   options: { onProgress?: (done: number, total: number) => void } = {},
 ): CheckReport {
   checkOptions(options);
-  return withPool(url, ({ pool, text }) => {
+  return withPool(url, ({ client: { pool }, text }) => {
     const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
     pool.enter();
     try {
@@ -184,6 +193,50 @@ export function checkPool(
       pool.exit();
     }
   });
+}
+
+/**
+ * Drops a store: its name is free at once, and its memory is for other stores when no client has
+ * the store open any more. In a pool on this machine; see `dropStore`.
+ *
+ * @throws StepwellError SW_STORE_NOT_FOUND; SW_POOL_BUSY while living clients have the store open,
+ *   unless `force`: calls on their handles then raise SW_STORE_DROPPED, soon or at the latest when
+ *   they next await.
+ */
+export function dropStoreSync(
+  url: AnyPool,
+  store: string,
+  options: { force?: boolean } = {},
+): DropReport {
+  const { force } = dropOptions(store, options);
+  return withPool(url, ({ client: { pool }, text }) => {
+    const clients = ThreadClients.ofThread();
+    // First so that they let go of stores that were closed, then so that they hear of the drop.
+    clients.lookAgain();
+    const dropped = pool.run(markDropped(pool, text, store, force));
+    clients.lookAgain();
+    return pool.run(freeDropped(pool, dropped));
+  });
+}
+
+/** As `dropStoreSync`, for code that awaits; also for pools over the network. */
+export async function dropStore(
+  url: AnyPool,
+  store: string,
+  options: OpenOptions & { force?: boolean } = {},
+): Promise<DropReport> {
+  const { force } = dropOptions(store, options);
+  return isRemote(url)
+    ? dropRemote(url, store, force, options)
+    : dropStoreSync(url, store, options);
+}
+
+function dropOptions(store: string, options: { force?: boolean }): { force: boolean } {
+  checkOptions(options);
+  checkStoreName(store);
+  const { force = false } = options;
+  if (typeof force !== 'boolean') throw invalid(`force is true or false: ${shown(force)}`);
+  return { force };
 }
 
 type AnyPool = string | PoolHandle;
@@ -239,71 +292,78 @@ export async function check(
 
 /** @internal */
 export interface Attachment {
-  pool: Pool;
-  source: RegionSource;
+  client: LocalClient;
   handle: PoolHandle;
   text: string;
 }
 
+/** Uses a pool by a client of its own, which is gone afterwards. */
 function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => T): T {
   const attachment = attach(url, { create: false });
   try {
     return use(attachment);
   } finally {
-    detach(attachment.pool, attachment.source);
+    attachment.client.end();
   }
 }
 
-/** @internal */
+/**
+ * A client of its own.
+ *
+ * @internal
+ */
 export function attach(url: string | PoolHandle, options: OpenOptions): Attachment {
-  const opened = openPool(url, options);
-  const pool = new Pool(opened.fabric, opened.parameters, opened.source);
-  try {
-    pool.join(clientName(options));
-  } catch (error) {
-    opened.source.close();
-    throw error;
-  }
-  return { pool, source: opened.source, handle: opened.handle, text: opened.text };
+  const { place, ...named } = locate(url, options);
+  const clients = ThreadClients.ofThread();
+  const client = new LocalClient(place.open(), options, (one) => clients.remove(one));
+  clients.add(client);
+  return { client, ...named };
 }
 
-function openPool(
+/** The client that this thread's stores of the pool share. */
+function attachShared(url: string | PoolHandle, options: OpenOptions): Attachment {
+  const { place, ...named } = locate(url, options);
+  const clients = ThreadClients.ofThread();
+  const known = clients.shared(place.identity);
+  if (known?.isUsable) {
+    place.release();
+    return { client: known, ...named };
+  }
+  const client = new LocalClient(place.open(), options, (one) => clients.remove(one));
+  clients.add(client, place.identity);
+  return { client, ...named };
+}
+
+function locate(
   url: string | PoolHandle,
   options: OpenOptions,
-): OpenedPool & { handle: PoolHandle; text: string } {
+): { place: PoolPlace; handle: PoolHandle; text: string } {
   if (typeof url === 'object' && url !== null && Array.isArray(url.memory)) {
-    return { ...attachInMemory(url.memory), handle: url, text: 'memory:' };
+    return { place: memoryPlace(url.memory), handle: url, text: 'memory:' };
   }
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     if (options.create === false) {
       throw new StepwellError('SW_POOL_NOT_FOUND', 'memory: names no existing pool; pass a handle');
     }
-    return { ...createInMemory(options), text: 'memory:' };
+    const { place, handle } = newMemoryPlace(options);
+    return { place, handle, text: 'memory:' };
   }
-  if (options.create !== false) createFile(location.path, options);
-  return { ...attachFile(location.path, location.url), handle: location.url, text: location.url };
+  const place = findOrCreate(location, options);
+  return { place, handle: location.url, text: location.url };
 }
 
-/** @internal */
-export function detach(pool: Pool, source: RegionSource): void {
-  if (pool.closed) return;
-  pool.close();
-  source.close();
-}
-
-/** What is still open when this thread ends. */
-const ATTACHED = new Set<() => void>();
-
-/**
- * A process that simply ends gives its memory back at once; one that is killed is found out later.
- * One listener for all stores: Node warns when there are many.
- */
-function detachAtExit(detachOne: () => void): void {
-  if (!process.listeners('exit').includes(detachAll)) process.on('exit', detachAll);
-  ATTACHED.add(detachOne);
-}
-
-function detachAll(): void {
-  for (const detachOne of ATTACHED) detachOne();
+/** A pool may be destroyed between the two steps, or its destroyer have died between its own. */
+function findOrCreate({ path, url }: FileLocation, options: OpenOptions): PoolPlace {
+  if (options.create === false) return filePlace(path, url);
+  for (let attempt = 1; ; attempt++) {
+    createFile(path, url, options);
+    try {
+      return filePlace(path, url);
+    } catch (error) {
+      const gone = error instanceof StepwellError && error.code === 'SW_POOL_NOT_FOUND';
+      if (!gone || attempt === CREATES_MAX) throw error;
+      if (existsSync(path)) finishDestroying(path, url);
+    }
+  }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Key, OpenOptions, Store } from './api.ts';
-import { checkPool, openSync } from './open.ts';
+import { checkPool, openAloneSync, openSync } from './open.ts';
 import type { RangeBounds, Scan } from './ordered-api.ts';
 import { SMALL } from './test-support/pools.ts';
 
@@ -204,7 +204,7 @@ function steer(
 
 function runModel(options: OpenOptions, list: readonly Call[]): void {
   const first = openSync('memory:', { ...SMALL, ...options, values: 'utf8' });
-  const second = openSync<string>(first.handle, { keys: 'bytes' });
+  const second = openAloneSync<string>(first.handle, { keys: 'bytes' });
   try {
     const comparison = new Comparison();
     list.forEach((call, i) => {

@@ -12,6 +12,7 @@ import {
   REPLACED,
 } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
+import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type {
@@ -55,6 +56,7 @@ import type { StoreSettings } from './store-settings.ts';
 export class SharedStore<V extends Value> implements Store<V> {
   readonly #pool: Pool;
   readonly #index: Index;
+  readonly #store: OpenStore;
   readonly #settings: StoreSettings;
   /** The request that the last call used; calls nest only inside a read's callback. */
   #idle: Request | undefined;
@@ -65,9 +67,8 @@ export class SharedStore<V extends Value> implements Store<V> {
   #promised: PromisedStore<V> | undefined;
   #closed = false;
 
-  constructor(pool: Pool, index: Index, settings: StoreSettings) {
-    this.#pool = pool;
-    this.#index = index;
+  constructor(pool: Pool, index: Index, store: OpenStore, settings: StoreSettings) {
+    [this.#pool, this.#index, this.#store] = [pool, index, store];
     this.#full = new FullPool(pool, index);
     this.#settings = settings;
     this.#many = new ManyKeys(pool, index, {
@@ -370,7 +371,7 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   #enter(): void {
     this.#refuseClosed();
-    this.#pool.enter();
+    this.#pool.enterStore(this.#store);
   }
 
   #runOne<T>(operation: Operation<T>): T {

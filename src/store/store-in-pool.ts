@@ -4,13 +4,18 @@ import type { Index, IndexKind } from '../indexes/contract.ts';
 import { createStore, delegate, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
 import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
+import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
 import { checkOptions, invalid, shown } from './arguments.ts';
 
+/** Each further one means that another client has dropped the store that was made. */
+const MAKES_MAX = 10;
+
 export function checkClientOptions(options: OpenOptions): void {
   checkOptions(options);
+  clientName(options);
   for (const key of ['keys', 'values'] as const) {
     const encoding = options[key] ?? 'auto';
     if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
@@ -29,32 +34,66 @@ export function clientName({ client }: OpenOptions): string {
   return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
 }
 
-/** Finds or creates the store that the options name, and opens its index. */
+/** A store that is open, until `pool.stores.close`. */
+export interface StoreInPool {
+  store: OpenStore;
+  index: Index;
+}
+
+/**
+ * Finds or creates the store that the options name, and opens its index, unless the client has it
+ * open and `known` tells which it is.
+ */
 export function* openStore(
   pool: Pool,
   options: OpenOptions,
-): Operation<{ entry: CatalogEntry; index: Index }> {
-  const name = options.store ?? 'default';
+  known: (store: OpenStore) => Index | undefined = () => undefined,
+): Operation<StoreInPool> {
+  const name = checkStoreName(options.store ?? 'default');
+  const { entry, store } = yield* findOrMake(pool, name, options);
+  try {
+    refuseOtherKind(entry, options.index);
+    const index = known(store) ?? (yield* openIndex(pool, entry));
+    refuseOtherShape(entry.name, index, options);
+    if (options.delegation) refuseAlone(entry.name, index, delegate(index));
+    return { store, index };
+  } catch (error) {
+    pool.stores.close(store);
+    throw error;
+  }
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkStoreName(name: unknown): string {
   const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
   if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
     throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
   }
-  const entry =
-    options.create === false ? yield* findStore(pool, name) : yield* makeStore(pool, name, options);
-  refuseOtherKind(entry, options.index);
-  const index = yield* openIndex(pool, entry);
-  refuseOtherShape(entry.name, index, options);
-  if (options.delegation) refuseAlone(entry.name, index, delegate(index));
-  return { entry, index };
+  return name;
 }
 
-function* findStore(pool: Pool, name: string): Operation<CatalogEntry> {
-  const entry = yield* pool.catalog.find(name);
-  if (entry === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
-  return entry;
+function* findOrMake(
+  pool: Pool,
+  name: string,
+  options: OpenOptions,
+): Operation<{ entry: CatalogEntry; store: OpenStore }> {
+  // What a new store would be like is looked at also when the store is there.
+  const make = options.create === false ? undefined : makerOf(pool, name, options);
+  for (let attempt = 0; attempt < MAKES_MAX; attempt++) {
+    const found = yield* pool.stores.open(name);
+    if (found !== undefined) return found;
+    if (make === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
+    // What is left of dropped stores is for new ones, unless a client that is gone still holds it.
+    yield* pool.recovering(() => true);
+    const made = yield* make();
+    const opened = yield* pool.stores.open(name);
+    if (opened?.entry.id !== made.id) pool.stores.abandon(made.id);
+    if (opened !== undefined) return opened;
+  }
+  throw new StepwellError('SW_CONTENTION', `store ${name} is dropped again and again`);
 }
 
-function* makeStore(pool: Pool, name: string, options: OpenOptions): Operation<CatalogEntry> {
+function makerOf(pool: Pool, name: string, options: OpenOptions): () => Operation<CatalogEntry> {
   const kind = kindNamed(options.index ?? 'race');
   const { regionBytes, regionsMax } = pool.layout.parameters;
   const seed = Math.floor(Math.random() * 2 ** 32);
@@ -62,7 +101,7 @@ function* makeStore(pool: Pool, name: string, options: OpenOptions): Operation<C
   refuseUnknown(kind, wishes);
   const { stripe } = pool.layout;
   const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed, stripe);
-  return yield* createStore(pool, name, kind, parameters);
+  return () => createStore(pool, name, kind, parameters);
 }
 
 /** What the options say about the parameters of an index of this name. */

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { kindNamed } from '../indexes/kinds.ts';
 import type { PoolHandle } from '../store/api.ts';
-import { checkPool, openSync } from '../store/open.ts';
+import { checkPool, openAloneSync } from '../store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { withCanary } from './canary.ts';
 import { DONE, ExpectedValues, ROW, RUNNING, STARTING } from './expected-values.ts';
@@ -44,7 +44,7 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
   oracle.setRow(row, ROW.pid, process.pid);
   oracle.setRow(row, ROW.incarnation, incarnation);
   oracle.setRow(row, ROW.state, STARTING);
-  const store = openSync(order.handle ?? settings.url, openOptions(order));
+  const store = openAloneSync(order.handle ?? settings.url, openOptions(order));
   try {
     const session = new Session(
       withCanary(store, settings.canary),
@@ -87,7 +87,7 @@ export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
   // In one half of all runs the check is the first to meet what dead workers left half done.
   const checkFirst = random.below(2) === 0;
   if (checkFirst) checkClean(place);
-  const store = openSync(place, openOptions({ ...order, handle: place }));
+  const store = openAloneSync(place, openOptions({ ...order, handle: place }));
   try {
     const session = new Session(store, oracle, 0, random, settings.mix, isOrdered(settings));
     for (let row = 0; row < settings.shape.rows; row++) session.adopt(row);

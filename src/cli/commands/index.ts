@@ -4,6 +4,7 @@ import { check } from './check.ts';
 import { create } from './create.ts';
 import { del } from './del.ts';
 import { destroy } from './destroy.ts';
+import { drop } from './drop.ts';
 import { dump } from './dump.ts';
 import { get } from './get.ts';
 import { indexServer } from './index-server.ts';
@@ -11,9 +12,11 @@ import { inspect } from './inspect.ts';
 import { load } from './load.ts';
 import { memoryNode } from './memory-node.ts';
 import { nodes } from './nodes.ts';
+import { pools } from './pools.ts';
 import { put } from './put.ts';
 import { scan } from './scan.ts';
 import { serve } from './serve.ts';
+import { stores } from './stores.ts';
 import { verify } from './verify.ts';
 
 /** In the order of the help. */
@@ -27,11 +30,14 @@ export const COMMANDS: readonly Command[] = [
   scan,
   load,
   dump,
+  pools,
+  stores,
   inspect,
   check,
   memoryNode,
   nodes,
   bench,
   verify,
+  drop,
   destroy,
 ];

@@ -78,6 +78,7 @@ export function fakeContext(setting: Setting = {}): Context {
     signal: new AbortController().signal,
     library: async () => pools.library(),
     serveRedis: () => Promise.reject(new Error('no gateway in this test')),
+    listPools: async () => () => [],
     memoryNodes: () => Promise.reject(new Error('no memory nodes in this test')),
     startBenchClient: () => Promise.reject(new Error('no bench clients in this test')),
     ...rest,

@@ -12,6 +12,9 @@ const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
 const MAP_FAILED = 2n ** 64n - 1n;
 const EINTR = 4;
+const EPERM = 1;
+const ENOMEM = 12;
+const EACCES = 13;
 const EAGAIN = 11;
 const EINVAL = 22;
 /** A call that signals interrupt so often in a row is not going to succeed. */
@@ -55,6 +58,19 @@ export interface Libc {
 // biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
 type Foreign = any;
 
+function mapFailed(errno: number): StepwellError {
+  if (errno === ENOMEM || errno === EAGAIN) {
+    const remedy = 'open fewer pools, or allow more (ulimit -v, vm.max_map_count)';
+    return new StepwellError('SW_OUT_OF_MEMORY', `the system has no addresses left: ${remedy}`);
+  }
+  if (errno === EACCES || errno === EPERM) {
+    const why = 'the system lets this process not map the pool file for writing';
+    return new StepwellError('SW_PERMISSION_DENIED', `${why} (errno ${errno})`);
+  }
+  const why = 'the file system of the pool cannot map files into memory; use another';
+  return new StepwellError('SW_UNSUPPORTED', `${why} (mmap: errno ${errno})`);
+}
+
 /** In a bundle of CommonJS modules there is no import.meta, but a file name. */
 const HERE = typeof __filename === 'string' ? __filename : import.meta.url;
 
@@ -63,7 +79,13 @@ function loadKoffi(): Foreign {
   try {
     return createRequire(HERE)('koffi');
   } catch (cause) {
-    const { message } = cause as Error;
+    const { code, message } = cause as NodeJS.ErrnoException;
+    // Node's own --permission forbids addons unless it is told otherwise.
+    if (code === 'ERR_DLOPEN_DISABLED' || code === 'ERR_ACCESS_DENIED') {
+      const remedy = 'start Node with --allow-addons beside --permission, or use memory:';
+      const why = `Node may not load the addon koffi, which shm: and file: pools need: ${remedy}`;
+      throw new StepwellError('SW_PERMISSION_DENIED', why, { cause });
+    }
     throw new StepwellError(
       'SW_UNSUPPORTED',
       'shm: and file: pools need the koffi package: run npm install koffi beside ' +
@@ -104,7 +126,7 @@ export function loadLibc(): Libc {
       const pointer = mmap(null, bytes, PROT_READ_WRITE, MAP_SHARED, fd, offset);
       const address = BigInt(koffi.address(pointer));
       if (address === MAP_FAILED || address === -1n) {
-        throw new StepwellError('SW_UNSUPPORTED', `mmap failed with errno ${koffi.errno()}`);
+        throw mapFailed(koffi.errno());
       }
       madvise(pointer, bytes, MADV_HUGEPAGE);
       return { memory: koffi.view(pointer, bytes), address };

@@ -4,8 +4,7 @@ import type { Candidacy } from '../../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import { PATIENCE } from '../../indexes/hstore/patience.ts';
 import type { Store } from '../api.ts';
-import { attach, checkPool, detach } from '../open.ts';
-import { openStore } from '../store-in-pool.ts';
+import { attach, checkPool } from '../open.ts';
 import { RealEtcd } from '../test-support/etcd.ts';
 import { ServerProcess, startServer } from '../test-support/index-servers.ts';
 import { isMissing, isMissingPackage } from '../test-support/missing-tools.ts';
@@ -68,9 +67,10 @@ test('without etcd nobody is elected, and connecting says so', { skip }, async (
 
 /** Another client of the store, of which a test says how patient it is. */
 function impatientWriter(scope: Scope, url: string) {
-  const { pool, source } = attach(url, { create: false });
-  scope.after(() => detach(pool, source));
-  const { index } = pool.run(openStore(pool, { create: false }));
+  const { client } = attach(url, { create: false });
+  scope.after(() => client.end());
+  const { pool } = client;
+  const { index } = client.open({ create: false });
   assert.ok(index instanceof HStoreIndex);
   index.table.patience = { ...PATIENCE, lapse: 200 };
   const token = () => pool.run(index.table.pairs[0].hashLease.holder()).token;

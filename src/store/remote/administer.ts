@@ -5,6 +5,7 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckReport, OpenOptions, PoolReport } from '../api.ts';
 import { checkStores } from '../check.ts';
+import { type DropReport, freeDropped, markDropped } from '../drop-store.ts';
 import { reportPool } from '../inspect.ts';
 import { clientName } from '../store-in-pool.ts';
 import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
@@ -27,6 +28,18 @@ export function checkRemote(
   return withPool(url, options, ({ pool }, place) =>
     checkStores(pool, place.url, (entry) => openIndex(pool, entry), options.onProgress),
   );
+}
+
+/** As `dropStoreSync`; see `dropStore`. */
+export function dropRemote(
+  url: string,
+  store: string,
+  force: boolean,
+  options: OpenOptions,
+): Promise<DropReport> {
+  return withPool(url, options, function* ({ pool }, place) {
+    return yield* freeDropped(pool, yield* markDropped(pool, place.url, store, force));
+  });
 }
 
 async function withPool<T>(

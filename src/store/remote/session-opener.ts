@@ -31,8 +31,8 @@ export class SessionOpener {
       former && { session: former.fabric.session, poolId: former.poolId },
     );
     try {
-      const { index } = await pool.run(openStore(pool.pool, options));
-      return new Session(fabric, pool, index, parameters.poolId);
+      const { index, store } = await pool.run(openStore(pool.pool, options));
+      return new Session(fabric, pool, index, store, parameters.poolId);
     } catch (error) {
       await pool.close().catch(() => {});
       fabric.close();

@@ -3,6 +3,7 @@ import type { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { WriteKind } from '../full-pool.ts';
@@ -21,14 +22,16 @@ export class Session {
   readonly pool: RemotePool;
   readonly index: Index;
   readonly poolId: number;
+  readonly #store: OpenStore;
   readonly #idle: Request[] = [];
   /** When a sweep for a write of the kind was in vain: see FullPool. */
   readonly #sweptInVainAt: { [kind in WriteKind]?: number } = {};
 
-  constructor(fabric: TcpFabric, pool: RemotePool, index: Index, poolId: number) {
+  constructor(fabric: TcpFabric, pool: RemotePool, index: Index, store: OpenStore, poolId: number) {
     this.fabric = fabric;
     this.pool = pool;
     this.index = index;
+    this.#store = store;
     this.poolId = poolId;
   }
 
@@ -71,6 +74,7 @@ export class Session {
     prepare(request);
     const waiting = this.pool.enter();
     if (waiting !== undefined) await this.enter(waiting);
+    else this.#refuseDropped();
     try {
       return await operate(request);
     } finally {
@@ -90,6 +94,13 @@ export class Session {
       if (error instanceof StepwellError && error.code === 'SW_REVOKED') this.fabric.lost(error);
       throw error;
     }
+    this.#refuseDropped();
+  }
+
+  #refuseDropped(): void {
+    if (!this.#store.dropped) return;
+    this.pool.exit();
+    throw storeDropped(this.#store.name);
   }
 
   /** As `FullPool.retry`: what can be done about a full pool before its error is raised. */

@@ -14,6 +14,8 @@ export type Order =
   | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
   | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
+  /** Of the first store that was opened. */
+  | { kind: 'read'; key: string }
   | { kind: 'close' };
 
 const open: Store[] = [];
@@ -36,6 +38,7 @@ function obey(order: Order): unknown {
     for (const store of open.splice(0)) store.close();
     return 'closed';
   }
+  if (order.kind === 'read') return open[0].get(order.key) ?? 'absent';
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
   if (order.kind === 'die') return dieMaking(order);
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
@@ -98,7 +101,7 @@ function refill(url: string, options: OpenOptions, valueBytes: number): unknown 
 }
 
 function dieMaking({ url, options, chunks }: Extract<Order, { kind: 'die' }>): string {
-  const { pool } = attach(url, options);
+  const { pool } = attach(url, options).client;
   const making = openStore(pool, options);
   const isSpan = ([, word]: [number, bigint]) => unpackChunk(word).state === CHUNK_SPAN;
   for (let step = making.next(); !step.done; step = making.next()) {

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OpenOptions, Store, Value } from '../api.ts';
-import { destroyPool, openSync } from '../open.ts';
+import { destroyPool, openAloneSync, openSync } from '../open.ts';
 
 /** What node:test's context offers: `after` runs also when the test failed. */
 export interface Scope {
@@ -45,7 +45,8 @@ export function freshStore(
 
 /** Another client of the same pool. */
 export function attachTo(scope: Scope, store: Store, options: OpenOptions = {}): Store<Value> {
-  return keepOpen(scope, openSync(store.handle, { store: store.name, client: 'test', ...options }));
+  const wanted = { store: store.name, client: 'test', ...options };
+  return keepOpen(scope, openAloneSync(store.handle, wanted));
 }
 
 export function keepOpen<S extends { close(): void }>(scope: Scope, store: S): S {

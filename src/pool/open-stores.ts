@@ -1,0 +1,149 @@
+import { StepwellError } from '../errors.ts';
+import type { Operation } from '../verbs/index.ts';
+import type { Allocator } from './allocator.ts';
+import type { Catalog, CatalogEntry } from './catalog.ts';
+import type { Membership } from './membership.ts';
+import type { Reclamation } from './reclamation.ts';
+
+const ATTEMPTS_MAX = 100;
+
+/** A store that this client has open, by one handle or several. */
+export interface OpenStore {
+  readonly catalog: number;
+  readonly name: string;
+  handles: number;
+  /** A client has dropped the store: its handles must not be used any more. */
+  dropped: boolean;
+}
+
+/**
+ * The stores that this client has open. Its row names them, so that their memory goes to nobody
+ * else meanwhile:
+ *
+ * - A client names a store before it looks the store up for the last time, and before it takes a
+ *   chunk for a store that it makes. A client that drops a store marks it in the catalog first and
+ *   reads the rows afterwards. So one of the two sees the other, and either the store is not opened
+ *   or its memory stays.
+ * - A client takes the name out of its row when no handle of the store is open, no chunk for the
+ *   store is its own and no block of the store waits for an epoch. Afterwards it writes to no byte
+ *   of the store. A client that dies keeps the name until its chunks are orphans.
+ * - The row of the catalog is used again only when no row of a client names it. So what a handle
+ *   knows by the number of its store never comes to mean another store.
+ */
+export class OpenStores {
+  readonly #membership: Membership;
+  readonly #catalog: Catalog;
+  readonly #allocator: Allocator;
+  readonly #reclamation: Reclamation;
+  readonly #open = new Map<number, OpenStore>();
+  /** Stores without a handle that this client's row still names. */
+  readonly #leaving = new Set<number>();
+  /** The count of drops at the last look for stores that were dropped. */
+  #reviewedAt = 0;
+
+  constructor(
+    membership: Membership,
+    catalog: Catalog,
+    allocator: Allocator,
+    reclamation: Reclamation,
+  ) {
+    this.#membership = membership;
+    this.#catalog = catalog;
+    this.#allocator = allocator;
+    this.#reclamation = reclamation;
+  }
+
+  /** Opens a store that is there; each handle has its `close`. Undefined when there is none. */
+  *open(name: string): Operation<{ entry: CatalogEntry; store: OpenStore } | undefined> {
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const seen = yield* this.#catalog.find(name);
+      if (seen === undefined) return undefined;
+      const isNamed = this.#membership.names(seen.id);
+      if (!isNamed) yield* this.#membership.nameStore(seen.id, true);
+      // Once more: before it was named the store may have been dropped, and its row used again.
+      const entry = yield* this.#catalog.find(name);
+      if (entry?.id === seen.id) return { entry, store: this.#take(entry) };
+      if (!isNamed) yield* this.#membership.nameStore(seen.id, false);
+    }
+    throw new StepwellError(
+      'SW_CONTENTION',
+      `store ${name} is dropped and made again all the time`,
+    );
+  }
+
+  #take({ id, name }: CatalogEntry): OpenStore {
+    const store = this.#open.get(id) ?? { catalog: id, name, handles: 0, dropped: false };
+    this.#open.set(id, store);
+    this.#leaving.delete(id);
+    store.handles++;
+    return store;
+  }
+
+  /** Builds a store: its chunks are taken while this client's row names it. */
+  *making<T>(catalog: number, build: Operation<T>): Operation<T> {
+    yield* this.#membership.nameStore(catalog, true);
+    try {
+      return yield* build;
+    } catch (error) {
+      this.#leaving.add(catalog);
+      throw error;
+    }
+  }
+
+  /** A store that this client has made is not opened by it. */
+  abandon(catalog: number): void {
+    if (!this.#open.has(catalog)) this.#leaving.add(catalog);
+  }
+
+  /** A handle is closed. `tend` gives up what this client has of the store. */
+  close(store: OpenStore): void {
+    if (--store.handles > 0 || store.dropped) return;
+    this.#open.delete(store.catalog);
+    this.#leaving.add(store.catalog);
+  }
+
+  /** Whether `tend` has something to do. */
+  get isStale(): boolean {
+    return this.#leaving.size > 0 || this.#reclamation.drops !== this.#reviewedAt;
+  }
+
+  /**
+   * Only between operations: finds out which open stores were dropped, and gives up what this
+   * client has of stores without a handle. What waits for an epoch is given up by a later call.
+   */
+  *tend(): Operation<void> {
+    // The row of a client that was declared dead may be another client's by now.
+    if (!(yield* this.#membership.holdsRow())) return;
+    if (this.#reclamation.drops !== this.#reviewedAt) yield* this.review();
+    for (const catalog of [...this.#leaving]) {
+      yield* this.#allocator.leaveStore(catalog);
+      if (this.#reclamation.isWaiting(catalog)) continue;
+      this.#leaving.delete(catalog);
+      yield* this.#membership.nameStore(catalog, false);
+    }
+  }
+
+  /** As `tend`, with the count of drops as it is now. */
+  *lookAgain(): Operation<void> {
+    yield* this.#reclamation.readDrops();
+    if (this.isStale) yield* this.tend();
+  }
+
+  /** Marks the stores that were dropped. */
+  *review(): Operation<void> {
+    this.#reviewedAt = this.#reclamation.drops;
+    if (this.#open.size === 0) return;
+    const entries = yield* this.#catalog.entries();
+    const there = new Set(entries.filter(({ ready }) => ready).map(({ id }) => id));
+    for (const store of this.#open.values()) {
+      if (there.has(store.catalog)) continue;
+      store.dropped = true;
+      this.#open.delete(store.catalog);
+      this.#leaving.add(store.catalog);
+    }
+  }
+}
+
+export function storeDropped(name: string): StepwellError {
+  return new StepwellError('SW_STORE_DROPPED', `store ${name} was dropped while it was open`);
+}
