@@ -32,6 +32,8 @@ describe('exit codes', () => {
     const cases: [unknown, number, string][] = [
       [new UsageError('no'), 2, 'stepwell: no\nsee: npx stepwell --help\n'],
       [new StepwellError('SW_POOL_FULL', 'full'), 3, 'stepwell: full (SW_POOL_FULL)\n'],
+      [new StepwellError('SW_INVALID_URL', 'bad'), 2, 'stepwell: bad (SW_INVALID_URL)\n'],
+      [new StepwellError('SW_INVALID_ARGUMENT', 'x'), 2, 'stepwell: x (SW_INVALID_ARGUMENT)\n'],
       [Object.assign(new Error('x'), { code: 'SW_CLOSED' }), 3, 'stepwell: x (SW_CLOSED)\n'],
       [new InputError('line 3'), 3, 'stepwell: line 3\n'],
       [missing, 3, "stepwell: no such file or directory, open 'x' (ENOENT)\n"],
