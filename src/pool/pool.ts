@@ -37,6 +37,8 @@ export class Pool {
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   #inFlight = 0;
+  /** What waits until no operation is in flight. */
+  #afterwards: (() => void) | undefined;
   /** When the operating system was last asked about lagging clients. */
   #askedAt = 0;
   #budget = 0;
@@ -104,7 +106,20 @@ export class Pool {
   }
 
   exit(): void {
-    this.#inFlight--;
+    if (--this.#inFlight > 0 || this.#afterwards === undefined) return;
+    const action = this.#afterwards;
+    this.#afterwards = undefined;
+    action();
+  }
+
+  /**
+   * Does something when no operation is in flight: at once, or when the last one ends. A callback
+   * inside an operation may close the store, and the operation still needs the client's row, its
+   * blocks and its mapping. Of several actions the last one counts.
+   */
+  afterOperations(action: () => void): void {
+    if (this.#inFlight > 0) this.#afterwards = action;
+    else action();
   }
 
   #quiesce(): void {

@@ -68,7 +68,10 @@ export class LocalClient {
 
   /** Gives up what it has of stores without handles; if an operation runs, that comes later. */
   #release(): void {
-    if (--this.#handles === 0) this.end();
+    this.#handles--;
+    // By then a callback may have opened another store.
+    const end = () => (this.#handles === 0 ? this.end() : undefined);
+    if (this.#handles === 0) this.pool.afterOperations(end);
     else if (!this.pool.closed) this.pool.betweenOperations(() => this.pool.stores.tend());
   }
 

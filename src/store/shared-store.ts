@@ -329,8 +329,9 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   loadSorted(entries: Iterable<readonly [Key, Value]>): number {
-    this.#refuseClosed();
-    return this.#runOne(sortedLoad(this.#index, this.name, entries, this.#versions.next()));
+    const refuse = () => this.#refuseClosed();
+    refuse();
+    return this.#runOne(sortedLoad(this.#index, this.name, entries, this.#versions.next(), refuse));
   }
 
   get size(): number {

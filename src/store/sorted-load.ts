@@ -7,15 +7,20 @@ import { checkEntries, checkEntry } from './many-keys.ts';
 /** What `loadSorted` with promises takes. */
 export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>;
 
-/** The operation of `loadSorted`. Raises SW_UNSUPPORTED for an index that has none. */
+/**
+ * The operation of `loadSorted`. Raises SW_UNSUPPORTED for an index that has none, and what
+ * `refuseClosed` raises when the code that yields the entries has closed the store.
+ */
 export function sortedLoad(
   index: Index,
   name: string,
   entries: Iterable<readonly [Key, Value]>,
   version: number,
+  refuseClosed: () => void,
 ): Operation<number> {
   checkEntries(entries);
-  const load = isOrdered(index) ? index.load?.(checked(entries), version) : undefined;
+  const all = checked(entries, refuseClosed);
+  const load = isOrdered(index) ? index.load?.(all, version) : undefined;
   if (load !== undefined) return load;
   const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
   throw new StepwellError(
@@ -25,11 +30,16 @@ export function sortedLoad(
 }
 
 /** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
-function* checked<E extends readonly [Key, Value]>(entries: Iterable<E>): Generator<E> {
+function* checked<E extends readonly [Key, Value]>(
+  entries: Iterable<E>,
+  refuseClosed: () => void,
+): Generator<E> {
   for (const entry of entries) {
+    refuseClosed();
     checkEntry(entry);
     yield entry;
   }
+  refuseClosed();
 }
 
 /** What can be gone through at once: a load is one operation, and none waits for a promise. */

@@ -10,3 +10,13 @@ export interface StoreSettings {
   /** Called once, when the store is closed. */
   onClose: () => void;
 }
+
+/** What a store over a network knows of how it was opened. */
+export interface RemoteSettings {
+  name: string;
+  /** The pool, without the store. */
+  url: string;
+  keys: Encoding;
+  values: Encoding;
+  delegation: boolean;
+}

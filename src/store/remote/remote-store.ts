@@ -12,7 +12,6 @@ import {
 import type { Request } from '../../indexes/request.ts';
 import type {
   AsyncStore,
-  Encoding,
   Entry,
   Key,
   KeyPage,
@@ -44,20 +43,13 @@ import { checkPage, RecordWalk } from '../record-walk.ts';
 import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
 import { measureStore } from '../statistics.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
+import type { RemoteSettings } from '../store-settings.ts';
 import { credentialsOf, parseRemote } from './address.ts';
 import { gather } from './gather-page.ts';
 import { RemoteMany } from './remote-many.ts';
 import { RemoteOrdered } from './remote-scan.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
-
-interface Settings {
-  name: string;
-  url: string;
-  keys: Encoding;
-  values: Encoding;
-  delegation: boolean;
-}
 
 /** Opens a store in a pool on memory nodes; see `open`. */
 export async function openRemote<V extends Value>(
@@ -87,7 +79,7 @@ export async function openRemote<V extends Value>(
 /** A store on memory nodes: many operations in flight, over one session after the other. */
 export class RemoteStore<V extends Value> implements AsyncStore<V> {
   readonly #opener: SessionOpener;
-  readonly #settings: Settings;
+  readonly #settings: RemoteSettings;
   readonly #versions = new FirstVersions();
   readonly #many: RemoteMany<V>;
   readonly #ordered: RemoteOrdered<V>;
@@ -95,7 +87,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   #opening: Promise<Session> | undefined;
   #closed = false;
 
-  constructor(opener: SessionOpener, session: Session, settings: Settings) {
+  constructor(opener: SessionOpener, session: Session, settings: RemoteSettings) {
     this.#opener = opener;
     this.#session = session;
     this.#settings = settings;
@@ -406,7 +398,10 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
   async loadSorted(entries: SortedEntries): Promise<number> {
     const all = await gathered(entries);
     const session = await this.#live();
-    return session.runOne(() => sortedLoad(session.index, this.name, all, this.#versions.next()));
+    const refuse = () => this.#refuseClosed();
+    return session.runOne(() =>
+      sortedLoad(session.index, this.name, all, this.#versions.next(), refuse),
+    );
   }
 
   async size(): Promise<number> {
