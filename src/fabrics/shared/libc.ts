@@ -71,8 +71,11 @@ function mapFailed(errno: number): StepwellError {
   return new StepwellError('SW_UNSUPPORTED', `${why} (mmap: errno ${errno})`);
 }
 
-/** In a bundle of CommonJS modules there is no import.meta, but a file name. */
-const HERE = typeof __filename === 'string' ? __filename : import.meta.url;
+/**
+ * In a bundle of CommonJS modules `import.meta` is empty, and there is a file name. In a thread that
+ * was started from text there are both, and the name is none.
+ */
+const HERE = import.meta.url ?? __filename;
 
 /** A bundler leaves this `require` alone: a bundle needs koffi installed beside it. */
 function loadKoffi(): Foreign {
