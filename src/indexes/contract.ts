@@ -211,10 +211,11 @@ export interface Index {
   eachReachable(visit: (address: Address) => void): Operation<void>;
   /**
    * Lets go of memory that the index holds for nobody, such as records of deleted keys that wait
-   * for a merge, and does what deletions wait for. Only the client that sweeps a full pool runs it,
-   * between operations and in an epoch; it needs no memory. `grace` returns when no client holds an
-   * address any more that was unlinked before, or false when that takes too long. Returns how many
-   * parts of the index it has changed. An index that holds nothing back lacks it.
+   * for a merge or claims of dead clients, and does what deletions wait for. Only the client that
+   * sweeps a full pool runs it, between operations and in an epoch; it needs no memory. `grace`
+   * returns when no client holds an address any more that was unlinked before, or false when that
+   * takes too long. Returns how many parts of the index it has changed. An index that holds nothing
+   * back lacks it.
    */
   compact?(grace: () => Operation<boolean>): Operation<number>;
 }

@@ -9,6 +9,7 @@ import { kindNamed } from '../indexes/kinds.ts';
 import { Prng } from '../random/prng.ts';
 import type { IndexName, Store, Value } from '../store/api.ts';
 import { checkPool, createPool, destroyPool, openSync } from '../store/open.ts';
+import { describeMemory } from './support/memory-report.ts';
 import { parseOptions, runLab } from './support/options.ts';
 
 const SPEC = {
@@ -18,6 +19,7 @@ const SPEC = {
   rounds: { kind: 'integer', fallback: 4, minimum: 1, help: 'of filling and emptying' },
   clients: { kind: 'integer', fallback: 1, minimum: 1, help: 'processes' },
   kill: { kind: 'flag', help: 'kill a client now and then, and begin another' },
+  memory: { kind: 'flag', help: 'after each round, where the memory of the empty pool is' },
   clear: { kind: 'flag', help: 'empty with clear() instead of deletions' },
   seed: { kind: 'integer', fallback: 1, help: 'of the first run' },
   seeds: { kind: 'integer', fallback: 1, minimum: 1, help: 'runs, each with the next seed' },
@@ -41,14 +43,18 @@ interface Answer {
 }
 
 const BURST = 200;
+/** Between two kills, at most. */
 const KILL_MS = 150;
-const KILLS_PER_ROUND = 6;
+const KILLS_PER_PHASE = 4;
+/** What a client says when it begins: killing one that still loads its program tests nothing. */
+const WORKING = 'working';
 
 /** Lets the event loop turn, so that this client holds back no other one. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 async function perform({ url, seed, sizes, does }: Task): Promise<Answer> {
   const store = openSync(url, { store: 'refill', client: 'refill' });
+  process.send?.(WORKING);
   try {
     if (does === 'fill') return await fill(store, seed, sizes);
     if (does === 'delete') return await empty(store, seed);
@@ -137,6 +143,9 @@ class Run {
         ];
         console.log(line.join('; '));
         for (const problem of problems) console.log(`  ${problem}`);
+        if (!this.#options.memory) continue;
+        const isLast = round === rounds - 1;
+        for (const text of describeMemory(this.#url, 'refill', isLast)) console.log(`  ${text}`);
       }
     } finally {
       destroyPool(this.#url, { force: true });
@@ -157,11 +166,16 @@ class Run {
     const { clients, kill } = this.#options;
     const total: Answer = { done: 0, refused: 0 };
     const running = new Set<ChildProcess>();
-    const timer = setInterval(() => {
-      if (!kill || this.#kills >= KILLS_PER_ROUND || running.size === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    let left = kill ? KILLS_PER_PHASE : 0;
+    const killOne = () => {
+      timer = setTimeout(killOne, this.#prng.below(KILL_MS));
+      if (left === 0 || running.size === 0) return;
+      left--;
       this.#kills++;
       [...running][this.#prng.below(running.size)].kill('SIGKILL');
-    }, KILL_MS);
+    };
+    killOne();
     const one = async () => {
       for (;;) {
         const task = { url: this.#url, seed: this.#prng.next32(), sizes: this.#sizes, does };
@@ -173,19 +187,19 @@ class Run {
       }
     };
     await Promise.all(Array.from({ length: clients }, one));
-    clearInterval(timer);
+    clearTimeout(timer);
     return total;
   }
 }
 
-/** What a process of its own answers; undefined when it was killed. */
+/** What a process of its own answers; undefined when it was killed. `running` are those at work. */
 function ask(task: Task, running: Set<ChildProcess>): Promise<Answer | undefined> {
   return new Promise((resolve, reject) => {
     const child = fork(process.argv[1], [], { env: { ...process.env, STEPWELL_REFILL: '1' } });
     let answer: Answer | undefined;
-    running.add(child);
     child.on('message', (message) => {
-      answer = message as Answer;
+      if (message === WORKING) running.add(child);
+      else answer = message as Answer;
     });
     child.on('exit', (code, signal) => {
       running.delete(child);

@@ -23,6 +23,7 @@ import { Directory } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { checkTable } from './check.ts';
+import { compact } from './compact.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
 import { eachReachable } from './reachable.ts';
@@ -116,6 +117,10 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
 
   eachReachable(visit: (address: Address) => void): Operation<void> {
     return eachReachable(this.table, visit);
+  }
+
+  compact(grace: () => Operation<boolean>): Operation<number> {
+    return compact(this.table, grace);
   }
 
   write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {

@@ -1,6 +1,7 @@
 import {
   type Address,
   Batch,
+  CAS_BYTES,
   NULL_ADDRESS,
   type Operation,
   Scratch,
@@ -75,36 +76,56 @@ interface Closed {
   isOwn: boolean;
 }
 
-/** Step 1. Undefined when the chain is in use. */
+interface Node {
+  address: Address;
+  words: Scratch;
+}
+
+/**
+ * Step 1. Undefined when the chain is in use. All of it is read before an entry is frozen: what was
+ * frozen of a chain in use is lost to insertions, which need memory for another node then.
+ */
 function* close(head: Address): Operation<Closed | undefined> {
-  const nodes: Address[] = [];
-  const words = new Scratch(NODE_BYTES);
-  const swap = new Scratch(256);
-  let last = NULL_ADDRESS;
-  for (let node = head; node !== NULL_ADDRESS; ) {
-    yield new Batch().read(node, NODE_BYTES, words, 0);
-    if (!(yield* freezeEntries(node, words, swap))) return undefined;
-    nodes.push(node);
-    last = node;
-    node = pointerOf(words.i32[NODE_LINK >> 2], words.i32[(NODE_LINK >> 2) + 1]);
+  const chain = yield* readEmpty(head);
+  if (chain === undefined) return undefined;
+  const swap = new Scratch(CAS_BYTES * (NODE_LINK / 8));
+  for (const { address, words } of chain) {
+    if (!(yield* freezeEntries(address, words, swap))) return undefined;
   }
-  const high = words.i32[(NODE_LINK >> 2) + 1];
+  const nodes = chain.map(({ address }) => address);
+  const last = chain[chain.length - 1];
+  const high = last.words.i32[(NODE_LINK >> 2) + 1];
   if ((high & FROZEN) !== 0) return { nodes, isOwn: false };
   setWord(swap, 0, 0, high);
   setWord(swap, 8, 0, high | FROZEN);
-  yield new Batch().cas(last + NODE_LINK, swap, 0);
+  yield new Batch().cas(last.address + NODE_LINK, swap, 0);
   if (swapped(swap, 0)) return { nodes, isOwn: true };
   // Another one has closed it, or it was extended.
   return (swap.i32[5] & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
+}
+
+/** The nodes of a chain; undefined when an entry is in use. */
+function* readEmpty(head: Address): Operation<Node[] | undefined> {
+  const chain: Node[] = [];
+  for (let address = head; address !== NULL_ADDRESS; ) {
+    const words = new Scratch(NODE_BYTES);
+    yield new Batch().read(address, NODE_BYTES, words, 0);
+    const { i32 } = words;
+    for (let word = 0; word < NODE_LINK >> 2; word += 2) {
+      if (!isEmpty(i32[word], i32[word + 1])) return undefined;
+    }
+    chain.push({ address, words });
+    address = pointerOf(i32[NODE_LINK >> 2], i32[(NODE_LINK >> 2) + 1]);
+  }
+  return chain;
 }
 
 function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operation<boolean> {
   const batch = new Batch();
   for (let at = 0; at < NODE_LINK; at += 8) {
     const [low, high] = [i32[at >> 2], i32[(at >> 2) + 1]];
-    if (!isEmpty(low, high)) return false;
     if ((high & FROZEN) !== 0) continue;
-    const to = 32 * batch.length;
+    const to = CAS_BYTES * batch.length;
     setWord(swap, to, low, high);
     setWord(swap, to + 8, low, high | FROZEN);
     batch.cas(node + at, swap, to);
@@ -113,9 +134,10 @@ function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operati
   if (length === 0) return true;
   yield batch;
   for (let i = 0; i < length; i++) {
-    const found = (32 * i + 16) >> 2;
+    const found = (CAS_BYTES * i + 16) >> 2;
     const wasEmpty = isEmpty(swap.i32[found], swap.i32[found + 1]);
-    const isFrozen = swapped(swap, 32 * i) || (wasEmpty && (swap.i32[found + 1] & FROZEN) !== 0);
+    const isFrozen =
+      swapped(swap, CAS_BYTES * i) || (wasEmpty && (swap.i32[found + 1] & FROZEN) !== 0);
     if (!isFrozen) return false;
   }
   return true;
@@ -135,7 +157,7 @@ function* unlink(table: ShardTable, heads: ReadonlySet<Address>): Operation<bool
       yield* table.load();
       if (table.segments === segments && segments.version === version) return true;
     }
-    const swap = new Scratch(32);
+    const swap = new Scratch(CAS_BYTES);
     for (const { address, low, high } of links) {
       setWord(swap, 0, low, high);
       setWord(swap, 8, 0, high & STAMP_MASK);

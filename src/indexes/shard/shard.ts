@@ -28,6 +28,7 @@ import { LockTable } from '../delegation.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
 import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { checkTables } from './check.ts';
+import { compact } from './compact.ts';
 import { insert } from './insert.ts';
 import { Migration } from './migrate.ts';
 import { sharesOf } from './node-shares.ts';
@@ -250,6 +251,10 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   *eachReachable(visit: (address: Address) => void): Operation<void> {
     yield* this.partitions.refresh();
     yield* eachReachable(this.partitions, visit);
+  }
+
+  compact(grace: () => Operation<boolean>): Operation<number> {
+    return compact(this.partitions, grace);
   }
 
   *nodeShares(): Operation<NodeShare[]> {

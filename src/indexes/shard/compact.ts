@@ -1,0 +1,43 @@
+import type { Operation } from '../../verbs/index.ts';
+import { type EachClaim, withdrawAbandoned } from '../abandoned-claims.ts';
+import { closeEmptyChains } from './empty-chains.ts';
+import type { Partitions } from './partitions.ts';
+import { eachBucket } from './shape.ts';
+import { FROZEN, isEmpty, PENDING, usedHigh } from './slot.ts';
+
+/**
+ * Takes back what pins chunks of a full pool and serves no key: claims of dead clients, with their
+ * records, and chains of level 3 in which no key is any more. Without a sweep a claim stays until
+ * its bucket is moved, and an empty chain until the client that makes the next resize tidies; a
+ * full pool has no room for a resize.
+ *
+ * Claims go first, because a chain with a claim is not empty. A chain may be closed while others
+ * insert, and a sweeper may die at any step: see empty-chains.ts. Returns how many claims and chain
+ * nodes it took back.
+ */
+export function* compact(
+  partitions: Partitions,
+  grace: () => Operation<boolean>,
+): Operation<number> {
+  let changed = yield* withdrawAbandoned((visit) => eachClaim(partitions, visit), usedHigh, grace);
+  for (const table of partitions.tables) {
+    // A table that is being migrated shares its chains with the places that it leaves.
+    if (table.segments.former === undefined) changed += yield* closeEmptyChains(table);
+  }
+  return changed;
+}
+
+/** Movers drop the claims that they have frozen. */
+function* eachClaim(partitions: Partitions, visit: Parameters<EachClaim>[0]): Operation<void> {
+  // In the grace period a table may have been migrated, and its old memory be re-used.
+  yield* partitions.refresh();
+  for (const table of partitions.tables) {
+    yield* eachBucket(table, ({ words: { i32 }, at, entries, address }) => {
+      for (let slot = 0; slot < 8 * entries; slot += 8) {
+        const [low, high] = [i32[(at + slot) >> 2], i32[(at + slot + 4) >> 2]];
+        if (isEmpty(low, high) || (high & (PENDING | FROZEN)) !== PENDING) continue;
+        visit(address + slot, low, high);
+      }
+    });
+  }
+}
