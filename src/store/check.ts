@@ -188,6 +188,10 @@ class BlockAccounts {
     totals: CheckReport['blocks'],
   ): Operation<UnreachedBlock[]> {
     const unreached: UnreachedBlock[] = [];
+    if (units < 1 || units > BLOCK_UNITS_MAX) {
+      this.#problem(`chunk ${chunk} holds blocks of ${units} units`);
+      return unreached;
+    }
     const blocks = blocksPerChunk(units);
     const start = this.#pool.layout.chunkStart(chunk);
     const states = yield* control.readBytes(start, stateMapBytes(blocks));
