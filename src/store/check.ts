@@ -15,7 +15,7 @@ import { BLOCK_UNITS_MAX, blocksPerChunk, SUPERBLOCK, stateMapBytes } from '../p
 import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
-import type { CheckReport } from './api.ts';
+import type { CheckReport } from './reports.ts';
 import { UnreachableRecords, type UnreachedBlock } from './unreachable-records.ts';
 
 /** Problems listed in full; beyond, only their number matters. */
