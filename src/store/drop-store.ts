@@ -53,8 +53,9 @@ export function* markDropped(
     holders = yield* livingHolders(pool, entry.id);
   }
   if (holders.length > 0 && !force) {
-    const why = `is open in ${namesOf(holders).join(', ')}; close it there, or use force (--force)`;
-    throw new StepwellError('SW_POOL_BUSY', `store ${name} of ${url} ${why}`);
+    const why = `is open in ${namesOf(holders).join(', ')}, or was closed there a moment ago`;
+    const remedy = 'close it there and try again, or use force (--force)';
+    throw new StepwellError('SW_POOL_BUSY', `store ${name} of ${url} ${why}; ${remedy}`);
   }
   const words = yield* pool.chunks.words();
   const chunks = words.filter(([, word]) => unpackChunk(word).catalog === entry.id).length;

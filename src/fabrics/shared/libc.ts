@@ -72,8 +72,8 @@ function mapFailed(errno: number): StepwellError {
 }
 
 /**
- * In a bundle of CommonJS modules `import.meta` is empty, and there is a file name. In a thread that
- * was started from text there are both, and the name is none.
+ * In a bundle of CommonJS modules `import.meta` is empty, and there is a file name. In a thread
+ * that was started from text there are both, and the name is none.
  */
 const HERE = import.meta.url ?? __filename;
 
