@@ -24,4 +24,3 @@ export {
   type MemoryNodesReport,
   memoryNodes,
 } from './store/remote/memory-nodes.ts';
-export type * from './store/reports.ts';

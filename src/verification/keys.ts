@@ -25,3 +25,23 @@ export function keysAlike(count: number, subject: Subject, parameters: IndexPara
   }
   return keys;
 }
+
+/** Keys in the same places, each with a smaller fingerprint than the one before. */
+export function keysInDescent(
+  count: number,
+  subject: Subject,
+  parameters: IndexParameters,
+): string[] {
+  const keys: { name: string; hash: KeyHash }[] = [];
+  const placeOf = (hash: KeyHash) => subject.place(hash, parameters);
+  for (let i = 0; keys.length < count; i++) {
+    const name = `k${i.toString(36)}`;
+    const hash = hashOf(name, parameters.seed);
+    const last = keys.at(-1)?.hash;
+    const isNext =
+      last === undefined ||
+      (placeOf(hash) === placeOf(last) && subject.fingerprint(hash) < subject.fingerprint(last));
+    if (isNext) keys.push({ name, hash });
+  }
+  return keys.map(({ name }) => name);
+}

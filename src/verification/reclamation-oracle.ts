@@ -9,6 +9,7 @@ interface RetiredBlock {
   by: number;
   /** When the retiring client last touched the pool: it unlinked the block at or before that. */
   at: number;
+  units: number;
 }
 
 /** What the oracle asks of the run. */
@@ -37,6 +38,7 @@ export class ReclamationOracle implements AccessObserver {
   /** Off, only the consequences of an early re-use are seen: for canaries. */
   readonly #grace: boolean;
   readonly #readsAhead: (units: number) => boolean;
+  readonly #overwrites: (units: number) => boolean;
   readonly #retired = new Map<Address, RetiredBlock>();
   /** By unit: who gave the block back that it is part of, and that block. */
   readonly #free = new Map<number, { by: number; first: number; units: number }>();
@@ -49,13 +51,19 @@ export class ReclamationOracle implements AccessObserver {
     {
       grace = true,
       readsAhead = () => false,
-    }: { grace?: boolean; readsAhead?: (units: number) => boolean } = {},
+      overwrites = () => false,
+    }: {
+      grace?: boolean;
+      readsAhead?: (units: number) => boolean;
+      overwrites?: (units: number) => boolean;
+    } = {},
   ) {
     this.#memory = memory;
     this.#run = run;
     this.#fail = fail;
     this.#grace = grace;
     this.#readsAhead = readsAhead;
+    this.#overwrites = overwrites;
     memory.observer = this;
   }
 
@@ -64,7 +72,7 @@ export class ReclamationOracle implements AccessObserver {
     this.#pools.set(client, { allocator });
     const retire = reclamation.retire.bind(reclamation);
     reclamation.retire = (address, units, catalog) => {
-      this.#onRetire(client, address);
+      this.#onRetire(client, address, units);
       retire(address, units, catalog);
     };
     const free = allocator.free.bind(allocator);
@@ -74,12 +82,12 @@ export class ReclamationOracle implements AccessObserver {
     };
   }
 
-  #onRetire(client: number, address: Address): void {
+  #onRetire(client: number, address: Address, units: number): void {
     const earlier = this.#retired.get(address);
     if (earlier) {
       this.#fail(`block ${address} was retired by client ${earlier.by} and again by ${client}`);
     }
-    this.#retired.set(address, { by: client, at: this.#run.lastStep(client) });
+    this.#retired.set(address, { by: client, at: this.#run.lastStep(client), units });
   }
 
   /** Who retired the block, or was about to mark it free: what dies with that client is lost. */
@@ -121,7 +129,8 @@ export class ReclamationOracle implements AccessObserver {
       }
     }
     if (kind === WRITE && address === unit * UNIT_BYTES) this.#beginUse(unit);
-    if (kind === WRITE && this.#retired.has(unit * UNIT_BYTES)) {
+    const retired = this.#retired.get(unit * UNIT_BYTES);
+    if (kind === WRITE && retired !== undefined && !this.#overwrites(retired.units)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
     }
   }

@@ -162,6 +162,7 @@ class Simulation {
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
       readsAhead: this.#scenario.subject.readsAhead,
+      overwrites: this.#scenario.subject.overwrites,
     });
     this.#scenario.clients.forEach((plan, i) => {
       const kept = options.keep ? plan.items.filter(({ id }) => options.keep?.has(id)) : plan.items;

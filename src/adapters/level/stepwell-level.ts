@@ -1,7 +1,6 @@
 import { type AbstractDatabaseOptions, AbstractLevel } from 'abstract-level';
 import { StepwellError } from '../../errors.ts';
 import type { OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
-import { poolOf } from '../../store/handle.ts';
 import { openSync } from '../../store/open.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
 import {
@@ -79,7 +78,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     options: StoreOptions & { createIfMissing: boolean; errorIfExists: boolean },
   ): Promise<void> {
     const { createIfMissing, errorIfExists } = options;
-    const { store = this.#store, chime, size, regionSize, maxClients, client } = options;
+    const { store = 'default', chime, size, regionSize, maxClients, client } = options;
     const wanted = { store, chime, size, regionSize, maxClients, client, index: 'chime' } as const;
     const existing = this.#find(wanted);
     if (existing !== undefined && errorIfExists) {
@@ -107,15 +106,8 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     }
   }
 
-  /** The store that is opened when the options name none. */
-  get #store(): string {
-    const place = this.#location;
-    return (typeof place === 'object' ? place.store : undefined) ?? 'default';
-  }
-
   get #name(): string {
-    const pool = poolOf(this.#location);
-    return typeof pool === 'string' ? pool : 'memory:';
+    return typeof this.#location === 'string' ? this.#location : 'memory:';
   }
 
   /** @internal */

@@ -1,6 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Key, OpenOptions, Value } from '../../store/api.ts';
-import type { CheckReport, PoolReport } from '../../store/reports.ts';
+import type { CheckReport, Key, OpenOptions, PoolReport, Value } from '../../store/api.ts';
 import type { Library } from '../context.ts';
 
 interface FakeRecord {

@@ -7,7 +7,6 @@ import {
   swapped,
   writeInteger,
 } from '../../verbs/index.ts';
-import { CycleGuard } from '../cycle-guard.ts';
 import type { HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { BucketImage, type Posted } from './posted.ts';
@@ -39,10 +38,9 @@ export class BucketChains {
     alongWith(batch);
     let open = posted
       .filter(({ first }) => first === undefined)
-      .map((one) => ({ one, next: this.bucketOf(one.request), guard: new CycleGuard() }));
+      .map((one) => ({ one, next: this.bucketOf(one.request) }));
     while (open.length > 0) {
-      for (const { one, next, guard } of open) {
-        guard.pass(next);
+      for (const { one, next } of open) {
         const image = this.#imageOf(next);
         one.chain.push(image);
         batch.read(next, BUCKET_BYTES, image.words, 0);
@@ -50,9 +48,7 @@ export class BucketChains {
       yield batch;
       batch.clear();
       open = open
-        .map(({ one, guard }) => {
-          return { one, next: nextIn(one.chain[one.chain.length - 1], generation), guard };
-        })
+        .map(({ one }) => ({ one, next: nextIn(one.chain[one.chain.length - 1], generation) }))
         .filter(({ next }) => next !== 0);
     }
   }

@@ -160,7 +160,7 @@ export class Mailbox {
   *#raiseRowsUsed(rows: number): Operation<void> {
     for (;;) {
       const used = yield* control.load(this.geometry.rowsUsed);
-      if (this.geometry.inTable(Number(used)) >= rows) return;
+      if (used >= rows) return;
       yield* control.swap(this.geometry.rowsUsed, used, BigInt(rows));
     }
   }

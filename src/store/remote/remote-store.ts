@@ -17,7 +17,6 @@ import type {
   KeyPage,
   OpenOptions,
   Page,
-  PoolHandle,
   Store,
   StoreStats,
   Value,
@@ -106,8 +105,8 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     return this.#settings.url;
   }
 
-  get handle(): PoolHandle {
-    return { url: this.#settings.url, store: this.name };
+  get handle(): string {
+    return this.#settings.url;
   }
 
   get sync(): Store<V> {

@@ -12,6 +12,7 @@ import { leakedBlockCanary } from './leaked-block.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
 import { publishedResizeCanary } from './published-resize.ts';
+import { sepHashHastyCompactionCanary } from './sephash-hasty-compaction.ts';
 import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
 import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
 import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
@@ -47,6 +48,7 @@ export const CANARIES: readonly Canary[] = [
   leakedBlockCanary,
   splitLockCanary,
   sepHashHastySearchCanary,
+  sepHashHastyCompactionCanary,
   sepHashLateFilterCanary,
   sepHashNextEntryCanary,
   sepHashOldestKeptCanary,

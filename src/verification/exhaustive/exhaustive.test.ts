@@ -4,6 +4,7 @@ import { CANARIES } from '../canaries/index.ts';
 import { RACE_SUBJECT } from '../subjects/race.ts';
 import { SEPHASH_SUBJECT } from '../subjects/sephash.ts';
 import { QUICK_SCOPES, type Scope, scopes } from './scope.ts';
+import { clientOf, ScopeModel } from './scope-model.ts';
 import { type Coverage, type SearchOptions, searchScope } from './search.ts';
 
 function searched(
@@ -31,6 +32,7 @@ const SEPHASH_SCOPES = [
   ...['put-search', 'put-put', 'insert-insert', 'put-remove', 'increment-increment'],
   ...['compare-update', 'compare-reinsert'],
   ...['merge-search', 'split-search', 'split-update', 'reuse'],
+  'compact-late-walk',
 ];
 
 for (const scope of scopes(SEPHASH_SUBJECT).filter(({ name }) => SEPHASH_SCOPES.includes(name))) {
@@ -48,6 +50,42 @@ test('a SepHash write that returns before its filter bit is set is caught in put
   assert.ok(canary && scope);
   assert.ok(searched(scope, { canary }).failure);
 });
+
+test('a SepHash compaction without a grace period is caught in compact-late-walk', () => {
+  const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash compaction'));
+  const scope = scopes(SEPHASH_SUBJECT).find(({ name }) => name === 'compact-late-walk');
+  assert.ok(canary && scope);
+  assert.ok(searched(scope, { canary }).failure);
+});
+
+// All schedules of this scope take too long. Among these a merge retires the block to which the
+// compaction is about to copy a MainSegment home.
+test('SepHash withstands a client that stops once, anywhere in compact-merge', () => {
+  const scope = scopes(SEPHASH_SUBJECT).find(({ name }) => name === 'compact-merge');
+  assert.ok(scope);
+  const model = new ScopeModel(scope);
+  for (const client of [0, 1]) {
+    let steps = 0;
+    while (stopsAfter(model, client, steps)) {
+      assert.equal(model.verdict(), undefined);
+      steps++;
+    }
+    assert.ok(steps > 50, `${steps} steps`);
+  }
+});
+
+/** Lets the client stand still after so many steps, until the other has finished. */
+function stopsAfter(model: ScopeModel, client: number, steps: number): boolean {
+  model.begin();
+  let done = 0;
+  for (let enabled = model.enabled(); enabled.length > 0; enabled = model.enabled()) {
+    const isFirst = (id: number) => (clientOf(id) === client) === done < steps;
+    const id = enabled.find(isFirst) ?? enabled[0];
+    if (clientOf(id) === client) done++;
+    model.perform(id);
+  }
+  return done > steps;
+}
 
 const CAUGHT: [canary: string, scope: string][] = [
   ['published insert', 'put-put-vacate'],

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import { type Index, isPlaced } from '../../indexes/contract.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
@@ -13,6 +14,8 @@ import {
 import { type AdversaryFabric, Execution, WORD } from '../adversary.ts';
 import { Caller, type CallLog } from '../caller.ts';
 import { retriesOf } from '../subjects/subject.ts';
+import { Walker } from '../walker.ts';
+import type { InFlight } from './in-flight.ts';
 import type { ScopeAction } from './scope.ts';
 
 const LINE = 64;
@@ -50,6 +53,10 @@ export class ScopeClient {
   /** What the words that this client read last held then. */
   readonly #seen = new Map<Address, bigint>();
   dead = false;
+  /** In a scope with a client that waits for the calls of others. */
+  readonly #inFlight: InFlight | undefined;
+  readonly #log: CallLog;
+  #walker: Walker | undefined;
 
   constructor(
     number: number,
@@ -58,6 +65,7 @@ export class ScopeClient {
     actions: readonly ScopeAction[],
     log: CallLog,
     diesAfter: number,
+    inFlight?: InFlight,
   ) {
     this.number = number;
     this.pool = pool;
@@ -65,6 +73,8 @@ export class ScopeClient {
     this.#actions = actions;
     this.#fabric = pool.fabric as AdversaryFabric;
     this.#diesAfter = diesAfter;
+    this.#inFlight = inFlight;
+    this.#log = log;
     this.caller = new Caller(`c${number}`, index, log);
   }
 
@@ -156,10 +166,31 @@ export class ScopeClient {
 
   #next(): Operation<void> {
     const action = this.#actions[this.#at++];
+    if (action === 'walk') return this.#step();
     if (action === 'quiesce') return this.pool.reclamation.quiesce();
     if (action === 'collect') return this.#collect();
     if (action === 'migrate') return migrate(this.index);
-    return this.caller.perform(action);
+    if (action === 'compact') return compact(this.pool, this.index, this.#grace());
+    return this.#told(this.caller.perform(action));
+  }
+
+  #told(call: Operation<void>): Operation<void> {
+    return this.#inFlight?.tell(this.number, call) ?? call;
+  }
+
+  /** One step of a walk; the walk's next step is the client's next action. */
+  *#step(): Operation<void> {
+    const name = `c${this.number}`;
+    const form = { order: 'any', limit: undefined, first: undefined } as const;
+    this.#walker ??= new Walker(name, this.index, this.#log, { once: true, form });
+    yield* this.#told(this.#walker.step());
+    if (this.#walker.done) this.#walker = undefined;
+    else this.#at--;
+  }
+
+  #grace(): () => Operation<boolean> {
+    if (this.#inFlight === undefined) throw new Error('nothing tells which calls are in flight');
+    return this.#inFlight.outwait.bind(this.#inFlight, this.number);
   }
 
   *#collect(): Operation<void> {
@@ -202,6 +233,25 @@ export class ScopeClient {
     if (this.#changes < this.#diesAfter) return;
     this.dead = true;
     if (this.caller.current) this.caller.current.crashed = true;
+  }
+}
+
+/** As a sweep of a full pool does it (indexes/sweep.ts): there is no block for anything. */
+export function* compact(
+  pool: Pool,
+  index: Index,
+  grace: () => Operation<boolean>,
+): Operation<void> {
+  const { allocator } = pool;
+  const allocate = allocator.allocate;
+  // biome-ignore lint/correctness/useYield: it raises before there is anything to do
+  allocator.allocate = function* () {
+    throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
+  };
+  try {
+    yield* index.compact?.(grace) ?? [];
+  } finally {
+    allocator.allocate = allocate;
   }
 }
 

@@ -6,7 +6,7 @@ import type { ClientRow } from '../../pool/membership.ts';
 import { Pool } from '../../pool/pool.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';
 import { currentThread } from '../../pool/thread-identity.ts';
-import { type Address, READ, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, type Operation, READ, UNIT_BYTES } from '../../verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../adversary.ts';
 import {
   auditHistories,
@@ -21,8 +21,9 @@ import { type Canary, planted } from '../canary.ts';
 import { type CallRecord, timeline } from '../history.ts';
 import { ReclamationOracle } from '../reclamation-oracle.ts';
 import type { Model } from './explorer.ts';
-import type { Scope } from './scope.ts';
-import { ScopeClient } from './scope-client.ts';
+import { InFlight } from './in-flight.ts';
+import { compacts, type Scope } from './scope.ts';
+import { compact, ScopeClient } from './scope-client.ts';
 import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts';
 
 /** A client dies after so many verbs that changed something. */
@@ -88,6 +89,7 @@ export class ScopeModel implements Model {
     this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
     this.#prepare(creator);
     const oracle = this.#watch();
+    const inFlight = compacts(this.#scope) ? this.#inFlight() : undefined;
     clients.forEach((actions, i) => {
       const pool = i === 0 ? creator : this.#attach();
       pool.run(pool.reclamation.quiesce());
@@ -97,11 +99,14 @@ export class ScopeModel implements Model {
       const { client, after } = this.#crash ?? { client: -1, after: 0 };
       const diesAfter = client === i ? after : Number.POSITIVE_INFINITY;
       const index = this.#open(pool);
-      this.#clients.push(new ScopeClient(i, pool, index, actions, this.#log(), diesAfter));
+      const log = this.#log();
+      this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight));
     });
     if (grown) this.#grow();
     if (migrates) this.#choose();
-    this.#clients[0].lead(lead);
+    // What it does alone comes after what was done before the others came.
+    this.#now++;
+    this.#clients[clients.length - 1].lead(lead);
   }
 
   #attach(): Pool {
@@ -120,6 +125,13 @@ export class ScopeModel implements Model {
       ({ dead, pool: { membership } }) =>
         dead && membership.id === id && membership.incarnation === incarnation,
     );
+  }
+
+  /** In the last lines of the pool, which no scope fills. */
+  #inFlight(): InFlight {
+    const clients = this.#scope.clients.length;
+    const at = PARAMETERS.regionBytes - UNIT_BYTES * clients;
+    return new InFlight(at, clients, (client) => this.#clients[client].dead);
   }
 
   #open(pool: Pool): Index {
@@ -170,6 +182,7 @@ export class ScopeModel implements Model {
 
   /** The reclamation oracle, with the accesses of every step noted on their way to it. */
   #watch(): ReclamationOracle {
+    const { subject } = this.#scope;
     const layout = new PoolLayout(this.#parameters);
     const word = (address: Address) => this.#memory.word(address);
     const oracle = new ReclamationOracle(
@@ -184,7 +197,7 @@ export class ScopeModel implements Model {
         this.#failure ??= new VerificationFailure('reclamation', text);
       },
       // Grace is a matter of time, which steps that commute do not keep: its consequences count.
-      { grace: false, readsAhead: this.#scope.subject.readsAhead },
+      { grace: false, readsAhead: subject.readsAhead, overwrites: subject.overwrites },
     );
     this.#memory.observer = {
       onAccess: (client, kind, address) => {
@@ -265,10 +278,26 @@ export class ScopeModel implements Model {
     auditStructure(pool);
     this.#now++;
     auditKeys(pool, this.#open(pool), this.#log());
+    if (compacts(this.#scope)) this.#compactAgain(pool);
     auditHistories(this.#records, this.#scope.keys);
+  }
+
+  /** Where a client died as it compacted, the next one does: from whatever it has left. */
+  #compactAgain(pool: Pool): void {
+    const index = this.#open(pool);
+    pool.run(pool.reclamation.quiesce());
+    pool.run(compact(pool, index, atOnce));
+    auditStructure(pool);
+    auditKeys(pool, index, this.#log());
   }
 }
 
-function clientOf(id: StepId): number {
+function* atOnce(): Operation<boolean> {
+  yield* [];
+  return true;
+}
+
+/** Which client a step is of. */
+export function clientOf(id: StepId): number {
   return Math.floor(id / 2 ** 32);
 }

@@ -6,14 +6,15 @@ import {
   type IndexParameters,
 } from '../../indexes/contract.ts';
 import { type Call, LAST_SEEN } from '../history.ts';
-import { keysAlike } from '../keys.ts';
+import { keysAlike, keysInDescent } from '../keys.ts';
 import type { Subject } from '../subjects/subject.ts';
 
 /**
  * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
- * that it is to be on, from the first step to the last.
+ * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
+ * for which the pool has no block.
  */
-export type ScopeAction = Call | 'quiesce' | 'collect' | 'migrate';
+export type ScopeAction = Call | 'quiesce' | 'collect' | 'migrate' | 'compact' | 'walk';
 
 /** A program small enough to run in every order: a table, its first content, and clients. */
 export interface Scope {
@@ -28,7 +29,7 @@ export interface Scope {
   grown: boolean;
   /** Whether the pool has two memory nodes, and the index is to be on the other one. */
   migrates: boolean;
-  /** Batches that the first client executes alone: where in its operation the scope begins. */
+  /** Batches that the last client executes alone: where in its operation the scope begins. */
   lead: number;
   /**
    * Whether a client that polls waits until what it polls changes or nobody else can go on;
@@ -74,6 +75,8 @@ interface Plan {
   name: string;
   /** How many keys there are; they have fingerprint and all places in common. Default: one. */
   keys?: (full: number) => number;
+  /** Whether each key has a smaller fingerprint than the one before, instead of the same one. */
+  descends?: boolean;
   before?: (calls: Calls) => Call[];
   clients: (calls: Calls) => ScopeAction[][];
   grown?: boolean;
@@ -89,11 +92,12 @@ function scopeOf(subject: Subject, plan: Plan): Scope {
   const parameters = subject.smallest;
   const full = subject.placesOfKey(parameters);
   const calls = new Calls(full);
+  const chooseKeys = plan.descends ? keysInDescent : keysAlike;
   return {
     name,
     subject,
     parameters,
-    keys: keysAlike(keys?.(full) ?? 1, subject, parameters),
+    keys: chooseKeys(keys?.(full) ?? 1, subject, parameters),
     before: before?.(calls) ?? [],
     clients: clients(calls),
     grown,
@@ -112,6 +116,7 @@ export const QUICK_SCOPES: readonly string[] = [
   ...['compare-update', 'compare-reinsert'],
   ...['put-put-vacate', 'split-search', 'grown-update-search', 'reuse'],
   ...['migrate-search', 'migrate-update'],
+  'compact-late-walk',
 ];
 
 /** Leaves of one record each: whoever removes one makes two leaves, or the whole tree, one. */
@@ -200,12 +205,64 @@ const MIGRATING: readonly Plan[] = (
   ] satisfies Plan[]
 ).map((plan) => ({ ...plan, migrates: true }));
 
+/** Superseded and deleted records wait in the CurSegment and behind the MainSegment. */
+const dead = ({ put, remove }: Calls) => [put(0), put(0), put(1), remove(1)];
+
+/** Scopes of an index that a client without memory compacts while others use it. */
+const COMPACTING: readonly Plan[] = (
+  [
+    {
+      name: 'compact-search',
+      clients: ({ search }) => [['compact'], [search(0), search(0)]],
+    },
+    {
+      // The entries of the second key come before those of the first: they take their place.
+      name: 'compact-walk',
+      descends: true,
+      before: ({ put }) => [put(0), put(0), put(1)],
+      clients: () => [['walk'], ['compact']],
+    },
+    {
+      // The walk knows where the MainSegment is and has not read its entries.
+      name: 'compact-late-walk',
+      descends: true,
+      before: ({ put }) => [put(0), put(0), put(1)],
+      clients: () => [['compact'], ['walk']],
+      lead: 4,
+    },
+    {
+      name: 'compact-put',
+      clients: ({ put }) => [['compact'], [put(0)]],
+    },
+    {
+      name: 'compact-insert',
+      clients: ({ insert }) => [['compact'], [insert(1)]],
+    },
+    {
+      name: 'compact-remove-search',
+      clients: ({ remove, search }) => [['compact'], [remove(0)], [search(0)]],
+    },
+    {
+      // The other client has memory: it merges what the first has just written or is about to.
+      name: 'compact-merge',
+      clients: ({ put, remove }) => [['compact'], [put(0), remove(0)]],
+    },
+  ] satisfies Plan[]
+).map((plan) => ({ keys: () => 2, before: dead, ...plan }));
+
 /** The scopes that an index is searched with: of those for all, what it can do. */
 export function scopes(subject: Subject): Scope[] {
   return allScopes(subject).filter(
-    ({ grown, migrates }) =>
-      (!grown || subject.grow !== undefined) && (!migrates || subject.migrates === true),
+    (scope) =>
+      (!scope.grown || subject.grow !== undefined) &&
+      (!scope.migrates || subject.migrates === true) &&
+      (!compacts(scope) || subject.compacts === true),
   );
+}
+
+/** Whether a client of the scope compacts the index. */
+export function compacts({ clients }: Scope): boolean {
+  return clients.some((actions) => actions.includes('compact'));
 }
 
 function allScopes(subject: Subject): Scope[] {
@@ -321,6 +378,7 @@ function allScopes(subject: Subject): Scope[] {
     }),
     ...(subject.kind.manifest.ordered ? SHRINKING.map(scope) : []),
     ...MIGRATING.map(scope),
+    ...COMPACTING.map(scope),
     scope({
       name: 'grown-insert',
       clients: ({ insert }) => [[insert()], [insert()]],

@@ -35,8 +35,11 @@ export const SEPHASH_SUBJECT: Subject = {
     ((ratio + 1) * segmentBytes) / ENTRY_BYTES - 1,
   walksOnce: true,
   ownVersions: true,
+  compacts: true,
   // MainSegments and CurSegments: no record of a program has such a size.
-  readsAhead: (units) => units === 5 || (units >= 9 && units % 2 === 1),
+  readsAhead: (units) => units === 5 || isMain(units),
+  // A MainSegment's block that is copied home while another client's merge retires it.
+  overwrites: isMain,
   hurry(index) {
     (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
   },
@@ -44,6 +47,11 @@ export const SEPHASH_SUBJECT: Subject = {
   // An entry without its filter bit is completed by whoever checks the index.
   pending: () => nothing(),
 };
+
+/** Whether a block of this size is a MainSegment's: no record of a program has such a size. */
+function isMain(units: number): boolean {
+  return units >= 9 && units % 2 === 1;
+}
 
 function* nothing(): Operation<Address[]> {
   yield* [];

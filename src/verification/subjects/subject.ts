@@ -40,6 +40,11 @@ export interface Subject {
    * that they are still what they were: reading one after it was given back is then no mistake.
    */
   readonly readsAhead?: (units: number) => boolean;
+  /**
+   * Whether a client may write a block of this size that another one has retired meanwhile: in an
+   * epoch that it announced while the block was linked, so nobody can re-use it yet.
+   */
+  readonly overwrites?: (units: number) => boolean;
   /** Whether who dies may have unlinked blocks that it has not retired yet, in anybody's chunks. */
   readonly unlinksMany?: boolean;
   /** Switches a client's techniques on and off: each run has a mix of its own. */
@@ -51,6 +56,8 @@ export interface Subject {
   readonly answersTheDead?: boolean;
   /** Whether its parts can go from memory node to memory node while it is used (`PlacedIndex`). */
   readonly migrates?: boolean;
+  /** Whether a client can compact it in a full pool (`Index.compact`) while others use it. */
+  readonly compacts?: boolean;
   /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
