@@ -24,3 +24,4 @@ export {
   type MemoryNodesReport,
   memoryNodes,
 } from './store/remote/memory-nodes.ts';
+export type * from './store/reports.ts';

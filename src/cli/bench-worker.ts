@@ -1,5 +1,6 @@
 /** Entry of a benchmark client's thread: opens the store, then runs what it is told. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { poolOf } from '../store/handle.ts';
 import { open, openSync } from '../store/open.ts';
 import { isRemote } from '../store/remote/address.ts';
 import type { BenchClientSetup } from './bench-client.ts';
@@ -15,15 +16,15 @@ const options = {
   client: `bench ${setup.client}`,
 } as const;
 const now = () => performance.now();
-const [store, loop] = isRemote(handle) ? await openAwaited(handle) : openAtOnce();
+const [store, loop] = isRemote(poolOf(handle)) ? await openAwaited() : openAtOnce();
 
 function openAtOnce() {
   const shared = openSync<Uint8Array>(handle, options);
   return [shared, new BenchLoop(shared, setup, now)] as const;
 }
 
-async function openAwaited(url: string) {
-  const remote = await open<Uint8Array>(url, options);
+async function openAwaited() {
+  const remote = await open<Uint8Array>(handle, options);
   return [remote, new AwaitedBenchLoop(remote, setup, now)] as const;
 }
 

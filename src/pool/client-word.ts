@@ -1,3 +1,4 @@
+import { invariant } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
 import { unpackFields } from './control.ts';
 import type { ClientRow, Membership } from './membership.ts';
@@ -17,6 +18,7 @@ export function clientWord({ id, incarnation }: Membership): number {
 
 /** The row of the word's client; undefined when that client has left. */
 export function* rowOf(membership: Membership, word: number): Operation<ClientRow | undefined> {
+  invariant(word >= 0 && word < 2 ** CLIENT_BITS, `a word that names a client is ${word}`);
   const [id, incarnation] = unpackFields(BigInt(word), FIELDS);
   const row = yield* membership.rowNamed(id);
   return row.live && row.incarnation === incarnation ? row : undefined;

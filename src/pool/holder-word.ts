@@ -1,9 +1,11 @@
+import { invariant } from '../errors.ts';
 import type { Address, Operation } from '../verbs/index.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import type { Membership } from './membership.ts';
 
 /** Row and incarnation of a client. */
 const FIELDS = [12, 16] as const;
+const HELD_END = 2n ** 28n;
 
 /** What became of an attempt to be named. */
 export const HELD = 0;
@@ -51,6 +53,7 @@ export class HolderWord {
 
   *#holderIsGone(held: bigint): Operation<boolean> {
     const [id, incarnation] = unpackFields(held, FIELDS);
+    invariant(held < HELD_END, `a word that names a client is ${held}`);
     const row = yield* this.#membership.rowNamed(id);
     if (!row.live || row.incarnation !== incarnation) return true;
     return yield* this.#membership.isGone(row);

@@ -1,6 +1,7 @@
+import { invariant } from '../errors.ts';
 import { type Address, UNIT_BYTES } from '../verbs/index.ts';
 import { ANY_NODE } from './chunks.ts';
-import { blocksPerChunk, stateMapBytes } from './layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from './layout.ts';
 
 /** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
 const CLAIM_BYTES_MAX = 32 * 1024;
@@ -28,6 +29,8 @@ export class SizeClass {
   shares = false;
 
   constructor(catalog: number, units: number, node: number = ANY_NODE) {
+    const isSize = units >= 1 && units <= BLOCK_UNITS_MAX;
+    invariant(isSize, `a chunk of store ${catalog} holds blocks of ${units} units`);
     this.catalog = catalog;
     this.units = units;
     this.node = node;

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { currentThread, livenessOf, type ThreadIdentity } from './thread-identity.ts';
+import { currentThread, endProcess, livenessOf, type ThreadIdentity } from './thread-identity.ts';
 
 const skip = existsSync('/proc/thread-self') ? false : 'needs /proc';
 const self = currentThread();
@@ -53,4 +53,17 @@ test('without /proc only the process can be asked for', () => {
   assert.equal(livenessOf(poor, poor), 'unknown', 'the thread may have ended');
   assert.equal(livenessOf({ ...poor, pid: 1 }, self), 'unknown', 'also of another user');
   assert.equal(livenessOf({ ...poor, pid: 4_194_303 }, self), 'gone');
+});
+
+test('a row that names one process and a thread of another one kills neither', { skip }, (t) => {
+  const killed = t.mock.method(process, 'kill', () => true);
+  const { startTime } = statOf(process.ppid);
+  const parent = { ...self, pid: process.ppid, tid: process.ppid, startTime };
+  for (const pid of [0, 1, 4_194_303]) {
+    if (pid === parent.pid) continue;
+    assert.equal(endProcess({ ...parent, pid }, self), false);
+  }
+  assert.equal(killed.mock.callCount(), 0);
+  assert.equal(endProcess(parent, self), true, 'which is only counted here');
+  assert.deepEqual(killed.mock.calls[0].arguments, [process.ppid, 'SIGKILL']);
 });

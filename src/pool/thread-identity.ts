@@ -77,6 +77,9 @@ export function livenessOf(other: ThreadIdentity, self: ThreadIdentity): Livenes
 export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean {
   if (other.pid === self.pid || other.startTime === 0) return false;
   if (livenessOf(other, self) !== 'alive') return false;
+  // A damaged row could name any process beside a living thread; 0 would be this process's group.
+  const stat = readStat(other.tid, other.pid);
+  if (stat === undefined || stat === 'unreadable') return false;
   try {
     return process.kill(other.pid, 'SIGKILL');
   } catch {
@@ -85,11 +88,17 @@ export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean
   }
 }
 
-/** A thread's own entry, which a thread id alone names; undefined when there is no such thread. */
-function readStat(tid: number): { state: string; startTime: number } | 'unreadable' | undefined {
+/**
+ * A thread's own entry, which a thread id alone names; undefined when there is no such thread, or
+ * none of this process.
+ */
+function readStat(
+  tid: number,
+  pid = tid,
+): { state: string; startTime: number } | 'unreadable' | undefined {
   let text: string;
   try {
-    text = readFileSync(`/proc/${tid}/task/${tid}/stat`, 'latin1');
+    text = readFileSync(`/proc/${pid}/task/${tid}/stat`, 'latin1');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     return code === 'ENOENT' || code === 'ESRCH' ? undefined : 'unreadable';

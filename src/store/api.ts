@@ -171,9 +171,15 @@ export interface PoolOptions {
 }
 
 export interface OpenOptions extends PoolOptions {
-  /** Name of the store inside the pool, at most 48 bytes. Default `default`. */
+  /**
+   * Name of the store inside the pool, at most 48 bytes. Default: the store that the `handle` is
+   * of, for a URL `default`.
+   */
   store?: string;
-  /** Create the pool and the store when they do not exist. Default true. */
+  /**
+   * Create the pool and the store when they do not exist. Default true, but false for the store
+   * that a `handle` is of: it was there.
+   */
   create?: boolean;
   /** The index of a store that is created (default `race`); an existing store keeps its own. */
   index?: IndexName;
@@ -219,7 +225,10 @@ export interface Traffic {
 }
 
 export interface StoreStats {
-  /** Of this client, since it opened the store. */
+  /**
+   * Of the client. On this machine it is the one that all stores share that this thread has open of
+   * the pool, since the first was opened; over a network this store's own, since it last connected.
+   */
   traffic: Traffic;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   retries: Record<string, number>;
@@ -332,7 +341,11 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   stats(): StoreStats;
   /** The same store returning promises. */
   readonly async: AsyncStore<V, K>;
-  /** What another thread or process needs to open the same pool: pass it to `open`. */
+  /**
+   * What another thread or process passes to `open` or `openSync` to reach this store; with the
+   * option `store` another one of the same pool. `memory:` pools are within reach of the threads
+   * of this process alone.
+   */
   readonly handle: PoolHandle;
   close(): void;
   [Symbol.dispose](): void;
@@ -387,64 +400,11 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Structured-cloneable: for `memory:` the buffers themselves, otherwise the URL. */
-export type PoolHandle = string | { readonly memory: readonly SharedArrayBuffer[] };
-
-/** What `stepwell inspect` shows. */
-export interface PoolReport {
-  url: string;
-  /** Where the pool lives, e.g. a path; empty for `memory:`. */
-  path: string;
-  layoutVersion: number;
-  createdAt: string;
-  sizeMax: number;
-  regionSize: number;
-  regions: number;
-  chunkSize: number;
-  chunks: { total: number; used: number; free: number };
-  epoch: number;
-  hugePages: boolean;
-  clients: {
-    id: number;
-    name: string;
-    pid: number;
-    thread: number;
-    alive: boolean;
-    self: boolean;
-    attachedAt: string;
-    epoch: number;
-    chunks: number;
-  }[];
-  stores: {
-    name: string;
-    index: string;
-    state: string;
-    parameters: Record<string, number>;
-    globalDepth: number;
-    subtables: number;
-    slots: number;
-    records: number;
-    loadFactor: number;
-    memory: { records: number; subtables: number; directory: number };
-  }[];
-}
-
-/** What `stepwell check` found. `problems` empty means that every invariant holds. */
-export interface CheckReport {
-  url: string;
-  stores: { name: string; records: number; subtables: number; slots: number; bytes: number }[];
-  blocks: { reachable: number; claimed: number; free: number };
-  /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
-  leaked: number;
-  /**
-   * Intact records that no search finds, in a pool that nobody else uses. Where no client has ever
-   * died they are problems; a client that was killed leaves such records, which it had removed.
-   */
-  unreachable: number;
-  /**
-   * What was taken for stores whose makers died in the middle of it, by the index that they were to
-   * have. No damage: who makes the next store takes it up, or who next finds the pool full.
-   */
-  unfinished: { index: string; chunks: number; bytes: number }[];
-  problems: string[];
-}
+/**
+ * Where a store is, structured-cloneable: its name, and the buffers of a `memory:` pool or the URL
+ * of another one. A URL alone does, too. Secrets and TLS options are not in it.
+ */
+export type PoolHandle =
+  | string
+  | { readonly memory: readonly SharedArrayBuffer[]; readonly store?: string }
+  | { readonly url: string; readonly store?: string };

@@ -15,7 +15,7 @@ import { BLOCK_UNITS_MAX, blocksPerChunk, SUPERBLOCK, stateMapBytes } from '../p
 import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
-import type { CheckReport } from './api.ts';
+import type { CheckReport } from './reports.ts';
 import { UnreachableRecords, type UnreachedBlock } from './unreachable-records.ts';
 
 /** Problems listed in full; beyond, only their number matters. */
@@ -188,6 +188,10 @@ class BlockAccounts {
     totals: CheckReport['blocks'],
   ): Operation<UnreachedBlock[]> {
     const unreached: UnreachedBlock[] = [];
+    if (units < 1 || units > BLOCK_UNITS_MAX) {
+      this.#problem(`chunk ${chunk} holds blocks of ${units} units`);
+      return unreached;
+    }
     const blocks = blocksPerChunk(units);
     const start = this.#pool.layout.chunkStart(chunk);
     const states = yield* control.readBytes(start, stateMapBytes(blocks));

@@ -6,7 +6,7 @@ import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../pool/layout.ts';
 import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
-import type { PoolReport } from './api.ts';
+import type { PoolReport } from './reports.ts';
 import { sumByKind } from './statistics.ts';
 
 type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];

@@ -27,7 +27,8 @@ import {
   SUPERBLOCK_BYTES,
 } from '../pool/superblock.ts';
 import { Batch, Scratch } from '../verbs/index.ts';
-import type { PoolHandle, PoolOptions } from './api.ts';
+import type { PoolOptions } from './api.ts';
+import type { HandleObject } from './handle.ts';
 import { asStepwellError, guardIo } from './io-errors.ts';
 
 export const SHARED_MEMORY_DIRECTORY = '/dev/shm';
@@ -93,7 +94,7 @@ export interface PoolPlace {
 /** A new `memory:` pool. */
 export function createInMemory(
   options: PoolOptions & PoolSizing,
-): OpenedPool & { handle: PoolHandle } {
+): OpenedPool & { handle: HandleObject } {
   const parameters = poolParameters(options, { size: DEFAULT_MEMORY_BYTES });
   const source = MemorySource.allocate(parameters.regionsMax, parameters.regionBytes);
   const fabric = new SharedFabric(source);
@@ -102,7 +103,7 @@ export function createInMemory(
 }
 
 /** A new `memory:` pool, and how others find it. */
-export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle: PoolHandle } {
+export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle: HandleObject } {
   const { handle, ...opened } = createInMemory(options);
   const [identity] = (opened.source as MemorySource).buffers;
   return { place: { identity, open: () => opened, release() {} }, handle };

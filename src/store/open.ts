@@ -4,13 +4,11 @@ import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import type {
   AsyncStore,
-  CheckReport,
   Encoding,
   Key,
   OpenOptions,
   PoolHandle,
   PoolOptions,
-  PoolReport,
   Store,
   Value,
 } from './api.ts';
@@ -19,6 +17,7 @@ import { checkStores } from './check.ts';
 import { destroyFile, finishDestroying } from './destroy.ts';
 import { type DropReport, freeDropped, markDropped } from './drop-store.ts';
 import type { Decoded, EncodedOptions, TypedOptions } from './encoded.ts';
+import { type HandleObject, optionsFor, poolOf } from './handle.ts';
 import { reportPool } from './inspect.ts';
 import { LocalClient } from './local-client.ts';
 import {
@@ -40,6 +39,7 @@ import {
 } from './remote/administer.ts';
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
+import type { CheckReport, PoolReport } from './reports.ts';
 import { SharedStore } from './shared-store.ts';
 import { checkClientOptions, checkStoreName } from './store-in-pool.ts';
 import { ThreadClients } from './thread-clients.ts';
@@ -52,8 +52,9 @@ const CREATES_MAX = 5;
  * has the same names returning promises. The store's type follows the options `values` and `keys`;
  * with `auto` the caller may say of what type they are: `openSync<string>(url)`.
  *
- * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store (for `memory:`
- *   the way to reach the same pool from a worker thread). Over a network there is only `open`.
+ * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store, which names the
+ *   store too (for `memory:` the way to reach it from a worker thread). Over a network there is
+ *   only `open`.
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
 export function openSync<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
@@ -65,7 +66,7 @@ export function openSync<V extends Value, K extends Key = Key>(
   options?: TypedOptions<V, K>,
 ): Store<V, K>;
 export function openSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
-  return openBy(options, () => attachShared(url, options));
+  return openBy(url, options, attachShared);
 }
 
 /**
@@ -83,18 +84,19 @@ export function openAloneSync<V extends Value, K extends Key = Key>(
   options?: TypedOptions<V, K>,
 ): Store<V, K>;
 export function openAloneSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
-  return openBy(options, () => attach(url, options));
+  return openBy(url, options, attach);
 }
 
-function openBy(options: OpenOptions, attachTo: () => Attachment): Store {
-  checkClientOptions(options);
-  refuseDelegation(options);
-  const { client, handle, text } = attachTo();
+function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): Store {
+  checkClientOptions(given);
+  refuseDelegation(given);
+  const options = optionsFor(place, given);
+  const { client, handle, text } = attachTo(place, options);
   const { store, index } = client.open(options);
   return new SharedStore<Value>(client.pool, index, store, {
     name: store.name,
     url: text,
-    handle,
+    handle: { ...handle, store: store.name },
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
     onClose: () => client.close(store),
@@ -130,7 +132,9 @@ export async function open(
   url: string | PoolHandle,
   options: OpenOptions = {},
 ): Promise<AsyncStore> {
-  if (isRemote(url)) return openRemote<Value>(url, options);
+  checkOptions(options);
+  const pool = poolOf(url);
+  if (isRemote(pool)) return openRemote<Value>(pool, optionsFor(url, options));
   return openSync(url, options).async;
 }
 
@@ -226,8 +230,9 @@ export async function dropStore(
   options: OpenOptions & { force?: boolean } = {},
 ): Promise<DropReport> {
   const { force } = dropOptions(store, options);
-  return isRemote(url)
-    ? dropRemote(url, store, force, options)
+  const pool = poolOf(url);
+  return isRemote(pool)
+    ? dropRemote(pool, store, force, options)
     : dropStoreSync(url, store, options);
 }
 
@@ -278,7 +283,8 @@ export async function destroy(
 /** As `inspectPool`, for code that awaits; also for pools over the network. */
 export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
   checkOptions(options);
-  return isRemote(url) ? inspectRemote(url, options) : inspectPool(url);
+  const pool = poolOf(url);
+  return isRemote(pool) ? inspectRemote(pool, options) : inspectPool(url);
 }
 
 /** As `checkPool`, for code that awaits; also for pools over the network, a READ at a time. */
@@ -287,13 +293,14 @@ export async function check(
   options: OpenOptions & { onProgress?: (done: number, total: number) => void } = {},
 ): Promise<CheckReport> {
   checkOptions(options);
-  return isRemote(url) ? checkRemote(url, options) : checkPool(url, options);
+  const pool = poolOf(url);
+  return isRemote(pool) ? checkRemote(pool, options) : checkPool(url, options);
 }
 
 /** @internal */
 export interface Attachment {
   client: LocalClient;
-  handle: PoolHandle;
+  handle: HandleObject;
   text: string;
 }
 
@@ -337,11 +344,12 @@ function attachShared(url: string | PoolHandle, options: OpenOptions): Attachmen
 function locate(
   url: string | PoolHandle,
   options: OpenOptions,
-): { place: PoolPlace; handle: PoolHandle; text: string } {
-  if (typeof url === 'object' && url !== null && Array.isArray(url.memory)) {
-    return { place: memoryPlace(url.memory), handle: url, text: 'memory:' };
+): { place: PoolPlace; handle: HandleObject; text: string } {
+  const pool = poolOf(url);
+  if (Array.isArray(pool)) {
+    return { place: memoryPlace(pool), handle: { memory: pool }, text: 'memory:' };
   }
-  const location = parseUrl(url);
+  const location = parseUrl(pool);
   if (location.kind === 'memory') {
     if (options.create === false) {
       throw new StepwellError('SW_POOL_NOT_FOUND', 'memory: names no existing pool; pass a handle');
@@ -350,7 +358,12 @@ function locate(
     return { place, handle, text: 'memory:' };
   }
   const place = findOrCreate(location, options);
-  return { place, handle: location.url, text: location.url };
+  return { place, handle: { url: handleUrl(location) }, text: location.url };
+}
+
+/** Another process may have another working directory. */
+function handleUrl({ path, url }: FileLocation): string {
+  return url.startsWith('file:') ? `file:${path}` : url;
 }
 
 /** A pool may be destroyed between the two steps, or its destroyer have died between its own. */

@@ -1,6 +1,7 @@
 import { type AbstractDatabaseOptions, AbstractLevel } from 'abstract-level';
 import { StepwellError } from '../../errors.ts';
 import type { OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
+import { poolOf } from '../../store/handle.ts';
 import { openSync } from '../../store/open.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
 import {
@@ -78,7 +79,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     options: StoreOptions & { createIfMissing: boolean; errorIfExists: boolean },
   ): Promise<void> {
     const { createIfMissing, errorIfExists } = options;
-    const { store = 'default', chime, size, regionSize, maxClients, client } = options;
+    const { store = this.#store, chime, size, regionSize, maxClients, client } = options;
     const wanted = { store, chime, size, regionSize, maxClients, client, index: 'chime' } as const;
     const existing = this.#find(wanted);
     if (existing !== undefined && errorIfExists) {
@@ -106,8 +107,15 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     }
   }
 
+  /** The store that is opened when the options name none. */
+  get #store(): string {
+    const place = this.#location;
+    return (typeof place === 'object' ? place.store : undefined) ?? 'default';
+  }
+
   get #name(): string {
-    return typeof this.#location === 'string' ? this.#location : 'memory:';
+    const pool = poolOf(this.#location);
+    return typeof pool === 'string' ? pool : 'memory:';
   }
 
   /** @internal */

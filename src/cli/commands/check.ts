@@ -1,4 +1,4 @@
-import type { CheckReport } from '../../store/api.ts';
+import type { CheckReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
 import { Progress } from '../progress.ts';

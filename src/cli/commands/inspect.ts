@@ -1,4 +1,4 @@
-import type { PoolReport } from '../../store/api.ts';
+import type { PoolReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatRatio, formatSize } from '../sizes.ts';

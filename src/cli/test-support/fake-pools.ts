@@ -1,5 +1,6 @@
 import { StepwellError } from '../../errors.ts';
-import type { CheckReport, Key, OpenOptions, PoolReport, Value } from '../../store/api.ts';
+import type { Key, OpenOptions, Value } from '../../store/api.ts';
+import type { CheckReport, PoolReport } from '../../store/reports.ts';
 import type { Library } from '../context.ts';
 
 interface FakeRecord {

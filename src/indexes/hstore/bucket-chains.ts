@@ -7,6 +7,7 @@ import {
   swapped,
   writeInteger,
 } from '../../verbs/index.ts';
+import { CycleGuard } from '../cycle-guard.ts';
 import type { HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { BucketImage, type Posted } from './posted.ts';
@@ -38,9 +39,10 @@ export class BucketChains {
     alongWith(batch);
     let open = posted
       .filter(({ first }) => first === undefined)
-      .map((one) => ({ one, next: this.bucketOf(one.request) }));
+      .map((one) => ({ one, next: this.bucketOf(one.request), guard: new CycleGuard() }));
     while (open.length > 0) {
-      for (const { one, next } of open) {
+      for (const { one, next, guard } of open) {
+        guard.pass(next);
         const image = this.#imageOf(next);
         one.chain.push(image);
         batch.read(next, BUCKET_BYTES, image.words, 0);
@@ -48,7 +50,9 @@ export class BucketChains {
       yield batch;
       batch.clear();
       open = open
-        .map(({ one }) => ({ one, next: nextIn(one.chain[one.chain.length - 1], generation) }))
+        .map(({ one, guard }) => {
+          return { one, next: nextIn(one.chain[one.chain.length - 1], generation), guard };
+        })
         .filter(({ next }) => next !== 0);
     }
   }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import { isCurrentState, nextState } from '../../pool/block-state.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import {
@@ -158,12 +158,13 @@ export class Commit {
     const bytes = unitsOfTurn(turn) * UNIT_BYTES;
     this.#record.ensure(bytes);
     yield this.#batch.clear().read(recordOfTurn(turn), bytes, this.#record, 0);
-    const record = decodeTurn(this.#record);
+    const record = decodeTurn(this.#record, bytes, this.#pair.geometry.hashMailbox.rows);
     this.#begin(record);
     this.#postSeen(record);
     this.#postDone();
     yield this.#batch;
     if (!this.#isOpen(before)) return;
+    invariant(!record.isDamaged, 'the record of a turn is damaged');
     this.#pair.repeated += record.decisions.length;
     // Marks stand before slots: where a slot is changed the marks are, and the old record's block
     // may have been freed. Where the table is lost, the answer tells.

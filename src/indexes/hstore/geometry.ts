@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import type { KeyHash } from '../../records/hash.ts';
 import type { Address } from '../../verbs/index.ts';
 import type { HStoreShape } from './parameters.ts';
@@ -44,6 +45,12 @@ export class MailboxGeometry {
   /** One past the highest row that was ever taken. */
   get rowsUsed(): Address {
     return this.base;
+  }
+
+  /** How many rows are in use by the word `rowsUsed`. Raises SW_POOL_CORRUPT. */
+  inTable(used: number): number {
+    invariant(used <= this.rows, `a mailbox of ${this.rows} rows says that ${used} are in use`);
+    return used;
   }
 
   /** Number of a row's last request: written after its body. */

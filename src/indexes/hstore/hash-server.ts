@@ -373,7 +373,7 @@ class TurnWorker {
   /** Undefined when it has to be looked again, because of a turn, or a table, or rows in use. */
   #seen(): Look | undefined {
     const { geometry, hashLease } = this.#pair;
-    const used = readInteger(this.#words, ROWS_USED);
+    const used = geometry.hashMailbox.inTable(readInteger(this.#words, ROWS_USED));
     if (used > this.#rows) {
       this.#pair.rowsUsed = Math.max(this.#pair.rowsUsed, used);
       return undefined;

@@ -160,7 +160,7 @@ export class Mailbox {
   *#raiseRowsUsed(rows: number): Operation<void> {
     for (;;) {
       const used = yield* control.load(this.geometry.rowsUsed);
-      if (used >= rows) return;
+      if (this.geometry.inTable(Number(used)) >= rows) return;
       yield* control.swap(this.geometry.rowsUsed, used, BigInt(rows));
     }
   }

@@ -1,3 +1,5 @@
+import { invariant } from '../../errors.ts';
+import { KEY_BYTES_MAX } from '../../records/layout.ts';
 import {
   type Address,
   readInteger,
@@ -66,14 +68,22 @@ export function encodeRequest(request: HashRequest, words: Scratch, at: number):
   i32[word + 13] = request.slotHigh;
 }
 
+/** Of a row whose request is complete. Raises SW_POOL_CORRUPT. */
 export function decodeRequest(words: Scratch, at: number): HashRequest {
   const { i32 } = words;
   const word = at >> 2;
+  const operation = i32[word] & 0xff;
+  const keyBytes = i32[word + 1];
+  invariant(operation === OP_WRITE || operation === OP_REMOVE, `a request to do ${operation}`);
+  invariant(
+    keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX,
+    `a request with a key of ${keyBytes} bytes`,
+  );
   return {
-    operation: i32[word] & 0xff,
+    operation,
     condition: ((i32[word] >>> 8) & 0xff) as HashRequest['condition'],
     units: (i32[word] >>> 16) & 0xff,
-    keyBytes: i32[word + 1],
+    keyBytes,
     block: readInteger(words, at + 8),
     h1: i32[word + 4],
     h2: i32[word + 5],

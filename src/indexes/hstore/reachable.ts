@@ -90,7 +90,7 @@ export function* abandonedScans(pair: Pair): Operation<Address[]> {
 function* abandonedBodies(pair: Pair, geometry: MailboxGeometry): Operation<Scratch[]> {
   const used = new Scratch(8);
   yield new Batch().read(geometry.rowsUsed, 8, used, 0);
-  const rows = readInteger(used, 0);
+  const rows = geometry.inTable(readInteger(used, 0));
   if (rows === 0) return [];
   const words = new Scratch(24 * rows);
   yield new Batch()

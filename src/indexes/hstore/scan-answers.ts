@@ -70,7 +70,7 @@ function* announceApplied(pair: Pair): Operation<void> {
 function* rowsUsed({ skiplistMailbox: { geometry } }: Pair): Operation<number> {
   const words = new Scratch(8);
   yield new Batch().read(geometry.rowsUsed, 8, words, 0);
-  return Math.max(1, readInteger(words, 0));
+  return Math.max(1, geometry.inTable(readInteger(words, 0)));
 }
 
 /** All in the same few round trips, from the skiplist as it is at one moment. */

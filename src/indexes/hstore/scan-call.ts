@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import { sizeClassOf, unitsOf } from '../../records/layout.ts';
 import {
@@ -88,6 +88,8 @@ export function* askForSlots(
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     const count = yield* waitForScan(table, pair, request, row, number);
     isOver = true;
+    const isAsked = count === undefined || count <= part.count;
+    invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
     const slots = count === undefined ? undefined : yield* readAnswer(answerBlock, count);
     table.allocator.discard(table.catalog, keyUnits, keyBlock);
     table.allocator.discard(table.catalog, answerUnits, answerBlock);

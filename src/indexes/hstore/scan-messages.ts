@@ -1,3 +1,5 @@
+import { invariant } from '../../errors.ts';
+import { KEY_BYTES_MAX } from '../../records/layout.ts';
 import { type Address, readInteger, type Scratch, writeInteger } from '../../verbs/index.ts';
 
 /**
@@ -31,13 +33,18 @@ export function encodeScan(message: ScanMessage, words: Scratch, at: number): vo
 }
 
 export function decodeScan(words: Scratch, at: number): ScanMessage {
+  const count = words.i32[at >> 2];
   const flags = words.i32[(at >> 2) + 1];
+  const keyBytes = readInteger(words, at + 8);
+  // Each word for itself: what is read while the row's client posts again may be of two requests.
+  invariant(count >= 0, `a scan of ${count} keys`);
+  invariant(keyBytes <= KEY_BYTES_MAX, `a scan from a key of ${keyBytes} bytes`);
   return {
-    count: words.i32[at >> 2],
+    count,
     reverse: (flags & REVERSE) !== 0,
     inclusive: (flags & INCLUSIVE) !== 0,
     isBounded: (flags & BOUNDED) !== 0,
-    keyBytes: readInteger(words, at + 8),
+    keyBytes,
     key: readInteger(words, at + 16),
     answer: readInteger(words, at + 24),
   };

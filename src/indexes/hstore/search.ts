@@ -50,7 +50,9 @@ export function* search(table: HStoreTable, request: HStoreRequest): Operation<b
 /** Undefined when the table is lost. */
 function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boolean | undefined> {
   let bucket = bucketOf(table, request);
+  request.cycleGuard.begin();
   while (bucket !== 0) {
+    request.cycleGuard.pass(bucket);
     yield postBucket(request, bucket, request.batch.clear());
     if (!isBucket(request)) return undefined;
     gather(request);
@@ -71,7 +73,9 @@ export function searchOnce(
   fabric: Fabric,
 ): boolean | undefined {
   let bucket = bucketOf(table, request);
+  request.cycleGuard.begin();
   while (bucket !== 0) {
+    request.cycleGuard.pass(bucket);
     fabric.execute(postBucket(request, bucket, request.batch.clear()));
     if (!isBucket(request)) return undefined;
     gather(request);

@@ -170,6 +170,9 @@ export class SkiplistServer {
     for (;;) {
       const state = yield* readState(pair);
       if (state.committed >= begun) return state.committed;
+      // A server begins one turn at a time, and the log keeps two.
+      const isNear = begun - state.committed <= pair.geometry.logEntries;
+      invariant(isNear, `change ${begun} has begun, and ${state.committed} are committed`);
       // The hash server is at it, or it died: then its turn is completed here.
       yield* waiting.poll(state.holder, state.progress);
       const isTime = state.holder.client === 0 || waiting.isTime;

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { nextBucketIn } from './bucket-chains.ts';
 import { type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
@@ -36,9 +37,14 @@ export class TableReader {
     this.slots.count = 0;
     this.chained.length = 0;
     yield this.#batch.clear().read(start, count * BUCKET_BYTES, this.#words, 0);
+    const seen = new Set<Address>();
     let open = this.#meet(count, generation, (i) => start + i * BUCKET_BYTES);
     while (open.length > 0) {
-      this.chained.push(...open);
+      for (const bucket of open) {
+        invariant(!seen.has(bucket), `the bucket at ${bucket} is chained twice`);
+        seen.add(bucket);
+        this.chained.push(bucket);
+      }
       const behind: Address[] = [];
       for (let some = 0; some < open.length; some += this.#buckets) {
         const buckets = open.slice(some, some + this.#buckets);

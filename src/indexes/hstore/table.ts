@@ -2,6 +2,7 @@ import type { Allocator } from '../../pool/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Address } from '../../verbs/index.ts';
+import { CycleGuard } from '../cycle-guard.ts';
 import { RecordIo } from '../record-io.ts';
 import { Request } from '../request.ts';
 import { PairGeometry, pairOf } from './geometry.ts';
@@ -34,6 +35,8 @@ export class HStoreRequest extends Request {
   slotHigh = 0;
   /** The slots of the candidates, as low and high halves. */
   readonly slotOf = new Int32Array(2 * SLOTS);
+  /** Of the chain of buckets that a search follows. */
+  readonly cycleGuard = new CycleGuard();
 
   constructor() {
     super(WORD_BYTES);

@@ -36,6 +36,7 @@ export interface Decision {
 export interface TurnRecord {
   before: number;
   decisions: readonly Decision[];
+  isDamaged?: boolean;
 }
 
 /** What a turn makes of a slot: several decisions, all writes of one key, may change it. */
@@ -76,9 +77,16 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
   });
 }
 
-export function decodeTurn(words: Scratch): TurnRecord {
+/**
+ * Of a record that was read with its block, of so many bytes, for a mailbox of so many rows. One
+ * that is damaged, or was overwritten because its turn is done, has no decisions.
+ */
+export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRecord {
   const { i32 } = words;
-  const decisions = Array.from({ length: readInteger(words, 0) }, (_, i) => {
+  const length = readInteger(words, 0);
+  const damaged = { before: 0, decisions: [], isDamaged: true };
+  if (HEAD_BYTES + length * DECISION_BYTES > bytes) return damaged;
+  const decisions = Array.from({ length }, (_, i) => {
     const start = HEAD_BYTES + i * DECISION_BYTES;
     const word = start >> 2;
     return {
@@ -92,5 +100,6 @@ export function decodeTurn(words: Scratch): TurnRecord {
       header: [...i32.subarray(word + 16, word + 20)],
     };
   });
+  if (decisions.some(({ row }) => row >= rows)) return damaged;
   return { before: readInteger(words, 8), decisions };
 }

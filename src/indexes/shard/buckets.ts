@@ -1,6 +1,7 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Batch, highHalf, lowHalf, NULL_ADDRESS, type Operation } from '../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
+import { CycleGuard } from '../cycle-guard.ts';
 import {
   hashOfPlace,
   LEVEL_OF_PLACE,
@@ -87,7 +88,10 @@ export function repostLower(table: ShardTable, request: ShardRequest, batch: Bat
 
 /** Reads the chain nodes that the words name and that have not been read: one round trip each. */
 export function* readChain(request: ShardRequest): Operation<void> {
+  if (lastLink(request) === NULL_ADDRESS) return;
+  const guard = new CycleGuard();
   for (let link = lastLink(request); link !== NULL_ADDRESS; link = lastLink(request)) {
+    guard.pass(link);
     request.growNodes();
     const at = request.nodesAt + request.nodes.length * NODE_BYTES;
     request.nodes.push(link);

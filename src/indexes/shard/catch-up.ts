@@ -153,8 +153,9 @@ function* lineOf(
   const at = 8 * line.length;
   const words = new Scratch(at + bytes);
   const batch = new Batch();
-  let isLearning: boolean;
-  do {
+  // Each bucket is relocated once, maybe while this reads.
+  for (let reads = 0, isLearning = true; isLearning; reads++) {
+    invariant(reads <= line.length, `a bucket of the line of ${bucket} is relocated twice`);
     batch.clear();
     line.forEach((one, i) => {
       batch.read(segments.bucketAddress(level, one), 8, words, 8 * i);
@@ -164,7 +165,7 @@ function* lineOf(
       segments.learnPlace(level, one, lowHalf(words, 8 * i), highHalf(words, 8 * i)),
     );
     isLearning = relocated.length > 0;
-  } while (isLearning);
+  }
   const nearest = line.findIndex((_, i) => isInUse(highHalf(words, 8 * i)));
   if (nearest >= 0) return { line: line.slice(0, nearest + 1), parent: { words, at } };
   invariant(former !== undefined, 'the eldest bucket of a line is initialised, or fetched');

@@ -8,6 +8,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
+import { CycleGuard } from '../cycle-guard.ts';
 import { NODE_UNITS } from './chain.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './geometry.ts';
 import { eachBucket } from './shape.ts';
@@ -107,7 +108,9 @@ function* close(head: Address): Operation<Closed | undefined> {
 /** The nodes of a chain; undefined when an entry is in use. */
 function* readEmpty(head: Address): Operation<Node[] | undefined> {
   const chain: Node[] = [];
+  const guard = new CycleGuard();
   for (let address = head; address !== NULL_ADDRESS; ) {
+    guard.pass(address);
     const words = new Scratch(NODE_BYTES);
     yield new Batch().read(address, NODE_BYTES, words, 0);
     const { i32 } = words;

@@ -27,6 +27,8 @@ import {
 import type { ShardTable } from './table.ts';
 
 const SETTLE_ROUNDS_MAX = 10_000;
+/** A bucket stands in its segment or, for ever, where it was relocated to. */
+const PLACES_OF_BUCKET = 2;
 /** Of a batch besides the CASes of a bucket's words. */
 const OTHER_VERBS = 2;
 /** The first place of a key in each level. */
@@ -162,10 +164,12 @@ export class Move {
   /** Reads the bucket where it is. */
   *#read(): Operation<void> {
     const segments = this.#segments;
-    do {
+    for (let reads = 0; reads < PLACES_OF_BUCKET; reads++) {
       this.#old = segments.bucketAddress(this.#level, this.#bucket);
       yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
-    } while (segments.learnPlace(this.#level, this.#bucket, this.#low(0), this.#high(0)));
+      if (!segments.learnPlace(this.#level, this.#bucket, this.#low(0), this.#high(0))) return;
+    }
+    invariant(false, `bucket ${this.#bucket} is relocated twice`);
   }
 
   #lowestStamp(): number {

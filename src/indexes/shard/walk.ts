@@ -1,6 +1,7 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
+import { CycleGuard } from '../cycle-guard.ts';
 import { type SlotRecord, visitRecords } from '../record-visits.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, type ShardGeometry } from './geometry.ts';
@@ -158,7 +159,9 @@ export class ShardWalk implements IndexWalk {
     this.#nodes = [];
     const link = (this.#at[LEVELS - 1] + LEVEL3_LINK) >> 2;
     let address = pointerOf(this.#words.i32[link], this.#words.i32[link + 1]);
+    const guard = new CycleGuard();
     while (address !== NULL_ADDRESS) {
+      guard.pass(address);
       const words = new Scratch(NODE_BYTES);
       yield new Batch().read(address, NODE_BYTES, words, 0);
       this.#nodes.push({ address, words });

@@ -17,6 +17,7 @@ import type {
   KeyPage,
   OpenOptions,
   Page,
+  PoolHandle,
   Store,
   StoreStats,
   Value,
@@ -105,8 +106,8 @@ export class RemoteStore<V extends Value> implements AsyncStore<V> {
     return this.#settings.url;
   }
 
-  get handle(): string {
-    return this.#settings.url;
+  get handle(): PoolHandle {
+    return { url: this.#settings.url, store: this.name };
   }
 
   get sync(): Store<V> {

@@ -8,6 +8,7 @@ import { SHARD, type ShardIndex } from '../../indexes/shard/shard.ts';
 import { Pool } from '../../pool/pool.ts';
 import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
+import { poolOf } from '../handle.ts';
 import { attachInMemory, createInMemory } from '../location.ts';
 import { endAfter, type Scope, SMALL } from './pools.ts';
 
@@ -47,7 +48,8 @@ export function clientOf<I extends Index>(
   parameters: object,
   { handle, nodes = 1, ...wishes }: ByHandOptions,
 ): ByHand<I> {
-  const memory = typeof handle === 'object' ? handle.memory : undefined;
+  const buffers = handle === undefined ? undefined : poolOf(handle);
+  const memory = typeof buffers === 'object' ? buffers : undefined;
   const created = memory ? undefined : createInMemory({ ...sizesFor(nodes), ...wishes, nodes });
   const { fabric, parameters: sizes, source } = created ?? attachInMemory(memory ?? []);
   const pool = new Pool(fabric, sizes, source);

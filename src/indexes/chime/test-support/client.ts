@@ -1,5 +1,6 @@
 import { Pool } from '../../../pool/pool.ts';
 import type { ChimeParameters, PoolHandle } from '../../../store/api.ts';
+import { poolOf } from '../../../store/handle.ts';
 import { attachInMemory, createInMemory } from '../../../store/location.ts';
 import { type Scope, SMALL } from '../../../store/test-support/pools.ts';
 import type { Index } from '../../contract.ts';
@@ -17,7 +18,8 @@ export interface Client {
 
 /** A new `memory:` pool with one tree, or another client of one. Within an operation's epoch. */
 export function clientOf(scope: Scope, shape: ChimeParameters, handle?: PoolHandle): Client {
-  const memory = typeof handle === 'object' ? handle.memory : undefined;
+  const buffers = handle === undefined ? undefined : poolOf(handle);
+  const memory = typeof buffers === 'object' ? buffers : undefined;
   const created = memory ? undefined : createInMemory({ ...SMALL, size: 16 * 2 ** 20 });
   const { fabric, parameters, source } = created ?? attachInMemory(memory ?? []);
   const pool = new Pool(fabric, parameters, source);

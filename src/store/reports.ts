@@ -1,0 +1,60 @@
+/** What is reported about whole pools. */
+
+/** What `stepwell inspect` shows. */
+export interface PoolReport {
+  url: string;
+  /** Where the pool lives, e.g. a path; empty for `memory:`. */
+  path: string;
+  layoutVersion: number;
+  createdAt: string;
+  sizeMax: number;
+  regionSize: number;
+  regions: number;
+  chunkSize: number;
+  chunks: { total: number; used: number; free: number };
+  epoch: number;
+  hugePages: boolean;
+  clients: {
+    id: number;
+    name: string;
+    pid: number;
+    thread: number;
+    alive: boolean;
+    self: boolean;
+    attachedAt: string;
+    epoch: number;
+    chunks: number;
+  }[];
+  stores: {
+    name: string;
+    index: string;
+    state: string;
+    parameters: Record<string, number>;
+    globalDepth: number;
+    subtables: number;
+    slots: number;
+    records: number;
+    loadFactor: number;
+    memory: { records: number; subtables: number; directory: number };
+  }[];
+}
+
+/** What `stepwell check` found. `problems` empty means that every invariant holds. */
+export interface CheckReport {
+  url: string;
+  stores: { name: string; records: number; subtables: number; slots: number; bytes: number }[];
+  blocks: { reachable: number; claimed: number; free: number };
+  /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
+  leaked: number;
+  /**
+   * Intact records that no search finds, in a pool that nobody else uses. Where no client has ever
+   * died they are problems; a client that was killed leaves such records, which it had removed.
+   */
+  unreachable: number;
+  /**
+   * What was taken for stores whose makers died in the middle of it, by the index that they were to
+   * have. No damage: who makes the next store takes it up, or who next finds the pool full.
+   */
+  unfinished: { index: string; chunks: number; bytes: number }[];
+  problems: string[];
+}
