@@ -1,6 +1,6 @@
 import type { Pool } from '../pool/pool.ts';
 import type { Bytes } from '../records/codec.ts';
-import type { Address, Batch, Fabric, Operation } from '../verbs/index.ts';
+import type { Address, Batch, Operation } from '../verbs/index.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
 
@@ -156,11 +156,6 @@ export interface Index {
   /** Whether the key is present; the record is then the request's found one. */
   search(request: Request): Operation<boolean>;
   /**
-   * What `search` would return, if its first attempt tells, on a fabric that executes at once; else
-   * undefined, and `search` has to be run.
-   */
-  searchOnce(request: Request, fabric: Fabric): boolean | undefined;
-  /**
    * Searches for the keys of requests 0..count-1 in doorbells that they share; `batch` is the
    * caller's to lend. `found[i]` becomes what `search` would return for request i.
    */
@@ -176,16 +171,6 @@ export interface Index {
    * one.
    */
   write(request: Request, condition: Condition, expected?: number): Operation<Outcome>;
-  /**
-   * What `write` would return, if its first attempt tells, on a fabric that executes at once; else
-   * undefined, and `write` has to be run with the request as it is left. An index may lack it.
-   */
-  writeOnce?(
-    request: Request,
-    condition: Condition,
-    expected: number,
-    fabric: Fabric,
-  ): Outcome | undefined;
   /**
    * Removes the key; the removed record is the found one. With `expected` it removes the key only
    * if its record has that version.

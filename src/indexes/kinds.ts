@@ -45,7 +45,7 @@ export function createStore(
   parameters: IndexParameters,
 ): Operation<CatalogEntry> {
   return pool.catalog.findOrCreate(name, kind.number, packParameters(kind, parameters), (id) =>
-    pool.stores.making(id, kind.create(pool, parameters, id)),
+    pool.stores.making(id, () => kind.create(pool, parameters, id)),
   );
 }
 

@@ -80,10 +80,10 @@ export class OpenStores {
   }
 
   /** Builds a store: its chunks are taken while this client's row names it. */
-  *making<T>(catalog: number, build: Operation<T>): Operation<T> {
+  *making<T>(catalog: number, build: () => Operation<T>): Operation<T> {
     yield* this.#membership.nameStore(catalog, true);
     try {
-      return yield* build;
+      return yield* build();
     } catch (error) {
       this.#leaving.add(catalog);
       throw error;

@@ -1,11 +1,9 @@
 import { StepwellError } from '../errors.ts';
-import { ALWAYS, type Index } from '../indexes/contract.ts';
+import type { Index } from '../indexes/contract.ts';
 import type { Request } from '../indexes/request.ts';
 import type { Pool } from '../pool/pool.ts';
+import { Batch } from '../verbs/index.ts';
 import type { Key, Value } from './api.ts';
-import type { FirstVersions } from './first-versions.ts';
-import type { FullPool } from './full-pool.ts';
-import { PIPELINE_WIDTH, Pipeline } from './pipeline.ts';
 
 /** What is no list, a Set say, would be taken for an empty one. Raises SW_INVALID_ARGUMENT. */
 export function checkKeys(keys: readonly Key[]): void {
@@ -26,21 +24,26 @@ export function checkEntry(entry: readonly [Key, Value]): void {
   throw new StepwellError('SW_INVALID_ARGUMENT', 'an entry is a pair of key and value');
 }
 
-/** What the calls on many keys share with those on one. */
+/** What a search for many keys shares with one for a single key. */
 export interface ManyHost<V> {
-  readonly full: FullPool;
-  readonly versions: FirstVersions;
   /** Raises SW_CLOSED; begins an operation, which ends with `pool.exit()`. */
   enter(): void;
   foundValue(request: Request): V;
 }
 
-/** The batch calls of a store: operations on many keys, interleaved. */
+/** Scratch memory of a request that is kept for the next operation, at most. */
+export const KEPT_REQUEST_BYTES = 1024 * 1024;
+/** Keys that one operation searches for, in doorbells that they share. */
+const KEYS_PER_SEARCH = 32;
+
+/** Searches for many keys at once. */
 export class ManyKeys<V extends Value> {
   readonly #pool: Pool;
   readonly #index: Index;
   readonly #host: ManyHost<V>;
-  readonly #pipelines: Pipeline[] = [];
+  readonly #requests: Request[] = [];
+  readonly #batch = new Batch();
+  readonly #found: boolean[] = [];
 
   constructor(pool: Pool, index: Index, host: ManyHost<V>) {
     this.#pool = pool;
@@ -51,110 +54,58 @@ export class ManyKeys<V extends Value> {
   /** The values of the first keys: as many as have `maxBytes` together, or one that has more. */
   get(keys: readonly Key[], maxBytes: number): (V | undefined)[] {
     checkKeys(keys);
-    const values: (V | undefined)[] = new Array(keys.length);
+    const values: (V | undefined)[] = [];
     let left = maxBytes;
-    let done = 0;
-    this.#rounds(keys, (pipeline, count, first) => {
-      const found = pipeline.search(count);
-      for (let i = 0; i < count; i++, done++) {
-        const request = pipeline.request(i);
-        if (found[i]) left -= request.foundValueBytes;
-        if (left < 0 && done > 0) return false;
-        values[first + i] = found[i] ? this.#host.foundValue(request) : undefined;
-        // A value of many blocks was put together in memory of its own: never 32 at once.
-        pipeline.release(i);
-      }
-      return true;
-    });
-    values.length = done;
+    for (let first = 0; first < keys.length && left >= 0; first += KEYS_PER_SEARCH) {
+      const count = Math.min(KEYS_PER_SEARCH, keys.length - first);
+      left = this.#search(keys, first, count, left, values);
+    }
     return values;
   }
 
-  delete(keys: readonly Key[]): number {
-    checkKeys(keys);
-    let removed = 0;
-    this.#rounds(keys, (pipeline, count) => {
-      for (let i = 0; i < count; i++) pipeline.prepare(i, this.#index.remove(pipeline.request(i)));
-      const failure = pipeline.run(count);
-      for (let i = 0; i < count; i++) if (pipeline.result(i)) removed++;
-      if (failure) throw failure.error;
-      return true;
-    });
-    return removed;
-  }
-
-  /**
-   * Calls `round` for every PIPELINE_WIDTH keys, which are then in the pipeline's requests, until
-   * it returns false.
-   */
-  #rounds(
+  /** Returns how many bytes are left, or less than 0 when the rest of the keys is left out. */
+  #search(
     keys: readonly Key[],
-    round: (pipeline: Pipeline, count: number, first: number) => boolean,
-  ): void {
-    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
-    let more = true;
-    for (let first = 0; more && first < keys.length; first += PIPELINE_WIDTH) {
-      const count = Math.min(PIPELINE_WIDTH, keys.length - first);
-      more = this.#host.full.retry(() => {
-        this.#host.enter();
-        try {
-          pipeline.setKeys(keys, first, count);
-          return round(pipeline, count, first);
-        } finally {
-          this.#pool.exit();
-        }
-      }, 'deletion');
+    first: number,
+    count: number,
+    maxBytes: number,
+    values: (V | undefined)[],
+  ): number {
+    let left = maxBytes;
+    this.#host.enter();
+    try {
+      this.#setKeys(keys, first, count);
+      const found = this.#found;
+      this.#pool.run(this.#index.searchMany(this.#requests, count, this.#batch, found));
+      for (let i = 0; i < count; i++) {
+        const request = this.#requests[i];
+        if (found[i]) left -= request.foundValueBytes;
+        if (left < 0 && values.length > 0) return left;
+        values.push(found[i] ? this.#host.foundValue(request) : undefined);
+        // A value of many blocks was put together in memory of its own: never 32 at once.
+        if (!request.mayBeKept(KEPT_REQUEST_BYTES)) this.#requests[i] = this.#index.newRequest();
+      }
+      return left;
+    } finally {
+      this.#pool.exit();
     }
-    this.#pipelines.push(pipeline);
   }
 
-  /** An entry that is refused ends it; entries before may have been stored. */
-  put(entries: Iterable<readonly [Key, Value]>): void {
-    checkEntries(entries);
-    const { records } = this.#index;
-    const pipeline = this.#pipelines.pop() ?? new Pipeline(this.#pool, this.#index);
-    let count = 0;
-    for (const entry of entries) {
-      checkEntry(entry);
-      const [key, value] = entry;
-      const request = pipeline.request(count);
-      records.encode(request, key, value, this.#index.hashSeed, this.#host.versions.next());
-      // Interleaved operations have no order: a key that comes again waits for the next round.
-      if (pipeline.repeatsKey(count)) {
-        this.#putRound(pipeline, count);
-        pipeline.exchange(0, count);
-        count = 0;
-      }
-      if (++count < PIPELINE_WIDTH) continue;
-      this.#putRound(pipeline, count);
-      count = 0;
+  #setKeys(keys: readonly Key[], first: number, count: number): void {
+    touchKeys(keys, first, count);
+    for (let i = 0; i < count; i++) {
+      this.#requests[i] ??= this.#index.newRequest();
+      this.#requests[i].setKey(keys[first + i], this.#index.hashSeed);
     }
-    if (count > 0) this.#putRound(pipeline, count);
-    this.#pipelines.push(pipeline);
   }
+}
 
-  /**
-   * When the pool is full, only what has not taken effect is repeated: others may write meanwhile.
-   */
-  #putRound(pipeline: Pipeline, count: number): void {
-    let left = count;
-    this.#host.full.retry(() => {
-      this.#host.enter();
-      try {
-        for (let i = 0; i < left; i++) {
-          pipeline.prepare(i, this.#index.write(pipeline.request(i), ALWAYS));
-        }
-        const failure = pipeline.run(left);
-        const round = left;
-        left = 0;
-        for (let i = 0; i < round; i++) {
-          if (pipeline.result(i) !== undefined) pipeline.release(i);
-          else pipeline.exchange(i, left++);
-        }
-        if (failure) throw failure.error;
-      } finally {
-        this.#pool.exit();
-      }
-    });
+/** Reads a bit of every key first, so that the cache misses of strings that lie apart overlap. */
+function touchKeys(keys: readonly Key[], first: number, count: number): number {
+  let sum = 0;
+  for (let i = first; i < first + count; i++) {
+    const key = keys[i];
+    if (typeof key === 'string') sum += key.charCodeAt(0) | 0;
   }
+  return sum;
 }

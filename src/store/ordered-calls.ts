@@ -58,7 +58,7 @@ export class OrderedCalls<V extends Value> {
   count(bounds: RangeBounds): number {
     const counting = new RangeCount(this.#ordered(), boundsOnly(bounds));
     this.#host.refuseClosed();
-    while (!counting.done) this.#host.runOne(counting.step());
+    while (!counting.done) this.#host.runOne(() => counting.step());
     return counting.count;
   }
 

@@ -21,9 +21,8 @@ export class RangeCount {
   *step(): Operation<void> {
     const scan = this.#scan;
     if (scan === undefined) return;
-    const counted = scan.countNext?.();
-    if (counted !== undefined) {
-      this.count += yield* counted;
+    if (scan.countNext) {
+      this.count += yield* scan.countNext();
       return;
     }
     yield* scan.next(() => {

@@ -57,6 +57,48 @@ export class RecordWalk<V extends Value> {
   }
 }
 
+/** Goes through a walk a record at a time, synchronously; `read` runs the walk's next step. */
+export class WalkIterator<V extends Value, T> implements IterableIterator<T> {
+  readonly #begin: () => RecordWalk<V>;
+  readonly #read: (walk: RecordWalk<V>) => Entry<V>[];
+  readonly #select: (entry: Entry<V>) => T;
+  #walk: RecordWalk<V> | undefined;
+  #entries: Entry<V>[] = [];
+  #at = 0;
+  #ended = false;
+
+  /** Nothing begins before the first record is asked for. */
+  constructor(
+    begin: () => RecordWalk<V>,
+    read: (walk: RecordWalk<V>) => Entry<V>[],
+    select: (entry: Entry<V>) => T,
+  ) {
+    this.#begin = begin;
+    this.#read = read;
+    this.#select = select;
+  }
+
+  next(): IteratorResult<T, undefined> {
+    this.#walk ??= this.#begin();
+    while (this.#at === this.#entries.length) {
+      if (this.#ended || this.#walk.done) return this.return();
+      this.#entries = this.#read(this.#walk);
+      this.#at = 0;
+    }
+    return { done: false, value: this.#select(this.#entries[this.#at++]) };
+  }
+
+  return(): IteratorResult<T, undefined> {
+    this.#ended = true;
+    this.#at = this.#entries.length;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.iterator](): this {
+    return this;
+  }
+}
+
 /** A page of a walk: groups until there are `count` records, or so many groups were empty. */
 export class PageOfWalk<T> {
   readonly #walk: { readonly done: boolean };

@@ -11,7 +11,7 @@ export interface ScanHost {
   /** Raises SW_CLOSED. */
   refuseClosed(): void;
   /** Runs one operation between two quiescent points. */
-  runOne<T>(operation: Operation<T>): T;
+  runOne<T>(operation: () => Operation<T>): T;
 }
 
 /** A scan on a fabric whose verbs finish at once. */
@@ -33,7 +33,7 @@ export class SharedScan<T> implements Scan<T> {
       const value = scan.take();
       if (value !== undefined) return { done: false, value };
       if (scan.done) return { done: true, value: undefined };
-      this.#host.runOne(scan.step());
+      this.#host.runOne(() => scan.step());
     }
   }
 
@@ -43,7 +43,7 @@ export class SharedScan<T> implements Scan<T> {
     const scan = this.#scan;
     const taken = scan.takeMany(size);
     while (taken.length < size && !scan.done) {
-      this.#host.runOne(scan.step());
+      this.#host.runOne(() => scan.step());
       for (const value of scan.takeMany(size - taken.length)) taken.push(value);
     }
     return taken;

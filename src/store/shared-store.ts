@@ -42,12 +42,11 @@ import { FullPool } from './full-pool.ts';
 import { inspected } from './inspected.ts';
 import { checkRange, parseInteger } from './integers.ts';
 import { isRange } from './key-range.ts';
-import { ManyKeys } from './many-keys.ts';
+import { checkEntries, checkEntry, checkKeys, KEPT_REQUEST_BYTES, ManyKeys } from './many-keys.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { OrderedCalls } from './ordered-calls.ts';
-import { KEPT_REQUEST_BYTES } from './pipeline.ts';
 import { PromisedStore } from './promised-store.ts';
-import { checkPage, PageOfWalk, RecordWalk } from './record-walk.ts';
+import { checkPage, PageOfWalk, RecordWalk, WalkIterator } from './record-walk.ts';
 import { sortedLoad } from './sorted-load.ts';
 import { storeStats } from './statistics.ts';
 import type { StoreSettings } from './store-settings.ts';
@@ -72,7 +71,6 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#full = new FullPool(pool, index);
     this.#settings = settings;
     this.#many = new ManyKeys(pool, index, {
-      ...{ full: this.#full, versions: this.#versions },
       enter: () => this.#enter(),
       foundValue: (request) => this.#foundValue(request),
     });
@@ -229,11 +227,18 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   /** An entry that is refused ends it; entries before may have been stored. */
   putMany(entries: Iterable<readonly [Key, Value]>): void {
-    this.#many.put(entries);
+    checkEntries(entries);
+    for (const entry of entries) {
+      checkEntry(entry);
+      this.put(entry[0], entry[1]);
+    }
   }
 
   deleteMany(keys: readonly Key[]): number {
-    return this.#many.delete(keys);
+    checkKeys(keys);
+    let removed = 0;
+    for (const key of keys) if (this.delete(key)) removed++;
+    return removed;
   }
 
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
@@ -280,9 +285,9 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.entries();
   }
 
-  *#walk<T>(select: (entry: Entry<V>) => T): IterableIterator<T> {
-    const walk = this.#newWalk();
-    while (!walk.done) for (const entry of this.#runOne(walk.entries())) yield select(entry);
+  #walk<T>(select: (entry: Entry<V>) => T): IterableIterator<T> {
+    const read = (walk: RecordWalk<V>) => this.#runOne(() => walk.entries());
+    return new WalkIterator(() => this.#newWalk(), read, select);
   }
 
   first(bounds: RangeBounds = {}): Entry<V> | undefined {
@@ -319,7 +324,7 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   #gather<T>(walk: RecordWalk<V>, count: number, next: () => Operation<T[]>): T[] {
     const page = new PageOfWalk<T>(walk, count);
-    while (!page.complete) page.add(this.#runOne(next()));
+    while (!page.complete) page.add(this.#runOne(next));
     return page.found;
   }
 
@@ -331,11 +336,13 @@ export class SharedStore<V extends Value> implements Store<V> {
   loadSorted(entries: Iterable<readonly [Key, Value]>): number {
     const refuse = () => this.#refuseClosed();
     refuse();
-    return this.#runOne(sortedLoad(this.#index, this.name, entries, this.#versions.next(), refuse));
+    return this.#runOne(() =>
+      sortedLoad(this.#index, this.name, entries, this.#versions.next(), refuse),
+    );
   }
 
   get size(): number {
-    return this.#runOne(this.#index.shape()).records;
+    return this.#runOne(() => this.#index.shape()).records;
   }
 
   clear(range?: RangeOptions): void {
@@ -344,7 +351,7 @@ export class SharedStore<V extends Value> implements Store<V> {
       return;
     }
     const walk = this.#newWalk();
-    while (!walk.done) this.deleteMany(this.#runOne(walk.keys()));
+    while (!walk.done) this.deleteMany(this.#runOne(() => walk.keys()));
   }
 
   stats(): StoreStats {
@@ -375,10 +382,10 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#pool.enterStore(this.#store);
   }
 
-  #runOne<T>(operation: Operation<T>): T {
+  #runOne<T>(operation: () => Operation<T>): T {
     this.#enter();
     try {
-      return this.#pool.run(operation);
+      return this.#pool.run(operation());
     } finally {
       this.#pool.exit();
     }
@@ -430,13 +437,11 @@ export class SharedStore<V extends Value> implements Store<V> {
   }
 
   #search(request: Request): boolean {
-    const { fabric } = this.#pool;
-    return this.#index.searchOnce(request, fabric) ?? this.#pool.run(this.#index.search(request));
+    return this.#pool.run(this.#index.search(request));
   }
 
   #writeIndex(request: Request, condition: Condition, expected: number): Outcome {
-    const outcome = this.#index.writeOnce?.(request, condition, expected, this.#pool.fabric);
-    return outcome ?? this.#pool.run(this.#index.write(request, condition, expected));
+    return this.#pool.run(this.#index.write(request, condition, expected));
   }
 
   #foundValue(request: Request): V {

@@ -19,9 +19,9 @@ export function sortedLoad(
   refuseClosed: () => void,
 ): Operation<number> {
   checkEntries(entries);
-  const all = checked(entries, refuseClosed);
-  const load = isOrdered(index) ? index.load?.(all, version) : undefined;
-  if (load !== undefined) return load;
+  if (isOrdered(index) && index.load) {
+    return index.load(checked(entries, refuseClosed), version);
+  }
   const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
   throw new StepwellError(
     'SW_UNSUPPORTED',
@@ -30,16 +30,24 @@ export function sortedLoad(
 }
 
 /** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
-function* checked<E extends readonly [Key, Value]>(
+function checked<E extends readonly [Key, Value]>(
   entries: Iterable<E>,
   refuseClosed: () => void,
-): Generator<E> {
-  for (const entry of entries) {
-    refuseClosed();
-    checkEntry(entry);
-    yield entry;
-  }
-  refuseClosed();
+): Iterable<E> {
+  return {
+    [Symbol.iterator]() {
+      const source = entries[Symbol.iterator]();
+      return {
+        next() {
+          const step = source.next();
+          refuseClosed();
+          if (!step.done) checkEntry(step.value);
+          return step;
+        },
+        return: (value) => source.return?.(value) ?? { done: true, value },
+      };
+    },
+  };
 }
 
 /** What can be gone through at once: a load is one operation, and none waits for a promise. */

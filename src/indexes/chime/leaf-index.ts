@@ -1,21 +1,13 @@
-import {
-  type Address,
-  type Batch,
-  type Fabric,
-  highHalf,
-  lowHalf,
-  type Operation,
-} from '../../verbs/index.ts';
+import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import { ClientIndex } from '../client-index.ts';
-import {
-  type CheckSink,
-  type Condition,
-  type Index,
-  type IndexManifest,
-  type IndexShape,
-  type IndexWalk,
-  type Outcome,
-  REFUSED,
+import type {
+  CheckSink,
+  Condition,
+  Index,
+  IndexManifest,
+  IndexShape,
+  IndexWalk,
+  Outcome,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
@@ -23,10 +15,9 @@ import { type PlannedWrite, writeTogether } from '../write-combining.ts';
 import { insert } from './insert.ts';
 import type { ChimeRequest, LeafClient } from './leaf-client.ts';
 import { place } from './neighbourhood.ts';
-import { locate, search, searchMany, searchOnce } from './search.ts';
+import { locate, search, searchMany } from './search.ts';
 import { recordOf } from './slot.ts';
 import { replace, vacate } from './update.ts';
-import { writeOnce } from './write-once.ts';
 
 /**
  * What the index contract asks for, over a client's handle of a tree or a hash table of hopscotch
@@ -69,11 +60,6 @@ export abstract class LeafIndex<C extends LeafClient>
     return this.#locks.search(request, (one) => search(client, one));
   }
 
-  searchOnce(request: ChimeRequest, fabric: Fabric): boolean | undefined {
-    this.client.begin();
-    return searchOnce(this.client, request, fabric);
-  }
-
   searchMany(
     requests: readonly ChimeRequest[],
     count: number,
@@ -82,25 +68,6 @@ export abstract class LeafIndex<C extends LeafClient>
   ): Operation<void> {
     this.client.begin();
     return searchMany(this.client, requests, count, batch, found);
-  }
-
-  writeOnce(
-    request: ChimeRequest,
-    condition: Condition,
-    expected: number,
-    fabric: Fabric,
-  ): Outcome | undefined {
-    const { client } = this;
-    if (client.techniques.delegation || !client.records.take(request)) return undefined;
-    client.begin();
-    let outcome: Outcome | undefined = REFUSED;
-    try {
-      outcome = writeOnce(client, request, condition, expected, fabric);
-      return outcome;
-    } finally {
-      // Also when the fabric has raised; a write that goes on keeps its record.
-      if (outcome !== undefined) client.records.discard(request);
-    }
   }
 
   *write(request: ChimeRequest, condition: Condition, expected = 0): Operation<Outcome> {

@@ -1,4 +1,4 @@
-import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type { Batch, Operation } from '../../verbs/index.ts';
 import type { ChimeRequest, LeafClient } from './leaf-client.ts';
 import {
   CURRENT,
@@ -51,28 +51,6 @@ export function* search(client: LeafClient, request: ChimeRequest): Operation<bo
     const found = yield* client.searchTakenUp(request, attempt);
     if (found !== undefined) return found;
   }
-}
-
-/**
- * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
- * tests, without what a generator costs. Undefined when the answer takes more than that.
- */
-export function searchOnce(
-  client: LeafClient,
-  request: ChimeRequest,
-  fabric: Fabric,
-): boolean | undefined {
-  const { batch } = request;
-  place(client, request);
-  if (!client.aim(request)) return undefined;
-  const checked = !client.isSure(request);
-  fabric.execute(postNeighbourhood(client, request, batch.clear(), checked));
-  const verdict = judge(client, request);
-  if (verdict !== CURRENT && verdict !== FROZEN_STILL) return undefined;
-  if (checked) client.confirm(request);
-  if (gatherLive(client, request) === 0) return false;
-  fabric.execute(postCandidates(request, batch.clear()));
-  return request.longCandidates ? undefined : matchCandidate(request);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
@@ -19,7 +19,7 @@ import { buildHStore } from './create.ts';
 import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './parameters.ts';
 import { eachReachable } from './reachable.ts';
 import { HStoreScan } from './scan.ts';
-import { foundRecord, search, searchMany, searchOnce } from './search.ts';
+import { foundRecord, search, searchMany } from './search.ts';
 import { SLOTS } from './slot.ts';
 import { type HStoreRequest, HStoreTable } from './table.ts';
 import { loadSegments } from './table-state.ts';
@@ -59,10 +59,6 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
 
   search(request: HStoreRequest): Operation<boolean> {
     return search(this.table, request);
-  }
-
-  searchOnce(request: HStoreRequest, fabric: Fabric): boolean | undefined {
-    return searchOnce(this.table, request, fabric);
   }
 
   searchMany(

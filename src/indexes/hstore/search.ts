@@ -1,13 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
-import {
-  type Address,
-  type Batch,
-  type Fabric,
-  highHalf,
-  lowHalf,
-  type Operation,
-} from '../../verbs/index.ts';
+import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
 import { searchElsewhere } from './degraded-search.ts';
 import {
@@ -59,29 +52,6 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
     if (request.candidateCount > 0) {
       yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
       yield* readLongRecords(request);
-      if (matches(request)) return true;
-    }
-    bucket = nextBucket(request);
-  }
-  return false;
-}
-
-/** `search` on a fabric that executes at once, without what a generator costs. */
-export function searchOnce(
-  table: HStoreTable,
-  request: HStoreRequest,
-  fabric: Fabric,
-): boolean | undefined {
-  let bucket = bucketOf(table, request);
-  request.cycleGuard.begin();
-  while (bucket !== 0) {
-    request.cycleGuard.pass(bucket);
-    fabric.execute(postBucket(request, bucket, request.batch.clear()));
-    if (!isBucket(request)) return undefined;
-    gather(request);
-    if (request.candidateCount > 0) {
-      fabric.execute(postRecords(request, request.batch.clear(), SLOT_UNITS_MAX));
-      if (request.longCandidates) return undefined;
       if (matches(request)) return true;
     }
     bucket = nextBucket(request);

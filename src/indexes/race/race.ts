@@ -1,13 +1,6 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import {
-  type Address,
-  type Batch,
-  type Fabric,
-  highHalf,
-  lowHalf,
-  type Operation,
-} from '../../verbs/index.ts';
+import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
@@ -27,7 +20,7 @@ import { compact } from './compact.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
 import { eachReachable } from './reachable.ts';
-import { locate, search, searchMany, searchOnce } from './search.ts';
+import { locate, search, searchMany } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
@@ -76,11 +69,6 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   search(request: RaceRequest): Operation<boolean> {
     request.fingerprint = fingerprintOf(request.hash.h1);
     return search(this.table, request);
-  }
-
-  searchOnce(request: RaceRequest, fabric: Fabric): boolean | undefined {
-    request.fingerprint = fingerprintOf(request.hash.h1);
-    return searchOnce(this.table, request, fabric);
   }
 
   searchMany(

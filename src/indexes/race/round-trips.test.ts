@@ -5,7 +5,6 @@ import {
   advance,
   clientByHand,
   foundText,
-  kindsOf,
   requestFor,
   traced,
 } from '../../store/test-support/by-hand.ts';
@@ -170,46 +169,18 @@ test('searchMany rings twice, whatever its size and whatever is absent', (t) => 
   });
 });
 
-test('searchOnce executes what search yields', (t) => {
-  const client = quietClient(t);
-  const { pool, index, keys } = client;
-  for (const key of keys.slice(0, 40)) pool.run(index.write(requestFor(client, key, key), ALWAYS));
-  for (const [i, key] of keys.entries()) {
-    const trips: string[] = [];
-    const recording: Fabric = {
-      traffic: pool.fabric.traffic,
-      execute(batch) {
-        trips.push(kindsOf(batch));
-        pool.fabric.execute(batch);
-      },
-      executeAll: () => assert.fail('one batch at a time'),
-      window: () => assert.fail('nothing but verbs'),
-    };
-    const request = requestFor(client, key);
-    assert.equal(index.searchOnce(request, recording), i < 40);
-    assert.deepEqual(trips, i < 40 ? SEARCH : MISS);
-    if (i < 40) assert.equal(foundText(request), key);
-  }
-});
-
-test('searchOnce and searchMany find what is there at every step of splits', (t) => {
+test('searchMany finds what is there at every step of splits', (t) => {
   const writer = clientByHand(t, { race: { groups: 2, initialDepth: 0 } });
   const reader = clientByHand(t, { race: { groups: 2, initialDepth: 0 }, handle: writer.handle });
   const keys = Array.from({ length: 120 }, (_, i) => `key ${i}`);
   const found: boolean[] = [];
   const batch = new Batch();
-  let unsettled = 0;
   for (let present = 0; present < keys.length; present++) {
     const key = keys[present];
     const writing = writer.index.write(requestFor(writer, key, key), ALWAYS);
     for (let step = writing.next(); !step.done; step = writing.next()) {
       writer.pool.fabric.execute(step.value);
       const requests = keys.map((each) => requestFor(reader, each));
-      for (let i = 0; i < keys.length; i++) {
-        const once = reader.index.searchOnce(requests[i], reader.pool.fabric);
-        if (once === undefined) unsettled++;
-        else if (i !== present) assert.equal(once, i < present, `${keys[i]} of ${present} at once`);
-      }
       reader.pool.run(reader.index.searchMany(requests, keys.length, batch, found));
       for (let i = 0; i < keys.length; i++) {
         if (i !== present) assert.equal(found[i], i < present, `${keys[i]} of ${present}`);
@@ -218,7 +189,6 @@ test('searchOnce and searchMany find what is there at every step of splits', (t)
     }
   }
   assert.ok(writer.index.table.splits > 2);
-  assert.ok(unsettled > 0, 'searchOnce has left misses in moving buckets to search');
   const { staleDirectory, movingBucket } = reader.index.table.retries;
   assert.ok(staleDirectory > 0 && movingBucket > 0, 'the reader has met splits under way');
 });

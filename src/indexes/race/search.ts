@@ -1,4 +1,4 @@
-import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type { Batch, Operation } from '../../verbs/index.ts';
 import {
   CERTAIN,
   certainty,
@@ -29,25 +29,6 @@ export function* search(table: RaceTable, request: RaceRequest): Operation<boole
     if (certainty(table, request) === CERTAIN) return false;
     yield* catchUp(table, request, attempt);
   }
-}
-
-/**
- * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
- * tests, without what a generator costs. Undefined when the answer takes more than that.
- */
-export function searchOnce(
-  table: RaceTable,
-  request: RaceRequest,
-  fabric: Fabric,
-): boolean | undefined {
-  const { batch } = request;
-  fabric.execute(postBuckets(table, request, batch.clear()));
-  if (gatherLive(table, request) > 0) {
-    fabric.execute(postCandidates(request, batch.clear()));
-    if (request.longCandidates) return undefined;
-    if (matchCandidate(request)) return true;
-  }
-  return certainty(table, request) === CERTAIN ? false : undefined;
 }
 
 /**

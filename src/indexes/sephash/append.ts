@@ -2,10 +2,8 @@ import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Batch,
   copyWord,
-  type Fabric,
   highHalf,
   type Operation,
-  run,
   setWord,
   swapped,
 } from '../../verbs/index.ts';
@@ -15,7 +13,6 @@ import { versionAt } from './header.ts';
 import { postHeader, postSlots } from './lookup.ts';
 import { mergeFull, mergeOwn } from './merge.ts';
 import { aimForAppend, catchUp } from './refresh.ts';
-import type { SegmentView } from './segment.ts';
 import { type SepHashRequest, type SepHashTable, SLOTS_AT, SWAP_AT } from './table.ts';
 
 /** What became of an attempt on an entry. */
@@ -213,30 +210,6 @@ function settleClaim(request: SepHashRequest, slot: number): number {
   if (!won) return full ? TAKEN : CHANGED;
   request.forgetBlock();
   return WON;
-}
-
-/**
- * The first attempt of an append whose first window has an empty entry, on a fabric that executes
- * at once: the same verbs and the same tests, without what generators cost. The request is aimed.
- * False when it takes more than that; then nothing has been stored.
- */
-export function appendOnce(table: SepHashTable, request: SepHashRequest, fabric: Fabric): boolean {
-  const { view } = request;
-  if (!canAppendOnce(table, view)) return false;
-  fabric.execute(postWindow(table, request, view.offset, false));
-  const slot = emptyInWindow(table, request);
-  if (slot === STALE || slot === request.windowEnd || !maySwap(table, request)) return false;
-  fabric.execute(postClaim(table, request, slot, entryLow(request.block), newHigh(request)));
-  if (settleClaim(request, slot) !== WON) return false;
-  if (!request.bitStands) run(fabric, completeBit(table, request));
-  if (slot + 1 === table.geometry.slots) run(fabric, mergeOwn(table, request));
-  return true;
-}
-
-/** The published techniques that appends need more steps without are left to `append`. */
-function canAppendOnce({ geometry }: SepHashTable, { knowsOffset }: SegmentView): boolean {
-  const { window, append: ordered, zeroWait } = geometry.shape;
-  return knowsOffset && window > 0 && ordered === 1 && zeroWait === 1;
 }
 
 /**

@@ -238,14 +238,15 @@ export class Merger {
   ): Operation<{ won: boolean; splits: boolean }> {
     const canSplit = header.depth < this.#table.directory.maxDepth;
     const splits = canSplit && plan.kept.length / 2 > this.#table.geometry.mainLimit;
-    const [first, second] = splits
-      ? [this.#publishSplit, this.#publishMerge]
-      : [this.#publishMerge, this.#publishSplit];
+    const publish = (split: boolean) =>
+      split
+        ? this.#publishSplit(view, low, high, header, plan)
+        : this.#publishMerge(view, low, high, header, plan);
     try {
-      return { won: yield* first.call(this, view, low, high, header, plan), splits };
+      return { won: yield* publish(splits), splits };
     } catch (error) {
       if (!this.#forDeletion || !canSplit || !isPoolFull(error)) throw error;
-      return { won: yield* second.call(this, view, low, high, header, plan), splits: !splits };
+      return { won: yield* publish(!splits), splits: !splits };
     }
   }
 

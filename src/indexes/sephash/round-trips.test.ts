@@ -4,13 +4,12 @@ import type { SepHashParameters } from '../../store/api.ts';
 import {
   type ByHand,
   foundText,
-  kindsOf,
   requestFor,
   sepHashByHand,
   traced,
 } from '../../store/test-support/by-hand.ts';
 import type { Scope } from '../../store/test-support/pools.ts';
-import { Batch, type Fabric } from '../../verbs/index.ts';
+import { Batch } from '../../verbs/index.ts';
 import {
   ALWAYS,
   EXCHANGE,
@@ -267,30 +266,4 @@ test('searchMany rings as often as a search, whatever its size and whatever is a
     assert.equal(found[i], i < 30);
     if (found[i]) assert.equal(foundText(requests[i]), key);
   });
-});
-
-test('searchOnce executes what search yields', (t) => {
-  for (const filter of [0, 1]) {
-    const client = quietClient(t, { filter });
-    const { pool, index, keys } = client;
-    for (const key of keys.slice(0, 20)) put(client, key, key);
-    merge(client);
-    for (const key of keys.slice(20, 30)) put(client, key, key);
-    for (const [i, key] of keys.entries()) {
-      const trips: string[] = [];
-      const recording: Fabric = {
-        traffic: pool.fabric.traffic,
-        execute(batch) {
-          trips.push(kindsOf(batch));
-          pool.fabric.execute(batch);
-        },
-        executeAll: () => assert.fail('one batch at a time'),
-        window: () => assert.fail('nothing but verbs'),
-      };
-      const request = requestFor(client, key);
-      assert.equal(index.searchOnce(request, recording), i < 30);
-      assert.deepEqual(trips, find(client, key).trips);
-      if (i < 30) assert.equal(foundText(request), key);
-    }
-  }
 });

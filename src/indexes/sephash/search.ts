@@ -1,4 +1,4 @@
-import type { Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type { Batch, Operation } from '../../verbs/index.ts';
 import { firstMatch, postRecords } from '../candidates.ts';
 import { ENTRY_UNITS_MAX } from './entry.ts';
 import { mayHaveRecent } from './filter.ts';
@@ -60,32 +60,6 @@ function slotsAtFirst({ geometry }: SepHashTable): number {
 
 function needsSlots(table: SepHashTable, request: SepHashRequest): boolean {
   return table.geometry.shape.filter === 1 && mayHaveRecent(request);
-}
-
-/**
- * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
- * tests, without what a generator costs. Undefined when the answer takes more than that.
- */
-export function searchOnce(
-  table: SepHashTable,
-  request: SepHashRequest,
-  fabric: Fabric,
-): boolean | undefined {
-  const { batch } = request;
-  request.begin();
-  if (!aimForSearch(table, request)) return undefined;
-  fabric.execute(postFirst(table, request, batch.clear()));
-  if (!request.metaHolds()) return undefined;
-  let recent = slotsAtFirst(table);
-  if (needsSlots(table, request)) {
-    fabric.execute(postHeader(request, postSlots(table, request, batch.clear())));
-    if (!request.metaHolds()) return undefined;
-    recent = table.geometry.slots;
-  }
-  if (gather(request, recent) === 0) return false;
-  const end = firstCandidates(request);
-  fabric.execute(postRecords(request, batch.clear(), ENTRY_UNITS_MAX, 0, end));
-  return settled(request, end);
 }
 
 /** What the first candidates say, or undefined when they do not tell. */

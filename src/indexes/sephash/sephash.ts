@@ -1,18 +1,16 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Batch, Fabric, Operation } from '../../verbs/index.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import { ClientIndex } from '../client-index.ts';
-import {
-  ALWAYS,
-  type CheckSink,
-  type Condition,
-  type Index,
-  type IndexKind,
-  type IndexManifest,
-  type IndexParameters,
-  type IndexShape,
-  type Outcome,
-  STORED,
+import type {
+  CheckSink,
+  Condition,
+  Index,
+  IndexKind,
+  IndexManifest,
+  IndexParameters,
+  IndexShape,
+  Outcome,
 } from '../contract.ts';
 import { Directory } from '../directory.ts';
 import { RecordIo } from '../record-io.ts';
@@ -21,11 +19,11 @@ import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';
 import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
 import { eachReachable } from './reachable.ts';
-import { search, searchMany, searchOnce } from './search.ts';
+import { search, searchMany } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { type SepHashRequest, SepHashTable } from './table.ts';
 import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
-import { erase, modify, remove, write, writeOnce } from './write.ts';
+import { erase, modify, remove, write } from './write.ts';
 
 export const SEPHASH_KIND = 2;
 
@@ -60,10 +58,6 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return search(this.table, request);
   }
 
-  searchOnce(request: SepHashRequest, fabric: Fabric): boolean | undefined {
-    return searchOnce(this.table, request, fabric);
-  }
-
   searchMany(
     requests: readonly SepHashRequest[],
     count: number,
@@ -75,16 +69,6 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
 
   write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
     return write(this.table, request, condition, expected);
-  }
-
-  writeOnce(
-    request: SepHashRequest,
-    condition: Condition,
-    _expected: number,
-    fabric: Fabric,
-  ): Outcome | undefined {
-    if (condition !== ALWAYS) return undefined;
-    return writeOnce(this.table, request, fabric) ? STORED : undefined;
   }
 
   remove(request: SepHashRequest, expected?: number): Operation<boolean> {

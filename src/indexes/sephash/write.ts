@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { type Fabric, highHalf, type Operation } from '../../verbs/index.ts';
+import { highHalf, type Operation } from '../../verbs/index.ts';
 import {
   ALWAYS,
   type Condition,
@@ -13,10 +13,10 @@ import {
   STORED,
 } from '../contract.ts';
 import { isOtherVersion } from '../slot-operations.ts';
-import { append, appendOnce, claim, hasWon, newHigh } from './append.ts';
+import { append, claim, hasWon, newHigh } from './append.ts';
 import { entryLow, signOf, tagOf, tombstoneHigh } from './entry.ts';
 import { mergeFull } from './merge.ts';
-import { aim, aimForAppend, catchUp } from './refresh.ts';
+import { aim, catchUp } from './refresh.ts';
 import { survey } from './survey.ts';
 import { type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
 
@@ -47,21 +47,6 @@ export function* write(
       const outcome = yield* storeSurveyed(table, request, present, attempt);
       if (outcome !== undefined) return outcome;
     }
-  } finally {
-    release(table, request);
-  }
-}
-
-/**
- * The first attempt of an unconditional write on a fabric that executes at once: see `appendOnce`.
- */
-export function writeOnce(table: SepHashTable, request: SepHashRequest, fabric: Fabric): boolean {
-  request.begin();
-  if (!aimForAppend(table, request) || request.view.depth === table.directory.maxDepth)
-    return false;
-  if (!table.records.take(request)) return false;
-  try {
-    return appendOnce(table, request, fabric);
   } finally {
     release(table, request);
   }

@@ -1,10 +1,4 @@
-import {
-  type Batch,
-  type Fabric,
-  NULL_ADDRESS,
-  type Operation,
-  Scratch,
-} from '../../verbs/index.ts';
+import { type Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import {
   beginGathering,
   gather,
@@ -12,7 +6,6 @@ import {
   gatherNodes,
   hasOverflowed,
   isReadAgain,
-  lastLink,
   matchCandidate,
   placeBehind,
   postCandidates,
@@ -85,46 +78,6 @@ function* searchLower(table: ShardTable, request: ShardRequest): Operation<boole
 function* readMatch(request: ShardRequest): Operation<boolean> {
   yield* readCandidates(request);
   return matchCandidate(request);
-}
-
-/**
- * The first attempt of `search`, on a fabric that executes at once: the same verbs and the same
- * tests, without what a generator costs. Undefined when the answer takes more than that.
- */
-export function searchOnce(
-  table: ShardTable,
-  request: ShardRequest,
-  fabric: Fabric,
-): boolean | undefined {
-  const { batch } = request;
-  fabric.execute(postLevel1(table, request, batch.clear()));
-  gatherFirst(table, request);
-  if (request.candidateCount > 0) {
-    fabric.execute(postCandidates(request, batch.clear()));
-    // Another key's record, or a bucket that is behind, takes more than this.
-    return !request.longCandidates && matchCandidate(request) ? true : undefined;
-  }
-  if (isAbsent(request)) return false;
-  return request.isSettled ? searchLowerOnce(table, request, fabric) : undefined;
-}
-
-/** As `searchLower`, where there is no chain. */
-function searchLowerOnce(
-  table: ShardTable,
-  request: ShardRequest,
-  fabric: Fabric,
-): boolean | undefined {
-  const { batch } = request;
-  fabric.execute(postLower(table, request, batch.clear()));
-  if (lastLink(request) !== NULL_ADDRESS) return undefined;
-  beginGathering(request);
-  for (let place = 1; place < PLACES; place++) gather(table, request, place);
-  if (request.candidateCount > 0) {
-    fabric.execute(postCandidates(request, batch.clear()));
-    if (request.longCandidates) return undefined;
-    if (matchCandidate(request)) return placeBehind(table, request) < 0 ? true : undefined;
-  }
-  return unsettledPlace(table, request) < 0 ? false : undefined;
 }
 
 /** Whether level 1, as it was looked through, is enough to say that the key is not in the table. */

@@ -1,14 +1,7 @@
 import { invariant } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
-import {
-  type Address,
-  type Batch,
-  type Fabric,
-  highHalf,
-  lowHalf,
-  type Operation,
-} from '../../verbs/index.ts';
+import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import { ClientIndex } from '../client-index.ts';
 import {
   type CheckSink,
@@ -22,7 +15,6 @@ import {
   type Outcome,
   type PartMigration,
   type PlacedIndex,
-  REFUSED,
 } from '../contract.ts';
 import { LockTable } from '../delegation.ts';
 import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
@@ -36,7 +28,7 @@ import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters
 import { Partitions } from './partitions.ts';
 import { listUnits } from './pieces.ts';
 import { eachReachable } from './reachable.ts';
-import { locate, search, searchMany, searchOnce } from './search.ts';
+import { locate, search, searchMany } from './search.ts';
 import { ROOT_UNITS } from './segments.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
@@ -44,7 +36,6 @@ import { recordsChanged } from './sync.ts';
 import type { ShardRequest, ShardTable } from './table.ts';
 import { replace, vacate } from './update.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
-import { writeOnce } from './write-once.ts';
 
 export const SHARD_KIND = 3;
 
@@ -123,12 +114,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return this.#locks.search(request, (one) => search(table, one));
   }
 
-  searchOnce(request: ShardRequest, fabric: Fabric): boolean | undefined {
-    if (!this.partitions.isCurrent) return undefined;
-    request.begin();
-    return searchOnce(this.partitions.tableOf(request), request, fabric);
-  }
-
   searchMany(
     requests: readonly ShardRequest[],
     count: number,
@@ -147,26 +132,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   *#refreshed<T>(operation: () => Operation<T>): Operation<T> {
     if (!this.partitions.isCurrent) yield* this.partitions.refresh();
     return yield* operation();
-  }
-
-  writeOnce(
-    request: ShardRequest,
-    condition: Condition,
-    expected: number,
-    fabric: Fabric,
-  ): Outcome | undefined {
-    if (!this.partitions.isCurrent || this.table.techniques.delegation) return undefined;
-    if (!this.records.take(request)) return undefined;
-    request.begin();
-    let outcome: Outcome | undefined = REFUSED;
-    try {
-      const table = this.partitions.tableOf(request);
-      outcome = writeOnce(table, request, condition, expected, fabric);
-      return outcome;
-    } finally {
-      // Also when the fabric has raised; a write that goes on keeps its record.
-      if (outcome !== undefined) this.records.discard(request);
-    }
   }
 
   write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {

@@ -1,0 +1,168 @@
+import { dirname, join, relative, resolve } from 'node:path';
+import ts from 'typescript';
+import { synchronousForm, touchesOperations } from './derive.ts';
+
+/**
+ * Compiles a project: `tsx scripts/build.ts tsconfig.build.json`. Modules with operations are
+ * emitted in their synchronous form (derive.ts), and those that drivers of another kind need
+ * (a network's, the simulator's, the verification's) once more as they are, under `generators/`.
+ */
+const GENERATORS = 'generators';
+/** Modules that drive generators themselves, below the source folder. They have one form. */
+const DRIVERS = [
+  ...['verbs/', 'fabrics/', 'pool/remote-pool.ts', 'store/remote/', 'store/index-server.ts'],
+  ...['verification/', 'lab/simulation/', 'lab/support/', 'torture/'],
+];
+
+class Build {
+  readonly #program: ts.Program;
+  readonly #checker: ts.TypeChecker;
+  readonly #source: string;
+  readonly #out: string;
+  /** Modules that have two forms. */
+  readonly #twofold = new Set<string>();
+  readonly #problems: string[] = [];
+
+  constructor(config: ts.ParsedCommandLine) {
+    this.#program = ts.createProgram(config.fileNames, config.options);
+    this.#checker = this.#program.getTypeChecker();
+    this.#source = resolve(config.options.rootDir as string);
+    this.#out = resolve(config.options.outDir as string);
+  }
+
+  /** Returns what is wrong with the project; then nothing can be relied on. */
+  run(): string[] {
+    const errors = ts.getPreEmitDiagnostics(this.#program);
+    if (errors.length > 0) return [ts.formatDiagnostics(errors, HOST)];
+    this.#findTwofold();
+    const synchronous = synchronousForm(this.#checker, (node, text) => this.#refuse(node, text));
+    for (const file of this.#modules()) {
+      const before = [];
+      if (this.#twofold.has(file.fileName)) before.push(synchronous);
+      if (this.#isDriver(file)) before.push(this.#importing('', (path) => this.#twofold.has(path)));
+      this.#program.emit(file, undefined, undefined, false, { before });
+    }
+    for (const file of this.#neededAsGenerators()) this.#emitGenerators(file);
+    return this.#problems;
+  }
+
+  #modules(): ts.SourceFile[] {
+    const isOurs = ({ fileName, isDeclarationFile }: ts.SourceFile) =>
+      !isDeclarationFile && fileName.startsWith(`${this.#source}/`);
+    return this.#program.getSourceFiles().filter(isOurs);
+  }
+
+  #isDriver({ fileName }: ts.SourceFile): boolean {
+    const path = relative(this.#source, fileName);
+    return DRIVERS.some((driver) => path.startsWith(driver));
+  }
+
+  /** A module that imports one of two forms has two itself, or it would mix them. */
+  #findTwofold(): void {
+    const others = this.#modules().filter((file) => !this.#isDriver(file));
+    for (const file of others) {
+      if (touchesOperations(this.#checker, file)) this.#twofold.add(file.fileName);
+    }
+    for (let before = -1; before !== this.#twofold.size; ) {
+      before = this.#twofold.size;
+      for (const file of others) {
+        if (importsOf(file).some((path) => this.#twofold.has(path)))
+          this.#twofold.add(file.fileName);
+      }
+    }
+  }
+
+  #neededAsGenerators(): ts.SourceFile[] {
+    const needed = new Set<ts.SourceFile>();
+    const add = (file: ts.SourceFile) => {
+      for (const path of importsOf(file)) {
+        const imported = this.#program.getSourceFile(path);
+        if (!imported || !this.#twofold.has(path) || needed.has(imported)) continue;
+        needed.add(imported);
+        add(imported);
+      }
+    };
+    for (const file of this.#modules()) if (this.#isDriver(file)) add(file);
+    return [...needed];
+  }
+
+  #emitGenerators(file: ts.SourceFile): void {
+    const redirect = this.#importing(GENERATORS, (path) => !this.#twofold.has(path));
+    const write = (name: string, text: string) => {
+      if (name.endsWith('.d.ts')) return;
+      ts.sys.writeFile(join(this.#out, GENERATORS, relative(this.#out, name)), text);
+    };
+    this.#program.emit(file, write, undefined, false, { before: [redirect] });
+  }
+
+  /**
+   * Imports of modules for which `moves` holds lead from the tree that the file is emitted in to the
+   * other one.
+   */
+  #importing(tree: string, moves: (path: string) => boolean): ts.TransformerFactory<ts.SourceFile> {
+    const other = tree === '' ? GENERATORS : '';
+    const pathFrom = (folder: string, specifier: string): string | undefined => {
+      const target = resolve(folder, specifier);
+      if (!specifier.startsWith('.') || !moves(target)) return undefined;
+      const from = join('/', tree, relative(this.#source, folder));
+      const path = relative(from, join('/', other, relative(this.#source, target)));
+      return path.startsWith('.') ? path : `./${path}`;
+    };
+    return (context) => (file) => {
+      const folder = dirname(file.fileName);
+      const visit = (node: ts.Node): ts.Node => {
+        if (!ts.isStringLiteral(node) || !namesModule(node)) {
+          return ts.visitEachChild(node, visit, context);
+        }
+        const path = pathFrom(folder, node.text);
+        return path === undefined ? node : context.factory.createStringLiteral(path, true);
+      };
+      return ts.visitEachChild(file, visit, context);
+    };
+  }
+
+  #refuse(node: ts.Node, text: string): void {
+    const file = node.getSourceFile();
+    const { line } = file.getLineAndCharacterOfPosition(node.getStart());
+    this.#problems.push(`${relative(process.cwd(), file.fileName)}:${line + 1}: ${text}`);
+  }
+}
+
+const HOST: ts.FormatDiagnosticsHost = {
+  getCurrentDirectory: () => process.cwd(),
+  getCanonicalFileName: (name) => name,
+  getNewLine: () => '\n',
+};
+
+/** Modules whose values a file imports; types leave nothing behind. */
+function importsOf(file: ts.SourceFile): string[] {
+  const found: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node) && node.importClause?.isTypeOnly) return;
+    if (ts.isExportDeclaration(node) && node.isTypeOnly) return;
+    const isPath = ts.isStringLiteral(node) && namesModule(node) && node.text.startsWith('.');
+    if (isPath) found.push(resolve(dirname(file.fileName), node.text));
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+  return found;
+}
+
+/** Whether the literal is what `import … from`, `export … from` or `import(…)` names. */
+function namesModule(literal: ts.StringLiteral): boolean {
+  const { parent } = literal;
+  if (ts.isImportDeclaration(parent) || ts.isExportDeclaration(parent)) return true;
+  return ts.isCallExpression(parent) && parent.expression.kind === ts.SyntaxKind.ImportKeyword;
+}
+
+function configuration(path: string): ts.ParsedCommandLine {
+  const refuse = ({ messageText }: ts.Diagnostic) => {
+    throw new Error(ts.flattenDiagnosticMessageText(messageText, '\n'));
+  };
+  const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: refuse };
+  return ts.getParsedCommandLineOfConfigFile(resolve(path), {}, host) as ts.ParsedCommandLine;
+}
+
+const problems = new Build(configuration(process.argv[2])).run();
+for (const problem of problems) console.error(problem);
+process.exitCode = problems.length === 0 ? 0 : 1;

@@ -1,0 +1,34 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { register } from 'node:module';
+import { isMainThread } from 'node:worker_threads';
+
+/**
+ * Lets tests run on what the package ships: `node --import tsx --import ./scripts/built-form.mjs`.
+ * Every source file that a test imports is taken from dist/ instead, where operations stand in
+ * their synchronous form.
+ */
+const newest = (folder, ending) =>
+  Math.max(
+    ...readdirSync(new URL(`../${folder}`, import.meta.url), { recursive: true })
+      .filter((path) => path.endsWith(ending) && !/\.test\.|test-support/.test(path))
+      .map((path) => statSync(new URL(`../${folder}/${path}`, import.meta.url)).mtimeMs),
+  );
+
+if (isMainThread) {
+  const built = new URL('../dist/index.js', import.meta.url);
+  const fresh = existsSync(built) && statSync(built).mtimeMs >= newest('src', '.ts');
+  if (!fresh) throw new Error('dist/ is older than src/; run: npm run build');
+}
+
+const source = new URL('../src/', import.meta.url).href;
+const dist = new URL('../dist/', import.meta.url).href;
+const hook = `
+  import { existsSync } from 'node:fs';
+  const [source, dist] = ${JSON.stringify([source, dist])};
+  export async function resolve(specifier, context, next) {
+    const found = await next(specifier, context);
+    if (!found.url.startsWith(source)) return found;
+    const built = dist + found.url.slice(source.length).replace(/\\.ts(\\?.*)?$/, '.js');
+    return existsSync(new URL(built)) ? { ...found, url: built, format: 'module' } : found;
+  }`;
+register(`data:text/javascript,${encodeURIComponent(hook)}`);
