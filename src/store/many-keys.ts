@@ -24,6 +24,18 @@ export function checkEntry(entry: readonly [Key, Value]): void {
   throw new StepwellError('SW_INVALID_ARGUMENT', 'an entry is a pair of key and value');
 }
 
+/** Does something with each entry. Raises SW_INVALID_ARGUMENT for what is no entry, when it comes. */
+export function eachEntry(
+  entries: Iterable<readonly [Key, Value]>,
+  use: (key: Key, value: Value) => void,
+): void {
+  checkEntries(entries);
+  for (const entry of entries) {
+    checkEntry(entry);
+    use(entry[0], entry[1]);
+  }
+}
+
 /** What a search for many keys shares with one for a single key. */
 export interface ManyHost<V> {
   /** Raises SW_CLOSED; begins an operation, which ends with `pool.exit()`. */

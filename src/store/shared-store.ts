@@ -227,11 +227,7 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   /** An entry that is refused ends it; entries before may have been stored. */
   putMany(entries: Iterable<readonly [Key, Value]>): void {
-    checkEntries(entries);
-    for (const entry of entries) {
-      checkEntry(entry);
-      this.put(entry[0], entry[1]);
-    }
+    eachEntry(entries, (key, value) => this.put(key, value));
   }
 
   deleteMany(keys: readonly Key[]): number {
