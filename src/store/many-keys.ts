@@ -24,7 +24,7 @@ export function checkEntry(entry: readonly [Key, Value]): void {
   throw new StepwellError('SW_INVALID_ARGUMENT', 'an entry is a pair of key and value');
 }
 
-/** Does something with each entry. Raises SW_INVALID_ARGUMENT for what is no entry, when it comes. */
+/** Does something with each entry. Raises SW_INVALID_ARGUMENT when it meets what is none. */
 export function eachEntry(
   entries: Iterable<readonly [Key, Value]>,
   use: (key: Key, value: Value) => void,

@@ -42,7 +42,7 @@ import { FullPool } from './full-pool.ts';
 import { inspected } from './inspected.ts';
 import { checkRange, parseInteger } from './integers.ts';
 import { isRange } from './key-range.ts';
-import { checkEntries, checkEntry, checkKeys, KEPT_REQUEST_BYTES, ManyKeys } from './many-keys.ts';
+import { checkKeys, eachEntry, KEPT_REQUEST_BYTES, ManyKeys } from './many-keys.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 import { OrderedCalls } from './ordered-calls.ts';
 import { PromisedStore } from './promised-store.ts';
