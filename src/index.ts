@@ -1,6 +1,5 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export type * from './store/api.ts';
-export type { DropReport } from './store/drop-store.ts';
 export type { Decoded, EncodedOptions, TypedOptions } from './store/encoded.ts';
 export { listPools, type PoolListing } from './store/list-pools.ts';
 export {

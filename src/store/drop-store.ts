@@ -6,23 +6,12 @@ import type { ClientRow } from '../pool/membership.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { namesOf } from './destroy.ts';
+import type { DropReport } from './reports.ts';
 
 const WAITS_MAX = 100;
 const CLOSING_WAITS_MAX = 25;
 const WAIT_MICROSECONDS = 2000;
 const WAITS_PER_LOOK = 10;
-
-/** What became of a store that was dropped. */
-export interface DropReport {
-  store: string;
-  /** Bytes of the chunks that the store had. */
-  bytes: number;
-  /**
-   * Clients that had the store open and have not let go of it. Its memory comes free for other
-   * stores when the last of them has; empty when it is free now.
-   */
-  heldBy: string[];
-}
 
 /** A store that nobody opens any more, whose memory is still there. */
 export interface DroppedStore {

@@ -15,7 +15,7 @@ import type {
 import { checkOptions, invalid, shown } from './arguments.ts';
 import { checkStores } from './check.ts';
 import { destroyFile, finishDestroying } from './destroy.ts';
-import { type DropReport, freeDropped, markDropped } from './drop-store.ts';
+import { freeDropped, markDropped } from './drop-store.ts';
 import type { Decoded, EncodedOptions, TypedOptions } from './encoded.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
 import { reportPool } from './inspect.ts';
@@ -39,7 +39,7 @@ import {
 } from './remote/administer.ts';
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
-import type { CheckReport, PoolReport } from './reports.ts';
+import type { CheckReport, DropReport, PoolReport } from './reports.ts';
 import { SharedStore } from './shared-store.ts';
 import { checkClientOptions, checkStoreName } from './store-in-pool.ts';
 import { ThreadClients } from './thread-clients.ts';

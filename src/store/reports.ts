@@ -58,3 +58,15 @@ export interface CheckReport {
   unfinished: { index: string; chunks: number; bytes: number }[];
   problems: string[];
 }
+
+/** What became of a store that was dropped. */
+export interface DropReport {
+  store: string;
+  /** Bytes of the chunks that the store had. */
+  bytes: number;
+  /**
+   * Clients that had the store open and have not let go of it. Its memory comes free for other
+   * stores when the last of them has; empty when it is free now.
+   */
+  heldBy: string[];
+}
