@@ -20,7 +20,7 @@ test('stores, pools and drop', (t) => {
   const url = freshUrl(t, 'shm');
   const users = keepOpen(t, openSync(url, { ...SMALL, store: 'users', index: 'chime' }));
   users.put('k', 'v');
-  assert.match(run('stores', url).stdout, /NAME +INDEX +STATE[^]*\nusers +chime +ready +1 /);
+  assert.match(run('stores', url).stdout, /NAME +INDEX +STATE[\s\S]*\nusers +chime +ready +1 /);
   const busy = run('drop', url, 'users');
   assert.deepEqual([busy.status, busy.stdout], [3, '']);
   assert.match(busy.stderr, /\(test\).*--force\) \(SW_POOL_BUSY\)/);
