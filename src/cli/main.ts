@@ -38,4 +38,5 @@ function packageVersion(): string {
 }
 
 // No process.exit: what is written to a pipe must get there before the process ends.
-process.exitCode = await run(exactWords(process.argv.slice(2), startedWith()), processContext());
+const words = exactWords(process.argv.slice(2), startedWith(), process.env);
+process.exitCode = await run(words, processContext());

@@ -5,8 +5,10 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { listPools } from '../store/list-pools.ts';
-import { openSync } from '../store/open.ts';
+import * as library from '../store/open.ts';
+import { createPool, openSync } from '../store/open.ts';
 import { freshUrl, keepOpen, pathOf, SMALL } from '../store/test-support/pools.ts';
+import { stepwell } from './test-support/terminal.ts';
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url));
 
@@ -48,4 +50,43 @@ test('pools are listed, foreign files are not', (t) => {
   const lines = stdout.split('\n').filter((line) => line.startsWith(url));
   assert.equal(lines.length, 1);
   assert.match(lines[0], / 1 of 16 +users$/);
+});
+
+/** The command in this process, on real pools. */
+async function outputOf(...words: string[]): Promise<string> {
+  const setting = { library: async () => library, listPools: async () => listPools };
+  const { code, out, err } = await stepwell(words, setting);
+  assert.deepEqual([code, err], [0, '']);
+  return out;
+}
+
+test('stores and pools are JSON for programs', async (t) => {
+  const url = freshUrl(t, 'shm');
+  keepOpen(t, openSync(url, { ...SMALL, store: 'users', index: 'chime' })).put('k', 'v');
+  keepOpen(t, openSync(url, { store: 'ü "hits"' }));
+  const stores: Record<string, unknown>[] = JSON.parse(await outputOf('stores', url, '--json'));
+  assert.deepEqual(
+    stores.map(({ bytes, ...told }) => ({ ...told, hasMemory: Number(bytes) > 0 })),
+    [
+      { name: 'users', index: 'chime', state: 'ready', records: 1, hasMemory: true },
+      { name: 'ü "hits"', index: 'race', state: 'ready', records: 0, hasMemory: true },
+    ],
+  );
+  const pools: Record<string, unknown>[] = JSON.parse(await outputOf('pools', '--json'));
+  const { bytes, ...told } = pools.find((pool) => pool.url === url) ?? {};
+  assert.ok(Number(bytes) > 0);
+  assert.deepEqual(told, {
+    ...{ url, path: pathOf(url), sizeMax: SMALL.size },
+    ...{ clients: 1, clientsMax: SMALL.maxClients, stores: ['users', 'ü "hits"'] },
+  });
+});
+
+test('a list of nothing says so, and is an empty list for programs', async (t) => {
+  const url = freshUrl(t, 'shm');
+  createPool(url, SMALL);
+  assert.equal(await outputOf('stores', url), 'no stores\n');
+  assert.equal(await outputOf('stores', url, '--json'), '[]\n');
+  const none = { listPools: async () => () => [] };
+  assert.equal((await stepwell(['pools'], none)).out, 'no pools\n');
+  assert.equal((await stepwell(['pools', '--json'], none)).out, '[]\n');
 });

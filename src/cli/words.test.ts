@@ -13,7 +13,7 @@ test('words that are no UTF-8 keep their bytes, also behind options of Node', ()
   const raw = ['node', '--flag', 'main.js', 'put', '', 'é'].map((word) => Buffer.from(word));
   raw.push(Buffer.from([0xff]), Buffer.from([0xfe]), BYTES, Buffer.from('\ufffd'));
   const words = raw.slice(3).map(String);
-  const found = exactWords(words, raw).map(exactBytes);
+  const found = exactWords(words, raw, {}).map(exactBytes);
   assert.deepEqual(found.slice(0, 3), ['put', '', 'é']);
   assert.deepEqual(
     found.slice(3, 6),
@@ -25,9 +25,19 @@ test('words that are no UTF-8 keep their bytes, also behind options of Node', ()
 test('bytes that are not to be had are refused, with a remedy', () => {
   const other = [Buffer.from('node'), Buffer.from('x')];
   for (const raw of [undefined, other, []]) {
-    const [word] = exactWords(['\ufffd'], raw);
+    const [word] = exactWords(['\ufffd'], raw, {});
     assert.throws(() => exactBytes(word), /--hex or --base64/);
   }
+});
+
+test('what a package manager has made of bytes is refused, not taken for a key', () => {
+  const env = { npm_config_user_agent: 'npm/11.0.0 node/v24.0.0 linux x64' };
+  const raw = [Buffer.from('x'), Buffer.from('\ufffd'), Buffer.from([0xff]), Buffer.from('é')];
+  const [lost, kept, text] = exactWords(raw.slice(1).map(String), raw, env);
+  assert.throws(() => exactBytes(lost), /npx .*--hex or --base64, or run node_modules/);
+  // A script that the manager started has bytes of its own.
+  assert.deepEqual(exactBytes(kept), Uint8Array.of(0xff));
+  assert.equal(exactBytes(text), 'é');
 });
 
 test('the shell’s bytes are the key, in a process of its own', (t) => {

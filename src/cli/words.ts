@@ -1,5 +1,7 @@
+import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { UsageError } from './failures.ts';
+import { type BinaryNotation, decodeStrictly } from './formats/binary.ts';
 
 /**
  * Words of the command line as the shell gave them. Node decodes them as UTF-8 and makes U+FFFD of
@@ -10,14 +12,24 @@ const ESCAPE = 0xdc00;
 /** Stands for bytes that are not to be had. */
 const LOST = '\udfff';
 
-/** The words, given what the system says that the process was started with, if it says so. */
-export function exactWords(words: readonly string[], raw: readonly Buffer[] | undefined): string[] {
+/**
+ * The words, given what the system says that the process was started with, if it says so. Package
+ * managers (npx, npm run) are programs of Node: they hand on U+FFFD for bytes that are no UTF-8.
+ */
+export function exactWords(
+  words: readonly string[],
+  raw: readonly Buffer[] | undefined,
+  env: NodeJS.ProcessEnv,
+): string[] {
   const last = raw?.slice(-words.length);
   // Options of Node stand before the words; a title that the process gave itself hides them.
   const known = last?.length === words.length && words.every((word, i) => `${last[i]}` === word);
+  const isHandedOn = env.npm_config_user_agent !== undefined;
   return words.map((word, i) => {
     if (!word.includes('\ufffd')) return word;
-    return known && last ? escaped(last[i]) : word.replaceAll('\ufffd', LOST);
+    const bytes = known && last ? last[i] : undefined;
+    const isLost = bytes === undefined || (isHandedOn && isUtf8(bytes));
+    return isLost ? word.replaceAll('\ufffd', LOST) : escaped(bytes);
   });
 }
 
@@ -51,7 +63,8 @@ export function exactBytes(word: string): string | Uint8Array {
   if (word.isWellFormed()) return word;
   if (word.includes(LOST)) {
     throw new UsageError(
-      'a word is not UTF-8, and this system does not tell its bytes; use --hex or --base64',
+      'a word is not UTF-8, and its bytes are lost: npx and npm run do not hand them on, and ' +
+        'not every system tells them; use --hex or --base64, or run node_modules/.bin/stepwell',
     );
   }
   return Uint8Array.from(word, (char) => char.charCodeAt(0) & 0xff);
@@ -65,24 +78,26 @@ export const BINARY_OPTIONS = {
 
 /** How keys and values stand on the command line and in the output. */
 export interface WordForm {
+  /** Undefined: keys and values stand there as they are. */
+  notation: BinaryNotation | undefined;
   read(word: string): string | Uint8Array;
-  /** Undefined: bytes are written as they are. */
+  /** Undefined without a notation: bytes are written as they are. */
   write: ((bytes: Uint8Array) => string) | undefined;
 }
 
 export function wordForm({ hex, base64 }: { hex: boolean; base64: boolean }): WordForm {
   if (hex && base64) throw new UsageError('--hex and --base64 exclude each other');
-  if (!hex && !base64) return { read: exactBytes, write: undefined };
-  const encoding = hex ? 'hex' : 'base64';
+  if (!hex && !base64) return { notation: undefined, read: exactBytes, write: undefined };
+  const notation = hex ? 'hex' : 'base64';
   return {
-    read: (word) => decoded(word, encoding),
-    write: (bytes) => Buffer.from(bytes).toString(encoding),
+    notation,
+    read: (word) => decoded(word, notation),
+    write: (bytes) => Buffer.from(bytes).toString(notation),
   };
 }
 
-/** Node drops what it cannot decode. */
-function decoded(word: string, encoding: 'hex' | 'base64'): Uint8Array {
-  const bytes = Buffer.from(word, encoding);
-  if (bytes.toString(encoding) === (encoding === 'hex' ? word.toLowerCase() : word)) return bytes;
-  throw new UsageError(`'${word}' is not ${encoding === 'hex' ? 'hexadecimal' : 'base64'}`);
+function decoded(word: string, notation: BinaryNotation): Uint8Array {
+  const bytes = decodeStrictly(word, notation);
+  if (bytes !== undefined) return bytes;
+  throw new UsageError(`'${word}' is not ${notation === 'hex' ? 'hexadecimal' : 'base64'}`);
 }

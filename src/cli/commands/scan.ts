@@ -4,7 +4,7 @@ import { prefixRange } from '../../store/prefix-range.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { dumpWriter } from '../formats/dump-writer.ts';
+import { type DumpWriter, dumpWriter } from '../formats/dump-writer.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/index.ts';
 import { parseCount } from '../sizes.ts';
 import { definedOnly, STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
@@ -15,6 +15,7 @@ const EXAMPLES = [
   'scan shm:demo --prefix user: --limit 10',
   'scan shm:demo --reverse --limit 1 --keys',
   'scan shm:demo --gte 2026-01-01 --lt 2026-02 --count',
+  'scan shm:demo --prefix 00ff --hex',
 ];
 
 export const scan = defineCommand({
@@ -25,7 +26,7 @@ export const scan = defineCommand({
     '  Keys are in the order of their bytes. A line per record, as `dump` writes them but for\n' +
     '  the version, so that `load` takes them. Each key that is there throughout comes once.',
   options: {
-    prefix: { value: 'TEXT', about: 'Only keys that begin so' },
+    prefix: { value: 'KEY', about: 'Only keys that begin so' },
     gte: { value: 'KEY', about: 'From this key on' },
     gt: { value: 'KEY', about: 'From behind this key on' },
     lte: { value: 'KEY', about: 'Up to this key' },
@@ -57,7 +58,7 @@ export const scan = defineCommand({
     try {
       if (count) await context.stdout.line(String(await store.count(bounds)));
       else if (keys) await writeKeys(context, store, range, form);
-      else await writeRecords(context, store, range, format);
+      else await writeRecords(context, store, range, dumpWriter(format, form.notation));
       return EXIT.ok;
     } finally {
       await store.close();
@@ -79,9 +80,8 @@ async function writeRecords(
   context: Context,
   store: AsyncStore,
   range: ScanOptions,
-  format: (typeof DUMP_FORMATS)[number],
+  writer: DumpWriter,
 ): Promise<void> {
-  const writer = dumpWriter(format);
   const records = store.scan(range);
   if (writer.head !== '') await context.stdout.write(writer.head);
   await writeAll(context, records, ([key, value]) => Buffer.from(writer.line({ key, value })));

@@ -1,5 +1,6 @@
 import type { Entry, Key, Value } from '../../store/api.ts';
 import { InputError } from '../failures.ts';
+import { BINARY_NOTATIONS, type BinaryNotation, decodeStrictly } from './binary.ts';
 import { strictText } from './utf8.ts';
 
 /** Text, or any bytes that are no well-formed UTF-8. */
@@ -12,15 +13,29 @@ export interface DumpRecord {
   version?: number;
   /** The value was put as bytes although it is well-formed text, and shall come back as bytes. */
   bytes?: true;
+  /** Key and value are bytes in this notation, both of them. */
+  encoding?: BinaryNotation;
+  /** The value that stands in that notation was put as text. */
+  text?: true;
 }
 
 export const DUMP_COLUMNS = ['key', 'value', 'version', 'encoding'] as const;
-const MEMBERS = new Set(['key', 'value', 'version', 'bytes']);
+const MEMBERS = new Set(['key', 'value', 'version', 'bytes', 'encoding', 'text']);
 
 /** What a dump or a scan writes of a record; a scan knows no versions. */
 export type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
 
-export function dumpRecord({ key, value, version }: Dumped): DumpRecord {
+export function dumpRecord(
+  { key, value, version }: Dumped,
+  notation: BinaryNotation | undefined,
+): DumpRecord {
+  if (notation !== undefined) {
+    const written = (content: Key | Value) => Buffer.from(content as string).toString(notation);
+    const record: DumpRecord = { key: written(key), value: written(value), version };
+    record.encoding = notation;
+    if (typeof value === 'string') record.text = true;
+    return record;
+  }
   const record: DumpRecord = { key: field(key), value: field(value), version };
   if (typeof value !== 'string' && typeof record.value === 'string') record.bytes = true;
   return record;
@@ -35,8 +50,12 @@ function field(content: Key | Value): DumpField {
 /** Whether a record of a JSON file is one that `dump` wrote, and not somebody's own. */
 export function isDumpRecord(record: unknown): record is DumpRecord {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) return false;
-  const { key, value } = record as Partial<DumpRecord>;
-  return isField(key) && isField(value) && Object.keys(record).every((name) => MEMBERS.has(name));
+  const { key, value, encoding } = record as Partial<DumpRecord>;
+  if (!Object.keys(record).every((name) => MEMBERS.has(name))) return false;
+  if (encoding === undefined) return isField(key) && isField(value);
+  return (
+    BINARY_NOTATIONS.includes(encoding) && typeof key === 'string' && typeof value === 'string'
+  );
 }
 
 function isField(content: unknown): content is DumpField {
@@ -45,33 +64,40 @@ function isField(content: unknown): content is DumpField {
   return typeof (content as { base64?: unknown }).base64 === 'string';
 }
 
-export function entryOfDump({ key, value, bytes }: DumpRecord): [Key, Value] {
-  const content = fieldContent(value);
-  const asBytes = bytes === true && typeof content === 'string';
-  return [fieldContent(key), asBytes ? Buffer.from(content) : content];
+export function entryOfDump({ key, value, bytes, encoding, text }: DumpRecord): [Key, Value] {
+  const content = fieldContent(value, encoding);
+  return [fieldContent(key, encoding), valueContent(content, bytes === true, text === true)];
 }
 
-function fieldContent(content: DumpField): string | Uint8Array {
-  if (typeof content === 'string') return content;
-  const bytes = Buffer.from(content.base64, 'base64');
-  // Buffer skips what is not base64, so only a text that comes back the same was base64.
-  if (bytes.toString('base64').replace(/=+$/, '') !== content.base64.replace(/=+$/, '')) {
-    throw new InputError('base64 text is damaged');
-  }
+function fieldContent(field: DumpField, encoding: BinaryNotation | undefined): string | Uint8Array {
+  if (typeof field === 'string' && encoding === undefined) return field;
+  const [text, notation] =
+    typeof field === 'string' ? [field, encoding!] : [field.base64, 'base64' as const];
+  const bytes = decodeStrictly(text, notation);
+  if (bytes === undefined) throw new InputError(`${notation} text is damaged`);
   return bytes;
+}
+
+function valueContent(content: Value, isBytes: boolean, isText: boolean): Value {
+  if (typeof content === 'string') return isBytes ? Buffer.from(content) : content;
+  if (!isText) return content;
+  const text = strictText(content);
+  if (text === undefined) throw new InputError('the value is marked as text and is none');
+  return text;
 }
 
 /** The cells of a record in a CSV or TSV dump; `encoding` says which cells are not plain text. */
 export function dumpCells(record: DumpRecord): string[] {
   const encoding: string[] = [];
   const cell = (name: string, content: DumpField): string => {
-    if (typeof content === 'string') return content;
-    encoding.push(`${name}=base64`);
-    return content.base64;
+    if (typeof content !== 'string') encoding.push(`${name}=base64`);
+    else if (record.encoding) encoding.push(`${name}=${record.encoding}`);
+    return typeof content === 'string' ? content : content.base64;
   };
   const key = cell('key', record.key);
   const value = cell('value', record.value);
   if (record.bytes) encoding.push('value=bytes');
+  if (record.text) encoding.push('value=text');
   return [key, value, String(record.version ?? ''), encoding.join(' ')];
 }
 
@@ -81,5 +107,7 @@ export function recordOfCells(cells: Record<string, string>): DumpRecord {
     encoding.has(`${name}=base64`) ? { base64: cells[name] } : cells[name];
   const record: DumpRecord = { key: read('key'), value: read('value') };
   if (encoding.has('value=bytes')) record.bytes = true;
+  if (encoding.has('value=text')) record.text = true;
+  if (encoding.has('value=hex')) record.encoding = 'hex';
   return record;
 }

@@ -1,3 +1,4 @@
+import type { BinaryNotation } from './binary.ts';
 import { DUMP_COLUMNS, type Dumped, dumpCells, dumpRecord } from './dump-record.ts';
 
 export interface DumpWriter {
@@ -6,14 +7,16 @@ export interface DumpWriter {
   line(entry: Dumped): string;
 }
 
-export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv'): DumpWriter {
+/** With a notation, every key and value is written in it, also those that are text. */
+export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv', notation?: BinaryNotation): DumpWriter {
+  const record = (entry: Dumped) => dumpRecord(entry, notation);
   if (format === 'jsonl') {
-    return { head: '', line: (entry) => `${JSON.stringify(dumpRecord(entry))}\n` };
+    return { head: '', line: (entry) => `${JSON.stringify(record(entry))}\n` };
   }
   const delimiter = format === 'csv' ? ',' : '\t';
   return {
     head: `${DUMP_COLUMNS.join(delimiter)}\n`,
-    line: (entry) => `${dumpCells(dumpRecord(entry)).map(quoted).join(delimiter)}\n`,
+    line: (entry) => `${dumpCells(record(entry)).map(quoted).join(delimiter)}\n`,
   };
 }
 
