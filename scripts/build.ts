@@ -8,10 +8,18 @@ import { synchronousForm, touchesOperations } from './derive.ts';
  * (a network's, the simulator's, the verification's) once more as they are, under `generators/`.
  */
 const GENERATORS = 'generators';
-/** Modules that drive generators themselves, below the source folder. They have one form. */
+/** Modules that drive generators themselves. They have one form. */
 const DRIVERS = [
-  ...['verbs/', 'fabrics/', 'pool/remote-pool.ts', 'store/remote/', 'store/index-server.ts'],
-  ...['verification/', 'lab/simulation/', 'lab/support/', 'torture/'],
+  'src/verbs/',
+  'src/fabrics/',
+  'src/pool/remote-pool.ts',
+  'src/store/remote/',
+  'src/store/servers/index-server.ts',
+  'lab/simulated/',
+  'lab/simulation/',
+  'lab/support/',
+  'lab/torture/',
+  'lab/verification/',
 ];
 
 class Build {
@@ -53,7 +61,7 @@ class Build {
   }
 
   #isDriver({ fileName }: ts.SourceFile): boolean {
-    const path = relative(this.#source, fileName);
+    const path = relative(process.cwd(), fileName);
     return DRIVERS.some((driver) => path.startsWith(driver));
   }
 
@@ -90,7 +98,8 @@ class Build {
     const redirect = this.#importing(GENERATORS, (path) => !this.#twofold.has(path));
     const write = (name: string, text: string) => {
       if (name.endsWith('.d.ts')) return;
-      ts.sys.writeFile(join(this.#out, GENERATORS, relative(this.#out, name)), text);
+      const moved = text.replace('"sources":["', '"sources":["../');
+      ts.sys.writeFile(join(this.#out, GENERATORS, relative(this.#out, name)), moved);
     };
     this.#program.emit(file, write, undefined, false, { before: [redirect] });
   }

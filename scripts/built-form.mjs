@@ -10,7 +10,7 @@ import { isMainThread } from 'node:worker_threads';
 const newest = (folder, ending) =>
   Math.max(
     ...readdirSync(new URL(`../${folder}`, import.meta.url), { recursive: true })
-      .filter((path) => path.endsWith(ending) && !/\.test\.|test-support/.test(path))
+      .filter((path) => path.endsWith(ending) && !/(^|\/)(tests|conformance)\//.test(path))
       .map((path) => statSync(new URL(`../${folder}/${path}`, import.meta.url)).mtimeMs),
   );
 

@@ -1,7 +1,8 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
+export { listPools, type PoolListing } from './store/administration/list-pools.ts';
 export type * from './store/api.ts';
-export type { Decoded, EncodedOptions, TypedOptions } from './store/encoded.ts';
-export { listPools, type PoolListing } from './store/list-pools.ts';
+export type { Decoded, EncodedOptions, TypedOptions } from './store/calls/encoded.ts';
+export { prefixRange } from './store/calls/prefix-range.ts';
 export {
   check,
   checkPool,
@@ -17,7 +18,6 @@ export {
   openSync,
 } from './store/open.ts';
 export type * from './store/ordered-api.ts';
-export { prefixRange } from './store/prefix-range.ts';
 export {
   type MemoryNodesOptions,
   type MemoryNodesReport,

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { startWorker } from '../fabrics/tcp/start-worker.ts';
+import { startWorker } from '../fabrics/tcp/node/start-worker.ts';
 import type { PoolHandle } from '../store/api.ts';
 import type { BenchTask, Measured } from './bench-loop.ts';
 

@@ -40,6 +40,14 @@ export interface Command<S extends OptionSpecs = OptionSpecs> {
   run(context: Context, args: string[], options: OptionValues<S>): Promise<number>;
 }
 
+/** What a user starts: its name, and what it can do, in the order of the help. */
+export interface Program {
+  name: string;
+  commands: readonly Command[];
+  /** Complete command lines without the program's name, for the overview. */
+  examples: readonly string[];
+}
+
 /** Lets TypeScript work out the options' types, then forgets them: the parser guarantees them. */
 export function defineCommand<const S extends OptionSpecs>(command: Command<S>): Command {
   return command as unknown as Command;

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
-import type { listPools } from '../store/list-pools.ts';
-import type { startMemoryNode } from '../store/memory-node.ts';
+import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
+import type { startMemoryNode } from '../store/servers/memory-node.ts';
 import type { BenchClient, BenchClientSetup } from './bench-client.ts';
 import { Interrupted } from './failures.ts';
 import type { Output } from './output.ts';

@@ -1,5 +1,5 @@
 import { type CAC, type Command as CacCommand, cac } from 'cac';
-import type { Command } from './command.ts';
+import type { Command, Program } from './command.ts';
 import type { ArgumentSpec } from './parser.ts';
 
 export interface Help {
@@ -9,13 +9,11 @@ export interface Help {
 }
 
 /** Declares the commands to cac, which lays out the help and reads the notation of arguments. */
-export function helpFor(commands: readonly Command[], version: string): Help {
-  const cli = cac('stepwell');
+export function helpFor({ name, commands, examples }: Program, version: string): Help {
+  const cli = cac(name);
   const declared = new Map(commands.map((command) => [command, declare(cli, command)]));
   cli.usage('<command> [options]');
-  cli.example('  $ npx stepwell serve');
-  cli.example('  $ npx stepwell put shm:demo greeting hello');
-  cli.example('  $ npx stepwell get shm:demo greeting');
+  for (const example of examples) cli.example(`  $ npx ${name} ${example}`);
   cli.option('--debug', 'Show the stack of an internal error (or set STEPWELL_DEBUG=1)');
   cli.help((sections) => {
     const details = [...declared].find(([, shown]) => shown === cli.matchedCommand)?.[0].details;
@@ -44,6 +42,6 @@ function declare(cli: CAC, command: Command): CacCommand {
     const flags = short === undefined ? `--${name}` : `-${short}, --${name}`;
     declared.option(value === undefined ? flags : `${flags} <${value}>`, about);
   }
-  for (const example of command.examples) declared.example(`  $ npx stepwell ${example}`);
+  for (const example of command.examples) declared.example(`  $ npx ${cli.name} ${example}`);
   return declared;
 }

@@ -1,5 +1,5 @@
-import type { Command, OptionSpecs, OptionValues } from './command.ts';
-import { COMMANDS } from './commands/index.ts';
+import type { OptionSpecs, OptionValues, Program } from './command.ts';
+import { STEPWELL } from './commands/index.ts';
 import type { Context } from './context.ts';
 import { describeFailure, EXIT, UsageError } from './failures.ts';
 import { helpFor } from './help.ts';
@@ -10,28 +10,28 @@ import { printable, styleFor } from './style.ts';
 export async function run(
   words: readonly string[],
   context: Context,
-  commands: readonly Command[] = COMMANDS,
+  program: Program = STEPWELL,
 ): Promise<number> {
   try {
-    return await dispatch(words, context, commands);
+    return await dispatch(words, context, program);
   } catch (error) {
-    return report(error, words, context);
+    return report(error, words, context, program);
   }
 }
 
 async function dispatch(
   words: readonly string[],
   context: Context,
-  commands: readonly Command[],
+  program: Program,
 ): Promise<number> {
-  const help = helpFor(commands, context.version);
-  const request = parse(words, commands, help.argumentsOf);
+  const help = helpFor(program, context.version);
+  const request = parse(words, program.commands, help.argumentsOf);
   if (request.kind === 'help') {
     help.print(request.command);
     return EXIT.ok;
   }
   if (request.kind === 'version') {
-    await context.stdout.line(`stepwell ${context.version}`);
+    await context.stdout.line(`${program.name} ${context.version}`);
     return EXIT.ok;
   }
   return await request.command.run(
@@ -41,17 +41,22 @@ async function dispatch(
   );
 }
 
-function report(error: unknown, words: readonly string[], context: Context): number {
+function report(
+  error: unknown,
+  words: readonly string[],
+  context: Context,
+  { name: program, commands }: Program,
+): number {
   const { exitCode, message } = describeFailure(error);
   if (message === '') return exitCode;
   const style = styleFor(context.stderr.isTTY, context.env);
   const say = (text: string) => context.stderr.writeNow(`${text}\n`);
-  say(`${style.red('stepwell:')} ${printable(message)}`);
+  say(`${style.red(`${program}:`)} ${printable(message)}`);
   if (error instanceof UsageError) {
-    if (error.example !== undefined) say(`for example: npx stepwell ${error.example}`);
+    if (error.example !== undefined) say(`for example: npx ${program} ${error.example}`);
     const first = words.find((word) => !word.startsWith('-'));
-    const known = COMMANDS.some(({ name }) => name === first);
-    say(`see: npx stepwell ${known ? `${first} ` : ''}--help`);
+    const known = commands.some(({ name }) => name === first);
+    say(`see: npx ${program} ${known ? `${first} ` : ''}--help`);
   }
   if (debugging(words, context.env)) {
     say(error instanceof Error ? (error.stack ?? String(error)) : String(error));

@@ -3,8 +3,12 @@ import type { Session } from './session.ts';
 
 /** What ends a refused transaction, and what Redis refuses in any transaction with a text. */
 const SERVED_IN_TRANSACTION: ReadonlySet<string> = new Set([
-  ...['exec', 'discard', 'reset', 'quit'],
-  ...['multi', 'watch'],
+  'exec',
+  'discard',
+  'reset',
+  'quit',
+  'multi',
+  'watch',
 ]);
 
 /**

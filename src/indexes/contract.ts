@@ -1,8 +1,8 @@
 import type { Pool } from '../pool/pool.ts';
 import type { Bytes } from '../records/codec.ts';
 import type { Address, Batch, Operation } from '../verbs/index.ts';
-import type { RecordIo } from './record-io.ts';
-import type { Request } from './request.ts';
+import type { RecordIo } from './substrates/record-io.ts';
+import type { Request } from './substrates/request.ts';
 
 /** What an index can do beyond the contract; the conformance suite reads it. */
 export interface IndexManifest {

@@ -1,6 +1,6 @@
+import { HELD, INHERITED } from '../pool/clients/holder-word.ts';
+import { EPOCHS_TO_RIPEN } from '../pool/clients/limbo.ts';
 import { control } from '../pool/control.ts';
-import { HELD, INHERITED } from '../pool/holder-word.ts';
-import { EPOCHS_TO_RIPEN } from '../pool/limbo.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, Batch, type Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';

@@ -1,11 +1,11 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
-import type { ChunkTable } from './chunks.ts';
+import { HELD, HolderWord } from './clients/holder-word.ts';
+import type { Membership } from './clients/membership.ts';
 import { control, packFields, unpackFields } from './control.ts';
-import { HELD, HolderWord } from './holder-word.ts';
 import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
-import { chunksLeft, type LeftChunk } from './left-chunks.ts';
-import type { Membership } from './membership.ts';
+import type { ChunkTable } from './memory/chunks.ts';
+import { chunksLeft, type LeftChunk } from './memory/left-chunks.ts';
 
 const EMPTY = 0;
 const CREATING = 1;

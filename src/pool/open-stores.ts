@@ -1,9 +1,9 @@
 import { StepwellError } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
-import type { Allocator } from './allocator.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
-import type { Membership } from './membership.ts';
-import type { Reclamation } from './reclamation.ts';
+import type { Membership } from './clients/membership.ts';
+import type { Reclamation } from './clients/reclamation.ts';
+import type { Allocator } from './memory/allocator.ts';
 
 const ATTEMPTS_MAX = 100;
 

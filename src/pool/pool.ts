@@ -1,16 +1,16 @@
 import { StepwellError } from '../errors.ts';
 import { type Fabric, type Operation, run } from '../verbs/index.ts';
-import { Allocator } from './allocator.ts';
 import { Catalog } from './catalog.ts';
-import type { PoolMemory } from './chunk-memory.ts';
-import { ChunkTable } from './chunks.ts';
+import { HolderWord } from './clients/holder-word.ts';
+import { type ClientRow, Membership, type Registrar } from './clients/membership.ts';
+import { Reclamation } from './clients/reclamation.ts';
+import type { ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
-import { HolderWord } from './holder-word.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
-import { type ClientRow, Membership, type Registrar } from './membership.ts';
+import { Allocator } from './memory/allocator.ts';
+import type { PoolMemory } from './memory/chunk-memory.ts';
+import { ChunkTable } from './memory/chunks.ts';
 import { type OpenStore, OpenStores, storeDropped } from './open-stores.ts';
-import { Reclamation } from './reclamation.ts';
-import type { ThreadIdentity } from './thread-identity.ts';
 
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;

@@ -1,10 +1,10 @@
 import { StepwellError } from '../errors.ts';
 import { type Operation, type RemoteFabric, runRemote } from '../verbs/index.ts';
+import type { Registrar } from './clients/membership.ts';
+import type { ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
 import type { PoolParameters } from './layout.ts';
-import type { Registrar } from './membership.ts';
 import { Pool } from './pool.ts';
-import type { ThreadIdentity } from './thread-identity.ts';
 
 /** Operations between two quiescent points: each waits until all that are in flight have ended. */
 const OPERATIONS_PER_QUIESCENCE = 2048;

@@ -2,6 +2,10 @@ import { existsSync } from 'node:fs';
 import { StepwellError } from '../errors.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
+import { checkStores } from './administration/check.ts';
+import { destroyFile, finishDestroying } from './administration/destroy.ts';
+import { freeDropped, markDropped } from './administration/drop-store.ts';
+import { reportPool } from './administration/inspect.ts';
 import type {
   AsyncStore,
   Encoding,
@@ -12,14 +16,12 @@ import type {
   Store,
   Value,
 } from './api.ts';
-import { checkOptions, invalid, shown } from './arguments.ts';
-import { checkStores } from './check.ts';
-import { destroyFile, finishDestroying } from './destroy.ts';
-import { freeDropped, markDropped } from './drop-store.ts';
-import type { Decoded, EncodedOptions, TypedOptions } from './encoded.ts';
+import { checkOptions, invalid, shown } from './calls/arguments.ts';
+import type { Decoded, EncodedOptions, TypedOptions } from './calls/encoded.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
-import { reportPool } from './inspect.ts';
-import { LocalClient } from './local-client.ts';
+import { LocalClient } from './local/local-client.ts';
+import { SharedStore } from './local/shared-store.ts';
+import { ThreadClients } from './local/thread-clients.ts';
 import {
   createFile,
   type FileLocation,
@@ -40,9 +42,7 @@ import {
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
 import type { CheckReport, DropReport, PoolReport } from './reports.ts';
-import { SharedStore } from './shared-store.ts';
 import { checkClientOptions, checkStoreName } from './store-in-pool.ts';
-import { ThreadClients } from './thread-clients.ts';
 
 /** Each further one means that another process has destroyed the pool in between. */
 const CREATES_MAX = 5;

@@ -3,12 +3,12 @@ import { StepwellError } from '../errors.ts';
 import type { Index, IndexKind } from '../indexes/contract.ts';
 import { createStore, delegate, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
 import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
-import { CLIENT_NAME_BYTES } from '../pool/membership.ts';
+import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
 import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
-import { checkOptions, invalid, shown } from './arguments.ts';
+import { checkOptions, invalid, shown } from './calls/arguments.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
 const MAKES_MAX = 10;

@@ -214,8 +214,14 @@ function manifestOf(location: unknown) {
   const outlives = location !== 'memory:' && !isHandle;
   return {
     encodings: { utf8: true, buffer: true, view: true },
-    ...{ has: true, getSync: true, seek: true, createIfMissing: true, errorIfExists: true },
-    ...{ implicitSnapshots: false, explicitSnapshots: false, atomicBatch: false },
+    has: true,
+    getSync: true,
+    seek: true,
+    createIfMissing: true,
+    errorIfExists: true,
+    implicitSnapshots: false,
+    explicitSnapshots: false,
+    atomicBatch: false,
     permanence: outlives,
     signals: { iterators: true },
   };

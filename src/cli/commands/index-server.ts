@@ -1,5 +1,5 @@
-import type { EtcdCoordinator } from '../../store/coordination/etcd-coordinator.ts';
-import type { ServerRole } from '../../store/index-server.ts';
+import type { EtcdCoordinator } from '../../store/servers/coordination/etcd-coordinator.ts';
+import type { ServerRole } from '../../store/servers/index-server.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { parseCount, plural } from '../sizes.ts';
@@ -52,7 +52,7 @@ export const indexServer = defineCommand({
     const { signal } = context;
     const url = sharedUrl(given, 'index-server shm:demo');
     const role = options.role ?? 'both';
-    const { openIndexServer, serveIndex } = await import('../../store/index-server.ts');
+    const { openIndexServer, serveIndex } = await import('../../store/servers/index-server.ts');
     const coordinator = await coordinatorOf(options.etcd, options['etcd-ttl']);
     const server = await openIndexServer(url, {
       ...storeNamed('index-server', options.store),
@@ -87,6 +87,6 @@ async function coordinatorOf(
     if (ttl !== undefined) throw new UsageError('--etcd-ttl goes with --etcd');
     return undefined;
   }
-  const { EtcdCoordinator } = await import('../../store/coordination/etcd-coordinator.ts');
+  const { EtcdCoordinator } = await import('../../store/servers/coordination/etcd-coordinator.ts');
   return EtcdCoordinator.connect({ hosts: hosts.split(','), ttl: ttl ?? 5 });
 }

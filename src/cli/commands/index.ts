@@ -1,4 +1,4 @@
-import type { Command } from '../command.ts';
+import type { Program } from '../command.ts';
 import { bench } from './bench.ts';
 import { check } from './check.ts';
 import { create } from './create.ts';
@@ -17,27 +17,28 @@ import { put } from './put.ts';
 import { scan } from './scan.ts';
 import { serve } from './serve.ts';
 import { stores } from './stores.ts';
-import { verify } from './verify.ts';
 
-/** In the order of the help. */
-export const COMMANDS: readonly Command[] = [
-  serve,
-  indexServer,
-  create,
-  get,
-  put,
-  del,
-  scan,
-  load,
-  dump,
-  pools,
-  stores,
-  inspect,
-  check,
-  memoryNode,
-  nodes,
-  bench,
-  verify,
-  drop,
-  destroy,
-];
+export const STEPWELL: Program = {
+  name: 'stepwell',
+  examples: ['serve', 'put shm:demo greeting hello', 'get shm:demo greeting'],
+  commands: [
+    serve,
+    indexServer,
+    create,
+    get,
+    put,
+    del,
+    scan,
+    load,
+    dump,
+    pools,
+    stores,
+    inspect,
+    check,
+    memoryNode,
+    nodes,
+    bench,
+    drop,
+    destroy,
+  ],
+};

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import type { MemoryNodeOptions, RunningNode } from '../../store/memory-node.ts';
 import { parseEndpoint, secretFrom } from '../../store/remote/address.ts';
+import type { MemoryNodeOptions, RunningNode } from '../../store/servers/memory-node.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';

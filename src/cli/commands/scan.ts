@@ -1,6 +1,6 @@
 import type { AsyncStore, Key } from '../../store/api.ts';
+import { prefixRange } from '../../store/calls/prefix-range.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../../store/ordered-api.ts';
-import { prefixRange } from '../../store/prefix-range.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';

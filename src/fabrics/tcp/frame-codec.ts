@@ -14,9 +14,9 @@ import {
   WRITE,
 } from '../../verbs/index.ts';
 import { copyLocal } from '../shared/copy.ts';
-import { nodeOf, type Part } from './flight.ts';
-import type { Outbox } from './outbox.ts';
-import type { SentFrame } from './sent-frames.ts';
+import { nodeOf, type Part } from './client/flight.ts';
+import type { Outbox } from './client/outbox.ts';
+import type { SentFrame } from './client/sent-frames.ts';
 import {
   BATCH,
   type FrameShape,

@@ -1,4 +1,3 @@
-import { findNonce } from './guesses.ts';
 import {
   CHALLENGES_MAX,
   type Challenge,
@@ -7,6 +6,7 @@ import {
   type Welcome,
   writeProof,
 } from './handshake.ts';
+import { findNonce } from './node/guesses.ts';
 import { proofOf, sameProof, type Transcript } from './secrets.ts';
 import { WireError } from './wire.ts';
 

@@ -1,4 +1,4 @@
-import { WORK_BITS_MAX } from './guesses.ts';
+import { WORK_BITS_MAX } from './node/guesses.ts';
 import { NONCE_BYTES, PROOF_BYTES } from './secrets.ts';
 import { WIRE_VERSION, WireError } from './wire.ts';
 

@@ -2,7 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import type { Bytes } from '../../records/codec.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, Batch, type Operation } from '../../verbs/index.ts';
-import { classOfHead } from '../record-io.ts';
+import { classOfHead } from '../substrates/record-io.ts';
 import { fingerprintOf } from './geometry.ts';
 import { countOf } from './hopscotch.ts';
 import { KeyScale } from './key-scale.ts';

@@ -1,4 +1,4 @@
-import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import type { PackedRoutes } from './internal-node.ts';
 import type { KeyScale } from './key-scale.ts';
 import { TAG_VALUES } from './link.ts';

@@ -11,7 +11,7 @@ import type {
   KeyRange,
   OrderedIndex,
 } from '../contract.ts';
-import { RecordIo } from '../record-io.ts';
+import { RecordIo } from '../substrates/record-io.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';

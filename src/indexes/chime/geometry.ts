@@ -1,6 +1,6 @@
 import { sizeClassOf } from '../../records/layout.ts';
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
-import { inRange } from '../parameters.ts';
+import { inRange } from '../substrates/parameters.ts';
 import { NEIGHBOURHOOD_MAX } from './slot.ts';
 
 /** Parameters of a leaf. */

@@ -1,9 +1,9 @@
 import { StepwellError } from '../../errors.ts';
-import type { Allocator } from '../../pool/allocator.ts';
-import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import { type Address, highHalf, lowHalf, type Operation, setWord } from '../../verbs/index.ts';
-import type { RecordIo } from '../record-io.ts';
-import { Request } from '../request.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
+import { Request } from '../substrates/request.ts';
 import type { LeafGeometry, LeafShape } from './geometry.ts';
 import { Hotspots } from './hotspots.ts';
 import { AT_KEY, type CachedNode, type Side } from './node-book.ts';

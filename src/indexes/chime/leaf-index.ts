@@ -1,5 +1,4 @@
 import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
-import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
   Condition,
@@ -9,9 +8,15 @@ import type {
   IndexWalk,
   Outcome,
 } from '../contract.ts';
-import { LockTable } from '../delegation.ts';
-import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
-import { type PlannedWrite, writeTogether } from '../write-combining.ts';
+import {
+  modifySlot,
+  removeSlot,
+  type SlotProtocol,
+  writeSlot,
+} from '../substrates/claims/slot-operations.ts';
+import { ClientIndex } from '../substrates/client-index.ts';
+import { LockTable } from '../substrates/delegation.ts';
+import { type PlannedWrite, writeTogether } from '../substrates/write-combining.ts';
 import { insert } from './insert.ts';
 import type { ChimeRequest, LeafClient } from './leaf-client.ts';
 import { place } from './neighbourhood.ts';

@@ -7,7 +7,7 @@ import {
   valueOffset,
 } from '../../records/layout.ts';
 import { Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
-import { KEY_UNITS } from '../record-visits.ts';
+import { KEY_UNITS } from '../substrates/record-visits.ts';
 import type { KeyOrder } from './key-order.ts';
 import type { HalfOpenRange } from './key-range.ts';
 import { areSame, compareKeys } from './keys.ts';

@@ -1,9 +1,9 @@
 import { invariant } from '../../errors.ts';
-import type { Allocator } from '../../pool/allocator.ts';
-import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { RecordIo } from '../record-io.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
 import { NodeCache } from './cache.ts';
 import { Cursors } from './cursors.ts';
 import { confirm, descend, leaveGone, reach, refresh } from './descent.ts';

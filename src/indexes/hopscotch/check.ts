@@ -5,7 +5,7 @@ import { LeafCheck } from '../chime/check-leaf.ts';
 import { addressOfLink, depthOfLink } from '../chime/link.ts';
 import { type Link, unitsOfNode, type Visit } from '../chime/node-io.ts';
 import type { CheckSink } from '../contract.ts';
-import { suffixOf } from '../directory.ts';
+import { suffixOf } from '../substrates/directory.ts';
 import { mend } from './mend.ts';
 import { SegmentWalk } from './segments.ts';
 import type { HopscotchTable } from './table.ts';

@@ -1,12 +1,12 @@
 import { invariant } from '../../errors.ts';
-import type { ChunkTable } from '../../pool/chunks.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import { control } from '../../pool/control.ts';
-import type { Reclamation } from '../../pool/reclamation.ts';
+import type { ChunkTable } from '../../pool/memory/chunks.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { depthOfLink, TAG_VALUES } from '../chime/link.ts';
 import type { Link } from '../chime/node-io.ts';
-import { bornAt, suffixOf } from '../directory.ts';
-import type { Depths, DirectoryParts } from '../directory-parts.ts';
+import { bornAt, suffixOf } from '../substrates/directory.ts';
+import type { Depths, DirectoryParts } from '../substrates/directory-parts.ts';
 
 const LINK_BYTES = 8;
 
@@ -20,7 +20,7 @@ export interface Entry extends Link {
 
 /**
  * The directory of a hopscotch hash table: extendible hashing by suffix bits, laid out as that of
- * RACE (`../directory.ts`), but with links that change in the place of addresses that do not: its
+ * RACE (directory.ts of the substrates), but with links that change in the place of addresses: its
  * entries are the link to a segment, or 0.
  *
  * Entry i is 0 until a split makes the segment of suffix i; until then its keys are those of the

@@ -1,5 +1,5 @@
 import { LeafGeometry, type LeafShape, leafShape } from '../chime/geometry.ts';
-import { inRange } from '../parameters.ts';
+import { inRange } from '../substrates/parameters.ts';
 
 /** Parameters of a hopscotch hash table; kept in the catalog. */
 export interface HopscotchShape extends LeafShape {

@@ -12,7 +12,7 @@ import type {
   IndexParameters,
   IndexShape,
 } from '../contract.ts';
-import { DirectoryParts } from '../directory-parts.ts';
+import { DirectoryParts } from '../substrates/directory-parts.ts';
 import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
 import { eachReachable } from './reachable.ts';

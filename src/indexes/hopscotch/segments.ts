@@ -1,7 +1,7 @@
 import { Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import { addressOfLink, depthOfLink } from '../chime/link.ts';
 import { isInUse, type Link, replacementOf, type Visit } from '../chime/node-io.ts';
-import { nextSuffix } from '../suffix-order.ts';
+import { nextSuffix } from '../substrates/suffix-order.ts';
 import { halfFor, isFork } from './fork.ts';
 import type { HopscotchTable } from './table.ts';
 

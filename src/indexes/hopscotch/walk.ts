@@ -5,7 +5,7 @@ import type { ChimeRequest } from '../chime/leaf-client.ts';
 import { slotsOf } from '../chime/node-io.ts';
 import { isLive, lengthOf, recordOf } from '../chime/slot.ts';
 import type { IndexWalk } from '../contract.ts';
-import { type SlotRecord, visitRecords } from '../record-visits.ts';
+import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
 import { type Position, SegmentWalk } from './segments.ts';
 import type { HopscotchTable } from './table.ts';
 

@@ -1,7 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import { type ChimeRequest, IDENTITY_AT } from '../chime/leaf-client.ts';
 import { addressOfLink, depthOfLink } from '../chime/link.ts';
-import { suffixOf } from '../directory.ts';
+import { suffixOf } from '../substrates/directory.ts';
 import { halfFor, isFork } from './fork.ts';
 import type { HopscotchTable } from './table.ts';
 

@@ -7,7 +7,7 @@ import {
   swapped,
   writeInteger,
 } from '../../verbs/index.ts';
-import { CycleGuard } from '../cycle-guard.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
 import type { HashRequest } from './messages.ts';
 import type { Pair } from './pair.ts';
 import { BucketImage, type Posted } from './posted.ts';

@@ -1,5 +1,5 @@
 import { invariant, StepwellError } from '../../errors.ts';
-import { isCurrentState, nextState } from '../../pool/block-state.ts';
+import { isCurrentState, nextState } from '../../pool/memory/block-state.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import {
   type Address,

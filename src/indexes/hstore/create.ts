@@ -1,4 +1,4 @@
-import type { Allocator } from '../../pool/allocator.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,

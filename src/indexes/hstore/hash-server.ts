@@ -70,7 +70,11 @@ interface Ahead {
 }
 
 const NOTHING: Turn = {
-  ...{ answers: [], released: false, lost: undefined, isOvertaken: false, next: undefined },
+  answers: [],
+  released: false,
+  lost: undefined,
+  isOvertaken: false,
+  next: undefined,
 };
 
 export interface TurnOptions {

@@ -1,7 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Operation } from '../../verbs/index.ts';
-import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
   Condition,
@@ -13,6 +12,7 @@ import type {
   OrderedIndex,
   Outcome,
 } from '../contract.ts';
+import { ClientIndex } from '../substrates/client-index.ts';
 import { answerTheDead } from './answer-the-dead.ts';
 import { checkTable } from './check.ts';
 import { buildHStore } from './create.ts';

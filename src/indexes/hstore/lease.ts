@@ -1,7 +1,7 @@
-import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../pool/client-word.ts';
+import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../pool/clients/client-word.ts';
+import type { Membership } from '../../pool/clients/membership.ts';
+import { NETWORK_NAMESPACE } from '../../pool/clients/thread-identity.ts';
 import { control, packFields } from '../../pool/control.ts';
-import type { Membership } from '../../pool/membership.ts';
-import { NETWORK_NAMESPACE } from '../../pool/thread-identity.ts';
 import {
   type Address,
   Batch,

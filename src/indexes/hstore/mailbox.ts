@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
-import { clientWord, GoneClients } from '../../pool/client-word.ts';
+import { clientWord, GoneClients } from '../../pool/clients/client-word.ts';
+import type { Membership } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
-import type { Membership } from '../../pool/membership.ts';
 import {
   Batch,
   CAS_BYTES,

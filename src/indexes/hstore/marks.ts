@@ -1,6 +1,6 @@
-import type { Allocator } from '../../pool/allocator.ts';
-import { isCurrentState } from '../../pool/block-state.ts';
 import { control } from '../../pool/control.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
+import { isCurrentState } from '../../pool/memory/block-state.ts';
 import {
   FLAG_CHAINED,
   HEADER_BYTES,
@@ -10,7 +10,7 @@ import {
   VALUE_BYTES,
 } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import { classOfHead } from '../record-io.ts';
+import { classOfHead } from '../substrates/record-io.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
 
 /** The word of a slot that names a record. */

@@ -8,7 +8,7 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import { type Condition, type Outcome, REFUSED } from '../contract.ts';
-import { recordChecksum } from '../request.ts';
+import { recordChecksum } from '../substrates/request.ts';
 
 export const OP_WRITE = 1;
 export const OP_REMOVE = 2;

@@ -1,6 +1,6 @@
-import type { Allocator } from '../../pool/allocator.ts';
-import type { Membership } from '../../pool/membership.ts';
-import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Membership } from '../../pool/clients/membership.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { HashServer } from './hash-server.ts';

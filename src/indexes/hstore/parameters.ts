@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import type { IndexParameters } from '../contract.ts';
-import { inRange } from '../parameters.ts';
+import { inRange } from '../substrates/parameters.ts';
 
 /** Parameters of an HStore index; kept in the catalog. */
 export interface HStoreShape {

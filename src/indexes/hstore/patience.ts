@@ -25,8 +25,13 @@ export interface Patience {
  * row a client waits longer than for an answer: until it is free a server may have to be fenced.
  */
 export const PATIENCE: Patience = {
-  ...{ polls: 64, stand: 256, lapse: 5000, pollsMax: 60_000, waitsMax: 20_000 },
-  ...{ microseconds: 200, longMicroseconds: 1000 },
+  polls: 64,
+  stand: 256,
+  lapse: 5000,
+  pollsMax: 60_000,
+  waitsMax: 20_000,
+  microseconds: 200,
+  longMicroseconds: 1000,
 };
 
 /** The pause after so many polls. */

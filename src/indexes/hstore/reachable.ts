@@ -1,4 +1,4 @@
-import { clientWord, GoneClients } from '../../pool/client-word.ts';
+import { clientWord, GoneClients } from '../../pool/clients/client-word.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../verbs/index.ts';
 import type { RecordBlock } from './commit.ts';

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { isGone } from '../../pool/client-word.ts';
+import { isGone } from '../../pool/clients/client-word.ts';
 import { KeyHash } from '../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch, writeInteger } from '../../verbs/index.ts';

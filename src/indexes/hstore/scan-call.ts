@@ -72,9 +72,13 @@ export function* askForSlots(
     const [keyBlock, answerBlock] = blocks;
     const number = mailbox.nextNumber(row);
     const message = {
-      ...{ count: part.count, reverse: part.reverse, keyBytes: key.length },
-      ...{ inclusive: part.from?.inclusive ?? true, isBounded: part.from !== undefined },
-      ...{ key: keyBlock, answer: answerBlock },
+      count: part.count,
+      reverse: part.reverse,
+      keyBytes: key.length,
+      inclusive: part.from?.inclusive ?? true,
+      isBounded: part.from !== undefined,
+      key: keyBlock,
+      answer: answerBlock,
     };
     const keyImage = new Scratch(Math.max(8, key.length));
     keyImage.u8.set(key);

@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexScan, KeyBound, KeyRange } from '../contract.ts';
-import { type SlotRecord, visitRecords } from '../record-visits.ts';
+import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
 import { textOfKey } from './key-bytes.ts';
 import { merge, type OrderedSlot } from './ordered-slots.ts';
 import { scanPair } from './scan-call.ts';

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
+import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
 import { searchElsewhere } from './degraded-search.ts';
 import {
   BUCKET_BYTES,

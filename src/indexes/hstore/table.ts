@@ -1,10 +1,10 @@
-import type { Allocator } from '../../pool/allocator.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Reclamation } from '../../pool/reclamation.ts';
 import type { Address } from '../../verbs/index.ts';
-import { CycleGuard } from '../cycle-guard.ts';
-import { RecordIo } from '../record-io.ts';
-import { Request } from '../request.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
+import { RecordIo } from '../substrates/record-io.ts';
+import { Request } from '../substrates/request.ts';
 import { PairGeometry, pairOf } from './geometry.ts';
 import { Pair } from './pair.ts';
 import type { HStoreShape } from './parameters.ts';
@@ -53,7 +53,11 @@ export class HStoreTable {
   readonly allocator: Allocator;
   readonly reclamation: Reclamation;
   readonly retries: Record<RetryReason, number> = {
-    ...{ waits: 0, takeovers: 0, fences: 0, degraded: 0, slotChanged: 0 },
+    waits: 0,
+    takeovers: 0,
+    fences: 0,
+    degraded: 0,
+    slotChanged: 0,
   };
 
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
-import { visitRecords } from '../record-visits.ts';
+import { visitRecords } from '../substrates/record-visits.ts';
 import { restoreTable } from './rebuild.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
 import type { NamedSlot } from './slot-list.ts';

@@ -1,7 +1,6 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { lowHalf, type Operation } from '../../verbs/index.ts';
-import { backOff } from '../backoff.ts';
 import {
   ALWAYS,
   type Condition,
@@ -13,7 +12,8 @@ import {
   REPLACED,
   STORED,
 } from '../contract.ts';
-import { classOfHead } from '../record-io.ts';
+import { backOff } from '../substrates/backoff.ts';
+import { classOfHead } from '../substrates/record-io.ts';
 import { applyAfter } from './application.ts';
 import { callHashServer } from './call.ts';
 import {

@@ -1,6 +1,6 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Batch } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
+import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
 import {
   depthOf,
   isReady,

@@ -1,5 +1,5 @@
 import type { Operation } from '../../verbs/index.ts';
-import { type EachClaim, withdrawAbandoned } from '../abandoned-claims.ts';
+import { type EachClaim, withdrawAbandoned } from '../substrates/claims/abandoned-claims.ts';
 import { eachBucket } from './shape.ts';
 import { emptySlot, isVacant, PENDING, stampOf } from './slot.ts';
 import type { RaceTable } from './table.ts';

@@ -1,5 +1,5 @@
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
-import { inRange } from '../parameters.ts';
+import { inRange } from '../substrates/parameters.ts';
 
 /** Parameters of a RACE table; kept in the catalog. */
 export interface RaceShape {

@@ -8,7 +8,12 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { type ClaimRules, type Conflict, findRival, outwait } from '../rival-claims.ts';
+import {
+  type ClaimRules,
+  type Conflict,
+  findRival,
+  outwait,
+} from '../substrates/claims/rival-claims.ts';
 import {
   CERTAIN,
   certainty,

@@ -1,7 +1,6 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
-import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
   Condition,
@@ -12,9 +11,15 @@ import type {
   IndexShape,
   Outcome,
 } from '../contract.ts';
-import { Directory } from '../directory.ts';
-import { RecordIo } from '../record-io.ts';
-import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
+import {
+  modifySlot,
+  removeSlot,
+  type SlotProtocol,
+  writeSlot,
+} from '../substrates/claims/slot-operations.ts';
+import { ClientIndex } from '../substrates/client-index.ts';
+import { Directory } from '../substrates/directory.ts';
+import { RecordIo } from '../substrates/record-io.ts';
 import { checkTable } from './check.ts';
 import { compact } from './compact.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';

@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
-import type { Allocator } from '../../pool/allocator.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import {
   type Address,
   Batch,

@@ -1,9 +1,9 @@
-import type { Allocator } from '../../pool/allocator.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { backOff } from '../backoff.ts';
-import type { Directory } from '../directory.ts';
-import type { RecordIo } from '../record-io.ts';
-import { CANDIDATES_MAX, Request } from '../request.ts';
+import { backOff } from '../substrates/backoff.ts';
+import type { Directory } from '../substrates/directory.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
+import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
 import type { RaceGeometry } from './geometry.ts';
 import type { Move } from './migrate.ts';
 

@@ -1,8 +1,8 @@
 import { invariant } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
-import { type SlotRecord, visitRecords } from '../record-visits.ts';
-import { nextSuffix } from '../suffix-order.ts';
+import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
+import { nextSuffix } from '../substrates/suffix-order.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
 import { depthOf, isLive, isReady, isVacant, lengthOf, pointerOf } from './slot.ts';

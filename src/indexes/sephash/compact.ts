@@ -9,7 +9,7 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import { nextSuffix } from '../suffix-order.ts';
+import { nextSuffix } from '../substrates/suffix-order.ts';
 import { firstEmpty } from './append.ts';
 import { padHigh, padLow } from './entry.ts';
 import { epochOf, mainOf, metaHigh, metaLow } from './header.ts';

@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
-import { inRange } from '../parameters.ts';
+import { inRange } from '../substrates/parameters.ts';
 import { MainSizes } from './main-sizes.ts';
 
 /** How a client finds a key's entries in a MainSegment. */

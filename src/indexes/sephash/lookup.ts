@@ -1,5 +1,5 @@
 import type { Batch, Operation } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
+import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
 import {
   ENTRY_UNITS_MAX,
   isPad,

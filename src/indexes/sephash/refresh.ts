@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import { type Address, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
-import { suffixOf } from '../directory.ts';
+import { suffixOf } from '../substrates/directory.ts';
 import { mainOf } from './header.ts';
 import { parseFpTable, parseMainHeader } from './main-segment.ts';
 import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';

@@ -1,5 +1,5 @@
 import type { Batch, Operation } from '../../verbs/index.ts';
-import { firstMatch, postRecords } from '../candidates.ts';
+import { firstMatch, postRecords } from '../substrates/claims/candidates.ts';
 import { ENTRY_UNITS_MAX } from './entry.ts';
 import { mayHaveRecent } from './filter.ts';
 import {

@@ -1,7 +1,6 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Operation } from '../../verbs/index.ts';
-import { ClientIndex } from '../client-index.ts';
 import type {
   CheckSink,
   Condition,
@@ -12,8 +11,9 @@ import type {
   IndexShape,
   Outcome,
 } from '../contract.ts';
-import { Directory } from '../directory.ts';
-import { RecordIo } from '../record-io.ts';
+import { ClientIndex } from '../substrates/client-index.ts';
+import { Directory } from '../substrates/directory.ts';
+import { RecordIo } from '../substrates/record-io.ts';
 import { checkTable } from './check.ts';
 import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';

@@ -1,10 +1,10 @@
-import type { Allocator } from '../../pool/allocator.ts';
-import type { Reclamation } from '../../pool/reclamation.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import { type Address, highHalf, lowHalf, type Operation, Scratch } from '../../verbs/index.ts';
-import { backOff } from '../backoff.ts';
-import type { Directory } from '../directory.ts';
-import type { RecordIo } from '../record-io.ts';
-import { CANDIDATES_MAX, Request } from '../request.ts';
+import { backOff } from '../substrates/backoff.ts';
+import type { Directory } from '../substrates/directory.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
+import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
 import { type FpCache, FpTable, RecordPoints, WholeMain } from './fp-cache.ts';
 import { CACHE_NONE, CACHE_POINTS, type SepHashGeometry } from './geometry.ts';
 import { depthOf, epochOf, mainOf, signOfEpoch } from './header.ts';

@@ -12,7 +12,7 @@ import {
   REPLACED,
   STORED,
 } from '../contract.ts';
-import { isOtherVersion } from '../slot-operations.ts';
+import { isOtherVersion } from '../substrates/claims/slot-operations.ts';
 import { append, claim, hasWon, newHigh } from './append.ts';
 import { entryLow, signOf, tagOf, tombstoneHigh } from './entry.ts';
 import { mergeFull } from './merge.ts';

@@ -1,7 +1,7 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Batch, highHalf, lowHalf, NULL_ADDRESS, type Operation } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../candidates.ts';
-import { CycleGuard } from '../cycle-guard.ts';
+import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
 import {
   hashOfPlace,
   LEVEL_OF_PLACE,

@@ -1,5 +1,5 @@
 import type { Operation } from '../../verbs/index.ts';
-import { type EachClaim, withdrawAbandoned } from '../abandoned-claims.ts';
+import { type EachClaim, withdrawAbandoned } from '../substrates/claims/abandoned-claims.ts';
 import { closeEmptyChains } from './empty-chains.ts';
 import type { Partitions } from './partitions.ts';
 import { eachBucket } from './shape.ts';

@@ -8,7 +8,7 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { CycleGuard } from '../cycle-guard.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
 import { NODE_UNITS } from './chain.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './geometry.ts';
 import { eachBucket } from './shape.ts';

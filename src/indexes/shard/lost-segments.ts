@@ -1,5 +1,5 @@
-import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../pool/chunk-word.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
+import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { ShardTable } from './table.ts';

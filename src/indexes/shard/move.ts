@@ -8,7 +8,7 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import { KeyHashes } from '../key-hashes.ts';
+import { KeyHashes } from '../substrates/key-hashes.ts';
 import { hashOfPlace, LEVEL3_LINK, LEVELS } from './geometry.ts';
 import { NewBucket } from './new-bucket.ts';
 import type { Segments } from './segments.ts';

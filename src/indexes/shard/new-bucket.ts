@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { clientWord, isGone } from '../../pool/client-word.ts';
+import { clientWord, isGone } from '../../pool/clients/client-word.ts';
 import {
   type Address,
   Batch,

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { inRange } from '../parameters.ts';
+import { inRange } from '../substrates/parameters.ts';
 import { POOL_BYTES_MAX, VERSION_MAX } from './slot.ts';
 
 /** Parameters of a SHARD table; kept in the catalog. */

@@ -1,6 +1,6 @@
 import { invariant, StepwellError } from '../../errors.ts';
-import { ANY_NODE } from '../../pool/chunks.ts';
 import { control } from '../../pool/control.ts';
+import { ANY_NODE } from '../../pool/memory/chunks.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
@@ -12,7 +12,7 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import { RecordIo } from '../record-io.ts';
+import { RecordIo } from '../substrates/record-io.ts';
 import { ShardGeometry } from './geometry.ts';
 import type { ShardShape } from './parameters.ts';
 import { Placement, partitionOf } from './placement.ts';

@@ -1,7 +1,7 @@
 import { invariant } from '../../errors.ts';
-import type { Allocator } from '../../pool/allocator.ts';
-import { ANY_NODE } from '../../pool/chunks.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
+import { ANY_NODE } from '../../pool/memory/chunks.ts';
 import {
   type Address,
   Batch,
@@ -15,7 +15,7 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import { sumOf } from '../directory-parts.ts';
+import { sumOf } from '../substrates/directory-parts.ts';
 import type { ShardGeometry } from './geometry.ts';
 
 /**

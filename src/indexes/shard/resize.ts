@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
-import type { Allocator } from '../../pool/allocator.ts';
-import { ANY_NODE } from '../../pool/chunks.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
+import { ANY_NODE } from '../../pool/memory/chunks.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVELS, type ShardGeometry } from './geometry.ts';

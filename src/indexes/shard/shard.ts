@@ -2,7 +2,6 @@ import { invariant } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
-import { ClientIndex } from '../client-index.ts';
 import {
   type CheckSink,
   type Condition,
@@ -16,9 +15,15 @@ import {
   type PartMigration,
   type PlacedIndex,
 } from '../contract.ts';
-import { LockTable } from '../delegation.ts';
-import { modifySlot, removeSlot, type SlotProtocol, writeSlot } from '../slot-operations.ts';
-import { type PlannedWrite, writeTogether } from '../write-combining.ts';
+import {
+  modifySlot,
+  removeSlot,
+  type SlotProtocol,
+  writeSlot,
+} from '../substrates/claims/slot-operations.ts';
+import { ClientIndex } from '../substrates/client-index.ts';
+import { LockTable } from '../substrates/delegation.ts';
+import { type PlannedWrite, writeTogether } from '../substrates/write-combining.ts';
 import { checkTables } from './check.ts';
 import { compact } from './compact.ts';
 import { insert } from './insert.ts';

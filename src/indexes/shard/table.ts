@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Allocator } from '../../pool/allocator.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
@@ -11,9 +11,9 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import { backOff } from '../backoff.ts';
-import type { RecordIo } from '../record-io.ts';
-import { CANDIDATES_MAX, Request } from '../request.ts';
+import { backOff } from '../substrates/backoff.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
+import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
 import type { Partitions } from './partitions.ts';

@@ -1,5 +1,5 @@
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord } from '../../verbs/index.ts';
-import { KeyHashes } from '../key-hashes.ts';
+import { KeyHashes } from '../substrates/key-hashes.ts';
 import { closeEmptyChains } from './empty-chains.ts';
 import type { Segments } from './segments.ts';
 import { eachBucket } from './shape.ts';

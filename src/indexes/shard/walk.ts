@@ -1,8 +1,8 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
-import { CycleGuard } from '../cycle-guard.ts';
-import { type SlotRecord, visitRecords } from '../record-visits.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
+import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, type ShardGeometry } from './geometry.ts';
 import type { Partitions } from './partitions.ts';

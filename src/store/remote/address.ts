@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
-import type { Credentials, Endpoint } from '../../fabrics/tcp/queue-pair.ts';
+import type { Credentials, Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
 import type { OpenOptions } from '../api.ts';
 
 export const DEFAULT_NODE_PORT = 7471;

@@ -1,12 +1,12 @@
 import { StepwellError } from '../../errors.ts';
-import { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
+import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { checkStores } from '../administration/check.ts';
+import { freeDropped, markDropped } from '../administration/drop-store.ts';
+import { reportPool } from '../administration/inspect.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkStores } from '../check.ts';
-import { freeDropped, markDropped } from '../drop-store.ts';
-import { reportPool } from '../inspect.ts';
 import type { CheckReport, DropReport, PoolReport } from '../reports.ts';
 import { clientName } from '../store-in-pool.ts';
 import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';

@@ -1,13 +1,13 @@
 import { StepwellError } from '../../errors.ts';
-import { REVOKE, SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/calls.ts';
-import type { Credentials } from '../../fabrics/tcp/queue-pair.ts';
-import { TcpRegistrar } from '../../fabrics/tcp/registrar.ts';
-import { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
+import { REVOKE, SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/client/calls.ts';
+import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
+import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
+import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/clients/thread-identity.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
-import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/thread-identity.ts';
 import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
 import type { RemoteLocation } from './address.ts';

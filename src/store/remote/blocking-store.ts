@@ -6,7 +6,7 @@ import {
   type Worker,
 } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
-import { startWorker } from '../../fabrics/tcp/start-worker.ts';
+import { startWorker } from '../../fabrics/tcp/node/start-worker.ts';
 import type { Entry, Key, KeyPage, OpenOptions, StoreStats, Value, WriteResult } from '../api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 

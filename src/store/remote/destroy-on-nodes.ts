@@ -1,10 +1,10 @@
 import { StepwellError } from '../../errors.ts';
-import { ERASE } from '../../fabrics/tcp/calls.ts';
-import { TcpRegistrar } from '../../fabrics/tcp/registrar.ts';
-import type { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
+import { ERASE } from '../../fabrics/tcp/client/calls.ts';
+import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
+import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
-import type { ClientRow } from '../../pool/membership.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock } from '../../pool/superblock.ts';
 import { type Operation, runRemote } from '../../verbs/index.ts';

@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { Value } from '../api.ts';
-import { PageOfWalk, type RecordWalk } from '../record-walk.ts';
+import { PageOfWalk, type RecordWalk } from '../calls/record-walk.ts';
 import type { Session } from './session.ts';
 
 /** A page of a walk, a step at a time; each step is an operation of its own. */

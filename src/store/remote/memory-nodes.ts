@@ -1,10 +1,10 @@
 import { StepwellError } from '../../errors.ts';
-import type { Endpoint } from '../../fabrics/tcp/queue-pair.ts';
+import type { Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
 import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/chunk-word.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkOptions, invalid, shown } from '../arguments.ts';
+import { checkOptions, invalid, shown } from '../calls/arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';

@@ -10,7 +10,7 @@
  */
 import { createHash } from 'node:crypto';
 import { StepwellError } from '../../errors.ts';
-import { HEAD_IMAGE_BYTES } from '../../fabrics/tcp/calls.ts';
+import { HEAD_IMAGE_BYTES } from '../../fabrics/tcp/client/calls.ts';
 import type { Welcome } from '../../fabrics/tcp/handshake.ts';
 import { control } from '../../pool/control.ts';
 import { MAGIC, type PoolParameters } from '../../pool/layout.ts';

@@ -1,9 +1,9 @@
 import { ALWAYS } from '../../indexes/contract.ts';
-import type { Request } from '../../indexes/request.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
 import { Batch } from '../../verbs/index.ts';
 import type { Key, Value } from '../api.ts';
-import type { FirstVersions } from '../first-versions.ts';
-import { checkEntry } from '../many-keys.ts';
+import type { FirstVersions } from '../calls/first-versions.ts';
+import { checkEntry } from '../calls/many-keys.ts';
 import type { Session } from './session.ts';
 
 /** Keys that one operation searches for in doorbells that they share. */

@@ -1,13 +1,20 @@
 import { StepwellError } from '../../errors.ts';
 import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
+import {
+  entryTaker,
+  KeyTaker,
+  PairTaker,
+  rawKeyTaker,
+  type Taker,
+  valueTaker,
+} from '../administration/takers.ts';
 import type { Encoding, Entry, Key, Value } from '../api.ts';
-import { checkBatch } from '../arguments.ts';
-import { boundsOnly, keyBytes, rangeOf } from '../key-range.ts';
+import { checkBatch } from '../calls/arguments.ts';
+import { boundsOnly, keyBytes, rangeOf } from '../calls/key-range.ts';
+import { CLEAR_BATCH } from '../calls/ordered-calls.ts';
+import { RangeCount } from '../calls/range-count.ts';
+import { type Part, RangeScan } from '../calls/range-scan.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
-import { CLEAR_BATCH } from '../ordered-calls.ts';
-import { RangeCount } from '../range-count.ts';
-import { type Part, RangeScan } from '../range-scan.ts';
-import { entryTaker, KeyTaker, PairTaker, rawKeyTaker, type Taker, valueTaker } from '../takers.ts';
 import type { Session } from './session.ts';
 
 /** The store that a scan is of. */

@@ -9,7 +9,8 @@ import {
   REFUSED,
   REPLACED,
 } from '../../indexes/contract.ts';
-import type { Request } from '../../indexes/request.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { measureStore } from '../administration/statistics.ts';
 import type {
   AsyncStore,
   Entry,
@@ -31,18 +32,17 @@ import {
   maxBytesIn,
   prefixIn,
   versionOf,
-} from '../arguments.ts';
-import { decodeValue } from '../decoding.ts';
-import { FirstVersions } from '../first-versions.ts';
-import type { WriteKind } from '../full-pool.ts';
+} from '../calls/arguments.ts';
+import { decodeValue } from '../calls/decoding.ts';
+import { FirstVersions } from '../calls/first-versions.ts';
+import type { WriteKind } from '../calls/full-pool.ts';
+import { checkRange, parseInteger } from '../calls/integers.ts';
+import { isRange } from '../calls/key-range.ts';
+import { checkEntries, checkKeys } from '../calls/many-keys.ts';
+import { checkPage, RecordWalk } from '../calls/record-walk.ts';
+import { gathered, type SortedEntries, sortedLoad } from '../calls/sorted-load.ts';
 import { inspected } from '../inspected.ts';
-import { checkRange, parseInteger } from '../integers.ts';
-import { isRange } from '../key-range.ts';
-import { checkEntries, checkKeys } from '../many-keys.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
-import { checkPage, RecordWalk } from '../record-walk.ts';
-import { gathered, type SortedEntries, sortedLoad } from '../sorted-load.ts';
-import { measureStore } from '../statistics.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import type { RemoteSettings } from '../store-settings.ts';
 import { credentialsOf, parseRemote } from './address.ts';

@@ -1,4 +1,4 @@
-import type { Credentials } from '../../fabrics/tcp/queue-pair.ts';
+import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import type { OpenOptions } from '../api.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
 import type { RemoteLocation } from './address.ts';

@@ -1,12 +1,12 @@
 import { StepwellError } from '../../errors.ts';
-import type { TcpFabric } from '../../fabrics/tcp/tcp-fabric.ts';
+import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
-import type { Request } from '../../indexes/request.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { WriteKind } from '../full-pool.ts';
+import type { WriteKind } from '../calls/full-pool.ts';
 
 const KEPT_REQUESTS = 256;
 /** Scratch memory of a request that is kept for the next operation, at most. */

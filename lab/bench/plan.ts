@@ -1,0 +1,108 @@
+import type { DistributionName } from '../workloads/index.ts';
+import {
+  type Operation,
+  type PeerName,
+  SCAN_RECORDS,
+  STEPWELL_PEERS,
+  type Task,
+} from './protocol.ts';
+
+export interface Workload {
+  /** Names its row; the wanted ratios refer to it. */
+  name: string;
+  operation: Operation;
+  distribution: DistributionName;
+  freshKeys: boolean;
+  processes: number;
+  peers: readonly PeerName[];
+  /** Operations of a round and process, as a share of `--operations`. */
+  share: number;
+}
+
+const SHARED: readonly PeerName[] = ['lmdb', ...STEPWELL_PEERS];
+const SYNC: readonly PeerName[] = ['map', ...SHARED];
+/** Those that keep their keys in order. */
+export const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
+
+function workload(name: string, operation: Operation, rest: Partial<Workload>): Workload {
+  const usual = { distribution: 'uniform', freshKeys: false, processes: 1, share: 1 } as const;
+  return { ...usual, peers: SYNC, ...rest, name, operation };
+}
+
+/** What is run in every round, in this order, each with its peers one after another. */
+export function mainWorkloads(): Workload[] {
+  const zipf = { distribution: 'zipf' } as const;
+  const two = { processes: 2, peers: SHARED } as const;
+  // A put of lmdb takes ten times a get: fewer of them keep a round short.
+  const fewer = { share: 0.4 } as const;
+  return [
+    workload('get uniform', 'get', { peers: [...SYNC, 'level'] }),
+    workload('get zipf', 'get', zipf),
+    workload('get uniform, new strings', 'get', { freshKeys: true }),
+    workload('put uniform', 'put', { ...fewer, peers: [...SYNC, 'level'] }),
+    workload('put zipf', 'put', { ...fewer, ...zipf }),
+    workload('get uniform, 2 processes', 'get', two),
+    workload('get zipf, 2 processes', 'get', { ...two, ...zipf }),
+    workload('put uniform, 2 processes', 'put', { ...fewer, ...two }),
+    workload('put zipf, 2 processes', 'put', { ...fewer, ...two, ...zipf }),
+    workload('getMany(32) uniform', 'getMany', { peers: STEPWELL_PEERS }),
+    workload(SCAN, 'scan', { peers: ORDERED, share: 0.02 }),
+    workload('round trip uniform', 'get', { peers: ['redis'], share: 0.02 }),
+    workload('pipeline(100) uniform', 'pipeline', { peers: ['redis'], share: 0.2 }),
+  ];
+}
+
+export const LOAD = 'insert (load)';
+export const SCAN = `scan(${SCAN_RECORDS}) uniform`;
+export const LARGE_LOAD = 'large: putMany(1024) load';
+export const LARGE_GET = 'large: get uniform';
+export const LARGE_GET_MANY = 'large: getMany(32) uniform';
+export const LARGE_INSERT = 'large: insert';
+export const LARGE_SCAN = `large: ${SCAN}`;
+
+/** Stepwell, and CHIME beside lmdb. */
+export const LARGE_PEERS: readonly PeerName[] = ['lmdb', 'stepwell', 'chime'];
+
+export function largeWorkloads(): Workload[] {
+  const all = { peers: LARGE_PEERS } as const;
+  return [
+    workload(LARGE_GET, 'get', all),
+    workload(LARGE_GET_MANY, 'getMany', { peers: ['stepwell', 'chime'] }),
+    workload(LARGE_SCAN, 'scan', { peers: ['lmdb', 'chime'], share: 0.02 }),
+    workload(LARGE_INSERT, 'insert', { ...all, share: 0.4 }),
+  ];
+}
+
+/**
+ * The tasks of one round, one per process. Peers get equal tasks; rounds, workloads and processes
+ * differ in their seeds, so that no run finds the caches warmed by the same keys.
+ */
+export function tasksOf(
+  workload: Workload,
+  place: number,
+  round: number,
+  { operations, seed, records }: { operations: number; seed: number; records: number },
+): Task[] {
+  const count = Math.max(1, Math.round(operations * workload.share));
+  const { operation, distribution, freshKeys } = workload;
+  // What is inserted lies behind the records that were loaded, and was not there in any round.
+  const from = operation === 'insert' ? records + round * count : 0;
+  return Array.from({ length: workload.processes }, (_, process) => ({
+    operation,
+    distribution,
+    freshKeys,
+    from,
+    operations: count,
+    seed: seed + 1_000_000 * round + 1000 * place + process + 1,
+  }));
+}
+
+/** The insertion of all records, cut into as many parts as there are rounds. */
+export function loadTasks(records: number, parts: number): Task[] {
+  return Array.from({ length: parts }, (_, part) => {
+    const from = Math.floor((records * part) / parts);
+    const operations = Math.floor((records * (part + 1)) / parts) - from;
+    const shape = { operation: 'insert', distribution: 'uniform', freshKeys: false } as const;
+    return { ...shape, from, operations, seed: 0 };
+  });
+}

@@ -1,0 +1,64 @@
+import type { DistributionName } from '../workloads/index.ts';
+
+/** Stepwell with its usual index, RACE, and with each other one. */
+export const STEPWELL_PEERS = ['stepwell', 'sephash', 'shard', 'chime'] as const;
+export type StepwellPeerName = (typeof STEPWELL_PEERS)[number];
+
+/** `level` is classic-level, LevelDB for Node: one process at a time. */
+export const PEERS = ['map', 'lmdb', 'level', 'redis', ...STEPWELL_PEERS] as const;
+export type PeerName = (typeof PEERS)[number];
+
+export function isStepwell(peer: PeerName): peer is StepwellPeerName {
+  return STEPWELL_PEERS.includes(peer as StepwellPeerName);
+}
+
+/** What one worker process benchmarks, and where it finds it. */
+export interface PeerSettings {
+  peer: PeerName;
+  records: number;
+  /** The store's place: a directory, a port or a pool URL, by peer; unused by Map. */
+  place: string;
+  /** Bytes that the store may grow to, where the peer wants to know. */
+  capacity: number;
+  /** Leaves lmdb's syncs out, where its default keeps them. */
+  noSync: boolean;
+  /** Whether the keys of all records are kept as strings, or made anew for each task. */
+  keepKeys: boolean;
+}
+
+/** `scan` reads SCAN_RECORDS records in order, from the key on. */
+export type Operation = 'insert' | 'get' | 'put' | 'getMany' | 'pipeline' | 'scan';
+
+export const SCAN_RECORDS = 100;
+
+/** One timed run of operations. Equal tasks give every peer the same keys in the same order. */
+export interface Task {
+  operation: Operation;
+  distribution: DistributionName;
+  /** Whether each key is a new string, equal to the stored one but not the same object. */
+  freshKeys: boolean;
+  /** The first record, for `insert`. */
+  from: number;
+  operations: number;
+  seed: number;
+}
+
+/** Begin and end on the machine's monotonic clock. */
+export interface Timing {
+  begin: bigint;
+  end: bigint;
+  operations: number;
+}
+
+export type Order =
+  | { kind: 'open'; settings: PeerSettings }
+  | { kind: 'prepare'; task: Task }
+  | { kind: 'run'; at: bigint }
+  | { kind: 'load' }
+  | { kind: 'verify'; count: number; seed: number }
+  | { kind: 'describe' }
+  | { kind: 'close' };
+
+export type Answer =
+  | { ok: true; timing?: Timing; description?: Record<string, unknown> }
+  | { ok: false; message: string };

@@ -1,0 +1,63 @@
+import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { Prng } from '../../src/random/prng.ts';
+import { figure, percent, table } from '../support/text.ts';
+import { KeyGenerator, ZipfRanks } from '../workloads/index.ts';
+import { loaded } from './loaded.ts';
+
+/**
+ * Figure 19c: 30 MB of 16-byte entries for 60 million items, Zipf 0.99, hit 81.0 % of searches;
+ * nearly all of them right.
+ */
+const PUBLISHED_SHARE = 0.0328;
+const SHARES = [0.005, PUBLISHED_SHARE, 0.1, 0.5];
+
+export interface HotspotRow {
+  /** Entries of the buffer by records. */
+  share: number;
+  entries: number;
+  known: number;
+  right: number;
+  tripsPerSearch: number;
+}
+
+export function measureHotspots(records: number, seed: number): HotspotRow[] {
+  return SHARES.map((share) => {
+    const hotspots = Math.round(share * records);
+    const { pool, index } = loaded(records, { hotspots }, seed);
+    const { speculation } = (index as ChimeIndex).tree.hotspots;
+    const ranks = new ZipfRanks(records, Prng.fromSeed(seed));
+    const keys = new KeyGenerator();
+    const request = index.newRequest();
+    const search = () => {
+      pool.enter();
+      request.setKey(keys.bytes(ranks.next()), index.hashSeed);
+      pool.run(index.search(request));
+      pool.exit();
+    };
+    for (let i = 0; i < 2 * records; i++) search();
+    const { asked, known, right } = { ...speculation };
+    const { rows } = pool.fabric.traffic;
+    const before = rows[0];
+    for (let i = 0; i < records; i++) search();
+    return {
+      share,
+      entries: hotspots,
+      known: (speculation.known - known) / (speculation.asked - asked),
+      right: (speculation.right - right) / (speculation.known - known),
+      tripsPerSearch: (rows[0] - before) / records,
+    };
+  });
+}
+
+export function describeHotspots(rows: readonly HotspotRow[]): string {
+  const cells = rows.map(({ share, entries, known, right, tripsPerSearch }) => [
+    percent(share),
+    figure(entries),
+    percent(known),
+    percent(right),
+    tripsPerSearch.toFixed(2),
+    share === PUBLISHED_SHARE ? '81.0 %, ~100 %' : 'only drawn',
+  ]);
+  const head = ['keys in the buffer', 'entries', 'hits', 'right', 'round trips', 'published'];
+  return `Hotspots, Zipf 0.99 (CHIME, Figure 19c)\n${table(head, cells, 0)}`;
+}

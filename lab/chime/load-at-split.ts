@@ -1,0 +1,64 @@
+import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { placeIn } from '../../src/indexes/chime/merge-leaves.ts';
+import { Prng } from '../../src/random/prng.ts';
+import { percent, table } from '../support/text.ts';
+import { loaded, PAPERS_SHAPE } from './loaded.ts';
+
+/** CHIME, section 5.4 and Figures 3d, 19a and 19b: called the maximum load factor. */
+const PUBLISHED: Record<string, string> = { '64/2': '37.7 %', '64/8': '88.1 %', '64/16': '99.8 %' };
+const SHAPES = [
+  ...[2, 4, 8, 16].map((neighbourhood) => ({ span: 64, neighbourhood })),
+  ...[8, 16, 32, 128, 256, 512].map((span) => ({ span, neighbourhood: 8 })),
+];
+const FRESH_LEAVES = 200;
+
+export interface LoadRow {
+  span: number;
+  neighbourhood: number;
+  /** Of a leaf filled with random keys, when the first one does not fit. */
+  fresh: number;
+  /** Of the leaves that are split while a tree grows, when they are. */
+  atSplit: number;
+  /** Of all leaves of the grown tree. */
+  used: number;
+  published: string | undefined;
+}
+
+export function measureLoad(records: number, seed: number): LoadRow[] {
+  return SHAPES.map(({ span, neighbourhood }) => {
+    const { index, pool } = loaded(records, { ...PAPERS_SHAPE, span, neighbourhood }, seed);
+    const { splits, entriesAtSplit } = (index as ChimeIndex).tree;
+    const { records: found, slots } = pool.run(index.shape());
+    return {
+      span,
+      neighbourhood,
+      fresh: fillFresh(span, neighbourhood, Prng.fromSeed(seed)),
+      atSplit: entriesAtSplit / splits / span,
+      used: found / slots,
+      published: PUBLISHED[`${span}/${neighbourhood}`],
+    };
+  });
+}
+
+function fillFresh(span: number, neighbourhood: number, random: Prng): number {
+  let entries = 0;
+  for (let leaf = 0; leaf < FRESH_LEAVES; leaf++) {
+    const slots = new Int32Array(2 * span);
+    const entry = () => ({ low: 1, high: 0, home: random.below(span) });
+    for (let count = 0; count < span; count++) {
+      if (!placeIn(slots, entry(), neighbourhood)) break;
+      entries++;
+    }
+  }
+  return entries / FRESH_LEAVES / span;
+}
+
+export function describeLoad(rows: readonly LoadRow[]): string {
+  const head = ['span', 'neighbourhood', 'fresh leaf', 'at split', 'whole tree', 'published'];
+  const cells = rows.map(({ span, neighbourhood, fresh, atSplit, used, published }) => [
+    ...[span, neighbourhood].map(String),
+    ...[fresh, atSplit, used].map(percent),
+    published ?? 'only drawn',
+  ]);
+  return `Load factors (CHIME, Figures 3d, 19a, 19b)\n${table(head, cells, 0)}`;
+}

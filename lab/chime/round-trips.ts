@@ -1,0 +1,102 @@
+import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+import type { OwnIndex } from '../support/own-index.ts';
+import { table } from '../support/text.ts';
+import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
+import { loaded } from './loaded.ts';
+
+/** Table 1, with `h` levels of internal nodes; the record behind a pointer is a round trip more. */
+const CACHED = { search: '1-2', insert: '3', update: '3-4', delete: '3-4', scan: '1' };
+const UNCACHED = { search: 'h+1-2', insert: 'h+3', update: 'h+3-4', delete: 'h+3-4', scan: 'h+1' };
+type Kind = keyof typeof CACHED;
+const KINDS = Object.keys(CACHED) as Kind[];
+
+/** Fan-outs that make trees of 1 to 4 levels of 4,000 records. */
+const SHAPES = [1024, 40, 10, 6].map((fanout) => ({ span: 16, neighbourhood: 8, fanout }));
+const RECORDS = 4000;
+const OPERATIONS = 200;
+/** Scans begin at records that are still there: a range without records is a round trip less. */
+const FIRST = { search: 0, insert: RECORDS, update: 0, delete: 0, scan: 2 * OPERATIONS };
+
+export interface TripsRow {
+  height: number;
+  kind: Kind;
+  cached: Trips;
+  uncached: Trips;
+}
+
+/** Of the operations without a change of shape. */
+interface Trips {
+  fewest: number;
+  mean: number;
+}
+
+export function measureTrips(seed: number): TripsRow[] {
+  return SHAPES.flatMap((shape) => {
+    const own = loaded(RECORDS, shape, seed);
+    const { globalDepth: height } = own.pool.run(own.index.shape());
+    return KINDS.map((kind) => ({
+      height,
+      kind,
+      cached: tripsOf(own, kind, false),
+      uncached: tripsOf(own, kind, true),
+    }));
+  });
+}
+
+function tripsOf({ pool, index }: OwnIndex, kind: Kind, forgetful: boolean): Trips {
+  const { tree } = index as ChimeIndex;
+  const { rows } = pool.fabric.traffic;
+  const trips: number[] = [];
+  for (let i = 0; i < OPERATIONS; i++) {
+    // Those that insert, or delete, do so with other keys the second time.
+    const first = FIRST[kind];
+    const record = first + i + (forgetful ? OPERATIONS : 0);
+    // Warm, and in this epoch.
+    pool.enter();
+    pool.run(operationOn(index as ChimeIndex, 'search', record));
+    if (forgetful) tree.cache.forget();
+    const growths = growthsOf(index as ChimeIndex);
+    const before = rows[0];
+    pool.run(operationOn(index as ChimeIndex, kind, record));
+    if (growthsOf(index as ChimeIndex) === growths) trips.push(rows[0] - before);
+    pool.exit();
+  }
+  const sum = trips.reduce((all, one) => all + one, 0);
+  return { fewest: Math.min(...trips), mean: sum / trips.length };
+}
+
+function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<unknown> {
+  const request = index.newRequest();
+  const key = new KeyGenerator().bytes(record);
+  if (kind === 'scan') {
+    return index.scan({ lower: { key: key.slice(), inclusive: true }, width: 1 }).next(() => {});
+  }
+  if (kind === 'insert' || kind === 'update') {
+    const value = new ValueGenerator().buffer(record, 1);
+    index.records.encode(request, key, value, index.hashSeed, 1);
+    return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
+  }
+  request.setKey(key, index.hashSeed);
+  return kind === 'search' ? index.search(request) : index.remove(request);
+}
+
+function growthsOf({ resizes }: ChimeIndex): number {
+  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
+}
+
+export function describeTrips(rows: readonly TripsRow[]): string {
+  const head = ['h', 'operation', 'cached', 'mean', 'published', 'uncached', 'mean', 'published'];
+  const cells = rows.map(({ height, kind, cached, uncached }) => [
+    String(height),
+    kind,
+    String(cached.fewest),
+    cached.mean.toFixed(2),
+    CACHED[kind],
+    String(uncached.fewest),
+    uncached.mean.toFixed(2),
+    UNCACHED[kind],
+  ]);
+  return `Round trips (CHIME, Table 1; here with the record behind a pointer)\n${table(head, cells, 2)}`;
+}

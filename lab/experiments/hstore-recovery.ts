@@ -1,0 +1,287 @@
+/** How long HStore is without a server that was killed (the paper's Figure 11). See `--help`. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { segmentBuckets } from '../../src/indexes/hstore/geometry.ts';
+import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import { BUCKET_BYTES } from '../../src/indexes/hstore/slot.ts';
+import { loadSegments, readTableState } from '../../src/indexes/hstore/table-state.ts';
+import { classOfHead } from '../../src/indexes/substrates/record-io.ts';
+import { control } from '../../src/pool/control.ts';
+import { BLOCK_CURRENT } from '../../src/pool/memory/block-state.ts';
+import type { Store } from '../../src/store/api.ts';
+import type { LocalClient } from '../../src/store/local/local-client.ts';
+import { attach, destroyPool, openSync } from '../../src/store/open.ts';
+import { Batch, Scratch } from '../../src/verbs/index.ts';
+import { Cleanup } from '../support/cleanup.ts';
+import { monotonic } from '../support/clock.ts';
+import { parseOptions } from '../support/options.ts';
+import { median } from '../support/statistics.ts';
+import { table } from '../support/text.ts';
+import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
+
+const SPEC = {
+  records: { kind: 'integer', fallback: 1_000_000, minimum: 1000, help: 'in the store' },
+  rounds: { kind: 'integer', fallback: 3, minimum: 1, help: 'each server is lost so often' },
+} as const;
+
+/** HStore section 5.5: seconds at 1 M records, and how much more GETs take without its server. */
+const PUBLISHED = { hash: 0.98, skiplist: 1.56, both: 2.77 } as const;
+const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+const PER_BATCH = 128;
+const GETS = 20_000;
+/** GETs between two looks whether the table is there again. */
+const GETS_PER_LOOK = 50;
+
+const milliseconds = (since: bigint) => Number(monotonic() - since) / 1e6;
+
+/** A server process; `says` waits until it has said something. */
+class Server {
+  readonly #child: ChildProcess;
+  #text = '';
+  #wake = () => {};
+
+  constructor(url: string, role: string) {
+    this.#child = spawn(process.execPath, [MAIN, 'index-server', url, '--role', role], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    this.#child.stdout?.on('data', (chunk) => {
+      this.#text += chunk;
+      this.#wake();
+    });
+    this.#child.on('exit', () => this.#wake());
+  }
+
+  async says(words: string): Promise<this> {
+    while (!this.#text.includes(words)) {
+      if (this.#child.exitCode !== null) throw new Error(`the server ended: ${this.#text}`);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    return this;
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = new Promise((resolve) => this.#child.once('exit', resolve));
+    this.#child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** The memory of the table, as a client that loses it sees it. */
+class TableMemory {
+  readonly #client: LocalClient;
+  readonly #index: HStoreIndex;
+
+  constructor(url: string) {
+    this.#client = attach(url, { create: false }).client;
+    const { index } = this.#client.open({ create: false });
+    if (!(index instanceof HStoreIndex)) throw new Error('not a store of HStore');
+    this.#index = index;
+  }
+
+  get #geometry() {
+    return this.#index.table.pairs[0].geometry;
+  }
+
+  get generation(): number {
+    return this.#client.pool.run(readTableState(this.#geometry)).generation;
+  }
+
+  /** As a memory node that comes back without its memory. */
+  lose(): void {
+    const { pool } = this.#client;
+    pool.run(loadSegments(this.#geometry));
+    const nothing = new Uint8Array(segmentBuckets(this.#geometry.shape) * BUCKET_BYTES);
+    for (const segment of this.#geometry.segments) {
+      pool.run(control.writeBytes(segment, nothing));
+    }
+  }
+
+  /**
+   * Loads many records soon: writes them, marked as current, and lets the table be built from them
+   * as after a loss. (By PUTs 10 M records take longer than all that is measured.)
+   */
+  load(records: number): void {
+    const { pool } = this.#client;
+    const keys = new KeyGenerator();
+    const values = new ValueGenerator();
+    const requests = Array.from({ length: PER_BATCH }, () => this.#index.newRequest());
+    const mark = new Scratch(8);
+    mark.u8[0] = BLOCK_CURRENT;
+    const batch = new Batch();
+    for (let first = 0; first < records; first += PER_BATCH) {
+      batch.clear();
+      for (let i = 0; i < Math.min(PER_BATCH, records - first); i++) {
+        const request = requests[i];
+        const { records: io, hashSeed, table } = this.#index;
+        request.forgetBlock();
+        io.encode(request, keys.bytes(first + i), values.buffer(first + i), hashSeed, 1);
+        pool.run(io.allocate(request));
+        io.post(request, batch);
+        const units = classOfHead(request.headUnits);
+        batch.write(table.allocator.stateByteOf(request.block, units), 1, mark, 0);
+      }
+      pool.fabric.execute(batch);
+    }
+    for (const request of requests) request.forgetBlock();
+    this.lose();
+  }
+
+  close(): void {
+    this.#client.end();
+  }
+}
+
+/** Mean time of a GET, which needs no server. */
+function getMicroseconds(store: Store, records: number): number {
+  const keys = new KeyGenerator();
+  const began = monotonic();
+  for (let i = 0; i < GETS; i++) store.get(keys.bytes((i * 7919) % records).slice());
+  return (1000 * milliseconds(began)) / GETS;
+}
+
+/** Mean time of a GET until the table is there again, and how many there were. */
+async function degradedGets(
+  store: Store,
+  records: number,
+  memory: TableMemory,
+  generation: number,
+) {
+  const keys = new KeyGenerator();
+  const began = monotonic();
+  let gets = 0;
+  while (memory.generation === generation) {
+    for (let i = 0; i < GETS_PER_LOOK; i++) {
+      store.get(keys.bytes((gets++ * 7919) % records).slice());
+    }
+    // A signal is only heard when the event loop turns.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return { gets, microseconds: (1000 * milliseconds(began)) / gets };
+}
+
+function firstKey(store: Store): void {
+  for (const _ of store.scan({ limit: 1 })) return;
+}
+
+interface Setting {
+  url: string;
+  store: Store;
+  records: number;
+  cleanup: Cleanup;
+}
+
+async function measure(
+  { url, store, records, cleanup }: Setting,
+  note: (what: string, value: number) => void,
+): Promise<void> {
+  const memory = new TableMemory(url);
+  const servers: Server[] = [];
+  const start = async (role: string, until: string) => {
+    const server = new Server(url, role);
+    servers.push(server);
+    cleanup.add(() => server.kill());
+    return server.says(until);
+  };
+  try {
+    const hash = await start('hash', 'holds');
+    const skiplist = await start('skiplist', 'holds');
+    firstKey(store);
+    note('GET, both servers up, us', getMicroseconds(store, records));
+
+    // The hash server and its table.
+    const generation = memory.generation;
+    let began = monotonic();
+    await hash.kill();
+    memory.lose();
+    const { gets, microseconds } = await degradedGets(store, records, memory, generation);
+    store.put('a', 'hash');
+    note('hash server lost: until a PUT is answered, ms', milliseconds(began));
+    note('GET meanwhile, by the skiplist server, us', microseconds);
+    note('GETs meanwhile', gets);
+
+    // The skiplist server. Another one stands by, so that no start of a process is measured; it
+    // says that it holds the lease when it has built its skiplist.
+    const next = await start('skiplist', 'standing by');
+    began = monotonic();
+    await skiplist.kill();
+    await next.says('holds');
+    firstKey(store);
+    note('skiplist server lost: until a SCAN is answered, ms', milliseconds(began));
+    const hashAgain = await start('hash', 'holds');
+    await next.kill();
+    note('GET, skiplist server gone, us', getMicroseconds(store, records));
+
+    // Both, and the table: all comes from the records.
+    const again = await start('skiplist', 'holds');
+    const last = await start('skiplist', 'standing by');
+    began = monotonic();
+    await hashAgain.kill();
+    await again.kill();
+    memory.lose();
+    await last.says('holds');
+    firstKey(store);
+    store.put('a', 'both');
+    note('both lost: until SCAN and PUT are answered, ms', milliseconds(began));
+  } finally {
+    for (const server of servers) await server.kill();
+    memory.close();
+  }
+}
+
+/** A store with its records, without servers. */
+function prepare(cleanup: Cleanup, records: number): Setting {
+  const url = `shm:hstore-recovery-${process.pid}`;
+  const store = openSync(url, { index: 'hstore', size: Math.max(2 ** 28, records * 400) });
+  cleanup.add(() => {
+    store.close();
+    destroyPool(url, { force: true });
+  });
+  const began = monotonic();
+  const loader = new TableMemory(url);
+  loader.load(records);
+  loader.close();
+  const present = store.size;
+  if (present !== records) throw new Error(`${present} records were loaded, not ${records}`);
+  console.log(`loaded in ${(milliseconds(began) / 1000).toFixed(0)} s`);
+  return { url, store, records, cleanup };
+}
+
+export async function main(argv: string[]): Promise<void> {
+  const options = parseOptions('stepwell-lab hstore-recovery', SPEC, argv);
+  const { records, rounds } = options;
+  const samples: Record<string, number[]> = {};
+  const cleanup = new Cleanup();
+  try {
+    const setting = prepare(cleanup, records);
+    for (let round = 0; round < rounds; round++) {
+      await measure(setting, (what, value) => {
+        samples[what] ??= [];
+        samples[what].push(value);
+      });
+    }
+  } catch (error) {
+    if (cleanup.interrupted) return;
+    throw error;
+  } finally {
+    await cleanup.run();
+  }
+  const rows = Object.entries(samples).map(([what, values]) => [
+    what,
+    median(values).toFixed(1),
+    values.map((value) => value.toFixed(1)).join(' '),
+  ]);
+  console.log(`HStore without its servers, ${records} records (Figure 11)\n`);
+  console.log(table(['', 'median', 'all'], rows));
+  const of = (what: string) =>
+    median(samples[Object.keys(samples).find((k) => k.startsWith(what)) ?? '']);
+  const ratio = (what: string) => (of(what) / of('hash server lost')).toFixed(2);
+  const { hash, skiplist, both } = PUBLISHED;
+  console.log(
+    `  Times to that of the hash server: skiplist ${ratio('skiplist server lost')}, both ` +
+      `${ratio('both lost')}; the paper at 1 M: ${(skiplist / hash).toFixed(2)}, ` +
+      `${(both / hash).toFixed(2)} (${hash}, ${skiplist} and ${both} s).`,
+  );
+}

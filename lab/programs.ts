@@ -1,0 +1,77 @@
+/** What a program of the workbench offers: it reads the words behind its name. */
+interface Program {
+  about: string;
+  load(): Promise<{ main(words: string[]): Promise<void> }>;
+}
+
+/** In the order of the help. `verify` stands beside them: see main.ts. */
+export const PROGRAMS: Readonly<Record<string, Program>> = {
+  torture: {
+    about: 'Processes that share a pool and are killed and stopped meanwhile',
+    load: () => import('./torture/run.ts'),
+  },
+  'torture-network': {
+    about: 'The same over the network, in namespaces of its own',
+    load: () => import('./torture/network/run.ts'),
+  },
+  bench: {
+    about: 'Stores on this machine beside Map, lmdb and Redis',
+    load: () => import('./bench/run.ts'),
+  },
+  'bench-tcp': {
+    about: 'Stores over the network beside Redis and a bare echo',
+    load: () => import('./tcp/run.ts'),
+  },
+  simulate: {
+    about: 'The papers’ experiments on a simulated RDMA network',
+    load: () => import('./simulation/run.ts'),
+  },
+  'chime-claims': {
+    about: 'CHIME: round trips, load factors, memory and hotspots',
+    load: () => import('./chime/run.ts'),
+  },
+  'round-trips': {
+    about: 'Round trips of every call of every index',
+    load: () => import('./experiments/round-trips.ts'),
+  },
+  'growing-round-trips': {
+    about: 'Round trips while an index grows',
+    load: () => import('./experiments/growing-round-trips.ts'),
+  },
+  'load-factor': {
+    about: 'RACE: how full a subtable is when an insertion fails',
+    load: () => import('./experiments/load-factor.ts'),
+  },
+  'load-100m': {
+    about: 'RACE: many records beside the published figures',
+    load: () => import('./experiments/load-100m.ts'),
+  },
+  'sephash-growth': {
+    about: 'SepHash: what merges and splits cost while it grows',
+    load: () => import('./experiments/sephash-growth.ts'),
+  },
+  space: {
+    about: 'Memory of each index while records come',
+    load: () => import('./experiments/space.ts'),
+  },
+  utilisation: {
+    about: 'SHARD: how full its slots are',
+    load: () => import('./experiments/utilisation.ts'),
+  },
+  'resize-share': {
+    about: 'Share of an insertion’s time that growing takes',
+    load: () => import('./experiments/resize-share.ts'),
+  },
+  'hstore-recovery': {
+    about: 'HStore: how soon a lost table or skiplist is back',
+    load: () => import('./experiments/hstore-recovery.ts'),
+  },
+  'ordered-costs': {
+    about: 'Processor time of a call of ordered stores',
+    load: () => import('./experiments/ordered-costs.ts'),
+  },
+  refill: {
+    about: 'Capacity of a pool that is filled and emptied, with kills',
+    load: () => import('./experiments/refill.ts'),
+  },
+};

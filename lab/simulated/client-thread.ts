@@ -1,0 +1,166 @@
+import { invariant } from '../../src/errors.ts';
+import type { Batch, Operation, TrafficCounters } from '../../src/verbs/index.ts';
+import type { LocalDoor } from './local-door.ts';
+import { type Nic, QueuePair } from './nodes.ts';
+
+/** What a coroutine ended with; `error` is undefined when its operation returned. */
+export interface Ended {
+  coroutine: number;
+  result: unknown;
+  error: unknown;
+  /** Virtual times of `start` and of now. */
+  began: number;
+  ended: number;
+}
+
+/** The batch of one coroutine on its way. */
+export class Flight {
+  readonly id: number;
+  readonly coroutine: number;
+  readonly thread: ClientThread;
+  operation: Operation<unknown> | undefined;
+  batch: Batch | undefined;
+  result: unknown;
+  error: unknown;
+  failed = false;
+  began = 0;
+  /** Rows [row, end) are under way; the verbs among them that are not answered yet. */
+  row = 0;
+  end = 0;
+  outstanding = 0;
+  /** When the last answer so far is in the client's memory. */
+  doneAt = 0;
+  /** By row: arrival at the memory node, and lines that have not been touched yet. */
+  arrival = new Float64Array(16);
+  linesLeft = new Int32Array(16);
+
+  constructor(id: number, coroutine: number, thread: ClientThread) {
+    this.id = id;
+    this.coroutine = coroutine;
+    this.thread = thread;
+  }
+
+  ensure(rows: number): void {
+    if (rows <= this.arrival.length) return;
+    this.arrival = new Float64Array(2 * rows);
+    this.linesLeft = new Int32Array(2 * rows);
+  }
+}
+
+/** What a thread needs of the network around it. */
+export interface Surroundings {
+  readonly now: number;
+  /** CPU time of a step that posts this batch, if any. */
+  cpuNs(thread: ClientThread, batch: Batch | undefined): number;
+  /** The step that a thread is in takes so long. */
+  stepTakes(thread: ClientThread, ns: number): void;
+  post(flight: Flight): void;
+}
+
+/**
+ * A thread of a compute node, or of a memory node's machine, that runs coroutines. It resumes one
+ * at a time, in the order in which they became ready, and every step takes CPU time: enough
+ * coroutines keep it busy (RACE 4.1).
+ */
+export class ClientThread {
+  readonly id: number;
+  readonly nic: Nic;
+  /** To memory of its own machine, if that is a memory node. */
+  readonly door: LocalDoor | undefined;
+  readonly traffic: TrafficCounters;
+  readonly queuePairs: readonly QueuePair[];
+  readonly flights: readonly Flight[];
+  readonly #network: Surroundings;
+  readonly #onEnded: (ended: Ended) => void;
+  /** A ring of ready coroutines; each is in it at most once. */
+  readonly #ready: Int32Array;
+  #first = 0;
+  #waiting = 0;
+  #running: Flight | undefined;
+  busyNs = 0;
+
+  constructor(
+    id: number,
+    nic: Nic,
+    traffic: TrafficCounters,
+    shape: { firstFlight: number; coroutines: number; memoryNodes: number },
+    network: Surroundings,
+    onEnded: (ended: Ended) => void,
+    door?: LocalDoor,
+  ) {
+    this.id = id;
+    this.door = door;
+    this.nic = nic;
+    this.traffic = traffic;
+    this.#network = network;
+    this.#onEnded = onEnded;
+    this.queuePairs = Array.from({ length: shape.memoryNodes }, () => new QueuePair());
+    this.flights = Array.from(
+      { length: shape.coroutines },
+      (_, i) => new Flight(shape.firstFlight + i, i, this),
+    );
+    this.#ready = new Int32Array(shape.coroutines);
+  }
+
+  /** Gives an idle coroutine an operation; its end is told to whoever made the thread. */
+  start(coroutine: number, operation: Operation<unknown>): void {
+    const flight = this.flights[coroutine];
+    invariant(flight.operation === undefined, 'a coroutine runs one operation at a time');
+    flight.operation = operation;
+    flight.began = this.#network.now;
+    flight.failed = false;
+    this.resume(flight);
+  }
+
+  /** The coroutine can go on as soon as the CPU is free. */
+  resume(flight: Flight): void {
+    const { length } = this.#ready;
+    this.#ready[(this.#first + this.#waiting++) % length] = flight.coroutine;
+    if (this.#running === undefined) this.#step();
+  }
+
+  #step(): void {
+    const flight = this.flights[this.#ready[this.#first]];
+    this.#first = (this.#first + 1) % this.#ready.length;
+    this.#waiting--;
+    this.#running = flight;
+    this.#advance(flight);
+    const ns = this.#network.cpuNs(this, flight.batch);
+    this.busyNs += ns;
+    this.#network.stepTakes(this, ns);
+  }
+
+  /** Runs the operation up to its next batch. What it throws is its result. */
+  #advance(flight: Flight): void {
+    const operation = flight.operation as Operation<unknown>;
+    const { failed, error } = flight;
+    flight.batch = undefined;
+    flight.failed = false;
+    flight.error = undefined;
+    try {
+      const step = failed ? operation.throw(error) : operation.next();
+      if (step.done) flight.result = step.value;
+      else flight.batch = step.value;
+    } catch (thrown) {
+      flight.failed = true;
+      flight.error = thrown;
+    }
+  }
+
+  /** The CPU is done with the step: the batch goes out, or the operation has ended. */
+  endStep(): void {
+    const flight = this.#running as Flight;
+    if (flight.batch !== undefined) this.#network.post(flight);
+    else this.#end(flight);
+    this.#running = undefined;
+    if (this.#waiting > 0) this.#step();
+  }
+
+  #end(flight: Flight): void {
+    const { coroutine, result, failed, error, began } = flight;
+    flight.operation = undefined;
+    flight.result = undefined;
+    const outcome = failed ? (error ?? new Error('an operation threw nothing')) : undefined;
+    this.#onEnded({ coroutine, result, error: outcome, began, ended: this.#network.now });
+  }
+}

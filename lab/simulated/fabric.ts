@@ -1,0 +1,63 @@
+import {
+  type Address,
+  type Batch,
+  CAS,
+  FAA,
+  type Fabric,
+  PAUSE,
+  READ,
+  TrafficCounters,
+  WRITE,
+} from '../../src/verbs/index.ts';
+import { CALL } from './call.ts';
+import type { SimulatedMemory } from './memory.ts';
+import { countBatch } from './traffic.ts';
+
+/**
+ * The simulated memory without time: for what happens before the clock starts (creating a pool,
+ * joining, loading). Each client has its own; its counters also count what it does in time.
+ */
+export class SimulatedFabric implements Fabric {
+  readonly traffic = new TrafficCounters();
+  readonly memory: SimulatedMemory;
+
+  constructor(memory: SimulatedMemory) {
+    this.memory = memory;
+  }
+
+  execute(batch: Batch): void {
+    countBatch(this.traffic, batch);
+    for (let row = 0; row < batch.length; row++) this.#perform(batch, row);
+  }
+
+  executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
+    for (let i = 0; i < count; i++) {
+      errors[i] = undefined;
+      try {
+        this.execute(batches[i]);
+      } catch (error) {
+        errors[i] = error;
+      }
+    }
+  }
+
+  window(address: Address, bytes: number): Uint8Array {
+    return this.memory.window(address, bytes);
+  }
+
+  #perform(batch: Batch, row: number): void {
+    const { memory } = this;
+    const kind = batch.kind[row];
+    if (kind === PAUSE) return;
+    const address = batch.address[row];
+    const bytes = batch.bytes[row];
+    const scratch = batch.scratch[row];
+    const local = batch.offset[row];
+    memory.check(address, bytes);
+    if (kind === READ) memory.read(address, bytes, scratch, local);
+    else if (kind === WRITE) memory.write(address, bytes, scratch, local);
+    else if (kind === CAS) memory.compareAndSwap(address, scratch, local);
+    else if (kind === FAA) memory.fetchAndAdd(address, scratch, local);
+    else if (kind === CALL) memory.handlers[memory.nodeOf(address)]?.(scratch, local);
+  }
+}

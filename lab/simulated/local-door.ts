@@ -1,0 +1,48 @@
+import { type Batch, CAS, FAA, READ, WRITE } from '../../src/verbs/index.ts';
+import type { SimulatedMemory } from './memory.ts';
+import { type NetworkModel, SHARED_MEMORY } from './model.ts';
+import type { MemoryNode } from './nodes.ts';
+
+/** What loads, stores and atomics cost the CPU of a memory node's machine; see NetworkModel. */
+export interface LocalModel
+  extends Pick<
+    NetworkModel,
+    'roundTripNs' | 'readWindowNs' | 'writeWindowNs' | 'wordNs' | 'verbNs'
+  > {
+  /**
+   * 'coherent': the CPU's atomics and the NIC's are atomic with each other, which a device has to
+   * promise (verbs: IBV_ATOMIC_GLOB). 'loopback': they are not (IBV_ATOMIC_HCA), so this thread's
+   * atomics go through the NIC too, by a queue pair to its own machine, and only READ and WRITE are
+   * loads and stores.
+   */
+  readonly atomics: 'coherent' | 'loopback';
+}
+
+/** As measured between processes that share memory, on a device that promises IBV_ATOMIC_GLOB. */
+export const SHARED_WITH_NIC: LocalModel = { ...SHARED_MEMORY, atomics: 'coherent' };
+
+/** How one thread on the machine of a memory node reaches that node's memory without the NIC. */
+export class LocalDoor {
+  readonly node: MemoryNode;
+  readonly model: LocalModel;
+  readonly #memory: SimulatedMemory;
+  /** Until something is where the CPU has it, and as much until it goes on. */
+  readonly oneWayNs: number;
+  /** When the last line of this thread's last verb has been touched. */
+  doneAt = 0;
+
+  constructor(node: MemoryNode, memory: SimulatedMemory, model: LocalModel) {
+    this.node = node;
+    this.model = model;
+    this.#memory = memory;
+    this.oneWayNs = model.roundTripNs / 2;
+  }
+
+  /** Whether the verb is the CPU's; else the NIC's, to another node or to this one. */
+  leadsTo({ kind, address }: Batch, row: number): boolean {
+    if (this.#memory.nodeOf(address[row]) !== this.node.id) return false;
+    if (kind[row] === READ || kind[row] === WRITE) return true;
+    const isAtomic = kind[row] === CAS || kind[row] === FAA;
+    return isAtomic && this.model.atomics === 'coherent';
+  }
+}

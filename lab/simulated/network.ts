@@ -1,0 +1,376 @@
+import { invariant } from '../../src/errors.ts';
+import { Prng } from '../../src/random/prng.ts';
+import {
+  type Batch,
+  CAS,
+  FAA,
+  PAUSE,
+  READ,
+  type TrafficCounters,
+  WRITE,
+} from '../../src/verbs/index.ts';
+import { CALL } from './call.ts';
+import { ClientThread, type Ended, type Flight, type Surroundings } from './client-thread.ts';
+import { EventQueue, PARTS_MAX } from './event-queue.ts';
+import { LocalDoor, type LocalModel, SHARED_WITH_NIC } from './local-door.ts';
+import { type MeasuredUse, measuredUse } from './measured-use.ts';
+import { linesOf, type SimulatedMemory } from './memory.ts';
+import type { NetworkModel } from './model.ts';
+import { MemoryNode, Nic, type QueuePair } from './nodes.ts';
+import { sameDoorEnd, segmentEnd } from './segments.ts';
+import { countBatch } from './traffic.ts';
+import { inboundBytes, outboundBytes, performLine } from './verb-parts.ts';
+
+/** Events: what they belong to is the thread's or the flight's number. */
+const STEP_ENDS = 0;
+const VERB_ARRIVES = 1;
+const LINE_TOUCHED = 2;
+const ANSWER_ARRIVES = 3;
+const BATCH_DONE = 4;
+const PAUSE_ENDS = 5;
+const CALL_SERVED = 6;
+
+const NS_PER_SECOND = 1e9;
+const BITS_PER_BYTE = 8;
+
+export interface NetworkOptions {
+  model: NetworkModel;
+  memory: SimulatedMemory;
+  computeNodes?: number;
+  seed: number;
+  /**
+   * A batch is one queue pair by contract; over several memory nodes it needs several. 'ordered'
+   * keeps the contract by holding a verb back until what must precede it on another node has been
+   * answered; 'unordered' is what queue pairs give by themselves.
+   */
+  acrossNodes?: 'ordered' | 'unordered';
+  /** How threads on the machine of a memory node reach its memory. */
+  local?: LocalModel;
+}
+
+/** Where a thread runs: on a compute node (a number), or on the machine of a memory node. */
+export type Place = number | { readonly memoryNode: number };
+
+/**
+ * Runs operations in virtual time: client threads post batches, NICs, links and the atomics unit of
+ * memory nodes delay their verbs, and each line of a verb touches the real bytes at its own time.
+ * Queue pairs keep exactly the order of the batch contract (verbs/batch.ts) and nothing more.
+ */
+export class SimulatedNetwork implements Surroundings {
+  readonly model: NetworkModel;
+  readonly memory: SimulatedMemory;
+  readonly memoryNodes: readonly MemoryNode[];
+  readonly computeNics: readonly Nic[];
+  readonly threads: ClientThread[] = [];
+  readonly #flights: Flight[] = [];
+  readonly #events = new EventQueue();
+  readonly #prng: Prng;
+  readonly #ordered: boolean;
+  readonly #messageNs: number;
+  readonly #nsPerByte: number;
+  readonly #atomicNs: number;
+  readonly #oneWayNs: number;
+  readonly #local: LocalModel;
+  /** Verbs that were posted, and verbs that were answered. */
+  posted = 0;
+  answered = 0;
+  now = 0;
+  #measuredSince = 0;
+  #stopped = false;
+
+  constructor(options: NetworkOptions) {
+    const { model, memory, computeNodes = 1, seed, acrossNodes = 'ordered' } = options;
+    this.model = model;
+    this.#local = options.local ?? SHARED_WITH_NIC;
+    this.memory = memory;
+    this.memoryNodes = Array.from({ length: memory.nodes }, (_, i) => new MemoryNode(i, model));
+    this.computeNics = Array.from({ length: computeNodes }, () => new Nic());
+    this.#prng = Prng.fromSeed(seed);
+    this.#ordered = acrossNodes === 'ordered';
+    this.#messageNs = NS_PER_SECOND / model.messagesPerSecond;
+    this.#nsPerByte = (NS_PER_SECOND * BITS_PER_BYTE) / model.bitsPerSecond;
+    this.#atomicNs = NS_PER_SECOND / model.atomicsPerSecond;
+    this.#oneWayNs = model.roundTripNs / 2;
+  }
+
+  /** A client thread. `onEnded` hears of each operation that has ended. */
+  addThread(
+    place: Place,
+    coroutines: number,
+    traffic: TrafficCounters,
+    onEnded: (ended: Ended) => void,
+  ): ClientThread {
+    const shape = {
+      firstFlight: this.#flights.length,
+      coroutines,
+      memoryNodes: this.memoryNodes.length,
+    };
+    const { nic, door } = this.#machineAt(place);
+    const thread = new ClientThread(this.threads.length, nic, traffic, shape, this, onEnded, door);
+    this.threads.push(thread);
+    this.#flights.push(...thread.flights);
+    return thread;
+  }
+
+  /** The NIC of a thread's machine, and its door to memory that the machine has. */
+  #machineAt(place: Place): { nic: Nic; door: LocalDoor | undefined } {
+    if (typeof place === 'number') {
+      const nic = this.computeNics[place];
+      invariant(nic !== undefined, `there is no compute node ${place}`);
+      return { nic, door: undefined };
+    }
+    const node = this.memoryNodes[place.memoryNode];
+    invariant(node !== undefined, `there is no memory node ${place.memoryNode}`);
+    return { nic: node.nic, door: new LocalDoor(node, this.memory, this.#local) };
+  }
+
+  /** Runs until nothing is left to happen, `until` is reached, or somebody calls `stop`. */
+  run(until = Number.POSITIVE_INFINITY): void {
+    this.#stopped = false;
+    const events = this.#events;
+    while (!this.#stopped && events.nextTime <= until && events.pop()) {
+      this.now = events.time;
+      this.#happen(events.kind, events.owner, events.row, events.part);
+    }
+    if (!this.#stopped && until < Number.POSITIVE_INFINITY) this.now = until;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Counts what resources do from now on. */
+  beginMeasurement(): void {
+    this.#measuredSince = this.now;
+    for (const nic of this.computeNics) nic.clear();
+    for (const node of this.memoryNodes) node.clear();
+    for (const thread of this.threads) thread.busyNs = 0;
+  }
+
+  measure(): MeasuredUse {
+    return measuredUse(this, this.now - this.#measuredSince);
+  }
+
+  /** CPU time of a step that posts this batch, if any. Letting time pass costs a step, no verb. */
+  cpuNs({ door }: ClientThread, batch: Batch | undefined): number {
+    const { stepNs, verbNs } = this.model;
+    let ns = stepNs;
+    for (let row = 0; row < (batch?.length ?? 0); row++) {
+      if (batch === undefined || batch.kind[row] === PAUSE) continue;
+      ns += door?.leadsTo(batch, row) ? door.model.verbNs : verbNs;
+    }
+    return ns;
+  }
+
+  stepTakes(thread: ClientThread, ns: number): void {
+    this.#events.push(this.now + ns, STEP_ENDS, thread.id);
+  }
+
+  post(flight: Flight): void {
+    const batch = batchOf(flight);
+    countBatch(flight.thread.traffic, batch);
+    flight.ensure(batch.length);
+    flight.row = 0;
+    flight.end = 0;
+    this.#issue(flight);
+  }
+
+  #happen(kind: number, owner: number, row: number, line: number): void {
+    if (kind === STEP_ENDS) {
+      this.threads[owner].endStep();
+      return;
+    }
+    const flight = this.#flights[owner];
+    if (kind === LINE_TOUCHED) this.#touch(flight, row, line);
+    else if (kind === VERB_ARRIVES) this.#arrive(flight, row);
+    else if (kind === ANSWER_ARRIVES) this.#answer(flight, row);
+    else if (kind === CALL_SERVED) this.#served(flight, row);
+    else this.#issue(flight);
+  }
+
+  /** Sends the next verbs of the batch, or lets the coroutine go on after the last ones. */
+  #issue(flight: Flight): void {
+    const { thread, end } = flight;
+    const batch = batchOf(flight);
+    if (end >= batch.length || flight.failed) {
+      thread.resume(flight);
+      return;
+    }
+    flight.row = end;
+    if (batch.kind[end] === PAUSE) {
+      flight.end = end + 1;
+      this.#events.push(this.now + 1000 * batch.bytes[end], PAUSE_ENDS, flight.id);
+      return;
+    }
+    const { nic, door } = thread;
+    flight.end =
+      door === undefined
+        ? segmentEnd(batch, end, this.memory, this.#ordered)
+        : sameDoorEnd(batch, end, this.memory, door);
+    flight.outstanding = flight.end - end;
+    flight.doneAt = this.now;
+    this.posted += flight.outstanding;
+    if (door?.leadsTo(batch, end)) {
+      this.#events.push(this.now + door.oneWayNs, VERB_ARRIVES, flight.id, end);
+      return;
+    }
+    for (let row = end; row < flight.end; row++) {
+      const sent = nic.messages.serve(this.now, this.#messageNs);
+      const bytes = this.model.headerBytes + outboundBytes(batch, row);
+      flight.arrival[row] = nic.outbound.serve(sent, bytes * this.#nsPerByte) + this.#oneWayNs;
+    }
+    this.#events.push(flight.arrival[end], VERB_ARRIVES, flight.id, end);
+  }
+
+  /** A verb has reached its memory node. Those behind it follow one by one. */
+  #arrive(flight: Flight, row: number): void {
+    const batch = batchOf(flight);
+    const address = batch.address[row];
+    const kind = batch.kind[row];
+    try {
+      this.memory.check(address, batch.bytes[row]);
+    } catch (error) {
+      this.#refuse(flight, row, error);
+      return;
+    }
+    const { door } = flight.thread;
+    if (door?.leadsTo(batch, row)) {
+      this.#performLocally(flight, row, door);
+      return;
+    }
+    if (row + 1 < flight.end) {
+      const at = Math.max(this.now, flight.arrival[row + 1]);
+      this.#events.push(at, VERB_ARRIVES, flight.id, row + 1);
+    }
+    const node = this.memoryNodes[this.memory.nodeOf(address)];
+    const bytes = this.model.headerBytes + outboundBytes(batch, row);
+    const received = node.nic.inbound.receive(this.now, bytes * this.#nsPerByte);
+    const ready = node.nic.messages.serve(received, this.#messageNs);
+    const queuePair = flight.thread.queuePairs[node.id];
+    if (kind === READ) this.#read(flight, row, ready, queuePair);
+    else if (kind === WRITE) this.#write(flight, row, ready, queuePair);
+    else if (kind === CAS || kind === FAA) this.#atomic(flight, row, ready, node, queuePair);
+    else if (kind === CALL) {
+      const served = node.cores.serve(ready, this.model.callNs);
+      this.#events.push(served, CALL_SERVED, flight.id, row);
+    } else invariant(false, `a verb of kind ${kind}`);
+  }
+
+  /** A CPU does one after the other, and an atomic when nobody has the word, by either door. */
+  #performLocally(flight: Flight, row: number, door: LocalDoor): void {
+    const { kind, address } = batchOf(flight);
+    const { readWindowNs, writeWindowNs, wordNs } = door.model;
+    const isAtomic = kind[row] === CAS || kind[row] === FAA;
+    const ready = Math.max(this.now, door.doneAt);
+    const start = isAtomic ? door.node.lockWord(address[row], ready, wordNs) : ready;
+    const windowNs = kind[row] === READ ? readWindowNs : writeWindowNs;
+    door.doneAt = this.#scatter(flight, row, start, windowNs, 0);
+    if (row + 1 < flight.end) this.#events.push(door.doneAt, VERB_ARRIVES, flight.id, row + 1);
+  }
+
+  /** A READ waits for every verb in front of it on its queue pair. */
+  #read(flight: Flight, row: number, ready: number, queuePair: QueuePair): void {
+    const start = Math.max(ready, queuePair.readDone, queuePair.writeDone);
+    queuePair.readDone = this.#scatter(flight, row, start, this.model.readWindowNs);
+  }
+
+  /** A WRITE waits for the WRITEs in front of it only: it may overtake READs and atomics. */
+  #write(flight: Flight, row: number, ready: number, queuePair: QueuePair): void {
+    const start = Math.max(ready, queuePair.writeDone);
+    queuePair.writeDone = this.#scatter(flight, row, start, this.model.writeWindowNs);
+  }
+
+  /**
+   * The unit takes atomics one by one as they come; those on one word wait for each other, and each
+   * waits for what is in front of it on its queue pair, without keeping the unit.
+   */
+  #atomic(
+    flight: Flight,
+    row: number,
+    ready: number,
+    node: MemoryNode,
+    queuePair: QueuePair,
+  ): void {
+    const begun = node.atomics.begin(ready, this.#atomicNs);
+    const ordered = Math.max(begun, queuePair.readDone, queuePair.writeDone);
+    const address = batchOf(flight).address[row];
+    const start = node.lockWord(address, ordered, this.model.wordNs);
+    queuePair.readDone = this.#scatter(flight, row, start, this.model.writeWindowNs);
+  }
+
+  /** Gives each line of a verb a time of its own; returns the last one. */
+  #scatter(
+    flight: Flight,
+    row: number,
+    start: number,
+    windowNs: number,
+    packetNs = this.model.packetNs,
+  ): number {
+    const { address, bytes } = batchOf(flight);
+    const lines = linesOf(address[row], bytes[row]);
+    invariant(lines <= PARTS_MAX, 'a verb of too many lines');
+    const { packetBytes } = this.model;
+    const window = windowNs + packetNs * Math.max(0, Math.ceil(bytes[row] / packetBytes) - 1);
+    flight.linesLeft[row] = lines;
+    let last = start;
+    for (let line = 0; line < lines; line++) {
+      const at = start + (window * this.#prng.next32()) / 2 ** 32;
+      if (at > last) last = at;
+      this.#events.push(at, LINE_TOUCHED, flight.id, row, line);
+    }
+    return last;
+  }
+
+  #touch(flight: Flight, row: number, line: number): void {
+    const batch = batchOf(flight);
+    performLine(this.memory, batch, row, line);
+    if (--flight.linesLeft[row] > 0) return;
+    const { door } = flight.thread;
+    if (door?.leadsTo(batch, row)) this.#complete(flight, 1, this.now + door.oneWayNs);
+    else this.#sendAnswer(flight, row);
+  }
+
+  #served(flight: Flight, row: number): void {
+    const { address, scratch, offset } = batchOf(flight);
+    const handler = this.memory.handlers[this.memory.nodeOf(address[row])];
+    handler?.(scratch[row], offset[row]);
+    this.#sendAnswer(flight, row);
+  }
+
+  #sendAnswer(flight: Flight, row: number): void {
+    const batch = batchOf(flight);
+    const { nic } = this.memoryNodes[this.memory.nodeOf(batch.address[row])];
+    const bytes = this.model.headerBytes + inboundBytes(batch, row);
+    const sent = nic.outbound.serve(this.now, bytes * this.#nsPerByte);
+    this.#events.push(sent + this.#oneWayNs, ANSWER_ARRIVES, flight.id, row);
+  }
+
+  #answer(flight: Flight, row: number): void {
+    const batch = batchOf(flight);
+    const bytes = this.model.headerBytes + inboundBytes(batch, row);
+    const done = flight.thread.nic.inbound.receive(this.now, bytes * this.#nsPerByte);
+    this.#complete(flight, 1, done);
+  }
+
+  #complete(flight: Flight, verbs: number, done: number): void {
+    this.answered += verbs;
+    flight.outstanding -= verbs;
+    invariant(flight.outstanding >= 0, 'a verb is answered once');
+    flight.doneAt = Math.max(flight.doneAt, done);
+    if (flight.outstanding > 0) return;
+    if (flight.doneAt > this.now) this.#events.push(flight.doneAt, BATCH_DONE, flight.id);
+    else this.#issue(flight);
+  }
+
+  /** The node refuses a verb; those behind it are not executed. The operation hears of it. */
+  #refuse(flight: Flight, row: number, error: unknown): void {
+    flight.failed = true;
+    flight.error = error;
+    this.#complete(flight, flight.end - row, this.now + this.#oneWayNs);
+  }
+}
+
+function batchOf({ batch }: Flight): Batch {
+  invariant(batch !== undefined, 'a verb without a batch');
+  return batch;
+}

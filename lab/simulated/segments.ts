@@ -1,0 +1,59 @@
+import { type Batch, PAUSE, WRITE } from '../../src/verbs/index.ts';
+import type { LocalDoor } from './local-door.ts';
+import type { SimulatedMemory } from './memory.ts';
+
+const NOWHERE = -1;
+const SEVERAL = -2;
+
+/**
+ * Where the verbs end that can be sent together from row `first` on. A pause ends them, and with
+ * `ordered` also a verb that the contract orders behind one on another memory node: no queue pair
+ * orders the two, so the client must wait for the first.
+ */
+export function segmentEnd(
+  batch: Batch,
+  first: number,
+  memory: SimulatedMemory,
+  ordered: boolean,
+): number {
+  let writes = NOWHERE;
+  let others = NOWHERE;
+  for (let row = first; row < batch.length; row++) {
+    const kind = batch.kind[row];
+    if (kind === PAUSE) return row;
+    if (!ordered || memory.nodes === 1) continue;
+    const node = memory.nodeOf(batch.address[row]);
+    if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
+    if (kind === WRITE) writes = joined(writes, node);
+    else others = joined(others, node);
+  }
+  return batch.length;
+}
+
+/**
+ * The same of a thread with a door to memory of its own machine: its CPU does its verbs in their
+ * order, and neither begins on memory before the NIC has done what precedes that, nor lets the NIC
+ * begin before it is done itself. So what can be sent together is what goes one way.
+ */
+export function sameDoorEnd(
+  batch: Batch,
+  first: number,
+  memory: SimulatedMemory,
+  door: LocalDoor,
+): number {
+  const isLocal = door.leadsTo(batch, first);
+  const node = memory.nodeOf(batch.address[first]);
+  for (let row = first; row < batch.length; row++) {
+    if (batch.kind[row] === PAUSE || door.leadsTo(batch, row) !== isLocal) return row;
+    if (memory.nodeOf(batch.address[row]) !== node) return row;
+  }
+  return batch.length;
+}
+
+function elsewhere(nodes: number, node: number): boolean {
+  return nodes !== NOWHERE && nodes !== node;
+}
+
+function joined(nodes: number, node: number): number {
+  return nodes === NOWHERE || nodes === node ? node : SEVERAL;
+}

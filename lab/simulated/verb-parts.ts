@@ -1,0 +1,42 @@
+import { type Batch, CAS, FAA, offsetOf, READ, WRITE } from '../../src/verbs/index.ts';
+import { CALL } from './call.ts';
+import { LINE_BYTES, type SimulatedMemory } from './memory.ts';
+
+const CAS_OPERAND_BYTES = 16;
+const FAA_OPERAND_BYTES = 8;
+const WORD_BYTES = 8;
+
+/** Payload on the way to the memory node. */
+export function outboundBytes({ kind, bytes }: Batch, row: number): number {
+  if (kind[row] === WRITE || kind[row] === CALL) return bytes[row];
+  if (kind[row] === CAS) return CAS_OPERAND_BYTES;
+  return kind[row] === FAA ? FAA_OPERAND_BYTES : 0;
+}
+
+/** Payload on the way back. */
+export function inboundBytes({ kind, bytes }: Batch, row: number): number {
+  if (kind[row] === READ || kind[row] === CALL) return bytes[row];
+  return kind[row] === WRITE ? 0 : WORD_BYTES;
+}
+
+/** Lets one 64-byte line of a verb happen; lines are those of the memory. */
+export function performLine(
+  memory: SimulatedMemory,
+  batch: Batch,
+  row: number,
+  line: number,
+): void {
+  const kind = batch.kind[row];
+  const address = batch.address[row];
+  const scratch = batch.scratch[row];
+  const local = batch.offset[row];
+  if (kind === CAS) memory.compareAndSwap(address, scratch, local);
+  else if (kind === FAA) memory.fetchAndAdd(address, scratch, local);
+  else {
+    const lead = offsetOf(address) & (LINE_BYTES - 1);
+    const from = Math.max(0, line * LINE_BYTES - lead);
+    const to = Math.min(batch.bytes[row], (line + 1) * LINE_BYTES - lead);
+    if (kind === READ) memory.read(address + from, to - from, scratch, local + from);
+    else memory.write(address + from, to - from, scratch, local + from);
+  }
+}

@@ -1,0 +1,79 @@
+import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { Hotspots } from '../../src/indexes/chime/hotspots.ts';
+import { PlainlyReadTree, type PlainReads } from './chime-reads.ts';
+import { SimulatedCluster } from './cluster.ts';
+import type { Row, Settings } from './experiment.ts';
+import { doubled, type IndexKind } from './index-kind.ts';
+import { registeredKind } from './registered-kind.ts';
+import { type Saturation, saturate } from './saturation.ts';
+
+/** As many machines as the paper's, with one memory node. */
+const COMPUTE_NODES = 10;
+const POOL_BYTES = 2 ** 28;
+/** The paper's are 60 million. */
+export const RECORDS = 60_000;
+export const ZIPF = 0.99;
+
+/** What a run has that another has not. */
+export interface ChimeLoad {
+  clients: number;
+  coroutines?: number;
+  /** Parameters of the tree. */
+  wishes?: Readonly<Record<string, number>>;
+  /** A double instead of the tree. */
+  plain?: PlainReads;
+  /** Keys in the hotspot buffer, one for all clients: the paper's is one for a compute node. */
+  hotspots?: number;
+  delegation?: boolean;
+  theta?: number;
+  /** Share of updates; the rest are searches. */
+  updates?: number;
+  valueBytes?: number;
+}
+
+export function runChime(settings: Settings, load: ChimeLoad): Saturation {
+  const { clients, coroutines = 1, wishes, hotspots = 0, delegation = false } = load;
+  const shared = new Hotspots(hotspots);
+  const tree = registeredKind<ChimeIndex>('chime', { ...wishes }, (index) => {
+    Object.assign(index.tree, { hotspots: shared });
+    index.tree.techniques.delegation = delegation;
+  });
+  const { plain } = load;
+  const kind: IndexKind = plain ? doubled(tree, (it) => new PlainlyReadTree(it.tree, plain)) : tree;
+  const { model, seed } = settings;
+  const { valueBytes, theta = ZIPF, updates } = load;
+  const cluster = new SimulatedCluster({
+    model,
+    seed,
+    kind,
+    clients,
+    valueBytes,
+    computeNodes: COMPUTE_NODES,
+    poolBytes: POOL_BYTES,
+  });
+  cluster.load(RECORDS);
+  const operations = { kind: 'search', clients, coroutines, records: RECORDS } as const;
+  return saturate(cluster, { ...operations, theta, updates }, settings);
+}
+
+export function rateRow(what: string, { rate, use, latencies }: Saturation): Row {
+  const [node] = use.memoryNodes;
+  const figures = {
+    messages: node.messages,
+    linkOut: node.outbound,
+    atomics: node.atomics,
+    p50: latencies.quantile(0.5) / 1000,
+    p99: latencies.quantile(0.99) / 1000,
+  };
+  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
+  const detail = [
+    `messages ${percent(node.messages)}, link out ${percent(node.outbound)}`,
+    `atomics ${percent(node.atomics)}`,
+    `p50 ${figures.p50.toFixed(1)}, p99 ${figures.p99.toFixed(1)} us`,
+  ].join('; ');
+  return { what, ours: rate / 1e6, unit: 'M/s', detail, figures };
+}
+
+export function ratioRow(what: string, ours: number, published?: number): Row {
+  return { what, ours, unit: 'x', published };
+}

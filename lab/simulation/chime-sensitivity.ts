@@ -1,0 +1,87 @@
+import { type ChimeLoad, RECORDS, rateRow, ratioRow, runChime } from './chime-load.ts';
+import type { Experiment, Row, Settings } from './experiment.ts';
+import type { Saturation } from './saturation.ts';
+
+const CLIENTS = 320;
+const WHOLE = { whole: true, apart: false };
+
+interface Sweep {
+  title: string;
+  cases: readonly (Partial<ChimeLoad> & { name: string })[];
+  /** The last case to the first, where the paper's text says so. */
+  published?: number;
+}
+
+const spans = [8, 32, 64, 256];
+const SWEEPS: readonly Sweep[] = [
+  {
+    title: '18a, half updates, Zipf',
+    cases: [0.5, 0.8, 0.99].map((theta) => ({
+      name: `${theta}`,
+      theta,
+      updates: 0.5,
+      clients: 40,
+      coroutines: 8,
+    })),
+  },
+  {
+    title: '18a with read delegation and write combining, Zipf',
+    cases: [0.5, 0.8, 0.99].map((theta) => ({
+      name: `${theta}`,
+      theta,
+      updates: 0.5,
+      clients: 40,
+      coroutines: 8,
+      delegation: true,
+    })),
+  },
+  {
+    title: '18b, memory of each client in KiB',
+    cases: [1, 8, 64, 512].map((cacheKiB) => ({ name: `${cacheKiB}`, wishes: { cacheKiB } })),
+  },
+  {
+    title: '18d, bytes of indirect values',
+    cases: [16, 64, 512].map((valueBytes) => ({ name: `${valueBytes}`, valueBytes })),
+    published: 1,
+  },
+  {
+    title: '18e, span',
+    cases: spans.map((span) => ({ name: `${span}`, wishes: { span } })),
+  },
+  {
+    title: '18e, span, whole leaves read',
+    cases: spans.map((span) => ({ name: `${span}`, wishes: { span }, plain: WHOLE })),
+  },
+  {
+    title: '18f, neighbourhood',
+    cases: [2, 4, 8, 16].map((neighbourhood) => ({
+      name: `${neighbourhood}`,
+      wishes: { neighbourhood },
+    })),
+    published: 1 / 1.1,
+  },
+];
+
+/** What the parameters of the tree and of the workload do to its throughput. */
+export const chimeSensitivity: Experiment = {
+  name: 'chime-sensitivity',
+  run(settings) {
+    const notes = [
+      `YCSB C (Zipf 0.99) of ${CLIENTS} clients, ${RECORDS} records, unless said otherwise.`,
+      '18a: 40 clients with 8 operations in flight each, which share one lock table.',
+      'Values inside of leaves (18c) this tree has not.',
+    ];
+    const rows = SWEEPS.flatMap((sweep) => rowsOf(settings, sweep));
+    return { title: 'CHIME: sensitivity (Figure 18)', rows, notes };
+  },
+};
+
+function rowsOf(settings: Settings, { title, cases, published }: Sweep): Row[] {
+  const runs: Saturation[] = cases.map(({ name: _, ...load }) =>
+    runChime(settings, { clients: CLIENTS, ...load }),
+  );
+  const rows = runs.map((run, i) => rateRow(`${title}: ${cases[i].name}`, run));
+  const last = runs.length - 1;
+  const what = `${title}: ${cases[last].name} to ${cases[0].name}`;
+  return [...rows, ratioRow(what, runs[last].rate / runs[0].rate, published)];
+}

@@ -1,0 +1,132 @@
+import { invariant } from '../../src/errors.ts';
+import { ALWAYS } from '../../src/indexes/contract.ts';
+import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
+import type { CatalogEntry } from '../../src/pool/catalog.ts';
+import { currentThread } from '../../src/pool/clients/thread-identity.ts';
+import { CHUNK_BYTES, type PoolParameters } from '../../src/pool/layout.ts';
+import { Pool } from '../../src/pool/pool.ts';
+import { formatSuperblock } from '../../src/pool/superblock.ts';
+import { SimulatedFabric } from '../simulated/fabric.ts';
+import type { LocalModel } from '../simulated/local-door.ts';
+import { SimulatedMemory } from '../simulated/memory.ts';
+import type { NetworkModel } from '../simulated/model.ts';
+import { type Place, SimulatedNetwork } from '../simulated/network.ts';
+import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
+import type { IndexKind, TimedIndex } from './index-kind.ts';
+import { PoolClient } from './pool-client.ts';
+
+export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
+  model: NetworkModel;
+  seed: number;
+  kind: IndexKind<I>;
+  /** Rows of the client table, the loader's included. */
+  clients: number;
+  poolBytes?: number;
+  memoryNodes?: number;
+  computeNodes?: number;
+  acrossNodes?: 'ordered' | 'unordered';
+  /** How clients beside the memory of a memory node reach it. */
+  local?: LocalModel;
+  /** Default: 32, so that a record takes one line. */
+  valueBytes?: number;
+}
+
+const DEFAULT_POOL_BYTES = 2 ** 27;
+/** A pool takes chunk after chunk: small regions by turns spread it over several memory nodes. */
+const TURN_BYTES = 2 ** 20;
+/** Blocks that the loader lets wait. */
+const LOADER_RETIRES = 16;
+/** Header, a key of 16 bytes and a value of 32. */
+const RECORD_UNITS = 1;
+
+/** A pool on simulated memory nodes with one index in it, and clients on compute nodes. */
+export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
+  readonly network: SimulatedNetwork;
+  readonly keys = new KeyGenerator();
+  readonly values: ValueGenerator;
+  readonly #kind: IndexKind<I>;
+  readonly #memory: SimulatedMemory;
+  readonly #parameters: PoolParameters;
+  readonly #loader: Pool;
+  readonly #entry: CatalogEntry;
+  #joined = 0;
+
+  constructor(options: ClusterOptions<I>) {
+    const { model, seed, kind, clients, poolBytes = DEFAULT_POOL_BYTES } = options;
+    const { memoryNodes = 1, computeNodes = 1, acrossNodes } = options;
+    this.values = new ValueGenerator(options.valueBytes);
+    const regionBytes = memoryNodes === 1 ? poolBytes : TURN_BYTES;
+    const regions = poolBytes / regionBytes;
+    this.#parameters = {
+      regionBytes,
+      regionsMax: regions,
+      clientsMax: clients + 1,
+      chunkBytes: CHUNK_BYTES,
+      createdAt: 0,
+      poolId: 0,
+    };
+    this.#memory = new SimulatedMemory({ regions, regionBytes, nodes: memoryNodes });
+    this.#memory.put(0, formatSuperblock(this.#parameters));
+    const memory = this.#memory;
+    const { local } = options;
+    const many = { computeNodes, acrossNodes, ...(local && { local }) };
+    this.network = new SimulatedNetwork({ model, memory, seed, ...many });
+    this.#kind = kind;
+    this.#loader = this.#join();
+    this.#entry = this.#loader.run(kind.create(this.#loader));
+  }
+
+  /** Puts records 0..count-1 into the index before the clock starts. */
+  load(count: number): void {
+    const pool = this.#loader;
+    const index = pool.run(this.#kind.open(pool, this.#entry));
+    const records = this.#records(pool);
+    const request = index.newRequest();
+    for (let i = 0; i < count; i++) {
+      const key = this.keys.bytes(i);
+      records.encode(request, key, this.values.buffer(i), index.hashSeed, 0);
+      pool.run(index.write(request, ALWAYS));
+      if (pool.reclamation.retired > LOADER_RETIRES) this.#reclaim();
+    }
+    if (pool.reclamation.retired > 0) this.#reclaim();
+    invariant(pool.reclamation.retired === 0, 'what was retired while loading is free');
+  }
+
+  /** Loading alone, so nobody is waited for; afterwards the loader holds back nobody. */
+  #reclaim(): void {
+    const { reclamation } = this.#loader;
+    this.#loader.run(reclamation.quiesce());
+    this.#loader.run(reclamation.collect());
+    this.#loader.run(reclamation.goOffline());
+  }
+
+  /**
+   * A client thread on a compute node, or beside the memory of a memory node, with the index open
+   * and blocks claimed ahead.
+   */
+  addClient(place: Place = 0, coroutines = 1): PoolClient<I> {
+    const pool = this.#join();
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(this.#entry.id, RECORD_UNITS)));
+    const index = pool.run(this.#kind.open(pool, this.#entry));
+    return new PoolClient(this.network, pool, index, this.#records(pool), {
+      place,
+      coroutines,
+    });
+  }
+
+  #records(pool: Pool): RecordIo {
+    return new RecordIo(pool.allocator, pool.reclamation, this.#entry.id);
+  }
+
+  /** As Pool.join, without asking the system about the others: they all are in this thread. */
+  #join(): Pool {
+    const fabric = new SimulatedFabric(this.#memory);
+    const thread = { ...currentThread(), tid: 1 + this.#joined };
+    const pool = new Pool(fabric, this.#parameters, this.#memory, thread);
+    const { membership } = pool;
+    membership.liveness = () => 'alive';
+    pool.run(membership.join(`client ${this.#joined++}`));
+    pool.allocator.own(membership.id, membership.incarnation);
+    return pool;
+  }
+}

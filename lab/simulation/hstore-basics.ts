@@ -1,0 +1,265 @@
+import { ALWAYS, type Index, isOrdered, type OrderedIndex } from '../../src/indexes/contract.ts';
+import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import type { Request } from '../../src/indexes/substrates/request.ts';
+import { Prng } from '../../src/random/prng.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+import { Histogram } from '../simulated/histogram.ts';
+import { SimulatedCluster } from './cluster.ts';
+import type { Experiment, Row, Settings } from './experiment.ts';
+import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
+import { type Phases, phaseOfGet, phaseOfScan, timed } from './hstore-phases.ts';
+import { type PutPhases, PutTimes } from './hstore-put-times.ts';
+import type { PoolClient } from './pool-client.ts';
+import { registeredKind } from './registered-kind.ts';
+
+/** HStore Figures 7 and 8 at their two ends. */
+const CLIENTS = [4, 32] as const;
+const RECORDS = 20_000;
+const COMPUTE_NODES = 4;
+const POOL_BYTES = 2 ** 27;
+/** Keys of a SCAN (section 5.2); a SCAN is so many records, so fewer of them are measured. */
+const SCAN_KEYS = 100;
+const SCANS_SHARE = 20;
+/** Of each client, before it is measured and then at least. */
+const WARM_UP = 8;
+const PER_CLIENT_MIN = 10;
+const KINDS = ['PUT', 'GET', 'SCAN'] as const;
+
+type Kind = (typeof KINDS)[number];
+
+/** An index, and where its servers run if it has any. */
+export interface System {
+  name: string;
+  index: string;
+  wishes: Readonly<Record<string, number>>;
+  deployment?: Deployment;
+}
+
+interface Measured {
+  /** Operations a second of virtual time. */
+  rate: number;
+  latencies: Histogram;
+  phases: Phases;
+  put: PutPhases;
+}
+
+/** PUT, GET and SCAN of 4 and 32 clients, with HStore's servers here and there, and of rivals. */
+export const hstoreBasics: Experiment = {
+  name: 'hstore',
+  run(settings) {
+    const rows = [
+      ...DEPLOYMENTS.flatMap((deployment) => rowsOfHStore(settings, deployment)),
+      ...RIVALS.flatMap((rival) =>
+        CLIENTS.flatMap((clients) =>
+          basicRows(rival.name, clients, measureAll(settings, rival, clients)),
+        ),
+      ),
+    ];
+    const notes = [
+      `${RECORDS} records of 16 and 32 bytes; the paper has 100 M, 4 RPC and 4 worker threads.`,
+      'network: each server is a thread on a compute node. beside: on the machine of the memory' +
+        ' node, whose memory its CPU reaches; loopback: all but its atomics.',
+    ];
+    return { title: 'HStore: basic operations (Figures 7, 8 and 9)', rows, notes };
+  },
+};
+
+const RIVALS: readonly System[] = [
+  { name: 'CHIME, for Sherman', index: 'chime', wishes: {} },
+  { name: 'RACE, for Clover', index: 'race', wishes: {} },
+];
+
+/** HStore section 5.2: async is up to 22.9 % faster; for how many clients it does not say. */
+const PUBLISHED_MOST = 1.229;
+
+function rowsOfHStore(settings: Settings, deployment: Deployment): Row[] {
+  const { name, pairs } = deployment;
+  return CLIENTS.flatMap((clients) => {
+    const [async, sync] = [0, 1].map((sync) => {
+      const wishes = { buckets: 8192, rows: 64, pairs, sync };
+      return measureAll(settings, { name, index: 'hstore', wishes, deployment }, clients);
+    });
+    const rows = basicRows(name, clients, async);
+    const most = clients === CLIENTS[1];
+    const inSync = ((sync.PUT?.latencies.mean ?? 0) / 1000).toFixed(1);
+    rows.push({
+      what: `${name}: PUT, ${clients} clients: throughput of HStore to HStore (sync)`,
+      ours: rateOf(async.PUT) / rateOf(sync.PUT),
+      unit: 'x',
+      ...(most && { published: PUBLISHED_MOST }),
+      detail: `sync ${inSync} us; the paper: 1.04 to 1.23`,
+    });
+    return most ? [...rows, ...breakdown(name, async)] : rows;
+  });
+}
+
+function rateOf(measured: Measured | undefined): number {
+  return measured?.rate ?? 0;
+}
+
+function basicRows(name: string, clients: number, all: Measurements): Row[] {
+  return KINDS.flatMap((kind) => {
+    const measured = all[kind];
+    if (!measured) return [];
+    const { rate, latencies } = measured;
+    const high = (latencies.quantile(0.99) / 1000).toFixed(1);
+    const detail = `${(rate / 1e6).toFixed(3)} M/s, 99 % ${high}`;
+    const what = `${name}: ${kind}, ${clients} clients, mean`;
+    return [{ what, ours: latencies.mean / 1000, unit: 'us', detail }];
+  });
+}
+
+const PUBLISHED_SHARES: Readonly<Record<string, number>> = {
+  // 50 to 66 %
+  'PUT: queue wait': 58,
+  'PUT: log and table written': 24,
+  'GET: index': 50,
+  'GET: key-value access': 50,
+  'SCAN: index': 4,
+  'SCAN: key-value access': 96,
+};
+
+/** Figure 9: what a PUT, a GET and a SCAN spend their time on, in percent. */
+function breakdown(name: string, { PUT, GET, SCAN }: Measurements): Row[] {
+  const read = (phases: Phases = {}) => ({
+    index: phases.index ?? 0,
+    'key-value access': phases.records ?? 0,
+  });
+  const kinds = { PUT: putShares(PUT?.put), GET: read(GET?.phases), SCAN: read(SCAN?.phases) };
+  const shares = Object.entries(kinds).flatMap(([kind, phases]) => {
+    const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
+    return Object.entries(phases).map(([phase, part]): Row => {
+      const published = PUBLISHED_SHARES[`${kind}: ${phase}`];
+      const what = `${name}: ${kind}: ${phase}, share`;
+      return { what, ours: (100 * part) / whole, unit: '%', ...(published && { published }) };
+    });
+  });
+  return PUT ? [...shares, waitingForOthers(name, PUT.put)] : shares;
+}
+
+/** A turn is done as a whole; the paper's workers take one request after the other. */
+function waitingForOthers(name: string, { forOthers, ...phases }: PutPhases): Row {
+  const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
+  const ours = (100 * (phases.queueWait + forOthers)) / whole;
+  const what = `${name}: PUT: queue wait, and turns for others' requests, share`;
+  return { what, ours, unit: '%', published: PUBLISHED_SHARES['PUT: queue wait'] };
+}
+
+function putShares(phases: PutPhases | undefined): Record<string, number> {
+  if (!phases) return {};
+  return {
+    'request, and record written': phases.request,
+    'queue wait': phases.queueWait,
+    'index operation': phases.indexOperation,
+    'turn decided': phases.decision,
+    'log and table written': phases.changes,
+    'answer fetched': phases.answer,
+  };
+}
+
+export type Measurements = Partial<Record<Kind, Measured>>;
+
+export function measureAll(
+  settings: Settings,
+  system: System,
+  count: number,
+  wanted: readonly Kind[] = KINDS,
+): Measurements {
+  const { index, wishes, deployment } = system;
+  const cluster = new SimulatedCluster<Index>({
+    model: settings.model,
+    seed: settings.seed,
+    poolBytes: POOL_BYTES,
+    ...(deployment && { local: localModelOf(deployment) }),
+    kind: registeredKind<Index>(index, wishes),
+    clients: count + (deployment ? HStoreServers.clientsOf(deployment) : 0),
+    computeNodes: COMPUTE_NODES,
+  });
+  cluster.load(RECORDS);
+  const servers = deployment && new HStoreServers(cluster, deployment, COMPUTE_NODES);
+  const clients = Array.from({ length: count }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
+  const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(clients[0].index));
+  return Object.fromEntries(
+    kinds.map((kind) => {
+      const share = kind === 'SCAN' ? SCANS_SHARE : 1;
+      const operations = Math.max(PER_CLIENT_MIN * count, settings.operations / share);
+      const work = (times: number) => measure(settings, kind, times, cluster, clients, servers);
+      // Not measured: each client claims its rows of the mailboxes with its first requests.
+      work(count * WARM_UP * (deployment?.pairs ?? 1));
+      return [kind, work(Math.ceil(operations))];
+    }),
+  );
+}
+
+function measure(
+  settings: Settings,
+  kind: Kind,
+  operations: number,
+  cluster: SimulatedCluster<Index>,
+  clients: readonly PoolClient<Index>[],
+  servers: HStoreServers | undefined,
+): Measured {
+  const now = () => cluster.network.now;
+  const puts = new PutTimes(geometriesOf(clients[0].index), now);
+  const latencies = new Histogram();
+  const phases: Phases = {};
+  const prng = Prng.fromSeed(settings.seed).fork(kind.length);
+  const began = now();
+  let ended = began;
+  let left = operations;
+  let working = operations;
+  for (const client of clients) {
+    client.begin({
+      next: (request) => {
+        if (left-- <= 0) return undefined;
+        const record = prng.below(RECORDS - SCAN_KEYS);
+        const operation = operationOf(kind, cluster, client, request, record);
+        if (kind === 'PUT') return puts.put(operation);
+        return timed(operation, now, kind === 'GET' ? phaseOfGet() : phaseOfScan, phases);
+      },
+      ended: (_, ns) => {
+        latencies.record(ns);
+        working--;
+        ended = now();
+      },
+    });
+  }
+  servers?.begin(
+    () => working === 0,
+    (role, round) => (role === 'hash' ? puts.serve(round) : round),
+  );
+  cluster.network.run();
+  return { rate: (operations * 1e9) / (ended - began), latencies, phases, put: puts.phases };
+}
+
+function geometriesOf(index: Index) {
+  return index instanceof HStoreIndex ? index.table.pairs.map(({ geometry }) => geometry) : [];
+}
+
+function operationOf(
+  kind: Kind,
+  { keys, values }: SimulatedCluster<Index>,
+  { index, records }: PoolClient<Index>,
+  request: Request,
+  record: number,
+): Operation<unknown> {
+  const key = keys.bytes(record);
+  if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice());
+  if (kind === 'GET') {
+    request.setKey(key, index.hashSeed);
+    return index.search(request);
+  }
+  records.encode(request, key, values.buffer(record, 1), index.hashSeed, 0);
+  return index.write(request, ALWAYS);
+}
+
+function* scanOf(index: OrderedIndex, key: Uint8Array): Operation<number> {
+  const scan = index.scan({ lower: { key, inclusive: true }, limit: SCAN_KEYS });
+  let found = 0;
+  while (!scan.done) {
+    yield* scan.next(() => {
+      found++;
+    });
+  }
+  return found;
+}

@@ -1,0 +1,129 @@
+import type { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import { BUCKET_BYTES } from '../../src/indexes/hstore/slot.ts';
+import { Prng } from '../../src/random/prng.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+import { Histogram } from '../simulated/histogram.ts';
+import { SimulatedCluster } from './cluster.ts';
+import type { Experiment, Row, Settings } from './experiment.ts';
+import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
+import type { PoolClient } from './pool-client.ts';
+import { registeredKind } from './registered-kind.ts';
+
+/** HStore Figures 11b and 11c at their two ends. */
+const CLIENTS = [4, 32] as const;
+const RECORDS = 20_000;
+const COMPUTE_NODES = 4;
+const POOL_BYTES = 2 ** 27;
+const WARM_UP = 8;
+
+type Client = PoolClient<HStoreIndex>;
+
+/** Mean nanoseconds of a GET. */
+interface Gets {
+  normal: number;
+  withoutSkiplist: number;
+  byMailbox: number;
+}
+
+/**
+ * GETs while a server is lost. The paper's table is lost with the hash server's process; here its
+ * memory is overwritten, and the skiplist server answers without building a new table meanwhile:
+ * what a GET takes then, not what it takes beside the building.
+ */
+export const hstoreDegraded: Experiment = {
+  name: 'hstore-degraded',
+  run(settings) {
+    const deployments = DEPLOYMENTS.filter(({ name }) => name === 'network' || name === 'beside');
+    const rows = deployments.flatMap((deployment) =>
+      CLIENTS.flatMap((clients) => rowsOf(settings, deployment, clients)),
+    );
+    const notes = [
+      'The paper: without the skiplist server nothing changes; without the hash server a GET' +
+        ' takes 7.9 to 85 % longer.',
+    ];
+    return { title: 'HStore: GETs while a server is lost (Figures 11b and 11c)', rows, notes };
+  },
+};
+
+function rowsOf(settings: Settings, deployment: Deployment, clients: number): Row[] {
+  const { normal, withoutSkiplist, byMailbox } = measure(settings, deployment, clients);
+  const name = `${deployment.name}, ${clients} clients`;
+  const detail = (ns: number) => `${(ns / 1000).toFixed(2)} us`;
+  return [
+    { what: `${name}: GET`, ours: normal / 1000, unit: 'us' },
+    {
+      what: `${name}: without the skiplist server, to that`,
+      unit: 'x',
+      published: 1,
+      ours: withoutSkiplist / normal,
+      detail: detail(withoutSkiplist),
+    },
+    {
+      what: `${name}: while the table is lost, to that`,
+      unit: 'x',
+      ours: byMailbox / normal,
+      detail: detail(byMailbox),
+    },
+  ];
+}
+
+function measure(settings: Settings, deployment: Deployment, count: number): Gets {
+  const cluster = new SimulatedCluster<HStoreIndex>({
+    model: settings.model,
+    seed: settings.seed,
+    poolBytes: POOL_BYTES,
+    local: localModelOf(deployment),
+    kind: registeredKind<HStoreIndex>('hstore', { buckets: 8192, rows: 64, pairs: 1 }),
+    clients: count + HStoreServers.clientsOf(deployment),
+    computeNodes: COMPUTE_NODES,
+  });
+  cluster.load(RECORDS);
+  const servers = new HStoreServers(cluster, deployment, COMPUTE_NODES);
+  const clients = Array.from({ length: count }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
+  const prng = Prng.fromSeed(settings.seed).fork(1);
+  const gets = (operations: number, serve: (isOver: () => boolean) => void) => {
+    const latencies = new Histogram();
+    let left = operations;
+    let working = operations;
+    for (const client of clients) {
+      client.begin({
+        next: () => (left-- > 0 ? getOf(cluster, client, prng.below(RECORDS)) : undefined),
+        ended: (_, ns) => {
+          latencies.record(ns);
+          working--;
+        },
+      });
+    }
+    serve(() => working === 0);
+    cluster.network.run();
+    return latencies.mean;
+  };
+  const { operations } = settings;
+  const both = (isOver: () => boolean) => servers.begin(isOver);
+  gets(WARM_UP * count, both);
+  const normal = gets(operations, both);
+  const withoutSkiplist = gets(operations, (isOver) => servers.begin(isOver, undefined, ['hash']));
+  loseTable(clients[0]);
+  // Not measured: each client claims its row of the mailbox, and hears that the table is lost.
+  const answer = (isOver: () => boolean) => servers.answerScans(isOver);
+  gets(WARM_UP * count, answer);
+  return { normal, withoutSkiplist, byMailbox: gets(operations, answer) };
+}
+
+/** As a memory node that comes back without its memory. */
+function loseTable({ pool, index }: Client): void {
+  const { geometry } = index.table.pairs[0];
+  for (let bucket = 0; bucket < geometry.buckets; bucket++) {
+    pool.fabric.window(geometry.bucket(bucket), BUCKET_BYTES).fill(0);
+  }
+}
+
+function* getOf(
+  { keys }: SimulatedCluster<HStoreIndex>,
+  { index }: Client,
+  record: number,
+): Operation<void> {
+  const request = index.newRequest();
+  request.setKey(keys.bytes(record), index.hashSeed);
+  if (!(yield* index.search(request))) throw new Error('a GET did not find its key');
+}

@@ -1,0 +1,97 @@
+import type { Index } from '../../src/indexes/contract.ts';
+import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import { IndexServer, type ServedRound } from '../../src/indexes/hstore/index-server.ts';
+import { answerScans } from '../../src/indexes/hstore/scan-answers.ts';
+import type { HStoreTable } from '../../src/indexes/hstore/table.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+import type { LocalModel } from '../simulated/local-door.ts';
+import { SHARED_WITH_NIC } from '../simulated/local-door.ts';
+import type { Place } from '../simulated/network.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { PoolClient } from './pool-client.ts';
+
+/** Where HStore's servers run, each on a thread of its own. */
+export interface Deployment {
+  readonly name: string;
+  readonly pairs: number;
+  /** Beside the memory of the memory node, or else on compute nodes like clients. */
+  readonly beside?: LocalModel['atomics'];
+  /** CPU time of a verb beside the memory; default: as between processes that share memory. */
+  readonly verbNs?: number;
+}
+
+/** The paper's server has table and log in its own memory, and 4 worker threads (section 5). */
+export const DEPLOYMENTS = [
+  { name: 'network', pairs: 1 },
+  { name: 'beside', pairs: 1, beside: 'coherent' },
+  { name: 'beside, loopback', pairs: 1, beside: 'loopback' },
+  { name: 'network, 4 pairs', pairs: 4 },
+  { name: 'beside, 4 pairs', pairs: 4, beside: 'coherent' },
+  // Assumed: a compiled server, and words that are in the cache of its core or the one above.
+  { name: 'beside, 4 pairs, 30 ns', pairs: 4, beside: 'coherent', verbNs: 30 },
+] as const satisfies readonly Deployment[];
+
+export function localModelOf({ beside, verbNs }: Deployment): LocalModel {
+  const { atomics, ...costs } = SHARED_WITH_NIC;
+  return { ...costs, atomics: beside ?? atomics, verbNs: verbNs ?? costs.verbNs };
+}
+
+const ROLES = ['hash', 'skiplist'] as const;
+type Role = (typeof ROLES)[number];
+type Watched = (role: Role, round: Operation<ServedRound>) => Operation<ServedRound>;
+
+interface Server {
+  readonly client: PoolClient<Index>;
+  readonly role: Role;
+  readonly pair: number;
+}
+
+/** The servers of a store with HStore. */
+export class HStoreServers {
+  readonly #servers: readonly Server[];
+
+  constructor(
+    cluster: SimulatedCluster<Index>,
+    { pairs, beside }: Deployment,
+    computeNodes: number,
+  ) {
+    this.#servers = Array.from({ length: pairs }, (_, pair) => pair).flatMap((pair) => {
+      const place: Place = beside ? { memoryNode: 0 } : pair % computeNodes;
+      return ROLES.map((role): Server => {
+        return { client: cluster.addClient(place), role, pair };
+      });
+    });
+  }
+
+  /** Rows of the client table that servers take. */
+  static clientsOf({ pairs }: Deployment): number {
+    return 2 * pairs;
+  }
+
+  /** Those of these roles serve, each round as `watched`, until there is nothing to be served. */
+  begin(
+    isOver: () => boolean,
+    watched: Watched = (_, round) => round,
+    roles: readonly Role[] = ROLES,
+  ): void {
+    for (const { client, role, pair } of this.#servers) {
+      if (!roles.includes(role)) continue;
+      const server = new IndexServer(tableOf(client), { role, pairs: [pair] });
+      client.begin({ next: () => (isOver() ? undefined : watched(role, server.round())) });
+    }
+  }
+
+  /** The skiplist servers answer and do nothing else: a table that is lost stays so. */
+  answerScans(isOver: () => boolean): void {
+    for (const { client, role, pair } of this.#servers) {
+      if (role !== 'skiplist') continue;
+      const served = tableOf(client).pairs[pair];
+      client.begin({ next: () => (isOver() ? undefined : answerScans(served)) });
+    }
+  }
+}
+
+function tableOf({ index }: PoolClient<Index>): HStoreTable {
+  if (index instanceof HStoreIndex) return index.table;
+  throw new Error('only HStore has servers');
+}

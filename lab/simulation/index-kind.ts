@@ -1,0 +1,40 @@
+import type { Index } from '../../src/indexes/contract.ts';
+import type { RaceShape } from '../../src/indexes/race/geometry.ts';
+import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../src/indexes/race/race.ts';
+import type { CatalogEntry } from '../../src/pool/catalog.ts';
+import type { Pool } from '../../src/pool/pool.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+
+/** The part of an index that runs in virtual time. */
+export type TimedIndex = Pick<Index, 'hashSeed' | 'newRequest' | 'search' | 'write' | 'remove'>;
+
+/** How an experiment makes and opens the index that it runs. */
+export interface IndexKind<I extends TimedIndex = TimedIndex> {
+  create(pool: Pool): Operation<CatalogEntry>;
+  open(pool: Pool, entry: CatalogEntry): Operation<I>;
+}
+
+const STORE = 'simulated';
+
+export function raceKind(shape: RaceShape): IndexKind<RaceIndex> {
+  const { associativity, groups, initialDepth, maxDepth, seed } = shape;
+  const parameters = [associativity, groups, initialDepth, maxDepth, seed];
+  return {
+    create: (pool) =>
+      pool.catalog.findOrCreate(STORE, RACE_KIND, parameters, (id) => buildRace(pool, shape, id)),
+    open: (pool, { id, root }) => openRace(pool, shape, id, root),
+  };
+}
+
+/** A kind whose opened index is replaced by a double of it. */
+export function doubled<I extends TimedIndex>(
+  kind: IndexKind<I>,
+  double: (index: I, pool: Pool, entry: CatalogEntry) => TimedIndex,
+): IndexKind {
+  return {
+    create: (pool) => kind.create(pool),
+    *open(pool, entry) {
+      return double(yield* kind.open(pool, entry), pool, entry);
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { Histogram } from '../simulated/histogram.ts';
+import { Permutation } from '../workloads/index.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
+import type { PoolClient } from './pool-client.ts';
+
+export interface Phase {
+  kind: Kind;
+  latencies: Histogram;
+  /** Operations a second of virtual time. */
+  rate: number;
+}
+
+export interface PhaseOptions {
+  kind: Kind;
+  /** Records [from, from + count): each once, in a random order, shared out over the clients. */
+  from: number;
+  count: number;
+  seed: number;
+}
+
+/** Lets new clients do one kind of operation to records, and waits for them. */
+export function runPhase(
+  cluster: SimulatedCluster,
+  clients: readonly PoolClient[],
+  { kind, from, count, seed }: PhaseOptions,
+): Phase {
+  const order = new Permutation(count, seed);
+  const { network } = cluster;
+  let next = 0;
+  const latencies = new Histogram();
+  for (const client of clients) {
+    client.begin({
+      next: (request) =>
+        next < count
+          ? operationOn(kind, cluster, client, request, from + order.at(next++))
+          : undefined,
+      ended: (result, latencyNs) => {
+        mustHaveWorked(kind, result);
+        latencies.record(latencyNs);
+      },
+    });
+  }
+  const start = network.now;
+  network.beginMeasurement();
+  network.run();
+  const rate = (count * 1e9) / (network.now - start);
+  return { kind, latencies, rate };
+}

@@ -1,0 +1,89 @@
+import { ALWAYS, type Index } from '../../src/indexes/contract.ts';
+import type { Request } from '../../src/indexes/substrates/request.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+import { Histogram } from '../simulated/histogram.ts';
+import type { MeasuredUse } from '../simulated/measured-use.ts';
+import { SimulatedCluster } from './cluster.ts';
+import type { Settings } from './experiment.ts';
+import type { IndexKind } from './index-kind.ts';
+import type { PoolClient } from './pool-client.ts';
+
+export interface PutsOptions {
+  kind: IndexKind<Index>;
+  clients: number;
+  /** New keys that are there before the clock starts, and that all clients then put. */
+  loaded?: number;
+  puts: number;
+  poolBytes?: number;
+}
+
+export interface Puts {
+  /** Operations a second of virtual time. */
+  rate: number;
+  latencies: Histogram;
+  use: MeasuredUse;
+  /** Of all clients, by what was resized, and why operations had to begin again. */
+  resizes: Record<string, number>;
+  retries: Record<string, number>;
+}
+
+/** The eight machines of SepHash's testbed but the memory node. */
+export const COMPUTE_NODES = 7;
+const POOL_BYTES = 2 ** 28;
+
+/** Clients put new keys, which no index has to look for first, until there are no more. */
+export function runPuts({ model, seed }: Settings, options: PutsOptions): Puts {
+  const { kind, clients: count, loaded = 0, puts, poolBytes = POOL_BYTES } = options;
+  const cluster = new SimulatedCluster({
+    model,
+    seed,
+    kind,
+    poolBytes,
+    clients: count,
+    computeNodes: COMPUTE_NODES,
+  });
+  if (loaded > 0) cluster.load(loaded);
+  const { network } = cluster;
+  const latencies = new Histogram();
+  let next = loaded;
+  const clients = Array.from({ length: count }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
+  for (const client of clients) {
+    client.begin({
+      next: (request) =>
+        next < loaded + puts ? putOf(cluster, client, request, next++) : undefined,
+      ended(result, latencyNs) {
+        if (!(typeof result === 'number' && result > 0)) throw new Error('a put was refused');
+        latencies.record(latencyNs);
+      },
+    });
+  }
+  const begin = network.now;
+  network.beginMeasurement();
+  network.run();
+  return {
+    rate: (puts * 1e9) / (network.now - begin),
+    latencies,
+    use: network.measure(),
+    resizes: sumOf(clients.map(({ index }) => index.resizes)),
+    retries: sumOf(clients.map(({ index }) => index.retries)),
+  };
+}
+
+function putOf(
+  { keys, values }: SimulatedCluster<Index>,
+  { index, records }: PoolClient<Index>,
+  request: Request,
+  record: number,
+): Operation<unknown> {
+  const value = values.buffer(record, 1);
+  records.encode(request, keys.bytes(record), value, index.hashSeed, 0);
+  return index.write(request, ALWAYS);
+}
+
+function sumOf(counts: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const each of counts) {
+    for (const [name, count] of Object.entries(each)) sum[name] = (sum[name] ?? 0) + count;
+  }
+  return sum;
+}

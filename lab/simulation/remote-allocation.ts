@@ -1,0 +1,39 @@
+import { RaceIndex } from '../../src/indexes/race/race.ts';
+import { RaceTable } from '../../src/indexes/race/table.ts';
+import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
+import type { Request } from '../../src/indexes/substrates/request.ts';
+import type { CatalogEntry } from '../../src/pool/catalog.ts';
+import type { Pool } from '../../src/pool/pool.ts';
+import { Batch, type Operation, Scratch } from '../../src/verbs/index.ts';
+import { postCall } from '../simulated/call.ts';
+
+/** Request and reply: a size, an address. */
+const CALL_BYTES = 8;
+
+/**
+ * A double of the record store that asks the memory node for each block by a two-sided call, as
+ * RACE without pre-allocation does. The call takes its time; the block is one claimed ahead.
+ */
+class RemoteRecordIo extends RecordIo {
+  readonly #node: number;
+
+  constructor(pool: Pool, { id, root }: CatalogEntry) {
+    super(pool.allocator, pool.reclamation, id);
+    this.#node = root;
+  }
+
+  override take(): boolean {
+    return false;
+  }
+
+  override *allocate(request: Request): Operation<void> {
+    yield postCall(new Batch(), this.#node, CALL_BYTES, new Scratch(CALL_BYTES), 0);
+    yield* super.allocate(request);
+  }
+}
+
+export function withRemoteAllocation(race: RaceIndex, pool: Pool, entry: CatalogEntry): RaceIndex {
+  const { geometry, directory, allocator, catalog } = race.table;
+  const records = new RemoteRecordIo(pool, entry);
+  return new RaceIndex(new RaceTable(geometry, directory, records, allocator, catalog));
+}

@@ -1,0 +1,68 @@
+import { Histogram } from '../simulated/histogram.ts';
+import type { MeasuredUse } from '../simulated/measured-use.ts';
+import { Timeline } from '../simulated/timeline.ts';
+import { Prng, ScrambledZipf } from '../workloads/index.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { Settings } from './experiment.ts';
+import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
+
+/**
+ * What an operation takes of a full memory node, and a multiple of it for each coroutine, so that
+ * every one of them gets its turn several times before the measurement begins, and during it.
+ */
+const NS_PER_OPERATION = 500;
+const NS_PER_COROUTINE = 4000;
+const INTERVALS = 10;
+
+export interface Load {
+  kind: Kind;
+  clients: number;
+  coroutines: number;
+  /** Records [0, records) are there; each is as likely, */
+  records: number;
+  /** or by Zipf's law with this constant. */
+  theta?: number;
+  /** Share of updates among the operations; the others are of `kind`. Default 0. */
+  updates?: number;
+}
+
+export interface Saturation {
+  /** Operations a second of virtual time, and the same in each tenth of it. */
+  rate: number;
+  overTime: number[];
+  latencies: Histogram;
+  use: MeasuredUse;
+}
+
+/** Lets new clients work without an end, over all compute nodes, and looks at them meanwhile. */
+export function saturate(
+  cluster: SimulatedCluster,
+  { kind, clients, coroutines, records, theta, updates = 0 }: Load,
+  { seed, operations }: Settings,
+): Saturation {
+  const { network } = cluster;
+  const prng = Prng.fromSeed(seed);
+  const zipf = theta === undefined ? undefined : new ScrambledZipf(records, prng.fork(1), theta);
+  const nextRecord = () => zipf?.next() ?? prng.below(records);
+  const nextKind = () => (updates > 0 && prng.nextDouble() < updates ? 'update' : kind);
+  const latencies = new Histogram();
+  const ns = operations * NS_PER_OPERATION + clients * coroutines * NS_PER_COROUTINE;
+  const timeline = new Timeline(ns / INTERVALS, ns);
+  for (let i = 0; i < clients; i++) {
+    const client = cluster.addClient(i % network.computeNics.length, coroutines);
+    client.begin({
+      next: (request) => operationOn(nextKind(), cluster, client, request, nextRecord()),
+      ended(result, latencyNs) {
+        mustHaveWorked(kind, result);
+        if (network.now < ns) return;
+        latencies.record(latencyNs);
+        timeline.record(network.now);
+      },
+    });
+  }
+  network.run(ns);
+  network.beginMeasurement();
+  network.run(2 * ns);
+  const overTime = timeline.rates().slice(0, INTERVALS);
+  return { rate: (latencies.count * 1e9) / ns, overTime, latencies, use: network.measure() };
+}

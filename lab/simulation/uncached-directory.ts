@@ -1,0 +1,49 @@
+import type { Condition, Outcome } from '../../src/indexes/contract.ts';
+import type { RaceIndex } from '../../src/indexes/race/race.ts';
+import type { RaceRequest } from '../../src/indexes/race/table.ts';
+import { suffixOf } from '../../src/indexes/substrates/directory.ts';
+import type { Operation } from '../../src/verbs/index.ts';
+import type { TimedIndex } from './index-kind.ts';
+
+const ENTRY_BYTES = 8;
+
+/**
+ * A double of RACE without the client's directory cache: each operation reads its directory entry
+ * first, one more round trip. What it reads it does not need, because the cache is still there.
+ */
+export class UncachedRace implements TimedIndex {
+  readonly #race: RaceIndex;
+
+  constructor(race: RaceIndex) {
+    this.#race = race;
+  }
+
+  get hashSeed(): number {
+    return this.#race.hashSeed;
+  }
+
+  newRequest(): RaceRequest {
+    return this.#race.newRequest();
+  }
+
+  *search(request: RaceRequest): Operation<boolean> {
+    yield this.#readEntry(request);
+    return yield* this.#race.search(request);
+  }
+
+  *write(request: RaceRequest, condition: Condition, expected?: number): Operation<Outcome> {
+    yield this.#readEntry(request);
+    return yield* this.#race.write(request, condition, expected);
+  }
+
+  *remove(request: RaceRequest): Operation<boolean> {
+    yield this.#readEntry(request);
+    return yield* this.#race.remove(request);
+  }
+
+  #readEntry({ batch, words, hash }: RaceRequest) {
+    const { directory } = this.#race.table;
+    const suffix = suffixOf(hash.h1, directory.depth);
+    return batch.clear().read(directory.parts.entry(suffix), ENTRY_BYTES, words, 0);
+  }
+}

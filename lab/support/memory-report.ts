@@ -1,0 +1,98 @@
+import type { Index } from '../../src/indexes/contract.ts';
+import { sweep } from '../../src/indexes/sweep.ts';
+import { control } from '../../src/pool/control.ts';
+import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
+import { BLOCK_FREE } from '../../src/pool/memory/block-state.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_FREE,
+  type ChunkWord,
+  unpackChunk,
+} from '../../src/pool/memory/chunk-word.ts';
+import type { Pool } from '../../src/pool/pool.ts';
+import { attach } from '../../src/store/open.ts';
+import { type Address, UNIT_BYTES } from '../../src/verbs/index.ts';
+
+/** Where the memory of a pool with one empty store is, if need be once more after a sweep. */
+export function describeMemory(url: string, storeName: string, sweeps: boolean): string[] {
+  const { client } = attach(url, { create: false });
+  try {
+    const { index } = client.open({ store: storeName });
+    const { pool } = client;
+    const { subtables } = pool.run(index.shape());
+    const lines = [`${subtables} subtables`, ...new Survey(pool, index).lines];
+    if (!sweeps) return lines;
+    pool.betweenOperations(() => sweep(pool, index));
+    return [...lines, 'after a sweep:', ...new Survey(pool, index).lines];
+  } finally {
+    client.end();
+  }
+}
+
+/** A chunk of blocks, and how many of them are claimed and reached. */
+interface Chunk {
+  word: ChunkWord;
+  claimed: number;
+  reached: number;
+}
+
+/** Which chunks there are, and which of their blocks the index reaches. */
+class Survey {
+  readonly #chunks = new Map<number, Chunk>();
+  #free = 0;
+  #spans = 0;
+
+  constructor(pool: Pool, index: Index) {
+    const reached = new Set<Address>();
+    pool.enter();
+    try {
+      pool.run(index.eachReachable((address) => void reached.add(address)));
+    } finally {
+      pool.exit();
+    }
+    for (const [chunk, packed] of pool.run(pool.chunks.words())) {
+      const word = unpackChunk(packed);
+      if (word.state === CHUNK_FREE) this.#free++;
+      else if (word.state !== CHUNK_BLOCKS) this.#spans++;
+      else this.#count(pool, chunk, word, reached);
+    }
+  }
+
+  #count(pool: Pool, chunk: number, word: ChunkWord, all: ReadonlySet<Address>): void {
+    const blocks = blocksPerChunk(word.units);
+    const start = pool.layout.chunkStart(chunk);
+    const states = pool.run(control.readBytes(start, stateMapBytes(blocks)));
+    let claimed = 0;
+    let reached = 0;
+    for (let i = 0; i < blocks; i++) {
+      if (states[i] === BLOCK_FREE) continue;
+      claimed++;
+      const block = start + stateMapBytes(blocks) + i * word.units * UNIT_BYTES;
+      if (all.has(block)) reached++;
+    }
+    this.#chunks.set(chunk, { word, claimed, reached });
+  }
+
+  get lines(): string[] {
+    const all = [...this.#chunks.values()];
+    const orphans = all.filter(({ word }) => word.owner === 0).length;
+    const lost = all.reduce((sum, { claimed, reached }) => sum + claimed - reached, 0);
+    const sizes = this.#bySize(() => 1);
+    return [
+      `chunks: ${this.#free} free, ${this.#spans} in spans, ${orphans} orphans; by lines ${sizes}`,
+      `blocks: ${lost} claimed that nothing reaches; the index by lines ${this.#bySize(
+        ({ reached }) => reached,
+      )}`,
+    ];
+  }
+
+  #bySize(count: (chunk: Chunk) => number): string {
+    const sums = new Map<number, number>();
+    for (const chunk of this.#chunks.values()) {
+      const { units } = chunk.word;
+      sums.set(units, (sums.get(units) ?? 0) + count(chunk));
+    }
+    const sorted = [...sums].filter(([, sum]) => sum > 0).sort(([a], [b]) => a - b);
+    return sorted.map(([units, sum]) => `${units}: ${sum}`).join(', ');
+  }
+}

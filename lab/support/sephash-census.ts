@@ -1,0 +1,85 @@
+import { FpTable, RecordPoints } from '../../src/indexes/sephash/fp-cache.ts';
+import { HEADER_BYTES } from '../../src/indexes/sephash/header.ts';
+import { FINGERPRINTS, mainBytes } from '../../src/indexes/sephash/main-segment.ts';
+import type { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
+import { tour } from '../../src/indexes/sephash/tour.ts';
+import { UNIT_BYTES } from '../../src/verbs/index.ts';
+import type { LabClient } from './lab-client.ts';
+
+/** What there is of a SepHash index, by a walk over its segments. Sizes are bytes. */
+export interface SepHashCensus {
+  depth: number;
+  segments: number;
+  /** Entries that MainSegments have, and places that CurSegments have; how many are full. */
+  mainEntries: number;
+  places: number;
+  placesFull: number;
+  headers: number;
+  fpTables: number;
+  currentSegments: number;
+  /** MainSegments without their FPTables, dropped entries included; and the blocks of all. */
+  mainSegments: number;
+  blocks: number;
+  directory: number;
+  /** What a client's cache of all FPTables takes, as it is and as record points. */
+  cacheNaive: number;
+  cachePoints: number;
+  /** Mean over all fingerprints and segments of how far a count is from the average, relative. */
+  skew: number;
+}
+
+const ENTRY_BYTES = 8;
+const ADDRESS_BYTES = 8;
+
+export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensus {
+  const { geometry, directory } = index.table;
+  const census: SepHashCensus = {
+    depth: 0,
+    segments: 0,
+    mainEntries: 0,
+    places: 0,
+    placesFull: 0,
+    headers: 0,
+    fpTables: 0,
+    currentSegments: 0,
+    mainSegments: 0,
+    blocks: 0,
+    directory: 0,
+    cacheNaive: 0,
+    cachePoints: 0,
+    skew: 0,
+  };
+  pool.run(
+    tour(index.table, function* ({ main, ends, current }) {
+      yield* [];
+      const entries = main.count + main.dropped;
+      census.segments++;
+      census.mainEntries += main.count;
+      census.places += geometry.slots;
+      census.placesFull += current.length / 2;
+      census.headers += HEADER_BYTES;
+      census.fpTables += mainBytes(0);
+      census.currentSegments += geometry.slotsBytes;
+      census.mainSegments += ENTRY_BYTES * entries;
+      const units = 1 + geometry.slotsUnits + geometry.mainUnits(entries);
+      census.blocks += UNIT_BYTES * units;
+      census.cacheNaive += new FpTable(ends).bytes;
+      census.cachePoints += new RecordPoints(ends).bytes;
+      census.skew += skewOf(ends);
+    }),
+  );
+  census.depth = directory.depth;
+  census.directory = ADDRESS_BYTES * 2 ** directory.depth;
+  census.skew /= census.segments;
+  return census;
+}
+
+function skewOf(ends: Uint16Array): number {
+  const average = ends[FINGERPRINTS - 1] / FINGERPRINTS;
+  if (average === 0) return 0;
+  let distance = 0;
+  for (let fp = 0; fp < FINGERPRINTS; fp++) {
+    distance += Math.abs(ends[fp] - (fp === 0 ? 0 : ends[fp - 1]) - average);
+  }
+  return distance / FINGERPRINTS / average;
+}

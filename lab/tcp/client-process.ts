@@ -1,0 +1,140 @@
+/** One client: does what it is told for a while, and reports operations a second. */
+import { createClient } from 'redis';
+import type { IndexName } from '../../src/store/api.ts';
+import { open } from '../../src/store/open.ts';
+import { KeyGenerator, Prng, ValueGenerator } from '../workloads/index.ts';
+import { Chooser, type MixName } from './mixes.ts';
+
+const SCAN_LENGTH = 50;
+
+export interface ClientTask {
+  target: { kind: 'stepwell'; url: string; index: IndexName } | { kind: 'redis'; port: number };
+  records: number;
+  place: { client: number; clients: number };
+}
+
+export type ClientOrder =
+  | { kind: 'load' }
+  | { kind: 'mix'; mix: MixName; ms: number; width: number }
+  /** The mix, until the client has had so much processor time: its code is compiled then. */
+  | { kind: 'warm'; mix: MixName; ms: number; width: number }
+  | { kind: 'many'; size: number; ms: number };
+
+interface Target {
+  get(key: string): Promise<unknown>;
+  put(key: string, value: string): Promise<unknown>;
+  scan(key: string): Promise<unknown>;
+  getMany(keys: string[]): Promise<unknown>;
+}
+
+const task = JSON.parse(process.argv[2]) as ClientTask;
+const keys = new KeyGenerator();
+const values = new ValueGenerator();
+const prng = Prng.fromSeed(17 + task.place.client);
+const textOf = (record: number, version = 0) =>
+  values
+    .buffer(record, version)
+    .toString('latin1')
+    .replaceAll(/[^ -~]/g, '.');
+process.on('disconnect', () => process.exit());
+
+async function connectTarget(): Promise<Target> {
+  if (task.target.kind === 'redis') {
+    const client = createClient({ socket: { host: '127.0.0.1', port: task.target.port } });
+    client.on('error', () => {});
+    await client.connect();
+    return {
+      get: (key) => client.get(key),
+      put: (key, value) => client.set(key, value),
+      scan: () => Promise.reject(new Error('Redis has no scan of a range of keys')),
+      getMany: (names) => client.mGet(names),
+    };
+  }
+  const { url, index } = task.target;
+  const store = await open(url, { store: index, index, client: 'bench' });
+  return {
+    get: (key) => store.get(key),
+    put: (key, value) => store.put(key, value),
+    scan: (key) => store.scan({ gte: key, limit: SCAN_LENGTH }).nextMany(SCAN_LENGTH),
+    getMany: (names) => store.getMany(names),
+  };
+}
+
+const target = await connectTarget();
+
+async function load(): Promise<number> {
+  const { client, clients } = task.place;
+  const lane = async (first: number) => {
+    for (let record = first; record < task.records; record += 64 * clients) {
+      await target.put(keys.string(record), textOf(record));
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, (_, i) => lane(client + clients * i)));
+  return task.records / clients;
+}
+
+/** However busy the machine is, a client warms up no longer than so many times its time. */
+const PATIENCE = 10;
+
+async function warm(name: MixName, ms: number, width: number): Promise<number> {
+  const start = performance.now();
+  const before = process.cpuUsage();
+  return await mix(name, width, () => {
+    const { user, system } = process.cpuUsage(before);
+    return user + system < 1000 * ms && performance.now() - start < PATIENCE * ms;
+  });
+}
+
+async function timed(name: MixName, ms: number, width: number): Promise<number> {
+  const start = performance.now();
+  return await mix(name, width, () => performance.now() - start < ms);
+}
+
+async function mix(name: MixName, width: number, goesOn: () => boolean): Promise<number> {
+  const chooser = new Chooser(name, task.records, task.place, prng);
+  const start = performance.now();
+  let done = 0;
+  const lane = async () => {
+    while (goesOn()) {
+      await act(chooser);
+      done++;
+    }
+  };
+  await Promise.all(Array.from({ length: width }, lane));
+  return (1000 * done) / (performance.now() - start);
+}
+
+async function act(chooser: Chooser): Promise<void> {
+  const action = chooser.action();
+  if (action === 'insert') {
+    const record = chooser.insertion();
+    await target.put(keys.string(record), textOf(record));
+    return;
+  }
+  const record = chooser.record();
+  const key = keys.string(record);
+  if (action === 'scan') await target.scan(key);
+  if (action === 'read' || action === 'modify') await target.get(key);
+  if (action === 'update' || action === 'modify') await target.put(key, textOf(record, 1));
+}
+
+/** Keys a second, so many in each call, one call after the other. */
+async function many(size: number, ms: number): Promise<number> {
+  const start = performance.now();
+  let done = 0;
+  while (performance.now() - start < ms) {
+    const names = Array.from({ length: size }, () => keys.string(prng.below(task.records)));
+    if (size === 1) await target.get(names[0]);
+    else await target.getMany(names);
+    done += size;
+  }
+  return (1000 * done) / (performance.now() - start);
+}
+
+process.on('message', async (order: ClientOrder) => {
+  if (order.kind === 'load') process.send?.(await load());
+  else if (order.kind === 'many') process.send?.(await many(order.size, order.ms));
+  else if (order.kind === 'warm') process.send?.(await warm(order.mix, order.ms, order.width));
+  else process.send?.(await timed(order.mix, order.ms, order.width));
+});
+process.send?.('ready');

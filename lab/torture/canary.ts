@@ -1,0 +1,32 @@
+import type { Key, Store, Value } from '../../src/store/api.ts';
+import type { Canary } from './settings.ts';
+
+/** One of so many writes is not done. */
+const LIE_EVERY = 50;
+
+/**
+ * A store that breaks its word, to prove that the oracle can fail: `lie` acknowledges a put without
+ * doing it, `lose-one` leaves one of a putMany's entries out.
+ */
+export function withCanary(store: Store, canary: Canary): Store {
+  if (canary === '') return store;
+  let writes = 0;
+  const isTurn = () => ++writes % LIE_EVERY === 0;
+  const put = (key: Key, value: Value) => {
+    if (canary === 'lie' && isTurn()) return;
+    store.put(key, value);
+  };
+  const putMany = (entries: Iterable<readonly [Key, Value]>) => {
+    const all = [...entries];
+    if (canary === 'lose-one' && all.length > 1 && isTurn()) all.splice(all.length >> 1, 1);
+    store.putMany(all);
+  };
+  return new Proxy(store, {
+    get(target, property) {
+      if (property === 'put') return put;
+      if (property === 'putMany') return putMany;
+      const member = Reflect.get(target, property, target);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}

@@ -1,0 +1,184 @@
+import type {
+  ChimeParameters,
+  HopscotchParameters,
+  HStoreParameters,
+  IndexName,
+  RaceParameters,
+  SepHashParameters,
+  ShardParameters,
+} from '../../src/store/api.ts';
+import { Prng } from '../workloads/index.ts';
+import type { OracleShape } from './expected-values.ts';
+import { KINDS, type Mix } from './session.ts';
+
+/** Doubles of a store that break their word; a run with one of them must fail. */
+export type Canary = '' | 'lie' | 'lose-one';
+
+/** What all workers of a round must agree on. Structured-cloneable and JSON. */
+export interface RoundSettings {
+  seed: number;
+  url: string;
+  oracle: string;
+  shape: OracleShape;
+  index: IndexName;
+  race: Required<RaceParameters>;
+  sephash: SepHashParameters;
+  shard: ShardParameters;
+  chime: ChimeParameters;
+  hstore: HStoreParameters;
+  hopscotch: HopscotchParameters;
+  poolBytes: number;
+  regionBytes: number;
+  /** Operations of each row, by all its incarnations together. */
+  operations: number;
+  /** Upper bound of the operations between two turns of a worker's event loop. */
+  burst: number;
+  mix: Mix;
+  /**
+   * One of so many doorbells kills its own process between two verbs, and one of an eighth as many
+   * of those that move slots; 0 for never.
+   */
+  suicideEvery: number;
+  canary: Canary;
+}
+
+export interface RoundWishes {
+  seed: number;
+  url: string;
+  oracle: string;
+  /** Default: race. */
+  index?: IndexName;
+  processes: number;
+  operations: number;
+  keys?: number;
+  suicideEvery?: number;
+  canary?: Canary;
+}
+
+const MIB = 2 ** 20;
+/** Weights around which each seed draws its own mix. */
+const WEIGHTS: Mix = {
+  put: 30,
+  insert: 16,
+  update: 8,
+  write: 12,
+  delete: 14,
+  take: 8,
+  compareAndSet: 14,
+  putMany: 3,
+  deleteMany: 1,
+  ownGet: 6,
+  get: 24,
+  getEntry: 8,
+  has: 6,
+  getMany: 3,
+  read: 8,
+  scan: 1,
+  entries: 1,
+  increment: 12,
+  compareAndAdd: 6,
+  insertToken: 10,
+  removeToken: 10,
+  writeRegister: 6,
+  readRegister: 6,
+};
+
+/**
+ * Draws a round from its seed: no two seeds stress the same things (TigerBeetle's swarm options).
+ */
+export function drawRound(wishes: RoundWishes): RoundSettings {
+  const random = Prng.fromSeed(wishes.seed);
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  const race = {
+    associativity: pick(1, 2, 3, 4, 7, 7, 8),
+    groups: pick(2, 2, 3, 4, 8),
+    initialDepth: 0,
+    maxDepth: 14,
+  };
+  const shape = {
+    rows: wishes.processes,
+    keys: wishes.keys ?? pick(400, 1000, 2500),
+    counters: 6,
+    tokens: pick(2, 8, 32),
+  };
+  const mix = Object.fromEntries(
+    KINDS.map((kind) => [kind, Math.ceil(WEIGHTS[kind] * pick(0.25, 1, 1, 3))]),
+  ) as Record<(typeof KINDS)[number], number>;
+  const sephash = {
+    segmentBytes: pick(64, 128, 256),
+    ratio: pick(1, 2, 8),
+    window: pick(0, 1, 4, 8),
+    cache: pick(0, 1, 2),
+    append: pick(0, 1, 1),
+    signs: pick(0, 1, 1),
+    filter: pick(0, 1, 1),
+    depthBits: pick(0, 1, 1),
+    zeroWait: pick(0, 1, 1),
+    initialDepth: 0,
+    maxDepth: 14,
+  };
+  return {
+    seed: wishes.seed,
+    url: wishes.url,
+    oracle: wishes.oracle,
+    shape,
+    index: wishes.index ?? 'race',
+    race,
+    sephash,
+    shard: drawShard(random.fork(1)),
+    chime: drawChime(random.fork(2)),
+    hstore: drawHStore(random.fork(3)),
+    hopscotch: drawHopscotch(random.fork(4)),
+    poolBytes: pick(32, 64) * MIB,
+    regionBytes: pick(8, 32) * MIB,
+    operations: wishes.operations,
+    burst: pick(20, 200, 1000),
+    mix,
+    suicideEvery: wishes.suicideEvery ?? 0,
+    canary: wishes.canary ?? '',
+  };
+}
+
+/**
+ * From a generator of its own, so that a seed draws the same rounds for other indexes. Every table
+ * begins with a few entries, so that a round of some hundred keys resizes it over and over.
+ */
+function drawShard(random: Prng): ShardParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  return {
+    buckets: pick(1, 1, 2, 4),
+    level1: pick(2, 4, 8, 16),
+    level2: pick(1, 2, 4),
+    threshold: pick(40, 80, 80, 100),
+    alpha: pick(10, 1000, 10_000),
+    ordered: pick(1, 1, 1, 0),
+  };
+}
+
+function drawChime(random: Prng): ChimeParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  const span = pick(4, 8, 16, 64);
+  return {
+    span,
+    neighbourhood: Math.min(span, pick(2, 4, 8)),
+    fanout: pick(2, 3, 8, 64),
+    splitAt: pick(50, 70, 101),
+  };
+}
+
+function drawHopscotch(random: Prng): HopscotchParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  const span = pick(4, 8, 16, 64);
+  return { span, neighbourhood: Math.min(span, pick(2, 4, 8)), initialDepth: 0, maxDepth: 16 };
+}
+
+/** Tables so small that chains form, logs so short that they come round all the time. */
+function drawHStore(random: Prng): HStoreParameters {
+  const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
+  return {
+    pairs: pick(1, 1, 2),
+    buckets: pick(4, 32, 256),
+    log: pick(4, 32, 4096),
+    partitions: pick(1, 4),
+  };
+}

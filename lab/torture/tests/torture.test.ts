@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import type { IndexName } from '../../../src/store/api.ts';
+import { openSync } from '../../../src/store/open.ts';
+import { Prng } from '../../workloads/index.ts';
+import { withCanary } from '../canary.ts';
+import { ExpectedValues } from '../expected-values.ts';
+import { type Disturbances, Round, type RoundReport } from '../round.ts';
+import { Session, Violation } from '../session.ts';
+import { type Canary, drawRound } from '../settings.ts';
+import { ThreadRound } from '../thread-round.ts';
+
+/** A stall is a fault only beyond any pause that a busy machine may cause. */
+const STALL_MS = 30_000;
+const START_MS = 120_000;
+const QUIET: Disturbances = {
+  kills: 0,
+  massacres: 0,
+  stops: 0,
+  strict: false,
+  stallMs: STALL_MS,
+  startMs: START_MS,
+};
+const FOLDER = mkdtempSync(join(tmpdir(), 'stepwell-torture-'));
+
+interface Plan extends Partial<Disturbances> {
+  seed: number;
+  operations: number;
+  place?: 'shm' | 'file';
+  suicideEvery?: number;
+  canary?: Canary;
+  index?: IndexName;
+}
+
+function settingsOf({ seed, operations, place, suicideEvery, canary, index }: Plan) {
+  const name = `torture-${process.pid}-${seed}`;
+  return drawRound({
+    seed,
+    url: place === 'file' ? `file:${join(FOLDER, name)}` : `shm:${name}`,
+    oracle: `/dev/shm/stepwell-${name}.oracle`,
+    processes: 4,
+    operations,
+    keys: 500,
+    suicideEvery,
+    canary,
+    index,
+  });
+}
+
+async function torture(plan: Plan): Promise<RoundReport> {
+  const { kills = 0, massacres = 0, stops = 0 } = plan;
+  try {
+    return await Round.run(settingsOf(plan), { ...QUIET, kills, massacres, stops });
+  } catch (error) {
+    const flags = [
+      `--seed ${plan.seed} --rounds 1 --operations ${plan.operations} --keys 500`,
+      plan.place === 'file' ? ' --place file' : '',
+      kills > 0 ? ` --kill --kills ${kills}` : '',
+      stops > 0 ? ' --stop' : '',
+      plan.suicideEvery ? ` --suicide ${plan.suicideEvery}` : '',
+      plan.index ? ` --index ${plan.index}` : '',
+    ];
+    const again = `node --import tsx lab/torture/run.ts ${flags.join('')}`;
+    throw new Error(`${(error as Error).message}\nAgain: ${again}`, { cause: error });
+  }
+}
+
+describe('torture by processes', { timeout: 300_000 }, () => {
+  it('four processes on one small table', async () => {
+    const report = await torture({ seed: 101, operations: 4000 });
+    assert.ok(report.operations >= 16_000);
+    assert.ok(report.splits > 0);
+    for (const [kind, count] of Object.entries(report.byKind)) assert.ok(count > 0, kind);
+  });
+
+  it('kill -9 of random workers on shm:', async () => {
+    const report = await torture({ seed: 102, operations: 4000, kills: 10 });
+    assert.ok(report.kills > 0);
+  });
+
+  it('on file:, with all workers killed at once and others stopped', async () => {
+    const report = await torture({
+      seed: 103,
+      operations: 2500,
+      place: 'file',
+      kills: 1,
+      massacres: 1,
+      stops: 2,
+    });
+    assert.ok(report.kills >= 1);
+  });
+
+  it('workers that die between two verbs', async () => {
+    await torture({ seed: 104, operations: 2000, suicideEvery: 12_000 });
+  });
+
+  it('an ordered index, whose scans are in order, and kill -9', async () => {
+    const report = await torture({ seed: 107, operations: 3000, kills: 5, index: 'chime' });
+    assert.ok(report.kills > 0 && report.byKind.entries > 0);
+  });
+
+  for (const canary of ['lie', 'lose-one'] as const) {
+    it(`reports a worker that breaks its word: ${canary}`, async () => {
+      const settings = settingsOf({ seed: 105, operations: 20_000, canary });
+      await assert.rejects(
+        Round.run(settings, QUIET),
+        /Violation: (key \d+ \(|deleteMany removed|the last walk|counter|token|register \d+ holds)/,
+      );
+    });
+  }
+
+  it('leaves nothing behind', () => rmSync(FOLDER, { recursive: true, force: true }));
+});
+
+describe('torture by threads', { timeout: 120_000 }, () => {
+  it('worker.terminate() at any moment on memory:', async () => {
+    const settings = { ...settingsOf({ seed: 106, operations: 5000 }), url: 'memory:' };
+    const { terminated, operations } = await ThreadRound.run(settings, 6);
+    assert.ok(terminated > 0);
+    assert.ok(operations >= 20_000);
+  });
+});
+
+describe('canaries in this process', () => {
+  for (const canary of ['lie', 'lose-one'] as const) {
+    it(`one session sees that ${canary}`, () => {
+      const settings = settingsOf({ seed: 107, operations: 0, canary });
+      const memory = new SharedArrayBuffer(ExpectedValues.bytes(settings.shape));
+      const oracle = new ExpectedValues(memory, settings.shape).format();
+      const store = openSync('memory:', { size: settings.poolBytes, race: settings.race });
+      try {
+        const double = withCanary(store, canary);
+        const session = new Session(double, oracle, 0, Prng.fromSeed(1), settings.mix);
+        assert.throws(() => {
+          for (let i = 0; i < 100_000; i++) session.step();
+        }, Violation);
+      } finally {
+        store.close();
+      }
+    });
+  }
+});

@@ -1,0 +1,155 @@
+/** A worker of the torture: a child process, or a thread on a `memory:` pool. */
+import { setImmediate } from 'node:timers/promises';
+import { isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { kindNamed } from '../../src/indexes/kinds.ts';
+import type { PoolHandle } from '../../src/store/api.ts';
+import { checkPool, openAloneSync } from '../../src/store/open.ts';
+import { Prng } from '../workloads/index.ts';
+import { withCanary } from './canary.ts';
+import { DONE, ExpectedValues, ROW, RUNNING, STARTING } from './expected-values.ts';
+import { OracleFile } from './oracle-file.ts';
+import { Session, Violation } from './session.ts';
+import type { RoundSettings } from './settings.ts';
+import { dieBetweenVerbs } from './suicide.ts';
+
+export interface WorkOrder {
+  role: 'work' | 'verify';
+  settings: RoundSettings;
+  row: number;
+  incarnation: number;
+  /** Threads only: the pool and the oracle themselves. */
+  handle?: PoolHandle;
+  memory?: SharedArrayBuffer;
+}
+
+/** What the last process found. */
+export interface Verdict {
+  subtables: number;
+  records: number;
+  slots: number;
+  leakedBlocks: number;
+}
+
+/** Exit codes. */
+export const VIOLATED = 3;
+export const BROKEN = 4;
+
+function isOrdered({ index }: RoundSettings): boolean {
+  return kindNamed(index).manifest.ordered;
+}
+
+async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
+  const { settings, row, incarnation } = order;
+  const random = Prng.fromSeed(settings.seed).fork(1000 * row + incarnation);
+  oracle.setRow(row, ROW.pid, process.pid);
+  oracle.setRow(row, ROW.incarnation, incarnation);
+  oracle.setRow(row, ROW.state, STARTING);
+  const store = openAloneSync(order.handle ?? settings.url, openOptions(order));
+  try {
+    const session = new Session(
+      withCanary(store, settings.canary),
+      oracle,
+      row,
+      random,
+      settings.mix,
+      isOrdered(settings),
+    );
+    session.adopt(row);
+    if (settings.suicideEvery > 0) dieBetweenVerbs(random.fork(1), settings.suicideEvery);
+    oracle.setRow(row, ROW.state, RUNNING);
+    while (!oracle.stopping && oracle.row(row, ROW.heartbeat) < settings.operations) {
+      for (let i = random.below(settings.burst); i >= 0 && !oracle.stopping; i--) session.step();
+      await setImmediate();
+    }
+    oracle.setRow(row, ROW.state, DONE);
+  } catch (error) {
+    oracle.stop();
+    throw error;
+  } finally {
+    store.close();
+  }
+}
+
+function openOptions({ settings, row, handle }: WorkOrder) {
+  const { poolBytes: size, regionBytes: regionSize, index } = settings;
+  const { race, sephash, shard, chime, hstore, hopscotch } = settings;
+  const shapes = { race, sephash, shard, chime, hstore, hopscotch };
+  // Creating pool and store is part of the race; threads are handed both.
+  const create = handle === undefined;
+  return { size, regionSize, index, ...shapes, create, client: `torture ${row}` };
+}
+
+/** Nobody else is attached. Throws a Violation. */
+export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
+  const { settings } = order;
+  const random = Prng.fromSeed(settings.seed).fork(-1);
+  const place = order.handle ?? settings.url;
+  // In one half of all runs the check is the first to meet what dead workers left half done.
+  const checkFirst = random.below(2) === 0;
+  if (checkFirst) checkClean(place);
+  const store = openAloneSync(place, openOptions({ ...order, handle: place }));
+  try {
+    const session = new Session(store, oracle, 0, random, settings.mix, isOrdered(settings));
+    for (let row = 0; row < settings.shape.rows; row++) session.adopt(row);
+    session.verifyAll();
+    checkClean(place);
+    const { subtables, records, slots } = store.stats();
+    session.exerciseAll();
+    session.verifyAll();
+    store.close();
+    // Alone again: what no key reaches now belongs to nobody.
+    return { subtables, records, slots, leakedBlocks: checkClean(place).leaked };
+  } finally {
+    store.close();
+  }
+}
+
+function checkClean(place: PoolHandle) {
+  const report = checkPool(place);
+  if (report.problems.length > 0) {
+    throw new Violation(`checkPool: ${report.problems.slice(0, 5).join('; ')}`);
+  }
+  return report;
+}
+
+async function obey(order: WorkOrder): Promise<Verdict | undefined> {
+  const { settings, memory, role } = order;
+  const file = memory ? undefined : OracleFile.attach(settings.oracle, settings.shape);
+  const oracle = file?.values ?? new ExpectedValues(memory as SharedArrayBuffer, settings.shape);
+  try {
+    if (role === 'verify') return verify(order, oracle);
+    await work(order, oracle);
+    return undefined;
+  } finally {
+    file?.close();
+  }
+}
+
+function describeFailure({ row, incarnation, role }: WorkOrder, error: unknown): string {
+  const { name, message, stack } = error as Error;
+  const text = error instanceof Violation ? `${name}: ${message}` : stack;
+  return `${role} row ${row}.${incarnation} pid ${process.pid}: ${text}\n${stack}\n`;
+}
+
+async function serveProcess(text: string): Promise<void> {
+  const order = JSON.parse(text) as WorkOrder;
+  try {
+    const verdict = await obey(order);
+    if (verdict !== undefined) process.stdout.write(JSON.stringify(verdict));
+  } catch (error) {
+    process.stderr.write(describeFailure(order, error));
+    process.exitCode = error instanceof Violation ? VIOLATED : BROKEN;
+  }
+}
+
+async function serveThread(order: WorkOrder): Promise<void> {
+  try {
+    parentPort?.postMessage({ verdict: await obey(order) });
+  } catch (error) {
+    parentPort?.postMessage({ failure: describeFailure(order, error) });
+  }
+}
+
+const WORK_FLAG = '--torture-order';
+if (!isMainThread && (workerData as WorkOrder | undefined)?.settings) await serveThread(workerData);
+else if (process.argv[2] === WORK_FLAG) await serveProcess(process.argv[3]);

@@ -1,0 +1,16 @@
+import type { Pool } from '../../../src/pool/pool.ts';
+import { Batch } from '../../../src/verbs/index.ts';
+import type { Canary } from '../canary.ts';
+
+/** As the paper does it: a block is given back when it is unlinked. */
+export const earlyReuseCanary: Canary = {
+  name: 'blocks are re-used as soon as they are unlinked',
+  caughtBy: 'reclamation',
+  pool: reuseAtOnce,
+};
+
+function reuseAtOnce(pool: Pool): void {
+  pool.reclamation.retire = (address, units, catalog) => {
+    pool.allocator.free(address, units, catalog, new Batch());
+  };
+}

@@ -1,0 +1,164 @@
+import { PAIR } from '../../../src/indexes/hstore/geometry.ts';
+import type { HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
+import type { Pair } from '../../../src/indexes/hstore/pair.ts';
+import { HEADER_BYTES } from '../../../src/records/layout.ts';
+import { Batch, CAS, type Operation, READ, WRITE } from '../../../src/verbs/index.ts';
+import type { Canary } from '../canary.ts';
+import type { FailureKind } from '../checks/audit.ts';
+import type { Swarm } from '../schedules/swarm.ts';
+
+/** A bug in HStore, planted in one client's view of every pair. */
+function canary(
+  name: string,
+  plant: (pair: Pair) => void,
+  caughtBy: FailureKind = 'linearizability',
+  swarm: Partial<Swarm> = { walks: 30, serves: 0, losses: 0 },
+): Canary {
+  return {
+    name: `HStore: ${name}`,
+    caughtBy,
+    scenario: { swarm },
+    hstore: (index) => {
+      index.table.pairs.forEach(plant);
+      return index;
+    },
+  };
+}
+
+type ChangeDoorbell = (batch: Batch, isDecision: (row: number) => boolean) => Iterable<Batch>;
+
+/** The turns of a server, with something done to each doorbell before it is rung. */
+function changingTurns(pair: Pair, change: ChangeDoorbell): void {
+  const { hashServer, geometry } = pair;
+  const isTurn = (batch: Batch) => (row: number) => {
+    return batch.kind[row] === CAS && batch.address[row] === geometry.base + PAIR.turn;
+  };
+  const turn = hashServer.turn.bind(hashServer);
+  hashServer.turn = function* (options) {
+    const steps = turn(options);
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done) return step.value;
+      yield* change(step.value, isTurn(step.value));
+      yield step.value;
+    }
+  };
+}
+
+/** Whatever the last turn is, the server's decisions are taken to be made on its ground. */
+function* decideBlindly(batch: Batch, isDecision: (row: number) => boolean): Operation<void> {
+  for (let row = 0; row < batch.length; row++) {
+    if (!isDecision(row)) continue;
+    yield new Batch().read(batch.address[row], 8, batch.scratch[row], batch.offset[row]);
+  }
+}
+
+/** A WRITE of the new word in the place of each CAS but that which decides. */
+function writeLate(batch: Batch, isDecision: (row: number) => boolean): Iterable<Batch> {
+  for (let row = 0; row < batch.length; row++) {
+    if (batch.kind[row] !== CAS || isDecision(row)) continue;
+    batch.kind[row] = WRITE;
+    batch.offset[row] += 8;
+  }
+  return [];
+}
+
+/**
+ * Who does the turn of another server again leaves out the replies: what was applied is answered
+ * once more, by applying it.
+ */
+function forgetReplies({ geometry }: Pair): ChangeDoorbell {
+  const { hashMailbox: mailbox } = geometry;
+  let isOwn = false;
+  return (batch, isDecision) => {
+    const rows = Array.from({ length: batch.length }, (_, row) => row);
+    const swaps = rows.filter((row) => batch.kind[row] === CAS);
+    if (swaps.some(isDecision)) isOwn = true;
+    const isLast = swaps.some((row) => batch.address[row] === geometry.base + PAIR.done);
+    for (const row of isLast && !isOwn ? swaps : []) {
+      const at = batch.address[row];
+      if (at >= mailbox.base && at < mailbox.base + mailbox.bytes) batch.kind[row] = READ;
+    }
+    if (isLast) isOwn = false;
+    return [];
+  };
+}
+
+/** Each key is what a scan of its own says. */
+function scanOneByOne(index: HStoreIndex): void {
+  const scan = index.scan.bind(index);
+  index.scan = (range = {}) => {
+    const whole = scan(range);
+    const next = whole.next.bind(whole);
+    whole.next = function* (visit) {
+      const keys: Uint8Array[] = [];
+      yield* next(({ outgoing }, bytes) => {
+        keys.push(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes));
+      });
+      for (const key of keys) {
+        const bound = { key, inclusive: true };
+        yield* scan({ lower: bound, upper: bound }).next(visit);
+      }
+    };
+    return whole;
+  };
+}
+
+export const HSTORE_CANARIES: readonly Canary[] = [
+  canary(
+    'a server that was overtaken decides all the same',
+    (pair) => changingTurns(pair, decideBlindly),
+    'reclamation',
+  ),
+  canary('what a server does that was overtaken comes late', (pair) => {
+    changingTurns(pair, writeLate);
+  }),
+  canary('the replies of a server that died are lost, and a retry is applied twice', (pair) => {
+    changingTurns(pair, forgetReplies(pair));
+  }),
+  canary(
+    'a lost table is built from a skiplist without the tail of the log',
+    (pair) => {
+      const { skiplistServer } = pair;
+      const { followLog } = skiplistServer;
+      skiplistServer.followLog = function* (generation, target) {
+        if (pair.holds && this.applied >= 0) return true;
+        return yield* followLog.call(this, generation, target);
+      };
+    },
+    'linearizability',
+    { losses: 2, serves: 10, walks: 20 },
+  ),
+  {
+    name: 'HStore: a step of a scan is of as many moments as it has keys',
+    caughtBy: 'linearizability',
+    scenario: { swarm: { walks: 30, serves: 0, losses: 0, haste: 0 } },
+    hstore: (index) => {
+      scanOneByOne(index);
+      return index;
+    },
+  },
+  canary(
+    'the row of a request that was given up is used again at once',
+    ({ mailbox }) => {
+      mailbox.giveUp = (row) => mailbox.give(row);
+    },
+    'linearizability',
+    { haste: 100, serves: 10, losses: 0 },
+  ),
+  canary('a skiplist is scanned as it is', ({ skiplistServer }) => {
+    const { catchUp } = skiplistServer;
+    skiplistServer.catchUp = function* () {
+      if (this.applied < 0) yield* catchUp.call(this);
+    };
+  }),
+  canary('a scan does not see what a GET has seen before', ({ skiplistServer }) => {
+    skiplistServer.settled = function* () {
+      return (yield* this.log.progress()).committed;
+    };
+  }),
+  canary('a scan sees what a GET does not see yet', ({ skiplistServer }) => {
+    skiplistServer.settled = function* () {
+      return (yield* this.log.progress()).begun;
+    };
+  }),
+];

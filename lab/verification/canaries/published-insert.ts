@@ -1,0 +1,125 @@
+import {
+  type Condition,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../../../src/indexes/contract.ts';
+import {
+  chooseSlot,
+  depthAt,
+  gatherLive,
+  postCandidates,
+  repostBuckets,
+  slotAddress,
+} from '../../../src/indexes/race/buckets.ts';
+import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
+import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { locate } from '../../../src/indexes/race/search.ts';
+import { emptySlot, pointerLow, slotHigh } from '../../../src/indexes/race/slot.ts';
+import { split } from '../../../src/indexes/race/split.ts';
+import {
+  OTHER_SWAP_AT,
+  type RaceRequest,
+  type RaceTable,
+  SWAP_AT,
+} from '../../../src/indexes/race/table.ts';
+import { replace } from '../../../src/indexes/race/update.ts';
+import { copyWord, type Operation, setWord, swapped } from '../../../src/verbs/index.ts';
+import type { Canary } from '../canary.ts';
+
+export const publishedInsertCanary: Canary = {
+  name: 'published insert: live at once, duplicates removed afterwards',
+  caughtBy: 'linearizability',
+  index: ({ table }) => new PublishedInsert(table),
+};
+
+/** RACE Algorithm 1 as printed: for a while two copies of a key can be seen. */
+export class PublishedInsert extends RaceIndex {
+  /** Slots that were filled by insertions, and those that were a second one of their key. */
+  readonly tally = { inserted: 0, duplicates: 0 };
+
+  override *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { table } = this;
+    request.fingerprint = fingerprintOf(request.hash.h1);
+    const fresh = request.outgoingVersion;
+    for (let attempt = 1; ; attempt++) {
+      if (request.block === 0) yield* table.records.allocate(request);
+      if (yield* locate(table, request)) {
+        const refused = condition === IF_VERSION && request.foundVersion !== expected;
+        if (refused || (condition !== IF_PRESENT && condition !== IF_VERSION && condition !== 0)) {
+          return REFUSED;
+        }
+        if (yield* replace(table, request, attempt)) return REPLACED;
+      } else {
+        if (condition === IF_PRESENT || condition === IF_VERSION) {
+          request.foundAt = -1;
+          return REFUSED;
+        }
+        request.reseal(fresh);
+        request.blockWritten = false;
+        if (yield* publishedInsert(table, request, attempt, this.tally)) return INSERTED;
+      }
+    }
+  }
+}
+
+/** Second and third round trip; false when the slot was lost, also to an older copy of the key. */
+export function* publishedInsert(
+  table: RaceTable,
+  request: RaceRequest,
+  attempt: number,
+  tally: PublishedInsert['tally'],
+): Operation<boolean> {
+  const at = chooseSlot(table, request);
+  if (at === 0) {
+    yield* split(table, request);
+    return false;
+  }
+  const { words, batch, block } = request;
+  const slot = slotAddress(table, request, at);
+  copyWord(words, at, SWAP_AT);
+  const high = slotHigh(block, request.fingerprint, request.headUnits, depthAt(table, request, at));
+  setWord(words, SWAP_AT + 8, pointerLow(block), high);
+  table.records.post(request, batch.clear());
+  repostBuckets(table, request, batch.cas(slot, words, SWAP_AT));
+  yield batch;
+  if (!swapped(words, SWAP_AT)) {
+    yield* table.retry(request, 'slotChanged', attempt);
+    return false;
+  }
+  tally.inserted++;
+  if (gatherLive(table, request) < 2) return true;
+  return yield* keepSmallest(table, request, slot, tally);
+}
+
+/** Of several slots of the key the one with the lowest address stays. */
+function* keepSmallest(
+  table: RaceTable,
+  request: RaceRequest,
+  own: number,
+  tally: PublishedInsert['tally'],
+): Operation<boolean> {
+  const { words, batch, candidates, candidateAt } = request;
+  yield postCandidates(request, batch.clear());
+  let smallest = own;
+  const slots: number[] = [];
+  for (let i = 0; i < request.candidateCount; i++) {
+    if (!request.matches(candidateAt[i])) continue;
+    slots.push(candidates[i]);
+    smallest = Math.min(smallest, slotAddress(table, request, candidates[i]));
+  }
+  if (slots.length > 1) tally.duplicates++;
+  for (const at of slots) {
+    const address = slotAddress(table, request, at);
+    if (address === smallest) continue;
+    copyWord(words, at, OTHER_SWAP_AT);
+    setWord(words, OTHER_SWAP_AT + 8, 0, emptySlot(depthAt(table, request, at)));
+    yield batch.clear().cas(address, words, OTHER_SWAP_AT);
+  }
+  if (smallest === own) return true;
+  request.forgetBlock();
+  return false;
+}

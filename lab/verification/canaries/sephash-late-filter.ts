@@ -1,0 +1,29 @@
+import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
+import { SepHashGeometry } from '../../../src/indexes/sephash/geometry.ts';
+import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { type SepHashRequest, SepHashTable } from '../../../src/indexes/sephash/table.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
+import type { Operation } from '../../../src/verbs/index.ts';
+import type { Canary } from '../canary.ts';
+
+export const sepHashLateFilterCanary: Canary = {
+  name: 'a SepHash write that returns before its filter bit is set',
+  caughtBy: 'linearizability',
+  sephash: (index, pool) => new LateFilter(index, pool),
+};
+
+/** The published order, with a bit that is so late that it never comes. */
+class LateFilter extends SepHashIndex {
+  readonly #blind: SepHashTable;
+
+  constructor({ table }: SepHashIndex, pool: Pool) {
+    super(table);
+    const geometry = new SepHashGeometry({ ...table.geometry.shape, filter: 0 });
+    const { directory, records, catalog } = table;
+    this.#blind = new SepHashTable(geometry, directory, records, pool, catalog);
+  }
+
+  override write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    return new SepHashIndex(this.#blind).write(request, condition, expected);
+  }
+}

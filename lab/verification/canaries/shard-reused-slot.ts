@@ -1,0 +1,52 @@
+import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
+import { firstEmpty } from '../../../src/indexes/shard/buckets.ts';
+import { insert, prepareEntry } from '../../../src/indexes/shard/insert.ts';
+import { locate } from '../../../src/indexes/shard/search.ts';
+import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { type ShardRequest, type ShardTable, SWAP_AT } from '../../../src/indexes/shard/table.ts';
+import { replace, vacate } from '../../../src/indexes/shard/update.ts';
+import { writeSlot } from '../../../src/indexes/substrates/claims/slot-operations.ts';
+import { type Operation, swapped } from '../../../src/verbs/index.ts';
+import type { Canary } from '../canary.ts';
+
+/**
+ * Ordered-CAS as printed (published-systems.md section 3.4, no. 1): a slot that was emptied is
+ * taken again by one CAS, so two inserters of a key need not meet at the same one.
+ */
+export const shardReusedSlotCanary: Canary = {
+  name: 'published Ordered-CAS: emptied slots are taken again at the same version',
+  caughtBy: 'linearizability',
+  scenario: { crashes: false },
+  shard: ({ partitions }) => new ReusedSlot(partitions),
+};
+
+class ReusedSlot extends ShardIndex {
+  override write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { table } = this;
+    request.begin();
+    const protocol = {
+      records: table.records,
+      locate: (one: ShardRequest) => locate(table, one),
+      insert: (one: ShardRequest, attempt: number) => insertAnywhere(table, one, attempt),
+      replace: (one: ShardRequest, attempt: number) => replace(table, one, attempt),
+      vacate: (one: ShardRequest, attempt: number) => vacate(table, one, attempt),
+    };
+    return writeSlot(protocol, request, condition, expected);
+  }
+}
+
+function* insertAnywhere(
+  table: ShardTable,
+  request: ShardRequest,
+  attempt: number,
+): Operation<boolean> {
+  const at = firstEmpty(table, request);
+  if (at === 0) return yield* insert(table, request, attempt);
+  const { batch, words } = request;
+  prepareEntry(table, request, at, 0);
+  table.records.postFirst(request, batch.clear());
+  yield batch.cas(table.slotAddress(request, at), words, SWAP_AT);
+  if (swapped(words, SWAP_AT)) return true;
+  yield* table.retry(request, 'slotChanged', attempt);
+  return false;
+}

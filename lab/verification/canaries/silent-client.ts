@@ -1,0 +1,13 @@
+import type { Pool } from '../../../src/pool/pool.ts';
+import type { Canary } from '../canary.ts';
+
+/** A lost epoch: others believe that the client is idle and re-use what it reads. */
+export const silentClientCanary: Canary = {
+  name: 'a client that does not announce its epochs',
+  caughtBy: 'reclamation',
+  pool: silence,
+};
+
+function silence(pool: Pool): void {
+  pool.reclamation.quiesce = function* () {};
+}

@@ -1,0 +1,67 @@
+import { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import type { Index } from '../../src/indexes/contract.ts';
+import { HopscotchIndex } from '../../src/indexes/hopscotch/hopscotch.ts';
+import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import { RaceIndex } from '../../src/indexes/race/race.ts';
+import { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
+import { ShardIndex } from '../../src/indexes/shard/shard.ts';
+import type { Pool } from '../../src/pool/pool.ts';
+import type { FailureKind } from './checks/audit.ts';
+import type { ScenarioOptions } from './schedules/scenario.ts';
+import { CHIME_SUBJECT } from './subjects/chime.ts';
+import { HOPSCOTCH_SUBJECT } from './subjects/hopscotch.ts';
+import { HSTORE_SUBJECT } from './subjects/hstore.ts';
+import { RACE_SUBJECT } from './subjects/race.ts';
+import { SEPHASH_SUBJECT } from './subjects/sephash.ts';
+import { SHARD_SUBJECT } from './subjects/shard.ts';
+import type { Subject } from './subjects/subject.ts';
+
+/** A planted bug, in an index or the pool: changes one client's attachment before it is used. */
+export interface Canary {
+  name: string;
+  /** The checker that must catch it. */
+  caughtBy: FailureKind;
+  /** What the bug needs in order to show. */
+  scenario?: ScenarioOptions;
+  /** What it does looks wrong by itself: only what follows of it counts. */
+  consequencesOnly?: boolean;
+  /** A bug in RACE. */
+  index?: (index: RaceIndex, pool: Pool) => RaceIndex;
+  /** A bug in SepHash. */
+  sephash?: (index: SepHashIndex, pool: Pool) => SepHashIndex;
+  /** A bug in SHARD. */
+  shard?: (index: ShardIndex, pool: Pool) => ShardIndex;
+  /** A bug in CHIME. */
+  chime?: (index: ChimeIndex, pool: Pool) => ChimeIndex;
+  /** A bug in HStore. */
+  hstore?: (index: HStoreIndex, pool: Pool) => HStoreIndex;
+  /** A bug in the hopscotch hash table. */
+  hopscotch?: (index: HopscotchIndex, pool: Pool) => HopscotchIndex;
+  pool?: (pool: Pool) => void;
+}
+
+/** The index with the bug, if the bug is in one of its kind. */
+export function planted(index: Index, pool: Pool, canary: Canary | undefined): Index {
+  if (index instanceof RaceIndex) return canary?.index?.(index, pool) ?? index;
+  if (index instanceof SepHashIndex) return canary?.sephash?.(index, pool) ?? index;
+  if (index instanceof ShardIndex) return canary?.shard?.(index, pool) ?? index;
+  if (index instanceof ChimeIndex) return canary?.chime?.(index, pool) ?? index;
+  if (index instanceof HStoreIndex) return canary?.hstore?.(index, pool) ?? index;
+  if (index instanceof HopscotchIndex) return canary?.hopscotch?.(index, pool) ?? index;
+  return index;
+}
+
+/** Whether the bug shows in this index: one in the pool shows in all. */
+export function isIn(canary: Canary, subject: Subject): boolean {
+  const own = canary.index ? RACE_SUBJECT : subjectOf(canary);
+  return own === undefined || own === subject;
+}
+
+/** The index, other than RACE, that the bug is in. */
+export function subjectOf(canary: Canary | undefined): Subject | undefined {
+  if (canary?.shard) return SHARD_SUBJECT;
+  if (canary?.chime) return CHIME_SUBJECT;
+  if (canary?.hstore) return HSTORE_SUBJECT;
+  if (canary?.hopscotch) return HOPSCOTCH_SUBJECT;
+  return canary?.sephash && SEPHASH_SUBJECT;
+}

@@ -1,0 +1,83 @@
+import type { Index } from '../../../src/indexes/contract.ts';
+import { control } from '../../../src/pool/control.ts';
+import { blocksPerChunk, stateMapBytes } from '../../../src/pool/layout.ts';
+import { BLOCK_FREE } from '../../../src/pool/memory/block-state.ts';
+import { CHUNK_BLOCKS, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
+import { type Address, UNIT_BYTES } from '../../../src/verbs/index.ts';
+import type { Subject } from '../subjects/subject.ts';
+
+/** Who may hold a claimed block that no key reaches. */
+export interface Holders {
+  living: readonly Pool[];
+  /** Whether the block went down with a client that died. */
+  isLost(address: Address, chunk: number): boolean;
+  /** Blocks of what living clients have given up, and others may do yet. */
+  pending: readonly Address[];
+  /** Operations that died in flight or were given up: each may have left a slot it had claimed. */
+  ended: number;
+}
+
+/**
+ * Checks a table that nobody is using, then accounts for the pool's memory apart from what the pool
+ * thinks of it: every block is free, or claimed and then reached by exactly one slot, held by a
+ * living client, or lost with a dead one. Returns what is wrong.
+ */
+export function account(pool: Pool, subject: Subject, index: Index, holders: Holders): string[] {
+  const problems: string[] = [];
+  const reached = new Map<Address, number>();
+  pool.run(
+    index.check({
+      problem: (text) => problems.push(text),
+      reachable: (address, units) => {
+        if (reached.has(address)) problems.push(`block ${address} is reached twice`);
+        reached.set(address, units);
+      },
+      progress: () => {},
+    }),
+  );
+  const held = blocksHeldBy(holders.living);
+  for (const block of holders.pending) held.add(block);
+  const pending = pool.run(subject.pending(index));
+  for (const block of pending) held.add(block);
+  if (subject.pendingBlocks) {
+    for (const block of pool.run(subject.pendingBlocks(index))) held.add(block);
+  }
+  if (pending.length > holders.ended) {
+    const why = `${holders.ended} calls crashed or were given up`;
+    problems.push(`${pending.length} records are pending, ${why}`);
+  }
+  for (const [chunk, word] of pool.run(pool.chunks.words())) {
+    const { state, units } = unpackChunk(word);
+    if (state !== CHUNK_BLOCKS) continue;
+    for (const address of claimedBlocks(pool, chunk, units)) {
+      if (reached.get(address) === units) reached.delete(address);
+      else if (!held.has(address) && !holders.isLost(address, chunk)) {
+        problems.push(`block ${address} of ${units} lines is claimed, and nobody has it`);
+      }
+    }
+  }
+  for (const [address, units] of reached) {
+    problems.push(`block ${address} of ${units} lines is in use and not claimed`);
+  }
+  return problems;
+}
+
+function blocksHeldBy(pools: readonly Pool[]): Set<Address> {
+  const held = new Set<Address>();
+  for (const { allocator, reclamation } of pools) {
+    for (const address of reclamation.waiting()) held.add(address);
+    for (const { cache } of allocator.classes()) for (const address of cache) held.add(address);
+  }
+  return held;
+}
+
+function* claimedBlocks(pool: Pool, chunk: number, units: number): Generator<Address> {
+  const blocks = blocksPerChunk(units);
+  const start = pool.layout.chunkStart(chunk);
+  const first = start + stateMapBytes(blocks);
+  const states = pool.run(control.readBytes(start, stateMapBytes(blocks)));
+  for (let i = 0; i < blocks; i++) {
+    if (states[i] !== BLOCK_FREE) yield first + i * units * UNIT_BYTES;
+  }
+}

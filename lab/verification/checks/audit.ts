@@ -1,0 +1,75 @@
+import type { Index } from '../../../src/indexes/contract.ts';
+import { openIndex } from '../../../src/indexes/kinds.ts';
+import type { CatalogEntry } from '../../../src/pool/catalog.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
+import { checkStores } from '../../../src/store/administration/check.ts';
+import { Caller, type CallLog } from '../schedules/caller.ts';
+import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
+import { checkHistory } from './linearizability.ts';
+
+export type FailureKind = 'linearizability' | 'reclamation' | 'structure' | 'liveness' | 'error';
+
+/** What a run ended with that must not be. */
+export class VerificationFailure extends Error {
+  readonly kind: FailureKind;
+
+  constructor(kind: FailureKind, text: string, cause?: unknown) {
+    super(text, { cause });
+    this.kind = kind;
+  }
+}
+
+/** What was retired comes free when everybody has gone idle and the dead are buried. */
+export function auditReclamation(living: readonly Pool[]): void {
+  for (const pool of living) {
+    pool.recoverGone();
+    pool.run(pool.reclamation.goOffline());
+  }
+  for (const pool of living) {
+    for (let i = 0; i < 4; i++) pool.run(pool.reclamation.collect());
+    const { retired } = pool.reclamation;
+    if (retired > 0) {
+      const name = `client ${pool.membership.id}`;
+      throw new VerificationFailure('liveness', `${retired} blocks of ${name} never come free`);
+    }
+  }
+}
+
+/** Whether the structure is whole, as a client sees it that has just come. */
+export function auditStructure(pool: Pool): void {
+  const open = (entry: CatalogEntry) => openIndex(pool, entry);
+  pool.enter();
+  const { problems } = pool.run(checkStores(pool, 'verification', open, undefined));
+  pool.exit();
+  if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
+}
+
+/** Searches every key once more: what it finds has to fit the history. */
+export function auditKeys(pool: Pool, index: Index, log: CallLog): void {
+  const caller = new Caller('audit', index, log);
+  log.keys.forEach((_, key) => {
+    pool.run(caller.perform({ key, kind: 'search' }));
+  });
+}
+
+/** Whether the calls on every key could have happened one after the other. */
+export function auditHistories(records: readonly CallRecord[], keys: readonly string[]): void {
+  for (let key = 0; key < keys.length; key++) {
+    const ofKey = records.filter(
+      ({ call, refusedBy, result }) =>
+        call.key === key &&
+        refusedBy === undefined &&
+        (result !== undefined || call.kind !== 'search'),
+    );
+    const verdict = checkHistory<KeyState>(ofKey, undefined, encodeState);
+    if (verdict.linearizable) continue;
+    const explained = new Set(verdict.order);
+    const rest = ofKey.filter((_, i) => !explained.has(i));
+    throw new VerificationFailure(
+      'linearizability',
+      `the history of ${keys[key]} cannot be put in order:\n${timeline(ofKey, keys)}\n` +
+        `  the longest order ends in ${encodeState(verdict.state)} and leaves out\n` +
+        timeline(rest, keys),
+    );
+  }
+}

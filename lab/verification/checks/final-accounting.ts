@@ -1,0 +1,78 @@
+import type { Index } from '../../../src/indexes/contract.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
+import type { SimulatedClient } from '../schedules/client.ts';
+import type { Deaths } from '../schedules/deaths.ts';
+import type { Scenario } from '../schedules/scenario.ts';
+import { account, type Holders } from './accounting.ts';
+import { VerificationFailure } from './audit.ts';
+import type { CallRecord } from './history.ts';
+import type { ReclamationOracle } from './reclamation-oracle.ts';
+
+/** A run in which nobody does anything any more. */
+export interface EndedRun {
+  scenario: Scenario;
+  clients: readonly SimulatedClient[];
+  deaths: Deaths;
+  oracle: ReclamationOracle;
+  records: readonly CallRecord[];
+  /** How often the table was lost. */
+  losses: number;
+}
+
+/** The table and the pool's memory, then what a sweep makes of it. `open` opens the index anew. */
+export function checkMemory(pool: Pool, open: () => Index, run: EndedRun): void {
+  const { scenario, clients, deaths, oracle, records, losses } = run;
+  const { subject, chains } = scenario;
+  const alive = clients.filter((client) => !client.left && !deaths.has(client));
+  const living = alive.map((client) => client.pool);
+  const crashed = records.filter((record) => record.crashed).length;
+  const givenUp = givenUpIn(run);
+  const check = (index: Index, isLost: Holders['isLost']) => {
+    const pending = blocksGivenUp(alive, scenario);
+    const holders = { living, isLost, pending, ended: crashed + givenUp };
+    const problems = account(pool, subject, index, holders);
+    if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
+  };
+  // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in
+  // anybody's chunks. So does a server of others' calls, which dies in none of its own, and whoever
+  // gives up a call that is done all the same.
+  const { answersTheDead, unlinksMany } = subject;
+  const unlinked =
+    losses > 0 ||
+    givenUp > 0 ||
+    (deaths.count > 0 && answersTheDead === true) ||
+    (crashed > 0 && (chains || unlinksMany === true));
+  check(open(), (address, chunk) => {
+    if (unlinked) return true;
+    const holder = clients[oracle.holderOf(address) ?? 0];
+    return holder.left || deaths.has(holder) || deaths.taintedChunks.has(chunk);
+  });
+  // A sweep brings back all that the dead had: then nothing is lost any more.
+  if (deaths.count === 0 && losses === 0 && givenUp === 0) return;
+  sweepAll(alive);
+  // Who opens the index may do for the dead what there was no memory for before, and leaves to a
+  // sweep what the dead have replaced so.
+  const index = open();
+  sweepAll(alive);
+  check(index, () => false);
+}
+
+/** First all let go of what they retired, as idle clients do: a sweep waits for that. */
+function sweepAll(alive: readonly SimulatedClient[]): void {
+  for (const { pool } of alive) pool.run(pool.reclamation.goOffline());
+  for (const { pool } of alive) pool.run(pool.reclamation.collect());
+  for (const client of alive) client.sweepAtOnce();
+}
+
+function givenUpIn({ clients, records }: EndedRun): number {
+  const calls = records.filter((record) => record.givenUp).length;
+  return clients.reduce((sum, { gaveUp }) => sum + gaveUp, calls);
+}
+
+/** What living clients have asked for, and wait for no more. */
+function blocksGivenUp(alive: readonly SimulatedClient[], { subject }: Scenario) {
+  return alive.flatMap(({ plan, pool, index }) => {
+    if (plan.haste === 0 || !index || !subject.pendingBlocks) return [];
+    return pool.run(subject.pendingBlocks(index));
+  });
+}

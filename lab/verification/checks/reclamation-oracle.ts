@@ -1,0 +1,159 @@
+import type { Pool } from '../../../src/pool/pool.ts';
+import { type Address, READ, UNIT_BYTES, WRITE } from '../../../src/verbs/index.ts';
+import type { AccessObserver, AdversaryMemory } from '../schedules/adversary.ts';
+import type { LinesOfBlock } from './block-of.ts';
+
+const POISON = 0xdb;
+
+interface RetiredBlock {
+  by: number;
+  /** When the retiring client last touched the pool: it unlinked the block at or before that. */
+  at: number;
+  units: number;
+}
+
+/** What the oracle asks of the run. */
+export interface RunView {
+  now(): number;
+  /** When the client last let a piece happen, in whichever lane. */
+  lastStep(client: number): number;
+  /** Operations in flight, with their starts: they may hold addresses read since then. */
+  inOperation(): { client: number; since: number }[];
+  /** The block that an address is in now, if in any. */
+  blockOf(address: Address): LinesOfBlock | undefined;
+}
+
+/**
+ * Watches what is retired and given back, apart from the epochs that decide it. A block may be
+ * given back only when no client is still in an operation that began before the block was unlinked;
+ * it is poisoned then, and reading it before it was written again is a use after free. So is an
+ * atomic there, which no index may try by an address that is out of date, and a WRITE as long as
+ * the block waits in the cache of who gave it back.
+ */
+export class ReclamationOracle implements AccessObserver {
+  readonly #memory: AdversaryMemory;
+  readonly #run: RunView;
+  readonly #fail: (text: string) => void;
+  readonly #pools = new Map<number, Pick<Pool, 'allocator'>>();
+  /** Off, only the consequences of an early re-use are seen: for canaries. */
+  readonly #grace: boolean;
+  readonly #readsAhead: (units: number) => boolean;
+  readonly #overwrites: (units: number) => boolean;
+  readonly #retired = new Map<Address, RetiredBlock>();
+  /** By unit: who gave the block back that it is part of, and that block. */
+  readonly #free = new Map<number, { by: number; first: number; units: number }>();
+  freed = 0;
+
+  constructor(
+    memory: AdversaryMemory,
+    run: RunView,
+    fail: (text: string) => void,
+    {
+      grace = true,
+      readsAhead = () => false,
+      overwrites = () => false,
+    }: {
+      grace?: boolean;
+      readsAhead?: (units: number) => boolean;
+      overwrites?: (units: number) => boolean;
+    } = {},
+  ) {
+    this.#memory = memory;
+    this.#run = run;
+    this.#fail = fail;
+    this.#grace = grace;
+    this.#readsAhead = readsAhead;
+    this.#overwrites = overwrites;
+    memory.observer = this;
+  }
+
+  /** Listens to one client's reclamation and allocator. */
+  watch(client: number, { reclamation, allocator }: Pool): void {
+    this.#pools.set(client, { allocator });
+    const retire = reclamation.retire.bind(reclamation);
+    reclamation.retire = (address, units, catalog) => {
+      this.#onRetire(client, address, units);
+      retire(address, units, catalog);
+    };
+    const free = allocator.free.bind(allocator);
+    allocator.free = (address, units, catalog, batch) => {
+      this.#onFree(client, address, units);
+      free(address, units, catalog, batch);
+    };
+  }
+
+  #onRetire(client: number, address: Address, units: number): void {
+    const earlier = this.#retired.get(address);
+    if (earlier) {
+      this.#fail(`block ${address} was retired by client ${earlier.by} and again by ${client}`);
+    }
+    this.#retired.set(address, { by: client, at: this.#run.lastStep(client), units });
+  }
+
+  /** Who retired the block, or was about to mark it free: what dies with that client is lost. */
+  holderOf(address: Address): number | undefined {
+    return this.#retired.get(address)?.by ?? this.#free.get(address / UNIT_BYTES)?.by;
+  }
+
+  /** Blocks that nobody retired come from a cache on leaving, or from a sweep. */
+  #onFree(client: number, address: Address, units: number): void {
+    const retired = this.#retired.get(address);
+    this.#retired.delete(address);
+    this.freed++;
+    if (this.#grace && retired) this.#checkGrace(client, address, retired);
+    this.#memory.fill(address, units * UNIT_BYTES, POISON);
+    const first = address / UNIT_BYTES;
+    for (let i = 0; i < units; i++) this.#free.set(first + i, { by: client, first, units });
+  }
+
+  #checkGrace(client: number, address: Address, retired: RetiredBlock): void {
+    for (const holder of this.#run.inOperation()) {
+      if (holder.since >= retired.at) continue;
+      this.#fail(
+        `block ${address}, unlinked by client ${retired.by} at ${retired.at}, is given back by ` +
+          `client ${client} while client ${holder.client} is in an operation since ${holder.since}`,
+      );
+    }
+  }
+
+  onAccess(client: number, kind: number, address: Address): void {
+    const unit = Math.floor(address / UNIT_BYTES);
+    const free = this.#free.get(unit);
+    if (free) {
+      if (kind === WRITE) {
+        this.#checkTaken(client, free);
+        this.#free.delete(unit);
+      } else if (kind !== READ || !this.#readsAhead(free.units)) {
+        const does = kind === READ ? 'reads' : 'changes';
+        this.#fail(`client ${client} ${does} block ${unit * UNIT_BYTES} after it was given back`);
+      }
+    }
+    if (kind === WRITE && address === unit * UNIT_BYTES) this.#beginUse(unit);
+    const retired = this.#retired.get(unit * UNIT_BYTES);
+    if (kind === WRITE && retired !== undefined && !this.#overwrites(retired.units)) {
+      this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
+    }
+  }
+
+  /** Who gave it back keeps it for what it allocates next: only then it is anybody's to write. */
+  #checkTaken(client: number, { by, first }: { by: number; first: number }): void {
+    const address = first * UNIT_BYTES;
+    for (const { cache } of this.#pools.get(by)?.allocator.classes() ?? []) {
+      if (!cache.includes(address)) continue;
+      this.#fail(
+        `client ${client} writes into block ${address}, which client ${by} has in reserve`,
+      );
+    }
+  }
+
+  /**
+   * Whose first line is written is in use; what stands there may leave the last lines empty. The
+   * block is what the chunk is carved into now: it need not be what was given back there.
+   */
+  #beginUse(unit: number): void {
+    if (this.#free.size === 0) return;
+    const now = this.#run.blockOf(unit * UNIT_BYTES);
+    if (now?.first !== unit) return;
+    for (let i = 0; i < now.units; i++) this.#free.delete(unit + i);
+  }
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Pool } from '../../../../src/pool/pool.ts';
+import { Batch, Scratch, UNIT_BYTES } from '../../../../src/verbs/index.ts';
+import { AdversaryFabric, AdversaryMemory } from '../../schedules/adversary.ts';
+import { ReclamationOracle } from '../reclamation-oracle.ts';
+
+const BLOCK = 4096;
+const UNITS = 2;
+
+/** A client that has given the block back, and keeps it in reserve; what another one is told. */
+function afterFree(
+  change: (batch: Batch, words: Scratch, cache: number[]) => Batch,
+  nowUnits = UNITS,
+): string[] {
+  const memory = new AdversaryMemory(1, 8192);
+  const failures: string[] = [];
+  const view = {
+    now: () => 1,
+    lastStep: () => 0,
+    inOperation: () => [],
+    blockOf: () => ({ first: BLOCK / UNIT_BYTES, units: nowUnits }),
+  };
+  const oracle = new ReclamationOracle(memory, view, (text) => failures.push(text));
+  const cache: number[] = [];
+  const allocator = {
+    free: (address: number) => cache.push(address),
+    classes: () => [{ cache }],
+  };
+  const reclamation = { retire() {} };
+  oracle.watch(0, { allocator, reclamation } as unknown as Pool);
+  const pool = { allocator } as unknown as Pool;
+  pool.allocator.free(BLOCK, UNITS, 1, new Batch());
+  const words = new Scratch(128);
+  new AdversaryFabric(memory, 1).execute(change(new Batch(), words, cache));
+  return failures;
+}
+
+test('a block that was given back is neither read nor changed until it is used again', () => {
+  const wrong: [string, (batch: Batch, words: Scratch) => Batch][] = [
+    ['reads', (batch, words) => batch.read(BLOCK + 64, 8, words, 0)],
+    ['changes', (batch, words) => batch.cas(BLOCK, words, 0)],
+    ['changes', (batch, words) => batch.faa(BLOCK + 8, words, 0)],
+    ['writes into', (batch, words) => batch.write(BLOCK, 8, words, 0)],
+  ];
+  for (const [what, change] of wrong) {
+    const [failure] = afterFree(change);
+    assert.match(failure, new RegExp(`client 1 ${what} block`));
+  }
+});
+
+test('who has taken it from the reserve may write it, and then do anything', () => {
+  const failures = afterFree((batch, words, cache) => {
+    cache.length = 0;
+    return batch
+      .write(BLOCK, 64, words, 0)
+      .cas(BLOCK, words, 0)
+      .read(BLOCK + 64, 8, words, 0);
+  });
+  assert.deepEqual(failures, []);
+});
+
+test('a block is in use as large as it is now, whatever size was given back there', () => {
+  const writeFirst = (batch: Batch, words: Scratch, cache: number[]) => {
+    cache.length = 0;
+    return batch.write(BLOCK, 64, words, 0).read(BLOCK, UNITS * UNIT_BYTES, words, 0);
+  };
+  assert.deepEqual(afterFree(writeFirst, UNITS), []);
+  const [failure] = afterFree(writeFirst, UNITS - 1);
+  assert.match(failure, /client 1 reads block/);
+});

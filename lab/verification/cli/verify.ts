@@ -1,0 +1,130 @@
+import type { Subject } from '../../../lab/verification/index.ts';
+import { defineCommand } from '../../../src/cli/command.ts';
+import { EXIT, UsageError } from '../../../src/cli/failures.ts';
+import { formatCount, formatDuration, parseCount, plural } from '../../../src/cli/sizes.ts';
+import { type Style, styleFor } from '../../../src/cli/style.ts';
+import { table } from '../../../src/cli/table.ts';
+import { type Plan, planOf, type Result, search, type Verification } from './search.ts';
+
+const INDEXES = ['race', 'sephash', 'shard', 'chime', 'hstore', 'hopscotch'] as const;
+
+export const verify = defineCommand({
+  name: 'verify',
+  arguments: '<index>',
+  summary: 'Look for schedules and crashes under which an index goes wrong',
+  details:
+    `  Indexes: ${INDEXES.join(', ')}. Runs an index's operations a verb at a time, in memory\n` +
+    '  of its own: first every schedule, and every crash of a client, of small scopes; then\n' +
+    '  random ones of larger programs until the time is over. Checks that the history is\n' +
+    '  linearizable, the structure whole, no freed block in use, and that all get to an end.\n' +
+    '  Exits with 1 when something fails, and prints a short history and how to repeat it.',
+  options: {
+    minutes: { value: 'M', read: parseMinutes, about: 'Time for all of it (default: 1)' },
+    scope: { value: 'NAMES', about: 'Only these scopes: quick, all, or names with commas' },
+    seed: { value: 'A[..B]', read: parseSeeds, about: 'Only random schedules, of these seeds' },
+    policy: { value: 'NAME', about: 'One way to choose who goes on (default: all in turn)' },
+    schedule: { value: 'N', read: parseCount(0), about: "Another schedule of a seed's program" },
+    keep: { value: 'IDS', read: parseIds, about: "Only these calls of a seed's program" },
+    'crash-free': { about: 'Let nobody die' },
+    canary: { value: 'NAME', about: 'Plant a known bug, which must be found' },
+    list: { about: 'Print the scopes, policies and canaries' },
+    json: { about: 'Print the result as JSON' },
+  },
+  examples: [
+    'verify race',
+    'verify race --scope all --minutes 30',
+    'verify race --seed 1..100000 --minutes 10',
+    'verify race --scope quick --canary published',
+  ],
+  async run(context, [index], options) {
+    const verification = await import('../../../lab/verification/index.ts');
+    const subject = verification.SUBJECTS.find(({ kind }) => kind.manifest.name === index);
+    if (subject === undefined) {
+      throw new UsageError(`no index is called '${index}'; there is ${INDEXES.join(', ')}`);
+    }
+    if (options.list) {
+      await context.stdout.line(listing(verification, subject));
+      return EXIT.ok;
+    }
+    const plan = planOf(verification, subject, options, context.now());
+    const result = await search(context, verification, plan);
+    const style = styleFor(context.stdout.isTTY, context.env);
+    await context.stdout.line(
+      options.json ? JSON.stringify(result, null, 2) : describe(result, plan, style),
+    );
+    // A canary that lives is a checker that cannot be trusted.
+    const fine = result.failure === undefined && plan.canary === undefined;
+    return fine ? EXIT.ok : EXIT.negative;
+  },
+});
+
+function describe({ scopes, random, seconds, failure }: Result, plan: Plan, style: Style): string {
+  const parts: string[] = [];
+  if (scopes.length > 0) parts.push(scopeTable(scopes, style));
+  if (random) {
+    const { schedules, operations, crashes, splits, seed } = random;
+    parts.push(
+      `random: ${plural(schedules, 'schedule')} up to seed ${seed}, ` +
+        `${plural(operations, 'operation')}, ${plural(splits, 'split')}, ` +
+        `${formatCount(crashes)} crashes`,
+    );
+  }
+  if (failure) parts.push(style.red('failed: ') + failure.text, `again: ${failure.command}`);
+  else if (plan.canary) parts.push(style.red(`the canary was not found: ${plan.canary.name}`));
+  else parts.push(style.green(`nothing failed (${formatDuration(seconds)})`));
+  return parts.join('\n');
+}
+
+function scopeTable(scopes: Result['scopes'], style: Style): string {
+  return table(
+    [
+      { head: 'SCOPE' },
+      { head: 'SCHEDULES', align: 'right' },
+      { head: 'WITH A CRASH', align: 'right' },
+      { head: 'GIVEN UP', align: 'right' },
+      { head: 'COVERED' },
+    ],
+    scopes.map(({ name, schedules, crashed, cut, exhausted }) => [
+      name,
+      formatCount(schedules),
+      formatCount(crashed),
+      formatCount(cut),
+      exhausted ? (cut === 0 ? 'all' : 'all within the bound') : 'a part',
+    ]),
+    style,
+  );
+}
+
+function listing(
+  { scopes, QUICK_SCOPES, POLICIES, CANARIES, isIn }: Verification,
+  subject: Subject,
+): string {
+  const quick = (name: string) => (QUICK_SCOPES.includes(name) ? ' (quick)' : '');
+  return [
+    'scopes:',
+    ...scopes(subject).map(({ name }) => `  ${name}${quick(name)}`),
+    'policies:',
+    ...POLICIES.map((name) => `  ${name}`),
+    'canaries:',
+    ...CANARIES.filter((canary) => isIn(canary, subject)).map(({ name }) => `  ${name}`),
+  ].join('\n');
+}
+
+function parseMinutes(text: string): number {
+  const minutes = /^\d*\.?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (minutes > 0 && minutes <= 10_080) return minutes;
+  throw new UsageError(`'${text}' is not a number of minutes`);
+}
+
+function parseSeeds(text: string): { first: number; last: number } {
+  const match = /^(\d{1,15})(?:\.\.(\d{1,15}))?$/.exec(text);
+  const first = Number(match?.[1]);
+  const last = Number(match?.[2] ?? first);
+  if (match && first <= last) return { first, last };
+  throw new UsageError(`'${text}' is not a seed or a range of seeds as in 1..1000`);
+}
+
+function parseIds(text: string): ReadonlySet<number> {
+  if (/^\d+(,\d+)*$/.test(text)) return new Set(text.split(',').map(Number));
+  throw new UsageError(`'${text}' is not a list of calls as in 1,5,7`);
+}

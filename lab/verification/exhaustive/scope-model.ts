@@ -1,0 +1,303 @@
+import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
+import { createStore, openIndex } from '../../../src/indexes/kinds.ts';
+import type { CatalogEntry } from '../../../src/pool/catalog.ts';
+import type { ClientRow } from '../../../src/pool/clients/membership.ts';
+import { currentThread } from '../../../src/pool/clients/thread-identity.ts';
+import { CHUNK_BYTES, PoolLayout, type PoolParameters } from '../../../src/pool/layout.ts';
+import { Pool } from '../../../src/pool/pool.ts';
+import { formatSuperblock } from '../../../src/pool/superblock.ts';
+import { type Address, type Operation, READ, UNIT_BYTES } from '../../../src/verbs/index.ts';
+import { type Canary, planted } from '../canary.ts';
+import {
+  auditHistories,
+  auditKeys,
+  auditReclamation,
+  auditStructure,
+  VerificationFailure,
+} from '../checks/audit.ts';
+import { blockOf } from '../checks/block-of.ts';
+import { type CallRecord, timeline } from '../checks/history.ts';
+import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
+import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
+import { Caller, type CallLog } from '../schedules/caller.ts';
+import type { Model } from './explorer.ts';
+import { InFlight } from './in-flight.ts';
+import { compacts, type Scope } from './scope.ts';
+import { compact, ScopeClient } from './scope-client.ts';
+import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts';
+
+/** A client dies after so many verbs that changed something. */
+export interface Crash {
+  client: number;
+  after: number;
+}
+
+const CHUNKS = 8;
+const PARAMETERS: PoolParameters = {
+  regionBytes: CHUNKS * CHUNK_BYTES,
+  regionsMax: 1,
+  clientsMax: 8,
+  chunkBytes: CHUNK_BYTES,
+  createdAt: 0,
+  poolId: 0,
+};
+/** An execution that grows longer is given up. */
+const STEPS_MAX = 4000;
+
+/** A scope as a program whose schedules can be explored. */
+export class ScopeModel implements Model {
+  readonly #scope: Scope;
+  readonly #crash: Crash | undefined;
+  readonly #canary: Canary | undefined;
+  readonly #parameters: PoolParameters;
+  readonly #memory: AdversaryMemory;
+  readonly #thread = currentThread();
+  #clients: ScopeClient[] = [];
+  #pools: Pool[] = [];
+  #records: CallRecord[] = [];
+  #entry: CatalogEntry | undefined;
+  #now = 0;
+  #failure: VerificationFailure | undefined;
+  /** What the step under way touches. */
+  #words: number[] = [];
+  #kinds: number[] = [];
+  cut = false;
+  /** Executions in which the crash happened. */
+  crashes = 0;
+  longest = 0;
+
+  constructor(scope: Scope, { crash, canary }: { crash?: Crash; canary?: Canary } = {}) {
+    this.#scope = scope;
+    const nodes = scope.migrates ? 2 : 1;
+    this.#parameters = nodes === 1 ? PARAMETERS : { ...PARAMETERS, regionsMax: nodes, nodes };
+    this.#memory = new AdversaryMemory(nodes, PARAMETERS.regionBytes);
+    this.#crash = crash;
+    this.#canary = canary;
+  }
+
+  begin(): void {
+    this.#memory.reset();
+    this.#clients = [];
+    this.#pools = [];
+    this.#records = [];
+    this.#now = 0;
+    this.#failure = undefined;
+    this.cut = false;
+    this.#memory.put(0, formatSuperblock(this.#parameters));
+    const creator = this.#attach();
+    const { subject, parameters, clients, grown, migrates, lead } = this.#scope;
+    this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
+    this.#prepare(creator);
+    const oracle = this.#watch();
+    const inFlight = compacts(this.#scope) ? this.#inFlight() : undefined;
+    clients.forEach((actions, i) => {
+      const pool = i === 0 ? creator : this.#attach();
+      pool.run(pool.reclamation.quiesce());
+      this.#canary?.pool?.(pool);
+      oracle.watch(i, pool);
+      this.#noteFrees(pool);
+      const { client, after } = this.#crash ?? { client: -1, after: 0 };
+      const diesAfter = client === i ? after : Number.POSITIVE_INFINITY;
+      const index = this.#open(pool);
+      const log = this.#log();
+      this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight));
+    });
+    if (grown) this.#grow();
+    if (migrates) this.#choose();
+    // What it does alone comes after what was done before the others came.
+    this.#now++;
+    this.#clients[clients.length - 1].lead(lead);
+  }
+
+  #attach(): Pool {
+    const number = this.#pools.length;
+    const fabric = new AdversaryFabric(this.#memory, number);
+    const thread = { ...this.#thread, tid: 1 + number };
+    const pool = new Pool(fabric, this.#parameters, this.#memory.source, thread);
+    pool.membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
+    pool.join(`c${number}`);
+    this.#pools.push(pool);
+    return pool;
+  }
+
+  #isDead({ id, incarnation }: ClientRow): boolean {
+    return this.#clients.some(
+      ({ dead, pool: { membership } }) =>
+        dead && membership.id === id && membership.incarnation === incarnation,
+    );
+  }
+
+  /** In the last lines of the pool, which no scope fills. */
+  #inFlight(): InFlight {
+    const clients = this.#scope.clients.length;
+    const at = PARAMETERS.regionBytes - UNIT_BYTES * clients;
+    return new InFlight(at, clients, (client) => this.#clients[client].dead);
+  }
+
+  #open(pool: Pool): Index {
+    const opened = pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    const index = planted(opened, pool, this.#canary);
+    this.#scope.subject.hurry(index);
+    return index;
+  }
+
+  #grow(): void {
+    const [{ index, pool }] = this.#clients;
+    const growing = this.#scope.subject.grow?.(index);
+    if (growing) pool.run(growing);
+  }
+
+  /** The index is to be on the other memory node; nothing is moved by that alone. */
+  #choose(): void {
+    const [{ index, pool }] = this.#clients;
+    if (!isPlaced(index)) throw new Error('an index that is not placed cannot migrate');
+    const before = pool.run(index.nodeShares()).filter(({ parts }) => parts > 0);
+    pool.run(index.changeNodes((nodes) => nodes.filter((node) => node !== before[0].node)));
+  }
+
+  #prepare(pool: Pool): void {
+    const caller = new Caller('before', this.#open(pool), this.#log());
+    for (const call of this.#scope.before) pool.run(caller.perform(call));
+  }
+
+  /** Time is the number of steps; invocations and responses are told to the explorer. */
+  #log(): CallLog {
+    return {
+      keys: this.#scope.keys,
+      now: () => this.#now,
+      record: (record) => this.#record(record),
+    };
+  }
+
+  #record(record: CallRecord): void {
+    record.ownVersions = this.#scope.subject.ownVersions ?? false;
+    this.#records.push(record);
+    this.#touch(-1 - record.call.key, INVOKE);
+  }
+
+  #touch(word: number, kind: number): void {
+    this.#words.push(word);
+    this.#kinds.push(kind);
+  }
+
+  /** The reclamation oracle, with the accesses of every step noted on their way to it. */
+  #watch(): ReclamationOracle {
+    const { subject } = this.#scope;
+    const layout = new PoolLayout(this.#parameters);
+    const word = (address: Address) => this.#memory.word(address);
+    const oracle = new ReclamationOracle(
+      this.#memory,
+      {
+        now: () => this.#now,
+        lastStep: () => this.#now,
+        inOperation: () => [],
+        blockOf: (address) => blockOf(layout, word, address),
+      },
+      (text) => {
+        this.#failure ??= new VerificationFailure('reclamation', text);
+      },
+      // Grace is a matter of time, which steps that commute do not keep: its consequences count.
+      { grace: false, readsAhead: subject.readsAhead, overwrites: subject.overwrites },
+    );
+    this.#memory.observer = {
+      onAccess: (client, kind, address) => {
+        this.#touch(address / WORD, kind === READ ? LOAD : STORE);
+        oracle.onAccess(client, kind, address);
+      },
+    };
+    return oracle;
+  }
+
+  /** A block that is given back is poisoned: a change of memory by no verb. */
+  #noteFrees({ allocator }: Pool): void {
+    const free = allocator.free.bind(allocator);
+    allocator.free = (address, units, catalog, batch) => {
+      for (let at = 0; at < units * UNIT_BYTES; at += WORD)
+        this.#touch((address + at) / WORD, STORE);
+      free(address, units, catalog, batch);
+    };
+  }
+
+  enabled(): readonly StepId[] {
+    const names: number[] = [];
+    if (this.cut || this.#failure) return names;
+    const { patient } = this.#scope;
+    const waiting = this.#clients.filter(({ waits }) => patient && waits);
+    for (const client of this.#clients) if (!waiting.includes(client)) client.addEnabled(names);
+    // Nobody is left who could change what they wait for: their patience ends.
+    if (names.length === 0) for (const client of waiting) client.addEnabled(names);
+    return names;
+  }
+
+  perform(id: StepId): Step {
+    this.#words = [];
+    this.#kinds = [];
+    this.#now++;
+    const client = this.#clients[clientOf(id)];
+    const before = client.caller.current;
+    const polled = client.polled;
+    if (polled !== undefined) this.#touch(polled / WORD, LOAD);
+    const after = this.#try(client, id);
+    if (before !== undefined && before !== client.caller.current) {
+      this.#touch(-1 - before.call.key, RETURN);
+    }
+    const tooOften = client.retries > this.#scope.retriesMax;
+    if (tooOften || this.#now > STEPS_MAX) this.cut = true;
+    return { after, words: this.#words, kinds: this.#kinds };
+  }
+
+  #try(client: ScopeClient, id: StepId): number[] {
+    try {
+      return client.perform(id);
+    } catch (error) {
+      const { message, stack } = error as Error;
+      this.#failure ??= new VerificationFailure('error', `${message}\n${stack}`, error);
+      return [];
+    }
+  }
+
+  verdict(): string | undefined {
+    this.longest = Math.max(this.longest, this.#now);
+    if (this.#clients.some(({ dead }) => dead)) this.crashes++;
+    try {
+      if (this.#failure) throw this.#failure;
+      this.#audit();
+      return undefined;
+    } catch (error) {
+      const { message, stack } = error as Error;
+      const kind = error instanceof VerificationFailure ? error.kind : 'error';
+      const text = error instanceof VerificationFailure ? message : `${message}\n${stack}`;
+      return `${kind}: ${text}\n${timeline(this.#records, this.#scope.keys)}`;
+    }
+  }
+
+  #audit(): void {
+    this.#memory.observer = undefined;
+    auditReclamation(this.#clients.filter(({ dead }) => !dead).map(({ pool }) => pool));
+    const pool = this.#attach();
+    auditStructure(pool);
+    this.#now++;
+    auditKeys(pool, this.#open(pool), this.#log());
+    if (compacts(this.#scope)) this.#compactAgain(pool);
+    auditHistories(this.#records, this.#scope.keys);
+  }
+
+  /** Where a client died as it compacted, the next one does: from whatever it has left. */
+  #compactAgain(pool: Pool): void {
+    const index = this.#open(pool);
+    pool.run(pool.reclamation.quiesce());
+    pool.run(compact(pool, index, atOnce));
+    auditStructure(pool);
+    auditKeys(pool, index, this.#log());
+  }
+}
+
+function* atOnce(): Operation<boolean> {
+  yield* [];
+  return true;
+}
+
+/** Which client a step is of. */
+export function clientOf(id: StepId): number {
+  return Math.floor(id / 2 ** 32);
+}

@@ -1,0 +1,408 @@
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  type IndexParameters,
+} from '../../../src/indexes/contract.ts';
+import { type Call, LAST_SEEN } from '../checks/history.ts';
+import { keysAlike, keysInDescent } from '../schedules/keys.ts';
+import type { Subject } from '../subjects/subject.ts';
+
+/**
+ * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
+ * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
+ * for which the pool has no block.
+ */
+export type ScopeAction = Call | 'quiesce' | 'collect' | 'migrate' | 'compact' | 'walk';
+
+/** A program small enough to run in every order: a table, its first content, and clients. */
+export interface Scope {
+  name: string;
+  subject: Subject;
+  parameters: IndexParameters;
+  keys: string[];
+  /** Done by one client, alone, before the others come. */
+  before: Call[];
+  clients: ScopeAction[][];
+  /** Whether the first client lets the index grow when all have opened it. */
+  grown: boolean;
+  /** Whether the pool has two memory nodes, and the index is to be on the other one. */
+  migrates: boolean;
+  /** Batches that the last client executes alone: where in its operation the scope begins. */
+  lead: number;
+  /**
+   * Whether a client that polls waits until what it polls changes or nobody else can go on;
+   * otherwise it loses patience at any time, and executions have no natural end.
+   */
+  patient: boolean;
+  /** An execution in which a client begins an operation again more often is given up. */
+  retriesMax: number;
+}
+
+const RETRIES_MAX = 20;
+
+/** Calls on a key, with values and versions that tell each call from every other one. */
+class Calls {
+  /** Records that fill all places of keys alike: one more makes the index grow. */
+  readonly full: number;
+  #id = 0;
+
+  constructor(full: number) {
+    this.full = full;
+  }
+
+  #next(): { value: string; version: number } {
+    const id = ++this.#id * 1000;
+    return { value: String(id), version: id };
+  }
+
+  #write(key: number, condition: Condition): Call {
+    return { key, kind: 'write', condition, expected: LAST_SEEN, ...this.#next() };
+  }
+
+  put = (key = 0) => this.#write(key, ALWAYS);
+  insert = (key = 0) => this.#write(key, IF_ABSENT);
+  update = (key = 0) => this.#write(key, IF_PRESENT);
+  increment = (key = 0): Call => ({ key, kind: 'modify', ...this.#next() });
+  search = (key = 0): Call => ({ key, kind: 'search' });
+  remove = (key = 0): Call => ({ key, kind: 'remove' });
+  /** Of the version that the client saw last. */
+  compareAndRemove = (key = 0): Call => ({ key, kind: 'remove', expected: LAST_SEEN });
+}
+
+interface Plan {
+  name: string;
+  /** How many keys there are; they have fingerprint and all places in common. Default: one. */
+  keys?: (full: number) => number;
+  /** Whether each key has a smaller fingerprint than the one before, instead of the same one. */
+  descends?: boolean;
+  before?: (calls: Calls) => Call[];
+  clients: (calls: Calls) => ScopeAction[][];
+  grown?: boolean;
+  migrates?: boolean;
+  lead?: number;
+  patient?: boolean;
+  retriesMax?: number;
+}
+
+function scopeOf(subject: Subject, plan: Plan): Scope {
+  const { name, keys, before, clients, patient = true } = plan;
+  const { grown = false, migrates = false, lead = 0 } = plan;
+  const parameters = subject.smallest;
+  const full = subject.placesOfKey(parameters);
+  const calls = new Calls(full);
+  const chooseKeys = plan.descends ? keysInDescent : keysAlike;
+  return {
+    name,
+    subject,
+    parameters,
+    keys: chooseKeys(keys?.(full) ?? 1, subject, parameters),
+    before: before?.(calls) ?? [],
+    clients: clients(calls),
+    grown,
+    migrates,
+    lead,
+    patient,
+    retriesMax: plan.retriesMax ?? RETRIES_MAX,
+  };
+}
+
+const fill = ({ full, put }: Calls) => Array.from({ length: full }, (_, key) => put(key));
+
+/** Scopes that find most within seconds; of most of them all schedules are run, with crashes. */
+export const QUICK_SCOPES: readonly string[] = [
+  'put-search',
+  'put-remove',
+  'increment-increment',
+  'update-remove-search',
+  'compare-update',
+  'compare-reinsert',
+  'put-put-vacate',
+  'split-search',
+  'grown-update-search',
+  'reuse',
+  'migrate-search',
+  'migrate-update',
+  'compact-late-walk',
+];
+
+/** Leaves of one record each: whoever removes one makes two leaves, or the whole tree, one. */
+const sparse = ({ full, put, remove }: Calls) => [
+  ...Array.from({ length: full + 1 }, (_, key) => put(key)),
+  ...Array.from({ length: full - 1 }, (_, key) => remove(key + 2)),
+];
+
+/** Scopes of indexes whose parts become one when they are under-full. */
+const SHRINKING_CLIENTS: readonly Pick<Plan, 'name' | 'clients'>[] = [
+  {
+    name: 'shrink-search',
+    clients: ({ remove, search }) => [[remove(0)], [search(1)]],
+  },
+  {
+    name: 'shrink-update',
+    clients: ({ remove, update }) => [[remove(0)], [update(1)]],
+  },
+  {
+    name: 'shrink-insert',
+    clients: ({ remove, insert }) => [[remove(0)], [insert(2)]],
+  },
+  {
+    name: 'shrink-split',
+    clients: ({ remove, put }) => [[remove(0)], [put(2), put(3)]],
+  },
+  {
+    name: 'shrink-shrink',
+    clients: ({ remove }) => [[remove(0)], [remove(1)]],
+  },
+  {
+    name: 'shrink-remove-search',
+    clients: ({ remove, insert, search }) => [[remove(0)], [remove(1), insert(1)], [search(1)]],
+  },
+];
+
+const SHRINKING: readonly Plan[] = SHRINKING_CLIENTS.map((plan) => ({
+  ...plan,
+  keys: (full) => full + 2,
+  before: sparse,
+}));
+
+/** Scopes of an index that goes from one memory node to another while it is used. */
+const MIGRATING: readonly Plan[] = (
+  [
+    {
+      name: 'migrate-search',
+      before: ({ put }) => [put()],
+      clients: ({ search }) => [['migrate'], [search()]],
+    },
+    {
+      name: 'migrate-update',
+      before: ({ put }) => [put()],
+      clients: ({ update }) => [['migrate'], [update()]],
+    },
+    {
+      name: 'migrate-insert',
+      clients: ({ insert }) => [['migrate'], [insert()]],
+    },
+    {
+      name: 'migrate-remove-search',
+      before: ({ put }) => [put()],
+      clients: ({ remove, search }) => [['migrate'], [remove()], [search()]],
+    },
+    {
+      // The resize and the departure are CASes of one word.
+      name: 'migrate-split',
+      keys: (full) => full + 1,
+      before: fill,
+      clients: ({ full, put }) => [['migrate'], [put(full)]],
+    },
+    {
+      name: 'migrate-migrate',
+      before: ({ put }) => [put()],
+      clients: ({ search }) => [['migrate'], ['migrate', search()]],
+    },
+    {
+      // Who keeps old addresses learns at its quiescent point that they are nobody's any more.
+      name: 'migrate-reuse',
+      before: ({ put }) => [put()],
+      clients: ({ search, update }) => [
+        ['migrate', 'collect', 'collect', 'collect', update()],
+        [search(), 'quiesce', search()],
+      ],
+    },
+  ] satisfies Plan[]
+).map((plan) => ({ ...plan, migrates: true }));
+
+/** Superseded and deleted records wait in the CurSegment and behind the MainSegment. */
+const dead = ({ put, remove }: Calls) => [put(0), put(0), put(1), remove(1)];
+
+/** Scopes of an index that a client without memory compacts while others use it. */
+const COMPACTING: readonly Plan[] = (
+  [
+    {
+      name: 'compact-search',
+      clients: ({ search }) => [['compact'], [search(0), search(0)]],
+    },
+    {
+      // The entries of the second key come before those of the first: they take their place.
+      name: 'compact-walk',
+      descends: true,
+      before: ({ put }) => [put(0), put(0), put(1)],
+      clients: () => [['walk'], ['compact']],
+    },
+    {
+      // The walk knows where the MainSegment is and has not read its entries.
+      name: 'compact-late-walk',
+      descends: true,
+      before: ({ put }) => [put(0), put(0), put(1)],
+      clients: () => [['compact'], ['walk']],
+      lead: 4,
+    },
+    {
+      name: 'compact-put',
+      clients: ({ put }) => [['compact'], [put(0)]],
+    },
+    {
+      name: 'compact-insert',
+      clients: ({ insert }) => [['compact'], [insert(1)]],
+    },
+    {
+      name: 'compact-remove-search',
+      clients: ({ remove, search }) => [['compact'], [remove(0)], [search(0)]],
+    },
+    {
+      // The other client has memory: it merges what the first has just written or is about to.
+      name: 'compact-merge',
+      clients: ({ put, remove }) => [['compact'], [put(0), remove(0)]],
+    },
+  ] satisfies Plan[]
+).map((plan) => ({ keys: () => 2, before: dead, ...plan }));
+
+/** The scopes that an index is searched with: of those for all, what it can do. */
+export function scopes(subject: Subject): Scope[] {
+  return allScopes(subject).filter(
+    (scope) =>
+      (!scope.grown || subject.grow !== undefined) &&
+      (!scope.migrates || subject.migrates === true) &&
+      (!compacts(scope) || subject.compacts === true),
+  );
+}
+
+/** Whether a client of the scope compacts the index. */
+export function compacts({ clients }: Scope): boolean {
+  return clients.some((actions) => actions.includes('compact'));
+}
+
+function allScopes(subject: Subject): Scope[] {
+  const scope = (plan: Plan) => scopeOf(subject, plan);
+  return [
+    scope({
+      name: 'put-search',
+      clients: ({ put, search }) => [[put()], [search()]],
+    }),
+    scope({
+      name: 'put-put',
+      clients: ({ put }) => [[put()], [put()]],
+    }),
+    scope({
+      name: 'insert-insert',
+      clients: ({ insert }) => [[insert()], [insert()]],
+    }),
+    scope({
+      name: 'put-remove',
+      before: ({ put }) => [put()],
+      clients: ({ put, remove }) => [[put()], [remove()]],
+    }),
+    scope({
+      name: 'increment-increment',
+      before: ({ put }) => [put()],
+      clients: ({ increment }) => [[increment()], [increment()]],
+    }),
+    scope({
+      name: 'same-fingerprint',
+      keys: () => 2,
+      clients: ({ put, remove }) => [[put(0), remove(0)], [put(1)]],
+    }),
+    scope({
+      name: 'update-remove-search',
+      before: ({ put }) => [put()],
+      clients: ({ update, remove, search }) => [[update()], [remove()], [search(), search()]],
+    }),
+    scope({
+      name: 'compare-update',
+      before: ({ put }) => [put()],
+      clients: ({ search, compareAndRemove, update }) => [
+        [search(), compareAndRemove()],
+        [update()],
+      ],
+    }),
+    scope({
+      // The key is there again, but not the record that the first client saw.
+      name: 'compare-reinsert',
+      before: ({ put }) => [put()],
+      clients: ({ search, compareAndRemove, remove, insert }) => [
+        [search(), compareAndRemove()],
+        [remove(), insert()],
+      ],
+    }),
+    scope({
+      name: 'put-put-search',
+      clients: ({ put, search }) => [[put()], [put()], [search(), search()]],
+    }),
+    scope({
+      // In an index of logs the last put merges what the earlier ones have written.
+      name: 'merge-search',
+      before: ({ full, put }) => Array.from({ length: full }, () => put()),
+      clients: ({ put, search }) => [[put()], [search(), search()]],
+    }),
+    scope({
+      // The slot that comes free in between makes the two inserters choose different ones.
+      name: 'put-put-vacate',
+      keys: () => 2,
+      before: ({ put }) => [put(1)],
+      clients: ({ put, remove, search }) => [[put(0)], [remove(1), put(0), search(0)]],
+    }),
+    scope({
+      name: 'put-put-impatient',
+      clients: ({ put }) => [[put()], [put()]],
+      patient: false,
+      retriesMax: 1,
+    }),
+    scope({
+      name: 'split-search',
+      keys: (full) => full + 2,
+      before: fill,
+      clients: ({ full, put, search }) => [[put(full)], [search(0)]],
+    }),
+    scope({
+      name: 'split-update',
+      keys: (full) => full + 2,
+      before: fill,
+      clients: ({ full, put, update }) => [[put(full)], [update(1)]],
+    }),
+    scope({
+      name: 'split-remove-search',
+      keys: (full) => full + 2,
+      before: fill,
+      clients: ({ full, put, remove, search }) => [[put(full)], [remove(2)], [search(2)]],
+    }),
+    scope({
+      name: 'split-insert',
+      keys: (full) => full + 2,
+      before: fill,
+      clients: ({ full, insert }) => [[insert(full)], [insert(full)]],
+    }),
+    scope({
+      name: 'split-split',
+      keys: (full) => full + 2,
+      before: fill,
+      clients: ({ full, put }) => [[put(full)], [put(full + 1)]],
+    }),
+    scope({
+      name: 'split-put-remove',
+      keys: (full) => full + 2,
+      before: fill,
+      clients: ({ full, put, remove }) => [[put(full)], [remove(3), put(3)]],
+    }),
+    ...(subject.kind.manifest.ordered ? SHRINKING.map(scope) : []),
+    ...MIGRATING.map(scope),
+    ...COMPACTING.map(scope),
+    scope({
+      name: 'grown-insert',
+      clients: ({ insert }) => [[insert()], [insert()]],
+      grown: true,
+    }),
+    scope({
+      // The first moves what the others, who do not know that the index has grown, read and write.
+      name: 'grown-update-search',
+      before: ({ put }) => [put()],
+      clients: ({ search, update }) => [[search()], [update()], [search()]],
+      grown: true,
+    }),
+    scope({
+      name: 'reuse',
+      before: ({ put }) => [put()],
+      clients: ({ update, search }) => [[update(), 'collect', 'collect', update()], [search()]],
+    }),
+  ];
+}

@@ -1,0 +1,228 @@
+import { MemorySource } from '../../../src/fabrics/shared/memory-source.ts';
+import type { Region } from '../../../src/fabrics/shared/region.ts';
+import {
+  type Address,
+  addressOf,
+  type Batch,
+  CAS,
+  FAA,
+  type Fabric,
+  offsetOf,
+  PAUSE,
+  READ,
+  regionOf,
+  TrafficCounters,
+  WRITE,
+} from '../../../src/verbs/index.ts';
+
+/** Whoever wants to see every access, e.g. the reclamation oracle. Addresses of aligned words. */
+export interface AccessObserver {
+  onAccess(client: number, kind: number, address: Address): void;
+}
+
+/** The pool's real bytes. One thread: a piece of a verb is atomic because nothing else runs. */
+export class AdversaryMemory {
+  readonly source: MemorySource;
+  readonly #regions: Region[];
+  /** By region and page: whether it may differ from zero. */
+  readonly #dirty: Uint8Array[];
+  observer: AccessObserver | undefined;
+
+  constructor(regions: number, regionBytes: number) {
+    this.source = MemorySource.allocate(regions, regionBytes);
+    this.#regions = Array.from({ length: regions }, (_, i) => this.source.map(i) as Region);
+    this.#dirty = this.#regions.map(() => new Uint8Array(Math.ceil(regionBytes / PAGE)));
+  }
+
+  /** As new: runs by the million would spend their time on fresh memory. */
+  reset(): void {
+    this.observer = undefined;
+    this.#dirty.forEach((dirty, region) => {
+      for (let page = 0; page < dirty.length; page++) {
+        if (dirty[page] === 0) continue;
+        this.#regions[region].u8.fill(0, page * PAGE, (page + 1) * PAGE);
+        dirty[page] = 0;
+      }
+    });
+  }
+
+  /** Call before bytes change. */
+  touch(address: Address, bytes: number): void {
+    const dirty = this.#dirty[regionOf(address)];
+    const offset = offsetOf(address);
+    const end = Math.floor((offset + bytes - 1) / PAGE);
+    for (let page = Math.floor(offset / PAGE); page <= end; page++) dirty[page] = 1;
+  }
+
+  region(index: number): Region {
+    const region = this.#regions[index];
+    if (region === undefined) throw new Error(`a verb names region ${index}, which does not exist`);
+    return region;
+  }
+
+  put(address: Address, bytes: Uint8Array): void {
+    this.touch(address, bytes.length);
+    this.region(regionOf(address)).u8.set(bytes, offsetOf(address));
+  }
+
+  word(address: Address): bigint {
+    return this.region(regionOf(address)).i64[offsetOf(address) >>> 3];
+  }
+
+  fill(address: Address, bytes: number, value: number): void {
+    this.touch(address, bytes);
+    const offset = offsetOf(address);
+    this.region(regionOf(address)).u8.fill(value, offset, offset + bytes);
+  }
+}
+
+const PAGE = 4096;
+export const WORD = 8;
+/** Whole verbs. */
+export const WHOLE = 2 ** 30;
+
+/**
+ * The fabric contract at its worst: only aligned 8-byte words are atomic, the words of one READ or
+ * WRITE happen in any order, and a WRITE may overtake earlier READs and atomics of its batch. A
+ * scheduler begins an execution for a batch and takes pieces of it whenever it likes, so that other
+ * clients' pieces come between. `execute` is for what may run without interleaving (joining).
+ */
+export class AdversaryFabric implements Fabric {
+  readonly traffic = new TrafficCounters();
+  readonly memory: AdversaryMemory;
+  readonly client: number;
+
+  constructor(memory: AdversaryMemory, client: number) {
+    this.memory = memory;
+    this.client = client;
+  }
+
+  execute(batch: Batch): void {
+    const execution = new Execution(this, batch, () => WHOLE);
+    while (!execution.finished) execution.perform(execution.openRows()[0], 0);
+  }
+
+  executeAll(batches: readonly Batch[], count: number): void {
+    for (let i = 0; i < count; i++) this.execute(batches[i]);
+  }
+
+  window(address: Address, bytes: number): Uint8Array {
+    const offset = offsetOf(address);
+    return this.memory.region(regionOf(address)).u8.subarray(offset, offset + bytes);
+  }
+}
+
+/**
+ * A batch on its way, cut into pieces that happen at once: words, lines or whole verbs, as `cut`
+ * says for a verb of so many bytes. Whoever holds it lets one piece after the other happen.
+ */
+export class Execution {
+  readonly #fabric: AdversaryFabric;
+  readonly #batch: Batch;
+  /** By row: the pieces that have not happened yet, as [start, bytes] pairs; [] when done. */
+  readonly #pieces: number[][] = [];
+  #left: number;
+  /** Whether the last piece let time pass. */
+  paused = false;
+
+  constructor(fabric: AdversaryFabric, batch: Batch, cut: (bytes: number) => number) {
+    this.#fabric = fabric;
+    this.#batch = batch;
+    for (let row = 0; row < batch.length; row++) this.#pieces.push(this.#cut(row, cut));
+    this.#left = batch.length;
+  }
+
+  get finished(): boolean {
+    return this.#left === 0;
+  }
+
+  #cut(row: number, cut: (bytes: number) => number): number[] {
+    const kind = this.#batch.kind[row];
+    const bytes = this.#batch.bytes[row];
+    const { memory } = this.#fabric;
+    if (kind === PAUSE) return [0, 0];
+    const offset = offsetOf(this.#batch.address[row]);
+    if (offset + bytes > memory.region(regionOf(this.#batch.address[row])).bytes) {
+      throw new Error(`a verb reaches beyond its region: offset ${offset}, ${bytes} bytes`);
+    }
+    if ((kind === CAS || kind === FAA) && offset % WORD !== 0) throw new Error('unaligned atomic');
+    if (kind !== READ && kind !== WRITE) return [0, WORD];
+    const size = cut(bytes);
+    const pieces: number[] = [];
+    for (let at = 0; at < bytes; ) {
+      const end = Math.min(bytes, (Math.floor((offset + at) / size) + 1) * size - offset);
+      pieces.push(at, end - at);
+      at = end;
+    }
+    return pieces;
+  }
+
+  /**
+   * Rows of which a piece may happen now: the first unfinished verb, and WRITEs behind it that only
+   * READs and atomics precede.
+   */
+  openRows(): number[] {
+    const { kind, length } = this.#batch;
+    const rows: number[] = [];
+    for (let row = 0; row < length; row++) {
+      if (this.#pieces[row].length === 0) continue;
+      if (rows.length === 0 || kind[row] === WRITE) rows.push(row);
+      if (kind[row] === WRITE || kind[row] === PAUSE) break;
+    }
+    return rows;
+  }
+
+  /** The pieces of a row that have not happened yet, as [start, bytes] pairs. */
+  pieces(row: number): readonly number[] {
+    return this.#pieces[row];
+  }
+
+  /** Lets piece number `choice` of a row happen. */
+  perform(row: number, choice: number): void {
+    const pieces = this.#pieces[row];
+    const at = pieces[2 * choice];
+    const bytes = pieces[2 * choice + 1];
+    const last = pieces.length - 2;
+    pieces[2 * choice] = pieces[last];
+    pieces[2 * choice + 1] = pieces[last + 1];
+    pieces.length = last;
+    if (last === 0) this.#left--;
+    this.#perform(row, at, bytes);
+  }
+
+  #perform(row: number, at: number, bytes: number): void {
+    const batch = this.#batch;
+    const { memory, client } = this.#fabric;
+    const kind = batch.kind[row];
+    this.paused = kind === PAUSE;
+    if (kind === PAUSE) return;
+    const address = batch.address[row];
+    const region = memory.region(regionOf(address));
+    const offset = offsetOf(address) + at;
+    const local = batch.offset[row] + at;
+    const scratch = batch.scratch[row];
+    const { observer } = memory;
+    if (observer !== undefined) {
+      const end = offset + bytes;
+      for (let word = offset & ~7; word < end; word += WORD) {
+        observer.onAccess(client, kind, addressOf(regionOf(address), word));
+      }
+    }
+    if (kind !== READ) memory.touch(address + at, bytes);
+    if (kind === READ) {
+      scratch.u8.set(region.u8.subarray(offset, offset + bytes), local);
+    } else if (kind === WRITE) {
+      region.u8.set(scratch.u8.subarray(local, local + bytes), offset);
+    } else if (kind === CAS) {
+      const word = local >> 3;
+      const old = region.i64[offset >>> 3];
+      if (old === scratch.i64[word]) region.i64[offset >>> 3] = scratch.i64[word + 1];
+      scratch.i64[word + 2] = old;
+    } else if (kind === FAA) {
+      const word = local >> 3;
+      const old = region.i64[offset >>> 3];
+      region.i64[offset >>> 3] = BigInt.asIntN(64, old + scratch.i64[word]);
+      scratch.i64[word + 1] = old;
+    }
+  }
+}

@@ -1,0 +1,139 @@
+import { StepwellError } from '../../../src/errors.ts';
+import {
+  INSERTED,
+  type Index,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+  STORED,
+} from '../../../src/indexes/contract.ts';
+import type { Request } from '../../../src/indexes/substrates/request.ts';
+import { bytesBound, decodeFrom } from '../../../src/records/codec.ts';
+import type { Operation } from '../../../src/verbs/index.ts';
+import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from '../checks/history.ts';
+import type { Sight } from '../checks/snapshots.ts';
+
+/** Errors that promise that the operation did nothing. */
+const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
+/** Of a client that soon gives up: that one too. */
+const CONTENTION = 'SW_CONTENTION';
+/** Errors of a client that has waited in vain for others, who may do it later all the same. */
+const TIMEOUT = 'SW_TIMEOUT';
+
+/** Whether this says that a hasty client has given up. */
+export function isHaste(error: unknown): boolean {
+  if (!(error instanceof StepwellError)) return false;
+  return error.code === TIMEOUT || error.code === CONTENTION;
+}
+
+/** Where a caller finds the time and the keys, and leaves what it did. */
+export interface CallLog {
+  now(): number;
+  keys: readonly string[];
+  /** Whether calls may be given up. */
+  hasty?: boolean;
+  /** Takes what a step of a scan has handed out, of an index of which that is of one moment. */
+  snapshot?: (seen: readonly Sight[]) => void;
+  record(record: CallRecord): void;
+}
+
+/** Turns calls into operations of an index; writes down when each was made and what came back. */
+export class Caller {
+  readonly #name: string;
+  readonly #index: Index;
+  readonly #log: CallLog;
+  readonly #request: Request;
+  readonly #seen = new Map<number, number>();
+  /** The call that is in flight. */
+  current: CallRecord | undefined;
+  /** Whether the last call found the pool full. */
+  refused = false;
+
+  constructor(name: string, index: Index, log: CallLog) {
+    this.#name = name;
+    this.#index = index;
+    this.#log = log;
+    this.#request = index.newRequest();
+  }
+
+  *perform(planned: Call): Operation<void> {
+    const call = this.#concrete(planned);
+    const record = new CallRecord(this.#name, call, this.#log.now());
+    this.current = record;
+    this.#log.record(record);
+    try {
+      record.result = yield* this.#run(call);
+    } catch (error) {
+      if (!(error instanceof StepwellError)) throw error;
+      const { code } = error;
+      const isHasty = this.#log.hasty === true && isHaste(error);
+      if (!isHasty && !HARMLESS.has(code)) throw error;
+      if (isHasty && code === TIMEOUT) return this.#giveUp(record);
+      record.refusedBy = code;
+    }
+    this.refused = record.refusedBy === 'SW_POOL_FULL';
+    record.responded = this.#log.now();
+    this.current = undefined;
+    if (record.result) this.#remember(record.result, call.key);
+  }
+
+  #giveUp(record: CallRecord): void {
+    record.givenUp = true;
+    this.refused = false;
+    this.current = undefined;
+  }
+
+  #concrete(call: Call): Call {
+    const compares = call.kind === 'write' || call.kind === 'remove';
+    if (!compares || call.expected !== LAST_SEEN) return call;
+    return { ...call, expected: this.#seen.get(call.key) ?? 0 };
+  }
+
+  #remember({ found, version, outcome }: Result, key: number): void {
+    if (outcome === INSERTED || outcome === STORED) this.#seen.set(key, version);
+    else if (found) this.#seen.set(key, found.version);
+  }
+
+  *#run(call: Call): Operation<Result> {
+    const request = this.#request;
+    const index = this.#index;
+    const { records } = index;
+    const key = this.#log.keys[call.key];
+    if (call.kind === 'write') {
+      records.encode(request, key, call.value, index.hashSeed, call.version);
+      const outcome = yield* index.write(request, call.condition, call.expected);
+      const blind = outcome === INSERTED || outcome === STORED;
+      const found = !blind && request.foundAt >= 0;
+      return yield* this.#result(outcome, found);
+    }
+    request.setKey(key, index.hashSeed, call.kind === 'modify' ? bytesBound(call.value) : 0);
+    if (call.kind === 'search' || call.kind === 'remove') {
+      const present =
+        call.kind === 'search'
+          ? yield* index.search(request)
+          : yield* index.remove(request, call.expected);
+      return yield* this.#result(present ? REPLACED : REFUSED, present);
+    }
+    const compute = (present: boolean) => {
+      const next = present ? String(Number(textOf(request)) + 1) : call.value;
+      records.encodeValue(request, next, call.version);
+    };
+    const outcome = yield* index.modify(request, compute);
+    return yield* this.#result(outcome, outcome === REPLACED);
+  }
+
+  /** Within the operation: the blocks of a chained value are read now, before an epoch passes. */
+  *#result(outcome: Outcome, isFound: boolean): Operation<Result> {
+    const request = this.#request;
+    let found: KeyState;
+    if (isFound) {
+      yield* this.#index.records.complete(request);
+      found = { value: textOf(request), version: request.foundVersion };
+    }
+    return { outcome, found, version: request.outgoingVersion };
+  }
+}
+
+function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: Request): string {
+  return String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
+}

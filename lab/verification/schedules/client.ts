@@ -1,0 +1,354 @@
+import { StepwellError } from '../../../src/errors.ts';
+import type { Index } from '../../../src/indexes/contract.ts';
+import { sweep } from '../../../src/indexes/sweep.ts';
+import { SUPERBLOCK } from '../../../src/pool/layout.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
+import type { Prng } from '../../../src/random/prng.ts';
+import type { Address, Operation } from '../../../src/verbs/index.ts';
+import type { Call, Note } from '../checks/history.ts';
+import type { AdversaryFabric } from './adversary.ts';
+import { Caller, type CallLog, isHaste } from './caller.ts';
+import { Lane } from './lane.ts';
+import { ManySearch } from './many-search.ts';
+import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
+import { Walker, type WalkForm, type WalkOrder } from './walker.ts';
+
+export interface ClientContext extends CallLog {
+  /** Whether the index's walks meet each key exactly once. */
+  walksOnce: boolean;
+  prng: Prng;
+  note(note: Note): void;
+  /** What the pool's memory holds, outside of the schedule. */
+  peek(address: Address): bigint;
+  /** Is a server for a while. */
+  serve(index: Index): Operation<void>;
+  /** Joins the pool and opens the store. */
+  startup(client: SimulatedClient): Operation<Index>;
+  /** Whether the client has learned of a death and not cleaned up after it yet. */
+  mayRecover(client: SimulatedClient): boolean;
+  recovers(client: SimulatedClient): void;
+}
+
+/** What a client does between its operations, when none is in flight. */
+interface Duty {
+  phase: Phase;
+  text: string;
+  operation: Operation<void>;
+}
+
+/** How a client walks, in turn. */
+const ORDERS: readonly WalkOrder[] = ['any', 'forward', 'reverse'];
+
+/** A write that finds the pool full is made again after each of these, as in store/full-pool.ts. */
+const REMEDIES = ['offline', 'sweep'] as const;
+
+/**
+ * One client of the pool that runs its program a piece at a time. Its lanes share the pool handle,
+ * the allocator, the directory cache and the announced epoch, as the operations of `putMany` do;
+ * duties wait until no lane has an operation in flight, and no operation begins before them.
+ */
+export class SimulatedClient {
+  readonly name: string;
+  readonly number: number;
+  readonly pool: Pool;
+  readonly plan: ClientPlan;
+  readonly #context: ClientContext;
+  readonly #lanes: Lane[];
+  readonly #callers: Caller[] = [];
+  readonly #walkers: (Walker | undefined)[] = [];
+  readonly #batches: (ManySearch | undefined)[] = [];
+  readonly #items: ProgramItem[];
+  readonly #duties: Duty[] = [];
+  #index: Index | undefined;
+  #online = false;
+  #serves = false;
+  #phase: Phase = 'call';
+  #piecesInPhase = 0;
+  #pieces = 0;
+  lastStep = 0;
+  dead = false;
+  diedAt = 0;
+  /** Has left the pool, and what it did not get through goes nowhere. */
+  left = false;
+  /** Has noticed that it was declared dead. */
+  expelled = false;
+  /** Was declared dead while it stood still; see ClientPlan.freezesBelow. */
+  frozen = false;
+  startedAt = 0;
+  sweeps = 0;
+  walks = 0;
+  /** Walks and other things, beside calls, that it has given up. */
+  gaveUp = 0;
+
+  constructor(number: number, pool: Pool, plan: ClientPlan, context: ClientContext) {
+    this.name = `c${number}`;
+    this.number = number;
+    this.pool = pool;
+    this.plan = plan;
+    this.#items = [...plan.items];
+    this.#context = context;
+    const fabric = pool.fabric as AdversaryFabric;
+    this.#lanes = Array.from({ length: plan.lanes }, () => new Lane(fabric, context.prng));
+  }
+
+  get index(): Index | undefined {
+    return this.#index;
+  }
+
+  /** The part of the program that nobody has begun. */
+  get rest(): ProgramItem[] {
+    return this.#items;
+  }
+
+  /** When the operations that are in flight began. */
+  get operationsSince(): number[] {
+    const calls = this.#callers.map(({ current }) => current?.invoked);
+    const steps = this.#walkers.map((walker) => walker?.since);
+    const batches = this.#batches.map((batch) => batch?.since);
+    return [...calls, ...steps, ...batches].filter((since) => since !== undefined);
+  }
+
+  /** Whether its time to die has come. */
+  get doomed(): boolean {
+    const crash = this.plan.crashes[0];
+    if (crash === undefined) return false;
+    if (crash.phase === 'call') return this.#pieces >= crash.pieces;
+    return this.#phase === crash.phase && this.#piecesInPhase >= crash.pieces;
+  }
+
+  /** All lanes stop where they are. */
+  die(): void {
+    this.dead = true;
+    this.diedAt = this.#context.now();
+    for (const { current } of this.#callers) if (current) current.crashed = true;
+  }
+
+  /** Outside of the schedule. */
+  startAtOnce(): void {
+    this.pool.run(this.#start());
+  }
+
+  sweepAtOnce(): void {
+    this.pool.run(this.#sweep());
+  }
+
+  get atDuty(): boolean {
+    return this.#phase !== 'call' && this.busy().length > 0;
+  }
+
+  /** Whether no lane is in the midst of a batch. */
+  get isBetween(): boolean {
+    return this.dead || this.#lanes.every((lane) => lane.isBetween);
+  }
+
+  /** Lanes with an operation in flight. */
+  busy(): number[] {
+    const busy: number[] = [];
+    for (let i = 0; i < this.#lanes.length; i++) if (!this.#lanes[i].idle) busy.push(i);
+    return busy;
+  }
+
+  /** Lanes that can go on, or begin something. */
+  ready(): number[] {
+    if (this.dead || this.left || this.frozen) return [];
+    const busy = this.busy();
+    if (busy.length > 0 && this.#phase !== 'call') return busy;
+    if (this.#dutyIsDue(busy.length === 0)) return busy.length > 0 ? busy : [0];
+    const free = this.#lanes.findIndex(({ idle }, i) => idle && this.#hasWorkFor(i));
+    return free < 0 ? busy : [...busy, free];
+  }
+
+  #hasWorkFor(lane: number): boolean {
+    return this.#walkers[lane] !== undefined || this.#items.length > 0;
+  }
+
+  get #hasWork(): boolean {
+    return this.#items.length > 0 || this.#walkers.some((walker) => walker !== undefined);
+  }
+
+  #dutyIsDue(allIdle: boolean): boolean {
+    if (this.#duties.length > 0 || this.#index === undefined) return true;
+    if (allIdle && this.#context.mayRecover(this)) return true;
+    return this.#hasWork ? !this.#online : this.plan.leaves && !this.left;
+  }
+
+  /** Lets one piece of a lane happen, or begins the next thing to do. Whether time passed. */
+  step(at: number): boolean {
+    const lane = this.#lanes[at];
+    if (lane.idle) {
+      this.#begin(at);
+      return false;
+    }
+    this.#pieces++;
+    this.#piecesInPhase++;
+    this.lastStep = this.#context.now();
+    lane.step();
+    return lane.paused;
+  }
+
+  #begin(at: number): void {
+    const duty = this.busy().length === 0 ? this.#nextDuty() : undefined;
+    this.#phase = duty?.phase ?? 'call';
+    this.#piecesInPhase = 0;
+    this.#lanes[at].begin(duty ? this.#perform(duty) : this.#nextOperation(at));
+  }
+
+  /** Only when no operation is in flight. */
+  #nextDuty(): Duty | undefined {
+    if (this.#index === undefined) return this.#duty('startup', this.#start());
+    if (this.#context.mayRecover(this)) {
+      this.#context.recovers(this);
+      return this.#duty(
+        'recovery',
+        this.pool.recovering(() => true),
+      );
+    }
+    const next = this.#duties.shift();
+    if (next !== undefined) return next;
+    // As Pool.enter does: an epoch is announced before the first operation after an idle time.
+    if (this.#hasWork) return this.#online ? undefined : this.#duty('burst', this.#comeOnline());
+    return this.plan.leaves ? this.#duty('departure', this.#depart()) : undefined;
+  }
+
+  #duty(phase: Phase, operation: Operation<void>, text: string = phase): Duty {
+    return { phase, text, operation };
+  }
+
+  #nextOperation(at: number): Operation<void> {
+    const walker = this.#walkers[at];
+    if (walker) return this.#walkOn(walker, at);
+    const item = this.#items.shift() as ProgramItem;
+    if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
+    if (item.call === 'many') return this.#searchMany(at);
+    if (item.call === 'serve') return this.#serve();
+    if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
+    this.walks++;
+    const how = { once: this.#context.walksOnce, form: this.#walkForm() };
+    return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, how), at);
+  }
+
+  /** A process has one server of a store. */
+  *#serve(): Operation<void> {
+    if (this.#serves) return;
+    this.#serves = true;
+    try {
+      yield* this.#patiently(this.#context.serve(this.#index as Index));
+    } finally {
+      this.#serves = false;
+    }
+  }
+
+  /** All orders, each without and with a limit, and a key to begin at. */
+  #walkForm(): WalkForm {
+    const turn = this.walks + this.number;
+    const { keys } = this.#context;
+    return {
+      order: ORDERS[turn % ORDERS.length],
+      limit: turn % 2 === 0 ? undefined : 1 + (turn % 5),
+      first: turn % 4 < 2 ? undefined : keys[turn % keys.length],
+    };
+  }
+
+  *#walkOn(walker: Walker, at: number): Operation<void> {
+    this.#walkers[at] = walker;
+    const isWhole = yield* this.#patiently(walker.step());
+    if (walker.done || !isWhole) this.#walkers[at] = undefined;
+  }
+
+  *#searchMany(at: number): Operation<void> {
+    const batch = new ManySearch(this.name, this.#index as Index, this.#context);
+    this.#batches[at] = batch;
+    yield* this.#patiently(batch.run());
+    this.#batches[at] = undefined;
+  }
+
+  /** False when a hasty client has given it up. */
+  *#patiently(operation: Operation<unknown>): Operation<boolean> {
+    try {
+      yield* operation;
+      return true;
+    } catch (error) {
+      if (this.plan.haste === 0 || !isHaste(error)) throw error;
+      this.gaveUp++;
+      return false;
+    }
+  }
+
+  *#call(item: ProgramItem, call: Call, caller: Caller): Operation<void> {
+    yield* caller.perform(call);
+    if (!caller.refused || !this.plan.insists) return;
+    const remedy = REMEDIES[item.remedies ?? 0];
+    if (remedy === undefined) return;
+    this.#items.unshift({ ...item, after: 'none', remedies: (item.remedies ?? 0) + 1 });
+    this.#duties.push(
+      remedy === 'sweep'
+        ? this.#duty('sweep', this.#sweep())
+        : this.#duty('pause', this.#pause('offline')),
+    );
+  }
+
+  *#perform({ text, operation }: Duty): Operation<void> {
+    const { now, peek } = this.#context;
+    const note = { client: this.name, invoked: now(), responded: Number.POSITIVE_INFINITY, text };
+    this.#context.note(note);
+    try {
+      yield* operation;
+    } catch (error) {
+      if (!(error instanceof StepwellError && error.code === 'SW_REVOKED')) throw error;
+      note.text += '; notices that it was declared dead';
+      this.#leaveExpelled();
+    }
+    note.responded = now();
+    const announced = peek(this.pool.membership.epochWord);
+    note.text += `; announced ${announced}, epoch ${peek(SUPERBLOCK.epoch)}`;
+  }
+
+  /** All that such a client can do is to close the pool; a new one goes on with its program. */
+  #leaveExpelled(): void {
+    this.expelled = true;
+    this.#duties.length = 0;
+    this.#duties.push(this.#duty('departure', this.#depart()));
+  }
+
+  *#start(): Operation<void> {
+    const index = yield* this.#context.startup(this);
+    this.#index = index;
+    this.startedAt = this.#context.now();
+    for (let i = 0; i < this.#lanes.length; i++) {
+      this.#callers.push(new Caller(this.name, index, this.#context));
+    }
+  }
+
+  *#comeOnline(): Operation<void> {
+    yield* this.pool.reclamation.quiesce();
+    this.#online = true;
+    yield* this.pool.prefetchBlocks();
+  }
+
+  *#pause(kind: Pause): Operation<void> {
+    const { reclamation } = this.pool;
+    if (kind === 'offline') {
+      this.#online = false;
+      yield* reclamation.goOffline();
+      yield* reclamation.collect();
+      this.frozen = this.#items.length < this.plan.freezesBelow;
+      // The timer of an idle client: Pool collects without asking for an operation.
+      if (this.frozen) this.#duties.unshift(this.#duty('pause', reclamation.collect()));
+      return;
+    }
+    yield* reclamation.quiesce();
+    if (kind === 'collect') yield* reclamation.collect();
+  }
+
+  *#sweep(): Operation<void> {
+    this.sweeps++;
+    this.#online = false;
+    yield* this.#patiently(sweep(this.pool, this.#index as Index));
+  }
+
+  *#depart(): Operation<void> {
+    this.#online = false;
+    yield* this.pool.departing();
+    this.left = true;
+  }
+}

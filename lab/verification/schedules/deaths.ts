@@ -1,0 +1,128 @@
+import type { ClientRow } from '../../../src/pool/clients/membership.ts';
+import { unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
+import type { Address } from '../../../src/verbs/index.ts';
+import type { SimulatedClient } from './client.ts';
+
+/** What the operating system would say of the clients: who is dead, and who can know it when. */
+export class Deaths {
+  readonly #clients: readonly SimulatedClient[];
+  readonly #now: () => number;
+  readonly #peek: (address: Address) => bigint;
+  /** By dead client: who has set out to clean up after it. */
+  readonly #attempts = new Map<SimulatedClient, Set<SimulatedClient>>();
+  /** The state word of its row then. */
+  readonly #states = new Map<SimulatedClient, bigint>();
+  readonly #replaced = new Set<SimulatedClient>();
+  /** Chunks that somebody owned who died: what was claimed there may be lost until a sweep. */
+  readonly taintedChunks = new Set<number>();
+  /** From some moment on nobody is ignorant of a death any more. */
+  #knownUpTo = -1;
+
+  constructor(
+    clients: readonly SimulatedClient[],
+    now: () => number,
+    peek: (address: Address) => bigint,
+  ) {
+    this.#clients = clients;
+    this.#now = now;
+    this.#peek = peek;
+  }
+
+  get count(): number {
+    return this.#attempts.size;
+  }
+
+  has(client: SimulatedClient): boolean {
+    return this.#attempts.has(client);
+  }
+
+  get lastAt(): number {
+    return Math.max(...[...this.#attempts.keys()].map(({ diedAt }) => diedAt));
+  }
+
+  /** The client has died, or stands still and will be declared dead. */
+  add(client: SimulatedClient): void {
+    client.diedAt = this.#now();
+    this.#attempts.set(client, new Set());
+    this.#states.set(client, this.#stateOf(client));
+    // Whoever wanted to clean up after others has died on the way: it is for somebody else.
+    for (const attempts of this.#attempts.values()) if (attempts.has(client)) attempts.clear();
+    this.#taint(client);
+  }
+
+  #taint({ pool: { layout, membership } }: SimulatedClient): void {
+    for (let chunk = layout.reservedChunks; chunk < layout.chunksMax; chunk++) {
+      const { owner, incarnation } = unpackChunk(this.#peek(layout.chunkWord(chunk)));
+      if (owner === membership.id && incarnation === membership.incarnation) {
+        this.taintedChunks.add(chunk);
+      }
+    }
+  }
+
+  /** Every death up to now becomes known to all. */
+  announce(): void {
+    this.#knownUpTo = this.#now();
+  }
+
+  /** Whether others can know that the client is gone. */
+  #isKnown(client: SimulatedClient): boolean {
+    if (!this.#attempts.has(client)) return false;
+    return client.diedAt <= this.#knownUpTo || this.#now() >= this.#noticedAt(client);
+  }
+
+  #noticedAt({ diedAt, plan }: SimulatedClient): number {
+    return diedAt + plan.noticedAfter;
+  }
+
+  /** Every client's thread id is its number plus one; see Simulation. */
+  isGone({ thread }: ClientRow): boolean {
+    const holder = this.#clients[thread.tid - 1];
+    return holder !== undefined && this.#isKnown(holder);
+  }
+
+  /** Each client looks once after a death, and again when one that did has died. */
+  mayRecover(client: SimulatedClient): boolean {
+    if (this.#attempts.size === 0 || this.#attempts.has(client)) return false;
+    for (const [dead, attempts] of this.#attempts) {
+      if (!attempts.has(client) && this.#isKnown(dead)) return true;
+    }
+    return false;
+  }
+
+  recovers(client: SimulatedClient): void {
+    for (const [dead, attempts] of this.#attempts) {
+      if (this.#isKnown(dead)) attempts.add(client);
+    }
+  }
+
+  /** The state word of the row that the client joined with. */
+  #stateOf({ pool: { layout, membership } }: SimulatedClient): bigint {
+    return this.#peek(layout.clientEntry(membership.id));
+  }
+
+  /** Those who stood still go on when others have declared them dead. */
+  thaw(): void {
+    for (const client of this.#attempts.keys()) {
+      if (client.frozen && this.#stateOf(client) !== this.#states.get(client)) {
+        client.frozen = false;
+      }
+    }
+  }
+
+  /** Dead clients whose programs somebody should go on with by now. */
+  unreplaced(): SimulatedClient[] {
+    const found: SimulatedClient[] = [];
+    for (const client of this.#attempts.keys()) {
+      if (this.#replaced.has(client) || !this.#isKnown(client)) continue;
+      this.#replaced.add(client);
+      if (client.plan.replaced) found.push(client);
+    }
+    return found;
+  }
+
+  /** When something happens that nobody has to do anything for. */
+  nextEvent(): number | undefined {
+    const coming = [...this.#attempts.keys()].filter((client) => !this.#isKnown(client));
+    return coming.length > 0 ? Math.min(...coming.map((c) => this.#noticedAt(c))) : undefined;
+  }
+}

@@ -1,0 +1,109 @@
+import type { Index } from '../../../src/indexes/contract.ts';
+import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/geometry.ts';
+import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
+import { IndexServer } from '../../../src/indexes/hstore/index-server.ts';
+import { PATIENCE } from '../../../src/indexes/hstore/patience.ts';
+import {
+  abandonedRequests,
+  abandonedScans,
+  eachAbandoned,
+} from '../../../src/indexes/hstore/reachable.ts';
+import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/slot.ts';
+import { HStoreWalk } from '../../../src/indexes/hstore/walk.ts';
+import type { Prng } from '../../../src/random/prng.ts';
+import type { Address, Operation } from '../../../src/verbs/index.ts';
+import type { Subject } from './subject.ts';
+
+export const HSTORE_SUBJECT: Subject = {
+  kind: HSTORE,
+  parameters: (prng, crowded) => ({
+    pairs: prng.below(4) === 0 ? 2 : 1,
+    buckets: 2 ** prng.below(crowded ? 1 : 3),
+    rows: 16 + 8 * prng.below(3),
+    log: 2 ** (1 + prng.below(5)),
+    partitions: 1 + prng.below(2),
+    sync: 0,
+    seed: prng.next32(),
+  }),
+  smallest: { pairs: 1, buckets: 1, rows: 4, log: 4, partitions: 1, sync: 0, seed: 7 },
+  place: ({ h1 }, { buckets }) => String((h1 >>> 0) & (buckets - 1)),
+  fingerprint: ({ h2 }) => signatureOf(h2),
+  placesOfKey: () => 7,
+  walksOnce: true,
+  scansSnapshots: ({ pairs }) => pairs === 1,
+  servers: { serve, table: tableSegments, restore },
+  // A request is answered by whoever is the server, also when its client has died since.
+  answersTheDead: true,
+  // Some overtake whoever is the server as soon as they see it: a server that was stopped goes on
+  // when others have been the server for any time.
+  vary(index, prng) {
+    if (prng.below(3) > 0) impatient(index as HStoreIndex, prng.below(4));
+  },
+  hurry(index) {
+    impatient(index as HStoreIndex, 1);
+  },
+  hasten(index, attempts) {
+    const { table } = index as HStoreIndex;
+    table.patience = { ...table.pairs[0].patience, pollsMax: attempts, waitsMax: attempts };
+  },
+  pending: (index) => pendingRecords(index as HStoreIndex),
+  pendingBlocks: (index) => pendingBlocks(index as HStoreIndex),
+};
+
+const ROLES = ['both', 'hash', 'skiplist'] as const;
+
+function* serve(index: Index, prng: Prng): Operation<void> {
+  const { table } = index as HStoreIndex;
+  const server = new IndexServer(table, { role: ROLES[prng.below(ROLES.length)] });
+  try {
+    for (let rounds = 1 + prng.below(20); rounds > 0; rounds--) yield* server.round();
+  } finally {
+    // Also of a hasty client that has waited in vain for another's turn.
+    yield* server.stop();
+  }
+}
+
+function tableSegments(index: Index, peek: (address: Address) => bigint) {
+  const { pairs, shape } = (index as HStoreIndex).table;
+  const bytes = segmentBuckets(shape) * BUCKET_BYTES;
+  return pairs.flatMap(({ geometry }) =>
+    Array.from({ length: segmentCount(shape) }, (_, i) => {
+      return { address: Number(peek(geometry.segmentTable + 8 * i)), bytes };
+    }),
+  );
+}
+
+function* restore(index: Index): Operation<void> {
+  const walk = new HStoreWalk((index as HStoreIndex).table);
+  while (!walk.done) yield* walk.nextSlots(() => {});
+}
+
+function impatient({ table }: HStoreIndex, stand: number): void {
+  table.patience = {
+    polls: 1,
+    stand,
+    lapse: 50_000,
+    pollsMax: 100_000,
+    waitsMax: PATIENCE.waitsMax,
+    microseconds: 1,
+    longMicroseconds: 1,
+  };
+}
+
+/** Requests that wait in a mailbox, and whose clients wait for no answer any more. */
+function* pendingRecords({ table }: HStoreIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  for (const pair of table.pairs) {
+    for (const { block } of yield* abandonedRequests(pair)) found.push(block);
+  }
+  return found;
+}
+
+function* pendingBlocks({ table }: HStoreIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  for (const pair of table.pairs) {
+    yield* eachAbandoned(table, pair, (address) => found.push(address));
+    found.push(...(yield* abandonedScans(pair)));
+  }
+  return found;
+}

@@ -1,0 +1,17 @@
+import { CHIME_SUBJECT } from './chime.ts';
+import { HOPSCOTCH_SUBJECT } from './hopscotch.ts';
+import { HSTORE_SUBJECT } from './hstore.ts';
+import { RACE_SUBJECT } from './race.ts';
+import { SEPHASH_SUBJECT } from './sephash.ts';
+import { SHARD_SUBJECT } from './shard.ts';
+import type { Subject } from './subject.ts';
+
+/** Every index that `stepwell-lab verify` knows. */
+export const SUBJECTS: readonly Subject[] = [
+  RACE_SUBJECT,
+  SEPHASH_SUBJECT,
+  SHARD_SUBJECT,
+  CHIME_SUBJECT,
+  HSTORE_SUBJECT,
+  HOPSCOTCH_SUBJECT,
+];

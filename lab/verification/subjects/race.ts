@@ -1,0 +1,48 @@
+import type { IndexParameters } from '../../../src/indexes/contract.ts';
+import { RaceGeometry } from '../../../src/indexes/race/geometry.ts';
+import { RACE, type RaceIndex, shapeFrom } from '../../../src/indexes/race/race.ts';
+import { eachBucket } from '../../../src/indexes/race/shape.ts';
+import { isLive, isVacant, pointerOf } from '../../../src/indexes/race/slot.ts';
+import type { Address, Operation } from '../../../src/verbs/index.ts';
+import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
+
+const DEPTH_LIMIT = 8;
+const BUCKETS_OF_KEY = 4;
+
+export const RACE_SUBJECT: Subject = {
+  kind: RACE,
+  parameters: (prng, crowded) => ({
+    associativity: crowded && prng.below(3) > 0 ? 1 : 1 + prng.below(2),
+    groups: 2 + prng.below(2),
+    initialDepth: prng.below(2),
+    maxDepth: DEPTH_LIMIT,
+    seed: prng.next32(),
+  }),
+  nodes: oftenOneNode,
+  smallest: { associativity: 1, groups: 2, initialDepth: 0, maxDepth: 3, seed: 7 },
+  place({ h2, h3 }, parameters) {
+    const geometry = new RaceGeometry(shapeFrom(parameters));
+    return `${geometry.firstChoice(h2)}/${geometry.secondChoice(h2, h3)}`;
+  },
+  fingerprint: ({ h1 }) => h1 >>> 24,
+  placesOfKey: ({ associativity }: IndexParameters) => BUCKETS_OF_KEY * associativity,
+  walksOnce: true,
+  hurry(index) {
+    (index as RaceIndex).table.patience = { polls: 1, microseconds: 1 };
+  },
+  hasten: (index, attempts) => giveUpSoon((index as RaceIndex).table, attempts),
+  pending: (index) => pendingRecords(index as RaceIndex),
+};
+
+/** Insertions that nobody commits or withdraws any more, until their keys are met. */
+function* pendingRecords({ table }: RaceIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  yield* eachBucket(table, ({ i32 }, at) => {
+    for (let word = (at >> 2) + 2; word < (at + table.geometry.bucketBytes) >> 2; word += 2) {
+      const low = i32[word];
+      const high = i32[word + 1];
+      if (!isVacant(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
+    }
+  });
+  return found;
+}

@@ -1,0 +1,75 @@
+import type { IndexParameters } from '../../../src/indexes/contract.ts';
+import { tagFor } from '../../../src/indexes/sephash/entry.ts';
+import { SEPHASH, type SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import type { Prng } from '../../../src/random/prng.ts';
+import type { Address, Operation } from '../../../src/verbs/index.ts';
+import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
+
+const DEPTH_LIMIT = 8;
+const ENTRY_BYTES = 8;
+
+export const SEPHASH_SUBJECT: Subject = {
+  kind: SEPHASH,
+  parameters: (prng, crowded) => {
+    const segmentBytes = 16 * 2 ** prng.below(crowded ? 2 : 3);
+    return {
+      segmentBytes,
+      ratio: 1 + prng.below(2),
+      window: prng.below(1 + segmentBytes / ENTRY_BYTES),
+      ...techniques(prng),
+      initialDepth: prng.below(2),
+      maxDepth: DEPTH_LIMIT,
+      seed: prng.next32(),
+    };
+  },
+  nodes: oftenOneNode,
+  smallest: {
+    segmentBytes: 16,
+    ratio: 1,
+    window: 2,
+    append: 1,
+    signs: 1,
+    filter: 1,
+    cache: 1,
+    depthBits: 1,
+    zeroWait: 1,
+    initialDepth: 0,
+    maxDepth: 3,
+    seed: 7,
+  },
+  // Every key of a suffix may be anywhere in its segment.
+  place: () => '',
+  fingerprint: ({ h2 }) => tagFor(h2),
+  placesOfKey: ({ segmentBytes, ratio }: IndexParameters) =>
+    ((ratio + 1) * segmentBytes) / ENTRY_BYTES - 1,
+  walksOnce: true,
+  ownVersions: true,
+  compacts: true,
+  // MainSegments and CurSegments: no record of a program has such a size.
+  readsAhead: (units) => units === 5 || isMain(units),
+  // A MainSegment's block that is copied home while another client's merge retires it.
+  overwrites: isMain,
+  hurry(index) {
+    (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
+  },
+  hasten: (index, attempts) => giveUpSoon((index as SepHashIndex).table, attempts),
+  // An entry without its filter bit is completed by whoever checks the index.
+  pending: () => nothing(),
+};
+
+/** Whether a block of this size is a MainSegment's: no record of a program has such a size. */
+function isMain(units: number): boolean {
+  return units >= 9 && units % 2 === 1;
+}
+
+function* nothing(): Operation<Address[]> {
+  yield* [];
+  return [];
+}
+
+/** Every technique is on in most runs and off in some. */
+function techniques(prng: Prng) {
+  const mostly = () => (prng.below(4) > 0 ? 1 : 0);
+  const writing = { append: mostly(), signs: mostly(), depthBits: mostly(), zeroWait: mostly() };
+  return { ...writing, filter: mostly(), cache: prng.below(3) };
+}

@@ -1,0 +1,126 @@
+import { StepwellError } from '../../../src/errors.ts';
+import type { IndexParameters } from '../../../src/indexes/contract.ts';
+import { ShardGeometry } from '../../../src/indexes/shard/geometry.ts';
+import { partitionOf } from '../../../src/indexes/shard/placement.ts';
+import { resize } from '../../../src/indexes/shard/resize.ts';
+import { eachBucket, type VisitedBucket } from '../../../src/indexes/shard/shape.ts';
+import { SHARD, type ShardIndex, shapeFrom } from '../../../src/indexes/shard/shard.ts';
+import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../../src/indexes/shard/slot.ts';
+import type { Techniques } from '../../../src/indexes/shard/table.ts';
+import type { Prng } from '../../../src/random/prng.ts';
+import type { Address, Operation } from '../../../src/verbs/index.ts';
+import { giveUpSoon, type Subject } from './subject.ts';
+
+const RESIZES = 6;
+
+export const SHARD_SUBJECT: Subject = {
+  kind: SHARD,
+  parameters: (prng, crowded) => ({
+    buckets: 1 + prng.below(2),
+    level1: 1 + prng.below(crowded ? 2 : 4),
+    level2: 1 + prng.below(2),
+    threshold: [2, 10, 40, 80, 100][prng.below(5)],
+    alpha: [1, 1000, 100_000][prng.below(3)],
+    resizes: prng.below(4) === 0 ? prng.below(3) : RESIZES,
+    ordered: prng.below(6) === 0 ? 0 : 1,
+    seed: prng.next32(),
+    partitions: prng.below(4) === 0 ? 2 : 1,
+  }),
+  // With several partitions there is somewhere to move them.
+  nodes: ({ partitions }) => (partitions > 1 ? 2 : 1),
+  // Keys that fill levels 1 and 2 make it resize: every bucket then waits for its first visitor.
+  smallest: {
+    buckets: 1,
+    level1: 2,
+    level2: 1,
+    threshold: 100,
+    alpha: 1,
+    resizes: 2,
+    ordered: 1,
+    partitions: 1,
+    seed: 7,
+  },
+  place({ h1, h2, h3, h4 }, parameters) {
+    const geometry = new ShardGeometry(shapeFrom(parameters));
+    const start = geometry.startSlot(h3);
+    const buckets = [h1, h2, h3, h4].map((hash) => geometry.bucketOf(hash, 0));
+    const partition = partitionOf({ h1, h2 }, parameters.partitions);
+    return `${partition}/${buckets.join('/')}/${start}`;
+  },
+  fingerprint: ({ h4 }) => fingerprintOf(h4),
+  placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
+  walksOnce: true,
+  unlinksMany: true,
+  migrates: true,
+  vary(index, prng) {
+    const shard = index as ShardIndex;
+    Object.assign(shard.table.techniques, techniques(prng));
+    if (shard.partitions.tables.length > 1) migrateNowAndThen(shard, prng);
+    // Of a new bucket that another one fills most clients lose patience never, some at once.
+    for (const table of shard.partitions.tables) {
+      table.patience = { polls: [1, 2, 40][prng.below(3)], microseconds: 1 };
+    }
+  },
+  grow: (index) => resize((index as ShardIndex).table),
+  hurry(index) {
+    for (const table of (index as ShardIndex).partitions.tables) {
+      table.patience = { polls: 1, microseconds: 1 };
+    }
+  },
+  hasten(index, attempts) {
+    for (const table of (index as ShardIndex).partitions.tables) giveUpSoon(table, attempts);
+  },
+  pending: (index) => pendingRecords(index as ShardIndex),
+};
+
+/** Clients of one table need not agree on any of these. */
+function techniques(prng: Prng): Techniques {
+  return {
+    lazy: prng.below(4) > 0,
+    combining: prng.below(4) > 0,
+    synchronisation: prng.below(2) === 0 ? 'adaptive' : [1, 3, 20][prng.below(3)],
+    delegation: prng.below(2) === 0,
+    tidying: prng.below(3) > 0,
+  };
+}
+
+/** Behind some writes: another set of memory nodes, and a part of a migration or two. */
+function migrateNowAndThen(index: ShardIndex, prng: Prng): void {
+  const write = index.write.bind(index);
+  const often = 1 + prng.below(4);
+  index.write = function* (...words) {
+    const outcome = yield* write(...words);
+    if (prng.below(5) < often) yield* migrateSomewhat(index, prng);
+    return outcome;
+  };
+}
+
+const NODE_SETS = [[0], [1], [0, 1]];
+
+function* migrateSomewhat(index: ShardIndex, prng: Prng): Operation<void> {
+  if (prng.below(2) === 0) yield* index.changeNodes(() => NODE_SETS[prng.below(NODE_SETS.length)]);
+  const migrations = index.rebalancing();
+  const migration = migrations[prng.below(migrations.length)];
+  try {
+    for (let parts = 1 + prng.below(6); parts > 0 && !migration.done; parts--) {
+      yield* migration.next();
+    }
+  } catch (error) {
+    // The node is full; the write is done all the same.
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+  }
+}
+
+/** Insertions that nobody commits or withdraws any more, until their keys are met. */
+function* pendingRecords({ partitions }: ShardIndex): Operation<Address[]> {
+  const found: Address[] = [];
+  const visit = ({ words: { i32 }, at, entries }: VisitedBucket) => {
+    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+      const low = i32[word];
+      const high = i32[word + 1];
+      if (!isEmpty(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
+    }
+  };
+  for (const table of partitions.tables) yield* eachBucket(table, visit);
+  return found;
+}

@@ -1,0 +1,103 @@
+import { StepwellError } from '../../../src/errors.ts';
+import type { Index, IndexKind, IndexParameters } from '../../../src/indexes/contract.ts';
+import type { Prng } from '../../../src/random/prng.ts';
+import type { KeyHash } from '../../../src/records/hash.ts';
+import type { Address, Operation } from '../../../src/verbs/index.ts';
+
+/** What a run does with an index that has servers. */
+export interface ServerSubject {
+  /** Is a server for a while, of roles that chance draws. */
+  serve(index: Index, prng: Prng): Operation<void>;
+  /** Where the table stands now, as the pool's memory says. */
+  table(index: Index, peek: (address: Address) => bigint): { address: Address; bytes: number }[];
+  /** Sees to it that a table which was lost and not missed yet is there again. */
+  restore(index: Index): Operation<void>;
+}
+
+/** An index as the verification runs it: so small that few keys fill it. */
+export interface Subject {
+  readonly kind: IndexKind;
+  /** Of random programs; a crowded table has to grow. */
+  parameters(prng: Prng, crowded: boolean): IndexParameters;
+  /** The smallest table there is, for exhaustive search. */
+  readonly smallest: IndexParameters;
+  /** Memory nodes of the pool; 1 when left out. */
+  nodes?(parameters: IndexParameters): number;
+  /** Equal for keys that can only be in the same places. */
+  place(hash: KeyHash, parameters: IndexParameters): string;
+  /** Equal for keys that the index tells apart only by their records. */
+  fingerprint(hash: KeyHash): number;
+  /** How many records fill the places of keys that share them. */
+  placesOfKey(parameters: IndexParameters): number;
+  /** Whether a walk meets each key exactly once, and not only at least once. */
+  readonly walksOnce: boolean;
+  /** Whether all that a step of a scan hands out was there at one moment. */
+  readonly scansSnapshots?: (parameters: IndexParameters) => boolean;
+  /** Whether records get versions of the index's own: never the same one twice for a key. */
+  readonly ownVersions?: boolean;
+  /**
+   * Whether blocks of this size are read by addresses that a client has cached, before it knows
+   * that they are still what they were: reading one after it was given back is then no mistake.
+   */
+  readonly readsAhead?: (units: number) => boolean;
+  /**
+   * Whether a client may write a block of this size that another one has retired meanwhile: in an
+   * epoch that it announced while the block was linked, so nobody can re-use it yet.
+   */
+  readonly overwrites?: (units: number) => boolean;
+  /** Whether who dies may have unlinked blocks that it has not retired yet, in anybody's chunks. */
+  readonly unlinksMany?: boolean;
+  /** Switches a client's techniques on and off: each run has a mix of its own. */
+  vary?(index: Index, prng: Prng): void;
+  /**
+   * Whether a call may take effect after its client has died: the record that it replaces is then
+   * nobody's to free, whichever client's chunk it is in, until a sweep.
+   */
+  readonly answersTheDead?: boolean;
+  /** Whether its parts can go from memory node to memory node while it is used (`PlacedIndex`). */
+  readonly migrates?: boolean;
+  /** Whether a client can compact it in a full pool (`Index.compact`) while others use it. */
+  readonly compacts?: boolean;
+  /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
+  grow?(index: Index): Operation<unknown>;
+  /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
+  hurry(index: Index): void;
+  /** Lets this client give up whatever it has tried, or polled for, so often in vain. */
+  hasten?(index: Index, attempts: number): void;
+  /** Of an index with servers of its own, and a table that can be built anew when it is lost. */
+  readonly servers?: ServerSubject;
+  /**
+   * First blocks of records that operations which died have left in the index, neither visible nor
+   * withdrawn. What hangs on them a sweep may have brought back.
+   */
+  pending(index: Index): Operation<Address[]>;
+  /** All blocks of these, of an index where long records can be pending. */
+  pendingBlocks?(index: Index): Operation<Address[]>;
+}
+
+interface Retrying<R, Q> {
+  retry(request: R, reason: Q, attempt: number): Operation<void>;
+}
+
+/** Lets a client give up after so many attempts, as it would after ten thousand. */
+export function giveUpSoon<R, Q>(table: Retrying<R, Q>, attempts: number): void {
+  const retry = table.retry.bind(table);
+  table.retry = (request, reason, attempt) => {
+    if (attempt < attempts) return retry(request, reason, attempt);
+    throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
+  };
+}
+
+/** Two memory nodes in a quarter of the programs, so that a directory has more than one part. */
+export function oftenOneNode({ seed }: IndexParameters): number {
+  return seed % 4 === 0 ? 2 : 1;
+}
+
+/** What a client did to let the index grow. */
+export function growthsOf({ resizes }: Index): number {
+  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
+}
+
+export function retriesOf({ retries }: Index): number {
+  return Object.values(retries).reduce((sum, count) => sum + count, 0);
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { scopes } from '../exhaustive/scope.ts';
+import { searchScope } from '../exhaustive/search.ts';
+import { POLICIES } from '../schedules/policies.ts';
+import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
+import { SHARD_SUBJECT } from '../subjects/shard.ts';
+import type { Subject } from '../subjects/subject.ts';
+
+/** Always two partitions on two nodes, which every client moves to and fro. */
+const MIGRATING: Subject = {
+  ...SHARD_SUBJECT,
+  parameters: (prng, crowded) => ({ ...SHARD_SUBJECT.parameters(prng, crowded), partitions: 2 }),
+};
+
+/** In two of them another operation of a mover's found that the migration was over. */
+const SEEDS = [50_026, 50_065, ...Array.from({ length: 14 }, (_, i) => i + 1)];
+
+test('SHARD is linearizable, and keeps its memory, while tables go from node to node', () => {
+  const memory = newSimulationMemory();
+  let crashes = 0;
+  let freed = 0;
+  for (const policy of POLICIES) {
+    for (const seed of SEEDS) {
+      const { failure, ...report } = runSchedule({ seed, policy, subject: MIGRATING }, memory);
+      if (failure) assert.fail(`seed ${seed}, ${policy}: ${failure.kind}: ${failure.text}`);
+      crashes += report.crashes;
+      freed += report.freed;
+    }
+  }
+  assert.ok(crashes > 5 && freed > 1000, `${crashes} deaths, ${freed} blocks given back`);
+});
+
+test('SHARD is linearizable under every schedule and crash of a search and a migration', () => {
+  const scope = scopes(SHARD_SUBJECT).find(({ name }) => name === 'migrate-search');
+  assert.ok(scope);
+  const search = searchScope(scope);
+  let step = search.next();
+  while (!step.done) step = search.next();
+  const { failure, exhausted, cut, schedules, crashed } = step.value;
+  assert.equal(failure?.text, undefined);
+  assert.ok(exhausted && cut === 0);
+  assert.ok(crashed > 100 && schedules > crashed, `${schedules} schedules, ${crashed} deaths`);
+});

@@ -1,0 +1,134 @@
+import { ALWAYS } from '../../../../src/indexes/contract.ts';
+import {
+  buildRace,
+  openRace,
+  RACE_KIND,
+  type RaceIndex,
+} from '../../../../src/indexes/race/race.ts';
+import { sweep } from '../../../../src/indexes/sweep.ts';
+import { currentThread } from '../../../../src/pool/clients/thread-identity.ts';
+import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../../../src/pool/layout.ts';
+import { BLOCK_CLAIMED } from '../../../../src/pool/memory/block-state.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../../../src/pool/memory/chunk-word.ts';
+import { Pool } from '../../../../src/pool/pool.ts';
+import { formatSuperblock } from '../../../../src/pool/superblock.ts';
+import { type Address, UNIT_BYTES } from '../../../../src/verbs/index.ts';
+import { AdversaryFabric, AdversaryMemory } from '../../schedules/adversary.ts';
+
+const PARAMETERS = {
+  regionBytes: 64 * CHUNK_BYTES,
+  regionsMax: 1,
+  clientsMax: 8,
+  chunkBytes: CHUNK_BYTES,
+  createdAt: 0,
+  poolId: 0,
+};
+const SHAPE = { associativity: 2, groups: 3, initialDepth: 0, maxDepth: 8, seed: 7 };
+
+export interface Client {
+  pool: Pool;
+  index: RaceIndex;
+}
+
+/** Clients of one small table that are moved, and killed, by hand. */
+export class Stage {
+  readonly memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
+  readonly #dead = new Set<number>();
+  readonly #root: number;
+  #clients = 0;
+
+  constructor() {
+    this.memory.put(0, formatSuperblock(PARAMETERS));
+    const pool = this.#join();
+    const entry = pool.run(
+      pool.catalog.findOrCreate('s', RACE_KIND, [], (id) => buildRace(pool, SHAPE, id)),
+    );
+    this.#root = entry.root;
+    pool.close();
+  }
+
+  #join(): Pool {
+    const number = this.#clients++;
+    const fabric = new AdversaryFabric(this.memory, number);
+    const thread = { ...currentThread(), tid: 1 + number };
+    const pool = new Pool(fabric, PARAMETERS, this.memory.source, thread);
+    pool.membership.liveness = ({ id }) => (this.#dead.has(id) ? 'gone' : 'alive');
+    pool.join(`c${number}`);
+    return pool;
+  }
+
+  client(): Client {
+    const pool = this.#join();
+    return { pool, index: pool.run(openRace(pool, SHAPE, 1, this.#root)) };
+  }
+
+  kill({ pool }: Client): void {
+    this.#dead.add(pool.membership.id);
+  }
+
+  /** Whoever takes the row next is alive. */
+  revive(row: number): void {
+    this.#dead.delete(row);
+  }
+
+  /** As the store does: nothing is in flight, the dead are recovered, then it sweeps. */
+  sweep({ pool, index }: Client): number {
+    pool.recoverGone();
+    return pool.betweenOperations(() => sweep(pool, index)) ?? 0;
+  }
+
+  put({ pool, index }: Client, key: string, value = 'value'): void {
+    const request = index.newRequest();
+    index.table.records.encode(request, key, value, SHAPE.seed, 1000);
+    pool.enter();
+    pool.run(index.write(request, ALWAYS));
+    pool.exit();
+  }
+
+  remove({ pool, index }: Client, key: string): void {
+    const request = index.newRequest();
+    request.setKey(key, SHAPE.seed);
+    pool.enter();
+    pool.run(index.remove(request));
+    pool.exit();
+  }
+
+  /** Where the record of a key stands. */
+  addressOf({ pool, index }: Client, key: string): Address {
+    const request = index.newRequest();
+    request.setKey(key, SHAPE.seed);
+    if (!pool.run(index.search(request))) throw new Error(`${key} is absent`);
+    return index.foundAddress(request);
+  }
+
+  epochOf({ pool }: Client): bigint {
+    return this.memory.word(pool.membership.epochWord);
+  }
+
+  /** Chunks that are used for something. */
+  usedChunks({ pool }: Client): number {
+    const words = pool.run(pool.chunks.words()).map(([, word]) => unpackChunk(word));
+    return words.filter(({ state }) => state !== CHUNK_FREE).length;
+  }
+
+  /** Blocks that are not free, of whomsoever. */
+  claimedBlocks({ pool }: Client): number {
+    let claimed = 0;
+    for (const [chunk, word] of pool.run(pool.chunks.words())) {
+      const { state, units } = unpackChunk(word);
+      if (state !== CHUNK_BLOCKS) continue;
+      const start = pool.layout.chunkStart(chunk);
+      const map = this.memory.region(0).u8.subarray(start, start + blocksPerChunk(units));
+      for (const byte of map) if (byte === BLOCK_CLAIMED) claimed++;
+    }
+    return claimed;
+  }
+
+  /** Whether a block of `units` lines is marked as claimed. */
+  isClaimed({ pool, index }: Client, address: Address, units: number): boolean {
+    const start = pool.layout.chunkStart(pool.chunks.chunkOf(address));
+    const { blocks } = pool.allocator.sizeClass(index.table.catalog, units);
+    const at = (address - start - stateMapBytes(blocks)) / (units * UNIT_BYTES);
+    return this.memory.region(0).u8[start + at] === BLOCK_CLAIMED;
+  }
+}

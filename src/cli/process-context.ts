@@ -1,0 +1,36 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { startBenchClient } from './bench-client.ts';
+import type { Context } from './context.ts';
+import { interruptSignal } from './interrupts.ts';
+import { Output } from './output.ts';
+
+const now = () => performance.now();
+
+export function processContext(): Context {
+  let signal: AbortSignal | undefined;
+  return {
+    stdin: process.stdin,
+    stdout: new Output(process.stdout),
+    stderr: new Output(process.stderr),
+    env: process.env,
+    version: packageVersion(),
+    pid: process.pid,
+    now,
+    get signal() {
+      signal ??= interruptSignal({ process, now, exit: (code) => process.exit(code) });
+      return signal;
+    },
+    library: () => import('../store/open.ts'),
+    serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
+    listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,
+    memoryNodes: async () => (await import('../store/servers/memory-node.ts')).startMemoryNode,
+    startBenchClient,
+  };
+}
+
+/** Of the package that this file is a part of, compiled or not. */
+function packageVersion(): string {
+  let file = new URL('../package.json', import.meta.url);
+  while (!existsSync(file)) file = new URL('../package.json', file);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}

@@ -1,0 +1,311 @@
+import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { StepwellError } from '../../../errors.ts';
+import { CALL_HEAD, callContent, readCall } from '../client/calls.ts';
+import { Inbox } from '../client/inbox.ts';
+import { Outbox } from '../client/outbox.ts';
+import { CHALLENGES_MAX, readProof, writeChallenge, writeWelcome } from '../handshake.ts';
+import { NONCE_BYTES, proofOf, sameProof } from '../secrets.ts';
+import {
+  BATCH,
+  CALL_FRAME,
+  CHALLENGE,
+  frameBytes,
+  HANDSHAKE_BYTES_MAX,
+  HEAD_BYTES,
+  HEARTBEAT,
+  headWord,
+  NO_SEQUENCE,
+  PROOF,
+  RESULTS,
+  RETURN,
+  typeOf,
+  WELCOME,
+  WireError,
+} from '../wire.ts';
+import { type Guesses, hasWork } from './guesses.ts';
+import { BeyondMemory, type NodeMemory } from './node-memory.ts';
+
+/** Results that are put together before they are sent. */
+const FLUSH_BYTES = 128 * 1024;
+/**
+ * Batches, and bytes of their results, that are looked at before the first of them is executed:
+ * what they load has to be in the nearest cache still when it is copied.
+ */
+const FRAMES_AHEAD = 64;
+const BYTES_AHEAD = 32 * 1024;
+const CALLS_OUTSTANDING_MAX = 256;
+
+const HANDSHAKE = 0;
+const OPEN = 1;
+/** Nothing more is executed; what still arrives is thrown away until the client goes. */
+const ENDED = 2;
+
+/** What a connection asks of the node that it belongs to. */
+export interface NodeContext {
+  readonly memory: NodeMemory;
+  readonly boot: number;
+  readonly secret: Uint8Array | undefined;
+  readonly guesses: Guesses;
+  readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
+  /** Takes the session in, or says why not. */
+  admit(connection: NodeConnection): StepwellError | undefined;
+  /** Answers a call, now or later. What it throws becomes the caller's error. */
+  call(
+    connection: NodeConnection,
+    method: number,
+    request: Uint8Array,
+  ): Uint8Array | Promise<Uint8Array>;
+  closed(connection: NodeConnection): void;
+}
+
+/** One client's queue pair, at the node: executes its frames in the order in which they came. */
+export class NodeConnection {
+  session = 0;
+  name = '';
+  /** Ticks of the node's clock since the client was last heard. */
+  silentTicks = 0;
+  readonly #node: NodeContext;
+  readonly socket: Socket;
+  readonly #inbox = new Inbox(HANDSHAKE_BYTES_MAX);
+  readonly #outbox: Outbox;
+  #nonce: Uint8Array = new Uint8Array(0);
+  #workBits = 0;
+  #challenges = 0;
+  readonly #ends = new Int32Array(FRAMES_AHEAD);
+  /** By frame: bytes of results, or -1 when the frame is refused. */
+  readonly #results = new Int32Array(FRAMES_AHEAD);
+  readonly #refusals: string[] = [];
+  #state = HANDSHAKE;
+  #calls = 0;
+
+  constructor(node: NodeContext, socket: Socket) {
+    this.#node = node;
+    this.socket = socket;
+    this.#outbox = new Outbox(socket);
+    socket.setNoDelay(true);
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    socket.on('drain', () => this.#pump());
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      this.#state = ENDED;
+      node.closed(this);
+    });
+    this.#challenge();
+    this.#outbox.flush();
+  }
+
+  #challenge(): void {
+    const { boot, secret, guesses } = this.#node;
+    this.#challenges++;
+    this.#nonce = randomBytes(NONCE_BYTES);
+    this.#workBits = guesses.workBits;
+    const challenge = { boot, nonce: this.#nonce, workBits: this.#workBits };
+    const needsSecret = secret !== undefined;
+    this.#outbox.put(CHALLENGE, 0, writeChallenge({ ...challenge, needsSecret }));
+  }
+
+  get open(): boolean {
+    return this.#state === OPEN;
+  }
+
+  get ended(): boolean {
+    return this.#state === ENDED;
+  }
+
+  /** From here on no verb of this client is executed, also none that has arrived already. */
+  end(code: string, message: string): void {
+    if (this.#state === ENDED) return;
+    this.#state = ENDED;
+    this.silentTicks = 0;
+    this.#outbox.putFailure(NO_SEQUENCE, code, message);
+    this.#outbox.flush();
+    // Half-closed, and read on: closing over unread bytes would reset the connection, and the
+    // client would not learn why.
+    this.socket.resume();
+    this.socket.end();
+  }
+
+  destroy(): void {
+    this.#state = ENDED;
+    this.socket.destroy();
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#state === ENDED) return;
+    this.silentTicks = 0;
+    this.#inbox.append(chunk);
+    this.#pump();
+  }
+
+  /** Executes what has arrived, as far as the client takes the answers. */
+  #pump(): void {
+    try {
+      while (this.#state !== ENDED && !this.#congested()) {
+        const bytes = this.#inbox.frame();
+        if (bytes === 0) break;
+        const type = typeOf(this.#inbox.scratch.i32[this.#inbox.start >> 2]);
+        if (type === BATCH && this.#state === OPEN) this.#executeBatches();
+        else this.#control(type, bytes);
+        if (this.#outbox.length >= FLUSH_BYTES) this.#outbox.flush();
+      }
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      this.end('SW_PROTOCOL', error.message);
+      return;
+    }
+    this.#outbox.flush();
+    if (this.#state !== ENDED && this.#congested()) this.socket.pause();
+    else this.socket.resume();
+  }
+
+  #congested(): boolean {
+    const { outstandingBytesMax } = this.#node.limits;
+    return this.socket.writableLength > outstandingBytesMax || this.#calls >= CALLS_OUTSTANDING_MAX;
+  }
+
+  /** All batches that are here, up to some: first looked at together, then executed in order. */
+  #executeBatches(): void {
+    const inbox = this.#inbox;
+    const first = inbox.start;
+    const count = this.#inspect();
+    const { scratch } = inbox;
+    for (let i = 0, at = first; i < count; i++) {
+      const end = this.#ends[i];
+      const sequence = scratch.i32[(at >> 2) + 1];
+      const results = this.#results[i];
+      if (results < 0) {
+        this.#outbox.putFailure(sequence, 'SW_POOL_CORRUPT', this.#refusals.shift() ?? '');
+      } else {
+        const bytes = HEAD_BYTES + results;
+        const output = this.#outbox.reserve(bytes);
+        const into = this.#outbox.length - bytes;
+        output.i32[into >> 2] = headWord(RESULTS, bytes);
+        output.i32[(into >> 2) + 1] = sequence;
+        this.#node.memory.execute(scratch, at + HEAD_BYTES, end, output, into + HEAD_BYTES);
+      }
+      at = end;
+    }
+  }
+
+  #inspect(): number {
+    const inbox = this.#inbox;
+    const { i32 } = inbox.scratch;
+    const { memory, limits } = this.#node;
+    let total = 0;
+    let count = 0;
+    while (count < FRAMES_AHEAD && total < BYTES_AHEAD) {
+      const bytes = inbox.frame();
+      if (bytes === 0 || typeOf(i32[inbox.start >> 2]) !== BATCH) break;
+      const end = inbox.start + bytes;
+      let results = -1;
+      try {
+        results = memory.inspect(i32, inbox.start + HEAD_BYTES, end);
+        if (results > limits.frameBytesMax) throw new WireError(`${results} bytes of results`);
+        total += results;
+      } catch (error) {
+        if (!(error instanceof BeyondMemory)) {
+          // What came before it is whole and is executed; the next look meets it first.
+          if (count > 0) break;
+          throw error;
+        }
+        this.#refusals.push(error.message);
+      }
+      this.#ends[count] = end;
+      this.#results[count++] = results;
+      inbox.skip(bytes);
+    }
+    return count;
+  }
+
+  #control(type: number, bytes: number): void {
+    const inbox = this.#inbox;
+    const { u8, i32 } = inbox.scratch;
+    const at = inbox.start;
+    const sequence = i32[(at >> 2) + 1];
+    inbox.skip(frameBytes(i32[at >> 2]));
+    // A copy: a call may be answered when the inbox holds something else.
+    const content = u8.slice(at + HEAD_BYTES, at + bytes);
+    if (type === PROOF && this.#state === HANDSHAKE) this.#welcome(content);
+    else if (this.#state !== OPEN) throw new WireError(`a frame of type ${type} for a greeting`);
+    else if (type === HEARTBEAT) this.#outbox.put(HEARTBEAT, sequence, new Uint8Array(0));
+    else if (type === CALL_FRAME) this.#call(sequence, content);
+    else throw new WireError(`a frame of type ${type}`);
+  }
+
+  #welcome(content: Uint8Array): void {
+    const { session, nonce, proof, name } = readProof(content);
+    const { boot, secret, limits, memory, guesses } = this.#node;
+    // Connections that wait for their turn to guess were opened when a guess cost nothing yet.
+    if (guesses.workBits > this.#workBits && this.#challenges < CHALLENGES_MAX) {
+      this.#challenge();
+      return;
+    }
+    if (!hasWork(this.#nonce, nonce, Math.max(guesses.workBits, this.#workBits))) {
+      this.end('SW_PROTOCOL', 'a proof without the work that was asked for');
+      return;
+    }
+    const transcript = { boot, session, nodeNonce: this.#nonce, clientNonce: nonce };
+    const key = secret ?? new Uint8Array(0);
+    if (!sameProof(proof, proofOf('client', key, transcript))) {
+      guesses.note();
+      this.end('SW_UNAUTHENTICATED', 'the secret is not the one of this memory node');
+      return;
+    }
+    this.session = session;
+    this.name = name;
+    const refusal = this.#node.admit(this);
+    if (refusal !== undefined) {
+      this.end(refusal.code, refusal.message);
+      return;
+    }
+    this.#state = OPEN;
+    this.#inbox.allow(limits.frameBytesMax);
+    const welcome = writeWelcome({
+      proof: proofOf('node', key, transcript),
+      regions: memory.regions.length,
+      regionBytes: memory.regionBytes,
+      ...limits,
+    });
+    this.#outbox.put(WELCOME, 0, welcome);
+  }
+
+  #call(sequence: number, content: Uint8Array): void {
+    const { method, bytes: request } = readCall(content);
+    try {
+      const reply = this.#node.call(this, method, request);
+      if (reply instanceof Promise) this.#answerLater(sequence, reply);
+      else this.#answer(sequence, reply);
+    } catch (error) {
+      this.#refuse(sequence, error);
+    }
+  }
+
+  #answerLater(sequence: number, reply: Promise<Uint8Array>): void {
+    this.#calls++;
+    reply
+      .then(
+        (bytes) => this.#state === OPEN && this.#answer(sequence, bytes),
+        (error) => this.#state === OPEN && this.#refuse(sequence, error),
+      )
+      .finally(() => {
+        this.#calls--;
+        if (this.#state === OPEN) this.#pump();
+      });
+  }
+
+  #answer(sequence: number, reply: Uint8Array): void {
+    if (CALL_HEAD + reply.length > this.#node.limits.frameBytesMax - HEAD_BYTES) {
+      this.#refuse(sequence, new RangeError(`a reply of ${reply.length} bytes`));
+      return;
+    }
+    this.#outbox.put(RETURN, sequence, callContent(0, reply));
+  }
+
+  #refuse(sequence: number, error: unknown): void {
+    const { code } = error as { code?: unknown };
+    const known = typeof code === 'string' && code.startsWith('SW_') ? code : 'SW_PROTOCOL';
+    const message = error instanceof Error ? error.message : String(error);
+    this.#outbox.putFailure(sequence, known, message);
+  }
+}

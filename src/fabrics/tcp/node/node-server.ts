@@ -1,0 +1,292 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
+import { StepwellError } from '../../../errors.ts';
+import {
+  ERASE,
+  FIRST_FREE_METHOD,
+  HEAD_IMAGE_BYTES,
+  INITIALISE,
+  IS_CONNECTED,
+  REVOKE,
+  readSession,
+  sessionTag,
+} from '../client/calls.ts';
+import { FRAME_BYTES_MAX } from '../wire.ts';
+import { Guesses } from './guesses.ts';
+import { Handshakes } from './handshakes.ts';
+import { NodeConnection, type NodeContext } from './node-connection.ts';
+import type { NodeMemory } from './node-memory.ts';
+
+const CONNECTIONS_MAX = 1024;
+const OUTSTANDING_BYTES_MAX = 8 * 1024 * 1024;
+export const DEFAULT_LEASE_MS = 10_000;
+/** A lease is so many ticks. A node that stood still has not counted them. */
+const TICKS_PER_LEASE = 10;
+/** Sessions that ended and are not let in again; those before them are long forgotten. */
+const ENDED_SESSIONS_MAX = 65_536;
+/** How long a client may take to shake hands, that of TLS included. */
+const HANDSHAKE_MS = 10_000;
+const HANDSHAKES_MAX = 1024;
+const IMAGE_BYTES_MAX = 64 * 1024;
+
+export type CallHandler = (
+  method: number,
+  request: Uint8Array,
+  session: number,
+) => Uint8Array | Promise<Uint8Array>;
+
+export interface NodeOptions {
+  memory: NodeMemory;
+  host: string;
+  /** 0 for any free one. */
+  port: number;
+  /** Without one, only loopback addresses are listened on. */
+  secret?: Uint8Array;
+  tls?: TlsOptions;
+  /** Clients that are let in at once. */
+  maxConnections?: number;
+  /** Connections beside them that are shaking hands. */
+  maxHandshakes?: number;
+  handshakeMs?: number;
+  guesses?: Guesses;
+  frameBytesMax?: number;
+  outstandingBytesMax?: number;
+  leaseMs?: number;
+  /** Answers calls from FIRST_FREE_METHOD on. */
+  calls?: CallHandler;
+}
+
+/** A passive memory node: executes the verbs of its clients, each in order, and revokes them. */
+export class NodeServer implements NodeContext {
+  readonly memory: NodeMemory;
+  readonly boot = randomBytes(6).readUIntBE(0, 6) + 1;
+  readonly secret: Uint8Array | undefined;
+  readonly guesses: Guesses;
+  readonly limits: NodeContext['limits'];
+  readonly #server: Server;
+  readonly #calls: CallHandler | undefined;
+  readonly #maxConnections: number;
+  readonly #connections = new Set<NodeConnection>();
+  /** Below the connections: with TLS, those too that have not shaken hands. */
+  readonly #sockets = new Set<Socket>();
+  readonly #handshakes: Handshakes;
+  readonly #sessions = new Map<number, NodeConnection>();
+  readonly #ended = new Set<number>();
+  readonly #clock: NodeJS.Timeout;
+  #erasing = false;
+
+  private constructor(options: NodeOptions) {
+    this.memory = options.memory;
+    this.secret = options.secret;
+    this.guesses = options.guesses ?? new Guesses();
+    this.limits = {
+      frameBytesMax: options.frameBytesMax ?? FRAME_BYTES_MAX,
+      outstandingBytesMax: options.outstandingBytesMax ?? OUTSTANDING_BYTES_MAX,
+      leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
+    };
+    this.#calls = options.calls;
+    this.#maxConnections = options.maxConnections ?? CONNECTIONS_MAX;
+    const { maxHandshakes = HANDSHAKES_MAX, handshakeMs = HANDSHAKE_MS } = options;
+    this.#handshakes = new Handshakes(maxHandshakes, handshakeMs);
+    const accept = (socket: Socket) => this.#accept(socket);
+    // Half-open, so that a revoked client can be told why and still be read to its end.
+    const settings = { allowHalfOpen: true };
+    this.#server = options.tls
+      ? createTlsServer({ ...options.tls, ...settings, handshakeTimeout: handshakeMs }, accept)
+      : createServer(settings, accept);
+    this.#server.on('connection', (socket: Socket) => this.#hold(socket));
+    // With half-open sockets nobody else would end one that failed to shake hands.
+    this.#server.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
+    this.#clock = setInterval(() => this.#tick(), this.limits.leaseMs / TICKS_PER_LEASE);
+    this.#clock.unref();
+  }
+
+  /** Raises SW_ADDRESS_IN_USE, and SW_INVALID_ARGUMENT off loopback without a secret. */
+  static async listen(options: NodeOptions): Promise<NodeServer> {
+    if (options.secret === undefined && !isLoopback(options.host)) {
+      throw new StepwellError(
+        'SW_INVALID_ARGUMENT',
+        `listening on ${options.host} needs a secret: anybody there could change the memory`,
+      );
+    }
+    const node = new NodeServer(options);
+    try {
+      node.#server.listen(options.port, options.host);
+      await once(node.#server, 'listening');
+      return node;
+    } catch (error) {
+      node.#stopClocks();
+      throw listenError(error, options);
+    }
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === 'object' && address !== null ? address.port : 0;
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  async close(): Promise<void> {
+    this.#stopClocks();
+    for (const connection of this.#connections) connection.destroy();
+    for (const socket of this.#sockets) socket.destroy();
+    if (!this.#server.listening) return;
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  #stopClocks(): void {
+    clearInterval(this.#clock);
+    this.#handshakes.close();
+  }
+
+  #hold(socket: Socket): void {
+    this.#sockets.add(socket);
+    this.#handshakes.begin(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+
+  #accept(socket: Socket): void {
+    const connection = new NodeConnection(this, socket);
+    this.#connections.add(connection);
+    // The client's end of a connection ends ours too; allowHalfOpen is for our own ending only.
+    socket.on('end', () => socket.end());
+  }
+
+  admit(connection: NodeConnection): StepwellError | undefined {
+    const { session } = connection;
+    // A client connects once to each address: two of them lead here.
+    if (this.#sessions.has(session)) {
+      return new StepwellError('SW_INVALID_URL', 'the URL names this node twice');
+    }
+    // One that ended here may have been declared dead since.
+    if (this.#ended.has(session)) {
+      return new StepwellError('SW_TOO_MANY_CLIENTS', 'this session was here before');
+    }
+    if (this.#erasing) {
+      return new StepwellError('SW_TOO_MANY_CLIENTS', 'its memory is being erased');
+    }
+    if (this.#sessions.size >= this.#maxConnections) {
+      const why = `the node takes ${this.#maxConnections} clients`;
+      return new StepwellError('SW_TOO_MANY_CLIENTS', why);
+    }
+    this.#handshakes.letIn(connection.socket);
+    this.#sessions.set(session, connection);
+    return undefined;
+  }
+
+  closed(connection: NodeConnection): void {
+    this.#connections.delete(connection);
+    this.#forget(connection);
+  }
+
+  #forget(connection: NodeConnection): void {
+    const { session } = connection;
+    if (this.#sessions.get(session) !== connection) return;
+    this.#sessions.delete(session);
+    this.#remember(session);
+  }
+
+  #remember(session: number): void {
+    this.#ended.add(session);
+    if (this.#ended.size <= ENDED_SESSIONS_MAX) return;
+    for (const oldest of this.#ended) {
+      this.#ended.delete(oldest);
+      break;
+    }
+  }
+
+  call(
+    { session }: NodeConnection,
+    method: number,
+    request: Uint8Array,
+  ): Uint8Array | Promise<Uint8Array> {
+    if (method === INITIALISE) return this.#initialise(request);
+    if (method === IS_CONNECTED) return flag(this.#isConnected(request));
+    if (method === ERASE) return this.#erase(session, request);
+    if (method === REVOKE) return flag(this.#revoke(readSession(request).session));
+    if (method >= FIRST_FREE_METHOD && this.#calls) return this.#calls(method, request, session);
+    throw new StepwellError('SW_UNSUPPORTED', `this node has no method ${method}`);
+  }
+
+  #initialise(image: Uint8Array): Uint8Array {
+    if (image.length < 8 || image.length > IMAGE_BYTES_MAX) throw new RangeError('no image');
+    return this.memory.initialise(image);
+  }
+
+  async #erase(session: number, image: Uint8Array): Promise<Uint8Array> {
+    if (image.length !== HEAD_IMAGE_BYTES) throw new RangeError('no image');
+    if (this.#erasing || !this.memory.isErasable(image)) {
+      throw new StepwellError('SW_POOL_FOREIGN', 'this node holds another pool by now');
+    }
+    // In the turn that looked: no verb of another client comes between, or afterwards.
+    this.#erasing = true;
+    for (const other of [...this.#sessions.keys()]) {
+      if (other !== session) this.#revoke(other);
+    }
+    try {
+      if (!this.memory.isBlank)
+        await this.memory.erase(() => new Promise((resolve) => setImmediate(resolve)));
+    } finally {
+      this.#erasing = false;
+    }
+    return flag(true);
+  }
+
+  #isConnected(request: Uint8Array): boolean {
+    const { session, tagOnly } = readSession(request);
+    if (!tagOnly) return this.#sessions.has(session);
+    for (const known of this.#sessions.keys()) if (sessionTag(known) === session) return true;
+    return false;
+  }
+
+  /** All of it in one turn of this thread, which executes every verb: nothing can come between. */
+  #revoke(session: number): boolean {
+    const connection = this.#sessions.get(session);
+    this.#remember(session);
+    if (connection === undefined) return false;
+    connection.end('SW_REVOKED', 'other clients took this one for dead; open the pool again');
+    this.#sessions.delete(session);
+    return true;
+  }
+
+  /**
+   * Counts the silence of every client in this node's own ticks: one that comes late, because the
+   * node was stopped or busy, counts once.
+   */
+  #tick(): void {
+    for (const connection of this.#connections) {
+      if (++connection.silentTicks <= TICKS_PER_LEASE) continue;
+      if (connection.open) {
+        connection.end(
+          'SW_REVOKED',
+          `silent for longer than the lease of ${this.limits.leaseMs} ms`,
+        );
+        this.#forget(connection);
+      } else {
+        connection.destroy();
+      }
+    }
+  }
+}
+
+function flag(value: boolean): Uint8Array {
+  return new Uint8Array([value ? 1 : 0, 0, 0, 0]);
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function listenError(error: unknown, { host, port }: NodeOptions): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') {
+    return new StepwellError('SW_ADDRESS_IN_USE', `${host}:${port} is in use already`);
+  }
+  return error;
+}

@@ -1,0 +1,57 @@
+import {
+  addressOf,
+  Batch,
+  CALL_HEAD_BYTES,
+  type Operation,
+  Scratch,
+} from '../../../verbs/index.ts';
+import { IS_CONNECTED, REVOKE, SESSION_BYTES, writeSession } from '../client/calls.ts';
+
+const AREA_BYTES = CALL_HEAD_BYTES + SESSION_BYTES;
+
+/** Asks all memory nodes about a session, and ends it on all of them when one has lost it. */
+export class TcpRegistrar {
+  readonly #nodes: number;
+
+  constructor(nodes: number) {
+    this.#nodes = nodes;
+  }
+
+  /**
+   * A session needs all its connections, so a client that one node does not know is leaving, or
+   * gone; only when every node has revoked it does it issue no verb any more. An answer that does
+   * not come is an error, and the client is not gone.
+   */
+  *isGone(session: number, tagOnly: boolean): Operation<boolean> {
+    const connected = yield* this.#ask(IS_CONNECTED, session, tagOnly);
+    if (connected === this.#nodes) return false;
+    // A tag alone may be of several sessions: none may be revoked by it.
+    if (tagOnly) return connected === 0;
+    yield* this.revoke(session);
+    return true;
+  }
+
+  *revoke(session: number): Operation<void> {
+    yield* this.#ask(REVOKE, session, false);
+  }
+
+  /** On how many nodes the answer is yes; all are asked at once. */
+  *#ask(method: number, session: number, tagOnly: boolean): Operation<number> {
+    const areas = new Scratch(this.#nodes * AREA_BYTES);
+    const batch = new Batch();
+    for (let node = 0; node < this.#nodes; node++) {
+      const at = node * AREA_BYTES;
+      areas.i32[at >> 2] = SESSION_BYTES;
+      areas.i32[(at >> 2) + 1] = method;
+      writeSession(areas.u8.subarray(at + CALL_HEAD_BYTES), session, tagOnly);
+      // Regions are dealt out in turn: region n is on node n.
+      batch.call(addressOf(node, 0), AREA_BYTES, areas, at);
+    }
+    yield batch;
+    let count = 0;
+    for (let node = 0; node < this.#nodes; node++) {
+      count += areas.u8[node * AREA_BYTES + CALL_HEAD_BYTES];
+    }
+    return count;
+  }
+}

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type ErrorCode, StepwellError } from '../../errors.ts';
+import type { Command, CommandContext } from '../command.ts';
+import { COMMANDS } from '../commands/index.ts';
+import { dispatch, errorText } from '../dispatch.ts';
+import { ReplyWriter } from '../reply.ts';
+import { Session } from '../session.ts';
+import { FakeStore } from './support/fake-store.ts';
+
+function run(words: string[], { failure, commands = COMMANDS }: RunOptions = {}) {
+  const store = new FakeStore();
+  store.failure = failure;
+  const reply = new ReplyWriter();
+  const session = new Session(1);
+  const server = { totals: { errors: 0 } } as unknown as CommandContext['server'];
+  const reported: unknown[][] = [];
+  dispatch(
+    words.map((word) => Buffer.from(word)),
+    { store, reply, session, commands, server },
+    (...report) => reported.push(report),
+  );
+  const parts: Uint8Array[] = [];
+  reply.flush({ write: (bytes) => parts.push(bytes) });
+  const { errors } = server.totals;
+  return { text: Buffer.concat(parts).toString(), reported, session, errors };
+}
+
+interface RunOptions {
+  failure?: unknown;
+  commands?: CommandContext['commands'];
+}
+
+describe('dispatch', () => {
+  it('replies with the error of the store, which is not reported', () => {
+    const failure = new StepwellError('SW_POOL_FULL', 'no memory left');
+    const { text, reported, session, errors } = run(['SET', 'a', '1'], { failure });
+    assert.equal(text, '-OOM command not allowed: no memory left\r\n');
+    assert.deepEqual(reported, []);
+    assert.equal(session.ended, false);
+    assert.equal(errors, 1);
+  });
+
+  it('hides and reports a failure that is nobody’s mistake', () => {
+    for (const failure of [new TypeError('planted'), 'a string']) {
+      const { text, reported, session } = run(['get', 'a'], { failure });
+      assert.equal(text, '-ERR internal error\r\n');
+      assert.deepEqual(reported, [[failure, 'get']]);
+      assert.equal(session.ended, false);
+    }
+  });
+
+  it('ends a connection whose reply broke off in the middle', () => {
+    const failure = new Error('planted');
+    const broken: Command = {
+      name: 'broken',
+      summary: '',
+      group: 'server',
+      arity: 1,
+      flags: [],
+      run(_request, { reply }) {
+        reply.array(2);
+        throw failure;
+      },
+    };
+    const commands = { all: [broken], find: () => broken };
+    const { text, reported, session } = run(['broken'], { commands });
+    assert.equal(text, '*2\r\n');
+    assert.equal(session.ended, true);
+    assert.deepEqual(reported, [[failure, 'broken']]);
+  });
+
+  it('maps the codes of errors', () => {
+    const expected: [ErrorCode, string][] = [
+      ['SW_NOT_INTEGER', 'ERR value is not an integer or out of range'],
+      ['SW_OVERFLOW', 'ERR increment or decrement would overflow'],
+      ['SW_POOL_FULL', 'OOM command not allowed: why'],
+      ['SW_INVALID_KEY', 'ERR SW_INVALID_KEY why'],
+      ['SW_CONTENTION', 'ERR SW_CONTENTION why'],
+    ];
+    for (const [code, text] of expected) {
+      assert.equal(errorText(new StepwellError(code, 'why')), text);
+    }
+    assert.equal(errorText(null), 'ERR internal error');
+  });
+});
+
+describe('the command table', () => {
+  it('finds names in any case, and no others', () => {
+    const find = (name: string) => COMMANDS.find(Buffer.from(name))?.name;
+    for (const { name } of COMMANDS.all) {
+      assert.equal(find(name), name);
+      assert.equal(find(name.toUpperCase()), name);
+      assert.equal(find(name[0].toUpperCase() + name.slice(1)), name);
+    }
+    for (const name of ['', 'ge', 'gett', 'constructor', '__proto__', 'x'.repeat(10_000)]) {
+      assert.equal(find(name), undefined);
+    }
+  });
+
+  it('is in order and complete', () => {
+    const names = COMMANDS.all.map(({ name }) => name);
+    assert.deepEqual(names, names.toSorted());
+    for (const { name, summary, arity, subcommands = [] } of COMMANDS.all) {
+      assert.match(summary, /^[A-Z][^\r\n]*\.$/, name);
+      assert.notEqual(arity, 0, name);
+      for (const subcommand of subcommands) assert.ok(subcommand.name.startsWith(`${name}|`));
+    }
+  });
+});

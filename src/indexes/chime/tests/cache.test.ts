@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { traced } from '../../../store/tests/support/by-hand.ts';
+import { Scratch } from '../../../verbs/index.ts';
+import { ALWAYS } from '../../contract.ts';
+import { PackedSeparators } from '../internal-node.ts';
+import { FROZEN, INTERNAL, linkHigh, linkLow } from '../link.ts';
+import { AT_KEY, CachedNode, NodeBook } from '../node-book.ts';
+import type { ChimeRequest } from '../tree.ts';
+import { type Client, clientOf, requestFor } from './support/client.ts';
+
+const ADDRESS = 640;
+
+/** A node of one child, which stands at one address and was made in the epoch `tag`. */
+function parent(tag: number, flags = 0, book = new NodeBook()): CachedNode {
+  const high = linkHigh(ADDRESS, INTERNAL | flags, 0, tag);
+  const links = Int32Array.of(linkLow(ADDRESS), high);
+  return new CachedNode(book, { links, separators: PackedSeparators.of([]) }, 1);
+}
+
+test('what is remembered of a child is kept while it is the same child', () => {
+  const older = parent(3);
+  const child = parent(1);
+  older.setNode(0, child);
+  const fresh = parent(3, FROZEN);
+  fresh.inherit(older);
+  assert.equal(fresh.node(0), child);
+});
+
+test('another node in the same block is another child', () => {
+  // Found by a random schedule: a put went to a leaf of other keys.
+  const older = parent(3);
+  older.setNode(0, parent(1));
+  const fresh = parent(4);
+  fresh.inherit(older);
+  assert.equal(fresh.node(0), undefined);
+});
+
+test('a link that is another one since leads to what is not remembered', () => {
+  const node = parent(3);
+  node.setNode(0, parent(1));
+  node.relink(0, 5, 6, 9);
+  assert.ok(node.leadsTo(0, 5, 6));
+  assert.equal(node.node(0), undefined);
+  assert.equal(node.knownIn(0), 9);
+});
+
+test('in another book, what is remembered hangs together, and what was forgotten stays legible', () => {
+  const book = new NodeBook();
+  const [kept, forgotten, child] = [parent(3, 0, book), parent(4, 0, book), parent(5, 0, book)];
+  kept.setNode(0, child);
+  forgotten.setNode(0, child);
+  const next = new NodeBook();
+  for (const node of [kept, child]) node.moveTo(next);
+  kept.adoptChildren();
+  for (const node of [kept, forgotten]) {
+    assert.equal(node.node(0), child);
+    assert.ok(
+      node.leadsTo(0, linkLow(ADDRESS), linkHigh(ADDRESS, INTERNAL, 0, node === kept ? 3 : 4)),
+    );
+  }
+  // A way down in the new book ends at the child, whose own child nobody remembers.
+  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as ChimeRequest;
+  assert.equal(next.descend(kept.at, request), child);
+  // Nodes of two books do not lead to one another on that way.
+  kept.setNode(0, forgotten);
+  assert.equal(next.descend(kept.at, request), kept);
+  assert.equal(request.leaf, 0);
+});
+
+test('the scales of a node are counted, and go with it into another book', (t) => {
+  const { pool, index } = clientOf(t, { span: 8, neighbourhood: 4, fanout: 8 });
+  const client = { pool, index } as Client;
+  const put = (key: string) => pool.run(index.write(requestFor(client, key, key), ALWAYS));
+  for (let i = 0; i < 300; i++) put(`key ${1000 + ((i * 77) % 300)}`);
+  const { cache } = index.tree;
+  cache.forget();
+  for (let i = 0; i < 300; i++) {
+    pool.run(index.search(requestFor(client, `key ${1000 + i}`)));
+  }
+  const hintsAndBytes = () => {
+    const hints: number[] = [];
+    for (let i = 0; i < 300; i++) {
+      const request = requestFor(client, `key ${1000 + i}`);
+      assert.ok(index.tree.aim(request));
+      hints.push(index.tree.hintOf(request));
+    }
+    return { hints, bytes: cache.bytes };
+  };
+  const before = cache.bytes;
+  const first = hintsAndBytes();
+  assert.ok(new Set(first.hints).size > 6);
+  const { subtables } = pool.run(index.shape());
+  assert.ok(first.bytes - before >= 16 * subtables, `${first.bytes - before} bytes more`);
+  assert.deepEqual(hintsAndBytes(), first);
+  cache.bookWordsMin = 0;
+  const { book } = cache;
+  cache.begin();
+  assert.notEqual(cache.book, book);
+  assert.deepEqual(hintsAndBytes(), first);
+  // What they take is not taken unnoticed.
+  cache.bytesMax = first.bytes - 1;
+  cache.begin();
+  assert.ok(cache.bytes < first.bytes);
+});
+
+test('a small memory keeps to its size, and what is used', (t) => {
+  const shape = { span: 8, neighbourhood: 4, fanout: 8 };
+  const writer = clientOf(t, shape);
+  const keys = Array.from({ length: 1500 }, (_, i) => `key ${i}`);
+  for (const key of keys) {
+    writer.pool.run(writer.index.write(requestFor(writer, key, key), ALWAYS));
+  }
+  const { pool, index } = clientOf(t, shape, writer.handle);
+  const find = (key: string) => pool.run(index.search(requestFor({ index } as Client, key)));
+  for (const key of keys) assert.ok(find(key));
+  assert.ok(index.tree.cache.bytes > 8192);
+  index.tree.cache.bytesMax = 4096;
+  for (const key of keys) {
+    assert.ok(find('key 0'));
+    assert.ok(find(key));
+    index.tree.cache.begin();
+    assert.ok(index.tree.cache.bytes <= 4096, `${index.tree.cache.bytes} bytes`);
+  }
+  const { trips } = traced(pool.fabric, index.search(requestFor({ index } as Client, 'key 0')));
+  assert.equal(trips.length, 2);
+});

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { StepwellError } from '../../../errors.ts';
+import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
+import type { Scope } from '../../../store/tests/support/pools.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import { ALWAYS } from '../../contract.ts';
+import { sweep } from '../../sweep.ts';
+import { IndexServer } from '../index-server.ts';
+import { type Client, get, newClient } from './support/clients.ts';
+
+const SIZES = { size: 4 * 2 ** 20, regionSize: 4 * 2 ** 20 };
+const SHAPE = { buckets: 64, rows: 64, log: 256 };
+/** Some of them fill the pool. */
+const VALUE = 'v'.repeat(20_000);
+const KEYS_MAX = 1000;
+const STEPS_MAX = 20_000;
+
+interface Served {
+  clients: Client[];
+  server: Client;
+  servers: IndexServer;
+}
+
+function servedPool(scope: Scope): Served {
+  const first = newClient(scope, SIZES, { shape: SHAPE });
+  const other = () => newClient(scope, { handle: first.handle }, { shape: SHAPE });
+  const clients = [first, other(), other(), other()];
+  const server = other();
+  return { clients, server, servers: new IndexServer(server.index.table, { role: 'hash' }) };
+}
+
+/** An operation of each of the first clients, at the same time; true or the code of an error. */
+function together(
+  { clients, server, servers }: Served,
+  operations: readonly ((client: Client) => Operation<unknown>)[],
+): unknown[] {
+  const outcomes: unknown[] = operations.map(() => undefined);
+  const asked = operations.map((operation, i) => {
+    clients[i].pool.enter();
+    return new Stepped(clients[i].pool.fabric, operation(clients[i]));
+  });
+  for (let steps = 0; outcomes.includes(undefined); steps++) {
+    assert.ok(steps < STEPS_MAX, 'nobody gets ahead');
+    server.pool.enter();
+    server.pool.run(servers.round());
+    server.pool.exit();
+    asked.forEach((one, i) => {
+      if (outcomes[i] !== undefined) return;
+      try {
+        if (!one.done) one.step();
+        if (one.done) outcomes[i] = one.result ?? true;
+      } catch (error) {
+        outcomes[i] = (error as StepwellError).code ?? error;
+      }
+    });
+  }
+  for (const { pool } of clients.slice(0, operations.length)) pool.exit();
+  // What the event loop does that turns.
+  for (const { pool } of [...clients, server]) {
+    pool.betweenOperations(() => pool.reclamation.goOffline());
+    pool.betweenOperations(() => pool.reclamation.collect());
+  }
+  return outcomes;
+}
+
+const putting = (key: string) => (client: Client) =>
+  client.index.write(requestFor(client, key, VALUE), ALWAYS);
+const short = (key: string) => (client: Client) =>
+  client.index.write(requestFor(client, key, ''), ALWAYS);
+const removing = (key: string) => (client: Client) => client.index.remove(requestFor(client, key));
+
+/** Writes until there is no memory left; returns how many. Everybody has deleted before. */
+function fill(served: Served): number {
+  const keys = served.clients.map((_, i) => `first ${i}`);
+  keys.forEach((key, i) => {
+    const alone = { ...served, clients: [served.clients[i]] };
+    assert.deepEqual(together(alone, [short(key)]).length, 1);
+    assert.deepEqual(together(alone, [removing(key)]), [true]);
+  });
+  for (let key = 0; key < KEYS_MAX; key++) {
+    const [outcome] = together(served, [putting(`key ${key}`)]);
+    if (outcome === 'SW_POOL_FULL') return key;
+  }
+  assert.fail('the pool is never full');
+}
+
+test('a server process goes on in a full pool, and when there is memory again', (t) => {
+  const served = servedPool(t);
+  const keys = fill(served);
+  assert.ok(keys > 20);
+  // More requests at once than any turn had before: its record needs a block of another size.
+  for (let round = 0; round < 3; round++) {
+    const outcomes = together(
+      served,
+      [0, 1, 2].map((i) => putting(`more ${round} ${i}`)),
+    );
+    for (const outcome of outcomes) assert.equal(outcome, 'SW_POOL_FULL');
+  }
+  for (let first = 0; first < 12; first += 3) {
+    const three = [first, first + 1, first + 2].map((key) => removing(`key ${key}`));
+    assert.deepEqual(together(served, three), [true, true, true]);
+  }
+  assert.equal(together(served, [putting('again')])[0] === 'SW_POOL_FULL', false);
+  assert.equal(get(served.clients[1], 'again'), VALUE);
+  assert.equal(get(served.clients[1], 'key 0'), undefined);
+});
+
+test('who has no memory for turns takes no lease, and others delete', (t) => {
+  const served = servedPool(t);
+  const { clients, server, servers } = served;
+  const idle = { ...served, servers: { round: function* () {} } as unknown as IndexServer };
+  const keys = fill(idle);
+  const late = () => new IndexServer(server.index.table, { role: 'hash' });
+  assert.equal(server.pool.run(servers.round()).held, 0);
+  for (let key = 0; key < keys; key++)
+    assert.deepEqual(together(idle, [removing(`key ${key}`)]), [true]);
+  clients[0].pool.close();
+  clients[1].pool.betweenOperations(() => sweep(clients[1].pool, clients[1].index));
+  assert.equal(server.pool.run(late().round()).held, 1);
+});

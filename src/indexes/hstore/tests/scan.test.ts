@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { metImpatiently } from '../../../store/tests/support/by-hand.ts';
+import { STEP_RECORDS } from '../scan.ts';
+import { newClient, put } from './support/clients.ts';
+
+test('a step that fails is taken again by the next one', (t) => {
+  const client = newClient(t, {}, { shape: { buckets: 64, rows: 16, log: 16 } });
+  const { pool, index } = client;
+  const keys = Array.from({ length: STEP_RECORDS + 40 }, (_, i) => `key ${1000 + i}`);
+  for (const key of keys) put(client, key, key);
+  for (const reverse of [false, true]) {
+    const scan = index.scan({ reverse, limit: STEP_RECORDS + 20 });
+    const ordered = reverse ? keys.toReversed() : keys;
+    assert.deepEqual(metImpatiently(pool, scan), ordered.slice(0, STEP_RECORDS + 20));
+  }
+});

@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Prng } from '../../../random/prng.ts';
+import { CONTINUATION_UNITS } from '../../../records/layout.ts';
+import { Scratch, setWord } from '../../../verbs/index.ts';
+import {
+  depthBitsFor,
+  depthBitsOf,
+  entryHigh,
+  entryLow,
+  fingerprintOf,
+  isTombstone,
+  recordOf,
+  signOf,
+  tagOf,
+  tombstoneHigh,
+  unitsOfEntry,
+  withDepthBits,
+  withoutSign,
+} from '../entry.ts';
+import { FpTable, RecordPoints, WholeMain } from '../fp-cache.ts';
+import { SepHashGeometry, sepHashShape } from '../geometry.ts';
+import {
+  addBit,
+  BIT_CLEAR,
+  BIT_SET,
+  BIT_UNKNOWN,
+  bitState,
+  depthOf,
+  EPOCH_VALUES,
+  epochOf,
+  FILTER_WORDS,
+  filterWordOf,
+  mainOf,
+  metaHigh,
+  metaLow,
+  nextEpoch,
+  nextOddEpoch,
+  signOfEpoch,
+  versionAt,
+} from '../header.ts';
+import {
+  FINGERPRINTS,
+  MAIN_HEADER_BYTES,
+  mainBytes,
+  parseFpTable,
+  parseMainHeader,
+  writeMain,
+} from '../main-segment.ts';
+
+const ADDRESSES = [64, 2 ** 31 - 64, 2 ** 32, 1023 * 2 ** 31 + 640, 2 ** 42 - 64];
+
+test('an entry keeps all its fields', () => {
+  for (const record of ADDRESSES) {
+    for (const tag of [0, 1, 0x1234, 0xffff]) {
+      for (const [units, depthBits, sign] of [
+        [0, 0, 0],
+        [62, 15, 1],
+        [63, 9, 0],
+      ]) {
+        const low = entryLow(record);
+        const high = entryHigh(record, units, { tag, depthBits, sign });
+        assert.equal(recordOf(low, high), record);
+        assert.equal(tagOf(high), tag);
+        assert.equal(fingerprintOf(high), tag >>> 8);
+        assert.equal(unitsOfEntry(high), units);
+        assert.equal(depthBitsOf(high), depthBits);
+        assert.equal(signOf(high), sign);
+        assert.equal(isTombstone(high), false);
+        const tombstone = tombstoneHigh(high, 1 - sign);
+        assert.ok(isTombstone(tombstone) && signOf(tombstone) === 1 - sign);
+        assert.equal(recordOf(low, tombstone), record);
+        assert.equal(tagOf(tombstone), tag);
+        assert.equal(depthBitsOf(withDepthBits(high, 6)), 6);
+        assert.equal(signOf(withoutSign(high)), 0);
+      }
+    }
+  }
+  assert.equal(unitsOfEntry(entryHigh(64, 255, { tag: 0, depthBits: 0, sign: 0 })), 63);
+});
+
+test('depth bits are the four of the round', () => {
+  const hash = 0b1010_0110_1100_0011_0101;
+  const rounds = [0b0101, 0b0011, 0b1100, 0b0110, 0b1010];
+  for (let depth = 0; depth < 20; depth++) {
+    assert.equal(depthBitsFor(hash, depth), rounds[Math.floor(depth / 4)]);
+  }
+  assert.equal(depthBitsFor(-1, 23), 15);
+});
+
+test('metadata keep pointer, depth and epoch, and the epoch wraps around', () => {
+  for (const main of ADDRESSES) {
+    for (const depth of [0, 7, 24]) {
+      for (const epoch of [0, 1, 2 ** 22, EPOCH_VALUES - 1]) {
+        const low = metaLow(main);
+        const high = metaHigh(main, depth, epoch);
+        assert.deepEqual([mainOf(low, high), depthOf(high), epochOf(high)], [main, depth, epoch]);
+        assert.notEqual(signOfEpoch(nextEpoch(epoch)), signOfEpoch(epoch));
+        assert.equal(signOfEpoch(nextOddEpoch(epoch)), 1);
+        assert.notEqual(nextOddEpoch(epoch), epoch);
+      }
+    }
+  }
+  assert.ok(versionAt(EPOCH_VALUES - 1, 255) < 2 ** 31);
+});
+
+test('every fingerprint has a bit of its own, which counts in its epoch only', () => {
+  const header = new Scratch(64);
+  const epoch = 77;
+  const state = (fp: number, at: number) => {
+    const word = filterWordOf(fp) >> 2;
+    return bitState(header.i32[word], header.i32[word + 1], fp, at);
+  };
+  for (let i = 0; i < FILTER_WORDS; i++) setWord(header, 8 + 8 * i, -1, 0);
+  for (let fp = 0; fp < FINGERPRINTS; fp++) {
+    for (let other = 0; other < FINGERPRINTS; other++) {
+      assert.equal(state(other, epoch), other < fp ? BIT_SET : BIT_CLEAR, `${other} of ${fp}`);
+    }
+    addBit(header, filterWordOf(fp), filterWordOf(fp), fp, epoch);
+  }
+  for (let fp = 0; fp < FINGERPRINTS; fp++) {
+    assert.equal(state(fp, epoch + 1), BIT_CLEAR);
+    assert.equal(state(fp, epoch - 1), BIT_UNKNOWN);
+    assert.equal(state(fp, (epoch + 2 ** 22) % EPOCH_VALUES), BIT_UNKNOWN);
+  }
+});
+
+/** Entries sorted by fingerprint, from a distribution of fingerprints. */
+function sortedEntries(count: number, fingerprint: (prng: Prng) => number): Int32Array {
+  const prng = Prng.fromSeed(count + 1);
+  const tags = Array.from({ length: count }, () => (fingerprint(prng) << 8) | prng.below(256));
+  tags.sort((a, b) => a - b);
+  return Int32Array.from(tags.flatMap((tag, i) => [i, tag << 16]));
+}
+
+const DISTRIBUTIONS = {
+  uniform: (prng: Prng) => prng.below(256),
+  skewed: (prng: Prng) => prng.below(1 + prng.below(256)),
+  'of one fingerprint': () => 200,
+  'of the last': () => 255,
+  'of the first': () => 0,
+};
+
+for (const [name, fingerprint] of Object.entries(DISTRIBUTIONS)) {
+  test(`every cache finds all entries of a fingerprint: ${name}`, () => {
+    for (const count of [0, 1, 7, 300, 8192, 16_640]) {
+      const entries = sortedEntries(count, fingerprint);
+      const image = new Scratch(64);
+      const fields = { suffix: 5, depth: 3, slots: 64 * 77, sibling: 2 ** 40, units: 33, home: 0 };
+      const bytes = writeMain(image, fields, entries, new Int32Array(4));
+      assert.equal(bytes, mainBytes(count + 2));
+      assert.deepEqual(parseMainHeader(image, 0), { ...fields, count, dropped: 2 });
+      const ends = parseFpTable(image, 0);
+      const caches = [new WholeMain(count), new FpTable(ends), new RecordPoints(ends)];
+      for (let fp = 0; fp < FINGERPRINTS; fp++) {
+        const first = entries.findIndex((high, i) => i % 2 === 1 && high >>> 24 === fp);
+        if (first < 0) continue;
+        const start = (first - 1) / 2;
+        for (const cache of caches) {
+          assert.ok(cache.start(fp) <= start && cache.end(fp) >= ends[fp], `${fp} of ${count}`);
+          assert.ok(cache.start(fp) >= 0 && cache.end(fp) <= count);
+        }
+        assert.deepEqual([caches[1].start(fp), caches[1].end(fp)], [start, ends[fp]]);
+      }
+      assert.deepEqual(
+        [...image.i32.subarray(MAIN_HEADER_BYTES >> 2).subarray(0, 2 * count)],
+        [...entries],
+      );
+    }
+  });
+}
+
+test('record points take a fraction of the table when fingerprints are spread evenly', () => {
+  const image = new Scratch(64);
+  const entries = sortedEntries(8192, DISTRIBUTIONS.uniform);
+  writeMain(
+    image,
+    { suffix: 0, depth: 0, slots: 64, sibling: 0, units: 33, home: 0 },
+    entries,
+    new Int32Array(0),
+  );
+  const ends = parseFpTable(image, 0);
+  const points = new RecordPoints(ends);
+  assert.ok(points.points <= 32, `${points.points} points`);
+  assert.ok(points.bytes < new FpTable(ends).bytes / 3);
+  let read = 0;
+  for (let fp = 0; fp < FINGERPRINTS; fp++) read += points.end(fp) - points.start(fp);
+  assert.ok(read < 2.2 * 8192, 'an average and half of one before and behind');
+});
+
+test('table blocks have sizes that records do not have, and fit what they hold', () => {
+  for (const segmentBytes of [128, 256, 512, 1024, 2048]) {
+    for (const ratio of [8, 16, 32, 64]) {
+      const geometry = new SepHashGeometry(sepHashShape({ segmentBytes, ratio }, 2 ** 30, 1));
+      assert.ok(geometry.slotsUnits * 64 >= segmentBytes);
+      for (const units of geometry.tableUnits) {
+        assert.ok(units > 8 && units % 2 === 1 && units !== CONTINUATION_UNITS);
+      }
+      const most = geometry.mainLimit + 3 * geometry.slots;
+      for (let entries = 0; entries <= most; entries++) {
+        assert.ok(mainBytes(entries) <= 64 * geometry.mainUnits(entries));
+        assert.ok(geometry.tableUnits.includes(geometry.mainUnits(entries)));
+      }
+      assert.ok(geometry.mainUnits(most) <= 4095);
+    }
+  }
+});

@@ -1,0 +1,52 @@
+import { StepwellError } from '../../errors.ts';
+import type { Operation, Scratch } from '../../verbs/index.ts';
+import type { Request } from './request.ts';
+
+/** An operation that meets so many conflicts in a row gives up: within half a second of pauses. */
+const ATTEMPTS_MAX = 1200;
+const ATTEMPTS_WITHOUT_PAUSE = 16;
+const PAUSE_MICROSECONDS_MAX = 500;
+/** Attempts, a tenth of a second of them, over which somebody changes what is in the way. */
+const ATTEMPTS_PER_LOOK = 250;
+
+/**
+ * Counts a retry and, when conflicts persist, lets the others get ahead. Bounded.
+ *
+ * A conflict is a change: no index here waits for a client that does nothing, and what a dead one
+ * has left half done this client completes itself. So when the slots that the operation looks at
+ * have stayed the same, to the bit, over hundreds of attempts, nobody is in its way: they
+ * contradict each other, which is damage and is told as such. Raises SW_POOL_CORRUPT then,
+ * SW_CONTENTION when others are always faster.
+ */
+export function* backOff<R extends string>(
+  retries: Record<R, number>,
+  request: Request,
+  reason: R,
+  attempt: number,
+): Operation<void> {
+  retries[reason]++;
+  if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
+  if (attempt % ATTEMPTS_PER_LOOK === 0) lookForChange(request, reason, attempt);
+  if (attempt >= ATTEMPTS_MAX) {
+    const reasons = JSON.stringify(retries);
+    throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
+  }
+  const pause = Math.min(PAUSE_MICROSECONDS_MAX, attempt);
+  yield request.batch.clear().pause(pause, request.words);
+}
+
+function lookForChange(request: Request, reason: string, attempt: number): void {
+  const sum = sumOf(request.words);
+  if (attempt > ATTEMPTS_PER_LOOK && sum === request.wordsSum) {
+    const what = `nothing has changed over ${ATTEMPTS_PER_LOOK} attempts (${reason})`;
+    throw new StepwellError('SW_POOL_CORRUPT', `the index contradicts itself: ${what}`);
+  }
+  request.wordsSum = sum;
+}
+
+/** 32-bit FNV-1a, by words. */
+function sumOf({ i32 }: Scratch): number {
+  let sum = 0x811c9dc5;
+  for (let i = 0; i < i32.length; i++) sum = Math.imul(sum ^ i32[i], 0x01000193);
+  return sum;
+}

@@ -1,0 +1,83 @@
+import {
+  FLAG_CHAINED,
+  headUnitsOf,
+  KEY_BYTES_AND_KIND,
+  LINK_BYTES,
+  SLOT_UNITS_MAX,
+  unitsOf,
+  VALUE_BYTES,
+  valueOffset,
+} from '../../../records/layout.ts';
+import { type Batch, UNIT_BYTES } from '../../../verbs/index.ts';
+import type { Request } from '../request.ts';
+
+/**
+ * Candidates: records whose fingerprints match, of which one may have the key. An index notes where
+ * they are (`candidateRecord`) and how long its slots say that they are (`candidateUnits`); all of
+ * them are read in one doorbell, so a collision costs a READ, not a round trip.
+ *
+ * `unitsMax` is the largest length that a slot of the index can express: "this much or more".
+ */
+export function postRecords(
+  request: Request,
+  batch: Batch,
+  unitsMax: number,
+  first = 0,
+  end = request.candidateCount,
+): Batch {
+  const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
+  request.longCandidates = false;
+  let bytes = 0;
+  for (let i = first; i < end; i++) {
+    candidateAt[i] = bytes;
+    const units = candidateUnits[i];
+    bytes += UNIT_BYTES * (units < unitsMax ? units : roomForLong(request, units, unitsMax));
+  }
+  if (bytes > incoming.u8.length) incoming.ensure(bytes);
+  for (let i = first; i < end; i++) {
+    batch.read(candidateRecord[i], candidateUnits[i] * UNIT_BYTES, incoming, candidateAt[i]);
+  }
+  return batch;
+}
+
+function roomForLong(request: Request, units: number, unitsMax: number): number {
+  // The first block of a record with the request's key: more than a slot can say for a long key.
+  const longest = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  if (longest <= units) return units;
+  if (unitsMax < SLOT_UNITS_MAX || longest > SLOT_UNITS_MAX) request.longCandidates = true;
+  return longest;
+}
+
+/**
+ * Adds the READs of what a slot's length could not express: one more round trip when it returns
+ * true.
+ */
+export function postLongRecords(
+  request: Request,
+  batch: Batch,
+  unitsMax: number,
+  first = 0,
+  end = request.candidateCount,
+): boolean {
+  const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
+  const { i32 } = incoming;
+  const roomMax = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  for (let i = first; i < end; i++) {
+    const units = candidateUnits[i];
+    const kind = i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2];
+    const keyBytes = kind & 0xffff;
+    if (units !== unitsMax || keyBytes !== request.keyBytes) continue;
+    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+    const valueBytes = i32[(candidateAt[i] + VALUE_BYTES) >> 2] >>> 0;
+    // A damaged length is found out by the checksum; it must not make this READ too long.
+    const head = Math.min(roomMax, headUnitsOf(keyBytes, valueBytes, chained));
+    if (head > units) batch.read(candidateRecord[i], head * UNIT_BYTES, incoming, candidateAt[i]);
+  }
+  return batch.length > 0;
+}
+
+/** The first candidate that has the key, which becomes the found record, or -1. */
+export function firstMatch(request: Request, first = 0, end = request.candidateCount): number {
+  for (let i = first; i < end; i++) if (request.matches(request.candidateAt[i])) return i;
+  return -1;
+}

@@ -1,0 +1,109 @@
+import type { Operation } from '../../../verbs/index.ts';
+import {
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../../contract.ts';
+import type { RecordIo } from '../record-io.ts';
+import type { Request } from '../request.ts';
+
+/** The steps of an index whose slots point at records, of which its operations are made. */
+export interface SlotProtocol<R extends Request> {
+  readonly records: RecordIo;
+  /** Writes the outgoing record, if it has a block, and looks for the key in slots to write to. */
+  locate(request: R): Operation<boolean>;
+  /** Each of these is false when the operation must begin again. */
+  insert(request: R, attempt: number): Operation<boolean>;
+  replace(request: R, attempt: number): Operation<boolean>;
+  vacate(request: R, attempt: number): Operation<boolean>;
+}
+
+/** `Index.write` */
+export function* writeSlot<R extends Request>(
+  protocol: SlotProtocol<R>,
+  request: R,
+  condition: Condition,
+  expected: number,
+): Operation<Outcome> {
+  const { records } = protocol;
+  try {
+    for (let attempt = 1; ; attempt++) {
+      if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
+      if (yield* protocol.locate(request)) {
+        if (refuses(condition, expected, request.foundVersion)) return REFUSED;
+        if (yield* protocol.replace(request, attempt)) return linked(request, REPLACED);
+      } else {
+        if (condition === IF_PRESENT || condition === IF_VERSION) {
+          request.foundAt = -1;
+          return REFUSED;
+        }
+        if (yield* protocol.insert(request, attempt)) return linked(request, INSERTED);
+      }
+    }
+  } finally {
+    records.discard(request);
+  }
+}
+
+/**
+ * `Index.remove`. The CAS of `vacate` expects the slot as `locate` read it, and no block is re-used
+ * while this operation runs. So when the CAS succeeds the key still has the record whose version
+ * was compared: a client that replaces it, or deletes and inserts the key again, changes the slot.
+ */
+export function* removeSlot<R extends Request>(
+  protocol: SlotProtocol<R>,
+  request: R,
+  expected?: number,
+): Operation<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    if (!(yield* protocol.locate(request))) return false;
+    if (isOtherVersion(request, expected)) return false;
+    if (yield* protocol.vacate(request, attempt)) return true;
+  }
+}
+
+/** `Index.modify` */
+export function* modifySlot<R extends Request>(
+  protocol: SlotProtocol<R>,
+  request: R,
+  compute: (present: boolean) => void,
+): Operation<Outcome> {
+  const { records } = protocol;
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const present = yield* protocol.locate(request);
+      if (present) yield* records.complete(request);
+      records.discard(request);
+      compute(present);
+      if (!records.take(request)) yield* records.allocate(request);
+      if (present) {
+        if (yield* protocol.replace(request, attempt)) return linked(request, REPLACED);
+      } else if (yield* protocol.insert(request, attempt)) {
+        return linked(request, INSERTED);
+      }
+    }
+  } finally {
+    records.discard(request);
+  }
+}
+
+/** Whether a removal is to spare the found record because it has another version. */
+export function isOtherVersion({ foundVersion }: Request, expected: number | undefined): boolean {
+  return expected !== undefined && foundVersion !== expected;
+}
+
+/** Whether the condition refuses a write because the key is there. */
+export function refuses(condition: Condition, expected: number, version: number): boolean {
+  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
+}
+
+/** The record belongs to the index from now on. */
+export function linked(request: Request, outcome: Outcome): Outcome {
+  request.forgetBlock();
+  return outcome;
+}

@@ -1,0 +1,294 @@
+import { invariant, StepwellError } from '../../errors.ts';
+import { control } from '../../pool/control.ts';
+import { CHUNK_BYTES, type PoolLayout } from '../../pool/layout.ts';
+import { fullError } from '../../pool/memory/chunk-memory.ts';
+import { ANY_NODE } from '../../pool/memory/chunks.ts';
+import type { Pool } from '../../pool/pool.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  readInteger,
+  Scratch,
+  setWord,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../verbs/index.ts';
+
+/** Bytes of the root's first line: the global depth and the addresses of the further parts. */
+const HEADER_BYTES = 64;
+const ENTRY_BYTES = 8;
+/** The header has room for the addresses of seven more. */
+const PARTS_MAX = 8;
+/** A part takes a chunk at least: for fewer entries than these it is not worth one. */
+const PART_BYTES_MIN = 1024;
+/** So that a directory neither needs a region of its own nor fails for want of one. */
+const REGION_SHARE_MAX = 1 / 8;
+/** Of the pool's chunks, those of parts that do not fill theirs: a small pool needs them more. */
+const POOL_SHARE_MAX = 1 / 8;
+const LOAD_BYTES = 32 * 1024;
+/**
+ * When a directory grows, it takes memory for so many depths more. The entries of a directory can
+ * stand nowhere else: a full file system whose records have become smaller, and more, would have
+ * room for all of them but the entries. An entry is less than a thousandth of what it leads to.
+ */
+const DEPTHS_AHEAD = 3;
+
+/** Of a directory: bits of a suffix at first and at most. */
+export interface Depths {
+  readonly initialDepth: number;
+  readonly maxDepth: number;
+}
+
+/** How a directory is made. */
+export interface PartOptions {
+  /** How many parts. */
+  readonly count?: number;
+  /** So many bytes more behind the first part, for the index: see `spare`. */
+  readonly spareBytes?: number;
+}
+
+/** The words of an entry, as two halves. */
+export interface EntryWord {
+  low: number;
+  high: number;
+}
+
+/** What takes address space from the operating system: `ChunkTable.reserve`. */
+interface Reserves {
+  reserve(address: Address, bytes: number): void;
+}
+
+/**
+ * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many
+ * memory nodes, or in as many regions as it takes.
+ *
+ *   root    0  global depth 32 | check 32: a sum over the depth and the addresses
+ *           8  addresses of parts 1, 2, … ; 0 behind the last
+ *          64  entries of part 0
+ *   part p     entries p, p + 2^k, p + 2 * 2^k, …
+ *
+ * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
+ * the same rate at every depth, and all entries that a key may have from depth k on are in one
+ * part, hence on one node. Parts never move: a client reads their addresses once, with the depth.
+ * A damaged address would lead to other entries, or to empty ones, and nobody would see it: so who
+ * reads the depth looks at the check, too.
+ */
+export class DirectoryParts {
+  readonly root: Address;
+  readonly #starts: readonly Address[];
+  readonly #depths: Depths;
+  readonly #bits: number;
+  readonly #sum: number;
+
+  private constructor(root: Address, others: readonly Address[], depths: Depths) {
+    this.root = root;
+    this.#starts = [root + HEADER_BYTES, ...others];
+    this.#depths = depths;
+    this.#bits = Math.log2(this.#starts.length);
+    this.#sum = sumOf(others);
+    invariant(Number.isInteger(this.#bits), `a directory of ${others.length + 1} parts`);
+  }
+
+  get count(): number {
+    return this.#starts.length;
+  }
+
+  /** Memory of the index behind the first part, if it was made with some: whole lines. */
+  get spare(): Address {
+    const bytes = HEADER_BYTES + (ENTRY_BYTES * 2 ** this.#depths.maxDepth) / this.count;
+    return this.root + UNIT_BYTES * Math.ceil(bytes / UNIT_BYTES);
+  }
+
+  /** Where entry `index` stands. */
+  entry(index: number): Address {
+    const part = index & (this.count - 1);
+    return this.#starts[part] + ENTRY_BYTES * (index >>> this.#bits);
+  }
+
+  /** The entry that stands at `address`. */
+  indexAt(address: Address): number {
+    const bytes = (ENTRY_BYTES * 2 ** this.#depths.maxDepth) / this.count;
+    const part = this.#starts.findIndex((start) => address >= start && address < start + bytes);
+    invariant(part >= 0, `no entry of the directory stands at ${address}`);
+    return ((address - this.#starts[part]) / ENTRY_BYTES) * this.count + part;
+  }
+
+  /** The global depth as it is now. */
+  *readDepth(): Operation<number> {
+    const word = yield* control.load(this.root);
+    return this.#depthIn(Number(word & 0xffffffffn), Number(word >> 32n));
+  }
+
+  #depthIn(depth: number, check: number): number {
+    const { initialDepth, maxDepth } = this.#depths;
+    invariant(depth >= initialDepth && depth <= maxDepth, `global depth is ${depth}`);
+    const isWhole = check === add(this.#sum, depth) >>> 0;
+    invariant(isWhole, `the parts of the directory at ${this.root} are not those it was made of`);
+    return depth;
+  }
+
+  /** The first word of the root. */
+  #word(depth: number): bigint {
+    return (BigInt(add(this.#sum, depth) >>> 0) << 32n) | BigInt(depth);
+  }
+
+  /** Makes the global depth greater than `depth`. Returns whether this client did it. */
+  *deepen(depth: number, memory: Reserves): Operation<boolean> {
+    if ((yield* this.readDepth()) > depth) return false;
+    this.#reserveAhead(memory, depth + 1);
+    // From exactly `depth`: a slow splitter can never write a smaller depth back.
+    return yield* control.swap(this.root, this.#word(depth), this.#word(depth + 1));
+  }
+
+  /** Takes what a directory of this depth uses from the operating system. Raises SW_POOL_FULL. */
+  #reserve(memory: Reserves, depth: number): void {
+    const bytes = bytesAt(depth, this.#depths.maxDepth, this.count);
+    for (const start of this.#starts) memory.reserve(start, bytes);
+  }
+
+  /** As `#reserve`, and more where the system has it: see DEPTHS_AHEAD. */
+  #reserveAhead(memory: Reserves, depth: number): void {
+    try {
+      this.#reserve(memory, depth + DEPTHS_AHEAD);
+    } catch (error) {
+      fullError(error);
+      this.#reserve(memory, depth);
+    }
+  }
+
+  /** Visits entries 0 to 2^depth - 1, in no order that matters; some of every part a doorbell. */
+  *each(depth: number, visit: (index: number, low: number, high: number) => void): Operation<void> {
+    const used = Math.min(this.count, 2 ** depth);
+    const perPart = 2 ** depth / used;
+    const perRead = Math.min(LOAD_BYTES / used / ENTRY_BYTES, perPart);
+    const area = new Scratch(used * perRead * ENTRY_BYTES);
+    for (let first = 0; first < perPart; first += perRead) {
+      const batch = new Batch();
+      for (let part = 0; part < used; part++) {
+        const from = this.#starts[part] + ENTRY_BYTES * first;
+        batch.read(from, ENTRY_BYTES * perRead, area, ENTRY_BYTES * perRead * part);
+      }
+      yield batch;
+      for (let i = 0; i < used * perRead; i++) {
+        const part = Math.floor(i / perRead);
+        const index = (first + (i % perRead)) * this.count + part;
+        visit(index, area.i32[2 * i], area.i32[2 * i + 1]);
+      }
+    }
+  }
+
+  /** Fills entries 0, 1, … of a new directory, whose global depth they tell. */
+  *fill(words: readonly EntryWord[]): Operation<void> {
+    const area = new Scratch(ENTRY_BYTES * words.length);
+    const batch = new Batch();
+    words.forEach(({ low, high }, i) => {
+      setWord(area, ENTRY_BYTES * i, low, high);
+      batch.write(this.entry(i), ENTRY_BYTES, area, ENTRY_BYTES * i);
+    });
+    yield batch;
+    yield* control.store(this.root, this.#word(Math.log2(words.length)));
+  }
+
+  /** The parts of a directory, and its global depth. */
+  static *read(root: Address, depths: Depths): Operation<{ parts: DirectoryParts; depth: number }> {
+    const header = new Scratch(HEADER_BYTES);
+    yield new Batch().read(root, HEADER_BYTES, header, 0);
+    const others = Array.from({ length: PARTS_MAX - 1 }, (_, i) =>
+      readInteger(header, 8 * (i + 1)),
+    );
+    while (others.at(-1) === NULL_ADDRESS) others.pop();
+    const parts = new DirectoryParts(root, others, depths);
+    return { parts, depth: parts.#depthIn(lowHalf(header, 0) >>> 0, highHalf(header, 0) >>> 0) };
+  }
+
+  /** Makes the parts of a directory without an entry, round the memory nodes. */
+  static *make(
+    { allocator, chunks, layout }: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
+    catalog: number,
+    depths: Depths,
+    { count = partsFor(layout, depths.maxDepth), spareBytes = 0 }: PartOptions = {},
+  ): Operation<DirectoryParts> {
+    const bytes = (ENTRY_BYTES * 2 ** depths.maxDepth) / count;
+    const units = (size: number) => Math.ceil(size / UNIT_BYTES);
+    const first = bytesAt(depths.initialDepth, depths.maxDepth, count);
+    const whole = units(HEADER_BYTES + bytes) + units(spareBytes);
+    const root = yield* allocator.spans.allocate(catalog, whole, HEADER_BYTES + first);
+    const others: Address[] = [];
+    for (let part = 1; part < count; part++) {
+      const node = layout.stripe === 1 ? ANY_NODE : (layout.nodeOf(root) + part) % layout.stripe;
+      others.push(yield* takePart(allocator, catalog, units(bytes), first, node));
+    }
+    const parts = new DirectoryParts(root, others, depths);
+    if (spareBytes > 0) {
+      try {
+        chunks.reserve(parts.spare, spareBytes);
+      } catch (error) {
+        yield* allocator.spans.release(catalog, root, whole);
+        throw error;
+      }
+    }
+    const header = new Scratch(HEADER_BYTES);
+    others.forEach((start, i) => {
+      writeInteger(header, 8 * (i + 1), start);
+    });
+    yield new Batch().write(root, HEADER_BYTES, header, 0);
+    return parts;
+  }
+}
+
+/** Bytes of a part at a depth; at least those of its first chunk, which nothing else can use. */
+function bytesAt(depth: number, maxDepth: number, parts: number): number {
+  const used = (ENTRY_BYTES * 2 ** depth) / parts;
+  const most = (ENTRY_BYTES * 2 ** maxDepth) / parts;
+  return Math.min(most, Math.max(CHUNK_BYTES - HEADER_BYTES, used));
+}
+
+/** A step of 32-bit FNV-1a, by words. Each of two words that differ makes another sum. */
+function add(sum: number, word: number): number {
+  return Math.imul(sum ^ word, 0x01000193);
+}
+
+/** Tells whether addresses that were read are those that were written; 32 bits, signed. */
+export function sumOf(addresses: readonly Address[]): number {
+  const halves = addresses.flatMap((one) => [one | 0, Math.floor(one / 2 ** 32)]);
+  return halves.reduce(add, 0x811c9dc5);
+}
+
+/** A span on the node, or anywhere when that one is full. */
+function* takePart(
+  allocator: Pool['allocator'],
+  catalog: number,
+  units: number,
+  bytes: number,
+  node: number,
+): Operation<Address> {
+  try {
+    return yield* allocator.spans.allocate(catalog, units, bytes, node);
+  } catch (error) {
+    const isFull = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+    if (!isFull || node === ANY_NODE) throw error;
+    return yield* allocator.spans.allocate(catalog, units, bytes);
+  }
+}
+
+/**
+ * A power of two: a part for each memory node, and more where one region could not take it all, but
+ * fewer where their chunks would be missed elsewhere.
+ */
+export function partsFor(
+  { stripe, parameters, chunksMax }: Pick<PoolLayout, 'stripe' | 'parameters' | 'chunksMax'>,
+  maxDepth: number,
+): number {
+  const bytes = ENTRY_BYTES * 2 ** maxDepth;
+  // Of a number of nodes that is no power of two, the most parts come nearest to even shares.
+  let count = Number.isInteger(Math.log2(stripe)) ? Math.min(stripe, PARTS_MAX) : PARTS_MAX;
+  while (count < PARTS_MAX && bytes / count > parameters.regionBytes * REGION_SHARE_MAX) count *= 2;
+  const isTooMany = (size: number) =>
+    size < PART_BYTES_MIN || (size < CHUNK_BYTES && count > chunksMax * POOL_SHARE_MAX);
+  while (count > 1 && isTooMany(bytes / count)) count /= 2;
+  return count;
+}

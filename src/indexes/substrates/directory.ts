@@ -1,0 +1,183 @@
+import { invariant } from '../../errors.ts';
+import { control } from '../../pool/control.ts';
+import type { ChunkTable } from '../../pool/memory/chunks.ts';
+import type { Pool } from '../../pool/pool.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  readInteger,
+  Scratch,
+} from '../../verbs/index.ts';
+import { type Depths, DirectoryParts, type PartOptions } from './directory-parts.ts';
+
+/**
+ * The directory of extendible hashing by suffix bits, in space reserved for its maximum depth, with
+ * the client's cache of it (RACE section 3.4.1). Its words are the global depth and entries of 8
+ * bytes each: the address of a subtable, or 0. Where they stand: `directory-parts.ts`.
+ *
+ * Entry i belongs for ever to the one subtable that was born with suffix i: a split of the subtable
+ * with suffix s at local depth l fills entry s + 2^l, once, by a CAS from 0. An entry of 0 inherits
+ * from the entry without its highest bit. So doubling the directory is one CAS on the depth, with
+ * nothing to copy, and there is nothing to lock: whoever fills the entry has split the subtable.
+ */
+const ENTRY_BYTES = 8;
+
+export class Directory {
+  readonly parts: DirectoryParts;
+  readonly maxDepth: number;
+  readonly initialDepth: number;
+  readonly #chunks: ChunkTable;
+  /** The client's cache: for each suffix of `depth` bits the subtable, inheritance resolved. */
+  #subtables = new Float64Array(1);
+  #mask = 0;
+  #depth = 0;
+
+  private constructor(
+    parts: DirectoryParts,
+    { initialDepth, maxDepth }: Depths,
+    chunks: ChunkTable,
+  ) {
+    this.parts = parts;
+    this.initialDepth = initialDepth;
+    this.maxDepth = maxDepth;
+    this.#chunks = chunks;
+  }
+
+  /** Global depth as far as this client knows. */
+  get depth(): number {
+    return this.#depth;
+  }
+
+  /** The cached subtable for a hash: no round trip. It may be stale; bucket headers tell. */
+  lookup(hash: number): Address {
+    return this.#subtables[hash & this.#mask];
+  }
+
+  /** Every subtable that the cache knows, once. */
+  subtables(): Address[] {
+    return [...new Set(this.#subtables)];
+  }
+
+  /** A client's handle of a directory, its cache filled. */
+  static *open(root: Address, depths: Depths, chunks: ChunkTable): Operation<Directory> {
+    const { parts, depth } = yield* DirectoryParts.read(root, depths);
+    const directory = new Directory(parts, depths, chunks);
+    yield* directory.#loadTo(depth);
+    return directory;
+  }
+
+  /** Reads what is used of the directory into the cache. */
+  *load(): Operation<void> {
+    yield* this.#loadTo(yield* this.parts.readDepth());
+  }
+
+  *#loadTo(depth: number): Operation<void> {
+    const count = 2 ** depth;
+    const subtables = new Float64Array(count);
+    yield* this.parts.each(depth, (index, low, high) => {
+      subtables[index] = (high >>> 0) * 2 ** 32 + (low >>> 0);
+    });
+    for (let i = 1; i < count; i++) {
+      if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
+    }
+    this.#subtables = subtables;
+    this.#depth = depth;
+    this.#mask = count - 1;
+  }
+
+  /**
+   * Brings the cache up to date for one hash: 2 round trips. The deepest filled entry among the
+   * hash's suffixes is its subtable.
+   */
+  *refresh(hash: number): Operation<Address> {
+    const depth = yield* this.parts.readDepth();
+    const words = new Scratch((depth + 1) * ENTRY_BYTES);
+    const batch = new Batch();
+    for (let d = this.initialDepth; d <= depth; d++) {
+      batch.read(this.parts.entry(suffixOf(hash, d)), ENTRY_BYTES, words, d * ENTRY_BYTES);
+    }
+    yield batch;
+    this.#growCache(depth);
+    for (let d = depth; d >= this.initialDepth; d--) {
+      const subtable = readInteger(words, d * ENTRY_BYTES);
+      // An entry counts at the depth it was born at: at a greater one it is the same entry again.
+      if (subtable !== NULL_ADDRESS && bornAt(suffixOf(hash, d), this.initialDepth) === d) {
+        this.learn(suffixOf(hash, d), d, subtable);
+        return subtable;
+      }
+    }
+    return invariant(false, 'the directory has no entry for a suffix') as never;
+  }
+
+  /** The child that a split of (suffix, depth) has made, or 0. */
+  *child(suffix: number, depth: number): Operation<Address> {
+    if (depth >= this.maxDepth) return NULL_ADDRESS;
+    if ((yield* this.parts.readDepth()) <= depth) return NULL_ADDRESS;
+    return Number(yield* control.load(this.parts.entry(suffix + 2 ** depth)));
+  }
+
+  /** Makes the global depth greater than `depth`. Returns whether this client did it. */
+  deepen(depth: number): Operation<boolean> {
+    return this.parts.deepen(depth, this.#chunks);
+  }
+
+  /** Publishes the child of (suffix, depth): of all splitters of a subtable, one wins. */
+  *publish(suffix: number, depth: number, child: Address): Operation<boolean> {
+    const index = suffix + 2 ** depth;
+    const won = yield* control.swap(this.parts.entry(index), 0n, BigInt(child));
+    if (won) {
+      this.#growCache(depth + 1);
+      this.learn(index, depth + 1, child);
+    }
+    return won;
+  }
+
+  /** Notes in the cache that `subtable` serves (suffix, depth) where the cache has its ancestor. */
+  learn(suffix: number, depth: number, subtable: Address): void {
+    const count = this.#mask + 1;
+    const stride = 2 ** depth;
+    const stale = this.#subtables[suffix & this.#mask];
+    for (let i = suffix; i < count; i += stride) {
+      if (this.#subtables[i] === stale) this.#subtables[i] = subtable;
+    }
+  }
+
+  #growCache(depth: number): void {
+    while (this.#depth < depth) {
+      const grown = new Float64Array(2 * this.#subtables.length);
+      grown.set(this.#subtables, 0);
+      grown.set(this.#subtables, this.#subtables.length);
+      this.#subtables = grown;
+      this.#depth++;
+      this.#mask = grown.length - 1;
+    }
+  }
+
+  /** Makes a directory that leads to the initial subtables; returns its root. */
+  static *build(
+    pool: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
+    catalog: number,
+    depths: Depths,
+    subtables: readonly Address[],
+    options: PartOptions = {},
+  ): Operation<Address> {
+    const made = yield* DirectoryParts.make(pool, catalog, depths, options);
+    yield* made.fill(subtables.map((one) => ({ low: one | 0, high: Math.floor(one / 2 ** 32) })));
+    return made.root;
+  }
+}
+
+export function suffixOf(hash: number, depth: number): number {
+  return hash & (2 ** depth - 1);
+}
+
+/** The local depth at which the subtable of entry `index` was born. */
+export function bornAt(index: number, initialDepth: number): number {
+  return Math.max(initialDepth, index === 0 ? 0 : 32 - Math.clz32(index));
+}
+
+function withoutHighestBit(index: number): number {
+  return index & ~(1 << (31 - Math.clz32(index)));
+}

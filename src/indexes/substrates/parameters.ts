@@ -1,0 +1,7 @@
+import { StepwellError } from '../../errors.ts';
+
+/** Checks one parameter of an index. */
+export function inRange(name: string, value: number, low: number, high: number): number {
+  if (Number.isInteger(value) && value >= low && value <= high) return value;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be ${low}..${high}, not ${value}`);
+}

@@ -1,0 +1,310 @@
+import { StepwellError } from '../../errors.ts';
+import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
+import { type Bytes, bytesBound } from '../../records/codec.ts';
+import {
+  type ChainPlan,
+  CONTINUATION_HEADER_BYTES,
+  FLAG_CHAINED,
+  fitsOneBlock,
+  HEADER_BYTES,
+  headUnitsOf,
+  KEY_BYTES_AND_KIND,
+  LINK_BYTES,
+  pad8,
+  planChain,
+  SLOT_SIZE_CLASS,
+  SLOT_UNITS_MAX,
+  sizeClassOf,
+  unitsOf,
+  VALUE_BYTES,
+  VALUE_BYTES_MAX,
+  valueOffset,
+} from '../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../verbs/index.ts';
+import type { Request } from './request.ts';
+
+/** Blocks of one record, for giving them back. */
+interface Block {
+  address: Address;
+  units: number;
+}
+
+/**
+ * Records as all indexes keep them: one block, or a chain for a value that a slot's length field
+ * cannot express (RACE section 3.3).
+ */
+export class RecordIo {
+  readonly #allocator: Allocator;
+  readonly #reclamation: Reclamation;
+  readonly #catalog: number;
+
+  constructor(allocator: Allocator, reclamation: Reclamation, catalog: number) {
+    this.#allocator = allocator;
+    this.#reclamation = reclamation;
+    this.#catalog = catalog;
+  }
+
+  /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
+  encode(request: Request, key: Bytes, value: Bytes, seed: number, version: number): void {
+    request.setKey(key, seed, bytesBound(value));
+    this.encodeValue(request, value, version);
+  }
+
+  encodeValue(request: Request, value: Bytes, version: number): void {
+    request.setValue(value);
+    request.chain = undefined;
+    if (fitsOneBlock(request.keyBytes, request.valueBytes)) {
+      request.headUnits = unitsOf(valueOffset(request.keyBytes) + pad8(request.valueBytes));
+      request.seal(version);
+    } else {
+      const plan = planChain(request.keyBytes, request.valueBytes);
+      request.headUnits = plan.headUnits;
+      request.chain = { plan, blocks: [] };
+      request.seal(version, FLAG_CHAINED);
+    }
+  }
+
+  /** Gives the outgoing record a block claimed ahead; false when `allocate` must do it. */
+  take(request: Request): boolean {
+    if (request.chain) return false;
+    request.block = this.#allocator.sizeClass(this.#catalog, classOfHead(request.headUnits)).take();
+    return request.block !== 0;
+  }
+
+  /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
+  *allocate(request: Request): Operation<void> {
+    const units = classOfHead(request.headUnits);
+    const sizeClass = this.#allocator.sizeClass(this.#catalog, units);
+    request.block = sizeClass.take();
+    while (request.block === 0) {
+      yield* this.#allocator.refill(sizeClass);
+      request.block = sizeClass.take();
+    }
+    if (request.chain) yield* this.#allocatePieces(request.chain);
+  }
+
+  *#allocatePieces(chain: OutgoingChain): Operation<void> {
+    try {
+      for (const piece of chain.plan.pieces) {
+        const address = yield* this.#allocator.allocate(this.#catalog, piece.units);
+        chain.blocks.push(address);
+      }
+    } catch (error) {
+      this.#giveBackPieces(chain);
+      throw error;
+    }
+  }
+
+  #giveBackPieces(chain: OutgoingChain): void {
+    chain.blocks.forEach((address, i) => {
+      const { units } = chain.plan.pieces[i];
+      this.#allocator.sizeClass(this.#catalog, units).cache.push(address);
+    });
+    chain.blocks.length = 0;
+  }
+
+  /** Adds the WRITEs of the outgoing record to the batch, unless they have been posted before. */
+  post(request: Request, batch: Batch): void {
+    if (request.blockWritten) return;
+    request.blockWritten = true;
+    if (request.chain) {
+      postChain(request, request.chain, batch);
+    } else {
+      const bytes = valueOffset(request.keyBytes) + pad8(request.valueBytes);
+      batch.write(request.block, bytes, request.outgoing, 0);
+    }
+  }
+
+  /**
+   * As `post`, for an insertion: an update that failed has left a version in the record that
+   * another client may have given the key before it was deleted; an inserted record has its own.
+   */
+  postFirst(request: Request, batch: Batch): void {
+    const renumbered = request.outgoingVersion !== request.firstVersion;
+    if (renumbered) request.reseal(request.firstVersion);
+    if (renumbered && request.blockWritten) {
+      batch.write(request.block, HEADER_BYTES, request.outgoing, 0);
+    }
+    this.post(request, batch);
+  }
+
+  /** Gives up an outgoing record that was not linked: its blocks are re-used or retired. */
+  discard(request: Request): void {
+    if (request.block === 0) return;
+    if (request.blockExposed) {
+      this.retireOutgoing(request);
+      return;
+    }
+    const units = classOfHead(request.headUnits);
+    this.#allocator.sizeClass(this.#catalog, units).cache.push(request.block);
+    if (request.chain) this.#giveBackPieces(request.chain);
+    request.forgetBlock();
+  }
+
+  /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
+  retireOutgoing(request: Request): void {
+    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.#catalog);
+    const { chain } = request;
+    chain?.blocks.forEach((address, i) => {
+      this.#reclamation.retire(address, chain.plan.pieces[i].units, this.#catalog);
+    });
+    request.forgetBlock();
+  }
+
+  /** Retires the blocks of the found record, which was chained, after it was unlinked. */
+  *retireChain(request: Request, address: Address): Operation<void> {
+    for (const { address: at, units } of yield* this.foundBlocks(request, address)) {
+      this.#reclamation.retire(at, units, this.#catalog);
+    }
+  }
+
+  /**
+   * Retires the found record, which was not chained, after it was unlinked. `slotUnits` is what its
+   * slot said: its length, or that of its block.
+   */
+  retireFound(request: Request, address: Address, slotUnits: number): void {
+    const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
+    // The length decides which state byte is cleared: a damaged one must not free another block.
+    const block = classOfHead(units);
+    if (units !== slotUnits && block !== slotUnits) throw damaged();
+    this.#reclamation.retire(address, block, this.#catalog);
+  }
+
+  /** All blocks of the found record, in their size classes. */
+  *foundBlocks(request: Request, address: Address): Operation<Block[]> {
+    const { keyBytes, foundValueBytes } = request;
+    if (!request.foundChained) {
+      const units = unitsOf(valueOffset(keyBytes) + pad8(foundValueBytes));
+      return [{ address, units: classOfHead(units) }];
+    }
+    const plan = planChain(keyBytes, foundValueBytes);
+    const link = request.foundAt + valueOffset(keyBytes);
+    const pieces = yield* this.#chainBlocks(plan, readInteger(request.incoming, link));
+    return [{ address, units: classOfHead(plan.headUnits) }, ...pieces];
+  }
+
+  *#chainBlocks(plan: ChainPlan, first: Address): Operation<Block[]> {
+    const header = new Scratch(CONTINUATION_HEADER_BYTES);
+    const blocks: Block[] = [];
+    let address = first;
+    for (const { units } of plan.pieces) {
+      blocks.push({ address, units });
+      yield new Batch().read(address, 8, header, 0);
+      address = readInteger(header, 0);
+    }
+    return blocks;
+  }
+
+  /**
+   * Reads the record at `address`, whatever its key is, as the request's found one. `units` is what
+   * its slot says; a key that is longer costs another READ.
+   */
+  *adopt(request: Request, address: Address, units: number, seed: number): Operation<void> {
+    const { incoming } = request;
+    incoming.ensure(units * UNIT_BYTES);
+    yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
+    const kind = incoming.i32[KEY_BYTES_AND_KIND >> 2];
+    const keyBytes = kind & 0xffff;
+    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+    const valueBytes = incoming.i32[VALUE_BYTES >> 2] >>> 0;
+    const longest = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(keyBytes) + LINK_BYTES));
+    const head = Math.min(longest, headUnitsOf(keyBytes, valueBytes, chained));
+    if (head > units) {
+      // Longer than a slot can say.
+      incoming.ensure(head * UNIT_BYTES);
+      yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
+    }
+    request.adoptKey(incoming, 0, keyBytes, seed);
+  }
+
+  /**
+   * Completes and checks the found record, which a candidate READ left in `incoming`. Under an
+   * epoch its blocks are immutable, so a wrong checksum is damage and not a race.
+   */
+  *complete(request: Request): Operation<void> {
+    if (request.foundValueBytes > VALUE_BYTES_MAX) throw damaged();
+    if (request.foundChained) yield* this.#readChain(request);
+    this.check(request);
+  }
+
+  check(request: Request): void {
+    if (request.foundValueBytes > VALUE_BYTES_MAX || !request.verifies()) throw damaged();
+  }
+
+  *#readChain(request: Request): Operation<void> {
+    const { keyBytes, foundValueBytes, foundAt, incoming } = request;
+    const plan = planChain(keyBytes, foundValueBytes);
+    const link = foundAt + valueOffset(keyBytes);
+    const value = new Scratch(pad8(foundValueBytes));
+    const inlineAt = link + LINK_BYTES;
+    value.u8.set(incoming.u8.subarray(inlineAt, inlineAt + pad8(plan.inlineBytes)), 0);
+    const header = new Scratch(CONTINUATION_HEADER_BYTES);
+    let address = readInteger(incoming, link);
+    let at = plan.inlineBytes;
+    for (const { bytes } of plan.pieces) {
+      yield new Batch()
+        .read(address, 8, header, 0)
+        .read(address + CONTINUATION_HEADER_BYTES, pad8(bytes), value, at);
+      address = readInteger(header, 0);
+      at += bytes;
+    }
+    request.found = value;
+    request.foundValueAt = 0;
+  }
+}
+
+export interface OutgoingChain {
+  plan: ChainPlan;
+  /** Addresses of the pieces, as far as they are allocated. */
+  blocks: Address[];
+}
+
+function damaged(): StepwellError {
+  return new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
+}
+
+/** The size class of a head block of `units`. */
+export function classOfHead(units: number): number {
+  return units <= SLOT_UNITS_MAX ? SLOT_SIZE_CLASS[units] : sizeClassOf(units);
+}
+
+/**
+ * Cuts the contiguous outgoing image (header, key, value) into head and pieces. Images are built in
+ * a second scratch, because the pieces need headers in between.
+ */
+function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Batch): void {
+  const { outgoing, keyBytes } = request;
+  const valueAt = valueOffset(keyBytes);
+  const images = new Scratch(
+    plan.headUnits * UNIT_BYTES +
+      plan.pieces.reduce((sum, { units }) => sum + units * UNIT_BYTES, 0),
+  );
+  const headBytes = valueAt + LINK_BYTES + plan.inlineBytes;
+  images.u8.set(outgoing.u8.subarray(0, valueAt), 0);
+  writeInteger(images, valueAt, blocks[0] ?? 0);
+  images.i32[(valueAt + 8) >> 2] = plan.pieces[0]?.units ?? 0;
+  images.i32[(valueAt + 12) >> 2] = plan.inlineBytes;
+  images.u8.set(outgoing.u8.subarray(valueAt, valueAt + plan.inlineBytes), valueAt + LINK_BYTES);
+  let from = valueAt + plan.inlineBytes;
+  let at = plan.headUnits * UNIT_BYTES;
+  plan.pieces.forEach(({ bytes, units }, i) => {
+    writeInteger(images, at, blocks[i + 1] ?? 0);
+    images.i32[(at + 8) >> 2] = plan.pieces[i + 1]?.units ?? 0;
+    images.i32[(at + 12) >> 2] = bytes;
+    writeInteger(images, at + 16, request.block);
+    images.u8.set(outgoing.u8.subarray(from, from + bytes), at + CONTINUATION_HEADER_BYTES);
+    batch.write(blocks[i], CONTINUATION_HEADER_BYTES + pad8(bytes), images, at);
+    from += bytes;
+    at += units * UNIT_BYTES;
+  });
+  batch.write(request.block, pad8(headBytes), images, 0);
+}

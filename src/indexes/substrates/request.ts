@@ -1,0 +1,239 @@
+import {
+  type Bytes,
+  bytesBound,
+  CODEC_ASCII,
+  CODEC_BYTES,
+  CODEC_UTF8,
+  checkKey,
+  checkValue,
+  decodedLength,
+  encodeInto,
+} from '../../records/codec.ts';
+import { finalMix, HASH_PADDING, hashWords, KeyHash } from '../../records/hash.ts';
+import {
+  CHECKSUM,
+  FLAG_CHAINED,
+  HEADER_BYTES,
+  KEY_BYTES_AND_KIND,
+  LINK_BYTES,
+  pad8,
+  unitsOf,
+  VALUE_BYTES,
+  VERSION,
+  valueOffset,
+} from '../../records/layout.ts';
+import { type Address, Frame, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
+import type { OutgoingChain } from './record-io.ts';
+
+/** Slots that one operation can look at, if its index does not ask for more. */
+export const CANDIDATES_MAX = 512;
+
+/**
+ * One operation in flight: its key, encoded and hashed, the record that it writes and the record
+ * that it found. Reused from operation to operation.
+ */
+export class Request extends Frame {
+  readonly hash = new KeyHash();
+  keyBytes = 0;
+
+  /** The record to write: its image starts at 0 of `outgoing`. */
+  valueBytes = 0;
+  valueCodec = CODEC_BYTES;
+  /** Where the new record stands in the pool, and whether its WRITE has been posted. */
+  block: Address = 0;
+  blockWritten = false;
+  /**
+   * Whether others may have seen the new record, so that its blocks must be retired, not re-used.
+   */
+  blockExposed = false;
+  /** Lines of the new record's first block, and the rest of a chained one. */
+  headUnits = 0;
+  chain: OutgoingChain | undefined;
+  sealedBody = 0;
+  /** The version that the record has if it is inserted; an update counts on from the old one. */
+  firstVersion = 0;
+
+  /** Of the words, when an operation that is in trouble last looked: see backoff.ts. */
+  wordsSum = 0;
+
+  /** The record that was found: where it is in local memory, and what its header says. */
+  found: Scratch = this.incoming;
+  foundAt = 0;
+  foundValueAt = 0;
+  foundValueBytes = 0;
+  foundCodec = CODEC_BYTES;
+  foundVersion = 0;
+  foundChained = false;
+
+  /** Slots whose fingerprint matches: their records in the pool and in `incoming`. */
+  candidateRecord = new Float64Array(CANDIDATES_MAX);
+  candidateUnits = new Int32Array(CANDIDATES_MAX);
+  candidateAt = new Int32Array(CANDIDATES_MAX);
+  candidateCount = 0;
+  /** Whether a candidate's record may be longer than its slot's length can say. */
+  longCandidates = false;
+
+  /** Room for so many candidates. Those noted are lost: call it before any are gathered. */
+  ensureCandidates(count: number): void {
+    if (count <= this.candidateAt.length) return;
+    const room = 2 * count;
+    this.candidateRecord = new Float64Array(room);
+    this.candidateUnits = new Int32Array(room);
+    this.candidateAt = new Int32Array(room);
+  }
+
+  /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
+  setKey(key: Bytes, seed: number, valueBound = 0): void {
+    const { outgoing } = this;
+    const room = HEADER_BYTES + bytesBound(key) + LINK_BYTES + valueBound + 4 * HASH_PADDING;
+    if (room > outgoing.u8.length) outgoing.ensure(room);
+    this.keyBytes = decodedLength(encodeInto(key, outgoing, HEADER_BYTES, checkKey));
+    zeroPad(outgoing, HEADER_BYTES + this.keyBytes);
+    this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
+    this.forgetBlock();
+  }
+
+  /** The outgoing record has no blocks any more: they were linked, retired or given back. */
+  forgetBlock(): void {
+    this.block = 0;
+    this.blockWritten = false;
+    this.blockExposed = false;
+    if (this.chain) this.chain.blocks.length = 0;
+  }
+
+  /**
+   * Whether the request is small enough to be kept for another operation: one that grew for a large
+   * value is not. The value that it found, in memory of its own if it was chained, is forgotten.
+   */
+  mayBeKept(bytesMax: number): boolean {
+    const { outgoing, incoming } = this;
+    this.found = incoming;
+    return outgoing.u8.length + incoming.u8.length <= bytesMax;
+  }
+
+  /** Puts the value behind the key. Chained records are laid out by record-io. */
+  setValue(value: Bytes, at = valueOffset(this.keyBytes)): void {
+    const { outgoing } = this;
+    const encoded = encodeInto(value, outgoing, at, checkValue);
+    this.valueBytes = decodedLength(encoded);
+    if (typeof value !== 'string') this.valueCodec = CODEC_BYTES;
+    else this.valueCodec = encoded < 0 ? CODEC_UTF8 : CODEC_ASCII;
+    const { u8 } = outgoing;
+    const end = at + this.valueBytes;
+    for (let i = end; i < at + pad8(this.valueBytes); i++) u8[i] = 0;
+  }
+
+  /** Completes the header of the outgoing record. The value is contiguous at `valueAt`. */
+  seal(version: number, flags = 0, valueAt = valueOffset(this.keyBytes)): void {
+    const { i32 } = this.outgoing;
+    const kind = this.keyBytes | (this.valueCodec << 16) | (flags << 24);
+    const body = hashWords(i32, valueAt >> 2, pad8(this.valueBytes) >> 2, this.hash.h4);
+    i32[VALUE_BYTES >> 2] = this.valueBytes;
+    i32[KEY_BYTES_AND_KIND >> 2] = kind;
+    i32[VERSION >> 2] = version;
+    i32[CHECKSUM >> 2] = recordChecksum(body, this.valueBytes, kind, version);
+    this.sealedBody = body;
+    this.firstVersion = version >>> 0;
+  }
+
+  /** Gives the sealed record another version, without hashing the value again. */
+  reseal(version: number): void {
+    const { i32 } = this.outgoing;
+    const kind = i32[KEY_BYTES_AND_KIND >> 2];
+    i32[VERSION >> 2] = version;
+    i32[CHECKSUM >> 2] = recordChecksum(this.sealedBody, this.valueBytes, kind, version);
+  }
+
+  get outgoingVersion(): number {
+    return this.outgoing.i32[VERSION >> 2] >>> 0;
+  }
+
+  /** Whether the record at `at` of `incoming` is of this key; if so it becomes the found one. */
+  matches(at: number): boolean {
+    const incoming = this.incoming.i32;
+    const kind = incoming[(at + KEY_BYTES_AND_KIND) >> 2];
+    if ((kind & 0xffff) !== this.keyBytes) return false;
+    const ours = this.outgoing.i32;
+    const words = pad8(this.keyBytes) >> 2;
+    const first = HEADER_BYTES >> 2;
+    const theirs = (at + HEADER_BYTES) >> 2;
+    for (let i = 0; i < words; i++) if (incoming[theirs + i] !== ours[first + i]) return false;
+    this.#adoptRecord(at, kind);
+    return true;
+  }
+
+  #adoptRecord(at: number, kind: number): void {
+    const { i32 } = this.incoming;
+    this.found = this.incoming;
+    this.foundAt = at;
+    this.foundValueBytes = i32[(at + VALUE_BYTES) >> 2] >>> 0;
+    this.foundValueAt = at + valueOffset(this.keyBytes);
+    this.foundCodec = (kind >>> 16) & 0xff;
+    this.foundChained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+    this.foundVersion = i32[(at + VERSION) >> 2] >>> 0;
+  }
+
+  /**
+   * Takes key and record from `at` of a scratch, whatever key it is: for walks, which do not ask
+   * for a key but meet one.
+   */
+  adoptKey(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
+    this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
+    const { i32 } = this.outgoing;
+    // A record's key is padded like this one; by words, because a view of it costs more to make.
+    const from = (at + HEADER_BYTES) >> 2;
+    const words = pad8(keyBytes) >> 2;
+    for (let i = 0; i < words; i++) i32[(HEADER_BYTES >> 2) + i] = scratch.i32[from + i];
+    zeroPad(this.outgoing, HEADER_BYTES + keyBytes);
+    this.keyBytes = keyBytes;
+    this.hash.compute(i32, HEADER_BYTES >> 2, keyBytes, seed);
+    this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
+  }
+
+  /**
+   * Takes for found what another request of the same key has found: its first block, of which its
+   * slot says `units` ("this much or more").
+   */
+  takeFoundRecord(from: Request, units: number): void {
+    const longest = unitsOf(valueOffset(from.keyBytes) + LINK_BYTES);
+    const { u8 } = from.incoming;
+    const end = Math.min(u8.length, from.foundAt + Math.max(units, longest) * UNIT_BYTES);
+    this.incoming.ensure(end - from.foundAt);
+    this.incoming.u8.set(u8.subarray(from.foundAt, end), 0);
+    this.matches(0);
+  }
+
+  /** Takes for found the record that another request of the key has written, chained or not. */
+  takeOutgoing({ outgoing, keyBytes, valueBytes }: Request): void {
+    const bytes = valueOffset(keyBytes) + pad8(valueBytes);
+    this.incoming.ensure(bytes);
+    this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
+    this.matches(0);
+    // Its value stands in one piece here.
+    this.foundChained = false;
+  }
+
+  /** Checks the found record, whose value is contiguous at `foundValueAt` of `found`. */
+  verifies(): boolean {
+    const header = this.incoming.i32;
+    const kind = header[(this.foundAt + KEY_BYTES_AND_KIND) >> 2];
+    const words = pad8(this.foundValueBytes) >> 2;
+    const start = this.foundValueAt >> 2;
+    const { i32 } = this.found;
+    if (start + words > i32.length) return false;
+    const body = hashWords(i32, start, words, this.hash.h4);
+    const expected = recordChecksum(body, this.foundValueBytes, kind, this.foundVersion);
+    return header[(this.foundAt + CHECKSUM) >> 2] === expected;
+  }
+}
+
+/** Zeros behind a key, enough to hash it and to pad it in a record. */
+function zeroPad({ u8, i32 }: Scratch, end: number): void {
+  let at = end;
+  while ((at & 3) !== 0) u8[at++] = 0;
+  for (let word = at >> 2; word < (at + HASH_PADDING) >> 2; word++) i32[word] = 0;
+}
+
+export function recordChecksum(body: number, bytes: number, kind: number, version: number): number {
+  return finalMix(body ^ bytes ^ Math.imul(kind, 0x9e3779b1) ^ Math.imul(version, 0x85ebca77));
+}

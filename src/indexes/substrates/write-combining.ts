@@ -1,0 +1,164 @@
+import type { Operation } from '../../verbs/index.ts';
+import {
+  ALWAYS,
+  type Condition,
+  EXCHANGE,
+  IF_ABSENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../contract.ts';
+import { type SlotProtocol, writeSlot } from './claims/slot-operations.ts';
+import type { SharingRequest } from './delegation.ts';
+import type { Request } from './request.ts';
+
+/** A write of one caller, whose record stands sealed in its request. */
+export interface PlannedWrite<R extends Request> {
+  readonly request: R;
+  readonly condition: Condition;
+  readonly expected: number;
+  /** Set when the write has taken effect, or been refused. */
+  outcome?: Outcome;
+}
+
+/** Instead of a write: the record that was found in the table, or that there was none. */
+const IN_TABLE = -1;
+const ABSENT = -2;
+const NOBODY = -1;
+
+/** How writes that happen at one moment, one after the other, end. */
+interface Settlement {
+  outcomes: Outcome[];
+  /** By write: whose record it met, a write of the group, IN_TABLE or ABSENT. */
+  met: number[];
+  /** By write: the version of its record, if it was not refused. */
+  versions: number[];
+  /** The last write that was not refused, whose record is the key's from then on; or NOBODY. */
+  carrier: number;
+}
+
+/**
+ * Write combining (section 3.2): writes of one key that wait for each other in the local lock table
+ * are done by one CAS. All of them were called before it and none has returned, so they may be
+ * taken to happen at that CAS, in the order of the group: each gets the outcome, the version and
+ * the old record that it would have got alone. Only the last record is ever written to the pool.
+ *
+ * Which one is the last can depend on what the table holds. It is guessed, so that its WRITE goes
+ * with the first READ as ever; a wrong guess costs another attempt.
+ */
+export function* writeTogether<R extends SharingRequest<R>>(
+  protocol: SlotProtocol<R>,
+  group: readonly PlannedWrite<R>[],
+  otherCarrier: (request: R, attempt: number) => Operation<void>,
+): Operation<void> {
+  if (group.length === 1) {
+    const [write] = group;
+    const { request, condition, expected } = write;
+    write.outcome = yield* writeSlot(protocol, request, condition, expected);
+    return;
+  }
+  const numbers = group.map(({ request }) => request.firstVersion);
+  const { records } = protocol;
+  let carrier = guessCarrier(group, numbers);
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const { request } = group[carrier];
+      if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
+      const present = yield* protocol.locate(request);
+      const settlement = settle(group, numbers, present, request.foundVersion);
+      if (settlement.carrier !== NOBODY && settlement.carrier !== carrier) {
+        records.discard(request);
+        carrier = settlement.carrier;
+        yield* otherCarrier(request, attempt);
+        continue;
+      }
+      const isDone =
+        settlement.carrier === NOBODY ||
+        (yield* perform(protocol, request, present, settlement, attempt));
+      if (!isDone) continue;
+      deliver(group, settlement, carrier);
+      return;
+    }
+  } finally {
+    records.discard(group[carrier].request);
+    group.forEach(({ request }, i) => {
+      request.firstVersion = numbers[i];
+    });
+  }
+}
+
+/** The carrier's CAS; its record gets the version that follows from those before it. */
+function* perform<R extends Request>(
+  { insert, replace }: SlotProtocol<R>,
+  request: R,
+  present: boolean,
+  { versions, carrier }: Settlement,
+  attempt: number,
+): Operation<boolean> {
+  const version = versions[carrier];
+  if (present) request.foundVersion = (version - 1) >>> 0;
+  else request.firstVersion = version;
+  const isDone = yield* present ? replace(request, attempt) : insert(request, attempt);
+  if (isDone) request.forgetBlock();
+  return isDone;
+}
+
+/** What each write of the group comes to when the key has this state at first. */
+function settle(
+  group: readonly PlannedWrite<Request>[],
+  numbers: readonly number[],
+  present: boolean,
+  version: number,
+): Settlement {
+  const settlement: Settlement = { outcomes: [], met: [], versions: [], carrier: NOBODY };
+  let owner = present ? IN_TABLE : ABSENT;
+  let current = version;
+  group.forEach(({ condition, expected }, i) => {
+    settlement.met.push(owner);
+    const refused =
+      owner === ABSENT ? needsRecord(condition) : refuses(condition, expected, current);
+    if (!refused) current = owner === ABSENT ? numbers[i] : (current + 1) >>> 0;
+    const done = owner === ABSENT ? INSERTED : REPLACED;
+    settlement.outcomes.push(refused ? REFUSED : done);
+    settlement.versions.push(current);
+    if (refused) return;
+    owner = i;
+    settlement.carrier = i;
+  });
+  return settlement;
+}
+
+function needsRecord(condition: Condition): boolean {
+  return condition !== ALWAYS && condition !== EXCHANGE && condition !== IF_ABSENT;
+}
+
+function refuses(condition: Condition, expected: number, version: number): boolean {
+  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
+}
+
+/** As if the key were present with a version that nobody expects, else as if it were absent. */
+function guessCarrier(group: readonly PlannedWrite<Request>[], numbers: readonly number[]): number {
+  const ifPresent = settle(group, numbers, true, Number.NaN).carrier;
+  if (ifPresent !== NOBODY) return ifPresent;
+  return Math.max(0, settle(group, numbers, false, 0).carrier);
+}
+
+/** Gives each caller its outcome, its version and the record that it met. */
+function deliver<R extends SharingRequest<R>>(
+  group: readonly PlannedWrite<R>[],
+  { outcomes, met, versions }: Settlement,
+  carrier: number,
+): void {
+  // The carrier's found record is still the table's, until it takes the one that it met.
+  group.forEach((write, i) => {
+    write.outcome = outcomes[i];
+    if (outcomes[i] !== REFUSED) write.request.reseal(versions[i]);
+    if (met[i] === IN_TABLE && i !== carrier) write.request.takeFound(group[carrier].request);
+    if (met[i] === ABSENT) write.request.foundAt = -1;
+  });
+  group.forEach(({ request }, i) => {
+    if (met[i] >= 0) request.takeOutgoing(group[met[i]].request);
+  });
+}

@@ -1,0 +1,327 @@
+import { invariant, StepwellError } from '../../errors.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import { control, packFields, unpackFields } from '../control.ts';
+import { CLIENT_ENTRY_BYTES, type PoolLayout } from '../layout.ts';
+import {
+  currentThread,
+  endProcess,
+  type Liveness,
+  livenessOf,
+  NAMESPACE_BITS,
+  NETWORK_NAMESPACE,
+  type ThreadIdentity,
+} from './thread-identity.ts';
+
+/** Words of a client's row, by byte offset. */
+const STATE = 0;
+const START_TIME = 8;
+/** Boot 32 | process id 32. */
+const MACHINE = 16;
+export const EPOCH = 24;
+export const LIMBO_FLOOR = 32;
+const ATTACHED_AT = 40;
+const NAME = 64;
+/** A bit for each store whose memory this client may touch: see OpenStores. */
+const STORES = 96;
+export const CLIENT_NAME_BYTES = 32;
+
+const FREE = 0;
+const JOINING = 1;
+const LIVE = 2;
+/** The thread in the word is the one that cleans up after the dead one. */
+const RECOVERING = 3;
+
+/**
+ * State, incarnation, pid namespace, thread id: one CAS tells who holds a row, also while the rest
+ * of the row is not written. A thread id alone names a thread of its namespace.
+ */
+const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22] as const;
+
+export interface ClientRow {
+  id: number;
+  /** Whether the row is LIVE: only then is it completely written. */
+  live: boolean;
+  incarnation: number;
+  thread: ThreadIdentity;
+  epoch: number;
+  limboFloor: number;
+  attachedAt: number;
+  name: string;
+  /** A bit for each store that the client may touch, by its row of the catalog from 1 on. */
+  stores: bigint;
+  /** The state word as read, for a CAS. */
+  word: bigint;
+}
+
+/** Who can say of a client that came over the network that it issues no verbs any more. */
+export interface Registrar {
+  /**
+   * Makes sure of it where it can: true when no memory node will execute a verb of the session any
+   * more. With `tagOnly` the number is a tag, which may be of several sessions.
+   */
+  isGone(session: number, tagOnly: boolean): Operation<boolean>;
+  /** Afterwards no memory node executes a verb of the session any more. */
+  revoke(session: number): Operation<void>;
+}
+
+/** The client table: who is attached, and who of them is gone. */
+export class Membership {
+  readonly #layout: PoolLayout;
+  readonly thread: ThreadIdentity;
+  /** 0 before joining and after leaving. */
+  id = 0;
+  incarnation = 0;
+  #ownWord = 0n;
+  #ownStores = 0n;
+  readonly #registrar: Registrar | undefined;
+
+  constructor(layout: PoolLayout, thread = currentThread(), registrar?: Registrar) {
+    this.#layout = layout;
+    this.thread = thread;
+    this.#registrar = registrar;
+  }
+
+  get clientsMax(): number {
+    return this.#layout.parameters.clientsMax;
+  }
+
+  get epochWord(): Address {
+    return this.#layout.clientEntry(this.id) + EPOCH;
+  }
+
+  /** Takes a row. JOINING already names the thread, so that a row of a dead joiner can be freed. */
+  *join(name: string): Operation<void> {
+    for (const row of yield* this.rows(true)) {
+      if (row.word !== 0n && (row.word & 3n) !== BigInt(FREE)) continue;
+      const incarnation = (row.incarnation + 1) & 0xffff;
+      const address = this.#layout.clientEntry(row.id);
+      const joining = this.#stateWord(JOINING, incarnation);
+      if (!(yield* control.swap(address, row.word, joining))) continue;
+      yield* this.#writeRow(address, name);
+      if (!(yield* control.swap(address, joining, this.#stateWord(LIVE, incarnation)))) {
+        throw new StepwellError('SW_CONTENTION', 'this client was declared dead while joining');
+      }
+      this.id = row.id;
+      this.incarnation = incarnation;
+      this.#ownWord = this.#stateWord(LIVE, incarnation);
+      return;
+    }
+    throw new StepwellError(
+      'SW_TOO_MANY_CLIENTS',
+      `all ${this.#layout.parameters.clientsMax} rows of the client table are taken; ` +
+        'a thread takes one for each pool: end some (stepwell inspect lists them), ' +
+        'or create the pool with more (maxClients, --max-clients)',
+    );
+  }
+
+  *leave(): Operation<void> {
+    const address = this.#layout.clientEntry(this.id);
+    yield* control.store(address + EPOCH, 0n);
+    yield* control.store(address + LIMBO_FLOOR, 0n);
+    yield* control.store(address + STORES, 0n);
+    this.#ownStores = 0n;
+    const live = this.#stateWord(LIVE, this.incarnation);
+    yield* control.swap(
+      address,
+      live,
+      packFields([
+        [FREE, 2],
+        [this.incarnation, 16],
+      ]),
+    );
+    this.id = 0;
+  }
+
+  /** Rows in use; with `all`, every row of the table. */
+  *rows(all = false): Operation<ClientRow[]> {
+    const rows: ClientRow[] = [];
+    const { clientsMax } = this.#layout.parameters;
+    const perRead = 32;
+    for (let first = 1; first <= clientsMax; first += perRead) {
+      const count = Math.min(perRead, clientsMax - first + 1);
+      const bytes = yield* control.readBytes(
+        this.#layout.clientEntry(first),
+        count * CLIENT_ENTRY_BYTES,
+      );
+      const view = new DataView(bytes.buffer);
+      for (let i = 0; i < count; i++) {
+        const row = this.#parse(first + i, view, i * CLIENT_ENTRY_BYTES);
+        if (all || (row.word & 3n) !== BigInt(FREE)) rows.push(row);
+      }
+    }
+    return rows;
+  }
+
+  /** The row that a word of the pool names, whatever its state. Raises SW_POOL_CORRUPT. */
+  *rowNamed(id: number): Operation<ClientRow> {
+    const inTable = id >= 1 && id <= this.clientsMax;
+    invariant(inTable, `a word names client ${id} of ${this.clientsMax}`);
+    return (yield* this.rows(true))[id - 1];
+  }
+
+  /** As far as the row, as it was read, tells. */
+  liveness(row: ClientRow): Liveness {
+    if (row.thread.namespace === NETWORK_NAMESPACE) return 'unknown';
+    return livenessOf(row.thread, this.thread);
+  }
+
+  /**
+   * Whether the row's client cannot issue verbs any more. The words of one READ can be of different
+   * times, so the row is read again: what stands beside a LIVE word that was seen before is
+   * complete.
+   */
+  *isGone(row: ClientRow): Operation<boolean> {
+    const overNetwork = row.thread.namespace === NETWORK_NAMESPACE;
+    if (overNetwork ? !this.#registrar : this.liveness(row) !== 'gone') return false;
+    const address = this.#layout.clientEntry(row.id);
+    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
+    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
+    if (again.word !== row.word) return false;
+    if (!overNetwork || !this.#registrar) return this.liveness(again) === 'gone';
+    const { tid, startTime } = again.thread;
+    return yield* this.#registrar.isGone(again.live ? startTime : tid, !again.live);
+  }
+
+  /**
+   * Whether this client can never learn that the row's client is gone: that one reaches the pool by
+   * another door (a mapped file, a network), or from another pid namespace.
+   */
+  isOutOfSight(row: ClientRow): boolean {
+    if (row.thread.namespace === NETWORK_NAMESPACE) return this.#registrar === undefined;
+    return this.liveness(row) === 'unknown';
+  }
+
+  /** Kills the process of a client that stands still. Whether it could be tried. */
+  kill({ thread }: ClientRow): boolean {
+    return endProcess(thread, this.thread);
+  }
+
+  /**
+   * Sees to it, where that can be done, that a client which stands still issues no verb any more:
+   * over a network its session is revoked; a process of this machine is killed, if `mayBeKilled`.
+   * Whether it worked `isGone` tells.
+   */
+  *fence(row: ClientRow, mayBeKilled: boolean): Operation<void> {
+    if (!row.live) return;
+    // As in `isGone`: only what stands beside a LIVE word that was seen before is complete.
+    const address = this.#layout.clientEntry(row.id);
+    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
+    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
+    if (again.word !== row.word) return;
+    if (again.thread.namespace !== NETWORK_NAMESPACE) {
+      if (mayBeKilled) this.kill(again);
+    } else if (this.#registrar) {
+      yield* this.#registrar.revoke(again.thread.startTime);
+    }
+  }
+
+  /** Whether this client's row names the store. */
+  names(catalog: number): boolean {
+    return (this.#ownStores & bitOf(catalog)) !== 0n;
+  }
+
+  /** Names a store in this client's row, or takes it away. */
+  *nameStore(catalog: number, named: boolean): Operation<void> {
+    const others = this.#ownStores & ~bitOf(catalog);
+    this.#ownStores = named ? others | bitOf(catalog) : others;
+    yield* control.store(this.#layout.clientEntry(this.id) + STORES, this.#ownStores);
+  }
+
+  /** The rows that name the store: this client's own may be one, and those of dead clients. */
+  *holdersOf(catalog: number): Operation<ClientRow[]> {
+    const rows = yield* this.rows();
+    return rows.filter(({ stores }) => (stores & bitOf(catalog)) !== 0n);
+  }
+
+  *holdsRow(): Operation<boolean> {
+    return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
+  }
+
+  /** Whether a state word is this client's, LIVE: nobody has declared it dead. */
+  isOwnState(word: bigint): boolean {
+    return BigInt.asUintN(64, word) === this.#ownWord;
+  }
+
+  /**
+   * Claims the clean-up after a client that is gone. Exactly one claimant wins; if that one dies
+   * too, its thread stands in the row and the next one claims it again.
+   */
+  *claimRecovery(row: ClientRow): Operation<boolean> {
+    const address = this.#layout.clientEntry(row.id);
+    return yield* control.swap(address, row.word, this.#stateWord(RECOVERING, row.incarnation));
+  }
+
+  *finishRecovery(row: ClientRow): Operation<void> {
+    const address = this.#layout.clientEntry(row.id);
+    yield* this.#clear(address + EPOCH);
+    yield* this.#clear(address + LIMBO_FLOOR);
+    // Last of all: the memory of a store that is dropped waits for this.
+    yield* this.#clear(address + STORES);
+    const recovering = this.#stateWord(RECOVERING, row.incarnation);
+    yield* control.swap(
+      address,
+      recovering,
+      packFields([
+        [FREE, 2],
+        [row.incarnation, 16],
+      ]),
+    );
+  }
+
+  /** By CAS: a recoverer that was itself taken for dead must not clear the next tenant's word. */
+  *#clear(address: Address): Operation<void> {
+    const value = yield* control.load(address);
+    if (value !== 0n) yield* control.swap(address, value, 0n);
+  }
+
+  #stateWord(state: number, incarnation: number): bigint {
+    const { namespace, tid } = this.thread;
+    const fields = [state, incarnation, namespace, tid];
+    return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
+  }
+
+  /** Epoch, floor and stores are 0 in a free row and are left alone. */
+  *#writeRow(address: Address, name: string): Operation<void> {
+    const identity = new DataView(new ArrayBuffer(16));
+    identity.setBigUint64(0, BigInt(this.thread.startTime), true);
+    identity.setUint32(8, this.thread.boot, true);
+    identity.setUint32(12, this.thread.pid, true);
+    yield* control.writeBytes(address + START_TIME, new Uint8Array(identity.buffer));
+    const label = new Uint8Array(STORES - ATTACHED_AT);
+    new DataView(label.buffer).setBigUint64(0, BigInt(Date.now()), true);
+    new TextEncoder().encodeInto(name, label.subarray(NAME - ATTACHED_AT));
+    yield* control.writeBytes(address + ATTACHED_AT, label);
+  }
+
+  #parse(id: number, view: DataView, at: number): ClientRow {
+    const word = view.getBigUint64(at + STATE, true);
+    const [state, incarnation, namespace, tid] = unpackFields(word, STATE_FIELDS);
+    const name = new Uint8Array(view.buffer, at + NAME, CLIENT_NAME_BYTES);
+    const live = state === LIVE;
+    return {
+      id,
+      live,
+      incarnation,
+      thread: {
+        pid: live ? view.getUint32(at + MACHINE + 4, true) : tid,
+        tid,
+        // Only a LIVE row is known to be written; the others name a thread of this boot.
+        startTime: live ? Number(view.getBigUint64(at + START_TIME, true)) : 0,
+        boot: live ? view.getUint32(at + MACHINE, true) : this.thread.boot,
+        namespace,
+      },
+      epoch: Number(view.getBigUint64(at + EPOCH, true)),
+      limboFloor: Number(view.getBigUint64(at + LIMBO_FLOOR, true)),
+      attachedAt: Number(view.getBigUint64(at + ATTACHED_AT, true)),
+      stores: view.getBigUint64(at + STORES, true),
+      name: new TextDecoder().decode(
+        name.subarray(0, (name.indexOf(0) + CLIENT_NAME_BYTES + 1) % (CLIENT_NAME_BYTES + 1)),
+      ),
+      word,
+    };
+  }
+}
+
+function bitOf(catalog: number): bigint {
+  return 1n << BigInt(catalog - 1);
+}

@@ -1,0 +1,125 @@
+import { readFileSync, readlinkSync } from 'node:fs';
+import { StepwellError } from '../../errors.ts';
+
+/** A row's state word has room for so many bits of the namespace. */
+export const NAMESPACE_BITS = 22;
+const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
+/**
+ * The namespace of clients that come over the network: their thread is the tag of a session, their
+ * start time the session. Only memory nodes can tell whether such a client is there.
+ */
+export const NETWORK_NAMESPACE = NAMESPACE_MASK;
+
+/**
+ * Who a client is for the operating system. A client is one thread: a worker may be terminated
+ * while its process lives on.
+ */
+export interface ThreadIdentity {
+  pid: number;
+  tid: number;
+  /** Clock ticks after boot at which the thread started: tells a re-used pid from the old one. */
+  startTime: number;
+  /** Differs after a reboot and between pid namespaces, where pids cannot be compared. */
+  boot: number;
+  namespace: number;
+}
+
+export type Liveness = 'alive' | 'gone' | 'unknown';
+
+/**
+ * Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux).
+ */
+export function currentThread(): ThreadIdentity {
+  if (process.platform !== 'linux') {
+    return { pid: process.pid, tid: 0, startTime: 0, boot: 0, namespace: 0 };
+  }
+  try {
+    const [pid, , tid] = readlinkSync('/proc/thread-self').split('/').map(Number);
+    const namespace = fingerprint(readlinkSync('/proc/self/ns/pid'));
+    const stat = readStat(tid);
+    if (stat === undefined || stat === 'unreadable') throw new Error('/proc shows no own thread');
+    return {
+      pid,
+      tid,
+      startTime: stat.startTime,
+      boot: fingerprint(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
+      namespace: (namespace & NAMESPACE_MASK) % NETWORK_NAMESPACE,
+    };
+  } catch (cause) {
+    throw new StepwellError('SW_UNSUPPORTED', 'a pool needs /proc to tell its clients apart', {
+      cause,
+    });
+  }
+}
+
+/**
+ * Whether the thread can still issue verbs, asked of the operating system. Only its word that there
+ * is no such thread counts as gone: a table of open files that is full, or a /proc that hides
+ * others, says nothing. Threads of another pid namespace cannot be asked about.
+ */
+export function livenessOf(other: ThreadIdentity, self: ThreadIdentity): Liveness {
+  if (self.tid === 0 || other.tid === 0) return processExists(other.pid) ? 'unknown' : 'gone';
+  if (other.namespace !== self.namespace) return 'unknown';
+  if (other.boot !== self.boot) return 'gone';
+  const stat = readStat(other.tid);
+  if (stat === 'unreadable') return 'unknown';
+  // A zombie executes nothing any more; it waits only for its parent.
+  if (stat === undefined || stat.state === 'Z' || stat.state === 'X') return 'gone';
+  if (other.startTime !== 0 && stat.startTime !== other.startTime) return 'gone';
+  return 'alive';
+}
+
+/**
+ * Kills the other thread's process, if it is another one and certainly the one that is meant.
+ * Between the look and the signal the process can end and its id be given away; the kernel gives
+ * ids away in turn, so that takes as many new processes as there are ids.
+ */
+export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean {
+  if (other.pid === self.pid || other.startTime === 0) return false;
+  if (livenessOf(other, self) !== 'alive') return false;
+  // A damaged row could name any process beside a living thread; 0 would be this process's group.
+  const stat = readStat(other.tid, other.pid);
+  if (stat === undefined || stat === 'unreadable') return false;
+  try {
+    return process.kill(other.pid, 'SIGKILL');
+  } catch {
+    // Not ours to kill, or gone this moment.
+    return false;
+  }
+}
+
+/**
+ * A thread's own entry, which a thread id alone names; undefined when there is no such thread, or
+ * none of this process.
+ */
+function readStat(
+  tid: number,
+  pid = tid,
+): { state: string; startTime: number } | 'unreadable' | undefined {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/task/${tid}/stat`, 'latin1');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' || code === 'ESRCH' ? undefined : 'unreadable';
+  }
+  // The second field is the command in parentheses and may hold spaces and parentheses itself.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return { state: fields[0], startTime: Number(fields[19]) };
+}
+
+function processExists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** 32-bit FNV-1a. */
+function fingerprint(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return hash >>> 0;
+}

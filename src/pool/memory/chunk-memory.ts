@@ -1,0 +1,84 @@
+import { invariant, StepwellError } from '../../errors.ts';
+import { type Address, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
+import { control } from '../control.ts';
+import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import type { ChunkWord } from './chunk-word.ts';
+
+const PAGE_BYTES = 4096;
+
+/** What the chunk table needs of the machine below the verbs. */
+export interface PoolMemory {
+  extend(regions: number): void;
+  reserve(region: number, offset: number, bytes: number): void;
+}
+
+/** What a client takes chunks for. */
+export interface Demand {
+  /** What the chunks' words become. */
+  word: ChunkWord;
+  node: number;
+  /** How many bytes from the first chunk's start on the client touches without asking again. */
+  bytes: number;
+  /** Why the system refused memory for a chunk that could have been taken, if it did. */
+  refusal?: StepwellError;
+}
+
+/**
+ * The system's memory below the chunks. A client has it taken **before** the CAS that makes a chunk
+ * its own: so a chunk that the system refuses stays what it is, and one whose client dies after the
+ * CAS can be written by its next owner without a bus error. Memory that was taken stays with its
+ * chunk, free or not: a client that reads by an old address may still touch it.
+ */
+export class ChunkMemory {
+  readonly #layout: PoolLayout;
+  readonly #memory: PoolMemory;
+
+  constructor(layout: PoolLayout, memory: PoolMemory) {
+    this.#layout = layout;
+    this.#memory = memory;
+  }
+
+  /** Makes the pool cover a chunk. Raises SW_POOL_FULL. */
+  *extendTo(chunk: number): Operation<void> {
+    const needed = this.#layout.regionsFor(chunk);
+    for (;;) {
+      const regions = yield* this.regionCount();
+      if (regions >= needed) return;
+      this.#memory.extend(regions + 1);
+      yield* control.swap(SUPERBLOCK.regionCount, BigInt(regions), BigInt(regions + 1));
+    }
+  }
+
+  /** How many regions the pool has by now. Raises SW_POOL_CORRUPT. */
+  *regionCount(): Operation<number> {
+    const { regionsMax } = this.#layout.parameters;
+    const regions = Number(yield* control.load(SUPERBLOCK.regionCount));
+    invariant(regions >= 1 && regions <= regionsMax, `${regions} regions of ${regionsMax}`);
+    return regions;
+  }
+
+  /** Takes the range from the operating system now; see RegionSource.reserve. */
+  reserve(address: Address, bytes: number): void {
+    const offset = offsetOf(address);
+    const start = Math.floor(offset / PAGE_BYTES) * PAGE_BYTES;
+    const end = Math.ceil((offset + bytes) / PAGE_BYTES) * PAGE_BYTES;
+    this.#memory.reserve(regionOf(address), start, end - start);
+  }
+
+  /** Takes the demanded bytes at a chunk; false, and the demand says why, when they are refused. */
+  backs(demand: Demand, chunk: number): boolean {
+    try {
+      this.reserve(this.#layout.chunkStart(chunk), demand.bytes);
+      return true;
+    } catch (error) {
+      demand.refusal = fullError(error);
+      return false;
+    }
+  }
+}
+
+/** The error, if it says that there is no memory left; raises any other. */
+export function fullError(error: unknown): StepwellError {
+  if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return error;
+  throw error;
+}

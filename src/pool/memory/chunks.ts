@@ -1,0 +1,428 @@
+import { invariant, StepwellError } from '../../errors.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  offsetOf,
+  regionOf,
+  Scratch,
+  swapped,
+} from '../../verbs/index.ts';
+import { control } from '../control.ts';
+import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_FREE,
+  CHUNK_PREPARING,
+  type ChunkWord,
+  packChunk,
+  RECYCLED,
+  unpackChunk,
+} from './chunk-word.ts';
+
+const TABLE_READ_WORDS = 512;
+/** Of a recycled span, at once. */
+const CLEARED_BYTES = 32 * 1024;
+const SWAPS_AT_ONCE = 64;
+
+/** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
+function useOf({ catalog, units }: ChunkWord): number {
+  return catalog * 65536 + units;
+}
+
+/** A chunk word to be replaced by another. */
+interface ChunkSwap {
+  chunk: number;
+  from: bigint;
+  to: bigint;
+}
+
+export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
+
+/** Where chunks are taken: on the memory node of this number, counted from 0, or on any. */
+export const ANY_NODE = -1;
+
+/**
+ * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
+ * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
+ * What was taken for an index whose maker died is given back by the next one: see Catalog.
+ */
+export class ChunkTable {
+  readonly #layout: PoolLayout;
+  readonly #memory: ChunkMemory;
+  /** The count of reusable chunks at the last look, and what was seen then and not taken since. */
+  #reusableSeen = 0n;
+  readonly #recycled: number[] = [];
+  readonly #orphans = new Map<number, number[]>();
+  /** By memory node: where this client has found its last unused chunk; only a hint. */
+  readonly #frontiers = new Map<number, number>();
+
+  constructor(layout: PoolLayout, memory: PoolMemory) {
+    this.#layout = layout;
+    this.#memory = new ChunkMemory(layout, memory);
+  }
+
+  /**
+   * Takes one chunk: an orphan of the same store and block size, else a recycled one, else a fresh
+   * one. `fresh` chunks are all zero; an orphan keeps its blocks. Raises SW_POOL_FULL, also when
+   * only the node that is asked for is full.
+   */
+  *take(
+    word: ChunkWord,
+    node: number = ANY_NODE,
+  ): Operation<{ chunk: number; origin: ChunkOrigin }> {
+    const demand: Demand = { word, node, bytes: this.#layout.parameters.chunkBytes };
+    const reusable = yield* this.#takeReusable(demand, false);
+    if (reusable !== undefined) return reusable;
+    const chunk = yield* this.#takeFresh(demand, 1);
+    if (chunk !== undefined) return { chunk, origin: 'fresh' };
+    // The count of reusable chunks is a hint that a crash can leave too low: look once more. So it
+    // is when the system refuses memory for unused chunks: recycled ones may have theirs.
+    const overlooked = yield* this.#takeReusable(demand, true);
+    if (overlooked === undefined) throw this.#full(demand);
+    return overlooked;
+  }
+
+  /**
+   * Takes `count` contiguous chunks of one region, all zero: fresh ones, or recycled ones when
+   * there are none or the system has no memory for the first `bytes` of them. The caller reserves
+   * what it touches beyond. Raises SW_POOL_FULL, also when only the node that is asked for is full.
+   */
+  *takeSpan(word: ChunkWord, count: number, bytes: number, node = ANY_NODE): Operation<number> {
+    const { chunksPerRegion, parameters } = this.#layout;
+    if (count > chunksPerRegion) {
+      const { chunkBytes, regionBytes } = parameters;
+      const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
+      throw new StepwellError('SW_POOL_FULL', `no room in one piece for ${sizes}`);
+    }
+    const demand: Demand = { word, node, bytes };
+    const fresh = yield* this.#takeFresh(demand, count);
+    if (fresh !== undefined) return fresh;
+    const recycled = yield* this.#takeRecycledRun(demand, count);
+    if (recycled === undefined) throw this.#full(demand);
+    return recycled;
+  }
+
+  #full({ node, refusal }: Demand): StepwellError {
+    if (refusal !== undefined) return refusal;
+    const { stripe, parameters } = this.#layout;
+    const bytes = parameters.regionBytes * parameters.regionsMax;
+    return new StepwellError(
+      'SW_POOL_FULL',
+      node === ANY_NODE
+        ? `the pool is full: all ${bytes} bytes are in use`
+        : `memory node ${node + 1} is full: all its ${bytes / stripe} bytes are in use`,
+    );
+  }
+
+  #isOn(node: number, chunk: number): boolean {
+    return node === ANY_NODE || this.#layout.nodeOfChunk(chunk) === node;
+  }
+
+  /** Recycled chunks that stand one behind the other, cleared. */
+  *#takeRecycledRun(demand: Demand, count: number): Operation<number | undefined> {
+    const { word, node } = demand;
+    const { chunksPerRegion, stripe, parameters } = this.#layout;
+    // All of it is written, so all of it must be there.
+    const whole = { ...demand, bytes: parameters.chunkBytes };
+    const free = new Set<number>();
+    for (const [chunk, packed] of yield* this.words()) if (packed === RECYCLED) free.add(chunk);
+    for (const first of free) {
+      if (!this.#isOn(node, first)) continue;
+      if (this.#layout.chunksBefore(first) + count > chunksPerRegion) continue;
+      let run = 0;
+      while (run < count && free.has(first + run * stripe)) {
+        // What the system refused once, the runs that follow need not ask for again.
+        if (this.#memory.backs(whole, first + run * stripe)) run++;
+        else free.delete(first + run * stripe);
+      }
+      if (run < count) continue;
+      let taken = 0;
+      while (taken < count) {
+        if (!(yield* this.#claim(first + taken * stripe, RECYCLED, word))) break;
+        taken++;
+      }
+      if (taken === count) return yield* this.#clear(first, count);
+      for (let i = 0; i < taken; i++) yield* this.release(first + i * stripe, word);
+    }
+    demand.refusal ??= whole.refusal;
+    return undefined;
+  }
+
+  *#clear(first: number, count: number): Operation<number> {
+    const zeros = new Scratch(CLEARED_BYTES);
+    const start = this.#layout.chunkStart(first);
+    const bytes = count * this.#layout.parameters.chunkBytes;
+    for (let at = 0; at < bytes; at += CLEARED_BYTES) {
+      yield new Batch().write(start + at, CLEARED_BYTES, zeros, 0);
+    }
+    return first;
+  }
+
+  /** Leaves out chunks that the system has no memory for: others may have theirs already. */
+  *#takeReusable(
+    demand: Demand,
+    thorough: boolean,
+  ): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
+    const { word, node } = demand;
+    yield* this.#look(thorough);
+    const orphans = this.#orphans.get(useOf(word)) ?? [];
+    for (;;) {
+      const chunk = this.#pop(orphans, node);
+      if (chunk === undefined) break;
+      if (!this.#memory.backs(demand, chunk)) continue;
+      const orphan = packChunk({ ...word, owner: 0, incarnation: 0 });
+      if (yield* this.#claim(chunk, orphan, word)) return { chunk, origin: 'orphan' };
+    }
+    const preparing = { ...word, state: CHUNK_PREPARING };
+    for (;;) {
+      const chunk = this.#pop(this.#recycled, node);
+      if (chunk === undefined) return undefined;
+      if (!this.#memory.backs(demand, chunk)) continue;
+      if (yield* this.#claim(chunk, RECYCLED, preparing)) return { chunk, origin: 'recycled' };
+    }
+  }
+
+  /** Takes the last chunk of the list that is on the node. */
+  #pop(chunks: number[], node: number): number | undefined {
+    if (node === ANY_NODE) return chunks.pop();
+    const at = chunks.findLastIndex((chunk) => this.#isOn(node, chunk));
+    return at < 0 ? undefined : chunks.splice(at, 1)[0];
+  }
+
+  /**
+   * Reads the table for chunks to take, but only when their number has changed since: what was seen
+   * then is taken one by one, and a chunk that somebody else took meanwhile fails its CAS.
+   */
+  *#look(thorough: boolean): Operation<void> {
+    const count = yield* control.load(SUPERBLOCK.freeChunks);
+    if (count === this.#reusableSeen && !thorough) return;
+    this.#reusableSeen = count;
+    this.#recycled.length = 0;
+    this.#orphans.clear();
+    for (const [chunk, word] of yield* this.words()) {
+      const fields = unpackChunk(word);
+      if (fields.state === CHUNK_FREE) this.#recycled.push(chunk);
+      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0) continue;
+      const use = useOf(fields);
+      const orphans = this.#orphans.get(use);
+      if (orphans === undefined) this.#orphans.set(use, [chunk]);
+      else orphans.push(chunk);
+    }
+  }
+
+  /** Takes every chunk of a store that its owner left or died with. */
+  *adoptOrphans(
+    catalog: number,
+    owner: number,
+    incarnation: number,
+  ): Operation<{ chunk: number; units: number }[]> {
+    const swaps: ChunkSwap[] = [];
+    for (const [chunk, from] of yield* this.words()) {
+      const fields = unpackChunk(from);
+      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || fields.catalog !== catalog)
+        continue;
+      swaps.push({ chunk, from, to: packChunk({ ...fields, owner, incarnation }) });
+    }
+    const adopted = yield* this.#swapMany(swaps, -1n);
+    return adopted.map(({ chunk, from }) => ({ chunk, units: unpackChunk(from).units }));
+  }
+
+  /** Leaves chunks that this client owns, blocks and all, to whoever wants blocks of their size. */
+  *disown(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<void> {
+    const orphaned = (word: ChunkWord) => packChunk({ ...word, owner: 0, incarnation: 0 });
+    const swaps = chunks.map(({ chunk, word }) => {
+      return { chunk, from: packChunk(word), to: orphaned(word) };
+    });
+    yield* this.#swapMany(swaps, 1n);
+  }
+
+  /**
+   * Replaces chunk words, many in a doorbell, and adds so many times `each` to the count of
+   * reusable chunks. Returns those whose word was what it should be.
+   */
+  *#swapMany(swaps: readonly ChunkSwap[], each: bigint): Operation<ChunkSwap[]> {
+    const batch = new Batch();
+    const words = new Scratch(SWAPS_AT_ONCE * CAS_BYTES);
+    const done: ChunkSwap[] = [];
+    for (let first = 0; first < swaps.length; first += SWAPS_AT_ONCE) {
+      const some = swaps.slice(first, first + SWAPS_AT_ONCE);
+      batch.clear();
+      some.forEach(({ chunk, from, to }, i) => {
+        words.i64[(i * CAS_BYTES) >> 3] = BigInt.asIntN(64, from);
+        words.i64[((i * CAS_BYTES) >> 3) + 1] = BigInt.asIntN(64, to);
+        batch.cas(this.#layout.chunkWord(chunk), words, i * CAS_BYTES);
+      });
+      yield batch;
+      const won = some.filter((_, i) => swapped(words, i * CAS_BYTES));
+      if (won.length > 0) yield* this.#countReusable(each * BigInt(won.length));
+      done.push(...won);
+    }
+    return done;
+  }
+
+  *#countReusable(added: bigint): Operation<void> {
+    const before = yield* control.add(SUPERBLOCK.freeChunks, added);
+    // One's own taking is no news.
+    if (added < 0n && before === this.#reusableSeen) {
+      this.#reusableSeen = BigInt.asUintN(64, before + added);
+    }
+  }
+
+  *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
+    const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
+    if (!won) return false;
+    yield* this.#countReusable(-1n);
+    return true;
+  }
+
+  /** Undefined when there are none, or the system has no memory for them. */
+  *#takeFresh(demand: Demand, count: number): Operation<number | undefined> {
+    try {
+      return yield* this.#takeUnused(demand, count);
+    } catch (error) {
+      demand.refusal = fullError(error);
+      return undefined;
+    }
+  }
+
+  /** A frontier among the tables would have them taken for chunks. Raises SW_POOL_CORRUPT. */
+  *#readFrontier(): Operation<number> {
+    const { reservedChunks, chunksMax } = this.#layout;
+    const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
+    const isInPool = frontier >= reservedChunks && frontier <= chunksMax;
+    invariant(isInPool, `the frontier is chunk ${frontier} of ${chunksMax}`);
+    return frontier;
+  }
+
+  *#takeUnused(demand: Demand, count: number): Operation<number | undefined> {
+    const { node } = demand;
+    const frontier = yield* this.#readFrontier();
+    if (node === ANY_NODE) return yield* this.#takeUnusedFrom(frontier, frontier, demand, count);
+    const hint = Math.max(frontier, this.#frontiers.get(node) ?? 0);
+    const nearby = yield* this.#takeUnusedFrom(hint, frontier, demand, count);
+    // Spans leave out chunks that serve a shorter one.
+    const found = nearby ?? (yield* this.#takeUnusedFrom(frontier, frontier, demand, count));
+    if (found !== undefined) this.#frontiers.set(node, found + count * this.#layout.stripe);
+    return found;
+  }
+
+  *#takeUnusedFrom(
+    from: number,
+    frontier: number,
+    { word, node, bytes }: Demand,
+    count: number,
+  ): Operation<number | undefined> {
+    const { chunksPerRegion, chunksMax, stripe } = this.#layout;
+    let first = from;
+    // A span over stripes, or one node's chunk, leaves out the chunks of the other nodes.
+    let passedUnused = stripe > 1 && (count > 1 || node !== ANY_NODE);
+    for (;;) {
+      if (node !== ANY_NODE) first += (node + stripe - this.#layout.nodeOfChunk(first)) % stripe;
+      const inRegion = this.#layout.chunksBefore(first);
+      if (inRegion + count > chunksPerRegion) {
+        // A span may not cross a region. The frontier stays before the chunks that it skips.
+        first += chunksPerRegion * stripe - (first % (chunksPerRegion * stripe));
+        passedUnused = true;
+        continue;
+      }
+      const last = first + (count - 1) * stripe;
+      if (last >= chunksMax) return undefined;
+      yield* this.#memory.extendTo(last);
+      this.#memory.reserve(this.#layout.chunkStart(first), bytes);
+      const taken = yield* this.#takeRun(first, word, count);
+      if (taken === count) break;
+      first += stripe === 1 ? taken + 1 : 1;
+    }
+    if (!passedUnused) {
+      yield* control.swap(SUPERBLOCK.frontier, BigInt(frontier), BigInt(first + count));
+    }
+    return first;
+  }
+
+  /**
+   * Takes `count` chunks of a region from `first` on or, when one of them is taken, none; returns
+   * how many it got.
+   */
+  *#takeRun(first: number, wanted: ChunkWord, count: number): Operation<number> {
+    const word = packChunk(wanted);
+    const { stripe } = this.#layout;
+    for (let i = 0; i < count; i++) {
+      const at = this.#layout.chunkWord(first + i * stripe);
+      if (yield* control.swap(at, 0n, word)) continue;
+      // Somebody's frontier may have passed them by now: only as FREE will they be found again.
+      for (let j = 0; j < i; j++) yield* this.release(first + j * stripe, wanted);
+      return i;
+    }
+    return count;
+  }
+
+  /** Takes a range of a span from the operating system now. Raises SW_POOL_FULL. */
+  reserve(address: Address, bytes: number): void {
+    this.#memory.reserve(address, bytes);
+  }
+
+  chunkOf(address: Address): number {
+    return this.#layout.chunkAt(regionOf(address), offsetOf(address));
+  }
+
+  /** Every chunk word from the first usable chunk to the last one ever taken. */
+  *words(): Operation<[chunk: number, word: bigint][]> {
+    const words: [number, bigint][] = [];
+    const regions = yield* this.#memory.regionCount();
+    const end = regions * this.#layout.chunksPerRegion;
+    for (let first = this.#layout.reservedChunks; first < end; first += TABLE_READ_WORDS) {
+      const count = Math.min(TABLE_READ_WORDS, end - first);
+      const bytes = yield* control.readBytes(this.#layout.chunkWord(first), 8 * count);
+      const view = new DataView(bytes.buffer);
+      for (let i = 0; i < count; i++) {
+        const word = view.getBigUint64(8 * i, true);
+        if (word !== 0n) words.push([first + i, word]);
+      }
+    }
+    return words;
+  }
+
+  /** A recycled chunk has zero state bytes now. */
+  *prepared(chunk: number, owned: ChunkWord): Operation<void> {
+    const preparing = packChunk({ ...owned, state: CHUNK_PREPARING });
+    yield* control.swap(this.#layout.chunkWord(chunk), preparing, packChunk(owned));
+  }
+
+  /** Gives back a chunk whose blocks are all free, for any use. */
+  *release(chunk: number, owned: ChunkWord): Operation<void> {
+    if (yield* control.swap(this.#layout.chunkWord(chunk), packChunk(owned), RECYCLED)) {
+      yield* control.add(SUPERBLOCK.freeChunks, 1n);
+    }
+  }
+
+  /** Makes chunks that nobody knows of any more free for any use; returns how many. */
+  *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
+    const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
+    return (yield* this.#swapMany(swaps, 1n)).length;
+  }
+
+  /** Who has the chunk. */
+  *wordOf(chunk: number): Operation<ChunkWord> {
+    return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
+  }
+
+  /** Makes a chunk another client's, unless it is no more what it was. */
+  *handOver(chunk: number, from: ChunkWord, to: ChunkWord): Operation<boolean> {
+    return yield* control.swap(this.#layout.chunkWord(chunk), packChunk(from), packChunk(to));
+  }
+
+  /** Leaves all chunks of a client without an owner, blocks and all: it closed, or it died. */
+  *orphan(owner: number, incarnation: number): Operation<void> {
+    const left: { chunk: number; word: ChunkWord }[] = [];
+    for (const [chunk, packed] of yield* this.words()) {
+      const word = unpackChunk(packed);
+      if (word.owner !== owner || word.incarnation !== incarnation) continue;
+      if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
+      if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
+    }
+    yield* this.disown(left);
+  }
+}

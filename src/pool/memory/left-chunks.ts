@@ -1,0 +1,27 @@
+import type { Operation } from '../../verbs/index.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkWord, unpackChunk } from './chunk-word.ts';
+import type { ChunkTable } from './chunks.ts';
+
+/** A chunk of a store that is not there, as it was read. */
+export interface LeftChunk {
+  chunk: number;
+  word: ChunkWord;
+}
+
+/**
+ * Chunks of stores that are not there, of which only their makers knew: spans, and chunks of blocks
+ * that nobody owns. One that has an owner is in use by a living client's allocator.
+ */
+export function* chunksLeft(
+  chunks: ChunkTable,
+  isThere: (catalog: number) => boolean,
+): Operation<LeftChunk[]> {
+  const left: LeftChunk[] = [];
+  for (const [chunk, packed] of yield* chunks.words()) {
+    const word = unpackChunk(packed);
+    const ownerless = word.state === CHUNK_BLOCKS && word.owner === 0;
+    if (word.state !== CHUNK_SPAN && !ownerless) continue;
+    if (!isThere(word.catalog)) left.push({ chunk, word });
+  }
+  return left;
+}

@@ -1,0 +1,98 @@
+import {
+  type Address,
+  type Batch,
+  CAS_BYTES,
+  FAA_BYTES,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { CHUNK_BYTES, type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import { CHUNK_SPAN, type ChunkWord, packChunk, RECYCLED } from './chunk-word.ts';
+import { ANY_NODE, type ChunkTable } from './chunks.ts';
+
+/**
+ * Spans: whole chunks of one region that stand one behind the other, for what is larger than a
+ * chunk. Their owner is who may give them back: of what nobody reaches and whose owner is dead,
+ * anybody.
+ */
+export class Spans {
+  readonly #layout: PoolLayout;
+  readonly #chunks: ChunkTable;
+  #owner = 0;
+  #incarnation = 0;
+
+  constructor(layout: PoolLayout, chunks: ChunkTable) {
+    this.#layout = layout;
+    this.#chunks = chunks;
+  }
+
+  own(owner: number, incarnation: number): void {
+    this.#owner = owner;
+    this.#incarnation = incarnation;
+  }
+
+  /**
+   * The first `bytes` can be used; what the caller touches beyond, it reserves. Raises
+   * SW_POOL_FULL.
+   */
+  *allocate(
+    catalog: number,
+    units: number,
+    bytes = units * UNIT_BYTES,
+    node = ANY_NODE,
+  ): Operation<Address> {
+    const word = this.#word(catalog);
+    const first = yield* this.#chunks.takeSpan(word, chunksFor(units), bytes, node);
+    return this.#layout.chunkStart(first);
+  }
+
+  /** Gives back a span of which nobody but this client knows. */
+  *release(catalog: number, address: Address, units: number): Operation<void> {
+    const word = this.#word(catalog);
+    for (const chunk of this.#chunksAt(address, units)) yield* this.#chunks.release(chunk, word);
+  }
+
+  /**
+   * Makes this client the owner of a span that it is about to unlink, whoever took it: who dies
+   * before it has given the span back is then known to have had it. Returns the chunks.
+   */
+  *takeOver(catalog: number, address: Address, units: number): Operation<number[]> {
+    const taken: number[] = [];
+    for (const chunk of this.#chunksAt(address, units)) {
+      const word = yield* this.#chunks.wordOf(chunk);
+      if (yield* this.takeOverChunk(catalog, chunk, word)) taken.push(chunk);
+    }
+    return taken;
+  }
+
+  /** Makes this client the owner of a chunk of a span, unless it is no more what it was. */
+  *takeOverChunk(catalog: number, chunk: number, word: ChunkWord): Operation<boolean> {
+    if (word.state !== CHUNK_SPAN || word.catalog !== catalog) return false;
+    return yield* this.#chunks.handOver(chunk, word, this.#word(catalog));
+  }
+
+  /** Adds what gives back a chunk of an own span that nobody can reach any more. */
+  free(catalog: number, chunk: number, batch: Batch): void {
+    const words = new Scratch(CAS_BYTES + FAA_BYTES);
+    words.i64[0] = BigInt.asIntN(64, packChunk(this.#word(catalog)));
+    words.i64[1] = BigInt.asIntN(64, RECYCLED);
+    words.i64[CAS_BYTES >> 3] = 1n;
+    // Should the chunk be another's by now, the count only makes somebody look once in vain.
+    batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.freeChunks, words, CAS_BYTES);
+  }
+
+  #chunksAt(address: Address, units: number): number[] {
+    const first = this.#chunks.chunkOf(address);
+    return Array.from({ length: chunksFor(units) }, (_, i) => first + i * this.#layout.stripe);
+  }
+
+  #word(catalog: number): ChunkWord {
+    const [owner, incarnation] = [this.#owner, this.#incarnation];
+    return { state: CHUNK_SPAN, catalog, units: 0, owner, incarnation };
+  }
+}
+
+function chunksFor(units: number): number {
+  return Math.ceil((units * UNIT_BYTES) / CHUNK_BYTES);
+}

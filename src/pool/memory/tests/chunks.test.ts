@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clientByHand } from '../../../store/tests/support/by-hand.ts';
+import { throwsCode } from '../../../store/tests/support/codes.ts';
+import { packFields, unpackFields } from '../../control.ts';
+import { CHUNK_BLOCKS, CHUNK_SPAN, packChunk, unpackChunk } from '../chunk-word.ts';
+
+const MIB = 2 ** 20;
+
+test('a chunk word keeps its fields', () => {
+  for (const word of [
+    { state: 0, catalog: 0, units: 0, owner: 0, incarnation: 0 },
+    { state: 2, catalog: 64, units: 1280, owner: 4095, incarnation: 65_535 },
+    { state: 15, catalog: 255, units: 65_535, owner: 1, incarnation: 2 ** 24 - 1 },
+  ]) {
+    assert.deepEqual(unpackChunk(packChunk(word)), word);
+  }
+});
+
+test('fields from the lowest bit up', () => {
+  const widths = [2, 16, 22, 22];
+  const values = [3, 65_535, 4_194_303, 1];
+  const word = packFields(values.map((value, i) => [value, widths[i]] as const));
+  assert.deepEqual(unpackFields(word, widths), values);
+  assert.equal(word & 3n, 3n);
+});
+
+test('taking chunks until the pool is full, then giving one back', (t) => {
+  const { pool } = clientByHand(t, { size: 8 * MIB, regionSize: 4 * MIB });
+  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const taken: number[] = [];
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) taken.push(pool.run(pool.chunks.take(word)).chunk);
+  });
+  assert.equal(new Set(taken).size, taken.length);
+  assert.ok(taken.length > 20 && taken.length < 32);
+  assert.equal(pool.regionCount(), 2, 'the pool has grown');
+  for (const chunk of taken) {
+    const start = pool.layout.chunkStart(chunk);
+    assert.equal(pool.chunks.chunkOf(start), chunk);
+    assert.equal(pool.chunks.chunkOf(start + 256 * 1024 - 64), chunk);
+  }
+  pool.run(pool.chunks.release(taken[3], word));
+  const again = pool.run(pool.chunks.take(word));
+  assert.deepEqual(again, { chunk: taken[3], origin: 'recycled' });
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.take(word)));
+});
+
+test('a span lies within one region, and what it skips is not lost', (t) => {
+  const { pool } = clientByHand(t, { size: 8 * MIB, regionSize: 4 * MIB });
+  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
+  const first = pool.run(pool.chunks.takeSpan(span, 15, 0));
+  assert.ok(first % 16 === 1 || first % 16 === 0, `${first}`);
+  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const { chunk } = pool.run(pool.chunks.take(word));
+  assert.ok(chunk < first, 'the skipped chunks come next');
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 16, 0)));
+});
+
+test('a span that no region can hold is refused, and the pool does not grow for it', (t) => {
+  const { pool } = clientByHand(t, { size: 16 * MIB, regionSize: 4 * MIB });
+  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 17, 0)));
+  assert.equal(pool.regionCount(), 1);
+});
+
+test('an orphan goes to who wants blocks of its size', (t) => {
+  const { pool } = clientByHand(t);
+  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const { chunk } = pool.run(pool.chunks.take(word));
+  pool.run(pool.chunks.orphan(9, 8));
+  assert.notEqual(pool.run(pool.chunks.take(word)).chunk, chunk, 'of another incarnation');
+  pool.run(pool.chunks.orphan(9, 9));
+  const other = pool.run(pool.chunks.take({ ...word, units: 4 }));
+  assert.equal(other.origin, 'fresh');
+  const adopted = pool.run(pool.chunks.take({ ...word, owner: 10 }));
+  assert.equal(adopted.origin, 'orphan');
+});

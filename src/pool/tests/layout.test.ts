@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { throwsCode } from '../../store/tests/support/codes.ts';
+import { offsetOf, regionOf, UNIT_BYTES } from '../../verbs/index.ts';
+import {
+  BLOCK_UNITS_MAX,
+  blocksPerChunk,
+  CATALOG_ENTRIES,
+  CATALOG_ENTRY_BYTES,
+  CATALOG_OFFSET,
+  CHUNK_BYTES,
+  CLIENTS_OFFSET,
+  PoolLayout,
+  type PoolParameters,
+  stateMapBytes,
+} from '../layout.ts';
+
+const PARAMETERS: PoolParameters = {
+  regionBytes: 8 * 2 ** 20,
+  regionsMax: 4,
+  clientsMax: 16,
+  chunkBytes: CHUNK_BYTES,
+  createdAt: 0,
+  poolId: 0,
+};
+
+test('a chunk holds as many blocks as fit beside their states, whatever their size', () => {
+  for (let units = 1; units <= BLOCK_UNITS_MAX; units++) {
+    const blocks = blocksPerChunk(units);
+    const used = (count: number) => stateMapBytes(count) + count * units * UNIT_BYTES;
+    assert.ok(blocks >= 1, `${units}`);
+    assert.ok(used(blocks) <= CHUNK_BYTES, `${units}: ${blocks} do not fit`);
+    assert.ok(used(blocks + 1) > CHUNK_BYTES, `${units}: one more would fit`);
+    assert.ok(stateMapBytes(blocks) >= blocks);
+    assert.equal(stateMapBytes(blocks) % UNIT_BYTES, 0);
+  }
+});
+
+test('eight continuations fill a chunk', () => {
+  assert.equal(blocksPerChunk(511), 8);
+});
+
+test('the tables of a pool do not overlap', () => {
+  const layout = new PoolLayout(PARAMETERS);
+  assert.ok(CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES <= CLIENTS_OFFSET);
+  assert.equal(layout.clientEntry(1), CLIENTS_OFFSET);
+  assert.ok(layout.clientEntry(17) <= layout.chunkWord(0));
+  const end = layout.chunkWord(layout.chunksMax);
+  assert.ok(end <= layout.reservedChunks * CHUNK_BYTES);
+  assert.equal(layout.chunksMax, 4 * 32);
+});
+
+test('chunks follow one another, region by region', () => {
+  const layout = new PoolLayout(PARAMETERS);
+  for (let chunk = 0; chunk < layout.chunksMax; chunk++) {
+    const start = layout.chunkStart(chunk);
+    assert.equal(regionOf(start), Math.floor(chunk / 32));
+    assert.equal(offsetOf(start), (chunk % 32) * CHUNK_BYTES);
+    assert.equal(layout.chunkWord(chunk) % 8, 0);
+  }
+});
+
+test('a pool too small for its tables is refused', () => {
+  throwsCode(
+    'SW_POOL_TOO_SMALL',
+    () => new PoolLayout({ ...PARAMETERS, regionBytes: CHUNK_BYTES }),
+  );
+  throwsCode(
+    'SW_POOL_TOO_SMALL',
+    () => new PoolLayout({ ...PARAMETERS, regionBytes: 4 * CHUNK_BYTES, clientsMax: 4095 }),
+  );
+  assert.equal(new PoolLayout({ ...PARAMETERS, regionBytes: 4 * CHUNK_BYTES }).reservedChunks, 1);
+});

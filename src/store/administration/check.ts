@@ -1,0 +1,214 @@
+import { type ErrorCode, StepwellError } from '../../errors.ts';
+import type { Index } from '../../indexes/contract.ts';
+import { INDEX_KINDS } from '../../indexes/kinds.ts';
+import type { CatalogEntry } from '../../pool/catalog.ts';
+import { control } from '../../pool/control.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, SUPERBLOCK, stateMapBytes } from '../../pool/layout.ts';
+import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_FREE,
+  CHUNK_PREPARING,
+  CHUNK_SPAN,
+  unpackChunk,
+} from '../../pool/memory/chunk-word.ts';
+import type { OpenStore } from '../../pool/open-stores.ts';
+import type { Pool } from '../../pool/pool.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import type { CheckReport } from '../reports.ts';
+import { UnreachableRecords, type UnreachedBlock } from './unreachable-records.ts';
+
+/** Problems listed in full; beyond, only their number matters. */
+const PROBLEMS_LISTED_MAX = 1000;
+/** What a walk of a damaged index raises. */
+const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
+
+/**
+ * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
+ * by a client, or free. A reachable block that is marked free would be handed out again; a record
+ * in a claimed one that no key reaches may have been lost.
+ */
+export function* checkStores(
+  pool: Pool,
+  url: string,
+  openIndex: (entry: CatalogEntry) => Operation<Index>,
+  onProgress: ((done: number, total: number) => void) | undefined,
+): Operation<CheckReport> {
+  const problems: string[] = [];
+  const problem = (text: string) => {
+    if (problems.length < PROBLEMS_LISTED_MAX) problems.push(text);
+  };
+  const others = (yield* pool.membership.rows()).length - 1;
+  const buried = yield* control.load(SUPERBLOCK.buried);
+  const lost = new UnreachableRecords(others === 0 && buried === 0n, problem);
+  const accounts = new BlockAccounts(pool, problem, lost);
+  const stores: CheckReport['stores'] = [];
+  const opened: OpenStore[] = [];
+  for (const { ready, name } of yield* pool.catalog.entries()) {
+    const one = ready ? yield* pool.stores.open(name) : undefined;
+    if (one === undefined) continue;
+    opened.push(one.store);
+    const inStore = (text: string) => problem(`store ${name}: ${text}`);
+    stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, onProgress));
+  }
+  // Blocks that living clients hold are theirs; alone, what no key reaches belongs to nobody.
+  const blocks = yield* accounts.compare(others === 0);
+  // Until now nobody else could have been given their memory.
+  for (const store of opened) pool.stores.close(store);
+  const leaked = others === 0 ? blocks.claimed : 0;
+  const unfinished = yield* unfinishedStores(pool);
+  return { url, stores, blocks, leaked, unreachable: lost.count, unfinished, problems };
+}
+
+function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
+  const { chunkBytes } = pool.layout.parameters;
+  return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
+    const index = INDEX_KINDS.find(({ number }) => number === kind)?.manifest.name ?? 'unknown';
+    return { index, chunks, bytes: chunks * chunkBytes };
+  });
+}
+
+/** A store that cannot be walked to its end is a problem of its own, and the others are checked. */
+function* checkStore(
+  entry: CatalogEntry,
+  openIndex: (entry: CatalogEntry) => Operation<Index>,
+  accounts: BlockAccounts,
+  problem: (text: string) => void,
+  onProgress: ((done: number, total: number) => void) | undefined,
+): Operation<CheckReport['stores'][number]> {
+  const found = { name: entry.name, records: 0, subtables: 0, slots: 0, bytes: 0 };
+  try {
+    const index = yield* openIndex(entry);
+    const { subtables, slots, records } = yield* index.shape();
+    Object.assign(found, { subtables, slots });
+    found.records = yield* index.check({
+      problem,
+      reachable: (address, units) => {
+        found.bytes += units * UNIT_BYTES;
+        accounts.reach(address, units, entry.id);
+      },
+      progress: (done) => onProgress?.(done, records),
+    });
+    accounts.walked(index);
+  } catch (error) {
+    if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
+    problem(`the walk ends early: ${error.message}`);
+  }
+  return found;
+}
+
+/** The blocks of a chunk that keys reach, and whose blocks the first of them says they are. */
+interface Reached {
+  blocks: Uint8Array;
+  units: number;
+  catalog: number;
+}
+
+/** Which blocks of which chunks are reachable. */
+class BlockAccounts {
+  readonly #pool: Pool;
+  readonly #problem: (text: string) => void;
+  readonly #lost: UnreachableRecords;
+  readonly #reached = new Map<number, Reached>();
+  /** By store, those of which everything that is reachable has been reached. */
+  readonly #walked = new Map<number, Index>();
+  #spans = 0;
+
+  constructor(pool: Pool, problem: (text: string) => void, lost: UnreachableRecords) {
+    this.#pool = pool;
+    this.#problem = problem;
+    this.#lost = lost;
+  }
+
+  /** The index has been walked to its end. */
+  walked(index: Index): void {
+    this.#walked.set(index.catalog, index);
+  }
+
+  reach(address: Address, units: number, catalog: number): void {
+    if (units > BLOCK_UNITS_MAX) {
+      this.#spans++;
+      return;
+    }
+    const chunk = this.#pool.chunks.chunkOf(address);
+    const blocks = blocksPerChunk(units);
+    const index = this.#blockIndex(address, chunk, units, blocks);
+    if (index === undefined) {
+      this.#problem(`block at ${address} is not where blocks of ${units} units are`);
+      return;
+    }
+    let reached = this.#reached.get(chunk);
+    if (reached === undefined) {
+      reached = { blocks: new Uint8Array(blocks), units, catalog };
+      this.#reached.set(chunk, reached);
+    }
+    if (reached.blocks[index] === 1) this.#problem(`block at ${address} is reached twice`);
+    reached.blocks[index] = 1;
+  }
+
+  #blockIndex(address: Address, chunk: number, units: number, blocks: number): number | undefined {
+    const start = this.#pool.layout.chunkStart(chunk) + stateMapBytes(blocks);
+    const index = (address - start) / (units * UNIT_BYTES);
+    return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
+  }
+
+  /** Whoever is alone also looks for records among the blocks that nothing reaches. */
+  *compare(alone: boolean): Operation<CheckReport['blocks']> {
+    const totals = { reachable: this.#spans, claimed: 0, free: 0 };
+    const untaken = new Set(this.#reached.keys());
+    for (const [chunk, packed] of yield* this.#pool.chunks.words()) {
+      const word = unpackChunk(packed);
+      this.#checkUse(chunk, word);
+      untaken.delete(chunk);
+      if (word.state === CHUNK_BLOCKS) {
+        const unreached = yield* this.#compareChunk(chunk, word.units, totals);
+        const index = this.#walked.get(word.catalog);
+        if (alone && index) yield* this.#lost.look(index, word.units, unreached);
+      }
+      if (![CHUNK_BLOCKS, CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
+        this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
+      }
+    }
+    for (const chunk of untaken) this.#problem(`chunk ${chunk} was never taken`);
+    return totals;
+  }
+
+  #checkUse(chunk: number, word: ReturnType<typeof unpackChunk>): void {
+    const reached = this.#reached.get(chunk);
+    if (reached === undefined) return;
+    const { units, catalog } = reached;
+    if (word.state === CHUNK_BLOCKS && word.units === units && word.catalog === catalog) return;
+    this.#problem(`chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`);
+  }
+
+  /** Returns the blocks that are in use and that nothing reaches. */
+  *#compareChunk(
+    chunk: number,
+    units: number,
+    totals: CheckReport['blocks'],
+  ): Operation<UnreachedBlock[]> {
+    const unreached: UnreachedBlock[] = [];
+    if (units < 1 || units > BLOCK_UNITS_MAX) {
+      this.#problem(`chunk ${chunk} holds blocks of ${units} units`);
+      return unreached;
+    }
+    const blocks = blocksPerChunk(units);
+    const start = this.#pool.layout.chunkStart(chunk);
+    const states = yield* control.readBytes(start, stateMapBytes(blocks));
+    const reached = this.#reached.get(chunk)?.blocks;
+    for (let i = 0; i < blocks; i++) {
+      const isReached = reached?.[i] === 1;
+      if (isReached) totals.reachable++;
+      else if (states[i] === BLOCK_FREE) totals.free++;
+      else {
+        totals.claimed++;
+        const address = start + stateMapBytes(blocks) + i * units * UNIT_BYTES;
+        unreached.push({ address, state: states[i] });
+      }
+      if (isReached && states[i] === BLOCK_FREE) {
+        this.#problem(`block ${i} of chunk ${chunk} is reachable but marked free`);
+      }
+    }
+    return unreached;
+  }
+}

@@ -1,0 +1,95 @@
+import {
+  closeSync,
+  fstatSync,
+  openSync,
+  readSync,
+  realpathSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { StepwellError } from '../../errors.ts';
+import { loadLibc } from '../../fabrics/shared/libc.ts';
+import type { ClientRow } from '../../pool/clients/membership.ts';
+import { SUPERBLOCK } from '../../pool/layout.ts';
+import { Pool } from '../../pool/pool.ts';
+import { hasMagic, isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
+import { guardIo } from '../io-errors.ts';
+import { attachFile } from '../location.ts';
+
+/**
+ * Takes a pool's file away. Clients that still have it open are told by a mark in the superblock,
+ * which they read at every quiescent point. The mark is written before the file's name goes:
+ *
+ * - A destroyer that dies in between leaves a marked file, which nobody opens any more. The next
+ *   process that wants to make a pool there takes the file away first.
+ * - The file is locked meanwhile, and its name is looked up again under the lock. So of two
+ *   destroyers the late one does not take away the pool that was made after the first.
+ *
+ * Raises SW_POOL_BUSY while a living client is attached, unless forced, and while a memory node
+ * lends the file; SW_POOL_FOREIGN for what never was a pool.
+ */
+export function destroyFile(path: string, url: string, force: boolean): void {
+  const fd = guardIo(url, path, () => openSync(path, 'r+'));
+  try {
+    const head = new Uint8Array(SUPERBLOCK_BYTES);
+    guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
+    // A damaged pool may be removed by force, a file that never was one may not.
+    if (!hasMagic(head))
+      throw new StepwellError('SW_POOL_FOREIGN', `${url} is not a Stepwell pool`);
+    if (!force && !isMarkedDestroyed(head)) refuseWhileBusy(path, url);
+    markAndUnlink(fd, path, url);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Completes what a destroyer has begun. Whether there was anything to do. */
+export function finishDestroying(path: string, url: string): boolean {
+  const fd = guardIo(url, path, () => openSync(path, 'r+'));
+  try {
+    const head = new Uint8Array(SUPERBLOCK_BYTES);
+    guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
+    if (!isMarkedDestroyed(head)) return false;
+    markAndUnlink(fd, path, url);
+    return true;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function markAndUnlink(fd: number, path: string, url: string): void {
+  if (!loadLibc().lock(fd)) {
+    const why = 'a memory node lends it, or another process destroys it';
+    throw new StepwellError('SW_POOL_BUSY', `${url} is in use: ${why}`);
+  }
+  const { dev, ino, size } = fstatSync(fd, { bigint: true });
+  const now = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (now?.dev !== dev || now.ino !== ino) {
+    throw new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}: another process destroyed it`);
+  }
+  guardIo(url, path, () => {
+    // A file that was cut off is not made longer.
+    if (size >= SUPERBLOCK_BYTES) writeSync(fd, Uint8Array.of(1), 0, 1, SUPERBLOCK.destroyed);
+    unlinkSync(realpathSync(path));
+  });
+}
+
+function refuseWhileBusy(path: string, url: string): void {
+  const { fabric, source, parameters } = attachFile(path, url);
+  try {
+    const pool = new Pool(fabric, parameters, source);
+    const rows = pool.run(pool.membership.rows());
+    const living = rows.filter((row) => pool.membership.liveness(row) !== 'gone');
+    if (living.length === 0) return;
+    const why = `in use by ${namesOf(living).join(', ')}; end these, or use force (--force)`;
+    throw new StepwellError('SW_POOL_BUSY', `${url} is ${why}`);
+  } finally {
+    source.close();
+  }
+}
+
+/** Clients as a message names them. */
+export function namesOf(rows: readonly ClientRow[]): string[] {
+  return [...new Set(rows.map(({ name, thread }) => `process ${thread.pid} (${name})`))];
+}

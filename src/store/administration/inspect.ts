@@ -1,0 +1,101 @@
+import { kindOf, openIndex } from '../../indexes/kinds.ts';
+import type { CatalogEntry } from '../../pool/catalog.ts';
+import type { ClientRow } from '../../pool/clients/membership.ts';
+import { control } from '../../pool/control.ts';
+import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../../pool/layout.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { PoolReport } from '../reports.ts';
+import { sumByKind } from './statistics.ts';
+
+type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
+
+/** Describes a pool to whoever is attached to it, on any fabric. */
+export function* reportPool(
+  pool: Pool,
+  place: { url: string; path: string; hugePages: boolean },
+): Operation<PoolReport> {
+  const { parameters, chunksMax, reservedChunks } = pool.layout;
+  const words = yield* pool.chunks.words();
+  const free = words.filter(([, word]) => unpackChunk(word).state === CHUNK_FREE).length;
+  return {
+    url: place.url,
+    path: place.path,
+    layoutVersion: LAYOUT_VERSION,
+    createdAt: new Date(parameters.createdAt).toISOString(),
+    sizeMax: parameters.regionBytes * parameters.regionsMax,
+    regionSize: parameters.regionBytes,
+    regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
+    chunkSize: CHUNK_BYTES,
+    chunks: { total: chunksMax, used: reservedChunks + words.length - free, free },
+    epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
+    hugePages: place.hugePages,
+    clients: yield* reportClients(pool, words),
+    stores: yield* reportStores(pool, words),
+  };
+}
+
+function* reportClients(pool: Pool, words: ChunkWords): Operation<PoolReport['clients']> {
+  const clients: PoolReport['clients'] = [];
+  for (const row of yield* pool.membership.rows()) {
+    const self = row.id === pool.membership.id;
+    const alive = self || !(yield* pool.membership.isGone(row));
+    clients.push(describeClient(row, words, self, alive));
+  }
+  return clients;
+}
+
+function describeClient(row: ClientRow, words: ChunkWords, self: boolean, alive: boolean) {
+  const chunks = words.filter(([, word]) => {
+    const { state, owner } = unpackChunk(word);
+    return state === CHUNK_BLOCKS && owner === row.id;
+  }).length;
+  const { id, name, thread, epoch } = row;
+  const attachedAt = new Date(row.attachedAt).toISOString();
+  return { id, name, pid: thread.pid, thread: thread.tid, alive, self, attachedAt, epoch, chunks };
+}
+
+function* reportStores(pool: Pool, words: ChunkWords): Operation<PoolReport['stores']> {
+  const stores: PoolReport['stores'] = [];
+  for (const entry of yield* pool.catalog.entries()) {
+    const store = entry.ready ? yield* reportReady(pool, entry.name, words) : reportOther(entry);
+    if (store !== undefined) stores.push(store);
+  }
+  return stores;
+}
+
+/** A store that is being made, or that was dropped while clients have it open. */
+function reportOther(entry: CatalogEntry): PoolReport['stores'][number] {
+  const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
+  const memory = { records: 0, subtables: 0, directory: 0 };
+  const index = kindOf(entry).manifest.name;
+  const state = entry.dropped ? 'dropped' : 'creating';
+  return { name: entry.name, index, state, parameters: {}, ...nothing, memory };
+}
+
+/** Undefined when the store was dropped meanwhile; while it is looked at its memory stays. */
+function* reportReady(
+  pool: Pool,
+  name: string,
+  words: ChunkWords,
+): Operation<PoolReport['stores'][number] | undefined> {
+  const opened = yield* pool.stores.open(name);
+  if (opened === undefined) return undefined;
+  try {
+    const index = yield* openIndex(pool, opened.entry);
+    const shape = yield* index.shape();
+    const { seed: _, ...parameters } = index.parameters;
+    return {
+      name,
+      index: index.manifest.name,
+      state: 'ready',
+      parameters,
+      ...shape,
+      loadFactor: shape.records / shape.slots,
+      memory: sumByKind(words, opened.entry.id, index.tableUnits),
+    };
+  } finally {
+    pool.stores.close(opened.store);
+  }
+}

@@ -1,0 +1,67 @@
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { StepwellError } from '../../errors.ts';
+import { Pool } from '../../pool/pool.ts';
+import { guardIo } from '../io-errors.ts';
+import { attachFile, SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../location.ts';
+
+/** A `shm:` pool of this machine. */
+export interface PoolListing {
+  url: string;
+  path: string;
+  /** Bytes that it takes now, and at most. */
+  bytes: number;
+  sizeMax: number;
+  /** Clients that are alive, as far as this process can tell, and how many there can be. */
+  clients: number;
+  clientsMax: number;
+  stores: string[];
+  /** Why nothing more is known of it, e.g. that it is another user's; undefined when all is. */
+  problem?: string;
+}
+
+/** The `shm:` pools of this machine. What is no pool is left out. Nothing in them is changed. */
+export function listPools(): PoolListing[] {
+  const found: PoolListing[] = [];
+  const directory = SHARED_MEMORY_DIRECTORY;
+  const names = guardIo(directory, join(directory, '.'), () => readdirSync(directory));
+  for (const name of names.sort()) {
+    if (!name.startsWith(SHARED_MEMORY_PREFIX) || name.endsWith('.new')) continue;
+    const listing = describe(join(directory, name), name.slice(SHARED_MEMORY_PREFIX.length));
+    if (listing !== undefined) found.push(listing);
+  }
+  return found;
+}
+
+function describe(path: string, name: string): PoolListing | undefined {
+  const url = `shm:${name}`;
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat?.isFile()) return undefined;
+  const known = { url, path, bytes: stat.blocks * 512 };
+  try {
+    return { ...known, ...look(path, url) };
+  } catch (error) {
+    if (!(error instanceof StepwellError)) throw error;
+    if (error.code === 'SW_POOL_FOREIGN' || error.code === 'SW_POOL_NOT_FOUND') return undefined;
+    const nothing = { sizeMax: 0, clients: 0, clientsMax: 0, stores: [] };
+    return { ...known, ...nothing, problem: `${error.message} (${error.code})` };
+  }
+}
+
+/** Without a row: a pool whose client table is full is to be seen, too. */
+function look(path: string, url: string) {
+  const { fabric, parameters, source } = attachFile(path, url);
+  try {
+    const pool = new Pool(fabric, parameters, source);
+    const rows = pool.run(pool.membership.rows());
+    const entries = pool.run(pool.catalog.entries());
+    return {
+      sizeMax: parameters.regionBytes * parameters.regionsMax,
+      clients: rows.filter((row) => pool.membership.liveness(row) !== 'gone').length,
+      clientsMax: parameters.clientsMax,
+      stores: entries.filter(({ ready }) => ready).map((entry) => entry.name),
+    };
+  } finally {
+    source.close();
+  }
+}

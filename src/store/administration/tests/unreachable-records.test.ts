@@ -1,0 +1,148 @@
+/** Zeros in a pool whose clients have all left: `check` tells of every record that they cost. */
+import assert from 'node:assert/strict';
+import { closeSync, copyFileSync, openSync as openFile, readFileSync, writeSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { StepwellError } from '../../../errors.ts';
+import { ALWAYS } from '../../../indexes/contract.ts';
+import { createStore, kindNamed, openIndex } from '../../../indexes/kinds.ts';
+import { currentThread } from '../../../pool/clients/thread-identity.ts';
+import { Pool } from '../../../pool/pool.ts';
+import { Prng } from '../../../random/prng.ts';
+import type { IndexName, OpenOptions, Store } from '../../api.ts';
+import { createInMemory } from '../../location.ts';
+import { checkPool, openSync } from '../../open.ts';
+import { requestFor } from '../../tests/support/by-hand.ts';
+import { freshUrl, numbered, pathOf } from '../../tests/support/pools.ts';
+import { checkStores } from '../check.ts';
+
+const KEYS = numbered('key ', 400);
+const GONE = KEYS.slice(350);
+const REPLACED = KEYS.slice(0, 100);
+const KEPT = KEYS.slice(0, 350);
+const OPTIONS: OpenOptions = {
+  size: 4 * 2 ** 20,
+  maxClients: 8,
+  race: { groups: 8, associativity: 4 },
+  shard: { buckets: 4, level1: 16, level2: 4 },
+  sephash: { segmentBytes: 128 },
+};
+/** Behind the superblock, the catalog and the client table. */
+const CHUNKS_AT = 256 * 1024;
+
+/** The path of a pool in which nobody has anything left to do. */
+function closedPool(t: TestContext, index: IndexName): string {
+  const url = freshUrl(t, 'file');
+  const store = openSync(url, { ...OPTIONS, index });
+  for (const key of KEYS) store.put(key, `of ${key}`.repeat(1 + (key.length % 5)));
+  for (const key of REPLACED) store.put(key, 'replaced');
+  for (const key of GONE) store.delete(key);
+  store.close();
+  const { problems, leaked, unreachable } = checkPool(url);
+  assert.deepEqual({ problems, leaked, unreachable }, { problems: [], leaked: 0, unreachable: 0 });
+  return pathOf(url);
+}
+
+/** A copy of the pool in which so many bytes are 0. */
+function zeroed(path: string, at: number, bytes: number): string {
+  const copy = `${path}.copy`;
+  copyFileSync(path, copy);
+  const file = openFile(copy, 'r+');
+  writeSync(file, new Uint8Array(bytes), 0, bytes, at);
+  closeSync(file);
+  return `file:${copy}`;
+}
+
+/** Offsets of words that are not 0, among them those of the records. */
+function usedWords(path: string): number[] {
+  const bytes = readFileSync(path);
+  const used: number[] = [];
+  for (let at = CHUNKS_AT; at < bytes.length; at += 8) {
+    if (bytes.readBigUInt64LE(at) !== 0n) used.push(at);
+  }
+  return used;
+}
+
+/** What a call does: what it returns, or the code of what it raises. Anything else is raised. */
+function outcome<T>(call: () => T): T | string {
+  try {
+    return call();
+  } catch (error) {
+    if (!(error instanceof StepwellError)) throw error;
+    return error.code;
+  }
+}
+
+function lostKeys(url: string): number {
+  const store = outcome(() => openSync(url, { create: false }));
+  if (typeof store === 'string') return KEPT.length;
+  const isLost = (key: string) => {
+    const value = outcome(() => store.get(key));
+    return value === undefined || (typeof value === 'string' && value.startsWith('SW_'));
+  };
+  const lost = KEPT.filter(isLost).length;
+  endAll(store);
+  return lost;
+}
+
+/** No call of a damaged store waits for what will never be: each says that the pool is damaged. */
+function endAll(store: Store): void {
+  const calls = [
+    () => store.put(KEPT[7], 'x'.repeat(99)),
+    () => store.delete(KEPT[9]),
+    () => [...store.keys()].length,
+  ];
+  for (const call of calls) assert.notEqual(outcome(call), 'SW_CONTENTION');
+  store.close();
+}
+
+for (const index of ['race', 'sephash', 'shard'] as const) {
+  for (const bytes of [8, 64, 512]) {
+    test(`${index}: where ${bytes} bytes are zeroed, and keys lost by it, check says so`, (t) => {
+      const path = closedPool(t, index);
+      const used = usedWords(path);
+      const random = Prng.fromSeed(bytes);
+      let damaged = 0;
+      for (let round = 0; round < 20; round++) {
+        const word = used[random.below(used.length)];
+        const at = Math.floor(word / bytes) * bytes;
+        if (lostKeys(zeroed(path, at, bytes)) === 0) continue;
+        damaged++;
+        const { problems } = checkPool(zeroed(path, at, bytes));
+        assert.notEqual(problems.length, 0, `${bytes} bytes at ${at}`);
+      }
+      assert.ok(damaged > 0);
+    });
+  }
+}
+
+test('shard: a root that is nothing but zeros', (t) => {
+  const path = closedPool(t, 'shard');
+  const file = readFileSync(path);
+  // The root's line of segments begins with the address of the first one.
+  const roots = usedWords(path).filter((at) => file.readBigUInt64LE(at) === BigInt(at + 64));
+  assert.notEqual(roots.length, 0);
+  const url = zeroed(path, roots[0] - 64, 512);
+  assert.notEqual(checkPool(url).problems.length, 0);
+  assert.throws(() => openSync(url, { create: false }), { code: 'SW_POOL_CORRUPT' });
+});
+
+test('what a client that died had removed is counted, and is no problem', () => {
+  const { fabric, parameters, source } = createInMemory({ size: 16 * 2 ** 20, maxClients: 8 });
+  const survivor = new Pool(fabric, parameters, source);
+  survivor.join('survivor');
+  const kind = kindNamed('shard');
+  const entry = survivor.run(createStore(survivor, 'here', kind, kind.parameters({}, 2 ** 24, 1)));
+  // No thread has this number, so the system says that the client is gone.
+  const dead = { ...currentThread(), pid: 2 ** 22 - 1, tid: 2 ** 22 - 1 };
+  const client = new Pool(fabric, parameters, source, dead);
+  client.run(client.membership.join('dead'));
+  client.allocator.own(client.membership.id, client.membership.incarnation);
+  const index = client.run(openIndex(client, entry));
+  client.run(client.reclamation.quiesce());
+  client.run(index.write(requestFor({ index }, 'key', 'value'), ALWAYS));
+  client.run(index.remove(requestFor({ index }, 'key')));
+  survivor.recoverGone();
+  const check = checkStores(survivor, 'memory:', (one) => openIndex(survivor, one), undefined);
+  const { problems, unreachable } = survivor.run(check);
+  assert.deepEqual({ problems, unreachable }, { problems: [], unreachable: 1 });
+});

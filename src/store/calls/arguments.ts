@@ -1,0 +1,73 @@
+import { inspect } from 'node:util';
+import { StepwellError } from '../../errors.ts';
+import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
+import type { Key, WriteCondition } from '../api.ts';
+
+export function invalid(message: string): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message);
+}
+
+/** A value as it is told of in a message, in one line: one can tell 3 from '3'. */
+export function shown(value: unknown): string {
+  return inspect(value, { depth: 0, maxStringLength: 100 }).replaceAll(/\s+/g, ' ');
+}
+
+/** An object with names, and no array, Map or bytes, of which every option would be left out. */
+export function isRecord(value: unknown): value is object {
+  return Object.prototype.toString.call(value) === '[object Object]';
+}
+
+/** Raises SW_INVALID_ARGUMENT: `openSync(url, 'users')` would otherwise open another store. */
+export function checkOptions(options: unknown): void {
+  if (!isRecord(options)) throw invalid(`options are an object, not ${shown(options)}`);
+}
+
+/** What the options of `write` mean. Raises SW_INVALID_ARGUMENT. */
+export function conditionOf(options: { when?: WriteCondition; previous?: boolean }): {
+  condition: Condition;
+  previous: boolean;
+} {
+  checkOptions(options);
+  const { when = 'always', previous = false } = options;
+  if (typeof previous !== 'boolean') throw invalid(`previous is true or false: ${shown(previous)}`);
+  const always = previous ? EXCHANGE : ALWAYS;
+  const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
+  if (Object.hasOwn(conditions, when)) return { condition: conditions[when], previous };
+  throw invalid(`when is always, absent or present: ${shown(when)}`);
+}
+
+/** The version that a record is to have: NaN, which none has, for what is no version. */
+export function versionOf(version: unknown): number {
+  return typeof version === 'number' && version === version >>> 0 ? version : Number.NaN;
+}
+
+/** The option of `scanKeys`. Raises SW_INVALID_ARGUMENT. */
+export function prefixIn(options: { prefix?: Key }): Key | undefined {
+  checkOptions(options);
+  return options.prefix;
+}
+
+/** The option of `getMany`. Raises SW_INVALID_ARGUMENT. */
+export function maxBytesIn(options: { maxBytes?: number }): number {
+  checkOptions(options);
+  const { maxBytes = Number.POSITIVE_INFINITY } = options;
+  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
+  throw invalid(`maxBytes must be 0 or more: ${shown(maxBytes)}`);
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkCallback(use: unknown): void {
+  if (typeof use !== 'function') throw invalid(`read takes a function, not ${shown(use)}`);
+}
+
+/** How many `nextMany` is asked for. Raises SW_INVALID_ARGUMENT. */
+export function checkBatch(size: number): void {
+  if (Number.isSafeInteger(size) && size >= 1) return;
+  throw invalid(`nextMany takes 1 or more, not ${shown(size)}`);
+}
+
+/** What a counter is incremented by. Raises SW_INVALID_ARGUMENT. */
+export function checkIncrement(by: number | bigint): void {
+  if (typeof by === 'bigint' || Number.isSafeInteger(by)) return;
+  throw invalid(`increment needs an integer, not ${shown(by)}`);
+}

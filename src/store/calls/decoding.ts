@@ -1,0 +1,28 @@
+import type { Request } from '../../indexes/substrates/request.ts';
+import { CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../../records/codec.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import type { Scratch } from '../../verbs/index.ts';
+import type { Encoding, Key, Value } from '../api.ts';
+
+/** The value of the request's found record. */
+export function decodeValue(request: Request, as: Encoding): Value {
+  const { found, foundValueAt, foundValueBytes, foundCodec } = request;
+  let codec = foundCodec;
+  if (as === 'bytes') codec = CODEC_BYTES;
+  else if (as === 'utf8' && codec === CODEC_BYTES) codec = CODEC_UTF8;
+  return decodeFrom(found, foundValueAt, foundValueBytes, codec);
+}
+
+/** The key that a walk met; `auto` is a string when the bytes are well-formed UTF-8. */
+export function decodeKey({ outgoing }: Request, keyBytes: number, as: Encoding): Key {
+  return decodeKeyAt(outgoing, HEADER_BYTES, keyBytes, as);
+}
+
+export function decodeKeyAt(from: Scratch, at: number, keyBytes: number, as: Encoding): Key {
+  const end = at + keyBytes;
+  if (as === 'bytes') return from.u8.slice(at, end);
+  const text = from.buffer.utf8Slice(at, end);
+  if (as === 'utf8' || !text.includes('\ufffd')) return text;
+  const bytes = from.u8.slice(at, end);
+  return Buffer.from(text).equals(bytes) ? text : bytes;
+}

@@ -1,0 +1,85 @@
+import type { RegionSource } from '../../fabrics/shared/region.ts';
+import type { Index } from '../../indexes/contract.ts';
+import type { OpenStore } from '../../pool/open-stores.ts';
+import { Pool } from '../../pool/pool.ts';
+import type { OpenOptions } from '../api.ts';
+import type { OpenedPool } from '../location.ts';
+import { clientName, openStore } from '../store-in-pool.ts';
+
+/** A store that one client has open, as a handle uses it. */
+export interface StoreOfClient {
+  store: OpenStore;
+  index: Index;
+}
+
+/**
+ * A client of a pool that this thread can address: one mapping, one row of the client table, one
+ * allocator and one announced epoch, whatever number of stores it has open. Handles of one store
+ * share its index, too: servers of HStore and movers of SHARD are told apart by their clients.
+ */
+export class LocalClient {
+  readonly pool: Pool;
+  readonly source: RegionSource;
+  readonly #onEnd: (client: LocalClient) => void;
+  readonly #indexes = new Map<OpenStore, Index>();
+  #handles = 0;
+
+  /** Takes a row. Raises SW_TOO_MANY_CLIENTS; the mapping is then closed. */
+  constructor(
+    { fabric, parameters, source }: OpenedPool,
+    options: OpenOptions,
+    onEnd: (client: LocalClient) => void = () => {},
+  ) {
+    this.source = source;
+    this.#onEnd = onEnd;
+    try {
+      this.pool = new Pool(fabric, parameters, source);
+      this.pool.join(clientName(options));
+    } catch (error) {
+      source.close();
+      throw error;
+    }
+  }
+
+  /** Whether stores can be opened by it: it was not declared dead, and the pool is still there. */
+  get isUsable(): boolean {
+    return !this.pool.closed && this.pool.run(this.pool.usable());
+  }
+
+  /** Opens a store; each handle has its `close`. Without any handle the client ends. */
+  open(options: OpenOptions): StoreOfClient {
+    this.#handles++;
+    try {
+      const known = (store: OpenStore) => this.#indexes.get(store);
+      const { store, index } = this.pool.run(openStore(this.pool, options, known));
+      this.#indexes.set(store, index);
+      return { store, index };
+    } catch (error) {
+      this.#release();
+      throw error;
+    }
+  }
+
+  close(store: OpenStore): void {
+    this.pool.stores.close(store);
+    if (store.handles === 0) this.#indexes.delete(store);
+    this.#release();
+  }
+
+  /** Gives up what it has of stores without handles; if an operation runs, that comes later. */
+  #release(): void {
+    this.#handles--;
+    // By then a callback may have opened another store.
+    const end = () => (this.#handles === 0 ? this.end() : undefined);
+    if (this.#handles === 0) this.pool.afterOperations(end);
+    else if (!this.pool.closed) this.pool.betweenOperations(() => this.pool.stores.tend());
+  }
+
+  /** Leaves the pool, with whatever stores are open. */
+  end(): void {
+    if (this.pool.closed) return;
+    this.#onEnd(this);
+    this.pool.close();
+    this.source.close();
+  }
+}

@@ -1,0 +1,154 @@
+import { StepwellError } from '../../errors.ts';
+import type { Index } from '../../indexes/contract.ts';
+import type { Coordinator } from '../../indexes/hstore/candidacy.ts';
+import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
+import {
+  IndexServer,
+  type ServedRound,
+  type ServerRole,
+} from '../../indexes/hstore/index-server.ts';
+import { storeDropped } from '../../pool/open-stores.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { OpenOptions } from '../api.ts';
+import { attach } from '../open.ts';
+import { credentialsOf, isRemote, parseRemote } from '../remote/address.ts';
+import { attachRemote } from '../remote/attach.ts';
+import { clientName, openStore } from '../store-in-pool.ts';
+
+export type { Coordinator, ServedRound, ServerRole };
+
+/** Rounds with answers that follow one another before the event loop turns. */
+const ROUNDS_IN_A_ROW = 256;
+/** Rounds without an answer until the server sleeps between them. */
+const ROUNDS_AWAKE = 2000;
+const SLEEP_MS = 1;
+
+/** A process that is the hash server or the skiplist server, or both, of a store with HStore. */
+export interface RunningIndexServer {
+  /** One round; see IndexServer. A promise on memory nodes. */
+  round(): ServedRound | Promise<ServedRound>;
+  /** Gives up the leases and leaves the pool. */
+  close(): Promise<void>;
+}
+
+export interface ServerOptions extends OpenOptions {
+  role: ServerRole;
+  /** Pairs that it serves, counted from 1; all when left out. */
+  pairs?: readonly number[];
+  /** Who elects the primaries; when left out, whoever comes first is one. */
+  coordinator?: Coordinator;
+}
+
+/**
+ * Attaches as a server of a store that exists. Without any server process a store works as well:
+ * its clients are the servers in turn.
+ *
+ * @throws StepwellError SW_UNSUPPORTED when the store's index has no servers, SW_INVALID_ARGUMENT
+ *   for pairs that it has not.
+ */
+export async function openIndexServer(
+  url: string,
+  options: ServerOptions,
+): Promise<RunningIndexServer> {
+  return isRemote(url) ? await openOnNodes(url, options) : openOnMachine(url, options);
+}
+
+function openOnMachine(url: string, options: ServerOptions): RunningIndexServer {
+  const { client } = attach(url, { ...options, create: false });
+  const { pool } = client;
+  try {
+    const { index, store } = client.open({ ...options, create: false });
+    const server = serverOf(pool, index, options);
+    return {
+      round() {
+        pool.enterStore(store);
+        try {
+          return pool.run(server.round());
+        } finally {
+          pool.exit();
+        }
+      },
+      async close() {
+        if (!pool.closed) pool.run(server.stop());
+        client.end();
+      },
+    };
+  } catch (error) {
+    client.end();
+    throw error;
+  }
+}
+
+async function openOnNodes(url: string, options: ServerOptions): Promise<RunningIndexServer> {
+  const location = parseRemote(url);
+  const named = { ...options, store: options.store ?? location.store, create: false };
+  const credentials = credentialsOf(location, named);
+  const client = clientName(named);
+  const { pool, fabric } = await attachRemote(location, credentials, named, client, undefined);
+  const leave = async () => {
+    await pool.close().catch(() => {});
+    fabric.close();
+  };
+  try {
+    const { index, store } = await pool.run(openStore(pool.pool, named));
+    const server = serverOf(pool.pool, index, named);
+    return {
+      async round() {
+        await pool.enter();
+        try {
+          if (store.dropped) throw storeDropped(store.name);
+          return await pool.run(server.round());
+        } finally {
+          pool.exit();
+        }
+      },
+      async close() {
+        await pool.run(server.stop()).catch(() => {});
+        await leave();
+      },
+    };
+  } catch (error) {
+    await leave();
+    throw error;
+  }
+}
+
+function serverOf(pool: Pool, index: Index, options: ServerOptions): IndexServer {
+  const { role, coordinator, store = 'default' } = options;
+  if (index instanceof HStoreIndex) {
+    const pairs = pairsOf(options.pairs, index.table.pairs.length);
+    const name = `${pool.layout.parameters.poolId}/${encodeURIComponent(store)}`;
+    const settings = { role, name, now: () => performance.now(), ...(pairs && { pairs }) };
+    return new IndexServer(index.table, coordinator ? { ...settings, coordinator } : settings);
+  }
+  const { name } = index.manifest;
+  throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
+}
+
+/** Counted from 0. Raises SW_INVALID_ARGUMENT. */
+function pairsOf(pairs: readonly number[] | undefined, count: number): number[] | undefined {
+  const wrong = pairs?.find((pair) => !Number.isInteger(pair) || pair < 1 || pair > count);
+  if (wrong === undefined) return pairs?.map((pair) => pair - 1);
+  const has = `the store has the pairs 1..${count} (parameter pairs)`;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, not ${wrong}`);
+}
+
+/** Serves until the signal; awake while requests come, else looking once a millisecond. */
+export async function serveIndex(
+  server: RunningIndexServer,
+  signal: AbortSignal,
+  onHeld: (leases: number) => void = () => {},
+): Promise<void> {
+  let idle = 0;
+  let held = 0;
+  while (!signal.aborted) {
+    let round = await server.round();
+    // The last one of a row has mostly found nothing: what counts is whether any has.
+    idle = round.answered > 0 ? 0 : idle + 1;
+    for (let i = 1; i < ROUNDS_IN_A_ROW && round.answered > 0; i++) round = await server.round();
+    if (round.held !== held) onHeld(round.held);
+    held = round.held;
+    if (idle < ROUNDS_AWAKE) await new Promise((resolve) => setImmediate(resolve));
+    else await new Promise((resolve) => setTimeout(resolve, SLEEP_MS));
+  }
+}

@@ -1,0 +1,218 @@
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+import { StepwellError } from '../../errors.ts';
+import { loadLibc } from '../../fabrics/shared/libc.ts';
+import { MemorySource } from '../../fabrics/shared/memory-source.ts';
+import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
+import { ERASING } from '../../fabrics/tcp/node/node-memory.ts';
+import {
+  type NodeMemoryPlace,
+  NodeThread,
+  type ThreadOptions,
+} from '../../fabrics/tcp/node/node-thread.ts';
+import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
+import { CHUNK_BYTES } from '../../pool/layout.ts';
+import { isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
+import { secretFrom } from '../remote/address.ts';
+import { shapeIn } from '../remote/node-heads.ts';
+
+const DEFAULT_NODE_BYTES = 2 ** 30;
+const DEFAULT_REGION_BYTES = 2 ** 30;
+const REGION_BYTES_MAX = 2 ** 31;
+const LEASE_MS_MIN = 100;
+const OUTSTANDING_BYTES_MIN = 64 * 1024;
+
+export interface MemoryNodeOptions {
+  /** Where to listen (127.0.0.1); anything but loopback needs a secret. */
+  host?: string;
+  /** 0 for any free one (7471). */
+  port?: number;
+  /** Bytes of memory (1 GiB). An existing file keeps its own size. */
+  size?: number;
+  /** Bytes of a region, a multiple of 256 KiB, at most 2 GiB. All nodes of a pool have the same. */
+  regionSize?: number;
+  /** A file that holds the memory, so that it outlives the node; made when it does not exist. */
+  file?: string;
+  /** What clients have to know. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
+  secret?: string | Uint8Array;
+  /** Certificate and key in PEM: the node then listens with TLS. */
+  tls?: { cert: string; key: string };
+  /** Clients at once (1024); others are refused with SW_TOO_MANY_CLIENTS. */
+  maxConnections?: number;
+  /**
+   * Bytes that a client may have under way, and that may wait for it to take them (8 MiB). A longer
+   * READ or WRITE goes alone.
+   */
+  outstandingBytesMax?: number;
+  /**
+   * The longest frame that the node takes and sends, 8 KiB to 1 MiB (1 MiB). Clients cut up what is
+   * longer; whoever sends a longer one is disconnected.
+   */
+  frameBytesMax?: number;
+  /** Milliseconds of silence after which a client is revoked (10,000). */
+  leaseMs?: number;
+}
+
+export interface RunningNode {
+  host: string;
+  port: number;
+  size: number;
+  /** Settled when the node has ended. */
+  ended: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a memory node, its verb loop in a thread of its own. What it holds is a pool, or a part of
+ * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
+ *
+ * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
+ *   secret, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_POOL_NOT_FOUND,
+ *   SW_POOL_FOREIGN, SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
+ */
+export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
+  const { host = '127.0.0.1', port = 7471, tls } = options;
+  const limits = limitsOf(options);
+  if (tls !== undefined) refuseBadCertificate(tls);
+  const secret = secretFrom(options.secret, process.env);
+  const memory =
+    options.file === undefined ? newMemory(options) : fileMemory(options.file, options);
+  const { place, regionBytes, regions, release } = memory;
+  const settings: ThreadOptions = { host, port, place, regionBytes };
+  const given = { secret, tls, ...limits };
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) Object.assign(settings, { [name]: value });
+  }
+  const thread = await NodeThread.start(settings).catch((cause: unknown) => {
+    release();
+    if (cause instanceof StepwellError) throw cause;
+    // The system refused: nobody has this address, the name is unknown, the port is not allowed.
+    throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, cause);
+  });
+  const ended = thread.ended.finally(release);
+  // Whoever waits for the end hears of a failure; nobody has to.
+  ended.catch(() => {});
+  return {
+    host,
+    port: thread.port,
+    size: regions * regionBytes,
+    ended,
+    async stop() {
+      await thread.stop();
+      await ended;
+    },
+  };
+}
+
+function limitsOf(options: MemoryNodeOptions) {
+  const { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax } = options;
+  if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
+    throw invalid(`a lease has at least ${LEASE_MS_MIN} ms: ${leaseMs}`);
+  }
+  if (maxConnections !== undefined && !(Number.isInteger(maxConnections) && maxConnections >= 1)) {
+    throw invalid(`a node takes at least 1 connection: ${maxConnections}`);
+  }
+  const bytes = outstandingBytesMax ?? OUTSTANDING_BYTES_MIN;
+  if (!Number.isInteger(bytes) || bytes < OUTSTANDING_BYTES_MIN || bytes > 2 ** 31 - 1) {
+    throw invalid(`a client has ${OUTSTANDING_BYTES_MIN} bytes to 2 GiB under way: ${bytes}`);
+  }
+  const frame = frameBytesMax ?? FRAME_BYTES_MAX;
+  if (!Number.isInteger(frame) || frame < FRAME_BYTES_MIN || frame > FRAME_BYTES_MAX) {
+    throw invalid(
+      `frames of ${FRAME_BYTES_MIN} to ${FRAME_BYTES_MAX} bytes can be the longest: ${frame}`,
+    );
+  }
+  return { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax };
+}
+
+/** Found out here: the thread would tell of a certificate what it tells of an address. */
+function refuseBadCertificate(tls: { cert: string; key: string }): void {
+  try {
+    createSecureContext(tls);
+  } catch (cause) {
+    const why = (cause as Error).message;
+    throw invalid(`certificate and key cannot be used: ${why}`, cause);
+  }
+}
+
+interface Memory {
+  place: NodeMemoryPlace;
+  regionBytes: number;
+  regions: number;
+  /** Once the node has ended. */
+  release(): void;
+}
+
+function newMemory(options: MemoryNodeOptions): Memory {
+  const { regionBytes, regions } = geometry(options);
+  const { buffers } = MemorySource.allocate(regions, regionBytes);
+  return { place: { kind: 'memory', buffers }, regionBytes, regions, release() {} };
+}
+
+function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) {
+  if (!Number.isSafeInteger(size) || size < CHUNK_BYTES) {
+    throw invalid(`a memory node has at least ${CHUNK_BYTES} bytes: ${size}`);
+  }
+  const wanted = regionSize ?? Math.min(size, DEFAULT_REGION_BYTES);
+  const regionBytes = Math.floor(wanted / CHUNK_BYTES) * CHUNK_BYTES;
+  if (!Number.isSafeInteger(wanted) || regionBytes < 1 || regionBytes > REGION_BYTES_MAX) {
+    throw invalid(`a region has ${CHUNK_BYTES} bytes to 2 GiB: ${wanted}`);
+  }
+  const regions = Math.floor(size / regionBytes);
+  if (regions < 1 || regions > NODE_REGIONS_MAX) {
+    throw invalid(`a memory node has 1..${NODE_REGIONS_MAX} regions of --region-size`);
+  }
+  return { regionBytes, regions };
+}
+
+/**
+ * All of the file is taken at once: a full file system is an error now, and never a bus error. Two
+ * nodes must not lend the same file: who was revoked by one could go on at the other. So the file
+ * stays locked as long as the node is there, however it ends.
+ */
+function fileMemory(path: string, options: MemoryNodeOptions): Memory {
+  const isNew = !existsSync(path);
+  const fd = openFile(path, isNew ? 'wx+' : 'r+');
+  try {
+    if (!loadLibc().lock(fd)) {
+      throw new StepwellError('SW_POOL_BUSY', `another memory node lends ${path}`);
+    }
+    const bytes = fstatSync(fd).size;
+    const head = new Uint8Array(SUPERBLOCK_BYTES);
+    const hasHead = readSync(fd, head, 0, SUPERBLOCK_BYTES, 0) === SUPERBLOCK_BYTES;
+    if (!isNew && bytes > 0 && !hasHead) {
+      throw new StepwellError('SW_POOL_FOREIGN', `${path} is not a Stepwell pool`);
+    }
+    const size = bytes > 0 ? bytes : options.size;
+    if (isHalfErased(head) || isMarkedDestroyed(head)) {
+      ftruncateSync(fd, 0);
+      head.fill(0);
+    }
+    const { regionBytes, regions } = shapeIn(head, path) ?? geometry({ ...options, size });
+    const errno = loadLibc().allocate(fd, regions * regionBytes);
+    if (errno !== 0) throw fileSystemRefused(path, errno);
+    const place = { kind: 'file' as const, path, regions };
+    return { place, regionBytes, regions, release: () => closeSync(fd) };
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+/** A node was killed while its memory was erased. */
+function isHalfErased(head: Uint8Array): boolean {
+  return new DataView(head.buffer).getBigInt64(0, true) === ERASING;
+}
+
+function openFile(path: string, flags: string): number {
+  try {
+    return openSync(path, flags, 0o600);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${path}: ${code}`, { cause });
+  }
+}
+
+function invalid(message: string, cause?: unknown): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
+}

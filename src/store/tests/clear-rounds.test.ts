@@ -1,0 +1,70 @@
+/** A store that is filled with new keys and cleared, round after round, keeps its size. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { IndexName, Store } from '../api.ts';
+import { open } from '../open.ts';
+import { freshStore } from './support/pools.ts';
+import { startNodes } from './support/remote.ts';
+
+const ROUNDS = 4;
+const KEYS = 1500;
+
+function entriesOf(round: number): (readonly [string, string])[] {
+  return Array.from({ length: KEYS }, (_, i) => [`${round}-${(i * 7919) % KEYS}`, 'v'] as const);
+}
+
+/** Ways to remove what a round has stored. */
+const CLEARINGS: Record<string, (store: Store, round: number) => void> = {
+  'clear()': (store) => store.clear(),
+  'clear(range)': (store, round) => store.clear({ gte: `${round}-`, lt: `${round}.` }),
+  'clear(range) in reverse': (store, round) => store.clear({ gte: `${round}-`, reverse: true }),
+  'deleteMany in order': (store) => store.deleteMany([...store.keys()]),
+  'deleteMany in no order': (store, round) => {
+    store.deleteMany(entriesOf(round).map(([key]) => key));
+  },
+};
+
+for (const [name, clear] of Object.entries(CLEARINGS)) {
+  test(`chime: ${name} leaves one leaf or two, in every round`, (t) => {
+    const store = freshStore(t, 'memory', { index: 'chime' });
+    for (let round = 0; round < ROUNDS; round++) {
+      store.putMany(entriesOf(round));
+      assert.ok(store.stats().subtables > KEYS / 64, 'there was something to merge');
+      clear(store, round);
+      const { records, subtables, globalDepth } = store.stats();
+      assert.equal(records, 0);
+      assert.ok(subtables <= 2, `${subtables} leaves after round ${round}`);
+      assert.ok(globalDepth <= 1, `${globalDepth} levels above them`);
+    }
+  });
+}
+
+for (const index of ['race', 'sephash', 'shard', 'hopscotch', 'hstore'] as IndexName[]) {
+  test(`${index}: what clear() leaves is used by the next rounds`, (t) => {
+    const store = freshStore(t, 'memory', { index });
+    const sizes: number[] = [];
+    for (let round = 0; round < 2 * ROUNDS; round++) {
+      store.putMany(entriesOf(round));
+      store.clear();
+      const { records, subtables } = store.stats();
+      assert.equal(records, 0);
+      sizes.push(subtables);
+    }
+    // Other keys have other hashes: a few segments are fuller than in any round before.
+    const [first] = sizes;
+    assert.ok((sizes.at(-1) ?? 0) <= 1.5 * first + 1, sizes.join(' '));
+  });
+}
+
+test('chime over the network: clear() gives the leaves back', async (t) => {
+  const { url } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });
+  const store = await open(url, { index: 'chime', maxClients: 8 });
+  t.after(() => store.close());
+  for (const range of [undefined, { gte: '1-' }]) {
+    await store.putMany(entriesOf(range === undefined ? 0 : 1));
+    await store.clear(range);
+    const { records, subtables } = await store.stats();
+    assert.equal(records, 0);
+    assert.ok(subtables <= 3, `${subtables} leaves`);
+  }
+});

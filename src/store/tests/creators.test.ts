@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { checkPool, inspectPool, openSync } from '../open.ts';
+import { Child } from './support/children.ts';
+import { keepOpen, temporaryDirectory } from './support/pools.ts';
+
+const OPTIONS = { size: 2 * 2 ** 20, maxClients: 8, race: { groups: 8, maxDepth: 6 } };
+const ROUNDS = 40;
+const soon = () => Date.now() + 4;
+
+/** Of a process that is long gone. */
+function abandonedDraft(path: string): void {
+  writeFileSync(path, '');
+  utimesSync(path, 1, 1);
+}
+
+/** Both children meet at a fresh path in each round. */
+test('two processes that create and open the same pool: one pool, nobody fails', async (t) => {
+  const directory = temporaryDirectory(t);
+  const children = [new Child(t), new Child(t)];
+  for (let round = 0; round < ROUNDS; round++) {
+    const path = join(directory, `pool-${round}`);
+    // Drafts of creators that were killed are cleaned up by both at the same time.
+    for (let i = 0; i < 5; i++) abandonedDraft(`${path}.4194303.${i}.new`);
+    const at = soon();
+    const order = { kind: 'open', url: `file:${path}`, options: OPTIONS, at } as const;
+    const answers = await Promise.all(
+      children.map((child, i) => child.ask({ ...order, key: `child ${i}` })),
+    );
+    assert.deepEqual(answers, ['open', 'open'], `round ${round}`);
+    const store = openSync(`file:${path}`, { create: false });
+    assert.deepEqual([...store.keys()].sort(), ['child 0', 'child 1']);
+    store.close();
+    if (round % 10 === 0) {
+      const report = inspectPool(`file:${path}`);
+      assert.equal(report.stores.length, 1);
+      assert.equal(report.clients.length, 3);
+      assert.deepEqual(checkPool(`file:${path}`).problems, []);
+    }
+    await Promise.all(children.map((child) => child.ask({ kind: 'close' })));
+  }
+  assert.equal(readdirSync(directory).length, ROUNDS, 'no drafts are left');
+});
+
+test('of two processes that create the same pool exactly one succeeds', async (t) => {
+  const directory = temporaryDirectory(t);
+  const children = [new Child(t), new Child(t)];
+  for (let round = 0; round < ROUNDS; round++) {
+    const order = { kind: 'create', url: `file:${directory}/${round}`, options: OPTIONS } as const;
+    const at = soon();
+    const answers = await Promise.all(children.map((child) => child.ask({ ...order, at })));
+    assert.deepEqual(answers.sort(), ['SW_POOL_EXISTS', 'created'], `round ${round}`);
+  }
+  assert.equal(readdirSync(directory).length, ROUNDS);
+});
+
+test('attaching while another creates: there or not there, never half', async (t) => {
+  const directory = temporaryDirectory(t);
+  const [creator, reader] = [new Child(t), new Child(t)];
+  for (let round = 0; round < ROUNDS; round++) {
+    const url = `file:${directory}/${round}`;
+    const reading = reader.ask({ kind: 'attach', url });
+    const order = { kind: 'open', url, options: OPTIONS, at: soon(), key: 'k' } as const;
+    assert.deepEqual(await Promise.all([creator.ask(order), reading]), ['open', 'open']);
+    await Promise.all([creator, reader].map((child) => child.ask({ kind: 'close' })));
+  }
+});
+
+test('a client that is killed leaves its row, and the next one to come frees it', async (t) => {
+  const url = `file:${temporaryDirectory(t)}/pool`;
+  const child = new Child(t);
+  const order = { kind: 'open', url, options: OPTIONS, at: 0, key: 'of the dead' } as const;
+  assert.equal(await child.ask(order), 'open');
+  const store = keepOpen(t, openSync(url));
+  assert.equal(inspectPool(url).clients.filter(({ alive }) => alive).length, 3);
+  child.process.kill('SIGKILL');
+  await child.exited;
+  const { clients } = inspectPool(url);
+  assert.deepEqual(
+    clients.map(({ pid }) => pid),
+    [process.pid, process.pid],
+  );
+  assert.equal(store.get('of the dead'), 'here');
+  assert.deepEqual(checkPool(url).problems, []);
+});

@@ -1,0 +1,242 @@
+import type { TestContext } from 'node:test';
+import { StepwellError } from '../../../errors.ts';
+import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
+import type { Prng } from '../../../random/prng.ts';
+import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts';
+import type { IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
+import { checkPool, inspectPool, openSync } from '../../open.ts';
+
+/** What one call may do on a pool of a few MiB: 100,000 batches take less than half a second. */
+const BATCHES_MAX = 100_000;
+const PAUSES_MAX_MICROSECONDS = 1_000_000;
+
+/** Counts the work of calls in batches and in pauses, which pass at once: nothing is timed. */
+export class Work {
+  batches = 0;
+  pauses = 0;
+  /** Bytes of the largest local buffer that a verb named. */
+  largest = 0;
+  /** Called with each word that is read by a short READ, or changed. */
+  onWord: ((address: number) => void) | undefined;
+
+  constructor(t: TestContext) {
+    const work = this;
+    const { execute, executeAll } = SharedFabric.prototype;
+    t.mock.method(SharedFabric.prototype, 'execute', function (this: SharedFabric, batch: Batch) {
+      work.#count(batch);
+      execute.call(this, batch);
+    });
+    t.mock.method(
+      SharedFabric.prototype,
+      'executeAll',
+      function (this: SharedFabric, batches: Batch[], count: number, errors: unknown[]) {
+        for (let i = 0; i < count; i++) work.#count(batches[i]);
+        executeAll.call(this, batches, count, errors);
+      },
+    );
+  }
+
+  begin(): void {
+    this.batches = 0;
+    this.pauses = 0;
+    this.largest = 0;
+  }
+
+  /** What of it is more than a call may do; undefined when nothing is. */
+  excess(poolBytes: number): string | undefined {
+    if (this.batches > BATCHES_MAX) return 'raw: too many batches';
+    if (this.pauses > PAUSES_MAX_MICROSECONDS) return 'raw: too many pauses';
+    if (this.largest > 2 * poolBytes) return `raw: a buffer of ${this.largest} bytes`;
+    return undefined;
+  }
+
+  #count(batch: Batch): void {
+    this.batches++;
+    for (let row = 0; row < batch.length; row++) {
+      if (batch.kind[row] === PAUSE) {
+        this.pauses += batch.bytes[row];
+        batch.bytes[row] = 0;
+        continue;
+      }
+      this.largest = Math.max(this.largest, batch.scratch[row].u8.length);
+      this.#note(batch.kind[row], batch.address[row], batch.bytes[row]);
+    }
+    // An endless loop has to end for the test to go on.
+    if (this.batches > 2 * BATCHES_MAX || this.pauses > 2 * PAUSES_MAX_MICROSECONDS) {
+      throw new Error('too much work');
+    }
+  }
+
+  #note(kind: number, address: number, bytes: number): void {
+    if (this.onWord === undefined) return;
+    const noted = kind === READ ? Math.min(bytes, 4096) : 8;
+    for (let at = address - (address % 8); at < address + noted; at += 8) this.onWord(at);
+  }
+}
+
+export const KEYS = 120;
+const ORDERED: readonly IndexName[] = ['chime', 'hstore'];
+const POOL: OpenOptions = {
+  size: 4 * 2 ** 20,
+  regionSize: 2 ** 20,
+  maxClients: 8,
+  client: 'test',
+};
+const SHAPES: Partial<Record<IndexName, OpenOptions>> = {
+  hstore: { hstore: { rows: 64, log: 256, buckets: 256 } },
+};
+
+export interface Word {
+  region: number;
+  index: number;
+}
+
+/** A pool of several regions with a store, and what brings it back to how it was. */
+export class DamagedPool {
+  readonly handle: PoolHandle;
+  readonly index: IndexName;
+  readonly regions: BigInt64Array[];
+  readonly #images: Uint8Array[];
+  readonly #work: Work;
+
+  constructor(index: IndexName, work: Work) {
+    this.index = index;
+    this.#work = work;
+    const store = openSync('memory:', { ...POOL, ...SHAPES[index], index });
+    for (let i = 0; i < KEYS; i++) store.put(`key ${i}`, sampleValue(i));
+    store.put('long', 'v'.repeat(600_000));
+    for (let i = 0; i < 10; i++) store.delete(`key ${i * 3}`);
+    this.handle = store.handle;
+    // Each use is a client of its own: one that stays would know what is no longer there.
+    store.close();
+    const { memory } = this.handle as { memory: SharedArrayBuffer[] };
+    this.regions = memory.map((region) => new BigInt64Array(region));
+    this.#images = memory.map((region) => new Uint8Array(region).slice());
+  }
+
+  get bytes(): number {
+    return this.regions.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  restore(): void {
+    this.regions.forEach(({ buffer }, i) => {
+      if (this.#images[i]) new Uint8Array(buffer).set(this.#images[i]);
+    });
+  }
+
+  /** The words that the calls look at or change, most often used first. */
+  words(): Word[] {
+    const uses = new Map<number, number>();
+    this.#work.onWord = (address) => uses.set(address, (uses.get(address) ?? 0) + 1);
+    try {
+      this.use(true);
+    } finally {
+      this.#work.onWord = undefined;
+      this.restore();
+    }
+    const region = (address: number) => Math.floor(address / REGION_STRIDE);
+    return [...uses]
+      .sort(([, a], [, b]) => b - a)
+      .map(([at]) => ({ region: region(at), index: (at % REGION_STRIDE) / 8 }))
+      .filter((word) => word.region < this.#images.length);
+  }
+
+  /** What a user does with a pool, and what came of it: texts that begin with `raw` are faults. */
+  use(isFull: boolean): [call: string, outcome: string][] {
+    const outcomes: [string, string][] = [];
+    const attempt = (call: string, action: () => unknown) => {
+      this.#work.begin();
+      const outcome = outcomeOf(action);
+      outcomes.push([call, this.#work.excess(this.bytes) ?? outcome]);
+    };
+    attempt('inspect', () => inspectPool(this.handle));
+    attempt('check', () => checkPool(this.handle));
+    let opened: Store | undefined;
+    attempt('open', () => {
+      opened = openSync(this.handle, { create: false });
+    });
+    if (opened !== undefined) {
+      useStore(opened, attempt);
+      if (ORDERED.includes(this.index)) useOrder(opened, attempt);
+      if (isFull) fill(opened, attempt);
+    }
+    attempt('check', () => checkPool(this.handle));
+    attempt('open another', () => openSync(this.handle, { store: 'another' }).close());
+    attempt('close', () => opened?.close());
+    return outcomes;
+  }
+}
+
+/** The code of an error of the project; anything else begins with `raw` and says whence it came. */
+function outcomeOf(action: () => unknown): string {
+  try {
+    action();
+    return 'returned';
+  } catch (error) {
+    if (error instanceof StepwellError) return error.code;
+    const { message, stack = '' } = error as Error;
+    const frames = stack.match(/src\/[^)]*:\d+/g) ?? [];
+    return `raw ${message}: ${frames.slice(0, 5).join(' < ')}`;
+  }
+}
+
+function sampleValue(i: number): string {
+  return `value ${i} `.repeat(1 + (i % 9));
+}
+
+type Attempt = (call: string, action: () => unknown) => void;
+
+function useStore(store: Store, attempt: Attempt): void {
+  const keys = Array.from({ length: KEYS }, (_, i) => `key ${i}`);
+  attempt('get many', () => store.getMany(keys).forEach(expectOne));
+  for (let i = 1; i < KEYS; i += 12) attempt('get', () => expectOne(store.get(keys[i]), i));
+  attempt('get', () => store.get('long'));
+  for (let i = 0; i < 10; i++) attempt('put', () => store.put(keys[i], 'w'.repeat(200 * i)));
+  attempt('put many', () => store.putMany(keys.slice(80, 90).map((key) => [key, 'many'])));
+  for (let i = 60; i < 66; i++) attempt('delete', () => store.delete(keys[i]));
+  attempt('delete many', () => store.deleteMany(keys.slice(72, 80)));
+  attempt('delete', () => store.delete('long'));
+  attempt('increment', () => store.increment('count'));
+  attempt('walk', () => [...store]);
+  attempt('page', () => store.scan(0, 50));
+  attempt('size', () => store.size);
+  attempt('stats', () => store.stats());
+}
+
+function useOrder(store: Store, attempt: Attempt): void {
+  attempt('range', () => [...store.entries({ gte: 'key 1', lt: 'key 2' })]);
+  attempt('reverse range', () => [...store.keys({ gt: 'key 2', reverse: true, limit: 40 })]);
+  attempt('first', () => store.first());
+  attempt('last', () => store.last());
+  attempt('count', () => store.count({ gte: 'key 1', lt: 'key 2' }));
+}
+
+/** Until the pool is full, which is when clients sweep. */
+function fill(store: Store, attempt: Attempt): void {
+  for (let i = 0; i < 4; i++) attempt('put', () => store.put(`more ${i}`, 'm'.repeat(700_000)));
+  attempt('clear', () => store.clear());
+}
+
+function expectOne(found: unknown, i: number): void {
+  if (found !== undefined && found !== sampleValue(i)) throw new Error('a value that nobody put');
+}
+
+/** Changes one word: a flipped bit, nothing, any bits, a small number, or another word. */
+export function damage(pool: DamagedPool, { region, index }: Word, random: Prng): string {
+  const words = pool.regions[region];
+  const bits = () => BigInt(random.below(2 ** 32)) | (BigInt(random.below(2 ** 32)) << 32n);
+  const near = index + random.below(17) - 8;
+  const values = [
+    words[index] ^ (1n << BigInt(random.below(64))),
+    0n,
+    bits(),
+    bits() >> 40n,
+    -1n,
+    words[index] + 1n,
+    words[index] - 1n,
+    words[near] ?? 0n,
+    bits() & 0xffffffffn,
+  ];
+  words[index] = values[random.below(values.length)];
+  return `word ${index * 8} of region ${region} = ${BigInt.asUintN(64, words[index]).toString(16)}`;
+}

@@ -1,0 +1,94 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { OpenOptions, Store, Value } from '../../api.ts';
+import { destroyPool, openAloneSync, openSync } from '../../open.ts';
+
+/** What node:test's context offers: `after` runs also when the test failed. */
+export interface Scope {
+  after(action: () => void | Promise<void>): void;
+}
+
+export const POOL_KINDS = ['memory', 'shm', 'file'] as const;
+export type PoolKind = (typeof POOL_KINDS)[number];
+
+const counter = new Uint32Array(1);
+
+/** Small, so that a test never fills the machine; memory is taken only as it is used. */
+export const SMALL: OpenOptions = { size: 64 * 2 ** 20, maxClients: 16, client: 'test' };
+
+export function temporaryDirectory(scope: Scope): string {
+  const directory = mkdtempSync(join(tmpdir(), 'stepwell-test-'));
+  scope.after(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** The URL of a pool that does not exist yet and is gone after the test. */
+export function freshUrl(scope: Scope, kind: PoolKind): string {
+  if (kind === 'memory') return 'memory:';
+  if (kind === 'file') return `file:${join(temporaryDirectory(scope), 'pool')}`;
+  const name = `test-${process.pid}-${++counter[0]}-${Date.now()}`;
+  scope.after(() => {
+    if (existsSync(`/dev/shm/stepwell-${name}`)) destroyPool(`shm:${name}`, { force: true });
+  });
+  return `shm:${name}`;
+}
+
+/** A store in a pool of its own. */
+export function freshStore(
+  scope: Scope,
+  kind: PoolKind = 'memory',
+  options: OpenOptions = {},
+): Store<Value> {
+  return keepOpen(scope, openSync(freshUrl(scope, kind), { ...SMALL, ...options }));
+}
+
+/** Another client of the same pool. */
+export function attachTo(scope: Scope, store: Store, options: OpenOptions = {}): Store<Value> {
+  const wanted = { store: store.name, client: 'test', ...options };
+  return keepOpen(scope, openAloneSync(store.handle, wanted));
+}
+
+export function keepOpen<S extends { close(): void }>(scope: Scope, store: S): S {
+  endAfter(scope, store, (open) => open.close());
+  return store;
+}
+
+/**
+ * Ends something after the test, and lets go of it. The runner keeps every cleanup until its
+ * process ends: one that kept its store would keep the memory of all pools, and a process that
+ * maps more than the machine has may not fork (ENOMEM).
+ */
+export function endAfter<T extends object>(
+  scope: Scope,
+  thing: T,
+  end: (thing: T) => void | Promise<void>,
+): void {
+  let kept: T | undefined = thing;
+  scope.after(() => {
+    const ending = kept as T;
+    kept = undefined;
+    return end(ending);
+  });
+}
+
+export function pathOf(url: string): string {
+  return url.startsWith('shm:') ? `/dev/shm/stepwell-${url.slice(4)}` : url.slice('file:'.length);
+}
+
+/** Bytes that differ from position to position and from seed to seed. */
+export function patternBytes(length: number, seed = 1): Uint8Array {
+  const bytes = new Uint8Array(length);
+  let x = (seed * 2654435761) >>> 0 || 1;
+  for (let i = 0; i < length; i++) {
+    x ^= x << 13;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    bytes[i] = x;
+  }
+  return bytes;
+}
+
+export function numbered(prefix: string, count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+}

@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { test } from 'node:test';
+import ts from 'typescript';
+
+/** House rules that no linter knows. */
+const ROOT = resolve(import.meta.dirname, '../..');
+/** The product, and the workbench, which may use all of it. */
+const TREES = ['src', 'lab'];
+
+/** A folder may import from itself and from those before it (ARCHITECTURE.md, Layers). */
+const LAYERS = [
+  'src/errors.ts',
+  'src/random',
+  'src/verbs',
+  'src/fabrics/shared',
+  'src/fabrics/tcp',
+  'src/pool',
+  'src/records',
+  'src/indexes',
+  'src/store',
+  'src/adapters',
+  'src/gateway',
+  'src/cli',
+  'src/index.ts',
+  'lab/workloads',
+  'lab/support',
+  'lab/simulated',
+  'lab/verification',
+  'lab/torture',
+  'lab/bench',
+  'lab/tcp',
+  'lab/chime',
+  'lab/simulation',
+  'lab/experiments',
+  'lab/programs.ts',
+  'lab/main.ts',
+];
+/** What all indexes share; no index imports another one. */
+const SHARED_BY_INDEXES = ['substrates', 'contract.ts', 'sweep.ts'];
+/** One leaf in two indexes, until it is written anew. */
+const LEAF = ['chime', 'hopscotch'];
+
+const COLUMNS_MAX = 100;
+const FUNCTION_LINES_MAX = 60;
+const FILES_MAX = 16;
+/** Folders of one file a command, an experiment, a scope or a case. */
+const CATALOGUES = [
+  'src/cli/commands',
+  'src/gateway/commands',
+  'lab/simulation',
+  'lab/verification/canaries',
+];
+/** Folders that are written anew next, and those that do not meet every rule yet. */
+const WRITTEN_ANEW = [
+  'src/indexes/chime',
+  'src/indexes/hopscotch',
+  'src/indexes/hstore',
+  'src/indexes/race',
+  'src/indexes/sephash',
+  'src/indexes/shard',
+  'src/indexes/substrates',
+  'src/store',
+  'src/cli',
+  'src/adapters',
+  'lab/bench',
+  'lab/torture',
+  'lab/verification',
+];
+
+interface SourceFile {
+  path: string;
+  text: string;
+}
+
+const files: SourceFile[] = TREES.flatMap((tree) =>
+  readdirSync(join(ROOT, tree), { recursive: true, encoding: 'utf8' })
+    .map((path) => `${tree}/${path}`)
+    .filter((path) => path.endsWith('.ts') && !path.startsWith('lab/dist/'))
+    .map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') })),
+);
+const isTest = (path: string) => /\/(tests|conformance)\//.test(path);
+const product = files.filter(({ path }) => !isTest(path));
+const isOf = (path: string, folders: readonly string[]) =>
+  folders.some((folder) => path === folder || path.startsWith(`${folder}/`));
+
+function importsOf({ path, text }: SourceFile): string[] {
+  const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']*)'/g)].map(([, to]) => to);
+  return specifiers.map((to) => relative(ROOT, resolve(ROOT, dirname(path), to)));
+}
+
+function parsed({ path, text }: SourceFile): ts.SourceFile {
+  return ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+}
+
+function report(broken: string[]): void {
+  assert.deepEqual(broken, [], `\n${broken.join('\n')}\n`);
+}
+
+const layerOf = (path: string) => LAYERS.findIndex((layer) => isOf(path, [layer]));
+
+test('every file is in a layer', () => {
+  report(product.filter(({ path }) => layerOf(path) < 0).map(({ path }) => path));
+});
+
+test('a layer imports only from itself and from those before it', () => {
+  const broken = product.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => !(layerOf(target) >= 0 && layerOf(target) <= layerOf(file.path)))
+      .map((target) => `${file.path} imports ${target}`),
+  );
+  report(broken);
+});
+
+test('no index imports another one', () => {
+  const broken = product.flatMap((file) => {
+    const [, own] = /^src\/indexes\/([^/]+)\//.exec(file.path) ?? [];
+    if (own === undefined) return [];
+    const allowed = [own, ...SHARED_BY_INDEXES, ...(LEAF.includes(own) ? LEAF : [])];
+    return importsOf(file)
+      .filter((target) => target.startsWith('src/indexes/'))
+      .filter((target) => !allowed.includes(target.split('/')[2]))
+      .map((target) => `${file.path} imports ${target}`);
+  });
+  report(broken);
+});
+
+test('product code imports no test', () => {
+  const broken = product.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => isTest(target))
+      .map((target) => `${file.path} imports ${target}`),
+  );
+  report(broken);
+});
+
+test('every import of a source file names a file that is there', () => {
+  const broken = files.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => target.endsWith('.ts') && !existsSync(join(ROOT, target)))
+      .map((target) => `${file.path} imports ${target}`),
+  );
+  report(broken);
+});
+
+/** Files that import each other, types included; each circle once. */
+function circles(): string[][] {
+  const graph = new Map(product.map((file) => [file.path, importsOf(file)]));
+  const found: string[][] = [];
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const stack: string[] = [];
+  const visit = (path: string): void => {
+    order.set(path, order.size);
+    lowest.set(path, order.get(path) as number);
+    stack.push(path);
+    for (const target of graph.get(path) ?? []) {
+      if (!graph.has(target)) continue;
+      if (!order.has(target)) visit(target);
+      if (!stack.includes(target)) continue;
+      lowest.set(path, Math.min(lowest.get(path) as number, lowest.get(target) as number));
+    }
+    if (lowest.get(path) !== order.get(path)) return;
+    const circle = stack.splice(stack.indexOf(path));
+    if (circle.length > 1) found.push(circle);
+  };
+  for (const path of graph.keys()) if (!order.has(path)) visit(path);
+  return found;
+}
+
+test('no files import each other in a circle', () => {
+  const broken = circles().filter((circle) => !circle.some((path) => isOf(path, WRITTEN_ANEW)));
+  report(broken.map((circle) => circle.join(' -> ')));
+});
+
+test('a folder shows no more files than one takes in at a glance', () => {
+  const counts = new Map<string, number>();
+  for (const { path } of files) {
+    counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+  }
+  const broken = [...counts]
+    .filter(([folder, count]) => count > FILES_MAX && !isOf(folder, CATALOGUES))
+    .filter(([folder]) => !isOf(folder, WRITTEN_ANEW));
+  report(broken.map(([folder, count]) => `${folder} shows ${count} files`));
+});
+
+/** Whether what a constant is set to can change: a collection, or an object that is not frozen. */
+function isMutable(node: ts.Expression | undefined): boolean {
+  if (node === undefined) return true;
+  if (!ts.isNewExpression(node)) return false;
+  return /^(Map|Set|WeakMap|WeakSet|Array)$/.test(node.expression.getText());
+}
+
+test('no mutable state at module level', () => {
+  const broken = product
+    .filter(({ path }) => !isOf(path, WRITTEN_ANEW))
+    .flatMap((file) =>
+      parsed(file)
+        .statements.filter(ts.isVariableStatement)
+        .flatMap(({ declarationList: list }) => {
+          const isConst = (list.flags & ts.NodeFlags.Const) !== 0;
+          return list.declarations
+            .filter(({ initializer, type }) => {
+              if (!isConst) return true;
+              return isMutable(initializer) && !/^Readonly(Map|Set)\b/.test(type?.getText() ?? '');
+            })
+            .map(({ name }) => `${file.path}: ${name.getText()}`);
+        }),
+    );
+  report(broken);
+});
+
+/** Names of functions that do not fit a screen. */
+function longFunctions(file: SourceFile): string[] {
+  const source = parsed(file);
+  const found: string[] = [];
+  const lineAt = (position: number) => source.getLineAndCharacterOfPosition(position).line;
+  const visit = (node: ts.Node): void => {
+    if (ts.isFunctionLike(node) && 'body' in node && node.body !== undefined) {
+      const lines = lineAt(node.end) - lineAt(node.getStart()) + 1;
+      const name = node.name?.getText() ?? 'a function';
+      if (lines > FUNCTION_LINES_MAX) found.push(`${file.path}: ${name} has ${lines} lines`);
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+test('a function fits a screen', () => {
+  report(product.filter(({ path }) => !isOf(path, WRITTEN_ANEW)).flatMap(longFunctions));
+});
+
+/** `...{ a, b }` and `...[a, b]` keep the formatter from one line each, and say nothing. */
+function spreadLiterals(file: SourceFile): string[] {
+  const source = parsed(file);
+  const found: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isSpreadAssignment(node) || ts.isSpreadElement(node)) {
+      const { expression } = node;
+      if (ts.isObjectLiteralExpression(expression) || ts.isArrayLiteralExpression(expression)) {
+        const { line } = source.getLineAndCharacterOfPosition(node.getStart());
+        found.push(`${file.path}:${line + 1}`);
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+test('nothing is spread only to please the formatter', () => {
+  report(files.filter(({ path }) => !isOf(path, WRITTEN_ANEW)).flatMap(spreadLiterals));
+});
+
+test('lines have a length that one can read', () => {
+  const broken = files.flatMap(({ path, text }) =>
+    text.split('\n').flatMap((line, i) => {
+      // A name or a text that is one literal is not cut up.
+      if (/^\s*(test\(|[^'"`]*`[^`]*`?;?$|[^`]*`[,)]*$)/.test(line)) return [];
+      const columns = [...line].length;
+      return columns > COLUMNS_MAX ? [`${path}:${i + 1} has ${columns} columns`] : [];
+    }),
+  );
+  report(broken);
+});
+
+test('nothing is left to do', () => {
+  const marks = new RegExp(
+    ['TO', 'FIX', 'XX'].map((m, i) => `\\b${m}${['DO', 'ME', 'X'][i]}\\b`).join('|'),
+  );
+  const broken = files.flatMap(({ path, text }) =>
+    text.split('\n').flatMap((line, i) => (marks.test(line) ? [`${path}:${i + 1}: ${line}`] : [])),
+  );
+  report(broken);
+});
+
+test('every index says in a README what it is', () => {
+  const indexes = join(ROOT, 'src/indexes');
+  const folders = readdirSync(indexes, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !['substrates', 'tests'].includes(entry.name))
+    .map(({ name }) => join(indexes, name));
+  report(folders.filter((folder) => !existsSync(join(folder, 'README.md'))));
+});
+
+test('a test stands in the folder of the tests', () => {
+  const broken = files.filter(({ path }) => path.endsWith('.test.ts') && !isTest(path));
+  report(broken.map(({ path }) => basename(path)));
+});

@@ -1,0 +1,60 @@
+/** What a test run says at its end: nothing is left out in silence. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { isMissing } from '../store/tests/support/missing-tools.ts';
+import { temporaryDirectory } from '../store/tests/support/pools.ts';
+
+const REPORTER = fileURLToPath(new URL('../../.ci/closing.mjs', import.meta.url));
+
+const TESTS = `
+import { describe, it, test } from 'node:test';
+test('fine', () => {});
+test('left out', { skip: 'no tool' }, () => {});
+test('given up', (t) => t.skip('no right'));
+test('bare', { skip: true }, () => {});
+describe('a suite left out', { skip: 'no server' }, () => {
+  it('is never made', () => {});
+});
+describe('a suite', () => {
+  it('works', () => {});
+  it('breaks', () => { throw new Error('no'); });
+});
+`;
+
+test('the closing lines name every test that was skipped, with its reason', (t) => {
+  const folder = temporaryDirectory(t);
+  const [file, closing] = [join(folder, 'some.test.mjs'), join(folder, 'closing')];
+  writeFileSync(file, TESTS);
+  const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
+  const env = { ...inherited, STEPWELL_CLOSING: closing };
+  const words = ['--test', `--test-reporter=${REPORTER}`, file];
+  const { stdout, status } = spawnSync(process.execPath, words, { env, cwd: folder });
+  assert.equal(status, 1);
+  const lines = [
+    'skipped: some.test.mjs: left out (no tool)',
+    'skipped: some.test.mjs: given up (no right)',
+    'skipped: some.test.mjs: bare (no reason)',
+    'skipped: some.test.mjs: a suite left out (no server)',
+    'failed: some.test.mjs: breaks',
+    '2 passed, 1 failed, 4 skipped',
+  ];
+  assert.equal(stdout.toString(), `\n${lines.join('\n')}\n`);
+  assert.equal(readFileSync(closing, 'utf8'), `${lines.join('\n')}\n`);
+});
+
+test('a tool that is missing skips a test, but not where it must be installed', (t) => {
+  const { CI } = process.env;
+  t.after(() => {
+    if (CI === undefined) delete process.env.CI;
+    else process.env.CI = CI;
+  });
+  delete process.env.CI;
+  assert.equal(isMissing('no-such-tool'), 'no-such-tool is not installed');
+  assert.equal(isMissing('node'), false);
+  process.env.CI = 'true';
+  assert.equal(isMissing('no-such-tool'), false);
+});

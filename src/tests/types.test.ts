@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compiled, publishedTypes } from '../store/tests/support/published-types.ts';
+import { readmeExamples } from '../store/tests/support/readme-examples.ts';
+
+const PUBLIC = /^(index|errors|store\/[\w-]+|store\/remote\/memory-nodes)\.ts$/;
+
+test('the declarations of the package reach nothing but public types', () => {
+  const paths = [...publishedTypes(['index.ts']).keys()];
+  assert.deepEqual(
+    paths.filter((path) => !PUBLIC.test(path)),
+    [],
+  );
+  const all = [...publishedTypes(['index.ts', 'adapters/level/index.ts']).values()].join('\n');
+  const others = [...all.matchAll(/from ['"]([^.'"][^'"]*)['"]/g)].map(([, name]) => name);
+  assert.deepEqual([...new Set(others)].sort(), ['abstract-level', 'node:tls']);
+  // TypeScript before 5.7 has no Uint8Array with a parameter.
+  assert.doesNotMatch(all, /ArrayBufferLike/);
+});
+
+const HEAD = `
+import { open, openSync, type AsyncStore, type Key, type OpenOptions, type Store,
+  type Value } from 'stepwell';
+`;
+
+const ACCEPTED = `${HEAD}
+const plain = openSync('memory:');
+const either: Store<Value, Key> = plain;
+const texts = openSync('memory:', { values: 'utf8', keys: 'utf8' });
+const text: string | undefined = texts.get('k');
+for (const [key, value] of texts) { const both: string = key + value; void both; }
+for (const key of texts.keys()) { const one: string = key; void one; }
+const first: string | undefined = texts.first()?.key;
+const found: string[] = texts.scan(0).entries.map(({ key, value }) => key + value);
+const promised: Promise<string | undefined> = texts.async.get('k');
+const bytes = openSync('memory:', { values: 'bytes', keys: 'bytes' });
+const length: number | undefined = bytes.get('k')?.byteLength;
+for (const [key, value] of bytes) { const both: number = key.length + value.length; void both; }
+for await (const [key] of texts.async) { const one: string = key; void one; }
+const remote = await open('tcp://a:7471', { values: 'utf8' });
+const there: string | undefined = await remote.get('k');
+const asserted: Store<string> = openSync<string>('memory:');
+const both: Store<string, string> = openSync<string, string>('memory:', { keys: 'utf8' });
+const decoded: AsyncStore<Uint8Array> = await open<Uint8Array>('shm:a', { values: 'bytes' });
+const narrower: string | undefined = openSync<'on' | 'off'>('memory:').get('k');
+declare const some: OpenOptions;
+const unknown: Store = openSync('memory:', some);
+const removed: boolean = plain.compareAndDelete('k', 1);
+void [either, text, first, found, promised, length, there, asserted, both, decoded, narrower];
+void [unknown, removed];
+`;
+
+const REFUSED = `${HEAD}
+declare const some: OpenOptions;
+// @ts-expect-error: bytes are no strings
+openSync<string>('memory:', { values: 'bytes' });
+// @ts-expect-error
+openSync<Uint8Array>('memory:', { values: 'utf8' });
+// @ts-expect-error: it may be 'bytes'
+openSync<string>('memory:', some);
+// @ts-expect-error
+openSync<string, Uint8Array>('memory:', { keys: 'utf8' });
+// @ts-expect-error
+await open<string>('tcp://a:7471', { values: 'bytes' });
+// @ts-expect-error
+const text: string | undefined = openSync('memory:', { values: 'bytes' }).get('k');
+// @ts-expect-error: with 'auto' only the caller can know
+const auto: string | undefined = openSync('memory:', { values: 'auto' }).get('k');
+// @ts-expect-error
+const { value } = openSync('memory:').getEntry('k');
+// @ts-expect-error
+openSync('memory:', { values: 'latin1' });
+// @ts-expect-error
+openSync('memory:', { store: 's', vales: 'utf8' });
+void [text, auto, value];
+`;
+
+const EXAMPLES = readmeExamples();
+
+// One program for all: most of the time goes into Node's own types.
+const complaints = compiled({
+  accepted: ACCEPTED,
+  refused: REFUSED,
+  ...Object.fromEntries(EXAMPLES.map(({ code }, i) => [`example-${i}`, code])),
+});
+
+test('the options keys and values narrow what a store returns, and refuse what contradicts', () => {
+  assert.deepEqual(
+    complaints.filter((text) => !text.startsWith('example')),
+    [],
+  );
+});
+
+test('the examples of the READMEs compile under strict', () => {
+  assert.ok(EXAMPLES.length >= 4);
+  const said = complaints.map((text) => {
+    const [, number] = /^example-(\d+)/.exec(text) ?? [];
+    return number && `${EXAMPLES[Number(number)].page}: ${text}`;
+  });
+  assert.deepEqual(said.filter(Boolean), []);
+});
