@@ -161,7 +161,9 @@ function smallest(
   { options, report }: NonNullable<RandomCoverage['failure']>,
 ): NonNullable<Result['failure']> {
   const replays = options.keep !== undefined || options.schedule !== undefined;
-  const shrunk = replays ? { options, report } : shrink(options, report, SHRINK_MS);
+  const shrunk = replays
+    ? { options, report }
+    : shrink(options, report, { milliseconds: SHRINK_MS });
   const { failure, timeline } = shrunk.report;
   const text = `seed ${options.seed}, policy ${options.policy}\n${failure?.kind}: ${failure?.text}`;
   return { text: `${text}\n${timeline}`, command: commandFor(shrunk.options) };

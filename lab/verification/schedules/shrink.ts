@@ -15,8 +15,17 @@ export interface Shrunk {
   report: RunReport;
 }
 
+/** What a search for a smaller program may cost. */
+export interface ShrinkBounds {
+  /** No limit when left out; the search ends by itself. */
+  milliseconds?: number;
+  /** Schedules tried for each smaller program. */
+  schedules?: number;
+}
+
 /** Leaves calls out as long as some schedule still fails in the same way. */
-export function shrink(options: RunOptions, report: RunReport, milliseconds: number): Shrunk {
+export function shrink(options: RunOptions, report: RunReport, bounds: ShrinkBounds): Shrunk {
+  const { milliseconds = Number.POSITIVE_INFINITY, schedules = SCHEDULES_TRIED } = bounds;
   const end = Date.now() + milliseconds;
   const { clients } = scenarioFor(options);
   let ids = clients.flatMap(({ items }) => items.map(({ id }) => id));
@@ -26,7 +35,7 @@ export function shrink(options: RunOptions, report: RunReport, milliseconds: num
     let smaller = false;
     for (let first = 0; first < ids.length && Date.now() < end; first += size) {
       const rest = ids.filter((_, i) => i < first || i >= first + size);
-      const failing = firstFailing({ ...options, keep: new Set(rest) }, report);
+      const failing = firstFailing({ ...options, keep: new Set(rest) }, report, schedules);
       if (failing === undefined) continue;
       best = failing;
       ids = rest;
@@ -38,9 +47,13 @@ export function shrink(options: RunOptions, report: RunReport, milliseconds: num
   return best;
 }
 
-function firstFailing(options: RunOptions, { failure }: RunReport): Shrunk | undefined {
+function firstFailing(
+  options: RunOptions,
+  { failure }: RunReport,
+  schedules: number,
+): Shrunk | undefined {
   const memory = newSimulationMemory();
-  for (let schedule = 0; schedule < SCHEDULES_TRIED; schedule++) {
+  for (let schedule = 0; schedule < schedules; schedule++) {
     const tried = { ...options, schedule };
     const report = runSchedule(tried, memory);
     if (report.failure?.kind === failure?.kind) return { options: tried, report };

@@ -43,7 +43,7 @@ const EXERCISED = { splits: 120, crashes: 30, walks: 90, sweeps: 25, refusals: 4
 
 function explain(options: RunOptions): string {
   const report = runSchedule(options);
-  const shrunk = shrink(options, report, SHRINK_MS);
+  const shrunk = shrink(options, report, { milliseconds: SHRINK_MS });
   return `${shrunk.report.failure?.text}\n${shrunk.report.timeline}\n${commandFor(shrunk.options)}`;
 }
 
