@@ -292,11 +292,6 @@ export class Pool {
     return Number(this.run(control.load(SUPERBLOCK.epoch)));
   }
 
-  /** Free chunks and those without an owner, as far as no crash has spoilt the count. */
-  reusableChunks(): number {
-    return Number(this.run(control.load(SUPERBLOCK.freeChunks)));
-  }
-
   regionCount(): number {
     return Number(this.run(control.load(SUPERBLOCK.regionCount)));
   }

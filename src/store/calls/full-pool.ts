@@ -1,7 +1,11 @@
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { EPOCHS_TO_RIPEN } from '../../pool/clients/limbo.ts';
+import { control } from '../../pool/control.ts';
+import { SUPERBLOCK } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
+import type { Operation } from '../../verbs/index.ts';
 
 const SWEEP_INTERVAL_MS = 1000;
 
@@ -13,21 +17,66 @@ interface VainSweep {
   at: number;
   freed: number;
   reusable: number;
+  epoch: number;
+  /** Sweeps in vain up to this one, of which each followed the one before within the interval. */
+  inARow: number;
+}
+
+/**
+ * Whether another sweep is worth its walk of the whole store after one in vain. Kept for each kind
+ * of write: a sweep that brought a write no memory says nothing about a deletion, for which a sweep
+ * makes room in the index; see `Index.compact`.
+ */
+export class VainSweeps {
+  readonly #pool: Pool;
+  readonly #last: { [kind in WriteKind]?: VainSweep } = {};
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /**
+   * After an interval; sooner when this client has freed something, when chunks were left, or when
+   * other clients have retired blocks, which the epoch shows: it moves on with every hundred or so.
+   * Vain sweeps move it too, so clients that all find the pool full would sweep in turns with each
+   * write. Therefore each vain sweep doubles what the next one waits for.
+   */
+  *mayBring(kind: WriteKind): Operation<boolean> {
+    const vain = this.#last[kind];
+    if (vain === undefined || Date.now() - vain.at >= SWEEP_INTERVAL_MS) return true;
+    const { freed, reusable, epoch } = yield* this.#look();
+    if (freed !== vain.freed || reusable !== vain.reusable) return true;
+    return epoch - vain.epoch >= EPOCHS_TO_RIPEN * 2 ** vain.inARow;
+  }
+
+  /** Notes how many blocks and chunks a sweep has brought back. */
+  *note(kind: WriteKind, brought: number): Operation<void> {
+    const before = this.#last[kind];
+    this.#last[kind] = undefined;
+    if (brought > 0) return;
+    const at = Date.now();
+    const follows = before !== undefined && at - before.at < SWEEP_INTERVAL_MS;
+    const inARow = follows ? before.inARow + 1 : 1;
+    this.#last[kind] = { at, inARow, ...(yield* this.#look()) };
+  }
+
+  *#look(): Operation<Pick<VainSweep, 'freed' | 'reusable' | 'epoch'>> {
+    const { freed } = this.#pool.allocator;
+    const reusable = Number(yield* control.load(SUPERBLOCK.freeChunks));
+    return { freed, reusable, epoch: Number(yield* control.load(SUPERBLOCK.epoch)) };
+  }
 }
 
 /** What can be done about a full pool before its error is raised. */
 export class FullPool {
   readonly #pool: Pool;
   readonly #index: Index;
-  /**
-   * The last sweep for each kind, if it was in vain. One that brought a write no memory says
-   * nothing about a deletion, for which a sweep makes room in the index: see `Index.compact`.
-   */
-  readonly #vain: { [kind in WriteKind]?: VainSweep } = {};
+  readonly #vain: VainSweeps;
 
   constructor(pool: Pool, index: Index) {
     this.#pool = pool;
     this.#index = index;
+    this.#vain = new VainSweeps(pool);
   }
 
   /**
@@ -60,21 +109,12 @@ export class FullPool {
     }
   }
 
-  /**
-   * A sweep walks the whole store: when one was in vain, and since then this client has freed
-   * nothing and nobody has left chunks, the writes of the next second do not pay for another.
-   */
   #sweep(kind: WriteKind): number {
     const pool = this.#pool;
     pool.recoverGone();
-    const vain = this.#vain[kind];
-    if (vain !== undefined && Date.now() - vain.at < SWEEP_INTERVAL_MS) {
-      const { freed, reusable } = vain;
-      if (freed === pool.allocator.freed && reusable === pool.reusableChunks()) return 0;
-    }
+    if (!pool.run(this.#vain.mayBring(kind))) return 0;
     const brought = pool.betweenOperations(() => sweep(pool, this.#index)) ?? 0;
-    const after = { freed: pool.allocator.freed, reusable: pool.reusableChunks() };
-    this.#vain[kind] = brought === 0 ? { at: Date.now(), ...after } : undefined;
+    pool.run(this.#vain.note(kind, brought));
     return brought;
   }
 }

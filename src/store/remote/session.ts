@@ -6,12 +6,11 @@ import { sweep } from '../../indexes/sweep.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { WriteKind } from '../calls/full-pool.ts';
+import { VainSweeps, type WriteKind } from '../calls/full-pool.ts';
 
 const KEPT_REQUESTS = 256;
 /** Scratch memory of a request that is kept for the next operation, at most. */
 const KEPT_SCRATCH_BYTES = 256 * 1024;
-const SWEEP_INTERVAL_MS = 1000;
 
 /**
  * One life of a client in a pool over the network: its connections, its row, its index. It ends
@@ -24,14 +23,14 @@ export class Session {
   readonly poolId: number;
   readonly #store: OpenStore;
   readonly #idle: Request[] = [];
-  /** When a sweep for a write of the kind was in vain: see FullPool. */
-  readonly #sweptInVainAt: { [kind in WriteKind]?: number } = {};
+  readonly #vain: VainSweeps;
 
   constructor(fabric: TcpFabric, pool: RemotePool, index: Index, store: OpenStore, poolId: number) {
     this.fabric = fabric;
     this.pool = pool;
     this.index = index;
     this.#store = store;
+    this.#vain = new VainSweeps(pool.pool);
     this.poolId = poolId;
   }
 
@@ -121,11 +120,10 @@ export class Session {
   }
 
   async #sweep(kind: WriteKind): Promise<number> {
-    const vainAt = this.#sweptInVainAt[kind] ?? Number.NEGATIVE_INFINITY;
-    if (performance.now() - vainAt < SWEEP_INTERVAL_MS) return 0;
+    if (!(await this.run(this.#vain.mayBring(kind)))) return 0;
     const { pool } = this.pool;
     const brought = await this.pool.exclusive(() => sweep(pool, this.index));
-    if (brought === 0) this.#sweptInVainAt[kind] = performance.now();
+    await this.run(this.#vain.note(kind, brought));
     return brought;
   }
 

@@ -9,6 +9,8 @@ import { attachTo, freshStore } from '../../../store/tests/support/pools.ts';
 /** The least capacity of a later round, of the first: an index may take two of 16 chunks more. */
 const SHARE_MIN = 3 / 4;
 const OPTIONS = { size: 4 * 2 ** 20, maxClients: 8, index: 'sephash' } as const;
+/** Two clients' own chunks matter less in it. */
+const LARGER = 6 * 2 ** 20;
 const SMALL_SEGMENTS = { ...OPTIONS, sephash: { segmentBytes: 128, ratio: 8, maxDepth: 12 } };
 
 /** Puts new keys until the pool is full; returns them. */
@@ -61,15 +63,15 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
   }
 
   test(`another client empties a pool that an idle one has filled${shape}`, async (t) => {
-    const owner = freshStore(t, 'memory', options);
-    const keys = fill(owner, 0, [500]);
+    const owner = freshStore(t, 'memory', { ...options, size: LARGER });
+    const keys = fill(owner, 0, [1000]);
     await turn();
     const other = attachTo(t, owner);
     for (const key of shuffled(keys, 5)) assert.ok(other.delete(key), key);
     assert.equal(other.size, 0);
     // Of what it has retired it gives back the rest when it leaves, or some time later.
     other.close();
-    const again = fill(owner, 1, [500]);
+    const again = fill(owner, 1, [1000]);
     assert.ok(again.length >= SHARE_MIN * keys.length, `${again.length} of ${keys.length}`);
     await turn();
     attachTo(t, owner).clear();
