@@ -30,17 +30,6 @@ export class SimulatedFabric implements Fabric {
     for (let row = 0; row < batch.length; row++) this.#perform(batch, row);
   }
 
-  executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
-    for (let i = 0; i < count; i++) {
-      errors[i] = undefined;
-      try {
-        this.execute(batches[i]);
-      } catch (error) {
-        errors[i] = error;
-      }
-    }
-  }
-
   window(address: Address, bytes: number): Uint8Array {
     return this.memory.window(address, bytes);
   }

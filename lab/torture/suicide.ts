@@ -11,7 +11,7 @@ const MOVER_SHARE = 8;
  * where a kill from outside rarely hits.
  */
 export function dieBetweenVerbs(random: Prng, every: number): void {
-  const { execute, executeAll } = SharedFabric.prototype;
+  const { execute } = SharedFabric.prototype;
   const isLast = (batch: Batch) => {
     const share = swapsIn(batch) >= MOVER_SWAPS ? Math.ceil(every / MOVER_SHARE) : every;
     return random.below(share) === 0;
@@ -24,14 +24,6 @@ export function dieBetweenVerbs(random: Prng, every: number): void {
   SharedFabric.prototype.execute = function (this: SharedFabric, batch) {
     if (isLast(batch)) die(this, batch);
     execute.call(this, batch);
-  };
-  SharedFabric.prototype.executeAll = function (this: SharedFabric, batches, count, errors) {
-    for (let i = 0; i < count; i++) {
-      if (!isLast(batches[i])) continue;
-      executeAll.call(this, batches, i, errors);
-      die(this, batches[i]);
-    }
-    executeAll.call(this, batches, count, errors);
   };
 }
 

@@ -47,7 +47,7 @@ export class RemotePool {
     const never = () => {
       throw new StepwellError('SW_UNSUPPORTED', 'verbs take time on this fabric');
     };
-    const synchronous = { traffic, execute: never, executeAll: never, window: never };
+    const synchronous = { traffic, execute: never, window: never };
     this.pool = new Pool(synchronous, parameters, NODE_MEMORY, thread, registrar);
   }
 

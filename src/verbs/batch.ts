@@ -8,23 +8,11 @@ export const FAA = 3;
 export const PAUSE = 4;
 /** Two-sided: a core of the memory node answers. Only fabrics with such a node have it. */
 export const CALL = 5;
-/**
- * Not of the contract: a fabric may lack them, or compute them wrongly (UCX does, in memory). No
- * fabric proves them by a self-test when a pool is attached, so no layer above the fabrics posts
- * them: CHIME, published with them, has no lock here and changes its slots by CAS.
- * `architecture.test.ts` sees to it. Who wants them adds the self-test first.
- */
-export const MASKED_CAS = 6;
-export const FETCH_OR = 7;
 
 /** Local words of a CAS: expected, desired, and the old value that the verb fills in. */
 export const CAS_BYTES = 24;
 /** Local words of a FAA: the addend, and the old value that the verb fills in. */
 export const FAA_BYTES = 16;
-/** Local words of a masked CAS: expected, desired, the mask of each, and the old value. */
-export const MASKED_CAS_BYTES = 40;
-/** Local words of a fetch-OR: the bits, and the old value that the verb fills in. */
-export const FETCH_OR_BYTES = 16;
 /** Local head of a CALL: bytes of what follows it, and the method (in a reply, 0). */
 export const CALL_HEAD_BYTES = 8;
 
@@ -71,19 +59,6 @@ export class Batch {
   /** Fetch-and-add: scratch words [addend, old]. */
   faa(address: Address, scratch: Scratch, offset: number): this {
     return this.#post(FAA, address, 8, scratch, offset);
-  }
-
-  /**
-   * Compare-and-swap of some bits: scratch words [expected, desired, compare mask, swap mask, old].
-   * Bits outside the compare mask are not compared, those outside the swap mask are kept.
-   */
-  maskedCas(address: Address, scratch: Scratch, offset: number): this {
-    return this.#post(MASKED_CAS, address, 8, scratch, offset);
-  }
-
-  /** Sets bits: scratch words [bits, old]. */
-  fetchOr(address: Address, scratch: Scratch, offset: number): this {
-    return this.#post(FETCH_OR, address, 8, scratch, offset);
   }
 
   /**

@@ -8,11 +8,6 @@ export interface Fabric {
   /** Executes one batch: one round trip. */
   execute(batch: Batch): void;
   /**
-   * Executes the batches of `count` concurrent operations, overlapping their latencies. `errors[i]`
-   * becomes what batch i failed with, or undefined.
-   */
-  executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void;
-  /**
    * The pool's own memory, without a copy. Only for immutable data that the caller keeps from being
    * re-used (a record under an epoch), the one case in which a READ's snapshot can be left out.
    */

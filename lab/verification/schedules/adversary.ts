@@ -102,10 +102,6 @@ export class AdversaryFabric implements Fabric {
     while (!execution.finished) execution.perform(execution.openRows()[0], 0);
   }
 
-  executeAll(batches: readonly Batch[], count: number): void {
-    for (let i = 0; i < count; i++) this.execute(batches[i]);
-  }
-
   window(address: Address, bytes: number): Uint8Array {
     const offset = offsetOf(address);
     return this.memory.region(regionOf(address)).u8.subarray(offset, offset + bytes);

@@ -8,8 +8,6 @@ import {
   CAS,
   FAA,
   type Fabric,
-  FETCH_OR,
-  MASKED_CAS,
   PAUSE,
   READ,
   READS,
@@ -20,7 +18,6 @@ import {
   WRITE,
   WRITES,
 } from '../../verbs/index.ts';
-import { maskedCompareExchange } from './atomics.ts';
 import { readWords, WORD_COPY_BYTES_MAX, writeWords } from './copy.ts';
 import type { Region, RegionSource } from './region.ts';
 
@@ -66,6 +63,10 @@ export class SharedFabric implements Fabric {
     this.source = source;
   }
 
+  /**
+   * Loads one word of every line that the batch reads before copying the first: the loads do not
+   * depend on one another, so the processor overlaps their cache and TLB misses.
+   */
   execute(batch: Batch): void {
     if (batch.length > FEW_VERBS) {
       this.#notedCount = 0;
@@ -75,31 +76,6 @@ export class SharedFabric implements Fabric {
       this.#touch(batch);
     }
     this.#run(batch);
-  }
-
-  /**
-   * Loads one word of every line that any of the batches reads before copying the first: the loads
-   * do not depend on one another, so the processor overlaps their cache and TLB misses.
-   */
-  executeAll(batches: readonly Batch[], count: number, errors: unknown[]): void {
-    this.#notedCount = 0;
-    for (let i = 0; i < count; i++) {
-      errors[i] = undefined;
-      try {
-        this.#note(batches[i]);
-      } catch (error) {
-        errors[i] = error;
-      }
-    }
-    this.#touchNoted();
-    for (let i = 0; i < count; i++) {
-      if (errors[i] !== undefined) continue;
-      try {
-        this.#run(batches[i]);
-      } catch (error) {
-        errors[i] = error;
-      }
-    }
   }
 
   window(address: Address, bytes: number): Uint8Array {
@@ -238,30 +214,8 @@ export class SharedFabric implements Fabric {
       scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
       this.#unfenced = false;
     } else {
-      this.#changeBits(kind, region.i64, offset >>> 3, scratch.i64, word);
-    }
-  }
-
-  #changeBits(
-    kind: number,
-    pool: BigInt64Array,
-    index: number,
-    local: BigInt64Array,
-    word: number,
-  ): void {
-    const counters = this.traffic.rows;
-    if (kind === MASKED_CAS) {
-      counters[SWAPS]++;
-      const [expected, desired, compareMask, swapMask] = local.subarray(word, word + 4);
-      const old = maskedCompareExchange(pool, index, expected, desired, compareMask, swapMask);
-      local[word + 4] = old;
-    } else if (kind === FETCH_OR) {
-      counters[ADDS]++;
-      local[word + 1] = Atomics.or(pool, index, local[word]);
-    } else {
       throw new StepwellError('SW_UNSUPPORTED', 'shared memory has no node that answers calls');
     }
-    this.#unfenced = false;
   }
 
   #storeLoadFence(): void {

@@ -4,8 +4,6 @@ import {
   CAS,
   type Completion,
   FAA,
-  FETCH_OR,
-  MASKED_CAS,
   offsetOf,
   PAUSE,
   READ,
@@ -290,7 +288,6 @@ function decodeVerb(
 /** Where the verb leaves the old value, as a word of the scratch. */
 function oldWord(kind: number, word: number): number {
   if (kind === CAS) return word + 2;
-  if (kind === FAA || kind === FETCH_OR) return word + 1;
-  if (kind === MASKED_CAS) return word + 4;
+  if (kind === FAA) return word + 1;
   throw new WireError(`a result of verb ${kind}`);
 }

@@ -1,14 +1,4 @@
-import {
-  CALL,
-  CAS,
-  CAS_BYTES,
-  FAA,
-  FETCH_OR,
-  MASKED_CAS,
-  MASKED_CAS_BYTES,
-  READ,
-  WRITE,
-} from '../../verbs/index.ts';
+import { CALL, CAS, CAS_BYTES, FAA, READ, WRITE } from '../../verbs/index.ts';
 
 /**
  * The wire between a client and a memory node: frames of whole 8-byte words, little-endian, so that
@@ -100,10 +90,7 @@ export function requestBytes(kind: number, bytes: number): number {
     case CAS:
       return CAS_BYTES - 8;
     case FAA:
-    case FETCH_OR:
       return 8;
-    case MASKED_CAS:
-      return MASKED_CAS_BYTES - 8;
     default:
       return -1;
   }

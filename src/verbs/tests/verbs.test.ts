@@ -14,7 +14,6 @@ import {
   readInteger,
   regionOf,
   run,
-  runInterleaved,
   Scratch,
   setWord,
   swapped,
@@ -25,14 +24,10 @@ import {
 /** Counts what a runner executes and does nothing. */
 class CountingFabric implements Fabric {
   readonly traffic = new TrafficCounters();
-  readonly rounds: number[] = [];
+  executed = 0;
 
   execute(): void {
-    this.rounds.push(1);
-  }
-
-  executeAll(_batches: readonly Batch[], count: number): void {
-    this.rounds.push(count);
+    this.executed++;
   }
 
   window(): Uint8Array {
@@ -117,30 +112,5 @@ test('a batch grows and keeps its verbs in order', () => {
 test('run executes each step', () => {
   const fabric = new CountingFabric();
   assert.equal(run(fabric, steps(3, 'done')), 'done');
-  assert.deepEqual(fabric.rounds, [1, 1, 1]);
-});
-
-test('runInterleaved rings once for all operations of a round', () => {
-  const fabric = new CountingFabric();
-  const results: string[] = [];
-  const operations = [steps(3, 'a'), steps(0, 'b'), steps(1, 'c'), steps(3, 'd')];
-  runInterleaved(fabric, operations, results);
-  assert.deepEqual(results, ['a', 'b', 'c', 'd']);
-  assert.deepEqual(fabric.rounds, [3, 2, 2]);
-});
-
-test('runInterleaved ends all others before it tells of the first failure', () => {
-  const fabric = new CountingFabric();
-  const results: (string | undefined)[] = [];
-  function* failing(after: number, text: string): Operation<string> {
-    yield* steps(after, '');
-    throw new Error(text);
-  }
-  const operations = [steps(4, 'a'), failing(2, 'later'), failing(1, 'first'), steps(2, 'd')];
-  const failure = runInterleaved(fabric, operations, results);
-  assert.match(String(failure?.error), /first/);
-  assert.equal(results[1], undefined);
-  assert.equal(results[0], 'a');
-  assert.equal(results[3], 'd');
-  assert.deepEqual(fabric.rounds, [4, 3, 1, 1]);
+  assert.equal(fabric.executed, 3);
 });

@@ -9,7 +9,6 @@ import {
   CALL_HEAD_BYTES,
   CAS,
   type Completion,
-  MASKED_CAS,
   PAUSE,
   READ,
   READS,
@@ -280,7 +279,7 @@ export class TcpFabric implements RemoteFabric {
       } else if (kind === WRITE) {
         counters[WRITES]++;
         counters[BYTES_WRITTEN] += bytes[row];
-      } else if (kind === CAS || kind === MASKED_CAS) {
+      } else if (kind === CAS) {
         counters[SWAPS]++;
       } else {
         counters[ADDS]++;

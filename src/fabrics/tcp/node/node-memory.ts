@@ -1,14 +1,4 @@
-import {
-  CAS,
-  FAA,
-  FETCH_OR,
-  MASKED_CAS,
-  READ,
-  type Scratch,
-  UNIT_BYTES,
-  WRITE,
-} from '../../../verbs/index.ts';
-import { maskedCompareExchange } from '../../shared/atomics.ts';
+import { CAS, FAA, READ, type Scratch, UNIT_BYTES, WRITE } from '../../../verbs/index.ts';
 import { copyLine, readWords, writeWords } from '../../shared/copy.ts';
 import type { Region, RegionSource } from '../../shared/region.ts';
 import { requestBytes, resultBytes, verbBytes, verbKind, verbRegion, WireError } from '../wire.ts';
@@ -199,9 +189,7 @@ export class NodeMemory {
   #atomic(kind: number, words: BigInt64Array, index: number, { i64 }: Scratch, at: number): bigint {
     if (kind === CAS) return Atomics.compareExchange(words, index, i64[at], i64[at + 1]);
     if (kind === FAA) return Atomics.add(words, index, i64[at]);
-    if (kind === FETCH_OR) return Atomics.or(words, index, i64[at]);
-    if (kind !== MASKED_CAS) throw new WireError(`no verb of kind ${kind}`);
-    return maskedCompareExchange(words, index, i64[at], i64[at + 1], i64[at + 2], i64[at + 3]);
+    throw new WireError(`no verb of kind ${kind}`);
   }
 
   #storeLoadFence(): void {

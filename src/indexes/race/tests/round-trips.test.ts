@@ -9,7 +9,7 @@ import {
   traced,
 } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
-import { Batch, type Fabric, runInterleaved } from '../../../verbs/index.ts';
+import { Batch } from '../../../verbs/index.ts';
 import {
   ALWAYS,
   IF_ABSENT,
@@ -121,34 +121,6 @@ test('increment takes 3 round trips, present or not', (t) => {
     assert.equal(value, expected);
     assert.equal(trips.length, 3, trips.join(', '));
   }
-});
-
-test('a batch of searches rings twice, whatever its size', (t) => {
-  const client = quietClient(t);
-  const { pool, index, keys } = client;
-  for (const key of keys) pool.run(index.write(requestFor(client, key, key), ALWAYS));
-  const doorbells: number[] = [];
-  const counting: Fabric = {
-    traffic: pool.fabric.traffic,
-    execute: (batch) => pool.fabric.execute(batch),
-    executeAll(batches: readonly Batch[], count: number, errors: unknown[]) {
-      doorbells.push(count);
-      pool.fabric.executeAll(batches, count, errors);
-    },
-    window: (address, bytes) => pool.fabric.window(address, bytes),
-  };
-  const requests = keys.slice(0, 32).map((key) => requestFor(client, key));
-  const results: boolean[] = [];
-  runInterleaved(
-    counting,
-    requests.map((request) => index.search(request)),
-    results,
-  );
-  assert.ok(results.every(Boolean));
-  assert.deepEqual(doorbells, [32, 32]);
-  requests.forEach((request, i) => {
-    assert.equal(foundText(request), keys[i]);
-  });
 });
 
 test('searchMany rings twice, whatever its size and whatever is absent', (t) => {

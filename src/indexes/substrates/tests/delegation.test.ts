@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { DELEGATING } from '../../../store/tests/support/delegating.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
-import { runInterleaved } from '../../../verbs/index.ts';
+import { runTogether } from '../../../verbs/tests/support/run-together.ts';
 import { ALWAYS, type Outcome } from '../../contract.ts';
 
 for (const { name, delegating, another } of DELEGATING) {
@@ -34,7 +34,7 @@ for (const { name, delegating, another } of DELEGATING) {
     const { pool, index } = client;
     const writes = numbered('v', 20).map((value) => requestFor(client, 'k', value));
     const outcomes: Outcome[] = [];
-    const failed = runInterleaved(
+    const failed = runTogether(
       pool.fabric,
       writes.map((request) => index.write(request, ALWAYS)),
       outcomes,
@@ -45,7 +45,7 @@ for (const { name, delegating, another } of DELEGATING) {
     const searches = Array.from({ length: 20 }, () => requestFor(client, 'k'));
     const before = pool.fabric.traffic.snapshot().reads;
     const found: boolean[] = [];
-    runInterleaved(
+    runTogether(
       pool.fabric,
       searches.map((request) => index.search(request)),
       found,
@@ -54,7 +54,7 @@ for (const { name, delegating, another } of DELEGATING) {
     assert.ok(pool.fabric.traffic.snapshot().reads - before <= 4);
     for (const request of searches) assert.equal(foundText(request), 'v19');
     const absent = Array.from({ length: 5 }, () => requestFor(client, 'absent'));
-    runInterleaved(
+    runTogether(
       pool.fabric,
       absent.map((request) => index.search(request)),
       found,

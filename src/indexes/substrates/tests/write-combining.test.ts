@@ -4,7 +4,7 @@ import { Prng } from '../../../random/prng.ts';
 import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { DELEGATING, type Delegating } from '../../../store/tests/support/delegating.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
-import { runInterleaved } from '../../../verbs/index.ts';
+import { runTogether } from '../../../verbs/tests/support/run-together.ts';
 import {
   ALWAYS,
   type Condition,
@@ -64,7 +64,7 @@ for (const { name, delegating, another, insertionSwaps } of DELEGATING) {
     // Blocks are claimed ahead.
     pool.run(index.write(requestFor(client, 'other', 'v'), ALWAYS));
     const before = pool.fabric.traffic.snapshot();
-    runInterleaved(
+    runTogether(
       pool.fabric,
       requests.map((request) => index.write(request, ALWAYS)),
       outcomes,
@@ -103,7 +103,7 @@ for (const { name, delegating, another, insertionSwaps } of DELEGATING) {
       const requests = plans.map(({ value, first }) => requestFor(client, key, value, first));
       const before = pool.fabric.traffic.snapshot().compareAndSwaps;
       const outcomes: Outcome[] = [];
-      const failed = runInterleaved(
+      const failed = runTogether(
         pool.fabric,
         plans.map(({ condition, expected }, i) => index.write(requests[i], condition, expected)),
         outcomes,
@@ -140,7 +140,7 @@ for (const { name, delegating, another, insertionSwaps } of DELEGATING) {
       requestFor(client, 'k', 'fourth'),
     ];
     const outcomes: (Outcome | undefined)[] = [];
-    const failed = runInterleaved(
+    const failed = runTogether(
       pool.fabric,
       [ALWAYS, ALWAYS, IF_PRESENT, IF_ABSENT].map((condition, i) =>
         index.write(requests[i], condition as Condition),

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
-import { Batch, type Operation, runInterleaved } from '../../../verbs/index.ts';
+import { Batch, type Operation } from '../../../verbs/index.ts';
+import { runTogether } from '../../../verbs/tests/support/run-together.ts';
 import { CHUNK_BYTES } from '../../layout.ts';
 
 const CATALOG = 60;
@@ -57,7 +58,7 @@ test('interleaved operations that all run out of blocks get different ones', (t)
     return yield* allocator.allocate(CATALOG, units);
   }
   const again: number[] = [];
-  runInterleaved(
+  runTogether(
     pool.fabric,
     blocks.slice(0, 32).map(() => allocate()),
     again,

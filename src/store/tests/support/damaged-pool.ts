@@ -21,19 +21,11 @@ export class Work {
 
   constructor(t: TestContext) {
     const work = this;
-    const { execute, executeAll } = SharedFabric.prototype;
+    const { execute } = SharedFabric.prototype;
     t.mock.method(SharedFabric.prototype, 'execute', function (this: SharedFabric, batch: Batch) {
       work.#count(batch);
       execute.call(this, batch);
     });
-    t.mock.method(
-      SharedFabric.prototype,
-      'executeAll',
-      function (this: SharedFabric, batches: Batch[], count: number, errors: unknown[]) {
-        for (let i = 0; i < count; i++) work.#count(batches[i]);
-        executeAll.call(this, batches, count, errors);
-      },
-    );
   }
 
   begin(): void {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { CAS, FAA, FETCH_OR, MASKED_CAS, READ, WRITE } from '../../../../verbs/index.ts';
+import { CAS, FAA, READ, WRITE } from '../../../../verbs/index.ts';
 import { readChallenge, writeProof } from '../../handshake.ts';
 import { proofOf } from '../../secrets.ts';
 import {
@@ -42,7 +42,7 @@ export function verbsOf(verbs: readonly RawVerb[]): Buffer {
   );
 }
 
-export const KINDS = [READ, WRITE, CAS, FAA, FETCH_OR, MASKED_CAS];
+export const KINDS = [READ, WRITE, CAS, FAA];
 
 /** Reads from a raw connection until so many bytes are there, or it ends. */
 export async function receive(socket: Socket, bytes: number): Promise<Buffer> {
