@@ -1,17 +1,43 @@
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type ErrorCode, StepwellError } from '../errors.ts';
 import { fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
 
-/** What the system was asked for: of a pool that is to be there, or of one that is being made. */
-export type IoPurpose = 'open' | 'create';
+/**
+ * What the system was asked for: to open a file that is to be there, to make one or to take one
+ * away, both in its directory, or to list a directory.
+ */
+export type IoPurpose = 'open' | 'create' | 'remove' | 'list';
 
-type Explained = readonly [code: ErrorCode, text: (what: string, path: string) => string];
+type Text = (what: string, path: string, purpose: IoPurpose) => string;
+type Explained = readonly [code: ErrorCode, text: Text];
 
 const DENIED: Explained = [
   'SW_PERMISSION_DENIED',
-  (what) =>
-    `the system does not let this process at ${what}: a pool belongs to the user that made it ` +
-    '(mode 600); run as that user, or change its owner or mode',
+  (what, path, purpose) => {
+    if (purpose === 'open') {
+      const whose = 'a pool belongs to the user that made it (mode 600)';
+      const remedy = 'run as that user, or change its owner or mode';
+      return `the system does not let this process at ${what}: ${whose}; ${remedy}`;
+    }
+    if (purpose === 'list') return `the system does not let this process list ${what}`;
+    const [denied, remedy] =
+      purpose === 'create'
+        ? ['make files in', 'change its owner or mode, or put the pool elsewhere']
+        : ['remove this file from', 'run as the owner of the file or of the directory'];
+    return `the system does not let this process ${denied} ${dirname(path)} for ${what}; ${remedy}`;
+  },
+];
+
+const NODE_DENIED: Explained = [
+  'SW_PERMISSION_DENIED',
+  (what, path, purpose) => {
+    const rights =
+      purpose === 'list'
+        ? `--allow-fs-read=${path}`
+        : `--allow-addons, --allow-fs-read=* and --allow-fs-write=${dirname(path)}`;
+    return `Node's permission model (--permission) keeps this process from ${what}; add ${rights}`;
+  },
 ];
 
 const NO_FILE: Explained = ['SW_POOL_FOREIGN', (what) => `${what} is no ordinary file`];
@@ -32,12 +58,7 @@ const EXPLAINED: Readonly<Record<string, Explained>> = {
     'SW_PERMISSION_DENIED',
     (what) => `the file system of ${what} is read-only; put the pool on one that can be written`,
   ],
-  ERR_ACCESS_DENIED: [
-    'SW_PERMISSION_DENIED',
-    (what, path) =>
-      `Node's --permission keeps this process from ${what}; start it with --allow-addons, ` +
-      `--allow-fs-read=* and --allow-fs-write=${dirname(path)}`,
-  ],
+  ERR_ACCESS_DENIED: NODE_DENIED,
   EISDIR: ['SW_POOL_FOREIGN', (what) => `${what} is a directory; name a file in it`],
   ESPIPE: NO_FILE,
   ENXIO: NO_FILE,
@@ -46,7 +67,10 @@ const EXPLAINED: Readonly<Record<string, Explained>> = {
     'SW_INVALID_URL',
     (what) => `a part of the path of ${what} is a file and no directory; correct the path`,
   ],
-  ENAMETOOLONG: ['SW_INVALID_URL', (what) => `the path of ${what} is too long; use a shorter one`],
+  ENAMETOOLONG: [
+    'SW_INVALID_URL',
+    (what) => `the path of ${shortened(what)} is too long for the system; use a shorter one`,
+  ],
   ELOOP: [
     'SW_INVALID_URL',
     (what) => `symbolic links in the path of ${what} lead round in circles`,
@@ -90,12 +114,8 @@ export function asStepwellError(
   const { code, errno, syscall } = error as NodeJS.ErrnoException;
   if (error instanceof StepwellError || code === undefined) return error;
   const raise = ([name, text]: Explained) =>
-    new StepwellError(name, `${text(what, path)} (${code})`, { cause: error });
-  if (code === 'ENOENT') {
-    if (purpose === 'open') return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${what}`);
-    const missing = `the directory ${dirname(path)} of ${what} does not exist; make it first`;
-    return new StepwellError('SW_DIRECTORY_NOT_FOUND', missing, { cause: error });
-  }
+    new StepwellError(name, `${text(what, path, purpose)} (${code})`, { cause: error });
+  if (code === 'ENOENT') return raise(notFound(path, purpose));
   if (syscall === 'link' && ['EPERM', 'EMLINK', 'ENOSYS', 'EOPNOTSUPP'].includes(code)) {
     return raise(NO_LINKS);
   }
@@ -104,4 +124,29 @@ export function asStepwellError(
   if (Object.hasOwn(EXPLAINED, code)) return raise(EXPLAINED[code]);
   if (errno === undefined) return error;
   return raise(['SW_SYSTEM_ERROR', () => `the system failed on ${what}: ${syscall}`]);
+}
+
+function notFound(path: string, purpose: IoPurpose): Explained {
+  if (purpose !== 'create') return ['SW_POOL_NOT_FOUND', (what) => `no pool at ${what}`];
+  const directory = dirname(path);
+  // A file system of the kernel, such as /proc, says ENOENT of any file that is to be made.
+  if (isThere(directory)) {
+    return ['SW_UNSUPPORTED', (what) => `no file can be made at ${what}; put the pool elsewhere`];
+  }
+  return [
+    'SW_DIRECTORY_NOT_FOUND',
+    (what) => `the directory ${directory} of ${what} does not exist; make it first`,
+  ];
+}
+
+function isThere(directory: string): boolean {
+  try {
+    return statSync(directory).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+function shortened(text: string): string {
+  return text.length <= 100 ? text : `${text.slice(0, 100)}… (${text.length} characters)`;
 }

@@ -4,13 +4,15 @@ import {
   fstatSync,
   ftruncateSync,
   linkSync,
+  lstatSync,
   openSync,
   readdirSync,
+  readlinkSync,
   readSync,
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import { MappedSource } from '../fabrics/shared/mapped-source.ts';
 import { MemorySource } from '../fabrics/shared/memory-source.ts';
@@ -41,6 +43,8 @@ const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
 /** A creator needs milliseconds; one in another pid namespace cannot be asked whether it lives. */
 const ABANDONED_AFTER_MS = 60_000;
 const DEFAULT_MEMORY_BYTES = 2 ** 30;
+/** As many as Linux follows. */
+const LINKS_MAX = 40;
 
 /** Where a pool is, as a URL says. */
 export type Location = { kind: 'memory' } | FileLocation;
@@ -130,11 +134,13 @@ export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPoo
 }
 
 /**
- * Creates a pool file; false when there is one already. The file is made complete under another
+ * Creates a pool file; false when something has its name. The file is made complete under another
  * name and then linked, so that nobody ever attaches to half a pool, and of two creators one wins.
  */
-export function createFile(path: string, url: string, options: PoolOptions): boolean {
-  if (existsSync(path)) return false;
+export function createFile(named: string, url: string, options: PoolOptions): boolean {
+  const path = guardIo(url, named, () => linkTarget(named), 'create');
+  const lookUp = () => lstatSync(path, { throwIfNoEntry: false });
+  if (guardIo(url, path, lookUp, 'create') !== undefined) return false;
   removeAbandoned(path, url);
   const parameters = poolParameters(options, { size: defaultFileBytes(path) });
   const draft = `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
@@ -157,6 +163,21 @@ export function createFile(path: string, url: string, options: PoolOptions): boo
   } finally {
     rmSync(draft, { force: true });
   }
+}
+
+/**
+ * Where a symbolic link leads; `destroy` takes away the file and leaves the link. Parts are joined
+ * as they stand: only the system can say what `..` means behind a link to a directory.
+ */
+export function linkTarget(path: string): string {
+  let at = path;
+  for (let links = 0; links < LINKS_MAX; links++) {
+    if (!lstatSync(at, { throwIfNoEntry: false })?.isSymbolicLink()) return at;
+    const target = readlinkSync(at);
+    at = isAbsolute(target) ? target : `${dirname(at)}/${target}`;
+  }
+  // In circles: opening it tells.
+  return at;
 }
 
 /** All of the file system, not what is available now: others may give back what they have. */

@@ -1,9 +1,8 @@
-import { existsSync } from 'node:fs';
 import { StepwellError } from '../errors.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { checkStores } from './administration/check.ts';
-import { destroyFile, finishDestroying } from './administration/destroy.ts';
+import { destroyFile } from './administration/destroy.ts';
 import { freeDropped, markDropped } from './administration/drop-store.ts';
 import { reportPool } from './administration/inspect.ts';
 import type {
@@ -18,14 +17,13 @@ import type {
 } from './api.ts';
 import { checkOptions, invalid, shown } from './calls/arguments.ts';
 import type { Decoded, EncodedOptions, TypedOptions } from './calls/encoded.ts';
+import { createNew, findOrCreate } from './find-or-create.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
 import { LocalClient } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
 import { ThreadClients } from './local/thread-clients.ts';
 import {
-  createFile,
   type FileLocation,
-  filePlace,
   memoryPlace,
   newMemoryPlace,
   type PoolPlace,
@@ -43,9 +41,6 @@ import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
 import type { CheckReport, DropReport, PoolReport } from './reports.ts';
 import { checkClientOptions, checkStoreName } from './store-in-pool.ts';
-
-/** Each further one means that another process has destroyed the pool in between. */
-const CREATES_MAX = 5;
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
@@ -138,16 +133,14 @@ export async function open(
   return openSync(url, options).async;
 }
 
-/** Creates an empty pool. Raises SW_POOL_EXISTS when there is one. */
+/** Creates an empty pool. Raises SW_POOL_EXISTS when there is one, or a file that is denied. */
 export function createPool(url: string, options: PoolOptions = {}): void {
   checkOptions(options);
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
   }
-  if (!createFile(location.path, url, options)) {
-    throw new StepwellError('SW_POOL_EXISTS', `there is a pool at ${url} already`);
-  }
+  createNew(location, options);
 }
 
 /**
@@ -364,19 +357,4 @@ function locate(
 /** Another process may have another working directory. */
 function handleUrl({ path, url }: FileLocation): string {
   return url.startsWith('file:') ? `file:${path}` : url;
-}
-
-/** A pool may be destroyed between the two steps, or its destroyer have died between its own. */
-function findOrCreate({ path, url }: FileLocation, options: OpenOptions): PoolPlace {
-  if (options.create === false) return filePlace(path, url);
-  for (let attempt = 1; ; attempt++) {
-    createFile(path, url, options);
-    try {
-      return filePlace(path, url);
-    } catch (error) {
-      const gone = error instanceof StepwellError && error.code === 'SW_POOL_NOT_FOUND';
-      if (!gone || attempt === CREATES_MAX) throw error;
-      if (existsSync(path)) finishDestroying(path, url);
-    }
-  }
 }

@@ -85,7 +85,7 @@ function loadKoffi(): Foreign {
     const { code, message } = cause as NodeJS.ErrnoException;
     // Node's own --permission forbids addons unless it is told otherwise.
     if (code === 'ERR_DLOPEN_DISABLED' || code === 'ERR_ACCESS_DENIED') {
-      const remedy = 'start Node with --allow-addons beside --permission, or use memory:';
+      const remedy = 'add --allow-addons, and --allow-fs-read of its files, or use memory:';
       const why = `Node may not load the addon koffi, which shm: and file: pools need: ${remedy}`;
       throw new StepwellError('SW_PERMISSION_DENIED', why, { cause });
     }

@@ -27,7 +27,8 @@ export interface ThreadIdentity {
 export type Liveness = 'alive' | 'gone' | 'unknown';
 
 /**
- * Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux).
+ * Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux),
+ * SW_PERMISSION_DENIED where Node may not ask it.
  */
 export function currentThread(): ThreadIdentity {
   if (process.platform !== 'linux') {
@@ -46,10 +47,19 @@ export function currentThread(): ThreadIdentity {
       namespace: (namespace & NAMESPACE_MASK) % NETWORK_NAMESPACE,
     };
   } catch (cause) {
-    throw new StepwellError('SW_UNSUPPORTED', 'a pool needs /proc to tell its clients apart', {
-      cause,
-    });
+    throw noProc(cause);
   }
+}
+
+function noProc(cause: unknown): StepwellError {
+  const why = 'a pool needs /proc to tell its clients apart';
+  const { code } = cause as NodeJS.ErrnoException;
+  if (code === 'ERR_ACCESS_DENIED') {
+    const remedy = "which Node's permission model (--permission) denies; add --allow-fs-read=/proc";
+    return new StepwellError('SW_PERMISSION_DENIED', `${why}, ${remedy}`, { cause });
+  }
+  const { message } = cause as Error;
+  return new StepwellError('SW_UNSUPPORTED', `${why}; mount it (${message})`, { cause });
 }
 
 /**

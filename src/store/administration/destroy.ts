@@ -32,47 +32,92 @@ import { attachFile } from '../location.ts';
 export function destroyFile(path: string, url: string, force: boolean): void {
   const fd = guardIo(url, path, () => openSync(path, 'r+'));
   try {
-    const head = new Uint8Array(SUPERBLOCK_BYTES);
-    guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
+    const head = headOf(fd, path, url);
     // A damaged pool may be removed by force, a file that never was one may not.
     if (!hasMagic(head))
       throw new StepwellError('SW_POOL_FOREIGN', `${url} is not a Stepwell pool`);
     if (!force && !isMarkedDestroyed(head)) refuseWhileBusy(path, url);
+    lock(fd, path, url);
     markAndUnlink(fd, path, url);
   } finally {
     closeSync(fd);
   }
 }
 
-/** Completes what a destroyer has begun. Whether there was anything to do. */
+/**
+ * Completes what a destroyer has begun before it died. Whether the name is free now; false when a
+ * file has it that nobody was destroying.
+ */
 export function finishDestroying(path: string, url: string): boolean {
+  try {
+    return finish(path, url);
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_NOT_FOUND') return true;
+    throw error;
+  }
+}
+
+function finish(path: string, url: string): boolean {
   const fd = guardIo(url, path, () => openSync(path, 'r+'));
   try {
-    const head = new Uint8Array(SUPERBLOCK_BYTES);
-    guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
-    if (!isMarkedDestroyed(head)) return false;
-    markAndUnlink(fd, path, url);
+    // Without the lock at first: a memory node may have it for a file that is in use.
+    if (!isMarkedDestroyed(headOf(fd, path, url))) return false;
+    lock(fd, path, url);
+    // Its destroyer may have lived, failed and taken the mark back.
+    if (!isMarkedDestroyed(headOf(fd, path, url))) return false;
+    unlink(path, url);
     return true;
   } finally {
     closeSync(fd);
   }
 }
 
-function markAndUnlink(fd: number, path: string, url: string): void {
+function headOf(fd: number, path: string, url: string): Uint8Array {
+  const head = new Uint8Array(SUPERBLOCK_BYTES);
+  guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
+  return head;
+}
+
+/** Under the lock the name is looked up again. */
+function lock(fd: number, path: string, url: string): void {
   if (!loadLibc().lock(fd)) {
     const why = 'a memory node lends it, or another process destroys it';
     throw new StepwellError('SW_POOL_BUSY', `${url} is in use: ${why}`);
   }
-  const { dev, ino, size } = fstatSync(fd, { bigint: true });
-  const now = statSync(path, { bigint: true, throwIfNoEntry: false });
+  const { dev, ino } = fstatSync(fd, { bigint: true });
+  const now = guardIo(url, path, () => statSync(path, { bigint: true, throwIfNoEntry: false }));
   if (now?.dev !== dev || now.ino !== ino) {
     throw new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}: another process destroyed it`);
   }
-  guardIo(url, path, () => {
-    // A file that was cut off is not made longer.
-    if (size >= SUPERBLOCK_BYTES) writeSync(fd, Uint8Array.of(1), 0, 1, SUPERBLOCK.destroyed);
-    unlinkSync(realpathSync(path));
-  });
+}
+
+/**
+ * The system may refuse the second step (a directory of another user, a sticky one such as
+ * /dev/shm, a file that is a mount): then the mark goes, and the pool is there as before. A client
+ * that has seen the mark in between raises SW_POOL_DESTROYED and can open the pool again. A mark
+ * that a dead destroyer left stays.
+ */
+function markAndUnlink(fd: number, path: string, url: string): void {
+  const isMarked = isMarkedDestroyed(headOf(fd, path, url));
+  mark(fd, path, url, 1);
+  try {
+    unlink(path, url);
+  } catch (error) {
+    if (!isMarked) mark(fd, path, url, 0);
+    throw error;
+  }
+}
+
+function mark(fd: number, path: string, url: string, value: 0 | 1): void {
+  // A file that was cut off is not made longer.
+  if (fstatSync(fd).size < SUPERBLOCK_BYTES) return;
+  guardIo(url, path, () => writeSync(fd, Uint8Array.of(value), 0, 1, SUPERBLOCK.destroyed));
+}
+
+/** A link to the file stays. */
+function unlink(path: string, url: string): void {
+  const file = guardIo(url, path, () => realpathSync(path));
+  guardIo(url, file, () => unlinkSync(file), 'remove');
 }
 
 function refuseWhileBusy(path: string, url: string): void {

@@ -24,7 +24,7 @@ export interface PoolListing {
 export function listPools(): PoolListing[] {
   const found: PoolListing[] = [];
   const directory = SHARED_MEMORY_DIRECTORY;
-  const names = guardIo(directory, join(directory, '.'), () => readdirSync(directory));
+  const names = guardIo(directory, directory, () => readdirSync(directory), 'list');
   for (const name of names.sort()) {
     if (!name.startsWith(SHARED_MEMORY_PREFIX) || name.endsWith('.new')) continue;
     const listing = describe(join(directory, name), name.slice(SHARED_MEMORY_PREFIX.length));

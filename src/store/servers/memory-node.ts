@@ -1,4 +1,12 @@
-import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+} from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { StepwellError } from '../../errors.ts';
 import { loadLibc } from '../../fabrics/shared/libc.ts';
@@ -13,9 +21,12 @@ import {
 import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
+import { guardIo } from '../io-errors.ts';
+import { linkTarget } from '../location.ts';
 import { secretFrom } from '../remote/address.ts';
 import { shapeIn } from '../remote/node-heads.ts';
 
+const { O_CREAT, O_RDWR } = constants;
 const DEFAULT_NODE_BYTES = 2 ** 30;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const REGION_BYTES_MAX = 2 ** 31;
@@ -67,8 +78,8 @@ export interface RunningNode {
  * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
- *   secret, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_POOL_NOT_FOUND,
- *   SW_POOL_FOREIGN, SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
+ *   secret, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_DIRECTORY_NOT_FOUND,
+ *   SW_PERMISSION_DENIED, SW_POOL_FOREIGN, SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
  */
 export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
   const { host = '127.0.0.1', port = 7471, tls } = options;
@@ -171,8 +182,7 @@ function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) 
  * stays locked as long as the node is there, however it ends.
  */
 function fileMemory(path: string, options: MemoryNodeOptions): Memory {
-  const isNew = !existsSync(path);
-  const fd = openFile(path, isNew ? 'wx+' : 'r+');
+  const fd = openFile(path);
   try {
     if (!loadLibc().lock(fd)) {
       throw new StepwellError('SW_POOL_BUSY', `another memory node lends ${path}`);
@@ -180,7 +190,7 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
     const bytes = fstatSync(fd).size;
     const head = new Uint8Array(SUPERBLOCK_BYTES);
     const hasHead = readSync(fd, head, 0, SUPERBLOCK_BYTES, 0) === SUPERBLOCK_BYTES;
-    if (!isNew && bytes > 0 && !hasHead) {
+    if (bytes > 0 && !hasHead) {
       throw new StepwellError('SW_POOL_FOREIGN', `${path} is not a Stepwell pool`);
     }
     const size = bytes > 0 ? bytes : options.size;
@@ -199,18 +209,18 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
   }
 }
 
+function openFile(named: string): number {
+  const path = guardIo(named, named, () => linkTarget(named));
+  const lookUp = () => statSync(path, { throwIfNoEntry: false });
+  const isNew = guardIo(named, path, lookUp) === undefined;
+  // Of a file that is there O_CREAT would be refused where its directory is sticky.
+  const flags = isNew ? O_RDWR | O_CREAT : O_RDWR;
+  return guardIo(named, path, () => openSync(path, flags, 0o600), isNew ? 'create' : 'open');
+}
+
 /** A node was killed while its memory was erased. */
 function isHalfErased(head: Uint8Array): boolean {
   return new DataView(head.buffer).getBigInt64(0, true) === ERASING;
-}
-
-function openFile(path: string, flags: string): number {
-  try {
-    return openSync(path, flags, 0o600);
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    throw new StepwellError('SW_POOL_NOT_FOUND', `cannot open ${path}: ${code}`, { cause });
-  }
 }
 
 function invalid(message: string, cause?: unknown): StepwellError {

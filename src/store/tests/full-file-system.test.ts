@@ -1,38 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { checkPool, inspectPool, openSync } from '../open.ts';
 import { Child } from './support/children.ts';
+import { NO_MOUNTS, smallFileSystem } from './support/file-systems.ts';
 import { temporaryDirectory } from './support/pools.ts';
 
 const MIB = 2 ** 20;
 
-/** A file system of so many MiB; undefined when this user may not mount one. */
-function smallFileSystem(t: TestContext, mib: number): string | undefined {
-  if (process.getuid?.() !== 0) return undefined;
-  const directory = mkdtempSync(join(tmpdir(), 'stepwell-test-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mib}m`, 'tmpfs', directory], {
-      stdio: 'ignore',
-    });
-  } catch {
-    rmdirSync(directory);
-    return undefined;
-  }
-  t.after(() => {
-    execFileSync('umount', ['-l', directory]);
-    rmdirSync(directory);
-  });
-  return directory;
-}
-
 for (const size of [undefined, 64 * MIB, 8 * 2 ** 30]) {
   test(`a full file system is SW_POOL_FULL and no bus error (size ${size})`, async (t) => {
     const directory = smallFileSystem(t, 8);
-    if (directory === undefined) return t.skip('needs the right to mount');
+    if (directory === undefined) return t.skip(NO_MOUNTS);
     // In a process of its own, which a bus error would end.
     const child = new Child(t);
     const url = `file:${directory}/pool`;
@@ -53,7 +32,7 @@ for (const size of [undefined, 64 * MIB, 8 * 2 ** 30]) {
 
 test("a pool's default maximum is the size of a small file system", (t) => {
   const directory = smallFileSystem(t, 64);
-  if (directory === undefined) return t.skip('needs the right to mount');
+  if (directory === undefined) return t.skip(NO_MOUNTS);
   const url = `file:${directory}/pool`;
   openSync(url).close();
   assert.equal(inspectPool(url).sizeMax, 64 * MIB);
@@ -63,7 +42,7 @@ test("a pool's default maximum is the size of a small file system", (t) => {
 for (const size of [undefined, 8 * 2 ** 30]) {
   test(`64 MiB filled and cleared take values of other sizes (size ${size})`, async (t) => {
     const directory = smallFileSystem(t, 64);
-    if (directory === undefined) return t.skip('needs the right to mount');
+    if (directory === undefined) return t.skip(NO_MOUNTS);
     const url = `file:${directory}/pool`;
     const child = new Child(t);
     for (const valueBytes of [1000, 5000, 200, 60_000]) {

@@ -1,7 +1,11 @@
 import { extname } from 'node:path';
-import { type TransferListItem, Worker } from 'node:worker_threads';
+import { type TransferListItem, Worker, type WorkerOptions } from 'node:worker_threads';
+import { StepwellError } from '../../../errors.ts';
 
-/** Starts the file `name` beside that of the module `from` in a thread, sources or compiled. */
+/**
+ * Starts the file `name` beside that of the module `from` in a thread, sources or compiled. Raises
+ * SW_PERMISSION_DENIED where Node's permission model allows no threads.
+ */
 export function startWorker(
   from: string,
   name: string,
@@ -10,9 +14,19 @@ export function startWorker(
 ): Worker {
   const extension = extname(from);
   const entry = new URL(`./${name}${extension}`, from);
-  if (extension === '.js') return new Worker(entry, { workerData, transferList });
+  if (extension === '.js') return start(entry, { workerData, transferList });
   // While developing, sources run through tsx, which Node 20 does not take along into threads.
   const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
   const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${entry.href}')))`;
-  return new Worker(load, { eval: true, workerData, transferList });
+  return start(load, { eval: true, workerData, transferList });
+}
+
+function start(program: string | URL, options: WorkerOptions): Worker {
+  try {
+    return new Worker(program, options);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw cause;
+    const why = "Node's permission model (--permission) allows this process no threads";
+    throw new StepwellError('SW_PERMISSION_DENIED', `${why}; add --allow-worker`, { cause });
+  }
 }
