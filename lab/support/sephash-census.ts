@@ -61,7 +61,7 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
       census.fpTables += mainBytes(0);
       census.currentSegments += geometry.slotsBytes;
       census.mainSegments += ENTRY_BYTES * entries;
-      const units = 1 + geometry.slotsUnits + geometry.mainUnits(entries);
+      const units = 1 + geometry.slotsUnits + geometry.mainUnits(main.count, main.dropped);
       census.blocks += UNIT_BYTES * units;
       census.cacheNaive += new FpTable(ends).bytes;
       census.cachePoints += new RecordPoints(ends).bytes;

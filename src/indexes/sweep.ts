@@ -30,7 +30,7 @@ const ROUNDS_MAX = 8;
  * it instead of failing, and one that dies as it sweeps leaves orphans to the next. Its name in the
  * superblock is for that alone: two sweeps at once do no harm.
  */
-export function* sweep(pool: Pool, index: Index): Operation<number> {
+export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<number> {
   // First, because it tells whether this client was declared dead while it was idle: what such a
   // client adopts has an owner that nobody cleans up after a second time.
   yield* pool.reclamation.quiesce();
@@ -40,7 +40,7 @@ export function* sweep(pool: Pool, index: Index): Operation<number> {
     // Once more, and not in each round: this client has been idle while it waited for its turn, and
     // at the end of each round it is idle again, so that the sweeps of others need not wait for it.
     yield* pool.reclamation.quiesce();
-    const swept = yield* sweepOrphans(pool, index, turn === NAMED);
+    const swept = yield* sweepOrphans(pool, index, turn === NAMED, forDeletion);
     if (swept > 0) return swept;
     return yield* pool.catalog.releaseUnfinished();
   } finally {
@@ -74,7 +74,12 @@ function* takeTurn(pool: Pool): Operation<number> {
  * Adopts orphans and sweeps, once more when it was in vain and somebody has died meanwhile: another
  * sweeper perhaps, who owned them all.
  */
-function* sweepOrphans(pool: Pool, index: Index, compacts: boolean): Operation<number> {
+function* sweepOrphans(
+  pool: Pool,
+  index: Index,
+  compacts: boolean,
+  forDeletion: boolean,
+): Operation<number> {
   const adopted = new Set<number>();
   let swept = 0;
   for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
@@ -83,7 +88,7 @@ function* sweepOrphans(pool: Pool, index: Index, compacts: boolean): Operation<n
     if (round > 0 && orphans.length === 0) break;
     for (const chunk of orphans) adopted.add(chunk);
     // A client that sweeps beside another must not: compactions share the index's spare place.
-    if (round === 0 && compacts) swept += yield* compact(pool, index);
+    if (round === 0 && compacts) swept += yield* compact(pool, index, forDeletion);
     swept += yield* sweepOwn(pool, index);
   }
   yield* pool.allocator.disown(index.catalog, adopted);
@@ -109,10 +114,10 @@ function* sweepOwn(pool: Pool, index: Index): Operation<number> {
 }
 
 /** Returns how many parts of the index it has changed. */
-function* compact(pool: Pool, index: Index): Operation<number> {
+function* compact(pool: Pool, index: Index, forDeletion: boolean): Operation<number> {
   if (index.compact === undefined) return 0;
   yield* pool.reclamation.quiesce();
-  return yield* index.compact(() => outwaitReaders(pool));
+  return yield* index.compact(() => outwaitReaders(pool), forDeletion);
 }
 
 /**

@@ -12,7 +12,7 @@ export const sepHashHastyCompactionCanary: Canary = {
 
 class HastyCompaction extends SepHashIndex {
   override compact(): Operation<number> {
-    return super.compact(atOnce);
+    return super.compact(atOnce, true);
   }
 }
 

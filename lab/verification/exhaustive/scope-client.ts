@@ -249,7 +249,7 @@ export function* compact(
     throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
   };
   try {
-    yield* index.compact?.(grace) ?? [];
+    yield* index.compact?.(grace, true) ?? [];
   } finally {
     allocator.allocate = allocate;
   }

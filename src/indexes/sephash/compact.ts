@@ -11,7 +11,7 @@ import {
 } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/suffix-order.ts';
 import { firstEmpty } from './append.ts';
-import { padHigh, padLow } from './entry.ts';
+import { isTombstone, padHigh, padLow } from './entry.ts';
 import { epochOf, mainOf, metaHigh, metaLow } from './header.ts';
 import { postHeader, postSlots } from './lookup.ts';
 import { isPoolFull } from './main-blocks.ts';
@@ -52,19 +52,30 @@ const MERGES_PER_SEGMENT = 2;
  *   before it uses the place itself. Until then the header keeps the home reachable for sweeps.
  *
  * One client compacts at a time: it is the one that the pool names as its sweeper.
+ *
+ * **Room at home.** The next merge has to fit the home again, or the segment accepts no deletion
+ * any more. A block is chosen with room for a CurSegment of new keys (`geometry.mainUnits`). A
+ * merge by way of the spare place uses that room up, so it leaves only as many entries of the
+ * CurSegment empty as there is room, and pads in front of them. Without any room it leaves one, for
+ * the tombstone of the deletion that waits: a merge of tombstones adds nothing. An insertion does
+ * not bring a segment home that is without room. Another client may still insert between the merge
+ * and the pads, or take the one entry; that segment then needs memory for its next deletion.
  */
 export class Compaction {
   readonly #table: SepHashTable;
   readonly #grace: () => Operation<boolean>;
+  /** Whether a deletion waits for it. */
+  readonly #forDeletion: boolean;
   readonly #snapshot: Snapshot;
   /** Nobody reads the spare place, and no segment stands there. */
   #spareIsFree = false;
   /** A living client stands still: without it nothing can be brought home. */
   #isStuck = false;
 
-  constructor(table: SepHashTable, grace: () => Operation<boolean>) {
+  constructor(table: SepHashTable, grace: () => Operation<boolean>, forDeletion: boolean) {
     this.#table = table;
     this.#grace = grace;
+    this.#forDeletion = forDeletion;
     this.#snapshot = new Snapshot(table);
   }
 
@@ -99,9 +110,27 @@ export class Compaction {
     if (yield* this.#sealAndMerge(0)) return true;
     if (!(yield* this.#freeSpare())) return false;
     yield* this.#snapshot.take(suffix);
+    if (!this.#forDeletion && this.#roomAtHome() < 1) return false;
     if (!(yield* this.#sealAndMerge(this.#table.directory.parts.spare))) return false;
+    yield* this.#narrow(suffix);
     yield* this.#bringHome(suffix);
     return true;
+  }
+
+  /** How many keys more the block of the MainSegment can take; less than 0: it cannot. */
+  #roomAtHome(): number {
+    const { main, current } = this.#snapshot;
+    let keys = main.count;
+    for (let at = 1; at < current.length; at += 2) if (!isTombstone(current[at])) keys++;
+    return this.#table.geometry.homeEntries(main.units) - keys;
+  }
+
+  /** Leaves only as many entries empty as the block of the MainSegment has room for: see above. */
+  *#narrow(suffix: number): Operation<void> {
+    yield* this.#snapshot.take(suffix);
+    const { request, main } = this.#snapshot;
+    request.slots = main.slots;
+    yield* seal(this.#table, request, Math.max(1, this.#roomAtHome()));
   }
 
   /** Of the segment in the snapshot; false when there is no memory for its MainSegment. */
@@ -149,10 +178,16 @@ export class Compaction {
 
   *#copyHome(): Operation<void> {
     const { header, metaLow: low, metaHigh: high, main } = this.#snapshot;
-    const { count, dropped, depth, home } = main;
+    const { count, dropped, suffix, depth, units, home } = main;
+    const { chunks, catalog, geometry } = this.#table;
     const spare = mainOf(low, high);
     invariant(spare === this.#table.directory.parts.spare, `a MainSegment at ${spare} has a home`);
-    const bytes = mainBytes(count + dropped);
+    const entries = count + dropped;
+    const isBounded = count >= 0 && dropped >= 0 && entries <= geometry.homeEntries(units);
+    invariant(isBounded, `segment ${suffix}: ${count} entries and ${dropped} of ${units} units`);
+    const isBlock = yield* chunks.holdsBlock(home, units, catalog);
+    invariant(isBlock, `segment ${suffix}: ${home} is no block of a MainSegment`);
+    const bytes = mainBytes(entries);
     const image = new Scratch(bytes);
     const batch = new Batch();
     yield batch.read(spare, bytes, image, 0);
@@ -166,17 +201,18 @@ export class Compaction {
 }
 
 /**
- * Fills the entries that are empty with pads: 2 round trips. The CASes are executed one behind the
- * other, so entries are filled in their order; one that fails has met another client's entry.
+ * Fills the entries that are empty with pads, but for the last ones that are left: 2 round trips.
+ * The CASes are executed one behind the other, so entries are filled in their order; one that fails
+ * has met another client's entry.
  */
-function* seal(table: SepHashTable, request: SepHashRequest): Operation<void> {
+function* seal(table: SepHashTable, request: SepHashRequest, left = 0): Operation<void> {
   const { batch, words } = request;
   yield postHeader(request, postSlots(table, request, batch.clear()));
   if (!request.metaHolds()) return;
   const { slots } = table.geometry;
   const swaps = new Scratch(CAS_BYTES * slots);
   batch.clear();
-  for (let slot = firstEmpty(request, 0, slots); slot < slots; slot++) {
+  for (let slot = firstEmpty(request, 0, slots); slot < slots - left; slot++) {
     const from = SLOTS_AT + 8 * slot;
     const at = CAS_BYTES * slot;
     setWord(swaps, at, lowHalf(words, from), highHalf(words, from));

@@ -29,7 +29,7 @@ function* buildSegment(
   const { shape, slotsBytes, slotsUnits } = geometry;
   const header = yield* allocator.allocate(catalog, HEADER_UNITS);
   const slots = yield* allocator.allocate(catalog, slotsUnits);
-  const units = geometry.mainUnits(0);
+  const units = geometry.mainUnits(0, 0);
   const main = yield* allocator.allocate(catalog, units);
   const mainImage = new Scratch(4096);
   const nothing = new Int32Array(0);

@@ -1,6 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
 import { inRange } from '../substrates/parameters.ts';
+import { mainEntries } from './main-segment.ts';
 import { MainSizes } from './main-sizes.ts';
 
 /** How a client finds a key's entries in a MainSegment. */
@@ -72,7 +73,7 @@ export class SepHashGeometry {
     this.slots = shape.segmentBytes / 8;
     // Odd and, from 9 on, no size class of records: statistics tell tables from them.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
-    this.mainSizes = new MainSizes(shape.ratio * this.slots);
+    this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots);
     this.tableUnits = this.#ownUnits();
   }
 
@@ -81,17 +82,25 @@ export class SepHashGeometry {
     return this.mainSizes.limit;
   }
 
-  /** Size class of the block of a MainSegment with so many entries, dropped ones included. */
-  mainUnits(entries: number): number {
-    return this.mainSizes.unitsFor(entries);
+  /**
+   * Size class of the block of a MainSegment. The block could also take what the next merge adds,
+   * a CurSegment of new keys: a pool that is full then needs no other one for that (compact.ts).
+   */
+  mainUnits(kept: number, dropped: number): number {
+    return this.mainSizes.unitsFor(kept + Math.max(dropped, this.slots));
   }
 
   /** Bytes that hold every MainSegment: those of the spare place, see compact.ts. */
   get spareBytes(): number {
-    return UNIT_BYTES * this.mainUnits(this.#entriesMax);
+    return UNIT_BYTES * this.mainSizes.unitsFor(this.#entriesMax);
   }
 
-  /** Of a MainSegment: what a merge may leave that should split it, and what it has dropped. */
+  /** Entries that a MainSegment may have which is to stand in the spare place and in its block. */
+  homeEntries(units: number): number {
+    return Math.min(mainEntries(UNIT_BYTES * units), mainEntries(this.spareBytes));
+  }
+
+  /** Of a MainSegment: what a merge may leave that should split it, and what the next one adds. */
   get #entriesMax(): number {
     return this.mainLimit + 3 * this.slots;
   }

@@ -11,17 +11,23 @@ export interface MainBlock {
   home: Address;
 }
 
+/** Of a MainSegment. */
+export interface EntryCounts {
+  kept: number;
+  dropped: number;
+}
+
 /**
- * A block for a MainSegment of so many entries, dropped ones included. When there is none of its
+ * A block for a MainSegment of so many entries. When there is none of its
  * size class and the pool is full, a deletion takes one of a larger class: it needs a merge now and
  * then, and is what makes room again. Insertions leave those blocks to it.
  */
 export function* allocateMain(
   { allocator, catalog, geometry }: SepHashTable,
-  entries: number,
+  { kept, dropped }: EntryCounts,
   forDeletion: boolean,
 ): Operation<MainBlock> {
-  const exact = geometry.mainUnits(entries);
+  const exact = geometry.mainUnits(kept, dropped);
   const larger = geometry.tableUnits.filter((units) => units > exact).sort((a, b) => a - b);
   const sizes = forDeletion ? [exact, ...larger] : [exact];
   for (let i = 0; ; i++) {

@@ -113,5 +113,10 @@ export function mainBytes(entries: number): number {
   return MAIN_HEADER_BYTES + 8 * entries;
 }
 
+/** How many entries a MainSegment of so many bytes has room for. */
+export function mainEntries(bytes: number): number {
+  return Math.floor((bytes - MAIN_HEADER_BYTES) / 8);
+}
+
 /** The most entries that a block can hold: a bound that hashing does not come near. */
-export const MAIN_ENTRIES_MAX = Math.floor((BLOCK_UNITS_MAX * UNIT_BYTES - MAIN_HEADER_BYTES) / 8);
+export const MAIN_ENTRIES_MAX = mainEntries(BLOCK_UNITS_MAX * UNIT_BYTES);

@@ -20,13 +20,13 @@ export class MainSizes {
   readonly limit: number;
   readonly #full: number;
 
-  /** `wanted`: entries that a full MainSegment should have. */
-  constructor(wanted: number) {
-    this.limit = fillingChunks(wanted);
-    this.#full = unitsOf(this.limit);
+  /** `wanted`: entries that a full MainSegment should have; a block has room for `more`. */
+  constructor(wanted: number, more = 0) {
+    this.limit = fillingChunks(wanted + more) - more;
+    this.#full = unitsOf(this.limit + more);
   }
 
-  /** Size class of a MainSegment with so many entries, dropped ones included. */
+  /** Size class of a block for so many entries. */
   unitsFor(entries: number): number {
     const units = unitsOf(entries);
     const half = Math.ceil(this.#full / 2);

@@ -9,7 +9,6 @@ import {
   Scratch,
   setWord,
   swapped,
-  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { ENTRY_UNITS_MAX, recordOf, SPLITS_PER_ROUND, signOf, unitsOfEntry } from './entry.ts';
 import {
@@ -21,13 +20,12 @@ import {
   nextOddEpoch,
   signOfEpoch,
 } from './header.ts';
-import { allocateMain, isPoolFull, type MainBlock } from './main-blocks.ts';
+import { allocateMain, type EntryCounts, isPoolFull, type MainBlock } from './main-blocks.ts';
 import {
   blockOfMain,
   MAIN_ENTRIES_MAX,
   MAIN_HEADER_BYTES,
   type MainHeader,
-  mainBytes,
   parseFpTable,
   parseMainHeader,
   writeMain,
@@ -263,8 +261,8 @@ export class Merger {
   ): Operation<boolean> {
     const { suffix, depth } = header;
     const moves = this.#movesSlots;
-    const entries = (kept.length + dropped.length) / 2;
-    const { address: main, units, home } = yield* this.#place(mainOf(low, high), header, entries);
+    const counts = { kept: kept.length / 2, dropped: dropped.length / 2 };
+    const { address: main, units, home } = yield* this.#place(mainOf(low, high), header, counts);
     const slots = moves ? yield* this.#allocateSlots(main, units) : header.slots;
     const fields = { suffix, depth, slots, sibling: 0, units, home };
     const bytes = writeMain(this.#image, fields, kept, dropped);
@@ -289,11 +287,11 @@ export class Merger {
    * A block for a MainSegment, or the spare place: then its block stays the old one's, which must
    * be able to take it. One that stands there already has nowhere to go but to a block.
    */
-  *#place(old: Address, header: MainHeader, entries: number): Operation<MainBlock> {
+  *#place(old: Address, header: MainHeader, counts: EntryCounts): Operation<MainBlock> {
     try {
-      return yield* allocateMain(this.#table, entries, this.#forDeletion);
+      return yield* allocateMain(this.#table, counts, this.#forDeletion);
     } catch (error) {
-      const fits = mainBytes(entries) <= header.units * UNIT_BYTES;
+      const fits = counts.kept + counts.dropped <= this.#table.geometry.homeEntries(header.units);
       const mayDisplace = this.#spare !== 0 && header.home === 0 && fits && !this.#movesSlots;
       if (!mayDisplace || !isPoolFull(error)) throw error;
       return { address: this.#spare, units: header.units, home: old };

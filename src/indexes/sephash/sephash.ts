@@ -108,8 +108,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return checkTable(this.table, sink);
   }
 
-  compact(grace: () => Operation<boolean>): Operation<number> {
-    return new Compaction(this.table, grace).run();
+  compact(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number> {
+    return new Compaction(this.table, grace, forDeletion).run();
   }
 
   eachReachable(visit: (address: Address) => void): Operation<void> {

@@ -75,7 +75,8 @@ export class Halves {
     const { allocator, catalog, geometry } = this.#table;
     try {
       for (const half of [this.low, this.high]) {
-        const block = yield* allocateMain(this.#table, half.entries.length / 2, forDeletion);
+        const counts = { kept: half.entries.length / 2, dropped: 0 };
+        const block = yield* allocateMain(this.#table, counts, forDeletion);
         half.main = block.address;
         half.units = block.units;
         half.slots = yield* allocator.allocate(catalog, geometry.slotsUnits);

@@ -1,5 +1,6 @@
 import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
+import type { ChunkTable } from '../../pool/memory/chunks.ts';
 import { type Address, highHalf, lowHalf, type Operation, Scratch } from '../../verbs/index.ts';
 import { backOff } from '../substrates/backoff.ts';
 import type { Directory } from '../substrates/directory.ts';
@@ -132,6 +133,7 @@ export class SepHashTable {
   readonly records: RecordIo;
   readonly allocator: Allocator;
   readonly reclamation: Reclamation;
+  readonly chunks: ChunkTable;
   readonly catalog: number;
   readonly retries: Record<RetryReason, number> = {
     staleSegment: 0,
@@ -157,7 +159,7 @@ export class SepHashTable {
     geometry: SepHashGeometry,
     directory: Directory,
     records: RecordIo,
-    memory: { allocator: Allocator; reclamation: Reclamation },
+    memory: { allocator: Allocator; reclamation: Reclamation; chunks: ChunkTable },
     catalog: number,
   ) {
     this.geometry = geometry;
@@ -165,6 +167,7 @@ export class SepHashTable {
     this.records = records;
     this.allocator = memory.allocator;
     this.reclamation = memory.reclamation;
+    this.chunks = memory.chunks;
     this.catalog = catalog;
   }
 

@@ -8,9 +8,10 @@ import {
   regionOf,
   Scratch,
   swapped,
+  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { control } from '../control.ts';
-import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import { blocksPerChunk, type PoolLayout, SUPERBLOCK, stateMapBytes } from '../layout.ts';
 import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
 import {
   CHUNK_BLOCKS,
@@ -407,6 +408,20 @@ export class ChunkTable {
   /** Who has the chunk. */
   *wordOf(chunk: number): Operation<ChunkWord> {
     return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
+  }
+
+  /** Whether a block of this size of the store stands there. The address may be any number. */
+  *holdsBlock(address: Address, units: number, catalog: number): Operation<boolean> {
+    const { chunksMax, reservedChunks } = this.#layout;
+    if (!Number.isInteger(address) || address < 0 || units < 1) return false;
+    const chunk = this.chunkOf(address);
+    if (!(chunk >= reservedChunks && chunk < chunksMax)) return false;
+    const word = yield* this.wordOf(chunk);
+    if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) return false;
+    const blocks = blocksPerChunk(units);
+    const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
+    const index = (address - first) / (units * UNIT_BYTES);
+    return word.units === units && Number.isInteger(index) && index >= 0 && index < blocks;
   }
 
   /** Makes a chunk another client's, unless it is no more what it was. */

@@ -113,7 +113,8 @@ export class FullPool {
     const pool = this.#pool;
     pool.recoverGone();
     if (!pool.run(this.#vain.mayBring(kind))) return 0;
-    const brought = pool.betweenOperations(() => sweep(pool, this.#index)) ?? 0;
+    const brought =
+      pool.betweenOperations(() => sweep(pool, this.#index, kind === 'deletion')) ?? 0;
     pool.run(this.#vain.note(kind, brought));
     return brought;
   }

@@ -122,7 +122,7 @@ export class Session {
   async #sweep(kind: WriteKind): Promise<number> {
     if (!(await this.run(this.#vain.mayBring(kind)))) return 0;
     const { pool } = this.pool;
-    const brought = await this.pool.exclusive(() => sweep(pool, this.index));
+    const brought = await this.pool.exclusive(() => sweep(pool, this.index, kind === 'deletion'));
     await this.run(this.#vain.note(kind, brought));
     return brought;
   }

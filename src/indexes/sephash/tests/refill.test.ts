@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { StepwellError } from '../../../errors.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { Store, Value } from '../../../store/api.ts';
 import { checkPool } from '../../../store/open.ts';
@@ -89,4 +90,38 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
     await turn();
     assert.ok(fill(store, 2, [9000]).length >= SHARE_MIN * large.length);
   });
+}
+
+for (const [mebibytes, bytes] of [
+  [2, 40],
+  [2.25, 100],
+  [2.75, 500],
+]) {
+  const name = `of ${mebibytes} MiB that idle clients filled with values of ${bytes} bytes`;
+  test(`a client without memory deletes everything from a pool ${name}`, async (t) => {
+    const size = mebibytes * 2 ** 20;
+    const first = freshStore(t, 'memory', { ...SMALL_SEGMENTS, size });
+    // In turn: each has chunks of its own for records and for parts of the index.
+    const clients = [first, attachTo(t, first), attachTo(t, first)];
+    const keys: string[] = [];
+    for (let left = clients; left.length > 0; await turn()) {
+      left = left.filter((client) => isStored(client, `key ${keys.length}`, bytes, keys));
+    }
+    const other = attachTo(t, first);
+    for (const key of shuffled(keys, 5)) assert.ok(other.delete(key), key);
+    assert.equal(other.size, 0);
+    assert.deepEqual(checkPool(first.handle).problems, []);
+  });
+}
+
+/** Puts one key more; false when the pool is full. */
+function isStored(store: Store<Value>, key: string, bytes: number, keys: string[]): boolean {
+  try {
+    store.put(key, 'v'.repeat(bytes));
+  } catch (error) {
+    assert.equal((error as StepwellError).code, 'SW_POOL_FULL');
+    return false;
+  }
+  keys.push(key);
+  return true;
 }
