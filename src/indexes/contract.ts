@@ -199,8 +199,8 @@ export interface Index {
    * for a merge or claims of dead clients, and does what deletions wait for. Only the client that
    * sweeps a full pool runs it, between operations and in an epoch; it needs no memory. `grace`
    * returns when no client holds an address any more that was unlinked before, or false when that
-   * takes too long. `forDeletion` tells whether a deletion met the full pool. Returns how many parts
-   * of the index it has changed. An index that holds nothing back lacks it.
+   * takes too long. `forDeletion` tells whether a deletion met the full pool. Returns how many
+   * parts of the index it has changed. An index that holds nothing back lacks it.
    */
   compact?(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number>;
 }
