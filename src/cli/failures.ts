@@ -63,7 +63,12 @@ export function describeFailure(error: unknown): Failure {
 }
 
 /** What stands on the command line cannot be understood, or cannot be. */
-const USAGE_CODES: readonly string[] = ['SW_INVALID_URL', 'SW_INVALID_ARGUMENT'];
+const USAGE_CODES: readonly string[] = [
+  'SW_INVALID_URL',
+  'SW_INVALID_ARGUMENT',
+  'SW_INVALID_KEY',
+  'SW_INVALID_VALUE',
+];
 
 /** By its code: an error that comes out of a worker thread has lost its class. */
 function isStepwellError(error: unknown): error is StepwellError {

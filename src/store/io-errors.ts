@@ -113,9 +113,9 @@ export function asStepwellError(
 ): unknown {
   const { code, errno, syscall } = error as NodeJS.ErrnoException;
   if (error instanceof StepwellError || code === undefined) return error;
-  const raise = ([name, text]: Explained) =>
-    new StepwellError(name, `${text(what, path, purpose)} (${code})`, { cause: error });
-  if (code === 'ENOENT') return raise(notFound(path, purpose));
+  const raise = ([name, text]: Explained, suffix = ` (${code})`) =>
+    new StepwellError(name, `${text(what, path, purpose)}${suffix}`, { cause: error });
+  if (code === 'ENOENT') return raise(notFound(path, purpose), '');
   if (syscall === 'link' && ['EPERM', 'EMLINK', 'ENOSYS', 'EOPNOTSUPP'].includes(code)) {
     return raise(NO_LINKS);
   }

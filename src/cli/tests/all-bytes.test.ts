@@ -110,3 +110,19 @@ test('a record in another notation than it says is damaged', async (t) => {
   assert.equal((await load(`${own}\n`)).code, 0);
   assert.deepEqual(contentOf(t, url), [[Buffer.from('red').toString('hex'), own]]);
 });
+
+test('a key that is too long is wrong usage', async (t) => {
+  const url = ordered(t);
+  for (const words of [
+    ['get', url],
+    ['put', url, '--store=default'],
+    ['del', url],
+  ]) {
+    const { code, err } = await stepwell([...words, 'x'.repeat(65_536)], {
+      library: async () => library,
+      stdin: 'value',
+    });
+    assert.equal(code, 2);
+    assert.match(err, /at most 65535 bytes.*\(SW_INVALID_KEY\)\n$/);
+  }
+});

@@ -33,7 +33,7 @@ describe('exit codes', () => {
       errno: -2,
     });
     const cases: [unknown, number, string][] = [
-      [new UsageError('no'), 2, 'stepwell: no\nsee: npx stepwell --help\n'],
+      [new UsageError('no'), 2, 'stepwell: no\nsee: npx stepwell fail --help\n'],
       [new StepwellError('SW_POOL_FULL', 'full'), 3, 'stepwell: full (SW_POOL_FULL)\n'],
       [new StepwellError('SW_INVALID_URL', 'bad'), 2, 'stepwell: bad (SW_INVALID_URL)\n'],
       [new StepwellError('SW_INVALID_ARGUMENT', 'x'), 2, 'stepwell: x (SW_INVALID_ARGUMENT)\n'],
