@@ -1,10 +1,10 @@
 /** How long HStore is without a server that was killed (the paper's Figure 11). See `--help`. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { segmentBuckets } from '../../src/indexes/hstore/geometry.ts';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
-import { BUCKET_BYTES } from '../../src/indexes/hstore/slot.ts';
-import { loadSegments, readTableState } from '../../src/indexes/hstore/table-state.ts';
+import { segmentBuckets } from '../../src/indexes/hstore/protocol/geometry.ts';
+import { loadSegments, readTableState } from '../../src/indexes/hstore/protocol/pair-state.ts';
+import { BUCKET_BYTES } from '../../src/indexes/hstore/protocol/slot.ts';
 import { classOfHead } from '../../src/indexes/substrates/record-io.ts';
 import { control } from '../../src/pool/control.ts';
 import { BLOCK_CURRENT } from '../../src/pool/memory/block-state.ts';

@@ -1,5 +1,5 @@
 import type { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
-import { BUCKET_BYTES } from '../../src/indexes/hstore/slot.ts';
+import { BUCKET_BYTES } from '../../src/indexes/hstore/protocol/slot.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
@@ -113,7 +113,7 @@ function measure(settings: Settings, deployment: Deployment, count: number): Get
 /** As a memory node that comes back without its memory. */
 function loseTable({ pool, index }: Client): void {
   const { geometry } = index.table.pairs[0];
-  for (let bucket = 0; bucket < geometry.buckets; bucket++) {
+  for (let bucket = 0; bucket < geometry.shape.buckets; bucket++) {
     pool.fabric.window(geometry.bucket(bucket), BUCKET_BYTES).fill(0);
   }
 }

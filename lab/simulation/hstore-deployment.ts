@@ -1,8 +1,8 @@
 import type { Index } from '../../src/indexes/contract.ts';
+import type { HStoreTable } from '../../src/indexes/hstore/client/table.ts';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
 import { IndexServer, type ServedRound } from '../../src/indexes/hstore/index-server.ts';
-import { answerScans } from '../../src/indexes/hstore/scan-answers.ts';
-import type { HStoreTable } from '../../src/indexes/hstore/table.ts';
+import { answerScans } from '../../src/indexes/hstore/skiplist-server/answer-scans.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { LocalModel } from '../simulated/local-door.ts';
 import { SHARED_WITH_NIC } from '../simulated/local-door.ts';

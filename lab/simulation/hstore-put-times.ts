@@ -1,5 +1,5 @@
-import type { PairGeometry } from '../../src/indexes/hstore/geometry.ts';
-import { PAIR } from '../../src/indexes/hstore/geometry.ts';
+import type { PairGeometry } from '../../src/indexes/hstore/protocol/geometry.ts';
+import { PAIR } from '../../src/indexes/hstore/protocol/geometry.ts';
 import {
   type Address,
   type Batch,

@@ -56,7 +56,6 @@ const CATALOGUES = [
 const WRITTEN_ANEW = [
   'src/indexes/chime',
   'src/indexes/hopscotch',
-  'src/indexes/hstore',
   'src/indexes/race',
   'src/indexes/sephash',
   'src/indexes/shard',

@@ -1,6 +1,7 @@
-import { PAIR } from '../../../src/indexes/hstore/geometry.ts';
 import type { HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
 import type { Pair } from '../../../src/indexes/hstore/pair.ts';
+import { PAIR } from '../../../src/indexes/hstore/protocol/geometry.ts';
+import { readState } from '../../../src/indexes/hstore/protocol/pair-state.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
 import { Batch, CAS, type Operation, READ, WRITE } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -118,9 +119,9 @@ export const HSTORE_CANARIES: readonly Canary[] = [
   canary(
     'a lost table is built from a skiplist without the tail of the log',
     (pair) => {
-      const { skiplistServer } = pair;
-      const { followLog } = skiplistServer;
-      skiplistServer.followLog = function* (generation, target) {
+      const { skiplist } = pair;
+      const { followLog } = skiplist;
+      skiplist.followLog = function* (generation, target) {
         if (pair.holds && this.applied >= 0) return true;
         return yield* followLog.call(this, generation, target);
       };
@@ -145,20 +146,19 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     'linearizability',
     { haste: 100, serves: 10, losses: 0 },
   ),
-  canary('a skiplist is scanned as it is', ({ skiplistServer }) => {
-    const { catchUp } = skiplistServer;
-    skiplistServer.catchUp = function* () {
-      if (this.applied < 0) yield* catchUp.call(this);
+  canary('a skiplist is scanned as it is', ({ skiplist }) => {
+    skiplist.has = function () {
+      return this.applied >= 0;
     };
   }),
-  canary('a scan does not see what a GET has seen before', ({ skiplistServer }) => {
-    skiplistServer.settled = function* () {
-      return (yield* this.log.progress()).committed;
+  canary('a scan does not see what a GET has seen before', (pair) => {
+    pair.hashServer.settled = function* () {
+      return (yield* readState(pair)).committed;
     };
   }),
-  canary('a scan sees what a GET does not see yet', ({ skiplistServer }) => {
-    skiplistServer.settled = function* () {
-      return (yield* this.log.progress()).begun;
+  canary('a scan sees what a GET does not see yet', (pair) => {
+    pair.hashServer.settled = function* () {
+      return (yield* readState(pair)).begun;
     };
   }),
 ];

@@ -1,9 +1,9 @@
-import type { Subject } from '../../../lab/verification/index.ts';
 import { defineCommand } from '../../../src/cli/command.ts';
 import { EXIT, UsageError } from '../../../src/cli/failures.ts';
 import { formatCount, formatDuration, parseCount, plural } from '../../../src/cli/sizes.ts';
 import { type Style, styleFor } from '../../../src/cli/style.ts';
 import { table } from '../../../src/cli/table.ts';
+import type { Subject } from '../index.ts';
 import { type Plan, planOf, type Result, search, type Verification } from './search.ts';
 
 const INDEXES = ['race', 'sephash', 'shard', 'chime', 'hstore', 'hopscotch'] as const;
@@ -37,7 +37,7 @@ export const verify = defineCommand({
     'verify race --scope quick --canary published',
   ],
   async run(context, [index], options) {
-    const verification = await import('../../../lab/verification/index.ts');
+    const verification = await import('../index.ts');
     const subject = verification.SUBJECTS.find(({ kind }) => kind.manifest.name === index);
     if (subject === undefined) {
       throw new UsageError(`no index is called '${index}'; there is ${INDEXES.join(', ')}`);

@@ -1,15 +1,15 @@
 import type { Index } from '../../../src/indexes/contract.ts';
-import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/geometry.ts';
+import { HStoreWalk } from '../../../src/indexes/hstore/client/walk.ts';
 import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
 import { IndexServer } from '../../../src/indexes/hstore/index-server.ts';
-import { PATIENCE } from '../../../src/indexes/hstore/patience.ts';
+import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
+import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
+import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';
+import { eachAbandoned } from '../../../src/indexes/hstore/reachable.ts';
 import {
   abandonedRequests,
   abandonedScans,
-  eachAbandoned,
-} from '../../../src/indexes/hstore/reachable.ts';
-import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/slot.ts';
-import { HStoreWalk } from '../../../src/indexes/hstore/walk.ts';
+} from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import type { Subject } from './subject.ts';
@@ -75,7 +75,7 @@ function tableSegments(index: Index, peek: (address: Address) => bigint) {
 
 function* restore(index: Index): Operation<void> {
   const walk = new HStoreWalk((index as HStoreIndex).table);
-  while (!walk.done) yield* walk.nextSlots(() => {});
+  while (!walk.done) yield* walk.nextSlots();
 }
 
 function impatient({ table }: HStoreIndex, stand: number): void {

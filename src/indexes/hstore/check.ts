@@ -1,16 +1,13 @@
-import { control } from '../../pool/control.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { PAIR } from './geometry.ts';
-import { tryCompleting } from './holding.ts';
-import { isMarked } from './marks.ts';
-import { turnRecord } from './reachable.ts';
-import { search } from './search.ts';
-import { recordOf, signatureOf, unitsOfSlot } from './slot.ts';
-import type { NamedSlot } from './slot-list.ts';
-import type { HStoreRequest, HStoreTable } from './table.ts';
-import { readTableState } from './table-state.ts';
-import { HStoreWalk } from './walk.ts';
+import { search } from './client/search.ts';
+import type { HStoreRequest, HStoreTable } from './client/table.ts';
+import { HStoreWalk } from './client/walk.ts';
+import type { Pair } from './pair.ts';
+import { isMarked } from './protocol/current-marks.ts';
+import { readState, readTurn } from './protocol/pair-state.ts';
+import { type NamedSlot, recordOf, signatureOf, unitsOfSlot } from './protocol/slot.ts';
+import { blockOfTurn } from './protocol/turn.ts';
 
 /**
  * Verifies every invariant of a quiet index: nothing is begun that is not committed; every record
@@ -18,26 +15,12 @@ import { HStoreWalk } from './walk.ts';
  * finds.
  */
 export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<number> {
-  for (const pair of table.pairs) {
-    // What a dead server has begun is part of the table: whoever is the next one completes it.
-    yield* tryCompleting(pair);
-    const begun = yield* control.load(pair.geometry.base + PAIR.begun);
-    const committed = yield* control.load(pair.geometry.base + PAIR.committed);
-    if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);
-    const turn = yield* turnRecord(pair);
-    if (turn) sink.reachable(turn.address, turn.units);
-    const { isLost } = yield* readTableState(pair.geometry);
-    if (isLost) sink.problem(`table of pair ${pair.geometry.number}: lost`);
-  }
+  for (const pair of table.pairs) yield* checkPair(pair, sink);
   const walk = new HStoreWalk(table);
   const request = table.newRequest();
   let records = 0;
   while (!walk.done) {
-    const slots: NamedSlot[] = [];
-    yield* walk.nextSlots(
-      (slot) => slots.push(slot),
-      (bucket: Address) => sink.reachable(bucket, 1),
-    );
+    const slots = yield* walk.nextSlots((bucket) => sink.reachable(bucket, 1));
     for (const slot of slots) yield* checkSlot(table, request, slot, sink);
     records += slots.length;
     if (slots.length > 0) sink.progress(records);
@@ -46,13 +29,24 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
   return records;
 }
 
+function* checkPair(pair: Pair, sink: CheckSink): Operation<void> {
+  // What a dead server has begun is part of the table: the next server completes it.
+  yield* pair.hashServer.complete();
+  const { begun, committed, table } = yield* readState(pair);
+  if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);
+  const { address, units } = blockOfTurn(yield* readTurn(pair));
+  if (address !== 0) sink.reachable(address, units);
+  if (table.isLost) sink.problem(`table of pair ${pair.geometry.number}: lost`);
+}
+
 function* checkSlot(
   table: HStoreTable,
   request: HStoreRequest,
-  { low, high }: NamedSlot,
+  slot: NamedSlot,
   sink: CheckSink,
 ): Operation<void> {
-  const record = recordOf(low, high);
+  const { low, high } = slot;
+  const record = recordOf(slot);
   const where = `record at ${record}`;
   yield* table.records.adopt(request, record, unitsOfSlot(high), table.shape.seed);
   try {
@@ -61,7 +55,7 @@ function* checkSlot(
     return sink.problem(`${where}: ${(error as Error).message}`);
   }
   if (signatureOf(request.hash.h2) !== high >>> 24) sink.problem(`${where}: wrong signature`);
-  if (!(yield* isMarked(table.allocator, { low, high }))) {
+  if (!(yield* isMarked(table.allocator, slot))) {
     sink.problem(`${where}: it is not marked as current`);
   }
   const blocks = yield* table.records.foundBlocks(request, record);

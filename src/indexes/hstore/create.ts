@@ -8,9 +8,9 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import { PairGeometry, rootBytes, segmentBuckets, segmentCount } from './geometry.ts';
-import type { HStoreShape } from './parameters.ts';
-import { BUCKET_BYTES, NEXT, VALID } from './slot.ts';
+import { PairGeometry, rootBytes, segmentBuckets, segmentCount } from './protocol/geometry.ts';
+import type { HStoreShape } from './protocol/parameters.ts';
+import { BUCKET_BYTES, NEXT, VALID } from './protocol/slot.ts';
 
 /** Buckets that are written at once. */
 const BUCKETS_PER_WRITE = 1024;

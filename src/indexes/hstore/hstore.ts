@@ -13,18 +13,18 @@ import type {
   Outcome,
 } from '../contract.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
-import { answerTheDead } from './answer-the-dead.ts';
 import { checkTable } from './check.ts';
+import { HStoreScan } from './client/scan.ts';
+import { foundRecord, search, searchMany } from './client/search.ts';
+import { type HStoreRequest, HStoreTable } from './client/table.ts';
+import { HStoreWalk } from './client/walk.ts';
+import { modify, remove, write } from './client/write.ts';
 import { buildHStore } from './create.ts';
-import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './parameters.ts';
+import { loadSegments } from './protocol/pair-state.ts';
+import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './protocol/parameters.ts';
+import { SLOTS } from './protocol/slot.ts';
 import { eachReachable } from './reachable.ts';
-import { HStoreScan } from './scan.ts';
-import { foundRecord, search, searchMany } from './search.ts';
-import { SLOTS } from './slot.ts';
-import { type HStoreRequest, HStoreTable } from './table.ts';
-import { loadSegments } from './table-state.ts';
-import { HStoreWalk } from './walk.ts';
-import { modify, remove, write } from './write.ts';
+import { answerAbandoned } from './recovery/abandoned-requests.ts';
 
 export const HSTORE_KIND = 5;
 
@@ -91,12 +91,7 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     const walk = new HStoreWalk(this.table);
     let records = 0;
     let chained = 0;
-    while (!walk.done) {
-      yield* walk.nextSlots(
-        () => records++,
-        () => chained++,
-      );
-    }
+    while (!walk.done) records += (yield* walk.nextSlots(() => chained++)).length;
     const buckets = pairs.length * shape.buckets + chained;
     return { globalDepth: 0, subtables: buckets, slots: SLOTS * buckets, records };
   }
@@ -129,7 +124,7 @@ export function* openHStore(
   const table = new HStoreTable(pool, shape, catalog, root);
   for (const pair of table.pairs) {
     yield* loadSegments(pair.geometry);
-    yield* answerTheDead(pair);
+    yield* answerAbandoned(pair);
   }
   return new HStoreIndex(table);
 }

@@ -1,14 +1,13 @@
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Candidacy, type Coordinator, PoolCoordinator } from './candidacy.ts';
-import type { Turn } from './hash-server.ts';
-import { type Holder, type Lease, Stillness } from './lease.ts';
+import type { HStoreTable } from './client/table.ts';
+import type { Turn } from './hash-server/turn-worker.ts';
 import type { Pair } from './pair.ts';
-import { hasOtherSkiplistServer, repair } from './rebuild.ts';
-import { answerScans } from './scan-answers.ts';
-import { readSkiplistState, readState } from './state.ts';
-import type { HStoreTable } from './table.ts';
-import { readTableState } from './table-state.ts';
+import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
+import { readLease, readState, readTableState } from './protocol/pair-state.ts';
+import { hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
+import { answerScans } from './skiplist-server/answer-scans.ts';
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
 
@@ -137,7 +136,7 @@ export class IndexServer {
     let turn: Turn | undefined;
     for (let i = 0; i < TURNS_IN_A_ROUND && role.held === role.candidacy.token; i++) {
       const isLast = i === TURNS_IN_A_ROUND - 1;
-      turn = yield* pair.hashServer.turn({ release: false, isLast, ...(turn && { after: turn }) });
+      turn = yield* pair.hashServer.turn({ release: false, isLast, after: turn });
       answered += turn.answers.length;
       if (turn.next === undefined) break;
       yield* this.#beat(role);
@@ -177,7 +176,7 @@ export class IndexServer {
     // One that would have to be built from the table waits for the table.
     if (!pair.holds) return;
     const { table, committed } = yield* readState(pair);
-    const isKnown = yield* pair.skiplistServer.followLog(table.generation, committed);
+    const isKnown = yield* pair.skiplist.followLog(table.generation, committed);
     if (isKnown) yield* answerScans(pair);
   }
 
@@ -249,7 +248,7 @@ function* lookAtHash(pair: Pair): Operation<Look> {
 }
 
 function* lookAtSkiplist(pair: Pair): Operation<Look> {
-  return { ...(yield* readSkiplistState(pair)), isBusy: false };
+  return { ...(yield* readLease(pair.skiplistLease)), isBusy: false };
 }
 
 /** A later primary has been there: nothing to do but to be elected anew. */

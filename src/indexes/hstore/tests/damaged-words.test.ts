@@ -2,10 +2,10 @@ import { type TestContext, test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import type { Address } from '../../../verbs/index.ts';
-import { BODY_BYTES, PAIR, type PairGeometry } from '../geometry.ts';
-import { answerScans } from '../scan-answers.ts';
-import { NEXT, VALID } from '../slot.ts';
-import { turnAfter } from '../turn-word.ts';
+import { BODY_BYTES, PAIR, type PairGeometry } from '../protocol/geometry.ts';
+import { NEXT, VALID } from '../protocol/slot.ts';
+import { turnAfter } from '../protocol/turn.ts';
+import { answerScans } from '../skiplist-server/answer-scans.ts';
 import { type Client, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 const HUGE = 2n ** 40n;

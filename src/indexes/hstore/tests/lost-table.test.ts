@@ -6,11 +6,12 @@ import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
-import { SEGMENT_BUCKETS, segmentBuckets } from '../geometry.ts';
 import { IndexServer } from '../index-server.ts';
-import { restoreTable } from '../rebuild.ts';
-import { BUCKET_BYTES } from '../slot.ts';
-import { readTableState } from '../table-state.ts';
+import { SEGMENT_BUCKETS, segmentBuckets } from '../protocol/geometry.ts';
+import { readTableState } from '../protocol/pair-state.ts';
+import { BUCKET_BYTES } from '../protocol/slot.ts';
+import { restoreTable } from '../recovery/rebuild-table.ts';
+import { catchUp } from '../skiplist-server/catch-up.ts';
 import { type Client, get, getting, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 const KEYS = numbered('key ', 60).sort();
@@ -62,16 +63,16 @@ for (const buckets of [1, SHAPE.buckets]) {
     const client = newClient(t);
     const other = newClient(t, { handle: client.handle });
     const values = fill(client);
-    const { skiplistServer } = client.index.table.pairs[0];
+    const { skiplist } = client.index.table.pairs[0];
     loseTable(client, buckets);
-    assert.equal(skiplistServer.applied, -1);
+    assert.equal(skiplist.applied, -1);
     verify(client, values);
     assert.equal(generationOf(client), 1);
-    const { rebuilds } = skiplistServer;
+    const { rebuilds } = skiplist;
     loseTable(client, buckets);
     verify(client, values);
     assert.equal(generationOf(client), 2);
-    assert.equal(skiplistServer.rebuilds, rebuilds, 'the table came from the skiplist');
+    assert.equal(skiplist.rebuilds, rebuilds, 'the table came from the skiplist');
     // The other one knows the first table, which has all slots yet and is none any more.
     put(client, KEYS[0], 'new');
     values.set(KEYS[0], 'new');
@@ -153,7 +154,7 @@ test('the table is lost, reads go to the skiplist server, which dies at any step
       { of: skiplist, server: new IndexServer(skiplist.index.table, { role: 'skiplist' }) },
     ];
     for (const { of, server } of servers) of.pool.run(server.round());
-    skiplist.pool.run(skiplist.index.table.pairs[0].skiplistServer.catchUp());
+    skiplist.pool.run(catchUp(skiplist.index.table.pairs[0]));
     loseTable(client);
     const keys = KEYS.slice(28, 33);
     const asked = new Stepped(client.pool.fabric, readAll(client, keys));
@@ -243,8 +244,7 @@ test('two servers have a role of each of two pairs, and both tables are lost', (
     one.pool.run(control.writeBytes(geometry.segments[0], nothing));
   }
   // A skiplist that has to be built reads the table.
-  for (const { index } of clients)
-    for (const pair of index.table.pairs) pair.skiplistServer.forget();
+  for (const { index } of clients) for (const pair of index.table.pairs) pair.skiplist.forget();
   const rounds = [round(0), round(1)];
   const isRestored = ({ geometry }: Client['index']['table']['pairs'][0]) =>
     one.pool.run(readTableState(geometry)).generation === 1;

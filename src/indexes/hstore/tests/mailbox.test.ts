@@ -7,7 +7,7 @@ import { type Batch, PAUSE } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { HSTORE, type HStoreIndex } from '../hstore.ts';
 import { IndexServer, type ServerRole } from '../index-server.ts';
-import { PATIENCE } from '../patience.ts';
+import { PATIENCE } from '../protocol/waiting.ts';
 import { type Client, get, newClient, put, scanned } from './support/clients.ts';
 
 /** Microseconds that a batch lets pass, without letting them pass. */

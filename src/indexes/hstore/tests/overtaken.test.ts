@@ -11,10 +11,10 @@ import type { Address, Batch } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
 import type { Candidacy, Coordinator } from '../candidacy.ts';
-import { holding } from '../holding.ts';
 import { IndexServer } from '../index-server.ts';
-import { turnRecord } from '../reachable.ts';
-import { readState } from '../state.ts';
+import { readState, readTurn } from '../protocol/pair-state.ts';
+import { blockOfTurn } from '../protocol/turn.ts';
+import { holding } from '../recovery/hold-lease.ts';
 import { type Client, newClient as clientOf, get, put, SHAPE } from './support/clients.ts';
 
 /** Writes that nobody answers give up soon. */
@@ -168,8 +168,7 @@ test('the record of a turn stays when the doorbell that decided it was not answe
     for (; !step.done; step = operation.next()) pool.fabric.execute(step.value);
   };
   assert.throws(failing, /no answer/);
-  const turn = pool.run(turnRecord(pairOf(client)));
-  assert.ok(turn);
+  const turn = blockOfTurn(pool.run(readTurn(pairOf(client))));
   assertKept(client, turn.units, turn.address);
 });
 

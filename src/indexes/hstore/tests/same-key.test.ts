@@ -16,7 +16,7 @@ import {
   STORED,
 } from '../../contract.ts';
 import { IndexServer } from '../index-server.ts';
-import { readTurn } from '../state.ts';
+import { readTurn } from '../protocol/pair-state.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
 
 const STEPS_MAX = 1000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { metImpatiently } from '../../../store/tests/support/by-hand.ts';
-import { STEP_RECORDS } from '../scan.ts';
+import { STEP_RECORDS } from '../client/scan.ts';
 import { newClient, put } from './support/clients.ts';
 
 test('a step that fails is taken again by the next one', (t) => {

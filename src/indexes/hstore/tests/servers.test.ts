@@ -5,10 +5,10 @@ import { clientOf, requestFor, Stepped } from '../../../store/tests/support/by-h
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../../contract.ts';
 import { openIndex } from '../../kinds.ts';
-import { answerTheDead } from '../answer-the-dead.ts';
 import type { Candidacy, Coordinator } from '../candidacy.ts';
 import { HSTORE, type HStoreIndex } from '../hstore.ts';
 import { IndexServer, type ServerRole } from '../index-server.ts';
+import { answerAbandoned } from '../recovery/abandoned-requests.ts';
 import { type Client, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 /** No server of these tests takes so many steps for what it is asked. */
@@ -106,7 +106,7 @@ test('who opens the store after a death sees at once what the dead has asked for
     bury(dying, other);
     const [pair] = other.index.table.pairs;
     const before = get(other, 'k');
-    other.pool.run(answerTheDead(pair));
+    other.pool.run(answerAbandoned(pair));
     const after = get(other, 'k');
     if (after !== before) late++;
     put(other, 'other', 'v');
@@ -208,7 +208,7 @@ test('HStore (sync) returns when the skiplist server has applied the write', (t)
   for (let i = 0; i < 3; i++) {
     const write = client.index.write(requestFor(client, `k${i}`, 'v'), ALWAYS);
     race(client, server, 'skiplist', write, STEPS_MAX);
-    assert.equal(server.index.table.pairs[0].skiplistServer.size, i + 1);
+    assert.equal(server.index.table.pairs[0].skiplist.image.size, i + 1);
   }
 });
 

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Scratch } from '../../../verbs/index.ts';
-import { type PaddedKey, paddedBytes } from '../key-bytes.ts';
-import { collect, orderedSlot } from '../ordered-slots.ts';
-import { type Folded, Relocation, SkiplistImage } from '../skiplist-image.ts';
-import { sortByKey } from '../sort-keys.ts';
+import { type PaddedKey, paddedBytes } from '../protocol/record-keys.ts';
+import type { Folded } from '../skiplist-server/folded-log.ts';
+import { collect, orderedSlot } from '../skiplist-server/merge-partitions.ts';
+import { Relocation, SkiplistImage } from '../skiplist-server/skiplist-image.ts';
+import { sortByKey } from '../skiplist-server/sort-keys.ts';
 
 function* atOnce() {}
 
@@ -74,7 +75,7 @@ function built(keys: readonly string[], partitions: number): [SkiplistImage, Mod
   const model: Model = new Map();
   keys.forEach((key, i) => {
     const [slot, low, high] = [64 * (1 + i), ~i, highOf(i)];
-    image.add(slot, low, high, padded(key));
+    image.add({ slot, low, high }, padded(key));
     model.set(slot, { key, low, high });
   });
   finish(image.link(atOnce));
@@ -169,7 +170,9 @@ for (const limits of [
   test(`nodes are sorted by their keys, ${limits.native} at once, ${limits.insertion} by insertion`, () => {
     const property = fc.property(fc.array(KEY, { maxLength: 100 }), (keys) => {
       const { nodes } = new SkiplistImage(1, 1);
-      const order = Uint32Array.from(keys, (key, i) => nodes.take(8 + 8 * i, 0, 0, padded(key)));
+      const order = Uint32Array.from(keys, (key, i) =>
+        nodes.take({ slot: 8 + 8 * i, low: 0, high: 0 }, padded(key)),
+      );
       finish(sortByKey(nodes, order, atOnce, limits));
       assert.deepEqual(
         [...order].map((node) => nodes.text(node)),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Candidacy } from '../../../../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../../../../indexes/hstore/hstore.ts';
-import { PATIENCE } from '../../../../indexes/hstore/patience.ts';
+import { PATIENCE } from '../../../../indexes/hstore/protocol/waiting.ts';
 import type { Store } from '../../../api.ts';
 import { attach, checkPool } from '../../../open.ts';
 import { RealEtcd } from '../../../tests/support/etcd.ts';

@@ -1,0 +1,156 @@
+import { StepwellError } from '../../../errors.ts';
+import { type Operation, swapped, writeInteger } from '../../../verbs/index.ts';
+import type { SpareBlock, Turn } from '../hash-server/turn-worker.ts';
+import type { Pair } from '../pair.ts';
+import { BODY_BYTES } from '../protocol/geometry.ts';
+import { encodeRequest, type HashReply, type HashRequest } from '../protocol/hash-messages.ts';
+import type { Ticket } from '../protocol/replies.ts';
+import { unitsOfRecord } from '../protocol/turn.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import { restoreTable } from '../recovery/rebuild-table.ts';
+import { BODY_AT, type HStoreRequest, type HStoreTable, NUMBER_AT, SWAP_AT } from './table.ts';
+
+/**
+ * A call to the hash server of a pair.
+ *
+ * 1. One doorbell WRITEs the record, the request and its number, and tries to take the lease.
+ * 2. Who gets the lease is the server for as long as it takes to answer this and whatever else
+ *    waits: the calls of all clients are combined in its turns, without a server process.
+ * 3. Who does not, because somebody else is the server, waits for the answer. Of one client's calls
+ *    one polls for all (see Replies), and none while the client is the server itself. When the
+ *    server gives up the lease or is gone, it takes the lease itself, and nothing is lost: the
+ *    request stands in the mailbox, and what a dead server had begun is in the log.
+ */
+export function* callHashServer(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  message: HashRequest,
+): Operation<HashReply> {
+  const { mailbox, allocator, catalog } = pair;
+  const spareUnits = unitsOfRecord(1);
+  const row = yield* mailbox.take(pair.patience.waitsMax);
+  const spare: SpareBlock = { address: 0, units: spareUnits, row };
+  const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
+  let posted = false;
+  let failed = true;
+  try {
+    spare.address = yield* allocator.allocate(catalog, spareUnits);
+    const { batch, words } = request;
+    encodeRequest(message, words, BODY_AT);
+    writeInteger(words, NUMBER_AT, ticket.number);
+    table.records.post(request, batch.clear());
+    batch
+      .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
+    posted = true;
+    // Who was overtaken may read it yet, though nothing comes of that: it comes free by epochs.
+    request.blockExposed = true;
+    yield postTake(pair, request);
+    if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
+    const reply = ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
+    failed = false;
+    return reply;
+  } finally {
+    pair.replies.forget(ticket);
+    // A request without its answer may still be answered: its row and record stay as they are.
+    if (ticket.reply !== undefined || !posted) mailbox.give(row);
+    else mailbox.giveUp(row);
+    if (failed && posted) request.forgetBlock();
+    if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
+  }
+}
+
+/** Adds the attempt to take a lease that nobody holds. */
+function postTake(pair: Pair, request: HStoreRequest) {
+  const { batch, words } = request;
+  writeInteger(words, SWAP_AT, 0);
+  writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
+  return batch.cas(pair.hashLease.address, words, SWAP_AT);
+}
+
+/**
+ * Turns as the hash server until the own request is answered. It may be answered already: by the
+ * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
+ * what another server had begun. Without an answer it ends when this client was overtaken, or the
+ * table was lost and is there again: the lease is given back, and everything as before.
+ */
+function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
+  const { replies } = pair;
+  let released = false;
+  let lost: number | undefined;
+  replies.lead(ticket);
+  try {
+    let turn: Turn | undefined;
+    while (ticket.reply === undefined && lost === undefined) {
+      turn = yield* pair.hashServer.turn({ release: true, spare, after: turn });
+      ({ released, lost } = turn);
+      // Given back in that turn's doorbell, the lease may be another operation's of this client.
+      if (ticket.reply || lost !== undefined) continue;
+      // It knows already what waits: the own request, or nothing, when somebody has answered it.
+      if (turn.next) continue;
+      if (released && !replies.leads(ticket)) return;
+      yield* replies.look();
+      if (ticket.reply) continue;
+      if (turn.isOvertaken) return;
+      if (released || turn.answers.length === 0) throw forgotten();
+    }
+  } finally {
+    replies.follow(ticket);
+    if (!released) yield* pair.hashLease.releaseTurns();
+  }
+  if (lost !== undefined) yield* restoreTable(pair, lost);
+}
+
+function* wait(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  ticket: Ticket,
+  spare: SpareBlock,
+): Operation<HashReply> {
+  const { batch, words } = request;
+  const { retries } = table;
+  const { hashLease, replies } = pair;
+  const what = 'the write may still take effect';
+  const waiting = new Waiting(hashLease, pair.patience, what);
+  try {
+    for (;;) {
+      const leads = replies.leads(ticket);
+      if (leads) {
+        retries.waits++;
+        yield* replies.look();
+      }
+      if (ticket.reply) return ticket.reply;
+      const state = replies.newState(ticket);
+      if (state) yield* waiting.poll(state.holder, state.progress);
+      if (!leads || !state) {
+        yield batch.clear().pause(waiting.localPause, words);
+        continue;
+      }
+      const { holder } = state;
+      const isOwn = holder.client === hashLease.own;
+      if (holder.word === 0n) {
+        batch.clear();
+        yield postTake(pair, request);
+        if (!swapped(words, SWAP_AT)) continue;
+        yield* serve(pair, ticket, spare);
+      } else if (
+        !isOwn &&
+        waiting.isTime &&
+        (yield* hashLease.takeForTurns(waiting.seen(holder)))
+      ) {
+        retries.takeovers++;
+        yield* serve(pair, ticket, spare);
+      }
+      if (ticket.reply) return ticket.reply;
+      yield batch.clear().pause(isOwn ? 0 : waiting.pause, words);
+    }
+  } finally {
+    retries.fences += waiting.fences;
+  }
+}
+
+function forgotten(): StepwellError {
+  return new StepwellError('SW_POOL_CORRUPT', 'the hash server has lost a request');
+}

@@ -1,0 +1,192 @@
+import { invariant, StepwellError } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
+import { pad8, sizeClassOf, unitsOf } from '../../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  writeInteger,
+} from '../../../verbs/index.ts';
+import type { Pair } from '../pair.ts';
+import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
+import { readLease } from '../protocol/pair-state.ts';
+import { readKeys, textOfKey } from '../protocol/record-keys.ts';
+import { encodeScan } from '../protocol/scan-messages.ts';
+import type { SlotWord } from '../protocol/slot.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import { catchUp } from '../skiplist-server/catch-up.ts';
+import {
+  collect,
+  type OrderedSlot,
+  orderedSlot,
+  type ScanPart,
+} from '../skiplist-server/merge-partitions.ts';
+import {
+  ANSWERED_AT,
+  BODY_AT,
+  type HStoreRequest,
+  type HStoreTable,
+  NUMBER_AT,
+  REPLY_AT,
+} from './table.ts';
+
+/**
+ * The next keys of a pair, from the skiplist server if there is one, else from this client's own
+ * skiplist: so a SCAN is served while the server is down, as GETs and PUTs are.
+ */
+export function* scanPair(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  part: ScanPart,
+): Operation<OrderedSlot[]> {
+  const { client } = yield* pair.skiplistLease.holder();
+  if (client !== 0 && client !== pair.skiplistLease.own) {
+    const slots = yield* askForSlots(table, pair, request, part);
+    if (slots) {
+      const keys = yield* readKeys(slots);
+      return slots.map(({ low, high }, i) => {
+        return { key: textOfKey(keys[i].u8.subarray(0, keys[i].bytes)), low, high };
+      });
+    }
+  }
+  yield* catchUp(pair);
+  const { image } = pair.skiplist;
+  return collect(image, part).map((node) => orderedSlot(image, node));
+}
+
+/**
+ * A call to the skiplist server; undefined when it is gone (the request is withdrawn), or the pool
+ * is so full that there is no memory for an answer.
+ */
+export function* askForSlots(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  part: ScanPart,
+): Operation<SlotWord[] | undefined> {
+  const { skiplistMailbox: mailbox } = pair;
+  const keyUnits = sizeClassOf(Math.max(1, unitsOf(part.from?.key.length ?? 0)));
+  const answerUnits = sizeClassOf(Math.max(1, unitsOf(8 * part.count)));
+  const row = yield* mailbox.take(pair.patience.waitsMax);
+  let isPosted = false;
+  let isOver = false;
+  try {
+    const blocks = yield* allocateBoth(table, keyUnits, answerUnits);
+    if (blocks === undefined) return undefined;
+    const [key, answer] = blocks;
+    const number = mailbox.nextNumber(row);
+    isPosted = true;
+    yield postScan(pair, request, row, number, part, key, answer);
+    const count = yield* waitForScan(table, pair, request, row, number);
+    isOver = true;
+    const isAsked = count === undefined || count <= part.count;
+    invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
+    const slots = count === undefined ? undefined : yield* readAnswer(answer, count);
+    table.allocator.discard(table.catalog, keyUnits, key);
+    table.allocator.discard(table.catalog, answerUnits, answer);
+    return slots;
+  } finally {
+    // Without an answer a server may still write one.
+    if (isOver || !isPosted) mailbox.give(row);
+    else mailbox.giveUp(row);
+  }
+}
+
+/** The key that the scan begins at, the request, and its number. */
+function postScan(
+  { skiplistMailbox: { geometry } }: Pair,
+  { batch, words }: HStoreRequest,
+  row: number,
+  number: number,
+  { from, reverse, count }: ScanPart,
+  key: Address,
+  answer: Address,
+): Batch {
+  const keyBytes = from?.key.length ?? 0;
+  const inclusive = from?.inclusive ?? true;
+  const isBounded = from !== undefined;
+  const message = { count, reverse, keyBytes, inclusive, isBounded, key, answer };
+  const image = new Scratch(Math.max(8, keyBytes));
+  if (from) image.u8.set(from.key);
+  encodeScan(message, words, BODY_AT);
+  writeInteger(words, NUMBER_AT, number);
+  return batch
+    .clear()
+    .write(key, Math.max(8, pad8(keyBytes)), image, 0)
+    .write(geometry.body(row), BODY_BYTES, words, BODY_AT)
+    .write(geometry.request(row), 8, words, NUMBER_AT);
+}
+
+/** Two blocks; undefined, and none taken, when the pool is full. */
+function* allocateBoth(
+  { allocator, catalog }: HStoreTable,
+  first: number,
+  second: number,
+): Operation<[Address, Address] | undefined> {
+  let taken: Address | undefined;
+  try {
+    taken = yield* allocator.allocate(catalog, first);
+    return [taken, yield* allocator.allocate(catalog, second)];
+  } catch (error) {
+    if (taken !== undefined) allocator.discard(catalog, first, taken);
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    throw error;
+  }
+}
+
+/** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
+function* waitForScan(
+  table: HStoreTable,
+  pair: Pair,
+  { batch, words }: HStoreRequest,
+  row: number,
+  number: number,
+): Operation<number | undefined> {
+  const { skiplistMailbox: mailbox, skiplistLease } = pair;
+  const waiting = new Waiting(skiplistLease, pair.patience, 'a skiplist server');
+  for (;;) {
+    table.retries.waits++;
+    yield batch
+      .clear()
+      .read(mailbox.geometry.answered(row), 8, words, ANSWERED_AT)
+      .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
+    if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
+    waiting.pass();
+    if (waiting.isTime) {
+      if (yield* withdraw(pair, row, number)) return undefined;
+      const { holder, progress } = yield* readLease(skiplistLease);
+      yield* waiting.check(holder, progress);
+    }
+    yield batch.clear().pause(waiting.pause, words);
+  }
+}
+
+/**
+ * Takes back a request that a server which is gone has not answered: as the holder of its lease,
+ * because the next server would answer it into blocks that are used for something else by then.
+ */
+function* withdraw(
+  { skiplistLease, skiplistMailbox }: Pair,
+  row: number,
+  number: number,
+): Operation<boolean> {
+  const holder = yield* skiplistLease.holder();
+  if (holder.client === skiplistLease.own) return false;
+  if (!(yield* skiplistLease.take(holder))) return false;
+  const answered = skiplistMailbox.geometry.answered(row);
+  const isAnswered = Number(yield* control.load(answered)) === number;
+  if (!isAnswered) yield* control.store(answered, BigInt(number));
+  yield* skiplistLease.release();
+  return !isAnswered;
+}
+
+function* readAnswer(block: Address, count: number): Operation<SlotWord[]> {
+  const words = new Scratch(Math.max(8, 8 * count));
+  if (count > 0) yield new Batch().read(block, 8 * count, words, 0);
+  return Array.from({ length: count }, (_, i) => {
+    return { low: words.i32[2 * i], high: words.i32[2 * i + 1] };
+  });
+}

@@ -1,0 +1,162 @@
+import { StepwellError } from '../../../errors.ts';
+import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
+import {
+  type Address,
+  type Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+} from '../../../verbs/index.ts';
+import { firstMatch, postLongRecords, postRecords } from '../../substrates/claims/candidates.ts';
+import {
+  BUCKET_BYTES,
+  isEmpty,
+  isValid,
+  NEXT,
+  nextOf,
+  recordOf,
+  SLOTS,
+  signatureOf,
+  unitsOfSlot,
+} from '../protocol/slot.ts';
+import { searchDegraded } from './degraded-search.ts';
+import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
+
+const ATTEMPTS_MAX = 100;
+
+/**
+ * GET (section 4.2): the bucket, then the record, both by READ: 2 round trips and no server. Each
+ * further bucket of a chain costs one more, and its records.
+ *
+ * A key stays in its slot until it is deleted, and a slot is one word. So a key that is present
+ * throughout is in the bucket that has it whenever that is read; one that is missed was absent at
+ * some moment in between. The record that a slot named is unchanged while this client is in its
+ * epoch. While the table is lost the skiplist server answers (section 3.2).
+ */
+export function* search(table: HStoreTable, request: HStoreRequest): Operation<boolean> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    // Before anything is read: an interleaved operation may load a later table meanwhile.
+    const { generation } = table.pairOf(request).geometry;
+    const found = yield* searchTable(table, request);
+    if (found !== undefined) return found;
+    const slot = yield* searchDegraded(table, request, generation);
+    if (slot === 'nowhere') return false;
+    if (slot !== 'table') return yield* readSlot(request, slot.low, slot.high);
+  }
+  throw new StepwellError('SW_CONTENTION', 'the hash table is lost again and again');
+}
+
+/** Undefined when the table is lost. */
+function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boolean | undefined> {
+  let bucket = bucketOf(table, request);
+  request.cycleGuard.begin();
+  while (bucket !== 0) {
+    request.cycleGuard.pass(bucket);
+    yield postBucket(request, bucket, request.batch.clear());
+    if (!isBucket(request)) return undefined;
+    gather(request);
+    if (request.candidateCount > 0) {
+      yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
+      yield* readLongRecords(request);
+      if (matches(request)) return true;
+    }
+    bucket = nextBucket(request);
+  }
+  return false;
+}
+
+/** Searches that share two doorbells; what first buckets do not settle is searched for alone. */
+export function* searchMany(
+  table: HStoreTable,
+  requests: readonly HStoreRequest[],
+  count: number,
+  batch: Batch,
+  found: boolean[],
+): Operation<void> {
+  batch.clear();
+  for (let i = 0; i < count; i++) postBucket(requests[i], bucketOf(table, requests[i]), batch);
+  yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    if (isBucket(requests[i])) gather(requests[i]);
+    else requests[i].candidateCount = 0;
+    if (requests[i].candidateCount > 0) postRecords(requests[i], batch, SLOT_UNITS_MAX);
+  }
+  if (batch.length > 0) yield batch;
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    const isRead = request.candidateCount === 0 || !request.longCandidates;
+    const settled = isBucket(request) && isRead;
+    found[i] = settled && matches(request);
+    if (found[i] || (settled && nextBucket(request) === 0)) continue;
+    found[i] = yield* search(table, request);
+  }
+}
+
+/** The record of the slot that a search or a write found. */
+export function foundRecord({ slotLow, slotHigh }: HStoreRequest): Address {
+  return recordOf({ low: slotLow, high: slotHigh });
+}
+
+/** Reads the record that a slot names as the request's found one, if it has the request's key. */
+export function* readSlot(request: HStoreRequest, low: number, high: number): Operation<boolean> {
+  request.candidateCount = 0;
+  addCandidate(request, low, high);
+  yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
+  yield* readLongRecords(request);
+  request.slotLow = low;
+  request.slotHigh = high;
+  return firstMatch(request) === 0;
+}
+
+function bucketOf(table: HStoreTable, request: HStoreRequest): Address {
+  return table.pairOf(request).geometry.bucketOf(request.hash);
+}
+
+function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batch {
+  return batch.read(bucket, BUCKET_BYTES, request.words, BUCKET_AT);
+}
+
+/** A bucket of an old table has lost only its mark: nothing in it counts. */
+function isBucket({ words }: HStoreRequest): boolean {
+  return isValid(lowHalf(words, BUCKET_AT + NEXT));
+}
+
+/** Notes the records of the slots with the key's signature. */
+function gather(request: HStoreRequest): void {
+  const { i32 } = request.words;
+  const signature = signatureOf(request.hash.h2);
+  request.candidateCount = 0;
+  for (let slot = 0; slot < SLOTS; slot++) {
+    const low = i32[(BUCKET_AT >> 2) + 2 * slot];
+    const high = i32[(BUCKET_AT >> 2) + 2 * slot + 1];
+    if (high >>> 24 === signature && !isEmpty(high)) addCandidate(request, low, high);
+  }
+}
+
+function addCandidate(request: HStoreRequest, low: number, high: number): void {
+  const i = request.candidateCount++;
+  request.candidateRecord[i] = recordOf({ low, high });
+  request.candidateUnits[i] = unitsOfSlot(high);
+  request.slotOf[2 * i] = low;
+  request.slotOf[2 * i + 1] = high;
+}
+
+function* readLongRecords(request: HStoreRequest): Operation<void> {
+  if (!request.longCandidates) return;
+  const batch = request.batch.clear();
+  if (postLongRecords(request, batch, SLOT_UNITS_MAX)) yield batch;
+}
+
+function matches(request: HStoreRequest): boolean {
+  const match = firstMatch(request);
+  if (match < 0) return false;
+  request.slotLow = request.slotOf[2 * match];
+  request.slotHigh = request.slotOf[2 * match + 1];
+  return true;
+}
+
+/** Of what is a bucket. */
+function nextBucket({ words }: HStoreRequest): Address {
+  return nextOf(lowHalf(words, BUCKET_AT + NEXT), highHalf(words, BUCKET_AT + NEXT));
+}

@@ -1,0 +1,134 @@
+import { invariant, StepwellError } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
+import {
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import { PAIR } from '../protocol/geometry.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
+import { readState } from '../protocol/pair-state.ts';
+import { emptyTurnAfter, type TurnWord, unitsOfRecord } from '../protocol/turn.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import {
+  ATTEMPTS_MAX,
+  blockUnlessFull,
+  type Turn,
+  type TurnOptions,
+  TurnWorker,
+} from './turn-worker.ts';
+
+/**
+ * The hash server of a pair: a state machine without a state of its own. All that it knows lies in
+ * the pool. So the holder of the lease is the server from one turn to the next, and a holder that
+ * dies or is stopped between any two words leaves what the next one needs.
+ *
+ * A turn (section 4.2) takes what has been posted, reads the buckets and keys that this concerns,
+ * and decides. One CAS makes the decisions those of the pair, if nothing has been decided since;
+ * then any server carries them out (commit.ts).
+ */
+export class HashServer {
+  readonly #pair: PairAccess;
+  /**
+   * Several operations of one client can be in a turn: one that was overtaken learns that from its
+   * CAS, and one that has given the lease back goes on after others.
+   */
+  readonly #idle: TurnWorker[] = [];
+
+  constructor(pair: PairAccess) {
+    this.#pair = pair;
+  }
+
+  /** Answers what waits. When nothing waited there is no answer, and the lease is kept. */
+  *turn(options: TurnOptions): Operation<Turn> {
+    const ahead = options.after?.next;
+    const worker = ahead?.worker ?? this.#idle.pop() ?? new TurnWorker(this.#pair);
+    let isFree = true;
+    try {
+      const turn = yield* worker.turn(options, ahead?.look);
+      // Else it is the next turn's alone.
+      isFree = turn.next === undefined;
+      return turn;
+    } finally {
+      if (isFree) this.#idle.push(worker);
+    }
+  }
+
+  /**
+   * Whether this client has memory of its own for the records of turns, however full the pool is: a
+   * chunk that it keeps, from which blocks are taken when there are no others, and to which they
+   * come back as epochs pass. A server process asks for it before it takes the lease: a server
+   * without it could not even delete anything.
+   */
+  *isProvided(): Operation<boolean> {
+    const { allocator, catalog, geometry } = this.#pair;
+    const block = yield* blockUnlessFull(this.#pair, unitsOfRecord(geometry.turnMax));
+    if (block) allocator.discard(catalog, block.units, block.address);
+    return block !== undefined;
+  }
+
+  /** Completes what a server before has decided; returns the last turn. */
+  *recover(): Operation<TurnWord> {
+    const worker = this.#idle.pop() ?? new TurnWorker(this.#pair);
+    try {
+      return (yield* worker.look()).turn;
+    } finally {
+      this.#idle.push(worker);
+    }
+  }
+
+  /**
+   * As the holder of the lease, before anything but a turn: a server that was overtaken before, and
+   * does not know it, cannot decide anything any more.
+   */
+  *forestall(): Operation<void> {
+    const { base } = this.#pair.geometry;
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const turn = yield* this.recover();
+      const next = emptyTurnAfter(turn);
+      const words = new Scratch(2 * CAS_BYTES);
+      for (const at of [0, CAS_BYTES]) {
+        setWord(words, at, turn.low, turn.high);
+        setWord(words, at + 8, next.low, next.high);
+      }
+      yield new Batch().cas(base + PAIR.turn, words, 0).cas(base + PAIR.done, words, CAS_BYTES);
+      if (swapped(words, 0)) return;
+    }
+    throw new StepwellError('SW_CONTENTION', 'servers that were overtaken go on and on');
+  }
+
+  /**
+   * Completes what was begun, if the holder of the lease does not. That needs no lease: a client
+   * that is stopped here holds up no other.
+   */
+  *complete(waiting?: Waiting): Operation<boolean> {
+    const { hashLease } = this.#pair;
+    const held = yield* hashLease.holder();
+    const isOwn = held.serves && held.client === hashLease.own;
+    if (!isOwn && !(yield* hashLease.isToBeHad(waiting?.seen(held) ?? held))) return false;
+    yield* this.recover();
+    return true;
+  }
+
+  /** A committed sequence that is no less than what had begun when it was called. */
+  *settled(): Operation<number> {
+    const { hashLease, patience, geometry } = this.#pair;
+    const { begun } = yield* readState(this.#pair);
+    const waiting = new Waiting(hashLease, patience, 'it does not complete its turn');
+    for (;;) {
+      const { committed, holder, progress } = yield* readState(this.#pair);
+      if (committed >= begun) return committed;
+      // A server begins one turn at a time, and the log keeps two.
+      const isNear = begun - committed <= geometry.shape.log;
+      invariant(isNear, `change ${begun} has begun, and ${committed} are committed`);
+      // The hash server is at it, or it died: then its turn is completed here.
+      yield* waiting.poll(holder, progress);
+      const isTime = holder.client === 0 || waiting.isTime;
+      if (isTime && (yield* this.complete(waiting))) continue;
+      yield* control.pause(waiting.pause);
+    }
+  }
+}

@@ -1,0 +1,349 @@
+import { StepwellError } from '../../../errors.ts';
+import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
+import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
+import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
+import {
+  countOfTurn,
+  isEmptyTurn,
+  isSame,
+  type RecordBlock,
+  type TurnWord,
+  turnIn,
+  unitsOfRecord,
+} from '../protocol/turn.ts';
+import { BucketChains } from './bucket-chains.ts';
+import { Commit } from './commit.ts';
+import { decide } from './decide.ts';
+import { KeyMatch } from './key-match.ts';
+import { type Answer, PostedRequest } from './posted-request.ts';
+
+/** Offsets in what the beginning of a turn reads. */
+const BEGUN = 0;
+const COMMITTED = 8;
+const TABLE = 16;
+const ROWS_USED = 24;
+const TURN = 32;
+const DONE = 40;
+const LEASE = 48;
+const TURN_AGAIN = 56;
+const HEADER = 64;
+/** As long as no more rows are in use, requests are read with the numbers: 8 KiB. */
+const ROWS_READ_WHOLE = 128;
+/** Each attempt that fails is a turn of another server, or rows that were new. */
+export const ATTEMPTS_MAX = 10_000;
+
+/** A request that waits for its answer. */
+interface Unanswered {
+  row: number;
+  number: number;
+}
+
+/** What a turn has answered, and whether it has given the lease back. */
+export interface Turn {
+  answers: readonly Answer[];
+  released: boolean;
+  /** The generation of a table that has to be built anew before anything can be answered. */
+  lost: number | undefined;
+  /** Another server was faster: nothing of this turn has happened. */
+  isOvertaken: boolean;
+  /** What the last doorbell saw: where a turn begins that follows in the same operation. */
+  next: Ahead | undefined;
+}
+
+/** A turn that has begun: in the memory of its worker stands what it has read. */
+interface Ahead {
+  readonly worker: TurnWorker;
+  readonly look: Look;
+}
+
+const NOTHING: Turn = {
+  answers: [],
+  released: false,
+  lost: undefined,
+  isOvertaken: false,
+  next: undefined,
+};
+const OVERTAKEN: Turn = { ...NOTHING, isOvertaken: true };
+
+export interface TurnOptions {
+  /** The turn before, of the same operation. */
+  after?: Turn | undefined;
+  /** Gives the lease back in the same doorbell when nothing is left. */
+  release: boolean;
+  /** No turn follows in the same operation: nothing is read for one. */
+  isLast?: boolean;
+  spare?: SpareBlock;
+}
+
+/**
+ * A block for a turn of one request, and the row that it is for: so a client makes sure that its
+ * own request can be answered although the pool is full. The address is 0 once a turn has it.
+ */
+export interface SpareBlock extends RecordBlock {
+  readonly row: number;
+}
+
+/** What is known at the beginning of a turn. */
+interface Look {
+  /** The last turn, which is done. */
+  turn: TurnWord;
+  committed: number;
+  /** The generation of a table whose memory was lost. */
+  lost: number | undefined;
+  /** Whether this client had the lease for turns, when the turn had been read. */
+  isHolder: boolean;
+  /** Whether no server overtakes this client while it has the lease, and can WRITE. */
+  isAlone: boolean;
+  /** Whether the requests of all rows were read, and then the turn. */
+  isWhole: boolean;
+}
+
+/**
+ * Whether a request can be answered in the turn of one before it: both write, and the same key as
+ * far as their hashes tell. What is written in between is never in the table (see commit.ts).
+ */
+function mayFollow(first: HashRequest, { operation, h1, h2 }: HashRequest): boolean {
+  const areWrites = first.operation === OP_WRITE && operation === OP_WRITE;
+  return areWrites && first.h1 === h1 && first.h2 === h2;
+}
+
+export function* blockUnlessFull(
+  { allocator, catalog }: PairAccess,
+  units: number,
+): Operation<RecordBlock | undefined> {
+  try {
+    return { address: yield* allocator.allocate(catalog, units), units };
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    throw error;
+  }
+}
+
+/** One turn after the other, each with memory of its own. */
+export class TurnWorker {
+  readonly #pair: PairAccess;
+  readonly #chains: BucketChains;
+  readonly #keys = new KeyMatch();
+  readonly #batch = new Batch();
+  readonly #commit: Commit;
+  readonly #words: Scratch;
+  readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
+  /** Rows of the mailbox that the last look has read. */
+  #rows = 0;
+
+  constructor(pair: PairAccess) {
+    this.#pair = pair;
+    this.#chains = new BucketChains(pair);
+    this.#commit = new Commit(pair);
+    this.#words = new Scratch(HEADER + 16 * pair.geometry.hashMailbox.rows);
+  }
+
+  *turn(options: TurnOptions, begun: Look | undefined): Operation<Turn> {
+    const look = begun ?? (yield* this.look());
+    if (!look.isHolder) return OVERTAKEN;
+    if (look.lost !== undefined) return { ...NOTHING, lost: look.lost };
+    const waiting = this.#waiting(look.turn);
+    if (waiting.length === 0) return NOTHING;
+    const { turnMax } = this.#pair.geometry;
+    const { spare } = options;
+    const chosen = waiting.slice(0, turnMax);
+    const block =
+      (yield* blockUnlessFull(this.#pair, unitsOfRecord(chosen.length))) ??
+      (yield* blockUnlessFull(this.#pair, unitsOfRecord(turnMax)));
+    if (block === undefined) {
+      const own = waiting.filter(({ row }) => row === spare?.row);
+      if (spare === undefined || own.length === 0) return NOTHING;
+      return yield* this.#answer(look, own, waiting, spare, options);
+    }
+    try {
+      return yield* this.#answer(look, chosen, waiting, block, options);
+    } finally {
+      const { allocator, catalog } = this.#pair;
+      if (block.address !== 0) allocator.discard(catalog, block.units, block.address);
+    }
+  }
+
+  /** Answers the chosen requests. The record of the turn is in the block, whose address is 0 then. */
+  *#answer(
+    look: Look,
+    chosen: readonly Unanswered[],
+    waiting: readonly Unanswered[],
+    block: RecordBlock,
+    { release, spare, isLast }: TurnOptions,
+  ): Operation<Turn> {
+    const posted = yield* this.#take(look, chosen);
+    if (posted === undefined) return OVERTAKEN;
+    const answers = yield* this.#decide(posted);
+    if (answers === 'overtaken') return OVERTAKEN;
+    if (typeof answers === 'number') return { ...NOTHING, lost: answers };
+    const releases = release && answers.length === waiting.length;
+    // A client goes on as long as its own request waits, a server process in any case. A client
+    // whose request does not wait any more (another's turn has answered it) looks for its reply.
+    const isOpen = waiting.some(({ row }) => row === spare?.row);
+    const isOwnDone = !isOpen || answers.some(({ posted: { row } }) => row === spare?.row);
+    const looksAhead = !isLast && (spare === undefined || !isOwnDone) && !releases;
+    const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
+    const { address, units } = block;
+    // A doorbell that fails, too, may have decided the turn: then the block is the pair's.
+    block.address = 0;
+    const { isAlone, turn, committed } = look;
+    const run = yield* this.#commit.run(
+      answers,
+      turn,
+      committed,
+      { address, units },
+      { releases, isAlone, ahead },
+    );
+    if (run === undefined) {
+      block.address = address;
+      return OVERTAKEN;
+    }
+    for (const { posted: one, reply } of answers) {
+      this.#pair.replies.answer(one.row, one.number, reply);
+    }
+    const seen = looksAhead && run.isDone ? this.#seen() : undefined;
+    const next = seen && { worker: this, look: seen };
+    return { ...NOTHING, answers, released: run.released, next };
+  }
+
+  /** The generation of a table of which a bucket was none. */
+  *#decide(posted: PostedRequest[]): Operation<Answer[] | number | 'overtaken'> {
+    try {
+      yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
+    } catch (error) {
+      if (!(error instanceof TableLost)) throw error;
+      yield* reportLost(this.#pair.geometry, error.generation);
+      return error.generation;
+    }
+    yield* this.#keys.readCandidates(posted);
+    const answers: Answer[] = [];
+    for (const one of posted) {
+      const { first = one } = one;
+      if (first === one) this.#keys.match(one);
+      else if (!this.#keys.follows(one)) continue;
+      const answer = yield* decide(this.#chains, one, first.match, first.version);
+      if (answer === undefined) return 'overtaken';
+      answers.push(answer);
+      if (answer.change === undefined) continue;
+      first.match = answer.change;
+      first.version = answer.reply.version;
+    }
+    return answers;
+  }
+
+  /**
+   * Reads how far the log is, which table there is, and what is posted; completes what another
+   * server has decided. `done` is read first: as long as it stays, the turn that is read next is
+   * either that one or the only one after it. All else is read later: it is of this turn, or of a
+   * later one, and then the CAS of what is decided fails. So is the lease: a client that still has
+   * it then decides nothing after its successor has done or forestalled a turn.
+   */
+  *look(): Operation<Look> {
+    const { geometry } = this.#pair;
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      yield this.#postLook(this.#batch.clear());
+      const { generation } = tableStateIn(this.#words, TABLE);
+      if (generation !== geometry.generation) yield* loadSegments(geometry);
+      const look = this.#seen();
+      if (look) return look;
+      const [turn, done] = [turnIn(this.#words, TURN), turnIn(this.#words, DONE)];
+      if (isSame(turn, done)) continue;
+      if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
+      else yield* this.#commit.repeat(done, turn);
+    }
+    throw new StepwellError('SW_CONTENTION', 'turns of the hash server are never done');
+  }
+
+  /** Requests after their numbers, and then the turn again: see `#take`. */
+  #postLook(batch: Batch): Batch {
+    const { geometry, rowsUsed: rows } = this.#pair;
+    const { hashMailbox: mailbox } = geometry;
+    this.#rows = rows;
+    batch
+      .read(geometry.base + PAIR.done, 8, this.#words, DONE)
+      .read(geometry.base + PAIR.turn, 8, this.#words, TURN)
+      .read(geometry.base + PAIR.hashLease, 8, this.#words, LEASE)
+      .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
+      .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
+      .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
+      .read(mailbox.answered(0), 8 * rows, this.#words, HEADER + 8 * mailbox.rows);
+    if (rows > ROWS_READ_WHOLE) return batch;
+    return batch
+      .read(mailbox.body(0), BODY_BYTES * rows, this.#bodies, 0)
+      .read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
+  }
+
+  /** Undefined when it has to be looked again, because of a turn, or a table, or rows in use. */
+  #seen(): Look | undefined {
+    const { geometry, hashLease } = this.#pair;
+    const used = geometry.hashMailbox.inTable(readInteger(this.#words, ROWS_USED));
+    if (used > this.#rows) {
+      this.#pair.rowsUsed = Math.max(this.#pair.rowsUsed, used);
+      return undefined;
+    }
+    const turn = turnIn(this.#words, TURN);
+    const { isLost, generation } = tableStateIn(this.#words, TABLE);
+    if (!isSame(turn, turnIn(this.#words, DONE)) || generation !== geometry.generation) {
+      return undefined;
+    }
+    const committed = readInteger(this.#words, COMMITTED);
+    const holder = hashLease.holderIn(this.#words, LEASE);
+    const isHolder = hashLease.isForTurns(holder);
+    const isAlone = isHolder && !holder.yields;
+    const isWhole = this.#rows <= ROWS_READ_WHOLE;
+    return { turn, committed, lost: isLost ? generation : undefined, isHolder, isAlone, isWhole };
+  }
+
+  /**
+   * From another row on in each turn: else the clients whose rows come first could be all that is
+   * ever answered when they ask for the same bucket all the time.
+   */
+  #waiting(turn: TurnWord): Unanswered[] {
+    const { hashMailbox: mailbox } = this.#pair.geometry;
+    const waiting: Unanswered[] = [];
+    const first = countOfTurn(turn);
+    for (let i = 0; i < this.#rows; i++) {
+      const row = (first + i) % this.#rows;
+      const number = readInteger(this.#words, HEADER + 8 * row);
+      const answered = readInteger(this.#words, HEADER + 8 * (mailbox.rows + row));
+      if (number !== answered) waiting.push({ row, number });
+    }
+    return waiting;
+  }
+
+  /**
+   * The requests of this turn: of those whose keys share a bucket only the first, and with it the
+   * writes of the same key. Undefined when there was a turn meanwhile: a row that is answered is
+   * written anew, and what was read of it may be of two requests.
+   */
+  *#take(
+    { turn, isWhole }: Look,
+    chosen: readonly Unanswered[],
+  ): Operation<PostedRequest[] | undefined> {
+    if (!isWhole) yield this.#postBodies(chosen);
+    if (!isSame(turnIn(this.#words, TURN_AGAIN), turn)) return undefined;
+    const posted: PostedRequest[] = [];
+    const buckets = new Map<Address, PostedRequest>();
+    chosen.forEach(({ row, number }, i) => {
+      const request = decodeRequest(this.#bodies, (isWhole ? row : i) * BODY_BYTES);
+      const bucket = this.#pair.geometry.bucketOf(request);
+      const first = buckets.get(bucket);
+      if (first && !mayFollow(first.request, request)) return;
+      const one = new PostedRequest(row, number, request, first);
+      posted.push(one);
+      if (first === undefined) buckets.set(bucket, one);
+    });
+    return posted;
+  }
+
+  #postBodies(chosen: readonly Unanswered[]): Batch {
+    const { geometry } = this.#pair;
+    const batch = this.#batch.clear();
+    chosen.forEach(({ row }, i) => {
+      batch.read(geometry.hashMailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
+    });
+    return batch.read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
+  }
+}

@@ -1,0 +1,172 @@
+import { invariant } from '../../../errors.ts';
+import type { KeyHash } from '../../../records/hash.ts';
+import type { Address } from '../../../verbs/index.ts';
+import type { HStoreShape } from './parameters.ts';
+import { BUCKET_BYTES } from './slot.ts';
+
+const LINE = 64;
+
+/** Words of a pair, each in a line of its own where others write it. */
+export const PAIR = {
+  /** Who is the hash server, and its beat behind; see Lease. */
+  hashLease: 0,
+  /** Highest sequence whose table updates may have begun, and up to which all are done. */
+  begun: 64,
+  committed: 72,
+  /** Which generation of the hash table is there; see table-state.ts. */
+  table: 80,
+  /** The turn that was decided last, and the one that was done last; see turn-word.ts. */
+  turn: 88,
+  done: 96,
+  /** Who is the skiplist server, its beat behind, and up to which sequence its skiplist is. */
+  skiplistLease: 128,
+  applied: 192,
+} as const;
+const PAIR_HEADER = 256;
+/** The hash server's part of it. */
+export const PAIR_STATE_BYTES = 128;
+
+export const LOG_ENTRY_BYTES = 32;
+export const BODY_BYTES = 64;
+export const REPLY_BYTES = 32;
+
+/** Requests that are answered together: one batch of the log. */
+const TURN_MAX = 64;
+
+/** A mailbox in the pool: parallel arrays, one row for each request that can wait. */
+export class MailboxGeometry {
+  readonly rows: number;
+  readonly base: Address;
+  readonly bytes: number;
+
+  constructor(base: Address, rows: number) {
+    this.base = base;
+    this.rows = rows;
+    this.bytes = mailboxBytes(rows);
+  }
+
+  /** One past the highest row that was ever taken. */
+  get rowsUsed(): Address {
+    return this.base;
+  }
+
+  /** How many rows are in use by the word `rowsUsed`. Raises SW_POOL_CORRUPT. */
+  inTable(used: number): number {
+    invariant(used <= this.rows, `a mailbox of ${this.rows} rows says that ${used} are in use`);
+    return used;
+  }
+
+  /** Number of a row's last request: written after its body. */
+  request(row: number): Address {
+    return this.base + LINE + 8 * row;
+  }
+
+  /** Number of the request that a row's reply answers: written after the reply. */
+  answered(row: number): Address {
+    return this.base + LINE + arrayBytes(this.rows) + 8 * row;
+  }
+
+  owner(row: number): Address {
+    return this.base + LINE + 2 * arrayBytes(this.rows) + 8 * row;
+  }
+
+  body(row: number): Address {
+    return this.base + LINE + 3 * arrayBytes(this.rows) + BODY_BYTES * row;
+  }
+
+  reply(row: number): Address {
+    return this.body(this.rows) + REPLY_BYTES * row;
+  }
+}
+
+function arrayBytes(rows: number): number {
+  return Math.ceil((8 * rows) / LINE) * LINE;
+}
+
+function mailboxBytes(rows: number): number {
+  const bytes = LINE + 3 * arrayBytes(rows) + (BODY_BYTES + REPLY_BYTES) * rows;
+  return Math.ceil(bytes / LINE) * LINE;
+}
+
+/** Buckets of a segment of the table: a region is not always as large as a table. */
+export const SEGMENT_BUCKETS = 16_384;
+
+/**
+ * Where everything of one pair stands: header, two mailboxes, log, and the addresses of the
+ * segments that are its hash table.
+ */
+export class PairGeometry {
+  readonly number: number;
+  readonly base: Address;
+  readonly hashMailbox: MailboxGeometry;
+  readonly skiplistMailbox: MailboxGeometry;
+  /** Addresses of the table's segments: known when the index is open. */
+  readonly segments: Address[] = [];
+  /** Which table these segments are. */
+  generation = 0;
+  readonly segmentTable: Address;
+  readonly #log: Address;
+  readonly shape: HStoreShape;
+
+  constructor(shape: HStoreShape, root: Address, number: number) {
+    this.shape = shape;
+    this.number = number;
+    this.base = root + number * pairBytes(shape);
+    this.hashMailbox = new MailboxGeometry(this.base + PAIR_HEADER, shape.rows);
+    const behind = this.hashMailbox.base + this.hashMailbox.bytes;
+    this.skiplistMailbox = new MailboxGeometry(behind, shape.rows);
+    this.#log = behind + this.skiplistMailbox.bytes;
+    this.segmentTable = this.#log + LOG_ENTRY_BYTES * shape.log;
+  }
+
+  /** The most requests that one turn of a server answers; the log keeps at least two turns. */
+  get turnMax(): number {
+    return Math.min(TURN_MAX, this.shape.log / 2);
+  }
+
+  /** Entries of the log that no turn overwrites which is decided when they are read. */
+  get entriesKept(): number {
+    return this.shape.log - this.turnMax;
+  }
+
+  /** The entry of a sequence number; the log is a ring. */
+  logEntry(sequence: number): Address {
+    return this.#log + LOG_ENTRY_BYTES * (sequence % this.shape.log);
+  }
+
+  bucket(number: number): Address {
+    const segment = this.segments[Math.floor(number / SEGMENT_BUCKETS)];
+    return segment + BUCKET_BYTES * (number % SEGMENT_BUCKETS);
+  }
+
+  bucketOf({ h1 }: Pick<KeyHash, 'h1'>): Address {
+    return this.bucket((h1 >>> 0) & (this.shape.buckets - 1));
+  }
+}
+
+export function pairBytes(shape: HStoreShape): number {
+  return (
+    PAIR_HEADER +
+    2 * mailboxBytes(shape.rows) +
+    LOG_ENTRY_BYTES * shape.log +
+    LINE * Math.ceil((8 * segmentCount(shape)) / LINE)
+  );
+}
+
+export function segmentCount({ buckets }: HStoreShape): number {
+  return Math.ceil(buckets / SEGMENT_BUCKETS);
+}
+
+/** Buckets of each segment. */
+export function segmentBuckets({ buckets }: HStoreShape): number {
+  return Math.min(buckets, SEGMENT_BUCKETS);
+}
+
+export function rootBytes(shape: HStoreShape): number {
+  return shape.pairs * pairBytes(shape);
+}
+
+/** Which pair a key is of; other bits of the hash than bucket, signature and partition use. */
+export function pairOf(shape: HStoreShape, { h3 }: KeyHash): number {
+  return (h3 >>> 0) % shape.pairs;
+}

@@ -1,0 +1,172 @@
+import { invariant } from '../../../errors.ts';
+import { KEY_BYTES_MAX } from '../../../records/layout.ts';
+import {
+  type Address,
+  readInteger,
+  type Scratch,
+  setWord,
+  writeInteger,
+} from '../../../verbs/index.ts';
+import { type Condition, type Outcome, REFUSED } from '../../contract.ts';
+import { recordChecksum } from '../../substrates/request.ts';
+
+export const OP_WRITE = 1;
+export const OP_REMOVE = 2;
+
+/**
+ * A write that is stored only if the key's slot is exactly this one, and its record of the expected
+ * version: what `modify` needs. The slot alone tells as long as the client is in its epoch; of a
+ * request that was given up, or whose client died, the record's memory may be the key's again.
+ */
+export const IF_SLOT = 5;
+/** The server had no memory for a bucket: nothing has happened. */
+export const OUT_OF_MEMORY = 7;
+
+/**
+ * A request to the hash server, as its 64 bytes stand in a mailbox:
+ *
+ *    0  operation 8 | condition 8 | length in lines 8 | 0
+ *    4  key bytes 32
+ *    8  block with the key and, of a write, the record 64
+ *   16  hash words h1, h2: bucket and signature
+ *   24  expected version 32 | version of an insertion 32
+ *   32  the record's checksum without its version 32 | value bytes 32 | lengths, codec, flags 32
+ *   48  expected slot 64
+ */
+export interface HashRequest {
+  operation: number;
+  condition: Condition | typeof IF_SLOT;
+  units: number;
+  keyBytes: number;
+  block: Address;
+  h1: number;
+  h2: number;
+  expectedVersion: number;
+  firstVersion: number;
+  sealedBody: number;
+  valueBytes: number;
+  kind: number;
+  slotLow: number;
+  slotHigh: number;
+}
+
+export function encodeRequest(request: HashRequest, words: Scratch, at: number): void {
+  const { i32 } = words;
+  const word = at >> 2;
+  i32[word] = request.operation | (request.condition << 8) | (request.units << 16);
+  i32[word + 1] = request.keyBytes;
+  writeInteger(words, at + 8, request.block);
+  i32[word + 4] = request.h1;
+  i32[word + 5] = request.h2;
+  i32[word + 6] = request.expectedVersion;
+  i32[word + 7] = request.firstVersion;
+  i32[word + 8] = request.sealedBody;
+  i32[word + 9] = request.valueBytes;
+  i32[word + 10] = request.kind;
+  i32[word + 11] = 0;
+  i32[word + 12] = request.slotLow;
+  i32[word + 13] = request.slotHigh;
+}
+
+/** Of a row whose request is complete. Raises SW_POOL_CORRUPT. */
+export function decodeRequest(words: Scratch, at: number): HashRequest {
+  const { i32 } = words;
+  const word = at >> 2;
+  const operation = i32[word] & 0xff;
+  const keyBytes = i32[word + 1];
+  invariant(operation === OP_WRITE || operation === OP_REMOVE, `a request to do ${operation}`);
+  invariant(
+    keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX,
+    `a request with a key of ${keyBytes} bytes`,
+  );
+  return {
+    operation,
+    condition: ((i32[word] >>> 8) & 0xff) as HashRequest['condition'],
+    units: (i32[word] >>> 16) & 0xff,
+    keyBytes,
+    block: readInteger(words, at + 8),
+    h1: i32[word + 4],
+    h2: i32[word + 5],
+    expectedVersion: i32[word + 6] >>> 0,
+    firstVersion: i32[word + 7] >>> 0,
+    sealedBody: i32[word + 8],
+    valueBytes: i32[word + 9],
+    kind: i32[word + 10],
+    slotLow: i32[word + 12],
+    slotHigh: i32[word + 13],
+  };
+}
+
+/** The header that the record of a request has at `version`; see records/layout.ts. */
+export function headerOf(request: HashRequest, version: number): readonly number[] {
+  const { sealedBody, valueBytes, kind } = request;
+  return [recordChecksum(sealedBody, valueBytes, kind, version), valueBytes, kind, version];
+}
+
+/** Bits of the sequence that a reply tells; the committed one, read beside it, tells the others. */
+const SEQUENCE_BITS = 29;
+
+export interface HashReply {
+  outcome: Outcome | typeof OUT_OF_MEMORY;
+  /** Of the record that was written; of a refusal, of the one that is there. */
+  version: number;
+  /** The slot as it was, 0 when the key was absent. */
+  oldLow: number;
+  oldHigh: number;
+  /** Of the change in the log; 0 for none. */
+  sequence: number;
+}
+
+/**
+ * A reply, 32 bytes, as it stands in a mailbox: in each word 32 bits of it and, above, those of the
+ * request's number. So no word is ever what it was before, and a CAS by a server that was overtaken
+ * fails, however late it comes.
+ *
+ *    0 version   8 slot as it was, low half   16 high half   24 outcome 3 | sequence 29
+ */
+export function encodeReply(reply: HashReply, number: number, words: Scratch, at: number): void {
+  setWord(words, at, reply.version, number);
+  setWord(words, at + 8, reply.oldLow, number);
+  setWord(words, at + 16, reply.oldHigh, number);
+  setWord(words, at + 24, reply.outcome | (reply.sequence << (32 - SEQUENCE_BITS)), number);
+}
+
+/** `committed` is any sequence of about the time of the reply. */
+export function decodeReply(words: Scratch, at: number, committed: number): HashReply {
+  const { i32 } = words;
+  const word = at >> 2;
+  const outcome = (i32[word + 6] & 7) as HashReply['outcome'];
+  const changes = outcome !== REFUSED && outcome !== OUT_OF_MEMORY;
+  return {
+    outcome,
+    version: i32[word] >>> 0,
+    oldLow: i32[word + 2],
+    oldHigh: i32[word + 4],
+    sequence: changes ? nearest(i32[word + 6] >>> (32 - SEQUENCE_BITS), committed) : 0,
+  };
+}
+
+/** The number nearest to `around` that ends in these bits. */
+function nearest(bits: number, around: number): number {
+  const shift = 32 - SEQUENCE_BITS;
+  return around + (((bits - around) << shift) >> shift);
+}
+
+/** A reply as it stands in the record of a turn, 24 bytes: all of its sequence, no number. */
+export function encodeFullReply(reply: HashReply, words: Scratch, at: number): void {
+  setWord(words, at, reply.outcome, reply.version);
+  setWord(words, at + 8, reply.oldLow, reply.oldHigh);
+  writeInteger(words, at + 16, reply.sequence);
+}
+
+export function decodeFullReply(words: Scratch, at: number): HashReply {
+  const { i32 } = words;
+  const word = at >> 2;
+  return {
+    outcome: i32[word] as HashReply['outcome'],
+    version: i32[word + 1] >>> 0,
+    oldLow: i32[word + 2],
+    oldHigh: i32[word + 3],
+    sequence: readInteger(words, at + 16),
+  };
+}

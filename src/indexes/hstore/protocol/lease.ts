@@ -1,0 +1,190 @@
+import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../../pool/clients/client-word.ts';
+import type { Membership } from '../../../pool/clients/membership.ts';
+import { NETWORK_NAMESPACE } from '../../../pool/clients/thread-identity.ts';
+import { control, packFields } from '../../../pool/control.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+} from '../../../verbs/index.ts';
+
+const TOKEN_BITS = 34;
+const WORD_FIELDS = [CLIENT_BITS, 1, 1, TOKEN_BITS] as const;
+const SERVES = 2 ** CLIENT_BITS;
+const YIELDS = 2 * SERVES;
+const TOKEN_SHIFT = CLIENT_BITS + 2;
+export const TOKEN_MAX = 2 ** TOKEN_BITS - 1;
+
+/** What the word of a lease says. */
+export interface Holder {
+  /** As it was read, for a CAS. */
+  readonly word: bigint;
+  /** Whether it was seen to stand still for long enough to be overtaken. */
+  readonly stands?: boolean;
+  /** 0: nobody. */
+  readonly client: number;
+  /** Whether it is a server process: it beats, and whoever it keeps waiting may end it. */
+  readonly serves: boolean;
+  /** Whether it may be overtaken while it lives: what it does does no harm, however late. */
+  readonly yields: boolean;
+  /** The greatest fencing token of any primary; 0 when no coordination service elects them. */
+  readonly token: number;
+}
+
+function holderOf(low: number, high: number): Holder {
+  return {
+    word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
+    client: low & (SERVES - 1),
+    serves: (low & SERVES) !== 0,
+    yields: (low & YIELDS) !== 0,
+    token: (high >>> 0) * 2 ** (32 - TOKEN_SHIFT) + (low >>> TOKEN_SHIFT),
+  };
+}
+
+function wordOf(client: number, serves: boolean, yields: boolean, token: number): bigint {
+  const fields = [client, serves ? 1 : 0, yields ? 1 : 0, token];
+  return packFields(fields.map((value, i) => [value, WORD_FIELDS[i]] as const));
+}
+
+/**
+ * Who is the server of a role: one word of the pool. It is taken by CAS from nobody, or from a
+ * holder that can issue verbs no more. The word keeps the token of who was elected last, so one
+ * that was elected before, and slept since, takes nothing. Behind the word stands the beat, which a
+ * server process counts up as long as it works.
+ *
+ *   client 28 | whether it is a server process 1 | whether it yields 1 | fencing token 34
+ *   beat 64
+ *
+ * A client of this machine that takes it for turns yields it: nobody can make sure that a process
+ * which was stopped changes nothing any more, so it may be overtaken, and turns bear that
+ * (commit.ts). Who takes it for anything else, or can be fenced, keeps it until it is gone.
+ */
+export class Lease {
+  readonly address: Address;
+  readonly #membership: Membership;
+  /** Whether this client may take it for a repair although primaries are elected. */
+  borrows = false;
+  /** Whether this client has it as a server process, which others may end. */
+  serves = false;
+  #beats = 0;
+
+  constructor(address: Address, membership: Membership) {
+    this.address = address;
+    this.#membership = membership;
+  }
+
+  get own(): number {
+    return clientWord(this.#membership);
+  }
+
+  /** The word of a client that takes a lease for turns, and for which nobody is elected. */
+  get forTurns(): number {
+    return this.own + (this.isRemote ? 0 : YIELDS);
+  }
+
+  /** Whether this client has the lease, and not for anything but turns. */
+  isForTurns({ client, serves, yields, token }: Holder): boolean {
+    if (client !== this.own) return false;
+    return serves || (token === 0 && yields !== this.isRemote);
+  }
+
+  get isRemote(): boolean {
+    return this.#membership.thread.namespace === NETWORK_NAMESPACE;
+  }
+
+  *holder(): Operation<Holder> {
+    const words = new Scratch(8);
+    yield new Batch().read(this.address, 8, words, 0);
+    return this.holderIn(words, 0);
+  }
+
+  /** The holder, of a word that was READ. */
+  holderIn(words: Scratch, at: number): Holder {
+    return holderOf(lowHalf(words, at), highHalf(words, at));
+  }
+
+  /** Takes the lease for a while, from nobody or from a holder that is gone. */
+  *take(held: Holder): Operation<boolean> {
+    if (held.token !== 0 && !this.borrows) return false;
+    return yield* this.#takeFrom(held, wordOf(this.own, false, false, held.token));
+  }
+
+  /** Takes the lease for turns. */
+  *takeForTurns(held: Holder): Operation<boolean> {
+    if (held.token !== 0) return false;
+    return yield* this.#takeFrom(held, BigInt(this.forTurns));
+  }
+
+  /** Takes the lease for good, as the server process that was elected with this token. */
+  *takeToServe(held: Holder, token: number): Operation<boolean> {
+    if (token < held.token) return false;
+    return yield* this.#takeFrom(held, wordOf(this.own, true, false, token));
+  }
+
+  *#takeFrom(held: Holder, wanted: bigint): Operation<boolean> {
+    if (!(yield* this.isToBeHad(held))) return false;
+    return yield* control.swap(this.address, held.word, wanted);
+  }
+
+  /** Whether nobody has it, or who has it may be overtaken, or can issue verbs no more. */
+  *isToBeHad({ client, stands, yields }: Holder): Operation<boolean> {
+    if (client === 0 || (yields && stands === true)) return true;
+    return yield* isGone(this.#membership, client);
+  }
+
+  /** The token stays. */
+  *release(): Operation<void> {
+    const { client, word, yields, token } = yield* this.holder();
+    if (client !== this.own || yields) return;
+    yield* control.swap(this.address, word, wordOf(0, false, false, token));
+  }
+
+  /** Gives back what was taken for turns, unless another has overtaken this client. */
+  *releaseTurns(): Operation<void> {
+    yield* control.swap(this.address, BigInt(this.forTurns), 0n);
+  }
+
+  /** Shows that the holder, this client, is at work. */
+  *beat(): Operation<void> {
+    yield* control.store(this.address + 8, BigInt(++this.#beats));
+  }
+
+  /** Whether this client cannot find out whether the holder is gone, and so never follows it. */
+  *isOutOfSight({ client }: Holder): Operation<boolean> {
+    const row = yield* rowOf(this.#membership, client);
+    return row !== undefined && this.#membership.isOutOfSight(row);
+  }
+
+  /**
+   * Sees to it that a holder which stands still issues no verb any more, so that the lease can be
+   * taken. A server process has agreed to be killed for that; a client on this machine has not, and
+   * one on the network is only cut off.
+   */
+  *fence({ client, serves }: Holder): Operation<void> {
+    const row = yield* rowOf(this.#membership, client);
+    if (row) yield* this.#membership.fence(row, serves);
+  }
+}
+
+/** Tells a holder that stands still from one that works. */
+export class Stillness {
+  #word = -1n;
+  #progress = -1;
+  #since = 0;
+
+  /**
+   * For how long nothing has changed, of what `now` counts: clock ticks or looks. `progress` is all
+   * that the holder would have changed.
+   */
+  look(word: bigint, progress: number, now: number): number {
+    if (word !== this.#word || progress !== this.#progress) {
+      this.#word = word;
+      this.#progress = progress;
+      this.#since = now;
+    }
+    return now - this.#since;
+  }
+}

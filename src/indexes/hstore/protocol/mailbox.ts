@@ -1,0 +1,167 @@
+import { StepwellError } from '../../../errors.ts';
+import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
+import type { Membership } from '../../../pool/clients/membership.ts';
+import { control } from '../../../pool/control.ts';
+import {
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  readInteger,
+  Scratch,
+  swapped,
+  writeInteger,
+} from '../../../verbs/index.ts';
+import type { MailboxGeometry } from './geometry.ts';
+import { PATIENCE, pauseAfter } from './waiting.ts';
+
+/** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
+const OWN_ROWS_MAX = 64;
+
+/**
+ * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
+ * fabric, for synchronous calls too, and a request survives the server that was to answer it.
+ *
+ * A row has one owner, its request and its reply. The number of a request is written after its
+ * body, the number that is answered after the reply, so whoever reads number and then content has
+ * content of that number. A request that nobody answered is answered by the next server, and one
+ * that was answered never again: rows are the reply cache.
+ */
+export class Mailbox {
+  readonly geometry: MailboxGeometry;
+  readonly #membership: Membership;
+  /** Own rows that no request uses, and the number of the last request of each own row. */
+  readonly #free: number[] = [];
+  readonly #last = new Map<number, number>();
+  /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
+  #givenUp: number[] = [];
+  /** Rows from this one on are for clients that have none: one for each that there can be. */
+  readonly #firstKept: number;
+  #claiming = false;
+
+  /** With no fewer rows than clients, each client gets at least one. */
+  constructor(geometry: MailboxGeometry, membership: Membership) {
+    this.geometry = geometry;
+    this.#membership = membership;
+    this.#firstKept = Math.max(0, geometry.rows - membership.clientsMax);
+  }
+
+  /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
+  *take(waitsMax = PATIENCE.waitsMax): Operation<number> {
+    for (let waits = 0; waits < waitsMax; waits++) {
+      const row = this.#free.pop() ?? (yield* this.#takeBack());
+      if (row !== undefined) return row;
+      if (!this.#claiming && this.#last.size < OWN_ROWS_MAX) {
+        const claimed = yield* this.#claimAlone();
+        if (claimed !== undefined) return claimed;
+      }
+      yield* control.pause(pauseAfter(waits, PATIENCE));
+    }
+    const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
+    throw new StepwellError('SW_CONTENTION', `every row of the mailbox is taken${late}`);
+  }
+
+  give(row: number): void {
+    this.#free.push(row);
+  }
+
+  /** The row of a request that may still be answered, but for which nobody waits any more. */
+  giveUp(row: number): void {
+    this.#givenUp.push(row);
+  }
+
+  /**
+   * A row whose request was answered after all. Nobody writes to it then but this client: who does
+   * a turn again, or too late, CASes from what the row was before that answer. What the request
+   * named and replaced is for a sweep, which has spared it until now.
+   */
+  *#takeBack(): Operation<number | undefined> {
+    // Of interleaved operations one looks at a row; an error leaves all as it was.
+    const asked = this.#givenUp;
+    if (asked.length === 0) return undefined;
+    this.#givenUp = [];
+    let late = asked;
+    try {
+      const words = new Scratch(8 * asked.length);
+      const batch = new Batch();
+      asked.forEach((row, i) => {
+        batch.read(this.geometry.answered(row), 8, words, 8 * i);
+      });
+      yield batch;
+      const isAnswered = (row: number, i: number) =>
+        readInteger(words, 8 * i) === this.#last.get(row);
+      this.#free.push(...asked.filter(isAnswered));
+      late = asked.filter((row, i) => !isAnswered(row, i));
+    } finally {
+      this.#givenUp.push(...late);
+    }
+    return this.#free.pop();
+  }
+
+  /** The number of the row's next request. */
+  nextNumber(row: number): number {
+    const number = (this.#last.get(row) ?? 0) + 1;
+    this.#last.set(row, number);
+    return number;
+  }
+
+  /** Of interleaved operations one looks for rows: two would take each other's for lost. */
+  *#claimAlone(): Operation<number | undefined> {
+    this.#claiming = true;
+    try {
+      return yield* this.#claim();
+    } finally {
+      this.#claiming = false;
+    }
+  }
+
+  /** Takes the lowest row that nobody owns, or whose owner is gone and has nothing waiting. */
+  *#claim(): Operation<number | undefined> {
+    const { geometry } = this;
+    const { rows } = geometry;
+    const owners = new Scratch(8 * rows);
+    yield new Batch().read(geometry.owner(0), 8 * rows, owners, 0);
+    const end = this.#last.size === 0 ? rows : this.#firstKept;
+    const own = clientWord(this.#membership);
+    const gone = new GoneClients(this.#membership);
+    for (let row = 0; row < end; row++) {
+      const owner = readInteger(owners, 8 * row);
+      if (this.#last.has(row) || owner === own) continue;
+      if (owner !== 0 && !(yield* gone.has(owner))) continue;
+      // Only now that its owner posts no more: an older look would miss its last request, whose
+      // answer would then pass for that to the first one of this client.
+      const last = yield* this.#lastAnswered(row);
+      if (last === undefined || !(yield* this.#swapOwner(row, owner))) continue;
+      this.#last.set(row, last);
+      yield* this.#raiseRowsUsed(row + 1);
+      return row;
+    }
+    return undefined;
+  }
+
+  /** The number of the row's last request, if it has been answered. */
+  *#lastAnswered(row: number): Operation<number | undefined> {
+    const words = new Scratch(16);
+    yield new Batch()
+      .read(this.geometry.request(row), 8, words, 0)
+      .read(this.geometry.answered(row), 8, words, 8);
+    const last = readInteger(words, 0);
+    return last === readInteger(words, 8) ? last : undefined;
+  }
+
+  *#swapOwner(row: number, owner: number): Operation<boolean> {
+    const words = new Scratch(CAS_BYTES);
+    writeInteger(words, 0, owner);
+    writeInteger(words, 8, clientWord(this.#membership));
+    yield new Batch().cas(this.geometry.owner(row), words, 0);
+    return swapped(words, 0);
+  }
+
+  /** Before the first request of the row: servers look no further than this. */
+  *#raiseRowsUsed(rows: number): Operation<void> {
+    for (;;) {
+      const used = yield* control.load(this.geometry.rowsUsed);
+      if (this.geometry.inTable(Number(used)) >= rows) return;
+      yield* control.swap(this.geometry.rowsUsed, used, BigInt(rows));
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { StepwellError } from '../../../errors.ts';
+import type { IndexParameters } from '../../contract.ts';
+import { inRange } from '../../substrates/parameters.ts';
+
+/** Parameters of an HStore index; kept in the catalog. */
+export interface HStoreShape {
+  /** Pairs of a hash server and a skiplist server; keys are spread over them by their hash. */
+  pairs: number;
+  /** Buckets of a pair's hash table, a power of two; a full one is chained, none is split. */
+  buckets: number;
+  /** Requests that can wait in a mailbox at once. */
+  rows: number;
+  /** Entries that a pair's log keeps, a power of two. */
+  log: number;
+  /** Partitions of a skiplist. */
+  partitions: number;
+  /** 1: a write returns when the skiplist server has applied it (the paper's HStore (sync)). */
+  sync: number;
+  /** Seed of the key hash, so that nobody can prepare keys that collide. */
+  seed: number;
+}
+
+export const HSTORE_PARAMETER_NAMES = [
+  ...(['pairs', 'buckets', 'rows', 'log', 'partitions', 'sync', 'seed'] as const),
+];
+
+export const BUCKETS_MAX = 2 ** 24;
+/** Bytes of a pool for each bucket: the table is larger than needed, because it never grows. */
+const POOL_BYTES_PER_BUCKET = 1024;
+const DEFAULT_BUCKETS_MAX = 2 ** 22;
+/** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */
+const ROWS_MAX = 4096;
+const DEFAULT_ROWS_MIN = 1024;
+const POOL_BYTES_PER_ROW = 2 ** 16;
+
+export function hstoreShape(
+  wishes: Readonly<Record<string, number | undefined>>,
+  poolBytes: number,
+  seed: number,
+): HStoreShape {
+  const pairs = inRange('pairs', wishes.pairs ?? 1, 1, 16);
+  return {
+    pairs,
+    buckets: power('buckets', wishes.buckets ?? bucketsFor(poolBytes / pairs), 1, BUCKETS_MAX),
+    rows: inRange('rows', wishes.rows ?? rowsFor(poolBytes), 1, ROWS_MAX),
+    log: power('log', wishes.log ?? 4096, 2, 2 ** 20),
+    partitions: inRange('partitions', wishes.partitions ?? 4, 1, 64),
+    sync: inRange('sync', wishes.sync ?? 0, 0, 1),
+    seed,
+  };
+}
+
+function rowsFor(poolBytes: number): number {
+  const wanted = Math.floor(poolBytes / POOL_BYTES_PER_ROW);
+  return Math.min(ROWS_MAX, Math.max(DEFAULT_ROWS_MIN, wanted));
+}
+
+function bucketsFor(poolBytes: number): number {
+  const wanted = Math.floor(Math.log2(Math.max(1, poolBytes / POOL_BYTES_PER_BUCKET)));
+  return Math.min(DEFAULT_BUCKETS_MAX, 2 ** wanted);
+}
+
+function power(name: string, value: number, low: number, high: number): number {
+  inRange(name, value, low, high);
+  if ((value & (value - 1)) === 0) return value;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a power of two: ${value}`);
+}
+
+export function hstoreShapeFrom(parameters: IndexParameters): HStoreShape {
+  const { pairs, buckets, rows, log, partitions, sync, seed } = parameters;
+  return { pairs, buckets, rows, log, partitions, sync, seed };
+}

@@ -1,0 +1,86 @@
+import { HASH_PADDING } from '../../../records/hash.ts';
+import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../../records/layout.ts';
+import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import { headUnitsIn } from './current-marks.ts';
+import { recordOf, type SlotWord, unitsOfSlot } from './slot.ts';
+
+/** Lines of a record that are read at first; a longer key costs one more READ. */
+const KEY_UNITS = 2;
+const HEAD_BYTES = KEY_UNITS * UNIT_BYTES;
+/** Records that are read in one doorbell. */
+const RECORDS_PER_READ = 1024;
+
+/** A key where it stands in memory: `bytes` of it from byte `at` on. */
+export interface KeyBytes {
+  readonly u8: Uint8Array;
+  readonly at: number;
+  readonly bytes: number;
+}
+
+/** A key with zeros up to the next 16 bytes: it can be hashed where it stands. */
+export interface PaddedKey extends KeyBytes {
+  /** The same memory; `at` is a multiple of 4. */
+  readonly i32: Int32Array;
+}
+
+/** Bytes of a key and of the zeros behind it. */
+export function paddedBytes(bytes: number): number {
+  return Math.ceil(bytes / HASH_PADDING) * HASH_PADDING;
+}
+
+/** A key's bytes as a string of a character for each: such strings compare as the bytes do. */
+export function textOfKey(key: Uint8Array): string {
+  return Buffer.from(key.buffer, key.byteOffset, key.length).latin1Slice(0, key.length);
+}
+
+/** The key is there until the visit returns. `units` are the lines of the record's first block. */
+type HeadVisitor = (i: number, key: PaddedKey, units: number) => void;
+
+/** Visits the keys of the records that slots name, in their order, 1024 in a doorbell. */
+export function* readHeads(slots: readonly SlotWord[], visit: HeadVisitor): Operation<void> {
+  const heads = new Scratch(Math.min(RECORDS_PER_READ, slots.length) * HEAD_BYTES);
+  const batch = new Batch();
+  for (let first = 0; first < slots.length; first += RECORDS_PER_READ) {
+    const end = Math.min(slots.length, first + RECORDS_PER_READ);
+    batch.clear();
+    for (let i = first; i < end; i++) {
+      const units = Math.min(unitsOfSlot(slots[i].high), KEY_UNITS);
+      batch.read(recordOf(slots[i]), units * UNIT_BYTES, heads, (i - first) * HEAD_BYTES);
+    }
+    yield batch;
+    for (let i = first; i < end; i++) {
+      const at = (i - first) * HEAD_BYTES;
+      const units = headUnitsIn(heads, at);
+      const key = keyIn(heads, at) ?? (yield* readLongKey(heads, at, slots[i]));
+      visit(i, key, units);
+    }
+  }
+}
+
+/** The key of the record that stands at `at`, with zeros behind it; undefined if it is cut off. */
+function keyIn({ u8, i32 }: Scratch, at: number): PaddedKey | undefined {
+  const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+  const start = at + HEADER_BYTES;
+  const end = start + paddedBytes(bytes);
+  if (end > at + HEAD_BYTES) return undefined;
+  for (let i = start + bytes; i < end; i++) u8[i] = 0;
+  return { u8, i32, at: start, bytes };
+}
+
+function* readLongKey({ i32 }: Scratch, at: number, slot: SlotWord): Operation<PaddedKey> {
+  const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+  const key = new Scratch(paddedBytes(bytes));
+  yield new Batch().read(recordOf(slot) + HEADER_BYTES, pad8(bytes), key, 0);
+  key.u8.fill(0, bytes);
+  return { u8: key.u8, i32: key.i32, at: 0, bytes };
+}
+
+/** The keys of the records that slots name, each in memory of its own. */
+export function* readKeys(slots: readonly SlotWord[]): Operation<PaddedKey[]> {
+  const keys: PaddedKey[] = [];
+  yield* readHeads(slots, (_, { i32, at, bytes }) => {
+    const words = i32.slice(at >> 2, (at + paddedBytes(bytes)) >> 2);
+    keys.push({ u8: new Uint8Array(words.buffer), i32: words, at: 0, bytes });
+  });
+  return keys;
+}

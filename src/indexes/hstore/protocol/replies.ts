@@ -1,0 +1,151 @@
+import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import {
+  type MailboxGeometry,
+  PAIR_STATE_BYTES,
+  type PairGeometry,
+  REPLY_BYTES,
+} from './geometry.ts';
+import { decodeReply, type HashReply } from './hash-messages.ts';
+import type { Lease } from './lease.ts';
+import { type PairState, stateIn } from './pair-state.ts';
+
+/** Turns that an operation waits in without any news from the one that leads. */
+const TURNS_WITHOUT_NEWS_MAX = 1000;
+
+/** A request of this client that waits for its answer. */
+export interface Ticket {
+  readonly row: number;
+  readonly number: number;
+  reply: HashReply | undefined;
+  /** The news that its operation has heard of, and for how many turns there were none. */
+  heard: number;
+  turns: number;
+  /** The last look that its operation has counted. */
+  looks: number;
+}
+
+/**
+ * The requests of one client that wait in a pair's mailbox. One of their operations leads: it is
+ * the server, and what it answers need not be read from the pool; or it looks, and one doorbell
+ * brings what all of them wait for. The others only let time pass. Leading is a courtesy within a
+ * client: whoever hears nothing for long leads in place of one that may have been abandoned.
+ */
+export class Replies {
+  readonly #mailbox: MailboxGeometry;
+  readonly #base: number;
+  readonly #lease: Lease;
+  /** By row; one row has one request at a time. */
+  readonly #waiting = new Map<number, Ticket>();
+  #leader: Ticket | undefined;
+  readonly #batch = new Batch();
+  readonly #words = new Scratch(PAIR_STATE_BYTES);
+  /** Whether they are on their way: a second look meanwhile, of another leader, has its own. */
+  #looking = false;
+  /** Turns of the own server, and looks: counted, so that whoever waits sees that there are any. */
+  #news = 0;
+  #looks = 0;
+  #state: PairState | undefined;
+
+  constructor({ base, hashMailbox }: PairGeometry, lease: Lease) {
+    this.#base = base;
+    this.#mailbox = hashMailbox;
+    this.#lease = lease;
+  }
+
+  /** How far the server is, when somebody has looked since the ticket's operation asked last. */
+  newState(ticket: Ticket): PairState | undefined {
+    if (ticket.looks === this.#looks) return undefined;
+    ticket.looks = this.#looks;
+    return this.#state;
+  }
+
+  /** The request stands in the mailbox from now on. */
+  expect(row: number, number: number): Ticket {
+    const [heard, looks] = [this.#news, this.#looks];
+    const ticket: Ticket = { row, number, reply: undefined, heard, turns: 0, looks };
+    this.#waiting.set(row, ticket);
+    return ticket;
+  }
+
+  /** Its operation has ended, whichever way. */
+  forget(ticket: Ticket): void {
+    this.follow(ticket);
+    if (this.#waiting.get(ticket.row) === ticket) this.#waiting.delete(ticket.row);
+  }
+
+  /** An answer of this client as the server, which stands in the pool. */
+  answer(row: number, number: number, reply: HashReply): void {
+    this.#news++;
+    const ticket = this.#waiting.get(row);
+    if (ticket?.number === number) ticket.reply = { ...reply };
+  }
+
+  /** Whether this one leads: nobody else does, or nothing has been heard of who does for long. */
+  leads(ticket: Ticket): boolean {
+    if (this.#leader === ticket) return true;
+    if (ticket.heard !== this.#news) ticket.turns = 0;
+    ticket.heard = this.#news;
+    if (this.#leader !== undefined && ++ticket.turns < TURNS_WITHOUT_NEWS_MAX) return false;
+    this.lead(ticket);
+    return true;
+  }
+
+  lead(ticket: Ticket): void {
+    this.#leader = ticket;
+    ticket.turns = 0;
+  }
+
+  follow(ticket: Ticket): void {
+    if (this.#leader === ticket) this.#leader = undefined;
+  }
+
+  /** Reads the pair's state and the answers to all that wait: one doorbell, of the leader. */
+  *look(): Operation<void> {
+    if (this.#looking) {
+      yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES));
+      return;
+    }
+    this.#looking = true;
+    try {
+      yield* this.#lookWith(this.#batch.clear(), this.#words);
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  *#lookWith(batch: Batch, words: Scratch): Operation<void> {
+    const asked = [...this.#waiting.values()].sort((a, b) => a.row - b.row);
+    words.ensure(PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES));
+    batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
+    const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
+    // The numbers before the replies: whoever has read a number reads the reply to it, or a later.
+    for (const { first, count } of runsOf(asked)) {
+      const numbersAt = PAIR_STATE_BYTES + 8 * first;
+      batch.read(this.#mailbox.answered(asked[first].row), 8 * count, words, numbersAt);
+    }
+    for (const { first, count } of runsOf(asked)) {
+      const at = repliesAt + REPLY_BYTES * first;
+      batch.read(this.#mailbox.reply(asked[first].row), REPLY_BYTES * count, words, at);
+    }
+    yield batch;
+    this.#news++;
+    this.#looks++;
+    const state = stateIn({ hashLease: this.#lease }, words);
+    this.#state = state;
+    asked.forEach((ticket, i) => {
+      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== ticket.number) return;
+      ticket.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, state.committed);
+    });
+  }
+}
+
+/** Neighbouring rows are read by one verb. */
+function runsOf(asked: readonly Ticket[]): { first: number; count: number }[] {
+  const runs: { first: number; count: number }[] = [];
+  asked.forEach(({ row }, i) => {
+    const last = runs.at(-1);
+    if (last && asked[i - 1].row === row - 1) last.count++;
+    else runs.push({ first: i, count: 1 });
+  });
+  return runs;
+}

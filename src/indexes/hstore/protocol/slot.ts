@@ -1,0 +1,70 @@
+import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
+
+/**
+ * A slot (section 4.1): signature 8 | length in lines 8 | address of the record in lines 48, from
+ * the highest bit down. Without a length it is empty: 0, or what `vacated` says. The signature is
+ * the key's, so most misses cost no READ.
+ *
+ * The last word of a bucket is the address of the next bucket of its chain. Its lowest bit marks a
+ * bucket: a bucket whose memory was lost reads as zeros, and is not an empty one.
+ */
+export const SLOTS = 7;
+export const BUCKET_BYTES = 64;
+export const NEXT = 8 * SLOTS;
+export const VALID = 1;
+
+const ADDRESS_HIGH_BITS = 16;
+const LOW_VALUES = 2 ** 32;
+
+/** The word of a slot as its halves: JavaScript's bit operators take 32 bits. */
+export interface SlotWord {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** A slot of the table that names a record. */
+export interface NamedSlot extends SlotWord {
+  readonly slot: Address;
+}
+
+export function signatureOf(h2: number): number {
+  return h2 >>> 24;
+}
+
+/** The word of a slot that names a record of so many lines. */
+export function slotWord(record: Address, units: number, signature: number): SlotWord {
+  const line = record / UNIT_BYTES;
+  const high = (signature << 24) | (units << ADDRESS_HIGH_BITS) | Math.floor(line / LOW_VALUES);
+  return { low: line | 0, high };
+}
+
+export function recordOf({ low, high }: SlotWord): Address {
+  return ((high & 0xffff) * LOW_VALUES + (low >>> 0)) * UNIT_BYTES;
+}
+
+export function unitsOfSlot(high: number): number {
+  return (high >>> ADDRESS_HIGH_BITS) & 0xff;
+}
+
+/** Of a slot's high half: a record has at least one line. */
+export function isEmpty(high: number): boolean {
+  return unitsOfSlot(high) === 0;
+}
+
+/**
+ * The word of a slot whose key is deleted by the change of this number: an empty slot that is never
+ * the same as before, so that a late CAS which puts the first key into it fails.
+ */
+export function vacated(sequence: number): SlotWord {
+  const high = Math.floor(sequence / LOW_VALUES) & (2 ** ADDRESS_HIGH_BITS - 1);
+  return { low: sequence | 0, high };
+}
+
+export function isValid(nextLow: number): boolean {
+  return (nextLow & VALID) !== 0;
+}
+
+/** Address of the next bucket of a chain, 0 at its end. */
+export function nextOf(low: number, high: number): Address {
+  return high * LOW_VALUES + ((low & ~VALID) >>> 0);
+}

@@ -1,0 +1,167 @@
+import { sizeClassOf } from '../../../records/layout.ts';
+import {
+  type Address,
+  highHalf,
+  lowHalf,
+  readInteger,
+  type Scratch,
+  setWord,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../../verbs/index.ts';
+import { decodeFullReply, encodeFullReply, type HashReply } from './hash-messages.ts';
+
+const POINTER_HIGH_BITS = 10;
+const UNITS_BITS = 8;
+const COUNT_SHIFT = POINTER_HIGH_BITS + UNITS_BITS;
+const LOW_VALUES = 2 ** 32;
+
+/**
+ * Names a turn of a hash server by its record in the pool. Records are freed through epochs, so a
+ * word that a client has read does not come back while that client may use it in a CAS.
+ *
+ *   count 14 | lines of the record's block 8 | address of the record in lines 42
+ */
+export interface TurnWord {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The block of a turn's record. */
+export interface RecordBlock {
+  address: Address;
+  units: number;
+}
+
+export function turnIn(words: Scratch, at: number): TurnWord {
+  return { low: lowHalf(words, at), high: highHalf(words, at) };
+}
+
+export function isSame(one: TurnWord, other: TurnWord): boolean {
+  return one.low === other.low && one.high === other.high;
+}
+
+/** Turns up to this one, modulo 2^14. */
+export function countOfTurn({ high }: TurnWord): number {
+  return high >>> COUNT_SHIFT;
+}
+
+export function turnAfter(before: TurnWord, record: Address, units: number): TurnWord {
+  const line = record / UNIT_BYTES;
+  const count = countOfTurn(before) + 1;
+  const high =
+    Math.floor(line / LOW_VALUES) | (units << POINTER_HIGH_BITS) | (count << COUNT_SHIFT);
+  return { low: line | 0, high };
+}
+
+/** A turn without decisions: a server that decided on the ground of `before` fails its CAS. */
+export function emptyTurnAfter({ low, high }: TurnWord): TurnWord {
+  return { low, high: (high + (1 << COUNT_SHIFT)) | 0 };
+}
+
+/** Whether the turn after `before` is an empty one: each other has a record of its own. */
+export function isEmptyTurn(before: TurnWord, turn: TurnWord): boolean {
+  return blockOfTurn(before).address === blockOfTurn(turn).address;
+}
+
+/** The address is 0 before the first turn. */
+export function blockOfTurn({ low, high }: TurnWord): RecordBlock {
+  const line = (high & (2 ** POINTER_HIGH_BITS - 1)) * LOW_VALUES + (low >>> 0);
+  const units = (high >>> POINTER_HIGH_BITS) & (2 ** UNITS_BITS - 1);
+  return { address: line * UNIT_BYTES, units };
+}
+
+const HEAD_BYTES = 16;
+const DECISION_BYTES = 80;
+
+/** What a turn decides of one request. */
+export interface Decision {
+  row: number;
+  number: number;
+  reply: HashReply;
+  /** The slot that this changes and its new word; event 0 for a refusal. */
+  event: number;
+  slot: Address;
+  low: number;
+  high: number;
+  /** The header that the new record of an update gets. */
+  header: readonly number[];
+}
+
+/**
+ * The record of a turn. The pair's word names it, and from then on nothing changes it: every server
+ * that meets a turn which is decided and not done does it from this record.
+ *
+ *    0 number of decisions | 8 the sequence that was committed before
+ *   16 … of each: row 16 | event 16 | 0 | number | slot 64 | its new word | reply 32 | header 16
+ */
+export interface TurnRecord {
+  before: number;
+  decisions: readonly Decision[];
+  isDamaged?: boolean;
+}
+
+/** The first and the last decision of a slot: several writes of one key may change it. */
+export interface NetChange {
+  /** Its reply names what the slot had before the turn. */
+  first: number;
+  /** It says what the slot has afterwards. Decisions between the two never reach the table. */
+  last: number;
+}
+
+export function netChangesOf(decisions: readonly Decision[]): NetChange[] {
+  const bySlot = new Map<Address, NetChange>();
+  decisions.forEach(({ event, slot }, i) => {
+    if (event === 0) return;
+    const known = bySlot.get(slot);
+    if (known) known.last = i;
+    else bySlot.set(slot, { first: i, last: i });
+  });
+  return [...bySlot.values()];
+}
+
+/** Lines of the block of a turn of so many decisions. */
+export function unitsOfRecord(decisions: number): number {
+  return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
+}
+
+export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {
+  writeInteger(words, 0, decisions.length);
+  writeInteger(words, 8, before);
+  decisions.forEach(({ row, number, reply, event, slot, low, high, header }, i) => {
+    const start = HEAD_BYTES + i * DECISION_BYTES;
+    setWord(words, start, row | (event << 16), 0);
+    writeInteger(words, start + 8, number);
+    writeInteger(words, start + 16, slot);
+    setWord(words, start + 24, low, high);
+    encodeFullReply(reply, words, start + 32);
+    words.i32.set(header, (start + 64) >> 2);
+  });
+}
+
+/**
+ * The record in a block of so many bytes, for a mailbox of so many rows. A record that is damaged,
+ * or was overwritten because its turn is done, has no decisions.
+ */
+export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRecord {
+  const { i32 } = words;
+  const length = readInteger(words, 0);
+  const damaged = { before: 0, decisions: [], isDamaged: true };
+  if (HEAD_BYTES + length * DECISION_BYTES > bytes) return damaged;
+  const decisions = Array.from({ length }, (_, i) => {
+    const start = HEAD_BYTES + i * DECISION_BYTES;
+    const word = start >> 2;
+    return {
+      row: i32[word] & 0xffff,
+      event: i32[word] >>> 16,
+      number: readInteger(words, start + 8),
+      slot: readInteger(words, start + 16),
+      low: i32[word + 6],
+      high: i32[word + 7],
+      reply: decodeFullReply(words, start + 32),
+      header: [...i32.subarray(word + 16, word + 20)],
+    };
+  });
+  if (decisions.some(({ row }) => row >= rows)) return damaged;
+  return { before: readInteger(words, 8), decisions };
+}

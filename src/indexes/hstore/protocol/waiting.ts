@@ -1,0 +1,173 @@
+import { StepwellError } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import { type Holder, type Lease, Stillness } from './lease.ts';
+
+/** Polls without a pause: on one machine the answer comes soon. */
+const POLLS_WITHOUT_PAUSE = 32;
+/** From so many polls on the answer is known to take long. */
+const POLLS_BEFORE_LONG_PAUSES = 2000;
+
+/** How long a client waits for the server's answer. */
+export interface Patience {
+  /** Polls between two looks whether the server is still there. */
+  polls: number;
+  /** Polls without any progress of a server that yields after which it is overtaken. */
+  stand: number;
+  /** Polls without any progress of the server after which it stands still and is fenced. */
+  lapse: number;
+  /** Polls after which the client gives up. */
+  pollsMax: number;
+  /** Looks for a row of a mailbox after which it gives up. */
+  waitsMax: number;
+  /** Pause between two polls, but for the first ones, and after many. */
+  microseconds: number;
+  longMicroseconds: number;
+}
+
+/**
+ * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a
+ * row a client waits longer than for an answer: until it is free a server may have to be fenced.
+ */
+export const PATIENCE: Patience = {
+  polls: 64,
+  stand: 256,
+  lapse: 5000,
+  pollsMax: 60_000,
+  waitsMax: 20_000,
+  microseconds: 200,
+  longMicroseconds: 1000,
+};
+
+/** The pause after so many polls. */
+export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Patience): number {
+  if (poll < POLLS_WITHOUT_PAUSE) return 0;
+  return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
+}
+
+/** The same of an operation that looks at nothing but this client's own memory. */
+export function localPauseAfter(poll: number, { longMicroseconds }: Patience): number {
+  return poll < POLLS_BEFORE_LONG_PAUSES ? 0 : longMicroseconds;
+}
+
+/** So many times longer than a server may stand still does a client wait without any progress. */
+const LAPSES = 3;
+
+/** Who comes by one door cannot stand in for a server that came by another one. */
+const OTHER_DOOR =
+  '; it reaches the pool by another door than this client (a file, a network, another pid' +
+  ' namespace): start an index-server at that one, which can take its place';
+
+/**
+ * One client's waiting for the server of a role: bounded, with a look now and then whether the
+ * server is still there, and an end to one that stands still.
+ */
+export class Waiting {
+  readonly #lease: Lease;
+  readonly #patience: Patience;
+  readonly #what: string;
+  readonly #stillness = new Stillness();
+  #polls = 0;
+  #still = 0;
+  fences = 0;
+
+  /** `what` is what a client is told that waited in vain. */
+  constructor(lease: Lease, patience: Patience, what: string) {
+    this.#lease = lease;
+    this.#patience = patience;
+    this.#what = what;
+  }
+
+  /** Whether it is time to look, which costs more than a poll, for a holder that is gone. */
+  get isTime(): boolean {
+    return this.#polls % this.#patience.polls === 0;
+  }
+
+  /** Counts a poll. */
+  pass(): void {
+    this.#polls++;
+  }
+
+  /** `pass` and `check`. */
+  *poll(holder: Holder, progress: number): Operation<void> {
+    this.pass();
+    yield* this.check(holder, progress);
+  }
+
+  /**
+   * After a look at the holder, and at all that it would have changed: fences one that stands
+   * still. Raises SW_TIMEOUT, or SW_NO_PRIMARY when nobody is elected.
+   */
+  *check(holder: Holder, progress: number): Operation<void> {
+    const { lapse, pollsMax } = this.#patience;
+    const still = this.#stillness.look(holder.word, progress, this.#polls);
+    this.#still = still;
+    if (this.#polls > pollsMax || still > LAPSES * lapse) throw yield* this.#inVain(holder);
+    const { client, yields } = holder;
+    const isOther = client !== 0 && client !== this.#lease.own && !yields;
+    if (isOther && still >= lapse && this.isTime) {
+      this.fences++;
+      yield* this.#lease.fence(holder);
+    }
+  }
+
+  /** The holder as of the last look, and whether it stands still long enough to be overtaken. */
+  seen(holder: Holder): Holder {
+    return { ...holder, stands: this.#still >= this.#patience.stand };
+  }
+
+  /** How long to wait until the next poll, in microseconds. */
+  get pause(): number {
+    return pauseAfter(this.#polls, this.#patience);
+  }
+
+  /** How long to wait until the next look at what this client does itself, or has read already. */
+  get localPause(): number {
+    return localPauseAfter(this.#polls, this.#patience);
+  }
+
+  /** `poll`, and the pause after it. */
+  *turn(holder: Holder, progress: number): Operation<void> {
+    yield* this.poll(holder, progress);
+    yield* this.rest();
+  }
+
+  rest(): Operation<void> {
+    return control.pause(this.pause);
+  }
+
+  *#inVain(holder: Holder): Operation<StepwellError> {
+    const { client, token } = holder;
+    if (client === 0 && token !== 0) {
+      return new StepwellError('SW_NO_PRIMARY', `no server is elected: ${this.#what}`);
+    }
+    const elsewhere = client !== 0 && (yield* this.#lease.isOutOfSight(holder)) ? OTHER_DOOR : '';
+    const what = `the server did not answer in time: ${this.#what}${elsewhere}`;
+    return new StepwellError('SW_TIMEOUT', what);
+  }
+}
+
+/** Waits for another operation of the same client: bounded by the progress of that one. */
+export class LocalWaiting {
+  readonly #patience: Patience;
+  readonly #what: string;
+  #polls = 0;
+  #progress: number | undefined;
+  #since = 0;
+
+  /** `what` is the message of the error after waiting in vain. */
+  constructor(patience: Patience, what: string) {
+    this.#patience = patience;
+    this.#what = what;
+  }
+
+  /** Lets time pass. Raises SW_TIMEOUT when the progress has been the same for too long. */
+  *pause(progress: number): Operation<void> {
+    if (progress !== this.#progress) this.#since = this.#polls;
+    this.#progress = progress;
+    if (this.#polls - this.#since > this.#patience.pollsMax) {
+      throw new StepwellError('SW_TIMEOUT', this.#what);
+    }
+    yield* control.pause(pauseAfter(this.#polls++, this.#patience));
+  }
+}

@@ -1,0 +1,105 @@
+import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
+import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import type { Turn } from '../hash-server/turn-worker.ts';
+import type { Pair } from '../pair.ts';
+import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
+import { decodeRequest } from '../protocol/hash-messages.ts';
+import { readState } from '../protocol/pair-state.ts';
+import { decodeScan } from '../protocol/scan-messages.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import { restoreTable } from './rebuild-table.ts';
+
+/** Longer than a client waits for a holder that stands still; a store opens in a full pool, too. */
+const POLLS_MAX = 512;
+
+/**
+ * What the requests name that wait for the hash server and whose clients are gone; so do those that
+ * this client has given up, between whose operations a sweep runs.
+ */
+export function* abandonedRequests(pair: Pair): Operation<{ block: Address; units: number }[]> {
+  const bodies = yield* abandonedBodies(pair, pair.mailbox.geometry);
+  return bodies.map((body) => decodeRequest(body, 0));
+}
+
+/** The blocks that a skiplist server would still read and write. */
+export function* abandonedScans(pair: Pair): Operation<Address[]> {
+  const bodies = yield* abandonedBodies(pair, pair.skiplistMailbox.geometry);
+  return bodies.flatMap((body) => {
+    const { key, answer } = decodeScan(body, 0);
+    return [key, answer];
+  });
+}
+
+function* abandonedBodies({ membership }: Pair, geometry: MailboxGeometry): Operation<Scratch[]> {
+  const used = new Scratch(8);
+  yield new Batch().read(geometry.rowsUsed, 8, used, 0);
+  const rows = geometry.inTable(readInteger(used, 0));
+  if (rows === 0) return [];
+  const words = new Scratch(24 * rows);
+  yield new Batch()
+    .read(geometry.request(0), 8 * rows, words, 0)
+    .read(geometry.answered(0), 8 * rows, words, 8 * rows)
+    .read(geometry.owner(0), 8 * rows, words, 16 * rows);
+  const found: Scratch[] = [];
+  const gone = new GoneClients(membership);
+  for (let row = 0; row < rows; row++) {
+    if (readInteger(words, 8 * row) === readInteger(words, 8 * (rows + row))) continue;
+    const owner = readInteger(words, 8 * (2 * rows + row));
+    if (owner !== clientWord(membership) && !(yield* gone.has(owner))) continue;
+    const body = new Scratch(BODY_BYTES);
+    yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
+    found.push(body);
+  }
+  return found;
+}
+
+/**
+ * The next turn answers the requests of clients that are gone. A client that opens the store makes
+ * sure of it at once: so it sees all that was written before a crash, and none of that happens
+ * later. It waits for a server, but not for the election of a primary.
+ */
+export function* answerAbandoned(pair: Pair): Operation<void> {
+  // The mailbox is never re-used: only for turns has an epoch to be announced.
+  if (yield* isSettled(pair)) return;
+  yield* pair.reclamation.duringEpoch(() => answerAll(pair));
+}
+
+function* answerAll(pair: Pair): Operation<void> {
+  const { hashLease, patience } = pair;
+  const waiting = new Waiting(hashLease, patience, 'what dead clients have asked for');
+  for (let poll = 0; poll < POLLS_MAX; poll++) {
+    const { holder, progress } = yield* readState(pair);
+    if (holder.token !== 0) return;
+    yield* waiting.poll(holder, progress);
+    if (holder.client === 0 || waiting.isTime) {
+      const isTaken = yield* hashLease.takeForTurns(waiting.seen(holder));
+      if (isTaken && !(yield* serve(pair))) return;
+      if (yield* isSettled(pair)) return;
+    }
+    yield* waiting.rest();
+  }
+}
+
+function* isSettled(pair: Pair): Operation<boolean> {
+  return (yield* abandonedRequests(pair)).length === 0;
+}
+
+/**
+ * Turns until nothing waits, or there is no memory for them. False if this client can do nothing
+ * for what waits: in a full pool another one may, after a sweep.
+ */
+function* serve(pair: Pair): Operation<boolean> {
+  const { hashServer, hashLease } = pair;
+  let turn: Turn | undefined;
+  let answers = 0;
+  try {
+    do {
+      turn = yield* hashServer.turn({ release: true, after: turn });
+      answers += turn.answers.length;
+    } while (!turn.released && turn.answers.length > 0);
+  } finally {
+    if (!turn?.released) yield* hashLease.releaseTurns();
+  }
+  if (turn.lost !== undefined) yield* restoreTable(pair, turn.lost);
+  return answers > 0 || turn.isOvertaken || turn.lost !== undefined;
+}

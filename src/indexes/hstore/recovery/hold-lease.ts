@@ -1,0 +1,75 @@
+import type { Operation } from '../../../verbs/index.ts';
+import type { Pair } from '../pair.ts';
+import { readState, readTurn } from '../protocol/pair-state.ts';
+import { isSame } from '../protocol/turn.ts';
+import { Waiting } from '../protocol/waiting.ts';
+
+/**
+ * Does something as the holder of the hash server's lease, under which no client writes, if it can
+ * be had now: it is free, or its holder is gone, or it is this process's own as the hash server, or
+ * its holder yields and was seen to stand still. What was begun is completed first, and a server
+ * that was overtaken is forestalled. Undefined when another client has it.
+ */
+export function* tryHolding<T>(
+  pair: Pair,
+  work: () => Operation<T>,
+  waiting?: Waiting,
+): Operation<{ value: T } | undefined> {
+  const { hashLease, hashServer } = pair;
+  const held = yield* hashLease.holder();
+  const isOwn = held.serves && held.client === hashLease.own;
+  if (isOwn) {
+    // The lease is this client's whichever of its operations asks: one at a time.
+    if (pair.works) return undefined;
+    pair.works = true;
+  } else {
+    if (!(yield* hashLease.take(waiting?.seen(held) ?? held))) return undefined;
+    pair.holds = true;
+  }
+  try {
+    yield* hashServer.forestall();
+    return { value: yield* work() };
+  } finally {
+    if (isOwn) pair.works = false;
+    else pair.holds = false;
+    // A server that gave up meanwhile has left the lease to this operation.
+    if (!isOwn || !hashLease.serves) yield* hashLease.release();
+  }
+}
+
+/** As `tryHolding`; waits for the holder of the lease. */
+export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>): Operation<T> {
+  const waiting = new Waiting(pair.hashLease, pair.patience, what);
+  for (;;) {
+    const held = yield* tryHolding(pair, work, waiting);
+    if (held) return held.value;
+    const { holder, progress } = yield* readState(pair);
+    yield* waiting.turn(holder, progress);
+  }
+}
+
+/**
+ * Reads something while no client writes, as the holder of a lease for turns: others overtake a
+ * client that is stopped at it. Undefined when that has happened, or might have: any turn since is
+ * one too many. The work beats, so that it is not taken for standing still.
+ */
+export function* readingAlone<T>(
+  pair: Pair,
+  what: string,
+  work: () => Operation<T>,
+): Operation<T | undefined> {
+  const { hashLease, hashServer } = pair;
+  const waiting = new Waiting(hashLease, pair.patience, what);
+  for (;;) {
+    const { holder, progress } = yield* readState(pair);
+    if (yield* hashLease.takeForTurns(waiting.seen(holder))) break;
+    yield* waiting.turn(holder, progress);
+  }
+  try {
+    const before = yield* hashServer.recover();
+    const value = yield* work();
+    return isSame(before, yield* readTurn(pair)) ? value : undefined;
+  } finally {
+    yield* hashLease.releaseTurns();
+  }
+}

@@ -1,0 +1,172 @@
+import { StepwellError } from '../../../errors.ts';
+import { isGone } from '../../../pool/clients/client-word.ts';
+import { KeyHash } from '../../../records/hash.ts';
+import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
+import { Batch, type Operation, Scratch, writeInteger } from '../../../verbs/index.ts';
+import type { Pair } from '../pair.ts';
+import { PAIR, type PairGeometry, pairOf, segmentCount } from '../protocol/geometry.ts';
+import {
+  loadSegments,
+  readLease,
+  readState,
+  reportLost,
+  wholeTable,
+} from '../protocol/pair-state.ts';
+import { readHeads } from '../protocol/record-keys.ts';
+import { BUCKET_BYTES, NEXT, type SlotWord, signatureOf, slotWord } from '../protocol/slot.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import { Relocation, type SkiplistImage } from '../skiplist-server/skiplist-image.ts';
+import { tryHolding } from './hold-lease.ts';
+import { TableImage } from './table-image.ts';
+
+const OLD_BUCKETS_PER_BATCH = 1024;
+/** Slots that are put in their places between two looks at other duties: reads wait for these. */
+const SLOTS_BETWEEN_DUTIES = 256;
+
+/**
+ * After a bucket of the table of generation `met` was no bucket: returns when this client knows a
+ * table that is whole. The skiplist server builds it, which has all that it needs; without one, the
+ * first client does.
+ */
+export function* restoreTable(pair: Pair, met: number): Operation<void> {
+  const { geometry } = pair;
+  const waiting = new Waiting(pair.hashLease, pair.patience, 'the hash table is lost');
+  for (;;) {
+    const { table, holder, progress } = yield* readState(pair);
+    if (!table.isLost && table.generation !== met) {
+      if (table.generation !== geometry.generation) yield* loadSegments(geometry);
+      return;
+    }
+    if (!table.isLost) yield* reportLost(geometry, met);
+    else if (yield* repair(pair, waiting)) return;
+    else {
+      yield* waiting.turn(holder, progress);
+      // A server that waits here for another one may have what that one waits for.
+      yield* pair.meanwhile();
+    }
+  }
+}
+
+/** Builds the table anew if that is for this client to do, and can be done now. */
+export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
+  if (yield* hasOtherSkiplistServer(pair)) return false;
+  const done = yield* tryHolding(pair, () => rebuildTable(pair), waiting);
+  return done !== undefined;
+}
+
+/** Whether another process is the skiplist server: it knows what was in the table. */
+export function* hasOtherSkiplistServer({ skiplistLease, membership }: Pair): Operation<boolean> {
+  const { client } = (yield* readLease(skiplistLease)).holder;
+  if (client === 0 || client === skiplistLease.own) return false;
+  return !(yield* isGone(membership, client));
+}
+
+/**
+ * A new table in the place of a lost one (section 3.2), by the holder of the hash server's lease:
+ * no client writes meanwhile.
+ *
+ * 1. All slots are put into an image of a table elsewhere: from the skiplist, if this client has it
+ *    as of the last committed sequence, without reading a record; else from the records in the pool
+ *    that are marked as current.
+ * 2. The buckets of the old table lose their marks, as far as they had them, so that a client which
+ *    knows only the old one finds that out. Their slots stay, for a client that reads one now.
+ * 3. One doorbell WRITEs where the new segments are, then that they are the next generation.
+ *
+ * A crash in between leaves a table that is lost, for the next client to build. The memory of the
+ * old table is not used again.
+ */
+function* rebuildTable(pair: Pair): Operation<void> {
+  const { geometry, skiplist } = pair;
+  const { table, committed } = yield* readState(pair);
+  if (!table.isLost) return yield* loadSegments(geometry);
+  const image = new TableImage(pair);
+  const { known, relocation } = yield* fill(pair, image, table.generation, committed);
+  yield* unmarkBuckets(geometry);
+  yield* publish(geometry, image, table.generation + 1);
+  if (relocation) skiplist.relocate(known, relocation, table.generation + 1);
+}
+
+/** Writes the image. Returns the skiplist, and where its nodes' slots are if the image is of it. */
+function* fill(pair: Pair, image: TableImage, generation: number, committed: number) {
+  const { skiplist } = pair;
+  try {
+    yield* image.allocate();
+    const isKnown = yield* skiplist.followLog(generation, committed);
+    const { image: known } = skiplist;
+    const relocation = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
+    if (!relocation) yield* fromRecords(pair, image);
+    yield* image.write();
+    return { known, relocation };
+  } catch (error) {
+    // Else each attempt in a full pool would make it fuller.
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') yield* image.discard();
+    throw error;
+  }
+}
+
+/** Returns where the slot of each node is now. */
+function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<Relocation> {
+  const { nodes } = known;
+  const { seed } = pair.geometry.shape;
+  const hash = new KeyHash();
+  const relocation = new Relocation(known);
+  for (let node = 1; node < nodes.end; node++) {
+    if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
+    if (nodes.slot[node] === 0) continue;
+    hash.compute(nodes.keyWords(node), nodes.keyOffset(node) >> 2, nodes.keyBytes(node), seed);
+    if (!image.hasRoom(hash.h1)) yield* image.chain(hash.h1);
+    relocation.place(node, image.place(hash.h1, nodes.low[node], nodes.high[node]));
+  }
+  return relocation;
+}
+
+function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
+  const { geometry, allocator, catalog } = pair;
+  const { shape, number } = geometry;
+  const hash = new KeyHash();
+  yield* allocator.eachCurrent(catalog, function* (blocks, units) {
+    const records = blocks.map((block) => slotWord(block, Math.min(units, SLOT_UNITS_MAX), 0));
+    const own: { h1: number; word: SlotWord }[] = [];
+    yield* readHeads(records, (i, { i32, at, bytes }, lines) => {
+      hash.compute(i32, at >> 2, bytes, shape.seed);
+      if (pairOf(shape, hash) !== number) return;
+      const { h1, h2 } = hash;
+      own.push({ h1, word: slotWord(blocks[i], Math.min(lines, SLOT_UNITS_MAX), signatureOf(h2)) });
+    });
+    for (const { h1, word } of own) {
+      if (!image.hasRoom(h1)) yield* image.chain(h1);
+      image.place(h1, word.low, word.high);
+    }
+    yield* pair.meanwhile();
+  });
+}
+
+function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
+  const { buckets } = geometry.shape;
+  const none = new Scratch(8);
+  for (let first = 0; first < buckets; first += OLD_BUCKETS_PER_BATCH) {
+    const batch = new Batch();
+    const end = Math.min(first + OLD_BUCKETS_PER_BATCH, buckets);
+    for (let bucket = first; bucket < end; bucket++) {
+      batch.write(geometry.bucket(bucket) + NEXT, BUCKET_BYTES - NEXT, none, 0);
+    }
+    yield batch;
+  }
+}
+
+function* publish(
+  geometry: PairGeometry,
+  { segments }: TableImage,
+  generation: number,
+): Operation<void> {
+  const bytes = 8 * segmentCount(geometry.shape);
+  const words = new Scratch(bytes + 8);
+  segments.forEach((segment, i) => {
+    writeInteger(words, 8 * i, segment);
+  });
+  writeInteger(words, bytes, wholeTable(generation));
+  yield new Batch()
+    .write(geometry.segmentTable, bytes, words, 0)
+    .write(geometry.base + PAIR.table, 8, words, bytes);
+  yield* loadSegments(geometry);
+}

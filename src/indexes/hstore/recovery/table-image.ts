@@ -1,0 +1,125 @@
+import {
+  type Address,
+  Batch,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../../verbs/index.ts';
+import { takeSegment } from '../create.ts';
+import { SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol/geometry.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
+import { BUCKET_BYTES, isEmpty, NEXT, SLOTS, VALID } from '../protocol/slot.ts';
+
+/** Bytes of one WRITE. */
+const WRITE_BYTES = 65_536;
+const CHAINED_PER_BATCH = 256;
+
+/** A bucket, and where it stands in an image. */
+interface BucketAt {
+  address: Address;
+  image: Scratch;
+  at: number;
+}
+
+/** A hash table as it is built in private memory, at the addresses where it will stand. */
+export class TableImage {
+  readonly #pair: PairAccess;
+  readonly #segmentBytes: number;
+  readonly segments: Address[] = [];
+  readonly #images: Scratch[] = [];
+  /** The last bucket of each chain that has more than one, by the number of the first. */
+  readonly #last = new Map<number, BucketAt>();
+  readonly #chained: BucketAt[] = [];
+
+  constructor(pair: PairAccess) {
+    this.#pair = pair;
+    this.#segmentBytes = segmentBuckets(pair.geometry.shape) * BUCKET_BYTES;
+  }
+
+  /** Takes memory for the segments: new memory, because others may read the old one yet. */
+  *allocate(): Operation<void> {
+    const { geometry, allocator, catalog } = this.#pair;
+    for (let i = 0; i < segmentCount(geometry.shape); i++) {
+      this.segments.push(yield* takeSegment(allocator, geometry.shape, catalog));
+      const image = new Scratch(this.#segmentBytes);
+      for (let at = NEXT; at < image.u8.length; at += BUCKET_BYTES) writeInteger(image, at, VALID);
+      this.#images.push(image);
+    }
+  }
+
+  /** Whether the chain of a key has an empty slot. */
+  hasRoom(h1: number): boolean {
+    return emptyIn(this.#lastOf(this.#bucketOf(h1))) >= 0;
+  }
+
+  /** Puts a slot into the chain of its key, which has room; returns where it will stand. */
+  place(h1: number, low: number, high: number): Address {
+    const last = this.#lastOf(this.#bucketOf(h1));
+    const slot = emptyIn(last);
+    const word = (last.at >> 2) + 2 * slot;
+    last.image.i32[word] = low;
+    last.image.i32[word + 1] = high;
+    return last.address + 8 * slot;
+  }
+
+  #bucketOf(h1: number): number {
+    return (h1 >>> 0) & (this.#pair.geometry.shape.buckets - 1);
+  }
+
+  #lastOf(bucket: number): BucketAt {
+    const last = this.#last.size > 0 ? this.#last.get(bucket) : undefined;
+    if (last) return last;
+    const segment = Math.floor(bucket / SEGMENT_BUCKETS);
+    const at = BUCKET_BYTES * (bucket % SEGMENT_BUCKETS);
+    return { address: this.segments[segment] + at, image: this.#images[segment], at };
+  }
+
+  /** Puts an empty bucket at the end of a key's chain. */
+  *chain(h1: number): Operation<void> {
+    const { allocator, catalog } = this.#pair;
+    const bucket = this.#bucketOf(h1);
+    const before = this.#lastOf(bucket);
+    const address = yield* allocator.allocate(catalog, 1);
+    const chained = { address, image: new Scratch(BUCKET_BYTES), at: 0 };
+    writeInteger(chained.image, NEXT, VALID);
+    writeInteger(before.image, before.at + NEXT, address + VALID);
+    this.#last.set(bucket, chained);
+    this.#chained.push(chained);
+  }
+
+  /** Gives back its memory, of which no other client knows: there is not enough for all of it. */
+  *discard(): Operation<void> {
+    const { allocator, catalog } = this.#pair;
+    const units = this.#segmentBytes / UNIT_BYTES;
+    for (const segment of this.segments) yield* allocator.spans.release(catalog, segment, units);
+    for (const { address } of this.#chained) allocator.discard(catalog, 1, address);
+  }
+
+  /** Writes it where no client looks yet. */
+  *write(): Operation<void> {
+    const bytes = this.#segmentBytes;
+    for (const [i, segment] of this.segments.entries()) {
+      for (let at = 0; at < bytes; at += WRITE_BYTES) {
+        const some = Math.min(WRITE_BYTES, bytes - at);
+        yield new Batch().write(segment + at, some, this.#images[i], at);
+      }
+      yield* this.#pair.meanwhile();
+    }
+    for (let first = 0; first < this.#chained.length; first += CHAINED_PER_BATCH) {
+      const batch = new Batch();
+      for (const { address, image } of this.#chained.slice(first, first + CHAINED_PER_BATCH)) {
+        batch.write(address, BUCKET_BYTES, image, 0);
+      }
+      yield batch;
+    }
+  }
+}
+
+/** The first empty slot of a bucket, -1 for none. */
+function emptyIn({ image: { i32 }, at }: BucketAt): number {
+  for (let slot = 0; slot < SLOTS; slot++) {
+    if (isEmpty(i32[(at >> 2) + 2 * slot + 1])) return slot;
+  }
+  return -1;
+}

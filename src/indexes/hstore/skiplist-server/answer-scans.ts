@@ -1,0 +1,124 @@
+import { control } from '../../../pool/control.ts';
+import { pad8 } from '../../../records/layout.ts';
+import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../../../verbs/index.ts';
+import type { KeyBound } from '../../contract.ts';
+import type { Pair } from '../pair.ts';
+import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
+import { decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
+import { catchUp } from './catch-up.ts';
+import { collect } from './merge-partitions.ts';
+
+/** Requests that are answered together: a key of each is read at once, and may be long. */
+const ANSWERS_AT_ONCE = 128;
+
+/** A request that is not answered. */
+interface Unanswered {
+  row: number;
+  number: number;
+}
+
+/**
+ * The skiplist server's end of its mailbox: answers what waits, under the lease of the role, and
+ * otherwise applies what the log has (asynchronous application, section 4.2). Returns how many
+ * requests it has answered.
+ *
+ * Not in the midst of itself, as a duty of what it does meanwhile: the second answer to a request
+ * would be written into blocks that its client has given back after the first.
+ */
+export function* answerScans(pair: Pair): Operation<number> {
+  if (pair.answers) return 0;
+  pair.answers = true;
+  try {
+    const waiting = yield* waitingScans(pair);
+    for (let first = 0; first < waiting.length; first += ANSWERS_AT_ONCE) {
+      yield* answer(pair, waiting.slice(first, first + ANSWERS_AT_ONCE));
+    }
+    if (waiting.length === 0) yield* catchUp(pair);
+    yield* announceApplied(pair);
+    return waiting.length;
+  } finally {
+    pair.answers = false;
+  }
+}
+
+/** The rows whose last request was not answered. */
+function* waitingScans({ skiplistMailbox: { geometry } }: Pair): Operation<Unanswered[]> {
+  const used = new Scratch(8);
+  yield new Batch().read(geometry.rowsUsed, 8, used, 0);
+  const rows = Math.max(1, geometry.inTable(readInteger(used, 0)));
+  const words = new Scratch(16 * rows);
+  yield new Batch()
+    .read(geometry.request(0), 8 * rows, words, 0)
+    .read(geometry.answered(0), 8 * rows, words, 8 * rows);
+  const waiting: Unanswered[] = [];
+  for (let row = 0; row < rows; row++) {
+    const number = readInteger(words, 8 * row);
+    if (number !== readInteger(words, 8 * (rows + row))) waiting.push({ row, number });
+  }
+  return waiting;
+}
+
+/** A client that writes with HStore (sync) waits for this. */
+function* announceApplied(pair: Pair): Operation<void> {
+  const { applied } = pair.skiplist;
+  if (applied <= pair.announced) return;
+  yield* control.store(pair.geometry.base + PAIR.applied, BigInt(applied));
+  pair.announced = applied;
+}
+
+/** All in the same few round trips, from the skiplist as it is at one moment. */
+function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
+  const { geometry } = pair.skiplistMailbox;
+  const batch = new Batch();
+  const bodies = new Scratch(BODY_BYTES * waiting.length);
+  waiting.forEach(({ row }, i) => {
+    batch.read(geometry.body(row), BODY_BYTES, bodies, BODY_BYTES * i);
+  });
+  yield batch;
+  const messages = waiting.map((_, i) => decodeScan(bodies, BODY_BYTES * i));
+  const bounds = yield* boundsOf(messages);
+  // After all of them were posted: what their clients have seen before is in the answers.
+  yield* catchUp(pair);
+  batch.clear();
+  waiting.forEach((one, i) => {
+    postAnswer(pair, one, messages[i], bounds[i], batch);
+  });
+  yield batch;
+}
+
+function postAnswer(
+  { skiplistMailbox: { geometry }, skiplist: { image } }: Pair,
+  { row, number }: Unanswered,
+  { reverse, count, answer: block }: ScanMessage,
+  from: KeyBound | undefined,
+  batch: Batch,
+): void {
+  const found = collect(image, { from, reverse, count });
+  const slotsAt = REPLY_BYTES + 8;
+  const out = new Scratch(slotsAt + 8 * found.length);
+  writeInteger(out, 0, found.length);
+  writeInteger(out, REPLY_BYTES, number);
+  found.forEach((node, i) => {
+    out.i32[(slotsAt >> 2) + 2 * i] = image.nodes.low[node];
+    out.i32[(slotsAt >> 2) + 2 * i + 1] = image.nodes.high[node];
+  });
+  if (found.length > 0) batch.write(block, 8 * found.length, out, slotsAt);
+  batch
+    .write(geometry.reply(row), REPLY_BYTES, out, 0)
+    .write(geometry.answered(row), 8, out, REPLY_BYTES);
+}
+
+/** From where each scan goes; undefined from its end. */
+function* boundsOf(messages: readonly ScanMessage[]): Operation<(KeyBound | undefined)[]> {
+  const batch = new Batch();
+  const keys = messages.map(({ isBounded, key, keyBytes }) => {
+    const bytes = isBounded ? Math.max(8, pad8(keyBytes)) : 0;
+    const words = new Scratch(bytes);
+    if (isBounded) batch.read(key, bytes, words, 0);
+    return words.u8;
+  });
+  if (batch.length > 0) yield batch;
+  return messages.map(({ isBounded, inclusive, keyBytes }, i) => {
+    return isBounded ? { key: keys[i].subarray(0, keyBytes), inclusive } : undefined;
+  });
+}

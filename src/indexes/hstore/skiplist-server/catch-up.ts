@@ -1,0 +1,146 @@
+import { invariant } from '../../../errors.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { Pair } from '../pair.ts';
+import { readState, readTableState, TableLost } from '../protocol/pair-state.ts';
+import { readHeads, readKeys } from '../protocol/record-keys.ts';
+import { isEmpty } from '../protocol/slot.ts';
+import { walkSlots } from '../protocol/table-reader.ts';
+import { LocalWaiting } from '../protocol/waiting.ts';
+import { holding, readingAlone } from '../recovery/hold-lease.ts';
+import { restoreTable } from '../recovery/rebuild-table.ts';
+import { type Folded, FoldedLog } from './folded-log.ts';
+import type { SkiplistImage } from './skiplist-image.ts';
+
+/** Attempts to follow a log that is overwritten as it is read, before writes are held. */
+const FUZZY_ATTEMPTS = 2;
+/** And attempts that a client which waits to write may end, as it does when this one is stopped. */
+const YIELDING_ATTEMPTS = 4;
+const ATTEMPTS_MAX = 1000;
+
+/** What a walk over the table came to: what is to be changed in it to be as of `committed`. */
+interface Built {
+  committed: number;
+  generation: number;
+  changes: readonly Folded[];
+}
+
+/**
+ * Applies what the log has. Afterwards all is in the skiplist that any GET or SCAN can have seen
+ * before the call (`begun`), and nothing that a GET would not see after it (`committed`). One
+ * operation of a client works at a time, the others wait for its result: else each of a hundred
+ * scans that begin together would build a skiplist of its own.
+ */
+export function* catchUp(pair: Pair): Operation<void> {
+  const { skiplist, patience } = pair;
+  const { committed, generation } = yield* settledState(pair);
+  const waiting = new LocalWaiting(patience, 'this client builds its skiplist and gets no further');
+  for (let attempt = 1; !skiplist.has(generation, committed); ) {
+    if (skiplist.isAdvancing) {
+      yield* waiting.pause(skiplist.progress);
+      continue;
+    }
+    yield* advance(pair, generation, committed, attempt++);
+    invariant(attempt < ATTEMPTS_MAX, 'a skiplist never catches up');
+  }
+}
+
+function* advance(
+  pair: Pair,
+  generation: number,
+  target: number,
+  attempt: number,
+): Operation<void> {
+  const { skiplist } = pair;
+  skiplist.isAdvancing = true;
+  try {
+    if (yield* skiplist.followLog(generation, target)) return;
+    if (!skiplist.has(generation, target)) yield* rebuild(pair, attempt);
+  } finally {
+    skiplist.isAdvancing = false;
+  }
+}
+
+function* settledState(pair: Pair): Operation<{ committed: number; generation: number }> {
+  const committed = yield* pair.hashServer.settled();
+  const { generation } = yield* readTableState(pair.geometry);
+  return { committed, generation };
+}
+
+/**
+ * From the table (section 3.2): what a walk over it meets, and then what the log says has changed
+ * since before the walk. When the log is overwritten meanwhile again and again, writes are held.
+ */
+function* rebuild(pair: Pair, attempt: number): Operation<void> {
+  const { skiplist } = pair;
+  skiplist.rebuilds++;
+  const image = skiplist.empty();
+  try {
+    const built =
+      attempt > FUZZY_ATTEMPTS
+        ? yield* walkHolding(pair, image, attempt > FUZZY_ATTEMPTS + YIELDING_ATTEMPTS)
+        : yield* walkFollowing(pair, image);
+    if (built === undefined) return;
+    const { committed, generation, changes } = built;
+    const named = changes.filter(({ high }) => !isEmpty(high));
+    image.change(changes, yield* readKeys(named));
+    skiplist.install(image, generation, committed);
+  } catch (error) {
+    if (!(error instanceof TableLost)) throw error;
+    yield* restoreTable(pair, error.generation);
+  }
+}
+
+/**
+ * Reads the table while writes go on, and follows the log on the way: only a process that stands
+ * still loses it. Then undefined.
+ */
+function* walkFollowing(pair: Pair, image: SkiplistImage): Operation<Built | undefined> {
+  const { committed: from, generation } = yield* settledState(pair);
+  const log = new FoldedLog(pair, from);
+  // What was overwritten is found missing at the end.
+  yield* fill(pair, image, function* () {
+    yield* log.follow((yield* readState(pair)).committed);
+  });
+  const { committed, generation: end } = yield* settledState(pair);
+  // Slots of two tables are not one table.
+  if (generation !== end || !(yield* log.follow(committed))) return undefined;
+  const changes = log.changes.map((folded) => ({ ...folded, rekeyed: true }));
+  return { committed, generation, changes };
+}
+
+/**
+ * Reads the table as the holder of the lease, under which no client writes. The list is linked
+ * under it as well: in that time the log could come round again. A client that has tried that in
+ * vain takes a lease that no other client takes from it, and is fenced when it stands still.
+ */
+function* walkHolding(
+  pair: Pair,
+  image: SkiplistImage,
+  isPatient: boolean,
+): Operation<Built | undefined> {
+  const walk = function* () {
+    const { committed, table } = yield* readState(pair);
+    yield* fill(pair, image, () => pair.hashLease.beat());
+    return { committed, generation: table.generation, changes: [] };
+  };
+  const what = 'writes cannot be held to build the skiplist';
+  const { serves, client, token } = yield* pair.hashLease.holder();
+  const isOwn = serves && client === pair.hashLease.own;
+  const isAlone = isPatient || isOwn || token !== 0;
+  return yield* isAlone ? holding(pair, what, walk) : readingAlone(pair, what, walk);
+}
+
+/** Takes all of the table into an image. */
+function* fill(pair: Pair, image: SkiplistImage, follow: () => Operation<void>): Operation<void> {
+  const { skiplist, meanwhile } = pair;
+  yield* walkSlots(pair, function* (slots) {
+    skiplist.progress++;
+    yield* readHeads(slots, (i, key) => image.add(slots[i], key));
+    yield* follow();
+  });
+  yield* image.link(function* () {
+    skiplist.progress++;
+    yield* follow();
+    yield* meanwhile();
+  });
+}

@@ -1,0 +1,138 @@
+import { invariant } from '../../../errors.ts';
+import { Prng } from '../../../random/prng.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
+import type { PaddedKey } from '../protocol/record-keys.ts';
+import { isEmpty, type NamedSlot } from '../protocol/slot.ts';
+import type { Folded } from './folded-log.ts';
+import { Skiplist } from './skiplist.ts';
+import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
+import { SlotMap, type Slotted } from './slot-map.ts';
+import { sortByKey } from './sort-keys.ts';
+
+/** Nodes between two looks at other duties. */
+const NODES_BETWEEN_DUTIES = 2 ** 16;
+
+/** Where the nodes' slots will be, gathered one by one: to say so takes no time then. */
+export class Relocation implements Slotted {
+  readonly slot: Float64Array<ArrayBuffer>;
+  readonly bySlot: SlotMap;
+
+  constructor({ nodes, size }: SkiplistImage) {
+    this.slot = new Float64Array(nodes.slot.length);
+    this.bySlot = new SlotMap(this, size);
+  }
+
+  place(node: number, slot: Address): void {
+    this.slot[node] = slot;
+    this.bySlot.add(node);
+  }
+}
+
+/**
+ * The partitions of a skiplist, and which of its nodes stands for which slot of the table. At first
+ * it is filled with what a walk meets, in any order, then linked, once; from then on it is changed.
+ */
+export class SkiplistImage {
+  readonly nodes: SkiplistNodes;
+  readonly partitions: readonly Skiplist[];
+  #bySlot: SlotMap;
+
+  constructor(partitions: number, seed: number) {
+    this.nodes = new SkiplistNodes(Prng.fromSeed(seed));
+    this.partitions = Array.from({ length: partitions }, () => new Skiplist(this.nodes));
+    this.#bySlot = new SlotMap(this.nodes);
+  }
+
+  /** Of an image that is linked. */
+  get size(): number {
+    return this.#bySlot.size;
+  }
+
+  /** A slot that a walk has met, with its key. */
+  add(slot: NamedSlot, key: PaddedKey): void {
+    this.nodes.take(slot, key);
+  }
+
+  /**
+   * Puts all nodes that were added into the lists: sorted first, so that each is linked behind the
+   * one before it. Inserting a million one by one takes ten times as long.
+   */
+  *link(meanwhile: () => Operation<void>): Operation<void> {
+    const { nodes, partitions } = this;
+    const partitionOf = new Uint8Array(nodes.end);
+    const counts = new Uint32Array(partitions.length);
+    this.#bySlot = new SlotMap(nodes, nodes.end);
+    for (let node = 1; node < nodes.end; node++) {
+      if (node % NODES_BETWEEN_DUTIES === 0) yield* meanwhile();
+      if (nodes.slot[node] === 0) continue;
+      this.#bySlot.add(node);
+      partitionOf[node] = this.#partitionOf(node);
+      counts[partitionOf[node]]++;
+    }
+    for (const [i, partition] of partitions.entries()) {
+      const order = new Uint32Array(counts[i]);
+      let count = 0;
+      for (let node = 1; node < nodes.end; node++) {
+        if (nodes.slot[node] !== 0 && partitionOf[node] === i) order[count++] = node;
+      }
+      yield* sortByKey(nodes, order, meanwhile);
+      partition.build(order);
+      yield* meanwhile();
+    }
+  }
+
+  /** Whether this change brings a key that is not in the skiplist. */
+  wantsKeyOf({ slot, high, rekeyed }: Folded): boolean {
+    return !isEmpty(high) && (rekeyed || !this.#bySlot.has(slot));
+  }
+
+  /**
+   * `keys` are those of the changes that want one, in their order. A key may go from one slot to
+   * another, and is in a skiplist once: first all that goes, then all that comes.
+   */
+  change(changes: readonly Folded[], keys: readonly PaddedKey[]): void {
+    const { nodes } = this;
+    const added = changes.filter((change) => this.wantsKeyOf(change));
+    for (const { slot, low, high, rekeyed } of changes) {
+      const node = this.#bySlot.get(slot);
+      if (node === NONE) continue;
+      if (rekeyed || isEmpty(high)) this.#remove(node);
+      else {
+        nodes.low[node] = low;
+        nodes.high[node] = high;
+      }
+    }
+    added.forEach((slot, i) => {
+      const node = nodes.take(slot, keys[i]);
+      this.#bySlot.add(node);
+      this.partitions[this.#partitionOf(node)].insert(node);
+    });
+  }
+
+  /** The slots are elsewhere now: all nodes have their new places. */
+  relocate({ slot, bySlot }: Relocation): void {
+    invariant(slot.length === this.nodes.slot.length, 'no node has come while slots were placed');
+    this.nodes.slot = slot;
+    bySlot.nodes = this.nodes;
+    this.#bySlot = bySlot;
+  }
+
+  #remove(node: number): void {
+    this.#bySlot.delete(this.nodes.slot[node]);
+    this.partitions[this.#partitionOf(node)].remove(node);
+    this.nodes.give(node);
+  }
+
+  /** By a hash of the key (section 4.1), which no table changes: 32-bit FNV-1a. */
+  #partitionOf(node: number): number {
+    const { nodes, partitions } = this;
+    if (partitions.length === 1) return 0;
+    const page = nodes.keyPage(node);
+    const first = nodes.keyOffset(node);
+    let hash = 0x811c9dc5;
+    for (let at = first; at < first + nodes.keyBytes(node); at++) {
+      hash = Math.imul(hash ^ page[at], 0x01000193);
+    }
+    return (hash >>> 0) % partitions.length;
+  }
+}

@@ -1,0 +1,99 @@
+import type { KeyBytes } from '../protocol/record-keys.ts';
+import { LEVELS_MAX, NONE, type SkiplistNodes } from './skiplist-nodes.ts';
+
+/** A basic skiplist (section 4.1) in the server's own memory, in the order of the keys' bytes. */
+export class Skiplist {
+  readonly #nodes: SkiplistNodes;
+  readonly #head: number;
+  #last = NONE;
+  #levels = 1;
+  /** The last node before a key on each level. */
+  readonly #path = new Uint32Array(LEVELS_MAX);
+
+  constructor(nodes: SkiplistNodes) {
+    this.#nodes = nodes;
+    this.#head = nodes.takeHead();
+  }
+
+  get first(): number {
+    return this.#nodes.next(this.#head, 0);
+  }
+
+  get last(): number {
+    return this.#last;
+  }
+
+  /** The first node with this key or a greater one. */
+  atOrAfter(key: KeyBytes): number {
+    return this.#nodes.next(this.#before(key), 0);
+  }
+
+  /** The last node with a smaller key. */
+  lastBefore(key: KeyBytes): number {
+    const before = this.#before(key);
+    return before === this.#head ? NONE : before;
+  }
+
+  /** All nodes of an empty list at once, in the order of their keys: nothing is searched for. */
+  build(nodes: Iterable<number>): void {
+    const path = this.#path.fill(this.#head);
+    for (const node of nodes) this.#link(node, path);
+  }
+
+  insert(node: number): void {
+    const path = this.#path;
+    this.#before(this.#nodes.keyOf(node), path);
+    for (let level = this.#levels; level < LEVELS_MAX; level++) path[level] = this.#head;
+    this.#link(node, path);
+  }
+
+  /** Puts a node behind those of the path, of which it takes the place. */
+  #link(node: number, path: Uint32Array): void {
+    const nodes = this.#nodes;
+    const height = nodes.height(node);
+    const [before] = path;
+    const behind = nodes.next(before, 0);
+    nodes.previous[node] = before === this.#head ? NONE : before;
+    if (behind === NONE) this.#last = node;
+    else nodes.previous[behind] = node;
+    for (let level = 0; level < height; level++) {
+      nodes.setNext(node, level, nodes.next(path[level], level));
+      nodes.setNext(path[level], level, node);
+      path[level] = node;
+    }
+    if (height > this.#levels) this.#levels = height;
+  }
+
+  /**
+   * While a skiplist is built from a table that changes, a key can be in it twice: in the slot that
+   * had it, and in the one that has it.
+   */
+  remove(node: number): void {
+    const nodes = this.#nodes;
+    const path = this.#path;
+    this.#before(nodes.keyOf(node), path);
+    for (let level = 0; level < nodes.height(node); level++) {
+      let before = path[level];
+      while (nodes.next(before, level) !== node) before = nodes.next(before, level);
+      nodes.setNext(before, level, nodes.next(node, level));
+    }
+    const behind = nodes.next(node, 0);
+    if (behind === NONE) this.#last = nodes.previous[node];
+    else nodes.previous[behind] = nodes.previous[node];
+  }
+
+  /** The last node before the key, and on each level if `path` is to take them. */
+  #before(key: KeyBytes, path?: Uint32Array): number {
+    const nodes = this.#nodes;
+    let node = this.#head;
+    for (let level = this.#levels - 1; level >= 0; level--) {
+      let next = nodes.next(node, level);
+      while (next !== NONE && nodes.compare(next, key) < 0) {
+        node = next;
+        next = nodes.next(node, level);
+      }
+      if (path) path[level] = node;
+    }
+    return node;
+  }
+}
