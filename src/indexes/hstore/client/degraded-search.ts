@@ -25,7 +25,7 @@ export function* searchDegraded(
     .read(geometry.base + PAIR.table, 8, words, 0)
     .read(geometry.base + PAIR.skiplistLease, 8, words, 8);
   const { isLost, generation } = tableStateIn(words, 0);
-  // Whether that client is gone is found out by waiting: to ask first costs a walk over all clients.
+  // Waiting finds out whether that client is gone: to ask first costs a walk over all clients.
   const { client } = skiplistLease.holderIn(words, 8);
   const isServed = client !== 0 && client !== skiplistLease.own;
   const isMet = generation === met;

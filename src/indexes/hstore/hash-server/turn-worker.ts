@@ -165,7 +165,7 @@ export class TurnWorker {
     }
   }
 
-  /** Answers the chosen requests. The record of the turn is in the block, whose address is 0 then. */
+  /** Answers chosen requests. A block that holds a turn is the pair's: its address is then 0. */
   *#answer(
     look: Look,
     chosen: readonly Unanswered[],
