@@ -4,7 +4,7 @@ import { isMainThread } from 'node:worker_threads';
 
 /**
  * Lets tests run on what the package ships: `node --import tsx --import ./scripts/built-form.mjs`.
- * Every source file that a test imports is taken from dist/ instead, where operations stand in
+ * Every module of src/ that a test imports is taken from dist/ instead, where operations stand in
  * their synchronous form.
  */
 const newest = (folder, ending) =>

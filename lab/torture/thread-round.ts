@@ -1,7 +1,6 @@
-import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { startWorker } from '../../src/fabrics/tcp/node/start-worker.ts';
 import { openSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { DONE, ExpectedValues, ROW } from './expected-values.ts';
@@ -10,8 +9,6 @@ import type { RoundSettings } from './settings.ts';
 import { type Verdict, verify, type WorkOrder } from './worker.ts';
 
 const POLL_MS = 10;
-const EXTENSION = extname(fileURLToPath(import.meta.url));
-const SCRIPT = new URL(`./worker${EXTENSION}`, import.meta.url);
 
 export interface ThreadReport {
   operations: number;
@@ -91,7 +88,7 @@ export class ThreadRound {
   #start(row: number, incarnation: number, handle: WorkOrder['handle']): void {
     const order = { settings: this.#settings, row, incarnation, handle, memory: this.#memory };
     const workerData: WorkOrder = { role: 'work', ...order };
-    const thread = newThread(workerData);
+    const thread = startWorker(import.meta.url, 'worker', workerData);
     thread.on('message', ({ failure }: { failure?: string }) => {
       if (failure !== undefined) this.#failure ||= failure;
     });
@@ -100,14 +97,4 @@ export class ThreadRound {
     });
     this.#threads[row] = thread;
   }
-}
-
-/** A thread does not inherit the loader that tsx registers in its parent. */
-function newThread(workerData: WorkOrder): Worker {
-  if (EXTENSION === '.js') return new Worker(SCRIPT, { workerData });
-  const load = `import('tsx/esm/api').then(({ register }) => {
-    register();
-    return import(${JSON.stringify(SCRIPT.href)});
-  });`;
-  return new Worker(load, { eval: true, workerData });
 }

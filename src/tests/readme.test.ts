@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { transformSync } from 'esbuild';
 import { readmeExamples } from '../store/tests/support/readme-examples.ts';
 
 /** Where the package's names lead while developing. */
@@ -17,11 +18,11 @@ for (const [i, { page, code }] of examples.entries()) {
     const folder = mkdtempSync(join(tmpdir(), 'stepwell-example-'));
     t.after(() => rmSync(folder, { recursive: true }));
     t.mock.method(console, 'log', () => {});
-    const file = join(folder, 'example.mts');
+    const file = join(folder, 'example.mjs');
     const here = code
       .replaceAll("'shm:my-app'", "'memory:'")
       .replaceAll(/from '(stepwell[^']*)'/g, (_, name: string) => `from '${PLACES[name]}'`);
-    writeFileSync(file, here);
+    writeFileSync(file, transformSync(here, { loader: 'ts' }).code);
     await import(pathToFileURL(file).href);
   });
 }

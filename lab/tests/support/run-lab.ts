@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { RUNTIME } from '../../../src/store/tests/support/runtime.ts';
 
 /** Runs a program of the workbench as its user does, and returns all that it printed. */
 export function runLab(
@@ -7,7 +8,7 @@ export function runLab(
   options: readonly string[],
 ): Promise<{ code: number | null; output: string }> {
   const script = fileURLToPath(new URL('../../main.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', script, program, ...options]);
+  const child = spawn(process.execPath, [...RUNTIME, script, program, ...options]);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {

@@ -8,12 +8,13 @@ import { listPools } from '../../store/administration/list-pools.ts';
 import * as library from '../../store/open.ts';
 import { createPool, openSync } from '../../store/open.ts';
 import { freshUrl, keepOpen, pathOf, SMALL } from '../../store/tests/support/pools.ts';
+import { RUNTIME } from '../../store/tests/support/runtime.ts';
 import { stepwell } from './support/terminal.ts';
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url));
 
 function run(...words: string[]) {
-  const given = ['--import', 'tsx', MAIN, ...words];
+  const given = [...RUNTIME, MAIN, ...words];
   const { status, stdout, stderr } = spawnSync(process.execPath, given, { encoding: 'utf8' });
   return { status, stdout, stderr };
 }

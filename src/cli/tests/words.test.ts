@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { freshUrl } from '../../store/tests/support/pools.ts';
+import { RUNTIME } from '../../store/tests/support/runtime.ts';
 import { exactBytes, exactWords } from '../words.ts';
 import { FakePools } from './support/fake-pools.ts';
 import { stepwell } from './support/terminal.ts';
@@ -43,10 +44,16 @@ test('what a package manager has made of bytes is refused, not taken for a key',
 test('the shell’s bytes are the key, in a process of its own', (t) => {
   const url = freshUrl(t, 'shm');
   const main = fileURLToPath(new URL('../main.ts', import.meta.url));
-  const script = `set -e; run() { "$NODE" --import tsx "$MAIN" "$@"; }
+  const script = `set -e; run() { "$NODE" $RUNTIME "$MAIN" "$@"; }
     run put "$URL" $'\\xff' one; run put "$URL" $'\\xfe' $'\\x80\\xff'
     run get "$URL" $'\\xff'; echo; run get "$URL" fe --hex; run get "$URL" /g== --base64`;
-  const env = { ...process.env, NODE: process.execPath, MAIN: main, URL: url };
+  const env = {
+    ...process.env,
+    NODE: process.execPath,
+    MAIN: main,
+    URL: url,
+    RUNTIME: RUNTIME.join(' '),
+  };
   const out = execFileSync('bash', ['-c', script], { env, encoding: 'latin1' });
   assert.equal(out, 'one\n80ff\ngP8=\n');
 });

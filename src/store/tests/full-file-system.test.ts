@@ -5,6 +5,7 @@ import { checkPool, inspectPool, openSync } from '../open.ts';
 import { Child } from './support/children.ts';
 import { NO_MOUNTS, smallFileSystem } from './support/file-systems.ts';
 import { temporaryDirectory } from './support/pools.ts';
+import { RUNTIME } from './support/runtime.ts';
 
 const MIB = 2 ** 20;
 
@@ -68,7 +69,7 @@ function underLimit(blocks: number, url: string, options: object): string {
     } catch ({ code, message }) {
       console.log(code + ' ' + message);
     }`;
-  const node = ['--import', 'tsx', '--input-type=module', '-e', script];
+  const node = [...RUNTIME, '--input-type=module', '-e', script];
   const limited = `ulimit -f ${blocks}; exec "$0" "$@"`;
   return execFileSync('sh', ['-c', limited, process.execPath, ...node], { encoding: 'utf8' });
 }

@@ -5,13 +5,14 @@ import { test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
 import { openSync } from '../../../store/open.ts';
 import { freshUrl, type Scope, SMALL } from '../../../store/tests/support/pools.ts';
+import { RUNTIME } from '../../../store/tests/support/runtime.ts';
 import { StepwellLevel } from '../index.ts';
 
 const SUITE = new URL('./support/run-suite.ts', import.meta.url);
 
 /** Runs abstract-level's suite in a process of its own; its output in TAP. */
 async function runSuite(place: string): Promise<{ code: number; output: string }> {
-  const child = fork(SUITE, [place], { execArgv: ['--import', 'tsx'], silent: true });
+  const child = fork(SUITE, [place], { execArgv: [...RUNTIME], silent: true });
   const output: Buffer[] = [];
   child.stdout?.on('data', (chunk) => output.push(chunk));
   const [code] = await once(child, 'close');

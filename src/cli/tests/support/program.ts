@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { RUNTIME } from '../../../store/tests/support/runtime.ts';
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
@@ -15,7 +16,7 @@ export interface Ended {
 export function start(words: readonly string[]): ChildProcessWithoutNullStreams {
   // Colours and stacks as nobody asked for them, whatever the tests run in.
   const env = { ...process.env, NO_COLOR: '1', STEPWELL_DEBUG: '' };
-  return spawn(process.execPath, ['--import', 'tsx', MAIN, ...words], { env });
+  return spawn(process.execPath, [...RUNTIME, MAIN, ...words], { env });
 }
 
 /** Runs the program to its end. */

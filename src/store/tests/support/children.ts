@@ -1,12 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+import { startWorker } from '../../../fabrics/tcp/node/start-worker.ts';
 import type { Order } from './child-tasks.ts';
 import type { Scope } from './pools.ts';
+import { RUNTIME } from './runtime.ts';
 import type { ThreadTask } from './worker-tasks.ts';
 
 const SCRIPT = new URL('./child-tasks.ts', import.meta.url);
-const THREAD = new URL('./worker-tasks.ts', import.meta.url);
 
 /** A child process that obeys one order at a time (child-tasks.ts). */
 export class Child {
@@ -14,7 +14,7 @@ export class Child {
   readonly exited: Promise<unknown[]>;
 
   constructor(scope: Scope) {
-    this.process = fork(SCRIPT, [], { execArgv: ['--import', 'tsx'], silent: true });
+    this.process = fork(SCRIPT, [], { execArgv: [...RUNTIME], silent: true });
     this.exited = once(this.process, 'exit');
     scope.after(async () => {
       if (this.process.exitCode === null && this.process.signalCode === null) {
@@ -39,10 +39,7 @@ export class Child {
 
 /** Runs a task in another thread and returns its result. */
 export async function inThread(task: ThreadTask): Promise<unknown> {
-  // Node 20 does not take tsx along into threads.
-  const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${THREAD.href}')))`;
-  const worker = new Worker(load, { eval: true, workerData: task });
+  const worker = startWorker(import.meta.url, 'worker-tasks', task);
   const exited = once(worker, 'exit');
   const [result] = await once(worker, 'message');
   await exited;

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Scope } from './pools.ts';
+import { RUNTIME } from './runtime.ts';
 
 const MAIN = fileURLToPath(new URL('../../../cli/main.ts', import.meta.url));
 
@@ -12,7 +13,7 @@ export class ServerProcess {
   #waiting: (() => void)[] = [];
 
   constructor(scope: Scope, url: string, options: readonly string[]) {
-    const args = ['--import', 'tsx', MAIN, 'index-server', url, ...options];
+    const args = [...RUNTIME, MAIN, 'index-server', url, ...options];
     this.child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     scope.after(() => {
       this.child.kill('SIGKILL');

@@ -9,6 +9,7 @@ import { start } from '../../../cli/tests/support/program.ts';
 import type { AsyncStore, OpenOptions } from '../../api.ts';
 import { type Scope, temporaryDirectory } from './pools.ts';
 import type { RemoteReport, RemoteTask } from './remote-tasks.ts';
+import { RUNTIME } from './runtime.ts';
 
 const SCRIPT = new URL('./remote-tasks.ts', import.meta.url);
 
@@ -105,7 +106,7 @@ export class Writer {
 
   private constructor(scope: Scope, task: RemoteTask) {
     this.task = task;
-    this.child = fork(SCRIPT, [JSON.stringify(task)], { execArgv: ['--import', 'tsx'] });
+    this.child = fork(SCRIPT, [JSON.stringify(task)], { execArgv: [...RUNTIME] });
     this.child.on('message', (report: RemoteReport) => this.#note(report));
     scope.after(() => this.kill());
   }
