@@ -3,7 +3,7 @@ import { CERTAIN, certainty, postBuckets } from '../../src/indexes/race/buckets.
 import { fingerprintOf } from '../../src/indexes/race/geometry.ts';
 import { catchUp } from '../../src/indexes/race/migrate.ts';
 import type { RaceIndex } from '../../src/indexes/race/race.ts';
-import type { RaceRequest } from '../../src/indexes/race/table.ts';
+import type { RaceRequest } from '../../src/indexes/race/request.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { PublishedInsert, publishedInsert } from '../verification/canaries/published-insert.ts';

@@ -1,6 +1,6 @@
 import type { Condition, Outcome } from '../../src/indexes/contract.ts';
 import type { RaceIndex } from '../../src/indexes/race/race.ts';
-import type { RaceRequest } from '../../src/indexes/race/table.ts';
+import type { RaceRequest } from '../../src/indexes/race/request.ts';
 import { suffixOf } from '../../src/indexes/substrates/directory.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { TimedIndex } from './index-kind.ts';

@@ -1,15 +1,13 @@
-import {
-  CERTAIN,
-  certainty,
-  gatherLive,
-  matchCandidate,
-  postBuckets,
-  postCandidates,
-} from '../../../src/indexes/race/buckets.ts';
+import { CERTAIN, certainty, gatherLive, postBuckets } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { catchUp } from '../../../src/indexes/race/migrate.ts';
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
-import type { RaceRequest, RaceTable } from '../../../src/indexes/race/table.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
+import type { RaceTable } from '../../../src/indexes/race/table.ts';
+import {
+  matchCandidate,
+  postCandidates,
+} from '../../../src/indexes/substrates/claims/slot-candidates.ts';
 import type { Pool } from '../../../src/pool/pool.ts';
 import { type Address, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';

@@ -1,12 +1,11 @@
-import {
-  gatherLive,
-  matchCandidate,
-  postBuckets,
-  postCandidates,
-} from '../../../src/indexes/race/buckets.ts';
+import { gatherLive, postBuckets } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
-import type { RaceRequest } from '../../../src/indexes/race/table.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
+import {
+  matchCandidate,
+  postCandidates,
+} from '../../../src/indexes/substrates/claims/slot-candidates.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

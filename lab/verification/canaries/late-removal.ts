@@ -1,5 +1,5 @@
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
-import type { RaceRequest } from '../../../src/indexes/race/table.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

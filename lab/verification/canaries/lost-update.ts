@@ -2,9 +2,9 @@ import { type Condition, type Outcome, REPLACED } from '../../../src/indexes/con
 import { slotAddress } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import { locate } from '../../../src/indexes/race/search.ts';
-import type { RaceRequest } from '../../../src/indexes/race/table.ts';
-import { replace } from '../../../src/indexes/race/update.ts';
+import { replaceSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -27,6 +27,8 @@ class LostUpdate extends RaceIndex {
     }
     const { batch, words, slotAt } = request;
     yield batch.clear().read(slotAddress(table, request, slotAt), 8, words, slotAt);
-    return (yield* replace(table, request, 1)) ? REPLACED : yield* super.write(request, condition);
+    return (yield* replaceSlot(this.slots, request, 1))
+      ? REPLACED
+      : yield* super.write(request, condition);
   }
 }

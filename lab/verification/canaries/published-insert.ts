@@ -11,22 +11,20 @@ import {
   chooseSlot,
   depthAt,
   gatherLive,
-  postCandidates,
   repostBuckets,
   slotAddress,
 } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import { locate } from '../../../src/indexes/race/search.ts';
-import { emptySlot, pointerLow, slotHigh } from '../../../src/indexes/race/slot.ts';
+import { emptySlot, slotHigh } from '../../../src/indexes/race/slot.ts';
 import { split } from '../../../src/indexes/race/split.ts';
-import {
-  OTHER_SWAP_AT,
-  type RaceRequest,
-  type RaceTable,
-  SWAP_AT,
-} from '../../../src/indexes/race/table.ts';
-import { replace } from '../../../src/indexes/race/update.ts';
+import type { RaceTable } from '../../../src/indexes/race/table.ts';
+import { replaceSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
+import { postCandidates } from '../../../src/indexes/substrates/claims/slot-candidates.ts';
+import { pointerLow } from '../../../src/indexes/substrates/claims/slot-format.ts';
+import { OTHER_SWAP_AT, SWAP_AT } from '../../../src/indexes/substrates/claims/slot-request.ts';
 import { copyWord, type Operation, setWord, swapped } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -52,7 +50,7 @@ export class PublishedInsert extends RaceIndex {
         if (refused || (condition !== IF_PRESENT && condition !== IF_VERSION && condition !== 0)) {
           return REFUSED;
         }
-        if (yield* replace(table, request, attempt)) return REPLACED;
+        if (yield* replaceSlot(this.slots, request, attempt)) return REPLACED;
       } else {
         if (condition === IF_PRESENT || condition === IF_VERSION) {
           request.foundAt = -1;

@@ -13,17 +13,20 @@ import {
   chooseSlot,
   gatherLive,
   isWritable,
-  matchCandidate,
   postBuckets,
-  postCandidates,
   repostBuckets,
   STALE,
 } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { insert } from '../../../src/indexes/race/insert.ts';
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
-import type { RaceRequest, RaceTable } from '../../../src/indexes/race/table.ts';
-import { replace, vacate } from '../../../src/indexes/race/update.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
+import type { RaceTable } from '../../../src/indexes/race/table.ts';
+import { replaceSlot, vacateSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
+import {
+  matchCandidate,
+  postCandidates,
+} from '../../../src/indexes/substrates/claims/slot-candidates.ts';
 import { control } from '../../../src/pool/control.ts';
 import { type Operation, readInteger, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -84,7 +87,7 @@ export class PublishedResize extends RaceIndex {
       const place = yield* find(this.table, request);
       if (place === ABSENT) return false;
       if (place === OLD) yield* control.pause(1);
-      else if (yield* vacate(this.table, request, attempt)) return true;
+      else if (yield* vacateSlot(this.slots, request, attempt)) return true;
     }
   }
 
@@ -109,9 +112,9 @@ export class PublishedResize extends RaceIndex {
 
   *#put(request: RaceRequest, place: number, attempt: number): Operation<boolean> {
     const { table } = this;
-    if (place === HERE) return yield* replace(table, request, attempt);
+    if (place === HERE) return yield* replaceSlot(this.slots, request, attempt);
     if (place === ABSENT && chooseSlot(table, request) !== 0) {
-      return yield* insert(table, request, attempt);
+      return yield* insert(this.slots, request, attempt);
     }
     if (place === ABSENT) yield* publishedSplit(table, request, this.tally);
     yield* control.pause(1);

@@ -1,15 +1,16 @@
 import { StepwellError } from '../../../src/errors.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import {
   emptySlot,
   isLive,
   isVacant,
-  lengthOf,
   pointerOf,
   stampOf,
   withStamp,
 } from '../../../src/indexes/race/slot.ts';
 import { allocateSubtable, writeSubtable } from '../../../src/indexes/race/split.ts';
-import type { RaceRequest, RaceTable } from '../../../src/indexes/race/table.ts';
+import type { RaceTable } from '../../../src/indexes/race/table.ts';
+import { lengthOf } from '../../../src/indexes/substrates/claims/slot-format.ts';
 import { control } from '../../../src/pool/control.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 

@@ -2,12 +2,14 @@ import {
   beginGathering,
   gather,
   hasOverflowed,
-  matchCandidate,
   postLevel1,
-  readCandidates,
 } from '../../../src/indexes/shard/buckets.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
-import type { ShardRequest } from '../../../src/indexes/shard/table.ts';
+import {
+  matchCandidate,
+  readCandidates,
+} from '../../../src/indexes/substrates/claims/slot-candidates.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

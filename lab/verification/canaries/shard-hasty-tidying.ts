@@ -1,16 +1,17 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
 import { eachBucket } from '../../../src/indexes/shard/shape.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import {
   isEmpty,
-  lengthOf,
   OVERFLOW,
   OVERFLOW_MASK,
   pointerOf,
   STAMP_MASK,
   stampFor,
 } from '../../../src/indexes/shard/slot.ts';
-import type { ShardRequest, ShardTable } from '../../../src/indexes/shard/table.ts';
+import type { ShardTable } from '../../../src/indexes/shard/table.ts';
+import { lengthOf } from '../../../src/indexes/substrates/claims/slot-format.ts';
 import { KeyHashes } from '../../../src/indexes/substrates/key-hashes.ts';
 import { Batch, type Operation, Scratch, setWord } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';

@@ -1,8 +1,9 @@
 import { StepwellError } from '../../../src/errors.ts';
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { discardSegment, makeSegment } from '../../../src/indexes/shard/pieces.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
-import type { ShardRequest, ShardTable } from '../../../src/indexes/shard/table.ts';
+import type { ShardTable } from '../../../src/indexes/shard/table.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -46,11 +47,11 @@ function* growHastily(table: ShardTable): Operation<void> {
 }
 
 /** Without asking who lives: what the root does not name is nobody's. */
-function* releaseHastily({ pool, catalog, partitions, segments }: ShardTable): Operation<void> {
+function* releaseHastily({ pool, catalog, directory, segments }: ShardTable): Operation<void> {
   const words = yield* pool.chunks.words();
   yield* segments.load();
   const known = new Set(
-    [partitions().root, segments.root, ...segments.addresses].map((at) => pool.chunks.chunkOf(at)),
+    [directory.root, segments.root, ...segments.addresses].map((at) => pool.chunks.chunkOf(at)),
   );
   for (const [chunk, word] of words) {
     const fields = unpackChunk(word);

@@ -1,11 +1,13 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { firstEmpty } from '../../../src/indexes/shard/buckets.ts';
 import { insert, prepareEntry } from '../../../src/indexes/shard/insert.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
 import { locate } from '../../../src/indexes/shard/search.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
-import { type ShardRequest, type ShardTable, SWAP_AT } from '../../../src/indexes/shard/table.ts';
-import { replace, vacate } from '../../../src/indexes/shard/update.ts';
+import type { ShardSlots } from '../../../src/indexes/shard/slots.ts';
+import { replaceSlot, vacateSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
 import { writeSlot } from '../../../src/indexes/substrates/claims/slot-operations.ts';
+import { SWAP_AT } from '../../../src/indexes/substrates/claims/slot-request.ts';
 import { type Operation, swapped } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -27,23 +29,25 @@ class ReusedSlot extends ShardIndex {
     const protocol = {
       records: table.records,
       locate: (one: ShardRequest) => locate(table, one),
-      insert: (one: ShardRequest, attempt: number) => insertAnywhere(table, one, attempt),
-      replace: (one: ShardRequest, attempt: number) => replace(table, one, attempt),
-      vacate: (one: ShardRequest, attempt: number) => vacate(table, one, attempt),
+      insert: (one: ShardRequest, attempt: number) =>
+        insertAnywhere(this.slotsOf(one), one, attempt),
+      replace: (one: ShardRequest, attempt: number) => replaceSlot(this.slotsOf(one), one, attempt),
+      vacate: (one: ShardRequest, attempt: number) => vacateSlot(this.slotsOf(one), one, attempt),
     };
     return writeSlot(protocol, request, condition, expected);
   }
 }
 
 function* insertAnywhere(
-  table: ShardTable,
+  slots: ShardSlots,
   request: ShardRequest,
   attempt: number,
 ): Operation<boolean> {
+  const { table } = slots;
   const at = firstEmpty(table, request);
-  if (at === 0) return yield* insert(table, request, attempt);
+  if (at === 0) return yield* insert(slots, request, attempt);
   const { batch, words } = request;
-  prepareEntry(table, request, at, 0);
+  prepareEntry(slots, request, at);
   table.records.postFirst(request, batch.clear());
   yield batch.cas(table.slotAddress(request, at), words, SWAP_AT);
   if (swapped(words, SWAP_AT)) return true;

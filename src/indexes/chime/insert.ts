@@ -8,12 +8,6 @@ import {
   swapped,
 } from '../../verbs/index.ts';
 import {
-  type ClaimRules,
-  type Conflict,
-  findRival,
-  outwait,
-} from '../substrates/claims/rival-claims.ts';
-import {
   type ChimeRequest,
   type LeafClient,
   NEIGHBOURS_AT,
@@ -32,6 +26,7 @@ import {
   slotAddress,
   vacantSlot,
 } from './neighbourhood.ts';
+import { type ClaimRules, type Conflict, findRival, outwait } from './rival-claims.ts';
 import { PENDING, SLOT_FROZEN, slotHigh, slotLow } from './slot.ts';
 
 /**

@@ -16,7 +16,8 @@ import {
 } from '../substrates/claims/slot-operations.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable } from '../substrates/delegation.ts';
-import { type PlannedWrite, writeTogether } from '../substrates/write-combining.ts';
+import type { PlannedWrite } from '../substrates/planned-write.ts';
+import { writeTogether } from '../substrates/write-combining.ts';
 import { insert } from './insert.ts';
 import type { ChimeRequest, LeafClient } from './leaf-client.ts';
 import { place } from './neighbourhood.ts';

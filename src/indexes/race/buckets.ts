@@ -1,18 +1,8 @@
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Batch } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
-import {
-  depthOf,
-  isReady,
-  isVacant,
-  lengthOf,
-  ownsHash,
-  PENDING,
-  pointerOf,
-  stampOf,
-  UNMOVED,
-} from './slot.ts';
-import { BUCKETS_AT, type RaceRequest, type RaceTable } from './table.ts';
+import { BUCKETS_AT } from '../substrates/claims/slot-request.ts';
+import type { RaceRequest } from './request.ts';
+import { depthOf, isReady, isVacant, ownsHash, PENDING, stampOf, UNMOVED } from './slot.ts';
+import type { RaceTable } from './table.ts';
 
 /** Adds the READs of the key's two combined buckets, in the subtable that the cache names. */
 export function postBuckets(table: RaceTable, request: RaceRequest, batch: Batch): Batch {
@@ -46,33 +36,6 @@ export function gatherLive(table: RaceTable, request: RaceRequest): number {
   request.candidateCount = count;
   request.longCandidates = false;
   return count;
-}
-
-/** Adds the READs of the candidates' records. */
-export function postCandidates(request: RaceRequest, batch: Batch): Batch {
-  const { candidates, candidateCount, candidateRecord, candidateUnits } = request;
-  const { i32 } = request.words;
-  for (let i = 0; i < candidateCount; i++) {
-    const word = candidates[i] >> 2;
-    candidateRecord[i] = pointerOf(i32[word], i32[word + 1]);
-    candidateUnits[i] = lengthOf(i32[word + 1]);
-  }
-  return postRecords(request, batch, SLOT_UNITS_MAX);
-}
-
-/**
- * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round
- * trip when it returns true.
- */
-export function postLongKeys(request: RaceRequest, batch: Batch): boolean {
-  return postLongRecords(request, batch, SLOT_UNITS_MAX);
-}
-
-/** Finds the candidate that has the key; it becomes the found record. */
-export function matchCandidate(request: RaceRequest): boolean {
-  const match = firstMatch(request);
-  if (match >= 0) request.slotAt = request.candidates[match];
-  return match >= 0;
 }
 
 export const CERTAIN = 0;

@@ -1,11 +1,14 @@
 import type { Address, Operation, Scratch } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { gatherLive, postBuckets, postCandidates, postLongKeys, slotAddress } from './buckets.ts';
+import { postCandidates, postLongKeys } from '../substrates/claims/slot-candidates.ts';
+import { lengthOf } from '../substrates/claims/slot-format.ts';
+import { gatherLive, postBuckets, slotAddress } from './buckets.ts';
 import { fingerprintOf } from './geometry.ts';
 import { bucketsOf } from './migrate.ts';
+import type { RaceRequest } from './request.ts';
 import { eachBucket } from './shape.ts';
-import { depthOf, isLive, lengthOf, pointerOf } from './slot.ts';
-import type { RaceRequest, RaceTable } from './table.ts';
+import { depthOf, isLive, pointerOf } from './slot.ts';
+import type { RaceTable } from './table.ts';
 
 interface LiveSlot {
   address: Address;

@@ -11,6 +11,10 @@ export interface RaceShape {
   seed: number;
 }
 
+/** Words of a subtable's header: its parent's address; its suffix and birth depth. */
+export const PARENT = 0;
+export const IDENTITY = 8;
+
 const ASSOCIATIVITY_MAX = 64;
 const GROUPS_MAX = 65_536;
 /** Suffix bits: the slot's depth stamp and the fingerprint's place in the hash allow no more. */

@@ -11,6 +11,7 @@ import type {
   IndexShape,
   Outcome,
 } from '../contract.ts';
+import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
   removeSlot,
@@ -21,16 +22,16 @@ import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
 import { checkTable } from './check.ts';
-import { compact } from './compact.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
-import { eachReachable } from './reachable.ts';
+import type { RaceRequest } from './request.ts';
 import { locate, search, searchMany } from './search.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
+import { RaceSlots } from './slots.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
-import { type RaceRequest, RaceTable } from './table.ts';
-import { replace, vacate } from './update.ts';
+import { compact, eachReachable } from './sweep.ts';
+import { RaceTable } from './table.ts';
 import { decodeCursor, encodeCursor, RaceWalk } from './walk.ts';
 
 export const RACE_KIND = 1;
@@ -48,17 +49,20 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   readonly manifest = RACE_MANIFEST;
   readonly table: RaceTable;
 
+  readonly slots: RaceSlots;
   readonly #protocol: SlotProtocol<RaceRequest>;
 
   constructor(table: RaceTable) {
     super(table, table.geometry.shape);
     this.table = table;
+    this.slots = new RaceSlots(table);
+    const { slots } = this;
     this.#protocol = {
       records: table.records,
       locate: (request) => locate(table, request),
-      insert: (request, attempt) => insert(table, request, attempt),
-      replace: (request, attempt) => replace(table, request, attempt),
-      vacate: (request, attempt) => vacate(table, request, attempt),
+      insert: (request, attempt) => insert(slots, request, attempt),
+      replace: (request, attempt) => replaceSlot(slots, request, attempt),
+      vacate: (request, attempt) => vacateSlot(slots, request, attempt),
     };
   }
 

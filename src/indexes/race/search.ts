@@ -1,16 +1,13 @@
 import type { Batch, Operation } from '../../verbs/index.ts';
 import {
-  CERTAIN,
-  certainty,
-  gatherLive,
-  isWritable,
   matchCandidate,
-  postBuckets,
   postCandidates,
   postLongKeys,
-} from './buckets.ts';
+} from '../substrates/claims/slot-candidates.ts';
+import { CERTAIN, certainty, gatherLive, isWritable, postBuckets } from './buckets.ts';
 import { catchUp } from './migrate.ts';
-import type { RaceRequest, RaceTable } from './table.ts';
+import type { RaceRequest } from './request.ts';
+import type { RaceTable } from './table.ts';
 
 /**
  * Lock-free search (RACE Algorithm 4): 2 round trips. A hit counts whatever state its bucket is in:

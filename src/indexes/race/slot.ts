@@ -1,4 +1,10 @@
-import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+import type { Address } from '../../verbs/index.ts';
+import {
+  isVacantIn,
+  pointerHigh,
+  pointerIn,
+  type SlotFormat,
+} from '../substrates/claims/slot-format.ts';
 
 /**
  * A slot is 8 bytes: pointer 40 (in 64-byte units), flags 8, length 8 (in units), fingerprint 8.
@@ -22,7 +28,16 @@ export const STAMP_MASK = 0x1f << STAMP_SHIFT;
 export const PENDING = 1 << 13;
 /** Of a new subtable: the slot of the parent has not been copied here yet. */
 export const UNMOVED = 1 << 14;
-const POINTER_HIGH = 0xff;
+
+/** A frozen claim is one with a later stamp; nothing in it changes but by its owner or a mover. */
+export const RACE_SLOTS: SlotFormat = {
+  pointer: 0xff,
+  pending: PENDING,
+  moved: STAMP_MASK,
+  frozen: 0,
+  shared: 0,
+  emptied: (high) => emptySlot(stampOf(high)),
+};
 
 export function stampOf(high: number): number {
   return (high & STAMP_MASK) >>> STAMP_SHIFT;
@@ -39,7 +54,7 @@ export function emptySlot(depth: number): number {
 
 /** Whether the slot holds no record: neither a live nor a pending one. */
 export function isVacant(low: number, high: number): boolean {
-  return low === 0 && (high & POINTER_HIGH) === 0;
+  return isVacantIn(RACE_SLOTS, low, high);
 }
 
 /** Whether the slot holds a committed record. */
@@ -48,19 +63,7 @@ export function isLive(low: number, high: number): boolean {
 }
 
 export function pointerOf(low: number, high: number): Address {
-  return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
-}
-
-export function lengthOf(high: number): number {
-  return (high >>> 16) & 0xff;
-}
-
-export function pointerLow(address: Address): number {
-  return (address / UNIT_BYTES) | 0;
-}
-
-export function pointerHigh(address: Address): number {
-  return Math.floor(address / UNIT_BYTES / 2 ** 32);
+  return pointerIn(RACE_SLOTS, low, high);
 }
 
 /** The high half of a slot for a record. */

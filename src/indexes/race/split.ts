@@ -11,10 +11,12 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import type { RaceGeometry } from './geometry.ts';
-import { bucketsOf, IDENTITY, moveBuckets, PARENT, settle } from './migrate.ts';
+import { BUCKETS_AT } from '../substrates/claims/slot-request.ts';
+import { IDENTITY, PARENT, type RaceGeometry } from './geometry.ts';
+import { bucketsOf, moveBuckets, settle } from './migrate.ts';
+import type { RaceRequest } from './request.ts';
 import { bucketHeaderHigh, depthOf, isReady, UNMOVED } from './slot.ts';
-import { BUCKETS_AT, type RaceRequest, type RaceTable } from './table.ts';
+import type { RaceTable } from './table.ts';
 
 /**
  * Buckets moved together: their records' cache misses overlap, and writers wait for few of them.

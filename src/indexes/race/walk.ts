@@ -1,12 +1,14 @@
 import { invariant } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
+import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
 import { nextSuffix } from '../substrates/suffix-order.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
-import { depthOf, isLive, isReady, isVacant, lengthOf, pointerOf } from './slot.ts';
-import type { RaceRequest, RaceTable } from './table.ts';
+import type { RaceRequest } from './request.ts';
+import { depthOf, isLive, isReady, isVacant, pointerOf } from './slot.ts';
+import type { RaceTable } from './table.ts';
 
 /** Buckets of one group are read together. */
 const GROUP_BUCKETS = 3;

@@ -1,6 +1,5 @@
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Batch, highHalf, lowHalf, NULL_ADDRESS, type Operation } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
+import { BUCKETS_AT } from '../substrates/claims/slot-request.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
 import {
   hashOfPlace,
@@ -10,6 +9,7 @@ import {
   NODE_LINK,
   PLACES,
 } from './geometry.ts';
+import type { ShardRequest } from './request.ts';
 import {
   isEmpty,
   isFresh,
@@ -17,7 +17,6 @@ import {
   isLive,
   isOpen,
   isOutdated,
-  lengthOf,
   MATCH_MASK,
   OVERFLOW_MASK,
   PENDING,
@@ -26,7 +25,7 @@ import {
   stampFor,
   stampOf,
 } from './slot.ts';
-import { BUCKETS_AT, type ShardRequest, type ShardTable } from './table.ts';
+import type { ShardTable } from './table.ts';
 
 /** What a bucket in a request's words says of the version that the request goes by. */
 export const SETTLED = 0;
@@ -242,32 +241,6 @@ function gatherBetween(
   }
   request.candidateCount = count;
   return strange;
-}
-
-/** Reads the candidates' records, if there are any: one round trip, two for keys over 16 KB. */
-export function* readCandidates(request: ShardRequest): Operation<void> {
-  if (request.candidateCount === 0) return;
-  yield postCandidates(request, request.batch.clear());
-  if (!request.longCandidates) return;
-  if (postLongRecords(request, request.batch.clear(), SLOT_UNITS_MAX)) yield request.batch;
-}
-
-/** Adds the READs of the candidates' records. */
-export function postCandidates(request: ShardRequest, batch: Batch): Batch {
-  const { candidates, candidateCount, candidateRecord, candidateUnits, words } = request;
-  for (let i = 0; i < candidateCount; i++) {
-    const high = highHalf(words, candidates[i]);
-    candidateRecord[i] = pointerOf(lowHalf(words, candidates[i]), high);
-    candidateUnits[i] = lengthOf(high);
-  }
-  return postRecords(request, batch, SLOT_UNITS_MAX);
-}
-
-/** Finds the candidate that has the key; it becomes the found record. */
-export function matchCandidate(request: ShardRequest): boolean {
-  const match = firstMatch(request);
-  if (match >= 0) request.slotAt = request.candidates[match];
-  return match >= 0;
 }
 
 /** Adds the live entries of the chain nodes that have the key's fingerprint. */

@@ -1,12 +1,14 @@
 import { invariant } from '../../errors.ts';
 import { Batch, highHalf, lowHalf, type Operation, Scratch } from '../../verbs/index.ts';
 import { AHEAD, verdictOf } from './buckets.ts';
-import { fetchBucket } from './fetch.ts';
+import { fetchBucket, type Journey } from './fetch.ts';
 import { LEVEL_OF_PLACE } from './geometry.ts';
-import { moveBucket, type View } from './move.ts';
+import type { View } from './move.ts';
+import { moveBucket } from './move-bucket.ts';
+import type { ShardRequest } from './request.ts';
 import type { Segments } from './segments.ts';
 import { isInUse, SETTLED_MASK, stampFor, stampOf } from './slot.ts';
-import type { ShardRequest, ShardTable } from './table.ts';
+import type { ShardTable } from './table.ts';
 
 /**
  * After an operation met a bucket that is not of the version it goes by. Ahead of it: the table
@@ -146,7 +148,7 @@ function* lineOf(
   }
   if (line.length === 1) {
     if (former === undefined) return { line };
-    const isFetched = yield* fetchBucket(table, { segments, former }, level, bucket, tail);
+    const isFetched = yield* fetch(table, { segments, former }, level, bucket, tail);
     return { line, isFetched };
   }
   const bytes = geometry.bucketBytes[level];
@@ -169,6 +171,18 @@ function* lineOf(
   const nearest = line.findIndex((_, i) => isInUse(highHalf(words, 8 * i)));
   if (nearest >= 0) return { line: line.slice(0, nearest + 1), parent: { words, at } };
   invariant(former !== undefined, 'the eldest bucket of a line is initialised, or fetched');
-  yield* fetchBucket(table, { segments, former }, level, line[line.length - 1]);
+  yield* fetch(table, { segments, former }, level, line[line.length - 1]);
   return { line };
+}
+
+/** Brings the bucket to the version of the migration where it was, and fetches it from there. */
+function* fetch(
+  table: ShardTable,
+  journey: Journey,
+  level: number,
+  bucket: number,
+  tail?: (batch: Batch) => void,
+): Operation<boolean> {
+  yield* bringTo(table, level, bucket, journey.segments.fetchedAt, undefined, journey.former);
+  return yield* fetchBucket(table, journey, level, bucket, tail);
 }

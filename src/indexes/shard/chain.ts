@@ -8,10 +8,13 @@ import {
   swapped,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
+import { pointerHigh, pointerLow } from '../substrates/claims/slot-format.ts';
+import { SWAP_AT } from '../substrates/claims/slot-request.ts';
 import { lastLinkAt } from './buckets.ts';
 import { LEVEL3_LINK, NODE_BYTES, PLACES } from './geometry.ts';
-import { FROZEN, freshHigh, pointerHigh, pointerLow, STAMP_MASK } from './slot.ts';
-import { type ShardRequest, type ShardTable, SWAP_AT } from './table.ts';
+import type { ShardRequest } from './request.ts';
+import { FROZEN, freshHigh, STAMP_MASK } from './slot.ts';
+import type { ShardTable } from './table.ts';
 
 export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
 /** Chain nodes are not moved: when a bucket of level 3 is split, both halves share its chain. */

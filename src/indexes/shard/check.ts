@@ -1,21 +1,16 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
+import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { NODE_UNITS } from './chain.ts';
 import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, NODE_BYTES, PLACES } from './geometry.ts';
 import { learnRelocations } from './new-bucket.ts';
 import type { Partitions } from './partitions.ts';
+import { partitionOf } from './placement.ts';
+import type { ShardRequest } from './request.ts';
 import { search } from './search.ts';
 import { CHAINS, eachBucket, type VisitedBucket } from './shape.ts';
-import {
-  fingerprintOf,
-  isLive,
-  lengthOf,
-  OVERFLOW_MASK,
-  pointerOf,
-  segmentIdOf,
-  stampOf,
-} from './slot.ts';
-import type { ShardRequest, ShardTable } from './table.ts';
+import { fingerprintOf, isLive, OVERFLOW_MASK, pointerOf, segmentIdOf, stampOf } from './slot.ts';
+import type { ShardTable } from './table.ts';
 
 interface LiveEntry {
   record: Address;
@@ -31,9 +26,9 @@ interface LiveEntry {
 export function* checkTables(partitions: Partitions, sink: CheckSink): Operation<number> {
   let records = 0;
   for (const table of partitions.tables) records += yield* checkTable(table, sink);
-  for (const [address, bytes] of yield* partitions.places()) {
+  for (const [address, bytes] of yield* partitions.directory.places()) {
     // Blocks, and the spans of larger segments; the directory is no block, but shares its chunk.
-    if (address !== partitions.root) sink.reachable(address, bytes / UNIT_BYTES);
+    if (address !== partitions.directory.root) sink.reachable(address, bytes / UNIT_BYTES);
   }
   for (const table of partitions.tables) {
     const { former } = table.segments;
@@ -155,7 +150,8 @@ function* checkRecord(
   if (fingerprintOf(request.hash.h4) !== entry.fingerprint) {
     sink.problem(`${where}: wrong fingerprint`);
   }
-  if (table.partitions().tableOf(request) !== table) sink.problem(`${where}: wrong partition`);
+  if (partitionOf(request.hash, table.geometry.shape.partitions) !== table.partition)
+    sink.problem(`${where}: wrong partition`);
   if (!isPlaced(table, request, entry)) {
     sink.problem(`${where}: wrong bucket or segment id`);
   }

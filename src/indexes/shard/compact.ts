@@ -1,9 +1,13 @@
 import type { Operation } from '../../verbs/index.ts';
-import { type EachClaim, withdrawAbandoned } from '../substrates/claims/abandoned-claims.ts';
+import {
+  type EachClaim,
+  visitClaims,
+  withdrawAbandoned,
+} from '../substrates/claims/abandoned-claims.ts';
 import { closeEmptyChains } from './empty-chains.ts';
 import type { Partitions } from './partitions.ts';
 import { eachBucket } from './shape.ts';
-import { FROZEN, isEmpty, PENDING, usedHigh } from './slot.ts';
+import { SHARD_SLOTS } from './slot.ts';
 
 /**
  * Takes back what pins chunks of a full pool and serves no key: claims of dead clients, with their
@@ -19,7 +23,11 @@ export function* compact(
   partitions: Partitions,
   grace: () => Operation<boolean>,
 ): Operation<number> {
-  let changed = yield* withdrawAbandoned((visit) => eachClaim(partitions, visit), usedHigh, grace);
+  let changed = yield* withdrawAbandoned(
+    (visit) => eachClaim(partitions, visit),
+    SHARD_SLOTS,
+    grace,
+  );
   for (const table of partitions.tables) {
     // A table that is being migrated shares its chains with the places that it leaves.
     if (table.segments.former === undefined) changed += yield* closeEmptyChains(table);
@@ -32,12 +40,8 @@ function* eachClaim(partitions: Partitions, visit: Parameters<EachClaim>[0]): Op
   // In the grace period a table may have been migrated, and its old memory be re-used.
   yield* partitions.refresh();
   for (const table of partitions.tables) {
-    yield* eachBucket(table, ({ words: { i32 }, at, entries, address }) => {
-      for (let slot = 0; slot < 8 * entries; slot += 8) {
-        const [low, high] = [i32[(at + slot) >> 2], i32[(at + slot + 4) >> 2]];
-        if (isEmpty(low, high) || (high & (PENDING | FROZEN)) !== PENDING) continue;
-        visit(address + slot, low, high);
-      }
+    yield* eachBucket(table, ({ words, at, entries, address }) => {
+      visitClaims(SHARD_SLOTS, words, at, entries, address, visit);
     });
   }
 }

@@ -1,18 +1,26 @@
 import { invariant } from '../../errors.ts';
-import { Batch, CAS_BYTES, type Operation, Scratch, setWord } from '../../verbs/index.ts';
-import { bringTo } from './catch-up.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
+import { BucketWords } from '../substrates/bucket-words.ts';
 import { LEVEL3_LINK, LEVELS } from './geometry.ts';
 import type { Segments } from './segments.ts';
 import { advanced, FROZEN, freshHigh, gone, isLive, overflowAfterMove, stampOf } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
 const FREEZE_ROUNDS_MAX = 10_000;
+/** Of a doorbell besides the CASes of a bucket's words. */
+const OTHER_VERBS = 1;
+
+/** The segments of a table that is being migrated, and those that it comes from. */
+export interface Journey {
+  readonly segments: Segments;
+  readonly former: Segments;
+}
 
 /**
  * Fetches a bucket of a table that is being migrated from where it was, as it is at the version of
  * the migration. It is a move (move.ts) to a new bucket that everything leaves for:
  *
- *   1  the old bucket is brought to the version, as ever
+ *   1  the old bucket is brought to the version, as ever (the caller, catch-up.ts)
  *   2  freeze every word of it, as one of a later version                D[CAS x n; READ bucket]
  *   3  set every word of the new bucket, from 0, at the same index       D[CAS x n; READ new]
  *
@@ -28,61 +36,53 @@ const FREEZE_ROUNDS_MAX = 10_000;
  */
 export function* fetchBucket(
   table: ShardTable,
-  { segments, former }: { segments: Segments; former: Segments },
+  { segments, former }: Journey,
   level: number,
   bucket: number,
   tail?: (batch: Batch) => void,
 ): Operation<boolean> {
-  const { geometry } = table;
   const { fetchedAt } = segments;
-  yield* bringTo(table, level, bucket, fetchedAt, undefined, former);
-  const bytes = geometry.bucketBytes[level];
-  const words = yield* freeze(former, level, bucket, fetchedAt, bytes);
-  const batch = new Batch();
-  const swaps = new Scratch(CAS_BYTES * (bytes >> 3));
+  const bytes = table.geometry.bucketBytes[level];
+  const old = new BucketWords();
+  old.ensure(bytes, (bytes >> 3) + OTHER_VERBS);
+  yield* freeze(old, former.bucketAddress(level, bucket), fetchedAt, bytes);
   const address = segments.bucketAddress(level, bucket);
+  old.batch.clear();
   // The first word last, because it tells whether a bucket is in use.
   for (let i = 8; i <= bytes; i += 8) {
     const at = i % bytes;
-    const [low, high] = [words.i32[at >> 2], words.i32[(at >> 2) + 1]];
-    const swap = CAS_BYTES * (at >> 3);
+    const low = old.low(at);
+    const high = old.high(at);
     const stays = isLive(low, high) || (level === LEVELS - 1 && at === LEVEL3_LINK);
     const fresh = freshHigh(fetchedAt) | overflowAfterMove(high);
-    setWord(swaps, swap + 8, stays ? low : 0, stays ? advanced(high, fetchedAt, undefined) : fresh);
-    batch.cas(address + at, swaps, swap);
+    const next = stays ? advanced(high, fetchedAt, undefined) : fresh;
+    old.postSwap(address + at, 0, 0, stays ? low : 0, next);
   }
-  tail?.(batch);
-  yield batch;
+  tail?.(old.batch);
+  yield old.batch;
   table.bucketsMoved++;
   return true;
 }
 
-/** Step 2; returns the bucket as it stays. */
+/** Step 2; leaves the bucket as it stays. */
 function* freeze(
-  former: Segments,
-  level: number,
-  bucket: number,
+  old: BucketWords,
+  address: Address,
   version: number,
   bytes: number,
-): Operation<Scratch> {
-  const words = new Scratch(bytes);
-  const swaps = new Scratch(CAS_BYTES * (bytes >> 3));
-  const batch = new Batch();
-  const address = former.bucketAddress(level, bucket);
-  yield batch.read(address, bytes, words, 0);
+): Operation<void> {
+  yield* old.read(address, bytes);
   for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
-    batch.clear();
+    old.batch.clear();
     for (let at = 0; at < bytes; at += 8) {
-      const [low, high] = [words.i32[at >> 2], words.i32[(at >> 2) + 1]];
+      const low = old.low(at);
+      const high = old.high(at);
       if (stampOf(high) - 1 > version) continue;
       invariant((high & FROZEN) === 0, 'a table that has left is not resized');
-      const swap = CAS_BYTES * batch.length;
-      setWord(swaps, swap, low, high);
-      setWord(swaps, swap + 8, low, gone(high, version));
-      batch.cas(address + at, swaps, swap);
+      old.postSwap(address + at, low, high, low, gone(high, version));
     }
-    if (batch.length === 0) return words;
-    yield batch.read(address, bytes, words, 0);
+    if (old.batch.length === 0) return;
+    yield old.postRead(address, bytes);
   }
-  return invariant(false, 'a bucket cannot be frozen') as never;
+  invariant(false, 'a bucket cannot be frozen');
 }

@@ -56,10 +56,10 @@ function* giveBack({ catalog, pool }: ShardTable, chunk: number, word: ChunkWord
 }
 
 /** Chunks of the directory and of all segments that are spans. */
-function* knownChunks({ partitions, pool }: ShardTable): Operation<Set<number>> {
+function* knownChunks({ directory, pool }: ShardTable): Operation<Set<number>> {
   const { chunks, layout } = pool;
   const known = new Set<number>();
-  for (const [address, bytes] of yield* partitions().places()) {
+  for (const [address, bytes] of yield* directory.places()) {
     const first = chunks.chunkOf(address);
     for (let i = 0; i < Math.ceil(bytes / CHUNK_BYTES); i++) known.add(first + i * layout.stripe);
   }

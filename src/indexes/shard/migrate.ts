@@ -63,7 +63,7 @@ export class Migration {
    */
   *next(): Operation<void> {
     const table = this.#table;
-    const { nodes, roots } = yield* this.#partitions.read();
+    const { nodes, roots } = yield* this.#partitions.directory.read();
     yield* table.reload(roots[table.partition]);
     const { segments } = table;
     this.node = new Placement(nodes, roots.length).nodeOf(table.partition);
@@ -154,7 +154,7 @@ function* finish(
   const { catalog, pool } = table;
   const former = segments.former ?? (yield* segmentsAt(table, formerRoot));
   const spans = yield* takeOverSpans(table, former);
-  yield* partitions.replaceRoot(table.partition, formerRoot, segments.root);
+  yield* partitions.directory.replaceRoot(table.partition, formerRoot, segments.root);
   yield* pool.reclamation.countMigration();
   yield* learnRelocations(table, former);
   if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);
@@ -187,6 +187,6 @@ function retireBlocks(partitions: Partitions, table: ShardTable, former: Segment
   for (const { address, level } of former.relocations()) {
     pool.reclamation.retire(address, geometry.relocatedUnits(level), catalog);
   }
-  if (partitions.isInDirectory(former.root)) return;
+  if (partitions.directory.isInDirectory(former.root)) return;
   pool.reclamation.retire(former.root, ROOT_UNITS, catalog);
 }

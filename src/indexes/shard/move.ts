@@ -1,16 +1,11 @@
 import { invariant } from '../../errors.ts';
 import type { KeyHash } from '../../records/hash.ts';
-import {
-  type Address,
-  Batch,
-  CAS_BYTES,
-  type Operation,
-  Scratch,
-  setWord,
-} from '../../verbs/index.ts';
+import { type Address, type Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
+import { BucketWords } from '../substrates/bucket-words.ts';
+import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { KeyHashes } from '../substrates/key-hashes.ts';
 import { hashOfPlace, LEVEL3_LINK, LEVELS } from './geometry.ts';
-import { NewBucket } from './new-bucket.ts';
+import { type MovedTable, NewBucket } from './new-bucket.ts';
 import type { Segments } from './segments.ts';
 import {
   advanced,
@@ -18,13 +13,11 @@ import {
   freshHigh,
   isLive,
   leaves,
-  lengthOf,
   overflowAfterMove,
   pointerOf,
   SEGMENT_ID_BITS,
   stampOf,
 } from './slot.ts';
-import type { ShardTable } from './table.ts';
 
 const SETTLE_ROUNDS_MAX = 10_000;
 /** A bucket stands in its segment or, for ever, where it was relocated to. */
@@ -34,71 +27,20 @@ const OTHER_VERBS = 2;
 /** The first place of a key in each level. */
 const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
 
-/**
- * Moves a bucket to `version`, one resize after the other. Any number of clients may do this for
- * the same bucket at the same time and die anywhere. In the old bucket every step is a CAS from a
- * word that occurs once, because stamps only grow and a record's address is not used again while
- * anybody moves; the new one is filled by one mover, see new-bucket.ts.
- *
- *   1  settle every word of the old bucket: what is in flight fails       D[CAS x n; CAS take new;
- *      what goes to the new bucket is frozen, the rest is at once             READ bucket]
- *      what it is at the next version
- *   2  every fourth resize: read the records for their next segment ids   D[READ x m]
- *   3  fill and publish the new bucket                                    D[WRITE; CAS new;
- *   4  set what was frozen to the next version, the first word last         CAS x m]
- *
- * The first word of the old bucket is frozen until 3 is done. So a bucket all of whose words are of
- * a version has a complete new bucket, and nobody writes to one before: until 3 is done no record
- * that leaves can be changed. From then on the frozen words that leave mean nothing. Emptied slots
- * become fresh ones; pending ones are dropped, their owners begin again. The overflow bit goes to
- * both buckets, the chain of level 3 is shared by both.
- *
- * Returns whether this client made the last step, and with it the READs of the tail.
- */
-export function* moveBucket(
-  table: ShardTable,
-  level: number,
-  bucket: number,
-  version: number,
-  { seen, tail, segments = table.segments }: MoveOptions = {},
-): Operation<boolean> {
-  const move = table.idleMoves.pop() ?? new Move(table);
-  move.begin(segments, level, bucket, seen);
-  let finished = false;
-  while (move.isBelow(version) && (yield* move.settle(version)) !== DONE) {
-    yield* move.complete();
-    yield* move.finish(tail);
-    finished = true;
-    table.bucketsMoved++;
-  }
-  table.idleMoves.push(move);
-  return finished;
-}
-
 /** A bucket as it was read, or is to be read: in `words` from `at` on. */
 export interface View {
   words: Scratch;
   at: number;
 }
 
-interface MoveOptions {
-  /** The bucket as the caller has read it: spares the first round trip. */
-  seen?: View;
-  /** Adds READs behind the last step, for whom the move is made. */
-  tail?: (batch: Batch) => void;
-  /** Those that the bucket is in; the table's own when left out. */
-  segments?: Segments;
-}
-
-const DONE = true;
+/** What `settle` says of a bucket that need not be moved. */
+export const DONE = true;
 
 /** The moves of one bucket; reused, because a resize is many of them. */
 export class Move {
-  readonly #table: ShardTable;
-  readonly #words = new Scratch(64);
-  readonly #swaps = new Scratch(64);
+  readonly #table: MovedTable;
+  readonly #old = new BucketWords();
   readonly #image = new Scratch(64);
-  readonly #batch = new Batch();
   readonly #hashes = new KeyHashes();
   /** By word: the segment id that its entry gets, when a new group of four begins. */
   readonly #segmentIds: number[] = [];
@@ -106,7 +48,8 @@ export class Move {
   #level = 0;
   #bucket = 0;
   #bytes = 0;
-  #old: Address = 0;
+  /** Where the bucket stands. */
+  #address: Address = 0;
   /** The version that the bucket leaves, and the one that this client has moved it to. */
   #from = -1;
   #reached = -1;
@@ -114,7 +57,7 @@ export class Move {
   /** Whether the words are as the caller has read them. */
   #isRead = false;
 
-  constructor(table: ShardTable) {
+  constructor(table: MovedTable) {
     this.#table = table;
     this.#segments = table.segments;
   }
@@ -125,15 +68,14 @@ export class Move {
     this.#level = level;
     this.#bucket = bucket;
     this.#bytes = geometry.bucketBytes[level];
-    this.#old = segments.bucketAddress(level, bucket);
-    this.#words.ensure(this.#bytes);
+    this.#address = segments.bucketAddress(level, bucket);
+    this.#old.ensure(this.#bytes, (this.#bytes >> 3) + OTHER_VERBS);
     this.#image.ensure(this.#bytes);
-    this.#swaps.ensure(CAS_BYTES * ((this.#bytes >> 3) + OTHER_VERBS));
     this.#from = -1;
     this.#reached = -1;
     this.#isRead = seen !== undefined;
     if (seen === undefined) return;
-    this.#words.u8.set(seen.words.u8.subarray(seen.at, seen.at + this.#bytes), 0);
+    this.#old.words.u8.set(seen.words.u8.subarray(seen.at, seen.at + this.#bytes), 0);
   }
 
   /** Whether the bucket is not known to have reached the version. */
@@ -150,12 +92,12 @@ export class Move {
       if (from >= version) return DONE;
       invariant(from >= 0, 'only an initialised bucket is moved');
       const target = this.#aim(from);
-      this.#batch.clear();
+      this.#old.batch.clear();
       for (let at = 0; at < this.#bytes; at += 8) this.#postSettling(at);
-      if (this.#batch.length === 0 && target.isKnown) return !DONE;
+      if (this.#old.batch.length === 0 && target.isKnown) return !DONE;
       const asks = !target.isKnown;
-      if (asks) target.postTake(this.#batch);
-      yield this.#batch.read(this.#old, this.#bytes, this.#words, 0);
+      if (asks) target.postTake(this.#old.batch);
+      yield this.#old.postRead(this.#address, this.#bytes);
       if (asks) target.noteTake();
     }
     return invariant(false, 'a bucket cannot be frozen') as never;
@@ -165,17 +107,18 @@ export class Move {
   *#read(): Operation<void> {
     const segments = this.#segments;
     for (let reads = 0; reads < PLACES_OF_BUCKET; reads++) {
-      this.#old = segments.bucketAddress(this.#level, this.#bucket);
-      yield this.#batch.clear().read(this.#old, this.#bytes, this.#words, 0);
-      if (!segments.learnPlace(this.#level, this.#bucket, this.#low(0), this.#high(0))) return;
+      this.#address = segments.bucketAddress(this.#level, this.#bucket);
+      yield* this.#old.read(this.#address, this.#bytes);
+      if (!segments.learnPlace(this.#level, this.#bucket, this.#old.low(0), this.#old.high(0)))
+        return;
     }
     invariant(false, `bucket ${this.#bucket} is relocated twice`);
   }
 
   #lowestStamp(): number {
-    let lowest = stampOf(this.#high(0));
+    let lowest = stampOf(this.#old.high(0));
     for (let at = 8; at < this.#bytes; at += 8) {
-      lowest = Math.min(lowest, stampOf(this.#high(at)));
+      lowest = Math.min(lowest, stampOf(this.#old.high(at)));
     }
     return lowest;
   }
@@ -191,10 +134,10 @@ export class Move {
   }
 
   #postSettling(at: number): void {
-    const [low, high] = [this.#low(at), this.#high(at)];
+    const [low, high] = [this.#old.low(at), this.#old.high(at)];
     if ((high & FROZEN) !== 0 || !this.#isOld(high)) return;
     const next = this.#isNeeded(at) ? { low, high: high | FROZEN } : this.#next(at, false);
-    this.#postSwap(this.#old + at, low, high, next.low, next.high);
+    this.#old.postSwap(this.#address + at, low, high, next.low, next.high);
   }
 
   /**
@@ -203,8 +146,8 @@ export class Move {
    */
   #isNeeded(at: number): boolean {
     if (at === 0 || !this.#isEntry(at)) return true;
-    if (!isLive(this.#low(at), this.#high(at))) return false;
-    return leaves(this.#high(at)) || this.#needsSegmentIds;
+    if (!isLive(this.#old.low(at), this.#old.high(at))) return false;
+    return leaves(this.#old.high(at)) || this.#needsSegmentIds;
   }
 
   get #needsSegmentIds(): boolean {
@@ -238,16 +181,16 @@ export class Move {
     hashes.clear();
     hashes.ensure(this.#bytes >> 3);
     for (let at = 0; at < this.#bytes; at += 8) {
-      const high = this.#high(at);
-      if (!this.#isEntry(at) || !isLive(this.#low(at), high)) continue;
+      const high = this.#old.high(at);
+      if (!this.#isEntry(at) || !isLive(this.#old.low(at), high)) continue;
       if (!this.#isOld(high) || (isComplete && leaves(high))) continue;
       indexes.push(at >> 3);
-      hashes.add(pointerOf(this.#low(at), high), lengthOf(high));
+      hashes.add(pointerOf(this.#old.low(at), high), lengthOf(high));
     }
     const { seed } = this.#table.geometry.shape;
     yield* hashes.read(seed, (i, hash) => {
       const at = indexes[i];
-      this.#segmentIds[at] = this.#segmentIdFor(hash, leaves(this.#high(8 * at)));
+      this.#segmentIds[at] = this.#segmentIdFor(hash, leaves(this.#old.high(8 * at)));
     });
   }
 
@@ -266,7 +209,7 @@ export class Move {
   #fillImage(): void {
     for (let at = 0; at < this.#bytes; at += 8) {
       // What is of the next version already has nothing in the new bucket.
-      const isOld = this.#isOld(this.#high(at));
+      const isOld = this.#isOld(this.#old.high(at));
       const next = isOld ? this.#next(at, true) : { low: 0, high: freshHigh(this.#from + 1) };
       setWord(this.#image, at, next.low, next.high);
     }
@@ -275,30 +218,30 @@ export class Move {
   /** Steps 3 and 4, in one doorbell (RDMA-combining): what is behind a WRITE comes after it. */
   *finish(tail?: (batch: Batch) => void): Operation<void> {
     const { target } = this;
-    this.#batch.clear();
-    if (target.isOwn) target.postPublication(this.#batch, this.#image, this.#bytes);
+    this.#old.batch.clear();
+    if (target.isOwn) target.postPublication(this.#old.batch, this.#image, this.#bytes);
     if (target.isOwn && !this.#table.techniques.combining) {
-      yield this.#batch;
-      this.#batch.clear();
+      yield this.#old.batch;
+      this.#old.batch.clear();
     }
     for (let at = 8; at < this.#bytes; at += 8) this.#postFinishing(at);
     this.#postFinishing(0);
-    tail?.(this.#batch);
-    yield this.#batch;
+    tail?.(this.#old.batch);
+    yield this.#old.batch;
     if (target.isOwn) target.notePublication();
     this.#reached = this.#from + 1;
   }
 
   #postFinishing(at: number): void {
-    if (!this.#isOld(this.#high(at))) return;
+    if (!this.#isOld(this.#old.high(at))) return;
     const { low, high } = this.#next(at, false);
-    this.#postSwap(this.#old + at, this.#low(at), this.#high(at), low, high);
+    this.#old.postSwap(this.#address + at, this.#old.low(at), this.#old.high(at), low, high);
   }
 
   /** What a word becomes in the new bucket, or in the old one at the next version. */
   #next(at: number, inNew: boolean): { low: number; high: number } {
-    const low = this.#low(at);
-    const high = this.#high(at);
+    const low = this.#old.low(at);
+    const high = this.#old.high(at);
     const version = this.#from + 1;
     if (!this.#isEntry(at)) return { low, high: advanced(high, version, undefined) };
     if (isLive(low, high) && leaves(high) === inNew) {
@@ -315,20 +258,5 @@ export class Move {
   /** Whether the word is of the version that the bucket leaves. */
   #isOld(high: number): boolean {
     return stampOf(high) - 1 === this.#from;
-  }
-
-  #low(at: number): number {
-    return this.#words.i32[at >> 2];
-  }
-
-  #high(at: number): number {
-    return this.#words.i32[(at >> 2) + 1];
-  }
-
-  #postSwap(address: Address, low: number, high: number, newLow: number, newHigh: number): void {
-    const at = this.#batch.length * CAS_BYTES;
-    setWord(this.#swaps, at, low, high);
-    setWord(this.#swaps, at + 8, newLow, newHigh);
-    this.#batch.cas(address, this.#swaps, at);
   }
 }

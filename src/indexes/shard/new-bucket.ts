@@ -1,5 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { clientWord, isGone } from '../../pool/clients/client-word.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
+import type { Pool } from '../../pool/pool.ts';
 import {
   type Address,
   Batch,
@@ -12,10 +14,12 @@ import {
   setWord,
   swapped,
 } from '../../verbs/index.ts';
-import { LEVELS } from './geometry.ts';
+import type { Patience } from '../substrates/claims/claimed-slots.ts';
+import { pointerLow } from '../substrates/claims/slot-format.ts';
+import { LEVELS, type ShardGeometry } from './geometry.ts';
+import type { PartitionDirectory } from './partition-directory.ts';
 import type { Segments } from './segments.ts';
-import { isInUse, isRelocated, pointerLow, relocatedHigh, TAKEN_HIGH } from './slot.ts';
-import type { ShardTable } from './table.ts';
+import { isInUse, isRelocated, relocatedHigh, TAKEN_HIGH } from './slot.ts';
 
 const FIRST_AT = CAS_BYTES;
 const FIRST_WORDS = 256;
@@ -28,9 +32,29 @@ const POLLS_WITHOUT_PAUSE = 8;
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
+/** What a move of buckets needs of the table that it is for. */
+export interface MovedTable {
+  readonly pool: Pool;
+  readonly allocator: Allocator;
+  readonly catalog: number;
+  readonly geometry: ShardGeometry;
+  readonly directory: PartitionDirectory;
+  readonly segments: Segments;
+  /** How long a client waits for the mover that has taken a new bucket. */
+  readonly patience: Patience;
+  /** New and old bucket in one doorbell; else one after the other. */
+  readonly techniques: { readonly combining: boolean };
+  /** The memory node that the table is on. */
+  readonly node: number;
+  /** New buckets that this client has put elsewhere. */
+  relocated: number;
+}
+
 /** Learns of all relocated buckets, of segments that are not moved in any more. */
-export function* learnRelocations(table: ShardTable, segments: Segments): Operation<void> {
-  const { geometry } = table;
+export function* learnRelocations(
+  { geometry }: Pick<MovedTable, 'geometry'>,
+  segments: Segments,
+): Operation<void> {
   const words = new Scratch(8 * FIRST_WORDS);
   const batch = new Batch();
   for (let level = 0; level < LEVELS; level++) {
@@ -65,7 +89,7 @@ export function* learnRelocations(table: ShardTable, segments: Segments): Operat
  *            \-> RELOCATED to a block            D[WRITE block; CAS TAKEN -> RELOCATED]
  */
 export class NewBucket {
-  readonly #table: ShardTable;
+  readonly #table: MovedTable;
   readonly #segments: Segments;
   readonly #level: number;
   readonly #bucket: number;
@@ -80,7 +104,7 @@ export class NewBucket {
   /** Whether the first word has been looked at. */
   isKnown = false;
 
-  constructor(table: ShardTable, segments: Segments, level: number, bucket: number) {
+  constructor(table: MovedTable, segments: Segments, level: number, bucket: number) {
     this.#table = table;
     this.#segments = segments;
     this.#level = level;
@@ -181,14 +205,14 @@ export class NewBucket {
    * While none is, any block does, also one of this client's own that it has free.
    */
   *#block(units: number): Operation<Address> {
-    const { allocator, catalog, node, partitions, pool } = this.#table;
+    const { allocator, catalog, directory, node, pool } = this.#table;
     if (pool.layout.stripe === 1) return yield* allocator.allocate(catalog, units);
     try {
       return yield* allocator.allocate(catalog, units, node);
     } catch (error) {
       if (!isFull(error)) throw error;
     }
-    const { nodes } = yield* partitions().read();
+    const { nodes } = yield* directory.read();
     if (nodes.length === pool.layout.stripe) return yield* allocator.allocate(catalog, units);
     for (const other of nodes) {
       try {

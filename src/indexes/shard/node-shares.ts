@@ -5,7 +5,7 @@ import type { Partitions } from './partitions.ts';
 /** What of the tables is on which memory node; of one that is being migrated, what it goes to. */
 export function* sharesOf(partitions: Partitions): Operation<NodeShare[]> {
   const { pool, tables } = partitions;
-  const { nodes, roots } = yield* partitions.read();
+  const { nodes, roots } = yield* partitions.directory.read();
   const shares = Array.from({ length: pool.layout.stripe }, (_, node) => ({
     node,
     placed: nodes.includes(node),

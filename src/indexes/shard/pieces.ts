@@ -5,26 +5,20 @@ import { ANY_NODE } from '../../pool/memory/chunks.ts';
 import {
   type Address,
   Batch,
-  highHalf,
-  lowHalf,
   NULL_ADDRESS,
   type Operation,
-  readInteger,
   Scratch,
   setWord,
   UNIT_BYTES,
-  writeInteger,
 } from '../../verbs/index.ts';
-import { sumOf } from '../substrates/directory-parts.ts';
+import { addressesIn, isListOf, listBytes, writeList } from '../substrates/address-list.ts';
 import type { ShardGeometry } from './geometry.ts';
+import { freshHigh } from './slot.ts';
 
 /**
  * Where a segment stands: in one piece or, if it is too large for that, in several (geometry.ts),
  * whose addresses are in a list. The list is a block that is written before the root names it and
- * never changed:
- *
- *    0  how many pieces 32 | check 32: a sum over their addresses
- *    8  the address of each piece
+ * never changed (address-list.ts, with the number of pieces).
  */
 export interface SegmentPlace {
   pieces: readonly Address[];
@@ -32,20 +26,21 @@ export interface SegmentPlace {
   list: Address;
 }
 
-const PIECES = 8;
 const WRITE_BYTES = 32 * 1024;
 
 export function listUnits(pieces: number): number {
-  return Math.ceil((PIECES + 8 * pieces) / UNIT_BYTES);
+  return Math.ceil(listBytes(pieces) / UNIT_BYTES);
 }
 
 /** Raises SW_POOL_CORRUPT when the list does not tell of so many pieces, or of others. */
 export function* readList(list: Address, count: number): Operation<Address[]> {
-  const words = new Scratch(PIECES + 8 * count);
-  yield new Batch().read(list, PIECES + 8 * count, words, 0);
-  const pieces = Array.from({ length: count }, (_, i) => readInteger(words, PIECES + 8 * i));
-  const isWhole = lowHalf(words, 0) === count && highHalf(words, 0) === sumOf(pieces);
-  invariant(isWhole, `the list at ${list} does not tell the ${count} pieces of a segment`);
+  const words = new Scratch(listBytes(count));
+  yield new Batch().read(list, listBytes(count), words, 0);
+  const pieces = addressesIn(words, count);
+  invariant(
+    isListOf(words, count, pieces),
+    `the list at ${list} does not tell the ${count} pieces of a segment`,
+  );
   return pieces;
 }
 
@@ -75,6 +70,18 @@ export function* makeSegment(
   }
 }
 
+/** The first segment of a new table: fresh slots. It is always one piece. */
+export function* makeFirstSegment(
+  allocator: Allocator,
+  catalog: number,
+  geometry: ShardGeometry,
+  node: number = ANY_NODE,
+): Operation<Address> {
+  const { pieces } = yield* makeSegment(allocator, catalog, geometry, 0, node);
+  yield* fill(pieces[0], geometry.segmentUnits(0) * UNIT_BYTES, freshHigh(0));
+  return pieces[0];
+}
+
 function* makePiece(
   allocator: Allocator,
   catalog: number,
@@ -94,18 +101,15 @@ function* makeList(
   node: number,
 ): Operation<Address> {
   const list = yield* allocator.allocate(catalog, listUnits(pieces.length), node);
-  const bytes = PIECES + 8 * pieces.length;
+  const bytes = listBytes(pieces.length);
   const image = new Scratch(bytes);
-  setWord(image, 0, pieces.length, sumOf(pieces));
-  pieces.forEach((piece, i) => {
-    writeInteger(image, PIECES + 8 * i, piece);
-  });
+  writeList(image, pieces.length, pieces);
   yield new Batch().write(list, bytes, image, 0);
   return list;
 }
 
 /** Sets all words of a range to an empty entry with this high half. */
-export function* fill(address: Address, bytes: number, high: number): Operation<void> {
+function* fill(address: Address, bytes: number, high: number): Operation<void> {
   const image = new Scratch(Math.min(bytes, WRITE_BYTES));
   for (let at = 0; at < image.u8.length; at += 8) setWord(image, at, 0, high);
   for (let at = 0; at < bytes; at += WRITE_BYTES) {

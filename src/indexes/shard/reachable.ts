@@ -30,7 +30,7 @@ export function* eachReachable(
     }
   }
   // Read anew: a segment may have been published that no bucket has been moved to yet.
-  for (const address of (yield* partitions.places()).keys()) visit(address);
+  for (const address of (yield* partitions.directory.places()).keys()) visit(address);
   // The walk has met those of the tables themselves.
   for (const table of tables) {
     const { segments } = table;

@@ -1,14 +1,11 @@
 import { StepwellError } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
-import type { Allocator } from '../../pool/memory/allocator.ts';
-import { ANY_NODE } from '../../pool/memory/chunks.ts';
-import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import { bringTo } from './catch-up.ts';
-import { LEVELS, type ShardGeometry } from './geometry.ts';
+import { LEVELS } from './geometry.ts';
 import { releaseLostSegments } from './lost-segments.ts';
-import { discardSegment, fill, makeSegment, type SegmentPlace } from './pieces.ts';
+import { discardSegment, makeSegment, type SegmentPlace } from './pieces.ts';
 import type { Segments } from './segments.ts';
-import { freshHigh } from './slot.ts';
 import type { ShardTable } from './table.ts';
 
 /** Synchronisations after which a resize that another client has claimed is taken over. */
@@ -77,16 +74,4 @@ function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentP
     }
   }
   return yield* makeSegment(allocator, catalog, geometry, segment);
-}
-
-/** The first segment of a new table: fresh slots. It is always one piece. */
-export function* makeFirstSegment(
-  allocator: Allocator,
-  catalog: number,
-  geometry: ShardGeometry,
-  node: number = ANY_NODE,
-): Operation<Address> {
-  const { pieces } = yield* makeSegment(allocator, catalog, geometry, 0, node);
-  yield* fill(pieces[0], geometry.segmentUnits(0) * UNIT_BYTES, freshHigh(0));
-  return pieces[0];
 }

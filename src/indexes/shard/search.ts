@@ -1,23 +1,26 @@
 import { type Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import {
+  matchCandidate,
+  postCandidates,
+  readCandidates,
+} from '../substrates/claims/slot-candidates.ts';
+import {
   beginGathering,
   gather,
   gatherFirst,
   gatherNodes,
   hasOverflowed,
   isReadAgain,
-  matchCandidate,
   placeBehind,
-  postCandidates,
   postLevel1,
   postLower,
-  readCandidates,
   readChain,
   unsettledPlace,
 } from './buckets.ts';
 import { bringTo, catchUp } from './catch-up.ts';
 import { LEVEL_OF_PLACE, PLACES } from './geometry.ts';
-import type { ShardRequest, ShardTable } from './table.ts';
+import type { ShardRequest } from './request.ts';
+import type { ShardTable } from './table.ts';
 
 /**
  * Search (Algorithm 2): 1 round trip to the index and 1 for the record. A hit counts whatever the

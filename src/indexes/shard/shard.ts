@@ -15,6 +15,7 @@ import {
   type PartMigration,
   type PlacedIndex,
 } from '../contract.ts';
+import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
   removeSlot,
@@ -23,7 +24,8 @@ import {
 } from '../substrates/claims/slot-operations.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable } from '../substrates/delegation.ts';
-import { type PlannedWrite, writeTogether } from '../substrates/write-combining.ts';
+import type { PlannedWrite } from '../substrates/planned-write.ts';
+import { writeTogether } from '../substrates/write-combining.ts';
 import { checkTables } from './check.ts';
 import { compact } from './compact.ts';
 import { insert } from './insert.ts';
@@ -33,13 +35,14 @@ import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters
 import { Partitions } from './partitions.ts';
 import { listUnits } from './pieces.ts';
 import { eachReachable } from './reachable.ts';
+import type { ShardRequest } from './request.ts';
 import { locate, search, searchMany } from './search.ts';
 import { ROOT_UNITS } from './segments.ts';
 import { shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
+import { ShardSlots } from './slots.ts';
 import { recordsChanged } from './sync.ts';
-import type { ShardRequest, ShardTable } from './table.ts';
-import { replace, vacate } from './update.ts';
+import type { ShardTable } from './table.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
 
 export const SHARD_KIND = 3;
@@ -58,6 +61,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   readonly partitions: Partitions;
   /** The first table: with one memory node there is no other. */
   readonly table: ShardTable;
+  readonly #slots: readonly ShardSlots[];
   readonly #protocol: SlotProtocol<ShardRequest>;
   readonly #locks = new LockTable<ShardRequest>();
 
@@ -66,14 +70,19 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     super(table, table.geometry.shape);
     this.partitions = partitions;
     this.table = table;
-    const of = (request: ShardRequest) => partitions.tableOf(request);
+    this.#slots = partitions.tables.map((one) => new ShardSlots(one));
     this.#protocol = {
       records: this.table.records,
-      locate: (request) => locate(of(request), request),
-      insert: (request, attempt) => insert(of(request), request, attempt),
-      replace: (request, attempt) => replace(of(request), request, attempt),
-      vacate: (request, attempt) => vacate(of(request), request, attempt),
+      locate: (request) => locate(partitions.tableOf(request), request),
+      insert: (request, attempt) => insert(this.slotsOf(request), request, attempt),
+      replace: (request, attempt) => replaceSlot(this.slotsOf(request), request, attempt),
+      vacate: (request, attempt) => vacateSlot(this.slotsOf(request), request, attempt),
     };
+  }
+
+  /** The slots of the table that the request's key is in. */
+  slotsOf(request: ShardRequest): ShardSlots {
+    return this.#slots[this.partitions.tableOf(request).partition];
   }
 
   override get retries(): Readonly<Record<string, number>> {
@@ -233,7 +242,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void> {
-    return this.partitions.changeNodes(change);
+    return this.partitions.directory.changeNodes(change);
   }
 
   rebalancing(): PartMigration[] {

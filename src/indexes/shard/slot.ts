@@ -1,4 +1,10 @@
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+import {
+  isVacantIn,
+  pointerHigh,
+  pointerIn,
+  type SlotFormat,
+} from '../substrates/claims/slot-format.ts';
 
 /**
  * An entry is 8 bytes: pointer 35 (in 64-byte units, 2 TiB), segment id 4, flags 9, length 8 (in
@@ -31,7 +37,6 @@ export const PENDING = 1 << 14;
 export const OVERFLOW = 1 << 15;
 export const TIDYING = 1 << 3;
 export const OVERFLOW_MASK = OVERFLOW | TIDYING;
-export const POINTER_HIGH = 0x7;
 export const POOL_BYTES_MAX = 2 ** 35 * UNIT_BYTES;
 
 const SEGMENT_ID_SHIFT = 4;
@@ -45,6 +50,15 @@ export const MATCH_MASK = (0xff << 24) | STAMP_MASK | FROZEN | PENDING | SEGMENT
 export const SETTLED_MASK = STAMP_MASK | FROZEN;
 /** What a word keeps when another entry is put into it. */
 export const KEPT_MASK = STAMP_MASK | OVERFLOW_MASK;
+/** The overflow bits of a bucket stand in its first entry, whoever has claimed that. */
+export const SHARD_SLOTS: SlotFormat = {
+  pointer: 0x7,
+  pending: PENDING,
+  moved: SETTLED_MASK,
+  frozen: FROZEN,
+  shared: OVERFLOW_MASK,
+  emptied: usedHigh,
+};
 /** Stamps are 5 bits, and 0 is "never initialised". */
 export const VERSION_MAX = 30;
 
@@ -79,16 +93,12 @@ export function stampFor(version: number): number {
 }
 
 export function pointerOf(low: number, high: number): Address {
-  return ((high & POINTER_HIGH) * 2 ** 32 + (low >>> 0)) * UNIT_BYTES;
-}
-
-export function lengthOf(high: number): number {
-  return (high >>> 16) & 0xff;
+  return pointerIn(SHARD_SLOTS, low, high);
 }
 
 /** Whether there is no record in the slot: neither a committed nor a pending one. */
 export function isEmpty(low: number, high: number): boolean {
-  return low === 0 && (high & POINTER_HIGH) === 0;
+  return isVacantIn(SHARD_SLOTS, low, high);
 }
 
 /** Whether the slot may be claimed: those of a chain that is given up are frozen. */
@@ -114,14 +124,6 @@ export function freshHigh(version: number): number {
 /** The high half of a slot that was emptied; the flags of the word that stood there are kept. */
 export function usedHigh(high: number): number {
   return (high & KEPT_MASK) | USED_UNITS;
-}
-
-export function pointerLow(address: Address): number {
-  return (address / UNIT_BYTES) | 0;
-}
-
-export function pointerHigh(address: Address): number {
-  return Math.floor(address / UNIT_BYTES / 2 ** 32);
 }
 
 /** The high half of an entry, without stamp and flags. */

@@ -1,53 +1,25 @@
-import { StepwellError } from '../../errors.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
-import {
-  type Address,
-  Batch,
-  highHalf,
-  lowHalf,
-  NULL_ADDRESS,
-  type Operation,
-  Scratch,
-  setWord,
-} from '../../verbs/index.ts';
+import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { backOff } from '../substrates/backoff.ts';
+import type { ClaimRetry } from '../substrates/claims/claimed-slots.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
-import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import type { Move } from './move.ts';
-import type { Partitions } from './partitions.ts';
+import { type PartitionDirectory, refuseEndless } from './partition-directory.ts';
+import { ShardRequest } from './request.ts';
 import { ROOT_BYTES, Segments } from './segments.ts';
-import { fingerprintOf, lengthOf } from './slot.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
+  | ClaimRetry
   | 'staleVersion' // the table has been resized since this client looked
   | 'staleBucket' // a bucket of the key had not been moved to this version yet
-  | 'slotChanged' // another client changed the slot first
-  | 'pendingKey' // another client is inserting the same key
-  | 'withdrawn' // another client withdrew this client's pending slot
   | 'chainExtended' // no empty slot: a chain node was added
   | 'otherCarrier'; // of writes that were merged another one turned out to be the last
 
-/** Offsets in a request's words. */
-export const SWAP_AT = 0;
-export const OTHER_SWAP_AT = 32;
-export const BUCKETS_AT = 64;
-/** Chain nodes for which a request has room from the start. */
-const NODES_EXPECTED = 2;
-
 /** Tables whose roots are read in one doorbell. */
 const ROOTS_AT_ONCE = 32;
-/** Each root that a table has left behind is a migration that was finished since the last look. */
-const HOPS_MAX = 1000;
-
-/** Ends a walk from root to root that leads on and on: SW_POOL_CORRUPT, for they go in a circle. */
-export function refuseEndless(hops: number, what: string): void {
-  if (hops <= HOPS_MAX) return;
-  throw new StepwellError('SW_POOL_CORRUPT', `${what} lead on after ${HOPS_MAX} migrations`);
-}
-
 /** The paper's techniques, as far as a client can do without them; see README. */
 export interface Techniques {
   /** Buckets are moved by who meets them first; else whoever resizes moves all of them. */
@@ -62,80 +34,6 @@ export interface Techniques {
   tidying: boolean;
 }
 
-/** A request with what SHARD operations remember between their round trips. */
-export class ShardRequest extends Request {
-  fingerprint = 0;
-  /** Offsets in `words` of the candidates' slots. */
-  candidates = new Int32Array(CANDIDATES_MAX);
-  /** Offset in `words` of the slot that holds the key, or that was claimed for it. */
-  slotAt = 0;
-  /** What this attempt goes by: segments and version, and by place the key's bucket and address. */
-  segments: Segments | undefined;
-  version = 0;
-  readonly buckets = new Int32Array(PLACES);
-  readonly addresses = new Float64Array(PLACES);
-  /** Where the bucket of each place stands in `words`, and where chain nodes begin. */
-  readonly at = new Int32Array(PLACES);
-  readonly nodesAt: number;
-  /** Chain nodes of the key's bucket of level 3 that have been read. */
-  nodes: Address[] = [];
-  /** Whether every entry of the bucket that was looked through last is settled. */
-  isSettled = false;
-  /** Whether levels 2 and 3 have been read. */
-  isWide = false;
-  /** Whether level 1 stands in `words` as it is after a move that the operation has made. */
-  isRead = false;
-
-  constructor({ bucketBytes }: ShardGeometry) {
-    const [level1, level2, level3] = bucketBytes;
-    const nodesAt = BUCKETS_AT + level1 + 2 * level2 + level3;
-    super(nodesAt + NODES_EXPECTED * NODE_BYTES);
-    this.at.set([
-      BUCKETS_AT,
-      BUCKETS_AT + level1,
-      BUCKETS_AT + level1 + level2,
-      BUCKETS_AT + level1 + 2 * level2,
-    ]);
-    this.nodesAt = nodesAt;
-  }
-
-  /** Takes what an operation needs from the key's hash. */
-  begin(): void {
-    this.isRead = false;
-    this.fingerprint = fingerprintOf(this.hash.h4);
-  }
-
-  /** Takes over what another request has found for the same key: record and slot. */
-  takeFound(from: ShardRequest): void {
-    const slot = from.slotAt;
-    this.takeFoundRecord(from, lengthOf(highHalf(from.words, slot)));
-    this.slotAt = BUCKETS_AT;
-    setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
-  }
-
-  /** All that stands in the words may be candidates: chains are of any length. */
-  override ensureCandidates(count: number): void {
-    super.ensureCandidates(count);
-    const room = this.candidateAt.length;
-    if (room > this.candidates.length) this.candidates = new Int32Array(room);
-  }
-
-  /** Only when there are any: setting an array's length is a call of its own. */
-  forgetNodes(): void {
-    if (this.nodes.length > 0) this.nodes.length = 0;
-  }
-
-  /** Makes room for one more chain node without losing what has been read. */
-  growNodes(): void {
-    const needed = this.nodesAt + (this.nodes.length + 1) * NODE_BYTES;
-    this.ensureCandidates((needed - BUCKETS_AT) >> 3);
-    if (needed <= this.words.u8.length) return;
-    const read = this.words.u8.slice();
-    this.words.ensure(needed);
-    this.words.u8.set(read, 0);
-  }
-}
-
 /** What the tables of one index share, at one client. */
 export interface SharedParts {
   readonly pool: Pool;
@@ -143,8 +41,7 @@ export interface SharedParts {
   readonly geometry: ShardGeometry;
   readonly records: RecordIo;
   readonly techniques: Techniques;
-  /** All of them; set before any of them is used. */
-  readonly partitions: () => Partitions;
+  readonly directory: PartitionDirectory;
 }
 
 export function newTechniques(): Techniques {
@@ -160,8 +57,8 @@ export function newTechniques(): Techniques {
 /** One client's handle of a SHARD table: of one partition of an index. */
 export class ShardTable {
   readonly geometry: ShardGeometry;
-  /** All tables of the index. */
-  readonly partitions: () => Partitions;
+  /** Where the tables of all partitions are. */
+  readonly directory: PartitionDirectory;
   /** Which of the index's partitions the table is. */
   readonly partition: number;
   readonly records: RecordIo;
@@ -212,8 +109,8 @@ export class ShardTable {
   #segments: Segments;
 
   constructor(shared: SharedParts, partition: number, segments: Segments) {
-    const { pool, geometry, records, catalog, techniques, partitions } = shared;
-    this.partitions = partitions;
+    const { pool, geometry, records, catalog, techniques, directory } = shared;
+    this.directory = directory;
     this.pool = pool;
     this.geometry = geometry;
     this.records = records;

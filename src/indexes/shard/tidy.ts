@@ -1,4 +1,5 @@
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord } from '../../verbs/index.ts';
+import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { KeyHashes } from '../substrates/key-hashes.ts';
 import { closeEmptyChains } from './empty-chains.ts';
 import type { Segments } from './segments.ts';
@@ -6,7 +7,6 @@ import { eachBucket } from './shape.ts';
 import {
   FROZEN,
   isEmpty,
-  lengthOf,
   OVERFLOW,
   OVERFLOW_MASK,
   pointerOf,

@@ -1,14 +1,16 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
+import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
 import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
 import { bringTo } from './catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, type ShardGeometry } from './geometry.ts';
 import type { Partitions } from './partitions.ts';
+import type { ShardRequest } from './request.ts';
 import type { Segments } from './segments.ts';
-import { FROZEN, isEmpty, isLive, lengthOf, pointerOf, stampOf, VERSION_MAX } from './slot.ts';
-import type { ShardRequest, ShardTable } from './table.ts';
+import { FROZEN, isEmpty, isLive, pointerOf, stampOf, VERSION_MAX } from './slot.ts';
+import type { ShardTable } from './table.ts';
 
 const SETTLE_ROUNDS_MAX = 1000;
 

@@ -2,20 +2,15 @@ import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type { Outcome } from '../contract.ts';
+import type { PlannedWrite, SharingRequest } from './planned-write.ts';
 import type { Request } from './request.ts';
-import type { PlannedWrite } from './write-combining.ts';
 
 /** Polls after which an operation stops waiting for another one, which may have been abandoned. */
 const POLLS_MAX = 1000;
 /** One that another has taken over must not go alone, or it would be done twice. */
 const TAKEN_POLLS_MAX = 10_000_000;
-/** Errors that promise that nothing was done: whoever was to be served makes its own attempt. */
-const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
-
-/** A request that can take over what another one of the same key has found. */
-export interface SharingRequest<R> extends Request {
-  takeFound(from: R): void;
-}
+/** Errors that promise that nothing was done: each follower makes an attempt of its own. */
+const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
 
 /** Operations of this client on one key. */
 interface Lane<R extends Request> {

@@ -11,12 +11,11 @@ import {
   lowHalf,
   NULL_ADDRESS,
   type Operation,
-  readInteger,
   Scratch,
   setWord,
   UNIT_BYTES,
-  writeInteger,
 } from '../../verbs/index.ts';
+import { addressesIn, checkOf, sumOf, writeAddresses } from './address-list.ts';
 
 /** Bytes of the root's first line: the global depth and the addresses of the further parts. */
 const HEADER_BYTES = 64;
@@ -66,16 +65,15 @@ interface Reserves {
  * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many
  * memory nodes, or in as many regions as it takes.
  *
- *   root    0  global depth 32 | check 32: a sum over the depth and the addresses
- *           8  addresses of parts 1, 2, … ; 0 behind the last
+ *   root    0  the list of parts 1, 2, … with the global depth as its number (address-list.ts);
+ *              0 behind the last
  *          64  entries of part 0
  *   part p     entries p, p + 2^k, p + 2 * 2^k, …
  *
  * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
  * the same rate at every depth, and all entries that a key may have from depth k on are in one
  * part, hence on one node. Parts never move: a client reads their addresses once, with the depth.
- * A damaged address would lead to other entries, or to empty ones, and nobody would see it: so who
- * reads the depth looks at the check, too.
+ * A client that reads the depth compares the list's check, too.
  */
 export class DirectoryParts {
   readonly root: Address;
@@ -126,14 +124,14 @@ export class DirectoryParts {
   #depthIn(depth: number, check: number): number {
     const { initialDepth, maxDepth } = this.#depths;
     invariant(depth >= initialDepth && depth <= maxDepth, `global depth is ${depth}`);
-    const isWhole = check === add(this.#sum, depth) >>> 0;
+    const isWhole = check === checkOf(depth, this.#sum) >>> 0;
     invariant(isWhole, `the parts of the directory at ${this.root} are not those it was made of`);
     return depth;
   }
 
   /** The first word of the root. */
   #word(depth: number): bigint {
-    return (BigInt(add(this.#sum, depth) >>> 0) << 32n) | BigInt(depth);
+    return (BigInt(checkOf(depth, this.#sum) >>> 0) << 32n) | BigInt(depth);
   }
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */
@@ -197,9 +195,7 @@ export class DirectoryParts {
   static *read(root: Address, depths: Depths): Operation<{ parts: DirectoryParts; depth: number }> {
     const header = new Scratch(HEADER_BYTES);
     yield new Batch().read(root, HEADER_BYTES, header, 0);
-    const others = Array.from({ length: PARTS_MAX - 1 }, (_, i) =>
-      readInteger(header, 8 * (i + 1)),
-    );
+    const others = addressesIn(header, PARTS_MAX - 1);
     while (others.at(-1) === NULL_ADDRESS) others.pop();
     const parts = new DirectoryParts(root, others, depths);
     return { parts, depth: parts.#depthIn(lowHalf(header, 0) >>> 0, highHalf(header, 0) >>> 0) };
@@ -232,9 +228,7 @@ export class DirectoryParts {
       }
     }
     const header = new Scratch(HEADER_BYTES);
-    others.forEach((start, i) => {
-      writeInteger(header, 8 * (i + 1), start);
-    });
+    writeAddresses(header, others);
     yield new Batch().write(root, HEADER_BYTES, header, 0);
     return parts;
   }
@@ -245,17 +239,6 @@ function bytesAt(depth: number, maxDepth: number, parts: number): number {
   const used = (ENTRY_BYTES * 2 ** depth) / parts;
   const most = (ENTRY_BYTES * 2 ** maxDepth) / parts;
   return Math.min(most, Math.max(CHUNK_BYTES - HEADER_BYTES, used));
-}
-
-/** A step of 32-bit FNV-1a, by words. Each of two words that differ makes another sum. */
-function add(sum: number, word: number): number {
-  return Math.imul(sum ^ word, 0x01000193);
-}
-
-/** Tells whether addresses that were read are those that were written; 32 bits, signed. */
-export function sumOf(addresses: readonly Address[]): number {
-  const halves = addresses.flatMap((one) => [one | 0, Math.floor(one / 2 ** 32)]);
-  return halves.reduce(add, 0x811c9dc5);
 }
 
 /** A span on the node, or anywhere when that one is full. */

@@ -30,7 +30,7 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import type { Request } from './request.ts';
+import type { OutgoingChain, Request } from './request.ts';
 
 /** Blocks of one record, for giving them back. */
 interface Block {
@@ -260,12 +260,6 @@ export class RecordIo {
     request.found = value;
     request.foundValueAt = 0;
   }
-}
-
-export interface OutgoingChain {
-  plan: ChainPlan;
-  /** Addresses of the pieces, as far as they are allocated. */
-  blocks: Address[];
 }
 
 function damaged(): StepwellError {

@@ -12,6 +12,7 @@ import {
 import { finalMix, HASH_PADDING, hashWords, KeyHash } from '../../records/hash.ts';
 import {
   CHECKSUM,
+  type ChainPlan,
   FLAG_CHAINED,
   HEADER_BYTES,
   KEY_BYTES_AND_KIND,
@@ -23,10 +24,16 @@ import {
   valueOffset,
 } from '../../records/layout.ts';
 import { type Address, Frame, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
-import type { OutgoingChain } from './record-io.ts';
 
 /** Slots that one operation can look at, if its index does not ask for more. */
 export const CANDIDATES_MAX = 512;
+
+/** How a record that is written is cut into blocks, of which the request's own is the first. */
+export interface OutgoingChain {
+  plan: ChainPlan;
+  /** Addresses of the pieces, as far as they are allocated. */
+  blocks: Address[];
+}
 
 /**
  * One operation in flight: its key, encoded and hashed, the record that it writes and the record

@@ -11,17 +11,8 @@ import {
   REPLACED,
 } from '../contract.ts';
 import { type SlotProtocol, writeSlot } from './claims/slot-operations.ts';
-import type { SharingRequest } from './delegation.ts';
+import type { PlannedWrite, SharingRequest } from './planned-write.ts';
 import type { Request } from './request.ts';
-
-/** A write of one caller, whose record stands sealed in its request. */
-export interface PlannedWrite<R extends Request> {
-  readonly request: R;
-  readonly condition: Condition;
-  readonly expected: number;
-  /** Set when the write has taken effect, or been refused. */
-  outcome?: Outcome;
-}
 
 /** Instead of a write: the record that was found in the table, or that there was none. */
 const IN_TABLE = -1;

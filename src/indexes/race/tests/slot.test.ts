@@ -1,17 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { lengthOf, pointerHigh, pointerLow } from '../../substrates/claims/slot-format.ts';
 import {
   bucketHeaderHigh,
   depthOf,
   emptySlot,
   isReady,
   isVacant,
-  lengthOf,
   ownsHash,
   PENDING,
-  pointerHigh,
-  pointerLow,
   pointerOf,
   slotHigh,
   stampOf,

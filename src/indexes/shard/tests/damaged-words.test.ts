@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { requestFor } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
+import { pointerHigh, pointerLow } from '../../substrates/claims/slot-format.ts';
 import { NODE_LINK } from '../geometry.ts';
-import { pointerHigh, pointerLow } from '../slot.ts';
 import { clients, get, put, within } from './support/clients.ts';
 
 test('a chain of level 3 that leads back into itself ends every call', (t) => {

@@ -12,7 +12,7 @@ const LEFT = 1;
 
 test('who opens a store of 64 partitions reads their roots some at a time', (t) => {
   const { pool, index } = shardByHand(t, { shard: SHARD, nodes: 3 });
-  const { root } = index.partitions;
+  const { root } = index.partitions.directory;
   const { trips, value } = traced(
     pool.fabric,
     openShard(pool, shapeFrom(index.parameters), index.catalog, root),
@@ -31,7 +31,7 @@ test('who opens a store of 64 partitions reads their roots some at a time', (t) 
 
 test('who never is the faster one gives up, and says why', (t) => {
   const { pool, index } = shardByHand(t, { shard: SHARD, nodes: 3 });
-  const { root } = index.partitions;
+  const { root } = index.partitions.directory;
   let changes = 0;
   const late = index.changeNodes((nodes) => {
     pool.run(control.store(root, changes++ % 2 === 0 ? 3n : 7n));
@@ -50,7 +50,7 @@ test('who opens a store while tables are migrated all the time gives up, and say
     pool,
     shapeFrom(index.parameters),
     index.catalog,
-    index.partitions.root,
+    index.partitions.directory.root,
   );
   const migrating = function* (): Operation<unknown> {
     for (let step = opening.next(); ; step = opening.next()) {
@@ -71,7 +71,7 @@ test('roots that lead in a circle are no endless migration', (t) => {
   pool.run(control.store(segments.root + SEGMENTS + 8, BigInt(segments.root + LEFT)));
   const refused = { code: 'SW_POOL_CORRUPT', message: /lead on after 1000 migrations/ };
   assert.throws(() => pool.run(index.table.load()), refused);
-  assert.throws(() => pool.run(index.partitions.places()), refused);
+  assert.throws(() => pool.run(index.partitions.directory.places()), refused);
 });
 
 test('a table that others change whenever it is to leave stays, and the caller is told', (t) => {

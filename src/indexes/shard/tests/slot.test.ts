@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { lengthOf, pointerLow } from '../../substrates/claims/slot-format.ts';
 import {
   advanced,
   entryHigh,
@@ -10,11 +11,9 @@ import {
   isFresh,
   isLive,
   leaves,
-  lengthOf,
   OVERFLOW,
   OVERFLOW_MASK,
   PENDING,
-  pointerLow,
   pointerOf,
   segmentIdOf,
   stampFor,

@@ -7,6 +7,7 @@ import {
   setWord,
   swapped,
 } from '../../../verbs/index.ts';
+import { isVacantIn, type SlotFormat } from './slot-format.ts';
 
 const SWAPS_A_DOORBELL = 64;
 
@@ -14,6 +15,26 @@ const SWAPS_A_DOORBELL = 64;
 export type EachClaim = (
   visit: (slot: Address, low: number, high: number) => void,
 ) => Operation<void>;
+
+/**
+ * Hands out the claims in the slots of one bucket, which begin at `at` of the words and stand at
+ * `address`. Frozen ones are left to their mover, which drops them.
+ */
+export function visitClaims(
+  format: SlotFormat,
+  { i32 }: Scratch,
+  at: number,
+  slots: number,
+  address: Address,
+  visit: Parameters<EachClaim>[0],
+): void {
+  const { pending, frozen } = format;
+  for (let slot = 0; slot < 8 * slots; slot += 8) {
+    const [low, high] = [i32[(at + slot) >> 2], i32[((at + slot) >> 2) + 1]];
+    const isClaim = (high & (pending | frozen)) === pending && !isVacantIn(format, low, high);
+    if (isClaim) visit(address + slot, low, high);
+  }
+}
 
 interface Claim {
   slot: Address;
@@ -38,12 +59,11 @@ interface Claim {
  * - The client that withdraws dies after any CAS: the others find fewer claims. Records of claims
  *   that are gone are unreachable, and a sweep finds them.
  *
- * `emptied` says what the high half of a withdrawn slot becomes; its low half becomes 0. Returns
- * how many claims were withdrawn.
+ * Returns how many claims were withdrawn.
  */
 export function* withdrawAbandoned(
   eachClaim: EachClaim,
-  emptied: (high: number) => number,
+  format: SlotFormat,
   grace: () => Operation<boolean>,
 ): Operation<number> {
   const before = new Map<Address, Claim>();
@@ -55,13 +75,10 @@ export function* withdrawAbandoned(
     const known = before.get(slot);
     if (known?.low === low && known.high === high) abandoned.push(known);
   });
-  return yield* withdrawAll(abandoned, emptied);
+  return yield* withdrawAll(abandoned, format);
 }
 
-function* withdrawAll(
-  claims: readonly Claim[],
-  emptied: (high: number) => number,
-): Operation<number> {
+function* withdrawAll(claims: readonly Claim[], { emptied }: SlotFormat): Operation<number> {
   const swaps = new Scratch(CAS_BYTES * SWAPS_A_DOORBELL);
   const batch = new Batch();
   let withdrawn = 0;

@@ -1,91 +1,110 @@
-import { type Address, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
-import type { Request } from '../request.ts';
+import {
+  copyWord,
+  highHalf,
+  lowHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import type { ClaimedSlots } from './claimed-slots.ts';
+import { readCandidates } from './slot-candidates.ts';
+import { isVacantIn } from './slot-format.ts';
+import { OTHER_SWAP_AT, type SlotRequest } from './slot-request.ts';
 
 /**
- * What becomes of two claims of one key. An inserter claims an empty slot by a pending word and
- * reads after that every slot in which the key may be, so of two inserters the later one sees the
- * other's claim. Then
- *   - who meets a committed slot withdraws: the key exists by now;
- *   - who ranks behind the other withdraws, and waits;
- *   - who ranks before it withdraws the other's claim and goes on.
- * Anyone may withdraw anyone's claim by CAS: its owner's commit then fails and it begins again. So
- * nobody ever depends on the other being alive.
+ * What becomes of two claims of one key. An inserter reads every place of the key behind its claim,
+ * so of two inserters the later one sees the other's claim. An inserter that meets
+ *   - a committed slot of the key withdraws: the key exists by now;
+ *   - a claim at a lower address withdraws, and waits for that claim's fate;
+ *   - a claim at a higher address evicts it and goes on.
+ * Any client may withdraw any claim by CAS: its owner's commit then fails, and the owner begins
+ * again. So no client ever depends on another one being alive.
  */
-export interface ClaimRules<R extends RivalRequest> {
-  /** The bit in the high half of a slot that is claimed and not committed. */
-  readonly pending: number;
-  readonly patience: Patience;
-  /** Room for a word in `words`. */
-  readonly scratchAt: number;
-  slotAddress(request: R, at: number): Address;
-  /** The claim with the lower rank goes on; the same rank is the same slot. */
-  rank(request: R, at: number): number;
-  /** Withdraws another client's claim. False when it was committed or frozen meanwhile. */
-  evict(request: R, at: number): Operation<boolean>;
-}
-
-export interface RivalRequest extends Request {
-  /** The slot that is waited for, in `words`. */
-  slotAt: number;
-  /** Where slots with the key's fingerprint stand in `words`; their records are `candidateAt`. */
-  candidates: ArrayLike<number>;
-}
-
-/** How long a claim that stands in the way may stay as it is. */
-export interface Patience {
-  polls: number;
-  /** Between two polls. */
-  microseconds: number;
-}
+export type Conflict = 'committedElsewhere' | 'pendingElsewhere' | 'lost';
 
 const PATIENCE_GROWTH_MAX = 32;
 
-export type Conflict = 'committedElsewhere' | 'pendingElsewhere' | 'lost';
-
 /**
- * Looks at the candidates, whose records have been read. Claims that rank behind the one of
- * `ownRank` are withdrawn; the first that does not is the conflict, and `slotAt` tells which.
+ * Reads the records of the gathered rivals and evicts the claims that rank behind the slot `own`.
+ * The first rival that stays is the conflict, and `slotAt` tells which slot it is.
  */
-export function* findRival<R extends RivalRequest>(
-  rules: ClaimRules<R>,
+export function* findRival<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
   request: R,
-  ownRank: number,
+  own: number,
 ): Operation<Conflict | undefined> {
-  const { candidates, candidateAt, words } = request;
+  yield* readCandidates(request);
+  const { candidates, candidateAt, words, format } = request;
   for (let i = 0; i < request.candidateCount; i++) {
     if (!request.matches(candidateAt[i])) continue;
     const other = candidates[i];
-    if ((highHalf(words, other) & rules.pending) === 0) return 'committedElsewhere';
+    if ((highHalf(words, other) & format.pending) === 0) return 'committedElsewhere';
     request.slotAt = other;
-    const rank = rules.rank(request, other);
-    if (rank < ownRank) return 'pendingElsewhere';
+    const rank = slots.addressOf(request, other);
+    if (rank < own) return 'pendingElsewhere';
     // Another claim of the key stands in the very slot: this one was withdrawn. Were the other
     // evicted for that, two inserters in step could go on evicting each other for ever.
-    if (rank === ownRank) return 'lost';
-    if (!(yield* rules.evict(request, other))) return 'committedElsewhere';
+    if (rank === own) return 'lost';
+    if (!(yield* evict(slots, request, other))) return 'committedElsewhere';
   }
   return undefined;
 }
 
 /**
- * Waits for the fate of the claim that made this client withdraw (`slotAt`); when nothing happens
- * to it for too long, its owner is slow or dead and the claim is withdrawn for it.
+ * Withdraws another client's claim. False when it was committed or frozen meanwhile.
+ *
+ * When its owner, or a third client, withdrew it just before, it is gone as well: were that a
+ * conflict, inserters in step could withdraw for each other for ever. An empty word counts only if
+ * no mover has changed it: a later one may be what a mover has left of a slot that was committed
+ * and moved. Another claim in the slot counts too: it came after this client's own, and its owner
+ * will see that one and give way.
  */
-export function* outwait<R extends RivalRequest>(
-  rules: ClaimRules<R>,
+export function* evict<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
+  request: R,
+  at: number,
+): Operation<boolean> {
+  const { batch, words, format } = request;
+  const emptied = format.emptied(highHalf(words, at));
+  copyWord(words, at, OTHER_SWAP_AT);
+  setWord(words, OTHER_SWAP_AT + 8, 0, emptied);
+  yield batch.clear().cas(slots.addressOf(request, at), words, OTHER_SWAP_AT);
+  if (swapped(words, OTHER_SWAP_AT)) return true;
+  const low = lowHalf(words, OTHER_SWAP_AT + 16);
+  const high = highHalf(words, OTHER_SWAP_AT + 16);
+  if (((high ^ emptied) & format.moved) !== 0) return false;
+  return isVacantIn(format, low, high) || isOtherClaim(request, at, low, high);
+}
+
+/** Not the same claim, of which only the shared bits have changed meanwhile. */
+function isOtherClaim(
+  { words, format }: SlotRequest,
+  at: number,
+  low: number,
+  high: number,
+): boolean {
+  if ((high & format.pending) === 0) return false;
+  return low !== lowHalf(words, at) || ((high ^ highHalf(words, at)) & format.pointer) !== 0;
+}
+
+/**
+ * Waits for the fate of the claim that made this client withdraw (`slotAt`). When nothing happens
+ * to it for too long, its owner is slow or dead, and this client withdraws the claim.
+ */
+export function* outwait<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
   request: R,
   attempt: number,
 ): Operation<void> {
   const { batch, words, slotAt } = request;
-  const { scratchAt } = rules;
-  const { polls, microseconds } = rules.patience;
-  const address = rules.slotAddress(request, slotAt);
+  const { polls, microseconds } = slots.patience;
+  const address = slots.addressOf(request, slotAt);
   // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
   const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
   for (let poll = 0; poll < enough; poll++) {
-    yield batch.clear().pause(microseconds, words).read(address, 8, words, scratchAt);
-    if (lowHalf(words, scratchAt) !== lowHalf(words, slotAt)) return;
-    if (highHalf(words, scratchAt) !== highHalf(words, slotAt)) return;
+    yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);
+    if (lowHalf(words, OTHER_SWAP_AT) !== lowHalf(words, slotAt)) return;
+    if (highHalf(words, OTHER_SWAP_AT) !== highHalf(words, slotAt)) return;
   }
-  yield* rules.evict(request, slotAt);
+  yield* evict(slots, request, slotAt);
 }

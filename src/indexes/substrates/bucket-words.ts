@@ -1,0 +1,66 @@
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../verbs/index.ts';
+
+/**
+ * The words of some buckets as a mover has read them, and the CASes by which it changes them: one
+ * doorbell after the other. The buckets stand one behind another from offset 0 on.
+ */
+export class BucketWords {
+  readonly words = new Scratch(64);
+  readonly batch = new Batch();
+  readonly #swaps = new Scratch(64);
+
+  /** Makes room for so many bytes of buckets, and so many verbs in one doorbell. */
+  ensure(bytes: number, verbs: number): void {
+    this.words.ensure(bytes);
+    this.#swaps.ensure(CAS_BYTES * verbs);
+  }
+
+  low(at: number): number {
+    return this.words.i32[at >> 2];
+  }
+
+  high(at: number): number {
+    return this.words.i32[(at >> 2) + 1];
+  }
+
+  /** Adds the READ of the buckets at `address`. */
+  postRead(address: Address, bytes: number): Batch {
+    return this.batch.read(address, bytes, this.words, 0);
+  }
+
+  /** Reads the buckets at `address`. */
+  *read(address: Address, bytes: number): Operation<void> {
+    this.batch.clear();
+    yield this.postRead(address, bytes);
+  }
+
+  /** Adds a CAS from one word to another. */
+  postSwap(address: Address, low: number, high: number, newLow: number, newHigh: number): void {
+    const at = CAS_BYTES * this.batch.length;
+    setWord(this.#swaps, at, low, high);
+    setWord(this.#swaps, at + 8, newLow, newHigh);
+    this.batch.cas(address, this.#swaps, at);
+  }
+
+  /** Whether verb `verb` of the last doorbell, a CAS, found what it expected. */
+  swapped(verb: number): boolean {
+    return swapped(this.#swaps, CAS_BYTES * verb);
+  }
+
+  /** The high half of what CAS `verb` of the last doorbell found; the low one by `foundLow`. */
+  foundHigh(verb: number): number {
+    return this.#swaps.i32[(CAS_BYTES * verb + 20) >> 2];
+  }
+
+  foundLow(verb: number): number {
+    return this.#swaps.i32[(CAS_BYTES * verb + 16) >> 2];
+  }
+}

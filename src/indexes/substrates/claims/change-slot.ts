@@ -1,0 +1,74 @@
+import { HEADER_BYTES } from '../../../records/layout.ts';
+import {
+  copyWord,
+  highHalf,
+  lowHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import type { ClaimedSlots } from './claimed-slots.ts';
+import { lengthOf, pointerIn, pointerLow } from './slot-format.ts';
+import { type SlotRequest, SWAP_AT } from './slot-request.ts';
+
+/**
+ * Last round trip of an update (RACE Algorithm 3): the slot that `locate` found is turned to the
+ * new record. The CAS expects the slot's exact word, and no block is re-used while this operation
+ * may hold its address. So it succeeds only if the key still has the record that was read, in a
+ * bucket that no client moves.
+ *
+ *   D[WRITE header; CAS old record -> new record]
+ *
+ * The version is known only now, after the old record was read. The header of the new record, which
+ * no other client knows yet, is therefore written again in front of the CAS, in the same doorbell.
+ *
+ * Returns false when the operation must begin again.
+ */
+export function* replaceSlot<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
+  request: R,
+  attempt: number,
+): Operation<boolean> {
+  const { batch, words, block, slotAt } = request;
+  request.reseal((request.foundVersion + 1) >>> 0);
+  batch.clear();
+  if (request.blockWritten) batch.write(block, HEADER_BYTES, request.outgoing, 0);
+  else slots.records.post(request, batch);
+  copyWord(words, slotAt, SWAP_AT);
+  setWord(words, SWAP_AT + 8, pointerLow(block), slots.entryHigh(request, slotAt));
+  yield batch.cas(slots.addressOf(request, slotAt), words, SWAP_AT);
+  return yield* retireFound(slots, request, attempt);
+}
+
+/** Last round trip of a deletion (RACE Algorithm 2): the slot becomes vacant. */
+export function* vacateSlot<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
+  request: R,
+  attempt: number,
+): Operation<boolean> {
+  const { batch, words, slotAt } = request;
+  copyWord(words, slotAt, SWAP_AT);
+  setWord(words, SWAP_AT + 8, 0, slots.vacantHigh(request, slotAt));
+  yield batch.clear().cas(slots.addressOf(request, slotAt), words, SWAP_AT);
+  return yield* retireFound(slots, request, attempt);
+}
+
+/** Behind that CAS: retires the record that the slot had, if this client has unlinked it. */
+function* retireFound<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
+  request: R,
+  attempt: number,
+): Operation<boolean> {
+  const { words, slotAt, format } = request;
+  if (!swapped(words, SWAP_AT)) {
+    yield* slots.retry(request, 'slotChanged', attempt);
+    return false;
+  }
+  // Before anything can fail: the new record is linked, and its block not to be given back.
+  request.forgetBlock();
+  const high = highHalf(words, slotAt);
+  const old = pointerIn(format, lowHalf(words, slotAt), high);
+  if (request.foundChained) yield* slots.records.retireChain(request, old);
+  else slots.records.retireFound(request, old, lengthOf(high));
+  return true;
+}

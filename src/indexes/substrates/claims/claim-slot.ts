@@ -1,0 +1,130 @@
+import { invariant } from '../../../errors.ts';
+import {
+  type Address,
+  copyWord,
+  highHalf,
+  lowHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import type { ClaimedSlots } from './claimed-slots.ts';
+import { findRival, outwait } from './rival-claims.ts';
+import { pointerLow } from './slot-format.ts';
+import { type SlotRequest, SWAP_AT } from './slot-request.ts';
+
+/** Between two changes of shared bits by others lies a look at all of the table. */
+const SWAP_ROUNDS_MAX = 10_000;
+
+/**
+ * Inserts the outgoing record into the vacant slot at `at` (RACE Algorithm 1; SHARD section 3.2,
+ * where Ordered-CAS does not do). The slot is pending until its owner has read, after claiming it,
+ * every slot in which the key may be: so two copies of a key are never visible, and a client that
+ * dies leaves a claim, never a duplicate.
+ *
+ *   D[WRITE record; CAS vacant -> pending; READ the key's places]
+ *   READ the records that may have the key                             only when there are any
+ *   CAS pending -> committed
+ *
+ * Returns false when the operation must begin again.
+ */
+export function* claimSlot<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
+  request: R,
+  at: number,
+  attempt: number,
+): Operation<boolean> {
+  const { batch, words } = request;
+  const slot = slots.addressOf(request, at);
+  request.slotAt = at;
+  prepareClaim(slots, request, at);
+
+  // Claim the slot, and read every place of the key behind it.
+  slots.records.postFirst(request, batch.clear());
+  slots.postPlaces(request, batch.cas(slot, words, SWAP_AT));
+  request.blockExposed = true;
+  yield batch;
+  if (!swapped(words, SWAP_AT)) {
+    request.blockExposed = false;
+    yield* slots.retry(request, 'slotChanged', attempt);
+    return false;
+  }
+  copyWord(words, SWAP_AT + 8, SWAP_AT);
+
+  // Look. Whoever claims a slot of the key from now on sees this claim.
+  if (!(yield* slots.isCertain(request))) {
+    yield* withdraw(slots, request, slot);
+    yield* slots.catchUp(request, attempt);
+    return false;
+  }
+  const mayHaveRivals = slots.gatherRivals(request) > 0;
+  const conflict = mayHaveRivals ? yield* findRival(slots, request, slot) : undefined;
+  if (conflict !== undefined) {
+    yield* withdraw(slots, request, slot);
+    if (conflict === 'pendingElsewhere') yield* outwait(slots, request, attempt);
+    yield* slots.retry(request, conflict === 'lost' ? 'withdrawn' : 'pendingKey', attempt);
+    return false;
+  }
+
+  // Commit.
+  if (yield* swapOwn(request, slot, prepareCommit)) return true;
+  // Withdrawn by another inserter, or frozen by a mover, which drops pending slots.
+  slots.records.retireOutgoing(request);
+  yield* slots.retry(request, 'withdrawn', attempt);
+  return false;
+}
+
+/** CAS words: what the slot was seen to hold, and the pending word. */
+function prepareClaim<R extends SlotRequest>(slots: ClaimedSlots<R>, request: R, at: number): void {
+  const { words, block, format } = request;
+  copyWord(words, at, SWAP_AT);
+  const high = slots.entryHigh(request, at) | format.pending;
+  setWord(words, SWAP_AT + 8, pointerLow(block), high);
+}
+
+/** CAS words: the pending word, and the same without the flag. */
+function prepareCommit({ words, format }: SlotRequest): void {
+  const high = highHalf(words, SWAP_AT) & ~format.pending;
+  setWord(words, SWAP_AT + 8, lowHalf(words, SWAP_AT), high);
+}
+
+/** CAS words: the pending word, and that of an empty slot. */
+function prepareWithdrawal({ words, format }: SlotRequest): void {
+  setWord(words, SWAP_AT + 8, 0, format.emptied(highHalf(words, SWAP_AT)));
+}
+
+/**
+ * Takes the claimed slot back, unless another inserter has done so or a mover, which drops pending
+ * slots, has frozen it. Others may have seen the record, so the next attempt writes another one.
+ */
+function* withdraw<R extends SlotRequest>(
+  slots: ClaimedSlots<R>,
+  request: R,
+  slot: Address,
+): Operation<void> {
+  yield* swapOwn(request, slot, prepareWithdrawal);
+  slots.records.retireOutgoing(request);
+}
+
+/**
+ * Swaps the claimed slot, whose word as it was last known stands at SWAP_AT. Others may have
+ * changed its shared bits meanwhile: it is still this client's then.
+ */
+function* swapOwn(
+  request: SlotRequest,
+  slot: Address,
+  prepare: (request: SlotRequest) => void,
+): Operation<boolean> {
+  const { batch, words, format } = request;
+  for (let round = 0; round < SWAP_ROUNDS_MAX; round++) {
+    prepare(request);
+    yield batch.clear().cas(slot, words, SWAP_AT);
+    if (swapped(words, SWAP_AT)) return true;
+    const found = SWAP_AT + 16;
+    const changed = highHalf(words, found) ^ highHalf(words, SWAP_AT);
+    if (lowHalf(words, found) !== lowHalf(words, SWAP_AT)) return false;
+    if ((changed & ~format.shared) !== 0) return false;
+    copyWord(words, found, SWAP_AT);
+  }
+  return invariant(false, 'the shared bits of a claimed slot change for ever') as never;
+}

@@ -1,0 +1,28 @@
+import { CANDIDATES_MAX, Request } from '../request.ts';
+import type { SlotFormat } from './slot-format.ts';
+
+/** Offsets in a request's words: of the CAS of its slot, of another slot, and of its buckets. */
+export const SWAP_AT = 0;
+export const OTHER_SWAP_AT = 32;
+export const BUCKETS_AT = 64;
+
+/** A request of an index whose buckets, read into the words, are made of slots. */
+export class SlotRequest extends Request {
+  readonly format: SlotFormat;
+  fingerprint = 0;
+  /** Offsets in `words` of the slots whose records may have the key. */
+  candidates = new Int32Array(CANDIDATES_MAX);
+  /** Offset in `words` of the slot that holds the key, was claimed for it, or is waited for. */
+  slotAt = 0;
+
+  constructor(wordBytes: number, format: SlotFormat) {
+    super(wordBytes);
+    this.format = format;
+  }
+
+  override ensureCandidates(count: number): void {
+    super.ensureCandidates(count);
+    const room = this.candidateAt.length;
+    if (room > this.candidates.length) this.candidates = new Int32Array(room);
+  }
+}
