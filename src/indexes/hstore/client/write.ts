@@ -19,6 +19,7 @@ import {
   type HashRequest,
   IF_SLOT,
   OP_REMOVE,
+  OP_REMOVE_FOUND,
   OP_WRITE,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
@@ -76,14 +77,35 @@ export function* remove(
   const condition = expected === undefined ? ALWAYS : IF_VERSION;
   try {
     records.encodeValue(request, '', 0);
-    if (!records.take(request)) yield* records.allocate(request);
-    const reply = yield* call(table, request, OP_REMOVE, condition, expected ?? 0);
+    const operation = yield* nameKey(table, request);
+    if (operation === undefined) return false;
+    const reply = yield* call(table, request, operation, condition, expected ?? 0);
     if (reply.outcome !== REPLACED) return false;
     yield* replaced(table, request, reply, false);
     return true;
   } finally {
     records.discard(request);
+    request.forgetBlock();
   }
+}
+
+/**
+ * Has the key in the pool for the server to read, and tells how; undefined when there is no such
+ * key. In a full pool there may be no block for it: then the request names the key's own record,
+ * which is not re-used while this client is in its epoch.
+ */
+function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number | undefined> {
+  const { records } = table;
+  try {
+    if (!records.take(request)) yield* records.allocate(request);
+    return OP_REMOVE;
+  } catch (error) {
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+  }
+  if (!(yield* search(table, request))) return undefined;
+  // There is nothing to be written.
+  request.blockWritten = true;
+  return OP_REMOVE_FOUND;
 }
 
 /** Reads, computes, and writes if the slot is still the one that was read. */
@@ -139,7 +161,8 @@ function messageOf(
   condition: HashRequest['condition'],
   expectedVersion: number,
 ): HashRequest {
-  const { hash, outgoing, block, keyBytes, headUnits } = request;
+  const { hash, outgoing, keyBytes, headUnits } = request;
+  const block = operation === OP_REMOVE_FOUND ? foundRecord(request) : request.block;
   // One literal: an object that others are spread into took 13 us of every write.
   return {
     operation,

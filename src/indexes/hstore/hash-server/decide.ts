@@ -13,7 +13,7 @@ import {
   type HashReply,
   type HashRequest,
   IF_SLOT,
-  OP_REMOVE,
+  isRemoval,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
 import { LOG_DELETE, LOG_INSERT, LOG_UPDATE } from '../protocol/log.ts';
@@ -50,7 +50,7 @@ export function* decide(
     return { posted, reply: reply(INSERTED, request.firstVersion), change };
   }
   const { slot } = match;
-  if (request.operation === OP_REMOVE) {
+  if (isRemoval(request.operation)) {
     const change = { event: LOG_DELETE, slot, low: 0, high: 0 };
     return { posted, reply: reply(REPLACED, version), change };
   }
@@ -63,7 +63,7 @@ function refuses(
   match: NamedSlot | undefined,
   version: number,
 ): boolean {
-  if (operation === OP_REMOVE && condition === ALWAYS) return match === undefined;
+  if (isRemoval(operation) && condition === ALWAYS) return match === undefined;
   if (condition === IF_ABSENT) return match !== undefined;
   if (condition === IF_PRESENT) return match === undefined;
   if (condition !== IF_VERSION && condition !== IF_SLOT) return false;

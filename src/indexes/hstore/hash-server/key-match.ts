@@ -1,5 +1,8 @@
+import { KeyHash } from '../../../records/hash.ts';
 import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8, SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { paddedBytes } from '../protocol/record-keys.ts';
 import { isEmpty, recordOf, SLOTS, signatureOf, unitsOfSlot } from '../protocol/slot.ts';
 import type { Candidate, PostedRequest } from './posted-request.ts';
 
@@ -17,6 +20,12 @@ export class KeyMatch {
   readonly #keys = new Scratch(4096);
   readonly #heads = new Scratch(4096);
   readonly #batch = new Batch();
+  readonly #hash = new KeyHash();
+  readonly #seed: number;
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
 
   /** Adds the READs of the keys that the requests name. */
   postKeys(posted: readonly PostedRequest[], batch: Batch): void {
@@ -83,14 +92,28 @@ export class KeyMatch {
   match(one: PostedRequest): void {
     const { request, candidates, keyAt } = one;
     const end = keyEnd(request.keyBytes);
+    const isNamed = request.operation !== OP_REMOVE_FOUND || this.#isKeyOf(one);
     const match = candidates.find(
       (candidate) =>
+        isNamed &&
         candidate.bytes === end &&
         this.#keyBytesOf(candidate) === request.keyBytes &&
         this.#isSame(keyAt, this.#heads, candidate.at, end),
     );
     one.match = match;
     one.version = match ? this.#heads.i32[(match.at >> 2) + 3] >>> 0 : 0;
+  }
+
+  /**
+   * Whether what the request names is still its key. A record that the request does not own is
+   * another key's when its client has died or given up, and the block was re-used.
+   */
+  #isKeyOf({ request: { keyBytes, h1, h2 }, keyAt }: PostedRequest): boolean {
+    const key = new Scratch(paddedBytes(keyBytes));
+    const at = keyAt + HEADER_BYTES;
+    key.u8.set(this.#keys.u8.subarray(at, at + keyBytes));
+    this.#hash.compute(key.i32, 0, keyBytes, this.#seed);
+    return this.#hash.h1 === h1 && this.#hash.h2 === h2;
   }
 
   /** Whether a request has the key of the one that it follows. */

@@ -125,7 +125,7 @@ export function* blockUnlessFull(
 export class TurnWorker {
   readonly #pair: PairAccess;
   readonly #chains: BucketChains;
-  readonly #keys = new KeyMatch();
+  readonly #keys: KeyMatch;
   readonly #batch = new Batch();
   readonly #commit: Commit;
   readonly #words: Scratch;
@@ -135,6 +135,7 @@ export class TurnWorker {
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
+    this.#keys = new KeyMatch(pair.geometry.shape.seed);
     this.#chains = new BucketChains(pair);
     this.#commit = new Commit(pair);
     this.#words = new Scratch(HEADER + 16 * pair.geometry.hashMailbox.rows);

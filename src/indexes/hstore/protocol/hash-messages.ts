@@ -12,6 +12,12 @@ import { recordChecksum } from '../../substrates/request.ts';
 
 export const OP_WRITE = 1;
 export const OP_REMOVE = 2;
+/** As OP_REMOVE, by a client without memory: the block is the key's own record. */
+export const OP_REMOVE_FOUND = 3;
+
+export function isRemoval(operation: number): boolean {
+  return operation === OP_REMOVE || operation === OP_REMOVE_FOUND;
+}
 
 /**
  * A write that is stored only if the key's slot is exactly this one, and its record of the expected
@@ -74,7 +80,7 @@ export function decodeRequest(words: Scratch, at: number): HashRequest {
   const word = at >> 2;
   const operation = i32[word] & 0xff;
   const keyBytes = i32[word + 1];
-  invariant(operation === OP_WRITE || operation === OP_REMOVE, `a request to do ${operation}`);
+  invariant(operation === OP_WRITE || isRemoval(operation), `a request to do ${operation}`);
   invariant(
     keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX,
     `a request with a key of ${keyBytes} bytes`,

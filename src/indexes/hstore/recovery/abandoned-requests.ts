@@ -3,7 +3,7 @@ import { type Address, Batch, type Operation, readInteger, Scratch } from '../..
 import type { Turn } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
-import { decodeRequest } from '../protocol/hash-messages.ts';
+import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -18,7 +18,9 @@ const POLLS_MAX = 512;
  */
 export function* abandonedRequests(pair: Pair): Operation<{ block: Address; units: number }[]> {
   const bodies = yield* abandonedBodies(pair, pair.mailbox.geometry);
-  return bodies.map((body) => decodeRequest(body, 0));
+  const requests = bodies.map((body) => decodeRequest(body, 0));
+  // A removal by the key's record does not own that.
+  return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
 }
 
 /** The blocks that a skiplist server would still read and write. */

@@ -2,12 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StepwellError } from '../../../errors.ts';
 import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
-import type { Scope } from '../../../store/tests/support/pools.ts';
+import { freshStore, type Scope } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { ALWAYS } from '../../contract.ts';
+import { ALWAYS, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
+import { callHashServer } from '../client/hash-call.ts';
+import { foundRecord } from '../client/search.ts';
 import { IndexServer } from '../index-server.ts';
-import { type Client, get, newClient } from './support/clients.ts';
+import { type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { signatureOf } from '../protocol/slot.ts';
+import { type Client, get, newClient, put } from './support/clients.ts';
 
 const SIZES = { size: 4 * 2 ** 20, regionSize: 4 * 2 ** 20 };
 const SHAPE = { buckets: 64, rows: 64, log: 256 };
@@ -118,4 +122,67 @@ test('who has no memory for turns takes no lease, and others delete', (t) => {
   clients[0].pool.close();
   clients[1].pool.betweenOperations(() => sweep(clients[1].pool, clients[1].index));
   assert.equal(server.pool.run(late().round()).held, 1);
+});
+
+test('a client that has filled the pool and never deleted clears it, round after round', (t) => {
+  const store = freshStore(t, 'memory', { ...SIZES, index: 'hstore', hstore: SHAPE });
+  let first = 0;
+  for (let round = 0; round < 3; round++) {
+    let keys = 0;
+    assert.throws(
+      () => {
+        for (; ; keys++) store.put(`round ${round} key ${keys}`, 'v'.repeat(500));
+      },
+      { code: 'SW_POOL_FULL' },
+    );
+    first ||= keys;
+    assert.ok(keys >= 0.9 * first, `${keys} of ${first}`);
+    if (round === 0) for (let i = 0; i < 50; i++) assert.ok(store.delete(`round 0 key ${i}`));
+    assert.equal(store.delete('never there'), false);
+    store.clear();
+    assert.equal(store.size, 0);
+  }
+});
+
+/** A key in the same bucket and with the same signature, as long as this one. */
+function similarKey(client: Client, key: string): string {
+  const { pairs, hash } = { ...client.index.table, hash: requestFor(client, key).hash };
+  const { geometry } = pairs[0];
+  for (let i = 0; ; i++) {
+    const other = `${i}`.padStart(key.length, 'x');
+    const { h1, h2 } = requestFor(client, other).hash;
+    const isSimilar = geometry.bucketOf({ h1 }) === geometry.bucketOf(hash);
+    if (isSimilar && signatureOf(h2) === signatureOf(hash.h2)) return other;
+  }
+}
+
+test("a removal by a record whose block is another key's by now removes nothing", (t) => {
+  const client = newClient(t, SIZES, { shape: SHAPE });
+  const { index, pool } = client;
+  put(client, 'there now', 'value');
+  const found = requestFor(client, 'there now');
+  assert.ok(pool.run(index.search(found)));
+  const removed = requestFor(client, similarKey(client, 'there now'));
+  removed.blockWritten = true;
+  const { h1, h2 } = removed.hash;
+  const message: HashRequest = {
+    operation: OP_REMOVE_FOUND,
+    condition: ALWAYS,
+    keyBytes: 'there now'.length,
+    block: foundRecord(found),
+    h1,
+    h2,
+    units: 1,
+    expectedVersion: 0,
+    firstVersion: 0,
+    sealedBody: 0,
+    valueBytes: 0,
+    kind: 0,
+    slotLow: 0,
+    slotHigh: 0,
+  };
+  const { table } = index;
+  const reply = pool.run(callHashServer(table, table.pairOf(removed), removed, message));
+  assert.equal(reply.outcome, REFUSED);
+  assert.equal(get(client, 'there now'), 'value');
 });

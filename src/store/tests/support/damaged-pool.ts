@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
+import { CATALOG_OFFSET, CHUNK_BYTES, PoolLayout } from '../../../pool/layout.ts';
 import type { Prng } from '../../../random/prng.ts';
 import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts';
 import type { IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
@@ -131,6 +132,23 @@ export class DamagedPool {
       .sort(([, a], [, b]) => b - a)
       .map(([at]) => ({ region: region(at), index: (at % REGION_STRIDE) / 8 }))
       .filter((word) => word.region < this.#images.length);
+  }
+
+  /** The first words of the index's root, and the words of all chunks that are taken. */
+  rootAndChunkWords(count: number): (Word & { name: string })[] {
+    const [first] = this.regions;
+    const shape = { regionBytes: 2 ** 20, regionsMax: 4, clientsMax: POOL.maxClients as number };
+    const layout = new PoolLayout({ ...shape, chunkBytes: CHUNK_BYTES, createdAt: 0, poolId: 0 });
+    const root = Number(first[(CATALOG_OFFSET + 8) >> 3]);
+    const words = Array.from({ length: count }, (_, i) => {
+      const at = (root % REGION_STRIDE) / 8 + i;
+      return { region: Math.floor(root / REGION_STRIDE), index: at, name: `root ${i}` };
+    });
+    for (let chunk = layout.reservedChunks; chunk < layout.chunksMax; chunk++) {
+      const index = layout.chunkWord(chunk) / 8;
+      if (first[index] !== 0n) words.push({ region: 0, index, name: `chunk ${chunk}` });
+    }
+    return words.filter(({ region }) => region < this.regions.length);
   }
 
   /** What a user does with a pool, and what came of it: texts that begin with `raw` are faults. */

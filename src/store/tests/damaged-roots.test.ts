@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { IndexName } from '../api.ts';
+import { inspectPool } from '../open.ts';
+import { DamagedPool, Work } from './support/damaged-pool.ts';
+
+/** Directed damage: STEPWELL_DAMAGE_STEP=1 damages every word with every value. */
+const STEP = Number(process.env.STEPWELL_DAMAGE_STEP ?? 7);
+/** The words of a root's first lines: parts, depth, first entries. */
+const ROOT_WORDS = 24;
+
+function valuesFor(word: bigint): bigint[] {
+  const flips = [0n, 5n, 31n, 35n, 36n, 47n, 63n].map((bit) => word ^ (1n << bit));
+  return [0n, -1n, 1n, 64n, 2n ** 40n, word + 1n, word - 1n, ...flips];
+}
+
+for (const index of ['race', 'sephash', 'chime', 'hopscotch', 'shard', 'hstore'] as IndexName[]) {
+  test(`${index}: each word of the root and of the chunk table, damaged, ends soon with a code`, (t) => {
+    const work = new Work(t);
+    const killed = t.mock.method(process, 'kill', () => true);
+    const sample = new DamagedPool(index, work);
+    const raw = new Set<string>();
+    let case_ = 0;
+    for (const { region, index: at, name } of sample.rootAndChunkWords(ROOT_WORDS)) {
+      for (const value of valuesFor(sample.regions[region][at])) {
+        if (case_++ % STEP !== 0) continue;
+        sample.restore();
+        sample.regions[region][at] = value;
+        for (const [call, outcome] of sample.use(case_ % 3 === 0)) {
+          if (outcome.startsWith('raw'))
+            raw.add(`${name} = ${BigInt.asUintN(64, value).toString(16)}: ${call}: ${outcome}`);
+        }
+      }
+    }
+    sample.restore();
+    assert.deepEqual([...raw], []);
+    assert.equal(killed.mock.callCount(), 0);
+    assert.ok(case_ > 0 && inspectPool(sample.handle));
+  });
+}
