@@ -78,15 +78,15 @@ export function pathOf(url: string): string {
 
 /** Bytes that differ from position to position and from seed to seed. */
 export function patternBytes(length: number, seed = 1): Uint8Array {
-  const bytes = new Uint8Array(length);
+  const words = new Uint32Array(Math.ceil(length / 4));
   let x = (seed * 2654435761) >>> 0 || 1;
-  for (let i = 0; i < length; i++) {
+  for (let i = 0; i < words.length; i++) {
     x ^= x << 13;
     x ^= x >>> 17;
     x ^= x << 5;
-    bytes[i] = x;
+    words[i] = x;
   }
-  return bytes;
+  return new Uint8Array(words.buffer, 0, length);
 }
 
 export function numbered(prefix: string, count: number): string[] {
