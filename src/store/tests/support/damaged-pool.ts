@@ -17,19 +17,27 @@ export class Work {
   pauses = 0;
   /** Bytes of the largest local buffer that a verb named. */
   largest = 0;
+  /** The mocks remember each call, which would fill the memory of a long test. */
+  readonly #forget: () => void;
   /** Called with each word that is read by a short READ, or changed. */
   onWord: ((address: number) => void) | undefined;
 
   constructor(t: TestContext) {
     const work = this;
     const { execute } = SharedFabric.prototype;
-    t.mock.method(SharedFabric.prototype, 'execute', function (this: SharedFabric, batch: Batch) {
-      work.#count(batch);
-      execute.call(this, batch);
-    });
+    const counted = t.mock.method(
+      SharedFabric.prototype,
+      'execute',
+      function (this: SharedFabric, batch: Batch) {
+        work.#count(batch);
+        execute.call(this, batch);
+      },
+    );
+    this.#forget = () => counted.mock.resetCalls();
   }
 
   begin(): void {
+    this.#forget();
     this.batches = 0;
     this.pauses = 0;
     this.largest = 0;
