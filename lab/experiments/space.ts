@@ -8,7 +8,7 @@ import { RaceIndex } from '../../src/indexes/race/race.ts';
 import { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
 import { eachBucket } from '../../src/indexes/shard/shape.ts';
 import { ShardIndex } from '../../src/indexes/shard/shard.ts';
-import { isLive } from '../../src/indexes/shard/slot.ts';
+import { isLive } from '../../src/indexes/shard/table/slot.ts';
 import { CHUNK_BYTES } from '../../src/pool/layout.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';

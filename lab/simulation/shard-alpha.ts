@@ -1,5 +1,5 @@
 import type { ShardIndex } from '../../src/indexes/shard/shard.ts';
-import type { ShardTable } from '../../src/indexes/shard/table.ts';
+import type { ShardTable } from '../../src/indexes/shard/table/table.ts';
 import { ADDS, ROUND_TRIPS } from '../../src/verbs/traffic.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { grow } from './growth.ts';

@@ -1,5 +1,5 @@
 import type { ShardIndex } from '../../src/indexes/shard/shard.ts';
-import type { Techniques } from '../../src/indexes/shard/table.ts';
+import type { Techniques } from '../../src/indexes/shard/table/table.ts';
 import { ROUND_TRIPS } from '../../src/verbs/traffic.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';

@@ -56,10 +56,7 @@ const CATALOGUES = [
 const WRITTEN_ANEW = [
   'src/indexes/chime',
   'src/indexes/hopscotch',
-  'src/indexes/race',
   'src/indexes/sephash',
-  'src/indexes/shard',
-  'src/indexes/substrates',
   'src/store',
   'src/cli',
   'src/adapters',

@@ -17,8 +17,8 @@ import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
 import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
 import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
 import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
+import { shardHastyClearingCanary } from './shard-hasty-clearing.ts';
 import { shardHastySearchCanary } from './shard-hasty-search.ts';
-import { shardHastyTidyingCanary } from './shard-hasty-tidying.ts';
 import { shardLateWriterCanary } from './shard-late-writer.ts';
 import { shardLostSegmentsCanary } from './shard-lost-segments.ts';
 import { shardReusedSlotCanary } from './shard-reused-slot.ts';
@@ -53,7 +53,7 @@ export const CANARIES: readonly Canary[] = [
   sepHashNextEntryCanary,
   sepHashOldestKeptCanary,
   shardHastySearchCanary,
-  shardHastyTidyingCanary,
+  shardHastyClearingCanary,
   shardLateFollowerCanary,
   shardReusedSlotCanary,
   shardTakenPlaceCanary,

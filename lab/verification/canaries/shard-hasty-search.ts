@@ -3,9 +3,9 @@ import {
   gather,
   hasOverflowed,
   postLevel1,
-} from '../../../src/indexes/shard/buckets.ts';
-import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
+} from '../../../src/indexes/shard/operations/buckets.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import {
   matchCandidate,
   readCandidates,

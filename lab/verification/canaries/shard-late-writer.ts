@@ -1,6 +1,6 @@
 import { ALWAYS, type Condition, type Outcome, REPLACED } from '../../../src/indexes/contract.ts';
-import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import { Batch, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

@@ -1,9 +1,9 @@
 import { StepwellError } from '../../../src/errors.ts';
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
-import { discardSegment, makeSegment } from '../../../src/indexes/shard/pieces.ts';
-import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
-import type { ShardTable } from '../../../src/indexes/shard/table.ts';
+import { discardSegment, makeSegment } from '../../../src/indexes/shard/table/pieces.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
+import type { ShardTable } from '../../../src/indexes/shard/table/table.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';

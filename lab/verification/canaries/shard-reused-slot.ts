@@ -1,10 +1,10 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
-import { firstEmpty } from '../../../src/indexes/shard/buckets.ts';
-import { insert, prepareEntry } from '../../../src/indexes/shard/insert.ts';
-import type { ShardRequest } from '../../../src/indexes/shard/request.ts';
-import { locate } from '../../../src/indexes/shard/search.ts';
+import { firstEmpty } from '../../../src/indexes/shard/operations/buckets.ts';
+import { insert, prepareEntry } from '../../../src/indexes/shard/operations/insert.ts';
+import { locate } from '../../../src/indexes/shard/operations/search.ts';
+import type { ShardSlots } from '../../../src/indexes/shard/operations/slots.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
-import type { ShardSlots } from '../../../src/indexes/shard/slots.ts';
+import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import { replaceSlot, vacateSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
 import { writeSlot } from '../../../src/indexes/substrates/claims/slot-operations.ts';
 import { SWAP_AT } from '../../../src/indexes/substrates/claims/slot-request.ts';

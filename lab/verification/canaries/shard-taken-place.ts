@@ -1,4 +1,4 @@
-import { Move } from '../../../src/indexes/shard/move.ts';
+import { Move } from '../../../src/indexes/shard/resizing/move.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

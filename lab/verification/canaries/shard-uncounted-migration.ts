@@ -1,6 +1,8 @@
 import type { Canary } from '../canary.ts';
 
-/** Step 5 of a migration (migrate.ts) left out: nobody learns that the old place is given back. */
+/**
+ * Step 5 of a migration (migration.ts) left out: nobody learns that the old place is given back.
+ */
 export const shardUncountedMigrationCanary: Canary = {
   name: 'a SHARD migration gives the old place back, and others still go by its addresses',
   caughtBy: 'reclamation',

@@ -1,12 +1,17 @@
 import { StepwellError } from '../../../src/errors.ts';
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
-import { ShardGeometry } from '../../../src/indexes/shard/geometry.ts';
-import { partitionOf } from '../../../src/indexes/shard/placement.ts';
-import { resize } from '../../../src/indexes/shard/resize.ts';
+import { partitionOf } from '../../../src/indexes/shard/partitions/placement.ts';
+import { resize } from '../../../src/indexes/shard/resizing/resize.ts';
 import { eachBucket, type VisitedBucket } from '../../../src/indexes/shard/shape.ts';
 import { SHARD, type ShardIndex, shapeFrom } from '../../../src/indexes/shard/shard.ts';
-import { fingerprintOf, isEmpty, isLive, pointerOf } from '../../../src/indexes/shard/slot.ts';
-import type { Techniques } from '../../../src/indexes/shard/table.ts';
+import { ShardGeometry } from '../../../src/indexes/shard/table/geometry.ts';
+import {
+  fingerprintOf,
+  isEmpty,
+  isLive,
+  pointerOf,
+} from '../../../src/indexes/shard/table/slot.ts';
+import type { Techniques } from '../../../src/indexes/shard/table/table.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import { giveUpSoon, type Subject } from './subject.ts';
@@ -80,7 +85,7 @@ function techniques(prng: Prng): Techniques {
     combining: prng.below(4) > 0,
     synchronisation: prng.below(2) === 0 ? 'adaptive' : [1, 3, 20][prng.below(3)],
     delegation: prng.below(2) === 0,
-    tidying: prng.below(3) > 0,
+    clearing: prng.below(3) > 0,
   };
 }
 

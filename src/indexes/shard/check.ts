@@ -1,16 +1,23 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
-import { NODE_UNITS } from './chain.ts';
-import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, NODE_BYTES, PLACES } from './geometry.ts';
-import { learnRelocations } from './new-bucket.ts';
-import type { Partitions } from './partitions.ts';
-import { partitionOf } from './placement.ts';
-import type { ShardRequest } from './request.ts';
-import { search } from './search.ts';
+import { search } from './operations/search.ts';
+import { NODE_UNITS } from './overflow/extend-chain.ts';
+import type { Partitions } from './partitions/partitions.ts';
+import { partitionOf } from './partitions/placement.ts';
+import { learnRelocations } from './resizing/new-bucket.ts';
 import { CHAINS, eachBucket, type VisitedBucket } from './shape.ts';
-import { fingerprintOf, isLive, OVERFLOW_MASK, pointerOf, segmentIdOf, stampOf } from './slot.ts';
-import type { ShardTable } from './table.ts';
+import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, NODE_BYTES, PLACES } from './table/geometry.ts';
+import type { ShardRequest } from './table/request.ts';
+import {
+  fingerprintOf,
+  isLive,
+  OVERFLOW_MASK,
+  pointerOf,
+  segmentIdOf,
+  stampOf,
+} from './table/slot.ts';
+import type { ShardTable } from './table/table.ts';
 
 interface LiveEntry {
   record: Address;

@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import { inRange } from '../substrates/parameters.ts';
-import { POOL_BYTES_MAX, VERSION_MAX } from './slot.ts';
+import { POOL_BYTES_MAX, VERSION_MAX } from './table/slot.ts';
 
 /** Parameters of a SHARD table; kept in the catalog. */
 export interface ShardShape {

@@ -1,11 +1,11 @@
 import { Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
-import { bringTo } from './catch-up.ts';
-import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './geometry.ts';
-import type { Partitions } from './partitions.ts';
-import type { Segments } from './segments.ts';
-import { FROZEN, isInUse, isLive, pointerOf, stampOf } from './slot.ts';
-import type { ShardTable } from './table.ts';
+import type { Partitions } from './partitions/partitions.ts';
+import { bringTo } from './resizing/catch-up.ts';
+import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './table/geometry.ts';
+import type { Segments } from './table/segments.ts';
+import { FROZEN, isInUse, isLive, pointerOf, stampOf } from './table/slot.ts';
+import type { ShardTable } from './table/table.ts';
 
 const READ_BYTES = 32 * 1024;
 const SETTLE_ROUNDS_MAX = 1000;

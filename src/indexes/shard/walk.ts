@@ -4,13 +4,19 @@ import type { IndexWalk } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
 import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
-import { bringTo } from './catch-up.ts';
-import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, type ShardGeometry } from './geometry.ts';
-import type { Partitions } from './partitions.ts';
-import type { ShardRequest } from './request.ts';
-import type { Segments } from './segments.ts';
-import { FROZEN, isEmpty, isLive, pointerOf, stampOf, VERSION_MAX } from './slot.ts';
-import type { ShardTable } from './table.ts';
+import type { Partitions } from './partitions/partitions.ts';
+import { bringTo } from './resizing/catch-up.ts';
+import {
+  LEVEL3_LINK,
+  LEVELS,
+  NODE_BYTES,
+  NODE_LINK,
+  type ShardGeometry,
+} from './table/geometry.ts';
+import type { ShardRequest } from './table/request.ts';
+import type { Segments } from './table/segments.ts';
+import { FROZEN, isEmpty, isLive, pointerOf, stampOf, VERSION_MAX } from './table/slot.ts';
+import type { ShardTable } from './table/table.ts';
 
 const SETTLE_ROUNDS_MAX = 1000;
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { IF_ABSENT, INSERTED, type Outcome, REFUSED } from '../../contract.ts';
-import { bringTo } from '../catch-up.ts';
-import { resize } from '../resize.ts';
+import { bringTo } from '../resizing/catch-up.ts';
+import { resize } from '../resizing/resize.ts';
 import { type Client, clients } from './support/clients.ts';
 
 const ONE_BUCKET = { buckets: 1, threshold: 100 };

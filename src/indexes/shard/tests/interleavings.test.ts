@@ -8,7 +8,7 @@ import {
 } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
-import { resize } from '../resize.ts';
+import { resize } from '../resizing/resize.ts';
 import { type Client, clients } from './support/clients.ts';
 
 const put = (client: Client, key: string, value: string, condition: 0 | 1 | 2 = ALWAYS) =>

@@ -12,7 +12,7 @@ import {
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { IF_ABSENT, INSERTED, REFUSED } from '../../contract.ts';
-import { resize } from '../resize.ts';
+import { resize } from '../resizing/resize.ts';
 import type { ShardIndex } from '../shard.ts';
 
 type Client = ByHand<ShardIndex>;

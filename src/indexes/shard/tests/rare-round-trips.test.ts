@@ -9,9 +9,9 @@ import {
 } from '../../../store/tests/support/by-hand.ts';
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { ALWAYS, INSERTED } from '../../contract.ts';
-import { hashOfPlace } from '../geometry.ts';
-import { resize } from '../resize.ts';
+import { resize } from '../resizing/resize.ts';
 import type { ShardIndex } from '../shard.ts';
+import { hashOfPlace } from '../table/geometry.ts';
 
 /** What the README says of the paths that few operations take. */
 

@@ -18,9 +18,9 @@ import {
   REFUSED,
   REPLACED,
 } from '../../contract.ts';
-import { hashOfPlace } from '../geometry.ts';
-import { resize } from '../resize.ts';
+import { resize } from '../resizing/resize.ts';
 import type { ShardIndex } from '../shard.ts';
+import { hashOfPlace } from '../table/geometry.ts';
 
 type Client = ByHand<ShardIndex>;
 

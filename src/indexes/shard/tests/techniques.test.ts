@@ -9,7 +9,7 @@ import {
 import { attachTo, freshStore, numbered } from '../../../store/tests/support/pools.ts';
 import { ALWAYS } from '../../contract.ts';
 import type { ShardIndex } from '../shard.ts';
-import type { Techniques } from '../table.ts';
+import type { Techniques } from '../table/table.ts';
 
 const KEYS = numbered('key ', 400);
 const SMALL = { buckets: 2, level1: 8, level2: 2 };

@@ -1,0 +1,326 @@
+import {
+  type Batch,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+} from '../../../verbs/index.ts';
+import { BUCKETS_AT } from '../../substrates/claims/slot-request.ts';
+import { CycleGuard } from '../../substrates/cycle-guard.ts';
+import {
+  hashOfPlace,
+  LEVEL_OF_PLACE,
+  LEVEL3_LINK,
+  NODE_BYTES,
+  NODE_LINK,
+  PLACES,
+} from '../table/geometry.ts';
+import type { ShardRequest } from '../table/request.ts';
+import {
+  isEmpty,
+  isFresh,
+  isInUse,
+  isLive,
+  isOpen,
+  isOutdated,
+  MATCH_MASK,
+  OVERFLOW_MASK,
+  PENDING,
+  pointerOf,
+  SETTLED_MASK,
+  stampFor,
+  stampOf,
+} from '../table/slot.ts';
+import type { ShardTable } from '../table/table.ts';
+
+/** What a bucket in a request's words says of the version that the request goes by. */
+export const SETTLED = 0;
+/** The bucket has not been moved to that version yet, or is being moved to it. */
+export const BEHIND = 1;
+/** The bucket has left that version, or is about to: the table has been resized. */
+export const AHEAD = 2;
+export type Verdict = typeof SETTLED | typeof BEHIND | typeof AHEAD;
+
+/** Adds the READ of the key's bucket of level 1, by the version that the client knows. */
+export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
+  request.segments = table.segments;
+  request.version = request.segments.version;
+  request.isWide = false;
+  request.forgetNodes();
+  table.aim(request, 0, 0);
+  return repostLevel1(table, request, batch);
+}
+
+/** Whether level 1 need not be read: the last step of a move by this client has done so. */
+export function isReadAgain(table: ShardTable, request: ShardRequest): boolean {
+  const { segments } = table;
+  const isCurrent = request.segments === segments && request.version === segments.version;
+  const isRead = request.isRead && isCurrent;
+  request.isRead = false;
+  request.isWide = false;
+  request.forgetNodes();
+  return isRead;
+}
+
+export function repostLevel1(
+  { geometry }: ShardTable,
+  { addresses, words }: ShardRequest,
+  batch: Batch,
+): Batch {
+  return batch.read(addresses[0], geometry.bucketBytes[0], words, BUCKETS_AT);
+}
+
+/** Adds the READs of the key's buckets of levels 2 and 3. */
+export function postLower(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
+  request.isWide = true;
+  request.forgetNodes();
+  for (let place = 1; place < PLACES; place++) table.aim(request, place, LEVEL_OF_PLACE[place]);
+  return repostLower(table, request, batch);
+}
+
+/** The same READs again, with those of the chain nodes that are known. */
+export function repostLower(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
+  const { addresses, at, words, nodes, nodesAt } = request;
+  for (let place = 1; place < PLACES; place++) {
+    const bytes = table.geometry.bucketBytes[LEVEL_OF_PLACE[place]];
+    batch.read(addresses[place], bytes, words, at[place]);
+  }
+  for (let i = 0; i < nodes.length; i++) {
+    batch.read(nodes[i], NODE_BYTES, words, nodesAt + i * NODE_BYTES);
+  }
+  return batch;
+}
+
+/** Reads the chain nodes that the words name and that have not been read: one round trip each. */
+export function* readChain(request: ShardRequest): Operation<void> {
+  if (lastLink(request) === NULL_ADDRESS) return;
+  const guard = new CycleGuard();
+  for (let link = lastLink(request); link !== NULL_ADDRESS; link = lastLink(request)) {
+    guard.pass(link);
+    request.growNodes();
+    const at = request.nodesAt + request.nodes.length * NODE_BYTES;
+    request.nodes.push(link);
+    yield request.batch.clear().read(link, NODE_BYTES, request.words, at);
+  }
+}
+
+/** Where the link behind the last chain node that was read stands in the words. */
+export function lastLinkAt({ at, nodes, nodesAt }: ShardRequest): number {
+  if (nodes.length === 0) return at[PLACES - 1] + LEVEL3_LINK;
+  return nodesAt + (nodes.length - 1) * NODE_BYTES + NODE_LINK;
+}
+
+export function lastLink(request: ShardRequest): number {
+  // Behind a first word that is not in use may stand what a slow mover has written long after.
+  if (!isInUse(highHalf(request.words, request.at[PLACES - 1]))) return NULL_ADDRESS;
+  const at = lastLinkAt(request);
+  return pointerOf(lowHalf(request.words, at), highHalf(request.words, at));
+}
+
+export function verdictOf(table: ShardTable, request: ShardRequest, place: number): Verdict {
+  const { i32 } = request.words;
+  const settled = stampFor(request.version);
+  const from = request.at[place] >> 2;
+  const end = (request.at[place] + table.geometry.bucketBytes[LEVEL_OF_PLACE[place]]) >> 2;
+  for (let word = from; word < end; word += 2) {
+    if ((i32[word + 1] & SETTLED_MASK) !== settled) {
+      return stampOf(i32[word + 1]) > request.version ? AHEAD : BEHIND;
+    }
+  }
+  return SETTLED;
+}
+
+/** Whether all buckets of levels 2 and 3 are settled; else the place of one that is not. */
+export function unsettledPlace(table: ShardTable, request: ShardRequest): number {
+  const first = request.isWide ? PLACES - 1 : 0;
+  for (let place = first; place >= 0; place--) {
+    if (verdictOf(table, request, place) !== SETTLED) return place;
+  }
+  return -1;
+}
+
+/** The place of the found entry, if it says that its bucket is behind the version; else -1. */
+export function placeBehind(table: ShardTable, request: ShardRequest): number {
+  const { slotAt, version, words } = request;
+  // Chain nodes are of no version.
+  if (stampOf(highHalf(words, slotAt)) > version || slotAt >= request.nodesAt) return -1;
+  return table.placeOf(request, slotAt);
+}
+
+/** Forgets candidates; `gather` then adds to them place by place. */
+export function beginGathering(request: ShardRequest): void {
+  request.candidateCount = 0;
+  request.longCandidates = false;
+}
+
+/**
+ * Collects the live entries of a place that have the key's fingerprint and segment id, in the
+ * rotated order of the key. An entry counts at whatever version it is, since no slot of a bucket
+ * ever serves another one; a frozen one only if it stays, because of one that leaves there may be
+ * a newer word in the new bucket already, as there may be when its bucket is migrated. Notes on
+ * the way whether all entries are settled.
+ */
+export function gather(table: ShardTable, request: ShardRequest, place: number): void {
+  const { geometry } = table;
+  const start = request.at[place];
+  if (!isInUse(highHalf(request.words, start))) {
+    // Words behind it may be a slow mover's, written to a place that nobody uses any more.
+    request.isSettled = false;
+    return;
+  }
+  const slots = geometry.entries[LEVEL_OF_PLACE[place]];
+  const first = place === 0 ? geometry.startSlot(request.hash.h3) : 0;
+  const from = start + 8 * first;
+  const strange =
+    gatherBetween(table, request, place, from, start + 8 * slots) |
+    gatherBetween(table, request, place, start, from);
+  request.isSettled = strange === 0;
+}
+
+/**
+ * Makes the first entry of level 1 that agrees with the key in all that an entry tells the only
+ * candidate: nearly always it is the key's, and stands near where the key's scan begins. When there
+ * is none, `isSettled` says whether the bucket holds nothing else of the key, as after `gather`.
+ */
+export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): void {
+  beginGathering(request);
+  const { hash, version, words } = request;
+  request.isSettled = false;
+  if (!isInUse(highHalf(words, BUCKETS_AT))) return;
+  const settled = stampFor(version);
+  const segmentId = geometry.segmentId(hash.h1, version);
+  const wanted = (request.fingerprint << 24) | settled | (segmentId << 4);
+  const start = BUCKETS_AT + 8 * geometry.startSlot(hash.h3);
+  const end = BUCKETS_AT + geometry.bucketBytes[0];
+  const { i32 } = words;
+  const strange =
+    firstBetween(request, i32, start >> 2, end >> 2, wanted, settled) |
+    (request.candidateCount > 0
+      ? 0
+      : firstBetween(request, i32, BUCKETS_AT >> 2, start >> 2, wanted, settled));
+  request.isSettled = request.candidateCount === 0 && (strange & SETTLED_MASK) === 0;
+}
+
+/** From word `from` on; returns in which bits the words passed over differ from settled ones. */
+function firstBetween(
+  request: ShardRequest,
+  i32: Int32Array,
+  from: number,
+  end: number,
+  wanted: number,
+  settled: number,
+): number {
+  let strange = 0;
+  for (let word = from; word < end; word += 2) {
+    const high = i32[word + 1];
+    if ((high & MATCH_MASK) === wanted) {
+      request.candidates[request.candidateCount++] = word << 2;
+      return strange;
+    }
+    strange |= high ^ settled;
+  }
+  return strange;
+}
+
+function gatherBetween(
+  { geometry }: ShardTable,
+  request: ShardRequest,
+  place: number,
+  from: number,
+  end: number,
+): number {
+  const { candidates, fingerprint, version } = request;
+  const { i32 } = request.words;
+  const hash = hashOfPlace(request.hash, place);
+  const print = fingerprint << 24;
+  const settled = stampFor(version);
+  const wanted = print | settled | (geometry.segmentId(hash, version) << 4);
+  let count = request.candidateCount;
+  let strange = 0;
+  for (let word = from >> 2; word < end >> 2; word += 2) {
+    const high = i32[word + 1];
+    strange |= (high & SETTLED_MASK) ^ settled;
+    if ((high & MATCH_MASK) === wanted) candidates[count++] = word << 2;
+    else if ((high & 0xff000000) === print && (high & SETTLED_MASK) !== settled) {
+      if (isLive(i32[word], high) && !isOutdated(high, version)) candidates[count++] = word << 2;
+    }
+  }
+  request.candidateCount = count;
+  return strange;
+}
+
+/** Adds the live entries of the chain nodes that have the key's fingerprint. */
+export function gatherNodes(request: ShardRequest, pendingToo = false): void {
+  const { candidates, fingerprint, nodes, nodesAt, words } = request;
+  for (let i = 0; i < nodes.length; i++) {
+    const node = nodesAt + i * NODE_BYTES;
+    for (let at = node; at < node + NODE_LINK; at += 8) {
+      const high = highHalf(words, at);
+      if (high >>> 24 !== fingerprint || isEmpty(lowHalf(words, at), high)) continue;
+      if (pendingToo || (high & PENDING) === 0) candidates[request.candidateCount++] = at;
+    }
+  }
+}
+
+/** Whether keys of the level 1 bucket may be in levels 2 and 3. */
+export function hasOverflowed({ words }: ShardRequest): boolean {
+  return (highHalf(words, BUCKETS_AT) & OVERFLOW_MASK) !== 0;
+}
+
+/** The first slot of level 1 in the key's rotated order that was never used; 0 if there is none. */
+export function firstFresh({ geometry }: ShardTable, request: ShardRequest): number {
+  return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isFresh);
+}
+
+/** The first slot of level 1 in the key's rotated order that is empty; 0 if there is none. */
+export function firstEmpty({ geometry }: ShardTable, request: ShardRequest): number {
+  return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isEmpty);
+}
+
+function startOf(geometry: ShardTable['geometry'], { hash }: ShardRequest): number {
+  return geometry.startSlot(hash.h3);
+}
+
+function firstOf(
+  { words }: ShardRequest,
+  start: number,
+  slots: number,
+  first: number,
+  test: (low: number, high: number) => boolean,
+): number {
+  for (let i = 0; i < slots; i++) {
+    const at = start + 8 * ((first + i) % slots);
+    if (test(lowHalf(words, at), highHalf(words, at))) return at;
+  }
+  return 0;
+}
+
+/** An empty slot of level 2 (the less loaded choice), of level 3 or of a chain; 0 if none is. */
+export function emptyBelow({ geometry }: ShardTable, request: ShardRequest): number {
+  const { at, nodes, nodesAt } = request;
+  const slots = geometry.entries[1];
+  const [, choice1, choice2, level3] = at;
+  const [light, heavy] =
+    emptySlots(request, choice1, slots) >= emptySlots(request, choice2, slots)
+      ? [choice1, choice2]
+      : [choice2, choice1];
+  const found =
+    firstOf(request, light, slots, 0, isEmpty) ||
+    firstOf(request, heavy, slots, 0, isEmpty) ||
+    firstOf(request, level3, 1, 0, isEmpty);
+  if (found !== 0) return found;
+  const inNode = NODE_LINK >> 3;
+  for (let i = 0; i < nodes.length; i++) {
+    const slot = firstOf(request, nodesAt + i * NODE_BYTES, inNode, 0, isOpen);
+    if (slot !== 0) return slot;
+  }
+  return 0;
+}
+
+function emptySlots({ words }: ShardRequest, start: number, slots: number): number {
+  let count = 0;
+  for (let at = start; at < start + 8 * slots; at += 8) {
+    if (isEmpty(lowHalf(words, at), highHalf(words, at))) count++;
+  }
+  return count;
+}

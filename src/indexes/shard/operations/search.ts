@@ -1,0 +1,144 @@
+import { type Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import {
+  matchCandidate,
+  postCandidates,
+  readCandidates,
+} from '../../substrates/claims/slot-candidates.ts';
+import { bringTo, catchUp } from '../resizing/catch-up.ts';
+import { LEVEL_OF_PLACE, PLACES } from '../table/geometry.ts';
+import type { ShardRequest } from '../table/request.ts';
+import type { ShardTable } from '../table/table.ts';
+import {
+  beginGathering,
+  gather,
+  gatherFirst,
+  gatherNodes,
+  hasOverflowed,
+  isReadAgain,
+  placeBehind,
+  postLevel1,
+  postLower,
+  readChain,
+  unsettledPlace,
+} from './buckets.ts';
+
+/**
+ * Search (Algorithm 2): 1 round trip to the index and 1 for the record. A hit counts whatever the
+ * rest of its bucket is; a miss counts only when every word of the bucket was of the version that
+ * the key's bucket was computed by, and not frozen: a key that was there throughout then stood in
+ * one of those words when it was read.
+ *
+ * Only a bucket that has overflowed makes a search look into levels 2 and 3: one doorbell, and one
+ * round trip for each node of a chain.
+ */
+export function* search(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    if (!isReadAgain(table, request)) yield postLevel1(table, request, request.batch.clear());
+    beginGathering(request);
+    gather(table, request, 0);
+    const { isSettled } = request;
+    if (yield* readMatch(request)) return yield* movingOn(table, request);
+    if (!isSettled) {
+      yield* catchUp(table, request, 0, attempt);
+      continue;
+    }
+    if (!hasOverflowed(request)) return false;
+    if (yield* searchLower(table, request)) return yield* movingOn(table, request);
+    const place = unsettledPlace(table, request);
+    if (place < 0) return false;
+    yield* catchUp(table, request, place, attempt);
+  }
+}
+
+/**
+ * After a hit: a bucket that is behind is moved by its first visitor also when that one only
+ * searches (Algorithm 2, line 5), or tables that are hardly written to would never be moved. The
+ * answer stands, and the entry alone tells.
+ */
+function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  const place = placeBehind(table, request);
+  if (place < 0) return true;
+  const { at, buckets, version, words, segments } = request;
+  const level = LEVEL_OF_PLACE[place];
+  const bytes = table.geometry.bucketBytes[level];
+  // A copy: the found entry has to stay where the caller looks for it.
+  const view = { words: new Scratch(bytes), at: 0 };
+  view.words.u8.set(words.u8.subarray(at[place], at[place] + bytes));
+  yield* bringTo(table, level, buckets[place], version, view, segments);
+  return true;
+}
+
+/** Reads levels 2 and 3 and looks for the key in them. */
+function* searchLower(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  yield postLower(table, request, request.batch.clear());
+  yield* readChain(request);
+  beginGathering(request);
+  for (let place = 1; place < PLACES; place++) gather(table, request, place);
+  gatherNodes(request);
+  return yield* readMatch(request);
+}
+
+function* readMatch(request: ShardRequest): Operation<boolean> {
+  yield* readCandidates(request);
+  return matchCandidate(request);
+}
+
+/** Whether level 1, as it was looked through, is enough to say that the key is not in the table. */
+function isAbsent(request: ShardRequest): boolean {
+  return request.isSettled && !hasOverflowed(request);
+}
+
+/**
+ * Searches of many keys in the same two doorbells, so that their latencies overlap; `found[i]` is
+ * the answer to request i. What these do not settle is searched for alone.
+ */
+export function* searchMany(
+  tableOf: (request: ShardRequest) => ShardTable,
+  requests: readonly ShardRequest[],
+  count: number,
+  batch: Batch,
+  found: boolean[],
+): Operation<void> {
+  batch.clear();
+  for (let i = 0; i < count; i++) postLevel1(tableOf(requests[i]), requests[i], batch);
+  yield batch;
+  batch.clear();
+  for (let i = 0; i < count; i++) {
+    gatherFirst(tableOf(requests[i]), requests[i]);
+    if (requests[i].candidateCount > 0) postCandidates(requests[i], batch);
+  }
+  if (batch.length > 0) yield batch;
+  for (let i = 0; i < count; i++) {
+    const request = requests[i];
+    const table = tableOf(request);
+    found[i] = !request.longCandidates && matchCandidate(request);
+    if (found[i] || isAbsent(request)) continue;
+    found[i] = yield* search(table, request);
+  }
+}
+
+/**
+ * The first round trips of insertion, update and deletion: a search that writes the operation's
+ * own record in the same doorbell, and after which the buckets that were read may be written to.
+ */
+export function* locate(table: ShardTable, request: ShardRequest): Operation<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    const { batch } = request;
+    batch.clear();
+    if (!isReadAgain(table, request)) postLevel1(table, request, batch);
+    if (request.block !== 0) table.records.post(request, batch);
+    if (batch.length > 0) yield batch;
+    beginGathering(request);
+    gather(table, request, 0);
+    if (!request.isSettled) {
+      yield* catchUp(table, request, 0, attempt);
+      continue;
+    }
+    if (yield* readMatch(request)) return true;
+    if (!hasOverflowed(request)) return false;
+    const found = yield* searchLower(table, request);
+    const place = unsettledPlace(table, request);
+    if (place < 0) return found;
+    yield* catchUp(table, request, place, attempt);
+  }
+}

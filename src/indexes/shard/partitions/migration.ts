@@ -1,0 +1,197 @@
+import { StepwellError } from '../../../errors.ts';
+import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+} from '../../../verbs/index.ts';
+import { bringTo } from '../resizing/catch-up.ts';
+import { learnRelocations } from '../resizing/new-bucket.ts';
+import { LEVELS } from '../table/geometry.ts';
+import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
+import { ROOT_UNITS, Segments } from '../table/segments.ts';
+import type { ShardTable } from '../table/table.ts';
+import type { Partitions } from './partitions.ts';
+import { Placement } from './placement.ts';
+
+/** Buckets that are looked at in one doorbell, and moved within one operation. */
+const BUCKETS_AT_ONCE = 32;
+/** Looks at a table that others resize or migrate all the time. */
+const ROUNDS_MAX = 10_000;
+
+/**
+ * Brings one partition's table to the memory node that the placement says, while others use it. It
+ * is done by what resizes do (section 3.3), because a table that moves is a table whose every
+ * bucket leaves for a new one:
+ *
+ *   1  segments like those that there are, and a root, on the new node; nobody knows of them
+ *   2  one CAS in the old root, where the next segment's address would be: the table has left.
+ *      A client that meets a bucket from then on fetches it (fetch-bucket.ts), as after a resize
+ *   3  this client fetches the others, in order
+ *   4  the directory names the new root
+ *   5  the migration is counted: at its next quiescent point everybody looks the root up again
+ *   6  the new root forgets the old one, whose segments are retired
+ *
+ * Everything that is done stands in the pool. Of one who dies, whoever brings the table to its node
+ * next goes on: before 2 the segments are lost, for the next resizer or a sweep to find; after it
+ * 3 to 6 are done by who comes, and done twice they do no harm. The old segments are reachable for
+ * a sweep until 6, and so until after 5: nobody gives them back whom others do not know of.
+ */
+export class Migration {
+  readonly #partitions: Partitions;
+  readonly #table: ShardTable;
+  /** Where the search for buckets that have not been fetched goes on, in the segments of #root. */
+  #root: Address = NULL_ADDRESS;
+  #level = 0;
+  #bucket = 0;
+  #rounds = 0;
+  /** Whether the table is where it is to be. */
+  done = false;
+  /** Whether anything had to be moved, and the memory node that it is on now. */
+  moved = false;
+  node = 0;
+
+  constructor(partitions: Partitions, partition: number) {
+    this.#partitions = partitions;
+    this.#table = partitions.tables[partition];
+  }
+
+  get partition(): number {
+    return this.#table.partition;
+  }
+
+  /**
+   * The next part: an operation of its own, between two of which the caller may rest. Raises
+   * SW_POOL_FULL when the node has no room, SW_CONTENTION when others are always faster.
+   */
+  *next(): Operation<void> {
+    const table = this.#table;
+    const { nodes, roots } = yield* this.#partitions.directory.read();
+    yield* table.reload(roots[table.partition]);
+    const { segments } = table;
+    this.node = new Placement(nodes, roots.length).nodeOf(table.partition);
+    // As it is now: another operation of this client may find meanwhile that all is done.
+    const { formerRoot } = segments;
+    if (formerRoot !== NULL_ADDRESS) {
+      this.moved = true;
+      const isDone = yield* this.#fetchSome(segments);
+      if (isDone) yield* finish(this.#partitions, table, segments, formerRoot);
+    } else if (isOn(table, segments, this.node)) this.done = true;
+    else if (this.#rounds++ < ROUNDS_MAX) yield* leave(table, segments, this.node);
+    else {
+      const why = `others changed partition ${table.partition} ${ROUNDS_MAX} times meanwhile`;
+      throw new StepwellError('SW_CONTENTION', why);
+    }
+  }
+
+  /** Step 3; true when all buckets are there. Who has come by the new root knows that they are. */
+  *#fetchSome(segments: Segments): Operation<boolean> {
+    if (segments.former === undefined) return true;
+    if (this.#root !== segments.root) {
+      this.#root = segments.root;
+      this.#level = 0;
+      this.#bucket = 0;
+    }
+    // Of a `finish` that failed: the network did.
+    if (this.#level === LEVELS) return true;
+    const { geometry } = this.#table;
+    const all = geometry.bucketsAt(segments.fetchedAt);
+    const count = Math.min(BUCKETS_AT_ONCE, all - this.#bucket);
+    const words = new Scratch(8 * count);
+    const batch = new Batch();
+    // Who fetches a bucket sets its first word last, and may die before that.
+    for (let i = 0; i < count; i++) {
+      batch.read(segments.bucketAddress(this.#level, this.#bucket + i), 8, words, 8 * i);
+    }
+    yield batch;
+    for (let i = 0; i < count; i++) {
+      if (words.i64[i] !== 0n) continue;
+      const { fetchedAt } = segments;
+      yield* bringTo(this.#table, this.#level, this.#bucket + i, fetchedAt, undefined, segments);
+    }
+    this.#bucket += count;
+    if (this.#bucket === all) {
+      this.#bucket = 0;
+      this.#level++;
+    }
+    return this.#level === LEVELS;
+  }
+}
+
+/** All segments of a table are on one node, unless that one was full. */
+function isOn({ pool }: ShardTable, { addresses }: Segments, node: number): boolean {
+  return addresses.every((address) => pool.layout.nodeOf(address) === node);
+}
+
+/** Steps 1 and 2. Nothing when the table was resized, or has left, at this very moment. */
+function* leave(table: ShardTable, segments: Segments, node: number): Operation<void> {
+  const { allocator, catalog, geometry } = table;
+  const made: SegmentPlace[] = [];
+  let root: Address = NULL_ADDRESS;
+  const discard = function* () {
+    for (let i = 0; i < made.length; i++) {
+      yield* discardSegment(allocator, catalog, geometry, i, made[i]);
+    }
+    if (root !== NULL_ADDRESS) allocator.discard(catalog, ROOT_UNITS, root);
+  };
+  try {
+    root = yield* allocator.allocate(catalog, ROOT_UNITS, node);
+    while (made.length <= segments.version) {
+      made.push(yield* makeSegment(allocator, catalog, geometry, made.length, node));
+    }
+  } catch (error) {
+    yield* discard();
+    throw error;
+  }
+  yield* Segments.formatFor(root, segments.root, made, table.reported);
+  if (!(yield* segments.leaveFor(root, made.length))) yield* discard();
+}
+
+/** Steps 4 to 6. */
+function* finish(
+  partitions: Partitions,
+  table: ShardTable,
+  segments: Segments,
+  formerRoot: Address,
+): Operation<void> {
+  const { catalog, pool } = table;
+  const former = segments.former ?? (yield* segmentsAt(table, formerRoot));
+  const spans = yield* takeOverSpans(table, former);
+  yield* partitions.directory.replaceRoot(table.partition, formerRoot, segments.root);
+  yield* pool.reclamation.countMigration();
+  yield* learnRelocations(table, former);
+  if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);
+  // Also when another one was faster: what this client owns nobody else can give back.
+  pool.reclamation.retireSpan(spans, catalog);
+}
+
+/** The root still names its former one: that one has not been retired when this operation began. */
+function* segmentsAt({ geometry }: ShardTable, root: Address): Operation<Segments> {
+  const segments = new Segments(root, geometry);
+  yield* segments.load();
+  return segments;
+}
+
+function* takeOverSpans(table: ShardTable, former: Segments): Operation<number[]> {
+  const { allocator, catalog } = table;
+  const chunks: number[] = [];
+  for (const { address, units } of former.blocks()) {
+    if (units <= BLOCK_UNITS_MAX) continue;
+    chunks.push(...(yield* allocator.spans.takeOver(catalog, address, units)));
+  }
+  return chunks;
+}
+
+function retireBlocks(partitions: Partitions, table: ShardTable, former: Segments): void {
+  const { catalog, geometry, pool } = table;
+  for (const { address, units } of former.blocks()) {
+    if (units <= BLOCK_UNITS_MAX) pool.reclamation.retire(address, units, catalog);
+  }
+  for (const { address, level } of former.relocations()) {
+    pool.reclamation.retire(address, geometry.relocatedUnits(level), catalog);
+  }
+  if (partitions.directory.isInDirectory(former.root)) return;
+  pool.reclamation.retire(former.root, ROOT_UNITS, catalog);
+}

@@ -1,0 +1,243 @@
+import { StepwellError } from '../../../errors.ts';
+import { clientWord, isGone } from '../../../pool/clients/client-word.ts';
+import type { Allocator } from '../../../pool/memory/allocator.ts';
+import type { Pool } from '../../../pool/pool.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import type { Patience } from '../../substrates/claims/claimed-slots.ts';
+import { pointerLow } from '../../substrates/claims/slot-format.ts';
+import type { PartitionDirectory } from '../partitions/partition-directory.ts';
+import { LEVELS, type ShardGeometry } from '../table/geometry.ts';
+import type { Segments } from '../table/segments.ts';
+import { isInUse, isRelocated, relocatedHigh, TAKEN_HIGH } from '../table/slot.ts';
+
+const FIRST_AT = CAS_BYTES;
+const FIRST_WORDS = 256;
+/** Polls before the first pause: a mover takes a few round trips. */
+const POLLS_WITHOUT_PAUSE = 8;
+/**
+ * In a full pool: polls for the taker, and after how many the others ask whether it has died, and
+ * look through the whole pool once more.
+ */
+const FULL_POLLS_MAX = 20_000;
+const FULL_POLLS = 16;
+
+/** What a move of buckets needs of the table that it is for. */
+export interface MovedTable {
+  readonly pool: Pool;
+  readonly allocator: Allocator;
+  readonly catalog: number;
+  readonly geometry: ShardGeometry;
+  readonly directory: PartitionDirectory;
+  readonly segments: Segments;
+  /** How long a client waits for the mover that has taken a new bucket. */
+  readonly patience: Patience;
+  /** New and old bucket in one doorbell; else one after the other. */
+  readonly techniques: { readonly combining: boolean };
+  /** The memory node that the table is on. */
+  readonly node: number;
+  /** New buckets that this client has put elsewhere. */
+  relocated: number;
+}
+
+/** Learns of all relocated buckets, of segments that are not moved in any more. */
+export function* learnRelocations(
+  { geometry }: Pick<MovedTable, 'geometry'>,
+  segments: Segments,
+): Operation<void> {
+  const words = new Scratch(8 * FIRST_WORDS);
+  const batch = new Batch();
+  for (let level = 0; level < LEVELS; level++) {
+    const end = geometry.bucketsAt(segments.version);
+    // Those of the first segment were never moved to.
+    for (let first = geometry.bucketsAt(0); first < end; first += FIRST_WORDS) {
+      const count = Math.min(FIRST_WORDS, end - first);
+      batch.clear();
+      for (let i = 0; i < count; i++) {
+        batch.read(segments.homeAddress(level, first + i), 8, words, 8 * i);
+      }
+      yield batch;
+      for (let i = 0; i < count; i++) {
+        segments.learnPlace(level, first + i, lowHalf(words, 8 * i), highHalf(words, 8 * i));
+      }
+    }
+  }
+}
+
+/**
+ * The bucket that a move fills. One WRITE fills it, so only one mover may ever write to its place:
+ * the one whose name stands in the first word (TAKEN), which is also what publishes the bucket, by
+ * a CAS behind the WRITE in the same doorbell. A WRITE that comes late must not hit a bucket in
+ * use. So when the taker does not go on, the others ask whether it is gone, which means that
+ * nothing comes from it any more: then one of them takes its place over. If it lives, they do not
+ * touch the place: one writes the same bucket into a block and turns the first word from TAKEN to
+ * RELOCATED. From then on the bucket is there for ever, and nobody looks at what the late one
+ * writes.
+ *
+ *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
+ *            |-> TAKEN by B                      A is gone
+ *            \-> RELOCATED to a block            D[WRITE block; CAS TAKEN -> RELOCATED]
+ */
+export class NewBucket {
+  readonly #table: MovedTable;
+  readonly #segments: Segments;
+  readonly #level: number;
+  readonly #bucket: number;
+  readonly address: Address;
+  readonly #swap = new Scratch(FIRST_AT + 8);
+  readonly #batch = new Batch();
+  /** The first word as it was last looked at. */
+  #low = 0;
+  #high = 0;
+  /** Whether this client is the one that may write to the bucket's place. */
+  isOwn = false;
+  /** Whether the first word has been looked at. */
+  isKnown = false;
+
+  constructor(table: MovedTable, segments: Segments, level: number, bucket: number) {
+    this.#table = table;
+    this.#segments = segments;
+    this.#level = level;
+    this.#bucket = bucket;
+    this.address = segments.homeAddress(level, bucket);
+  }
+
+  /** Whether the bucket had been published when its first word was last looked at. */
+  get isComplete(): boolean {
+    return isInUse(this.#high) || isRelocated(this.#high);
+  }
+
+  /** Whether another one has taken it, which had not published it when that was last looked at. */
+  get isAbandoned(): boolean {
+    return !this.isOwn && !this.isComplete;
+  }
+
+  /** Adds the CAS that takes it, which also tells how far it is. */
+  postTake(batch: Batch): void {
+    setWord(this.#swap, 0, this.#low, this.#high);
+    setWord(this.#swap, 8, clientWord(this.#table.pool.membership), TAKEN_HIGH);
+    batch.cas(this.address, this.#swap, 0);
+  }
+
+  noteTake(): void {
+    this.isOwn = swapped(this.#swap, 0);
+    this.isKnown = true;
+    this.#note(this.isOwn ? 2 : 4);
+  }
+
+  /** Adds what fills and publishes it; word 0 of the image is the word that publishes. */
+  postPublication(batch: Batch, image: Scratch, bytes: number): void {
+    if (bytes > 8) batch.write(this.address + 8, bytes - 8, image, 8);
+    this.#postFirst(batch, image.i32[0], image.i32[1]);
+  }
+
+  /** The others may have lost patience meanwhile. */
+  notePublication(): void {
+    this.#note(swapped(this.#swap, 0) ? 2 : 4);
+  }
+
+  /** Waits for the taker as long as this client's patience lasts; takes over from a dead one. */
+  *outwait(): Operation<void> {
+    const { polls, microseconds } = this.#table.patience;
+    for (let poll = 0; poll < polls && this.isAbandoned; poll++) {
+      yield* this.#poll(poll < POLLS_WITHOUT_PAUSE ? 0 : microseconds);
+    }
+    if (this.isAbandoned) yield* this.#takeOver();
+  }
+
+  *#poll(pause: number): Operation<void> {
+    const batch = this.#batch.clear().pause(pause, this.#swap);
+    yield batch.read(this.address, 8, this.#swap, FIRST_AT);
+    this.#note(FIRST_AT >> 2);
+  }
+
+  *#takeOver(): Operation<void> {
+    if (!(yield* isGone(this.#table.pool.membership, this.#low))) return;
+    this.postTake(this.#batch.clear());
+    yield this.#batch;
+    this.noteTake();
+  }
+
+  /** Publishes the image in another place, unless somebody else has gone on meanwhile. */
+  *relocate(image: Scratch, bytes: number): Operation<void> {
+    const { allocator, catalog, geometry } = this.#table;
+    const units = geometry.relocatedUnits(this.#level);
+    const block = yield* this.#room(units);
+    if (block === NULL_ADDRESS) return;
+    const batch = this.#batch.clear().write(block, bytes, image, 0);
+    this.#postFirst(batch, pointerLow(block), relocatedHigh(block));
+    yield batch;
+    if (swapped(this.#swap, 0)) this.#table.relocated++;
+    else allocator.discard(catalog, units, block);
+    this.#note(swapped(this.#swap, 0) ? 2 : 4);
+  }
+
+  /** A block; none when somebody went on while this client waited for a pool that is full. */
+  *#room(units: number): Operation<Address> {
+    const { patience } = this.#table;
+    for (let poll = 1; ; poll++) {
+      if (poll % FULL_POLLS === 1) {
+        try {
+          return yield* this.#block(units);
+        } catch (error) {
+          if (!isFull(error) || poll > FULL_POLLS_MAX) throw error;
+        }
+      }
+      yield* this.#poll(patience.microseconds);
+      if (this.isAbandoned && poll % FULL_POLLS === 0) yield* this.#takeOver();
+      if (!this.isAbandoned) return NULL_ADDRESS;
+    }
+  }
+
+  /**
+   * A block on the table's memory node or, when that one is full, on another one of the placement:
+   * never on one that was removed, which holds nothing of the table any more once it has migrated.
+   * While none is, any block does, also one of this client's own that it has free.
+   */
+  *#block(units: number): Operation<Address> {
+    const { allocator, catalog, directory, node, pool } = this.#table;
+    if (pool.layout.stripe === 1) return yield* allocator.allocate(catalog, units);
+    try {
+      return yield* allocator.allocate(catalog, units, node);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+    }
+    const { nodes } = yield* directory.read();
+    if (nodes.length === pool.layout.stripe) return yield* allocator.allocate(catalog, units);
+    for (const other of nodes) {
+      try {
+        return yield* allocator.allocate(catalog, units, other);
+      } catch (error) {
+        if (!isFull(error)) throw error;
+      }
+    }
+    throw new StepwellError('SW_POOL_FULL', 'all memory nodes of the placement are full');
+  }
+
+  #postFirst(batch: Batch, low: number, high: number): void {
+    setWord(this.#swap, 0, this.#low, this.#high);
+    setWord(this.#swap, 8, low, high);
+    batch.cas(this.address, this.#swap, 0);
+  }
+
+  /** Takes the first word from the local words, by index of its low half. */
+  #note(word: number): void {
+    this.#low = this.#swap.i32[word];
+    this.#high = this.#swap.i32[word + 1];
+    this.#segments.learnPlace(this.#level, this.#bucket, this.#low, this.#high);
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+}

@@ -1,0 +1,77 @@
+import { StepwellError } from '../../../errors.ts';
+import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import { LEVELS } from '../table/geometry.ts';
+import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
+import type { Segments } from '../table/segments.ts';
+import type { ShardTable } from '../table/table.ts';
+import { bringTo } from './catch-up.ts';
+import { releaseLostSegments } from './lost-segments.ts';
+
+/** Synchronisations after which a resize that another client has claimed is taken over. */
+const CLAIM_PATIENCE = 8;
+
+/**
+ * Doubles the table (section 3.3): a segment as large as all before it, and one CAS that publishes
+ * it. There is no table lock and no barrier: whoever knows only the earlier version goes on with
+ * the buckets that have not been moved, and finds out at the first that has.
+ *
+ * One client at a time makes a segment, so that memory is not taken many times over. The claim
+ * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
+ */
+export function* resize(table: ShardTable): Operation<boolean> {
+  const { allocator, catalog, geometry, segments } = table;
+  const segment = segments.version + 1;
+  if (segment > geometry.shape.resizes) return false;
+  if (!(yield* segments.claim(segment)) && ++table.claimsSeen < CLAIM_PATIENCE) return false;
+  table.claimsSeen = 0;
+  // Whoever had claimed it before may have died with a segment that nobody knows of.
+  const units = geometry.pieceUnits(geometry.firstPiece(segment));
+  if (units > BLOCK_UNITS_MAX) yield* releaseLostSegments(table);
+  let place: SegmentPlace;
+  try {
+    place = yield* makeOwnSegment(table, segment);
+  } catch (error) {
+    // A full pool is no error yet: there is room for records in level 3, and the next may succeed.
+    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    table.postponed++;
+    return false;
+  }
+  if (!(yield* segments.publish(segment, place))) {
+    yield* discardSegment(allocator, catalog, geometry, segment, place);
+    return true;
+  }
+  table.resizes++;
+  if (!table.techniques.lazy) yield* moveAll(table, segments, segment);
+  return true;
+}
+
+/**
+ * Without lazy resizing: all buckets at once, level by level. Of the segments that were resized:
+ * the table's own may be read anew by another operation of this client, from before that.
+ */
+function* moveAll(table: ShardTable, segments: Segments, version: number): Operation<void> {
+  const buckets = table.geometry.bucketsAt(version - 1);
+  for (let level = 0; level < LEVELS; level++) {
+    for (let bucket = 0; bucket < buckets; bucket++) {
+      yield* bringTo(table, level, bucket, version, undefined, segments);
+    }
+  }
+}
+
+/**
+ * The next segment, on the memory node of the others. When that one is full the table goes on on
+ * another one: a later rebalancing brings it together again.
+ */
+function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentPlace> {
+  const { allocator, catalog, geometry, pool } = table;
+  if (pool.layout.stripe > 1) {
+    try {
+      return yield* makeSegment(allocator, catalog, geometry, segment, table.node);
+    } catch (error) {
+      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      table.displaced++;
+    }
+  }
+  return yield* makeSegment(allocator, catalog, geometry, segment);
+}

@@ -1,0 +1,87 @@
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import {
+  type EachClaim,
+  visitClaims,
+  withdrawAbandoned,
+} from '../substrates/claims/abandoned-claims.ts';
+import { closeEmptyChains } from './overflow/close-empty-chains.ts';
+import type { Partitions } from './partitions/partitions.ts';
+import { learnRelocations } from './resizing/new-bucket.ts';
+import { eachBucket } from './shape.ts';
+import { SHARD_SLOTS } from './table/slot.ts';
+import { ShardWalk, WALK_START } from './walk.ts';
+
+/**
+ * Takes back what pins chunks of a full pool and serves no key: claims of dead clients, with their
+ * records, and chains of level 3 in which no key is any more. Without a sweep a claim stays until
+ * its bucket is moved, and an empty chain until the client that makes the next resize closes it; a
+ * full pool has no room for a resize.
+ *
+ * Claims go first, because a chain with a claim is not empty. A chain may be closed while others
+ * insert, and a sweeper may die at any step: see close-empty-chains.ts. Returns how many claims and
+ * chain nodes it took back.
+ */
+export function* compact(
+  partitions: Partitions,
+  grace: () => Operation<boolean>,
+): Operation<number> {
+  let changed = yield* withdrawAbandoned(
+    (visit) => eachClaim(partitions, visit),
+    SHARD_SLOTS,
+    grace,
+  );
+  for (const table of partitions.tables) {
+    // A table that is being migrated shares its chains with the places that it leaves.
+    if (table.segments.former === undefined) changed += yield* closeEmptyChains(table);
+  }
+  return changed;
+}
+
+/** Movers drop the claims that they have frozen. */
+function* eachClaim(partitions: Partitions, visit: Parameters<EachClaim>[0]): Operation<void> {
+  // In the grace period a table may have been migrated, and its old memory be re-used.
+  yield* partitions.refresh();
+  for (const table of partitions.tables) {
+    yield* eachBucket(table, ({ words, at, entries, address }) => {
+      visitClaims(SHARD_SLOTS, words, at, entries, address, visit);
+    });
+  }
+}
+
+/**
+ * Visits every block that a key or the root reaches throughout. A walk meets every record that is
+ * present from its beginning to its end.
+ */
+export function* eachReachable(
+  partitions: Partitions,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const { geometry, tables } = partitions;
+  const [{ records }] = tables;
+  const request = tables[0].newRequest();
+  const walk = new ShardWalk(partitions, request, { ...WALK_START });
+  while (!walk.done) {
+    const long: Address[] = [];
+    yield* walk.nextSlots((record, units, pending) => {
+      visit(record);
+      // What hangs on a dead client's claim is never read again.
+      if (units === SLOT_UNITS_MAX && !pending) long.push(record);
+    }, visit);
+    for (const record of long) {
+      yield* records.adopt(request, record, SLOT_UNITS_MAX, geometry.shape.seed);
+      const blocks = yield* records.foundBlocks(request, record);
+      for (const { address } of blocks) visit(address);
+    }
+  }
+  // Read anew: a segment may have been published that no bucket has been moved to yet.
+  for (const address of (yield* partitions.directory.places()).keys()) visit(address);
+  // The walk has met those of the tables themselves.
+  for (const table of tables) {
+    const { segments } = table;
+    if (segments.former !== undefined) yield* learnRelocations(table, segments.former);
+    for (const each of [segments, segments.former]) {
+      for (const { address } of each?.relocations() ?? []) visit(address);
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import { invariant } from '../../../errors.ts';
+import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
+import type { Allocator } from '../../../pool/memory/allocator.ts';
+import { ANY_NODE } from '../../../pool/memory/chunks.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  setWord,
+  UNIT_BYTES,
+} from '../../../verbs/index.ts';
+import { addressesIn, isListOf, listBytes, writeList } from '../../substrates/address-list.ts';
+import type { ShardGeometry } from './geometry.ts';
+import { freshHigh } from './slot.ts';
+
+/**
+ * Where a segment stands: in one piece or, if it is too large for that, in several (geometry.ts),
+ * whose addresses are in a list. The list is a block that is written before the root names it and
+ * never changed (address-list.ts, with the number of pieces).
+ */
+export interface SegmentPlace {
+  pieces: readonly Address[];
+  /** NULL_ADDRESS of a segment that is one piece. */
+  list: Address;
+}
+
+const WRITE_BYTES = 32 * 1024;
+
+export function listUnits(pieces: number): number {
+  return Math.ceil(listBytes(pieces) / UNIT_BYTES);
+}
+
+/** Raises SW_POOL_CORRUPT when the list does not tell of so many pieces, or of others. */
+export function* readList(list: Address, count: number): Operation<Address[]> {
+  const words = new Scratch(listBytes(count));
+  yield new Batch().read(list, listBytes(count), words, 0);
+  const pieces = addressesIn(words, count);
+  invariant(
+    isListOf(words, count, pieces),
+    `the list at ${list} does not tell the ${count} pieces of a segment`,
+  );
+  return pieces;
+}
+
+/**
+ * A segment of words that have never been initialised, all of it or nothing. Raises SW_POOL_FULL,
+ * also when only the node that is asked for is full.
+ */
+export function* makeSegment(
+  allocator: Allocator,
+  catalog: number,
+  geometry: ShardGeometry,
+  segment: number,
+  node: number = ANY_NODE,
+): Operation<SegmentPlace> {
+  const pieces: Address[] = [];
+  const first = geometry.firstPiece(segment);
+  try {
+    while (pieces.length < geometry.piecesOf(segment)) {
+      const units = geometry.pieceUnits(first + pieces.length);
+      pieces.push(yield* makePiece(allocator, catalog, units, node));
+    }
+    const list = pieces.length > 1 ? yield* makeList(allocator, catalog, pieces, node) : 0;
+    return { pieces, list };
+  } catch (error) {
+    yield* discardSegment(allocator, catalog, geometry, segment, { pieces, list: NULL_ADDRESS });
+    throw error;
+  }
+}
+
+/** The first segment of a new table: fresh slots. It is always one piece. */
+export function* makeFirstSegment(
+  allocator: Allocator,
+  catalog: number,
+  geometry: ShardGeometry,
+  node: number = ANY_NODE,
+): Operation<Address> {
+  const { pieces } = yield* makeSegment(allocator, catalog, geometry, 0, node);
+  yield* fill(pieces[0], geometry.segmentUnits(0) * UNIT_BYTES, freshHigh(0));
+  return pieces[0];
+}
+
+function* makePiece(
+  allocator: Allocator,
+  catalog: number,
+  units: number,
+  node: number,
+): Operation<Address> {
+  const address = yield* allocator.allocate(catalog, units, node);
+  // Spans are zero; a block may have been something else before.
+  if (units <= BLOCK_UNITS_MAX) yield* fill(address, units * UNIT_BYTES, 0);
+  return address;
+}
+
+function* makeList(
+  allocator: Allocator,
+  catalog: number,
+  pieces: readonly Address[],
+  node: number,
+): Operation<Address> {
+  const list = yield* allocator.allocate(catalog, listUnits(pieces.length), node);
+  const bytes = listBytes(pieces.length);
+  const image = new Scratch(bytes);
+  writeList(image, pieces.length, pieces);
+  yield new Batch().write(list, bytes, image, 0);
+  return list;
+}
+
+/** Sets all words of a range to an empty entry with this high half. */
+function* fill(address: Address, bytes: number, high: number): Operation<void> {
+  const image = new Scratch(Math.min(bytes, WRITE_BYTES));
+  for (let at = 0; at < image.u8.length; at += 8) setWord(image, at, 0, high);
+  for (let at = 0; at < bytes; at += WRITE_BYTES) {
+    yield new Batch().write(address + at, Math.min(WRITE_BYTES, bytes - at), image, 0);
+  }
+}
+
+/** Gives back a segment, or some of its pieces, of which nobody but this client knows. */
+export function* discardSegment(
+  allocator: Allocator,
+  catalog: number,
+  geometry: ShardGeometry,
+  segment: number,
+  { pieces, list }: SegmentPlace,
+): Operation<void> {
+  const first = geometry.firstPiece(segment);
+  for (let i = 0; i < pieces.length; i++) {
+    const units = geometry.pieceUnits(first + i);
+    if (units > BLOCK_UNITS_MAX) yield* allocator.spans.release(catalog, pieces[i], units);
+    else allocator.discard(catalog, units, pieces[i]);
+  }
+  if (list !== NULL_ADDRESS) allocator.discard(catalog, listUnits(pieces.length), list);
+}

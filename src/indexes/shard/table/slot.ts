@@ -1,0 +1,182 @@
+import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
+import {
+  isVacantIn,
+  pointerHigh,
+  pointerIn,
+  type SlotFormat,
+} from '../../substrates/claims/slot-format.ts';
+
+/**
+ * An entry is 8 bytes: pointer 35 (in 64-byte units, 2 TiB), segment id 4, flags 9, length 8 (in
+ * units), fingerprint 8.
+ *
+ *   low half    pointer bits 0-31
+ *   high half   fingerprint 24-31 | length 16-23 | flags 8-15 | segment id 4-7 | flag 3 | pointer
+ *   flags       stamp 8-12 | FROZEN 13 | PENDING 14 | OVERFLOW 15 | CLEARING 3
+ *
+ * The stamp is the version of the bucket plus one; a word of 0 has never been initialised. The
+ * paper spreads a version over the lock bits of a line's eight entries. Here READ and WRITE are
+ * atomic by the word only, so every word carries the whole version: a bucket whose words are read
+ * at different times still tells of each word when it was true, and a CAS that expects a word of
+ * an earlier version fails.
+ *
+ * The segment id holds the four bits of the key's hash that decide the next resizes, so that a
+ * mover need not read the record. They belong to the group of four versions that the stamp is in.
+ */
+export const STAMP_SHIFT = 8;
+export const STAMP_MASK = 0x1f << STAMP_SHIFT;
+/** Cannot be changed any more at this version: the bucket is being moved to the next one. */
+export const FROZEN = 1 << 13;
+/** Claimed by an insertion that has not yet made sure that its key has no other slot. */
+export const PENDING = 1 << 14;
+/**
+ * In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. Either bit says so;
+ * CLEARING alone that somebody is finding out whether that is still true, and both that it was
+ * found to be: see clear-overflow.ts.
+ */
+export const OVERFLOW = 1 << 15;
+export const CLEARING = 1 << 3;
+export const OVERFLOW_MASK = OVERFLOW | CLEARING;
+export const POOL_BYTES_MAX = 2 ** 35 * UNIT_BYTES;
+
+const SEGMENT_ID_SHIFT = 4;
+const SEGMENT_ID_MASK = 0xf << SEGMENT_ID_SHIFT;
+/** Versions whose resizes one segment id covers. */
+export const SEGMENT_ID_BITS = 4;
+/** Tells a slot that was used and emptied from one that never was, in this version. */
+const USED_UNITS = 1 << 16;
+/** What a committed entry of a key has to agree on. */
+export const MATCH_MASK = (0xff << 24) | STAMP_MASK | FROZEN | PENDING | SEGMENT_ID_MASK;
+export const SETTLED_MASK = STAMP_MASK | FROZEN;
+/** What a word keeps when another entry is put into it. */
+export const KEPT_MASK = STAMP_MASK | OVERFLOW_MASK;
+/** The overflow bits of a bucket stand in its first entry, whoever has claimed that. */
+export const SHARD_SLOTS: SlotFormat = {
+  pointer: 0x7,
+  pending: PENDING,
+  moved: SETTLED_MASK,
+  frozen: FROZEN,
+  shared: OVERFLOW_MASK,
+  emptied: usedHigh,
+};
+/** Stamps are 5 bits, and 0 is "never initialised". */
+export const VERSION_MAX = 30;
+
+/**
+ * The first word of a new bucket before its words mean anything: nothing, or TAKEN by the one mover
+ * that may write to it (its name is the low half), or RELOCATED to another place because that one
+ * was slow. All are of stamp 0; see new-bucket.ts.
+ */
+export const TAKEN_HIGH = FROZEN;
+const RELOCATED_FLAGS = FROZEN | PENDING;
+
+export function relocatedHigh(to: Address): number {
+  return RELOCATED_FLAGS | pointerHigh(to);
+}
+
+/** Whether the first word of a bucket says that the bucket is elsewhere: where it points to. */
+export function isRelocated(high: number): boolean {
+  return (high & (STAMP_MASK | RELOCATED_FLAGS)) === RELOCATED_FLAGS;
+}
+
+/** Whether the words of a bucket mean anything, by its first one. */
+export function isInUse(firstHigh: number): boolean {
+  return (firstHigh & STAMP_MASK) !== 0;
+}
+
+export function stampOf(high: number): number {
+  return (high & STAMP_MASK) >>> STAMP_SHIFT;
+}
+
+export function stampFor(version: number): number {
+  return (version + 1) << STAMP_SHIFT;
+}
+
+export function pointerOf(low: number, high: number): Address {
+  return pointerIn(SHARD_SLOTS, low, high);
+}
+
+/** Whether there is no record in the slot: neither a committed nor a pending one. */
+export function isEmpty(low: number, high: number): boolean {
+  return isVacantIn(SHARD_SLOTS, low, high);
+}
+
+/** Whether the slot may be claimed: those of a chain that is given up are frozen. */
+export function isOpen(low: number, high: number): boolean {
+  return isEmpty(low, high) && (high & FROZEN) === 0;
+}
+
+/** Whether the slot has never been used in this version of its bucket. */
+export function isFresh(low: number, high: number): boolean {
+  return isEmpty(low, high) && (high & USED_UNITS) === 0;
+}
+
+/** Whether the slot holds a committed record. */
+export function isLive(low: number, high: number): boolean {
+  return (high & PENDING) === 0 && !isEmpty(low, high);
+}
+
+/** The high half of a slot that was never used at this version. */
+export function freshHigh(version: number): number {
+  return stampFor(version);
+}
+
+/** The high half of a slot that was emptied; the flags of the word that stood there are kept. */
+export function usedHigh(high: number): number {
+  return (high & KEPT_MASK) | USED_UNITS;
+}
+
+/** The high half of an entry, without stamp and flags. */
+export function entryHigh(
+  address: Address,
+  fingerprint: number,
+  units: number,
+  segmentId: number,
+): number {
+  const meta = (fingerprint << 24) | (units << 16) | (segmentId << SEGMENT_ID_SHIFT);
+  return meta | pointerHigh(address);
+}
+
+export function segmentIdOf(high: number): number {
+  return (high & SEGMENT_ID_MASK) >>> SEGMENT_ID_SHIFT;
+}
+
+/** Whether the entry goes to the new bucket when its bucket leaves the version of its stamp. */
+export function leaves(high: number): boolean {
+  const bit = (stampOf(high) - 1) % SEGMENT_ID_BITS;
+  return ((segmentIdOf(high) >>> bit) & 1) === 1;
+}
+
+/**
+ * A word of a bucket of `version` that is about to be migrated (migration.ts): it stays as it is in
+ * its old place for ever. To whoever goes by the old place it is a word of a later version.
+ */
+export function gone(high: number, version: number): number {
+  return (high & ~STAMP_MASK) | stampFor(version + 1) | FROZEN;
+}
+
+/**
+ * Whether a frozen word says nothing of its record any more to a client that goes by `version`: it
+ * leaves for the new bucket, or its bucket is migrated, which may have a newer word.
+ */
+export function isOutdated(high: number, version: number): boolean {
+  return (high & FROZEN) !== 0 && (leaves(high) || stampOf(high) > version + 1);
+}
+
+/** The entry at the next version; its segment id is replaced when a new group of four begins. */
+export function advanced(high: number, version: number, segmentId: number | undefined): number {
+  const kept = (high & ~(STAMP_MASK | FROZEN | OVERFLOW_MASK)) | overflowAfterMove(high);
+  const entry =
+    segmentId === undefined ? kept : (kept & ~SEGMENT_ID_MASK) | (segmentId << SEGMENT_ID_SHIFT);
+  return entry | stampFor(version);
+}
+
+/** Keys below stay below; nobody has found out anything yet about the new buckets. */
+export function overflowAfterMove(high: number): number {
+  return (high & OVERFLOW_MASK) === 0 ? 0 : OVERFLOW;
+}
+
+/** Fingerprints are never 0, so that no empty slot matches one. */
+export function fingerprintOf(h4: number): number {
+  return h4 >>> 24 || 1;
+}

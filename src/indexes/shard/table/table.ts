@@ -1,0 +1,245 @@
+import type { Allocator } from '../../../pool/memory/allocator.ts';
+import type { Pool } from '../../../pool/pool.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+} from '../../../verbs/index.ts';
+import { backOff } from '../../substrates/backoff.ts';
+import type { ClaimRetry } from '../../substrates/claims/claimed-slots.ts';
+import type { RecordIo } from '../../substrates/record-io.ts';
+import { type PartitionDirectory, refuseEndless } from '../partitions/partition-directory.ts';
+import type { Move } from '../resizing/move.ts';
+import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
+import { ShardRequest } from './request.ts';
+import { ROOT_BYTES, Segments } from './segments.ts';
+
+/** Why an operation had to begin again. */
+export type RetryReason =
+  | ClaimRetry
+  | 'staleVersion' // the table has been resized since this client looked
+  | 'staleBucket' // a bucket of the key had not been moved to this version yet
+  | 'chainExtended' // no empty slot: a chain node was added
+  | 'otherCarrier'; // of writes that were merged another one turned out to be the last
+
+/** Tables whose roots are read in one doorbell. */
+const ROOTS_AT_ONCE = 32;
+/** The paper's techniques, as far as a client can do without them; see README. */
+export interface Techniques {
+  /** Buckets are moved by who meets them first; else whoever resizes moves all of them. */
+  lazy: boolean;
+  /** New and old bucket in one doorbell; else one after the other. */
+  combining: boolean;
+  /** Writes between two synchronisations, or adaptive; 'published': the paper's formula alone. */
+  synchronisation: 'adaptive' | 'published' | number;
+  /** Operations of this client on one key share verbs; see delegation.ts. */
+  delegation: boolean;
+  /**
+   * Overflow bits and empty chains are taken back once after each resize; see clear-overflow.ts.
+   */
+  clearing: boolean;
+}
+
+/** What the tables of one index share, at one client. */
+export interface SharedParts {
+  readonly pool: Pool;
+  readonly catalog: number;
+  readonly geometry: ShardGeometry;
+  readonly records: RecordIo;
+  readonly techniques: Techniques;
+  readonly directory: PartitionDirectory;
+}
+
+export function newTechniques(): Techniques {
+  return {
+    lazy: true,
+    combining: true,
+    synchronisation: 'adaptive',
+    delegation: false,
+    clearing: true,
+  };
+}
+
+/** One client's handle of a SHARD table: of one partition of an index. */
+export class ShardTable {
+  readonly geometry: ShardGeometry;
+  /** Where the tables of all partitions are. */
+  readonly directory: PartitionDirectory;
+  /** Which of the index's partitions the table is. */
+  readonly partition: number;
+  readonly records: RecordIo;
+  readonly pool: Pool;
+  readonly catalog: number;
+  /** Shared by all tables of the index. */
+  readonly techniques: Techniques;
+  readonly retries: Record<RetryReason, number> = {
+    staleVersion: 0,
+    staleBucket: 0,
+    slotChanged: 0,
+    pendingKey: 0,
+    withdrawn: 0,
+    chainExtended: 0,
+    otherCarrier: 0,
+  };
+  /**
+   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
+   * been decided before it takes the claimer for slow or dead.
+   */
+  patience = { polls: 40, microseconds: 50 };
+  /** Moves that are not in use; see move.ts. */
+  readonly idleMoves: Move[] = [];
+  resizes = 0;
+  bucketsMoved = 0;
+  /** Resizes that this client was to make, and for which the pool had no room. */
+  postponed = 0;
+  /** New buckets that this client has put elsewhere, because their mover was slow or died. */
+  relocated = 0;
+  /** Segments that were put on another memory node than the table's, because that one was full. */
+  displaced = 0;
+  /** Overflow bits and chain nodes that this client has taken back. */
+  readonly reclaimed = { cleared: 0, nodes: 0 };
+
+  /** Records inserted less removed that have not been reported yet, and what others reported. */
+  unreported = 0;
+  reported = 0;
+  /**
+   * Writes since the last synchronisation, and after how many the next is due; see synchronise.ts.
+   */
+  writes = 0;
+  syncEvery = 1;
+  /** Whether an insertion has found no room but in a chain since the last synchronisation. */
+  crowded = false;
+  /**
+   * Whether this client has made the last resize that it knows of, and not cleared overflow bits
+   * after it.
+   */
+  isClearingDue = false;
+  /** Synchronisations that have seen a resize claimed by another client that is not done. */
+  claimsSeen = 0;
+
+  #segments: Segments;
+
+  constructor(shared: SharedParts, partition: number, segments: Segments) {
+    const { pool, geometry, records, catalog, techniques, directory } = shared;
+    this.directory = directory;
+    this.pool = pool;
+    this.geometry = geometry;
+    this.records = records;
+    this.catalog = catalog;
+    this.techniques = techniques;
+    this.partition = partition;
+    this.#segments = segments;
+  }
+
+  /** What the client knows of the table; another object after the table was migrated. */
+  get segments(): Segments {
+    return this.#segments;
+  }
+
+  /** Reads the root, and that of the segments for which the table has left. */
+  *load(): Operation<void> {
+    const segments = this.#segments;
+    this.reported = yield* segments.load();
+    if (segments.successor !== NULL_ADDRESS) yield* this.#follow(segments);
+  }
+
+  /** The same for many tables, some of them a doorbell; those that have left are followed after. */
+  static *loadAll(tables: readonly ShardTable[]): Operation<void> {
+    for (let first = 0; first < tables.length; first += ROOTS_AT_ONCE) {
+      const some = tables.slice(first, first + ROOTS_AT_ONCE);
+      const known = some.map((table) => table.#segments);
+      const words = new Scratch(ROOT_BYTES * some.length);
+      const batch = new Batch();
+      known.forEach((segments, i) => {
+        segments.postLoad(batch, words, ROOT_BYTES * i);
+      });
+      yield batch;
+      for (let i = 0; i < some.length; i++) {
+        some[i].reported = yield* known[i].noteLoad(words, ROOT_BYTES * i);
+      }
+    }
+    for (const table of tables) {
+      const { successor } = table.#segments;
+      if (successor !== NULL_ADDRESS) yield* table.#follow(table.#segments);
+    }
+  }
+
+  /** Reports so many records more, and learns what `load` does: one doorbell. */
+  *report(records: number): Operation<number> {
+    const segments = this.#segments;
+    const reported = yield* segments.report(records);
+    if (segments.successor === NULL_ADDRESS) return reported;
+    // It was reported to a root that is about to be given up.
+    yield* this.#follow(segments);
+    return yield* this.#segments.report(records);
+  }
+
+  *#follow(left: Segments): Operation<void> {
+    let hops = 0;
+    for (let from = left; from.successor !== NULL_ADDRESS; from = this.#segments) {
+      refuseEndless(++hops, `the roots of partition ${this.partition}`);
+      const next = new Segments(from.successor, this.geometry, from);
+      this.reported = yield* next.load();
+      // Another operation of this client may have been faster.
+      if (this.#segments === from) this.#segments = next;
+    }
+  }
+
+  /** Goes by the root that the index has for this partition now: after addresses grew old. */
+  *reload(root: Address): Operation<void> {
+    if (root === this.#segments.root) return yield* this.load();
+    const segments = new Segments(root, this.geometry);
+    this.reported = yield* segments.load();
+    const { root: knownRoot, version } = this.#segments;
+    // Another operation of this client may have come here meanwhile, and know more by now: who goes
+    // by the table's segments between two verbs must not find fewer.
+    if (knownRoot !== root || version < segments.version) this.#segments = segments;
+    const current = this.#segments;
+    if (current.successor !== NULL_ADDRESS) yield* this.#follow(current);
+  }
+
+  /** The memory node that the table is on, or is being migrated to. */
+  get node(): number {
+    return this.pool.layout.nodeOf(this.#segments.addresses[0]);
+  }
+
+  get allocator(): Allocator {
+    return this.pool.allocator;
+  }
+
+  newRequest(): ShardRequest {
+    return new ShardRequest(this.geometry);
+  }
+
+  /** Aims the request at the place's bucket by the version that the request goes by. */
+  aim(request: ShardRequest, place: number, level: number): void {
+    const bucket = this.geometry.bucketOf(hashOfPlace(request.hash, place), request.version);
+    request.buckets[place] = bucket;
+    request.addresses[place] = (request.segments as Segments).bucketAddress(level, bucket);
+  }
+
+  /** Address in the pool of the slot at `at` of the request's words. */
+  slotAddress(request: ShardRequest, slot: number): Address {
+    const { at, addresses, nodes, nodesAt } = request;
+    if (slot >= nodesAt) {
+      const node = Math.floor((slot - nodesAt) / NODE_BYTES);
+      return (nodes[node] ?? NULL_ADDRESS) + ((slot - nodesAt) % NODE_BYTES);
+    }
+    const place = this.placeOf(request, slot);
+    return addresses[place] + (slot - at[place]);
+  }
+
+  /** The place whose bucket the slot at `slot` of the request's words is in; no chain node. */
+  placeOf({ at }: ShardRequest, slot: number): number {
+    let place = PLACES - 1;
+    while (slot < at[place]) place--;
+    return place;
+  }
+
+  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
+  *retry(request: ShardRequest, reason: RetryReason, attempt: number): Operation<void> {
+    yield* backOff(this.retries, request, reason, attempt);
+  }
+}
