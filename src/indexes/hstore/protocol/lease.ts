@@ -16,7 +16,6 @@ const WORD_FIELDS = [CLIENT_BITS, 1, 1, TOKEN_BITS] as const;
 const SERVES = 2 ** CLIENT_BITS;
 const YIELDS = 2 * SERVES;
 const TOKEN_SHIFT = CLIENT_BITS + 2;
-export const TOKEN_MAX = 2 ** TOKEN_BITS - 1;
 
 /** What the word of a lease says. */
 export interface Holder {
