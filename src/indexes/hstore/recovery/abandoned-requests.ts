@@ -1,4 +1,5 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
+import { control } from '../../../pool/control.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import type { Turn } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
@@ -26,10 +27,7 @@ export function* abandonedRequests(pair: Pair): Operation<{ block: Address; unit
 /** The blocks that a skiplist server would still read and write. */
 export function* abandonedScans(pair: Pair): Operation<Address[]> {
   const bodies = yield* abandonedBodies(pair, pair.skiplistMailbox.geometry);
-  return bodies.flatMap((body) => {
-    const { key, answer } = decodeScan(body, 0);
-    return [key, answer];
-  });
+  return bodies.map((body) => decodeScan(body, 0).block);
 }
 
 function* abandonedBodies({ membership }: Pair, geometry: MailboxGeometry): Operation<Scratch[]> {
@@ -78,7 +76,7 @@ function* answerAll(pair: Pair): Operation<void> {
       if (isTaken && !(yield* serve(pair))) return;
       if (yield* isSettled(pair)) return;
     }
-    yield* waiting.rest();
+    yield* control.pause(waiting.pause);
   }
 }
 

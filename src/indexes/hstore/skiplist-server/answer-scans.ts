@@ -4,7 +4,7 @@ import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../..
 import type { KeyBound } from '../../contract.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
-import { decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
+import { answerOffset, decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
 import { catchUp } from './catch-up.ts';
 import { collect } from './merge-partitions.ts';
 
@@ -89,7 +89,7 @@ function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
 function postAnswer(
   { skiplistMailbox: { geometry }, skiplist: { image } }: Pair,
   { row, number }: Unanswered,
-  { reverse, count, answer: block }: ScanMessage,
+  { reverse, count, block, keyBytes }: ScanMessage,
   from: KeyBound | undefined,
   batch: Batch,
 ): void {
@@ -102,7 +102,8 @@ function postAnswer(
     out.i32[(slotsAt >> 2) + 2 * i] = image.nodes.low[node];
     out.i32[(slotsAt >> 2) + 2 * i + 1] = image.nodes.high[node];
   });
-  if (found.length > 0) batch.write(block, 8 * found.length, out, slotsAt);
+  const answer = block + answerOffset(keyBytes);
+  if (found.length > 0) batch.write(answer, 8 * found.length, out, slotsAt);
   batch
     .write(geometry.reply(row), REPLY_BYTES, out, 0)
     .write(geometry.answered(row), 8, out, REPLY_BYTES);
@@ -111,10 +112,9 @@ function postAnswer(
 /** From where each scan goes; undefined from its end. */
 function* boundsOf(messages: readonly ScanMessage[]): Operation<(KeyBound | undefined)[]> {
   const batch = new Batch();
-  const keys = messages.map(({ isBounded, key, keyBytes }) => {
-    const bytes = isBounded ? Math.max(8, pad8(keyBytes)) : 0;
-    const words = new Scratch(bytes);
-    if (isBounded) batch.read(key, bytes, words, 0);
+  const keys = messages.map(({ block, keyBytes }) => {
+    const words = new Scratch(pad8(keyBytes));
+    if (keyBytes > 0) batch.read(block, pad8(keyBytes), words, 0);
     return words.u8;
   });
   if (batch.length > 0) yield batch;
