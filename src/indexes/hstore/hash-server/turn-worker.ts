@@ -2,6 +2,7 @@ import { StepwellError } from '../../../errors.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
+import type { Unanswered } from '../protocol/mailbox.ts';
 import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
 import {
@@ -33,12 +34,6 @@ const HEADER = 64;
 const ROWS_READ_WHOLE = 128;
 /** Each attempt that fails is a turn of another server, or rows that were new. */
 export const ATTEMPTS_MAX = 10_000;
-
-/** A request that waits for its answer. */
-interface Unanswered {
-  row: number;
-  number: number;
-}
 
 /** What a turn has answered, and whether it has given the lease back. */
 export interface Turn {
@@ -173,7 +168,7 @@ export class TurnWorker {
     if (typeof answers === 'number') return { ...NOTHING, lost: answers };
     const releases = release && answers.length === waiting.length;
     // A client goes on as long as its own request waits, a server process in any case. A client
-    // whose request does not wait any more (another's turn has answered it) looks for its reply.
+    // whose request was answered by another server's turn looks for its reply.
     const isOpen = waiting.some(({ row }) => row === spare?.row);
     const isOwnDone = !isOpen || answers.some(({ posted: { row } }) => row === spare?.row);
     const looksAhead = !isLast && (spare === undefined || !isOwnDone) && !releases;
