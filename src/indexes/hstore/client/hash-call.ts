@@ -87,7 +87,7 @@ function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> 
       ({ released, lost } = turn);
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       if (ticket.reply || lost !== undefined) continue;
-      // It knows already what waits: the own request, or nothing, when another server has answered it.
+      // It knows what waits: the own request, or nothing if another server has answered it.
       if (turn.next) continue;
       if (released && !replies.leads(ticket)) return;
       yield* replies.look();

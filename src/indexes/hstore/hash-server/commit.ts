@@ -75,10 +75,10 @@ const MARK_ATTEMPTS_MAX = 10_000;
  * 2. Then the turn is done: marks of records, log, `begun`, headers, slots, replies, `committed`,
  *    `done`. A server that finds a turn which is decided and not done does it, from its record.
  *
- * A server may be overtaken anywhere, and go on at any time later: a process that was stopped cannot
- * be hindered from the verb that it was about to post. So it changes each word by CAS, from what the
- * word was before the turn was done. No word is again what it once was while the server may be
- * within this operation: slots name records, which are freed through epochs, or the change that
+ * A server may be overtaken anywhere, and go on at any time later: a process that was stopped can
+ * still post the verb that it was about to post. So it changes each word by CAS, from what the word
+ * was before the turn was done. No word is again what it once was while the server may be within
+ * this operation: slots name records, which are freed through epochs, or the change that
  * emptied them; replies and numbers have the number of the request; state bytes and the rest count
  * up. Entries of the log are WRITTEN, and tell by their sequence that they are out of date.
  */

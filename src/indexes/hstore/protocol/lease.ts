@@ -43,8 +43,8 @@ function wordOf(client: number, serves: boolean, token: number): bigint {
 
 /**
  * The client that is the server of a role: one word of the pool. It is taken by CAS when it is
- * free, or from a holder that can issue verbs no more. The word keeps the token of the last primary,
- * so a process that was elected before, and slept since, takes nothing. Behind the word stands the
+ * free, or from a holder that can issue verbs no more. The word keeps the last primary's token, so
+ * a process that was elected before, and slept since, takes nothing. Behind the word stands the
  * beat, which a server process counts up as long as it works.
  *
  *   client 28 | whether it is a server process 1 | whether it yields 1 | fencing token 34

@@ -98,8 +98,8 @@ export class Mailbox {
   }
 
   /**
-   * A row whose request was answered after all. Only this client writes to it then: a server that does
-   * a turn again, or too late, CASes from what the row was before that answer. What the request
+   * A row whose request was answered after all. Only this client writes to it then: a server that
+   * does a turn again, or too late, CASes from what the row was before. What its request
    * named and replaced is for a sweep, which has spared it until now.
    */
   *#takeBack(): Operation<number | undefined> {
