@@ -1,8 +1,8 @@
-import { FpTable, RecordPoints } from '../../src/indexes/sephash/fp-cache.ts';
-import { HEADER_BYTES } from '../../src/indexes/sephash/header.ts';
-import { FINGERPRINTS, mainBytes } from '../../src/indexes/sephash/main-segment.ts';
+import { eachSegment } from '../../src/indexes/sephash/each-segment.ts';
+import { FpTable, RecordPoints } from '../../src/indexes/sephash/segments/fp-cache.ts';
+import { HEADER_BYTES } from '../../src/indexes/sephash/segments/header.ts';
+import { FINGERPRINTS, mainBytes } from '../../src/indexes/sephash/segments/main-segment.ts';
 import type { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
-import { tour } from '../../src/indexes/sephash/tour.ts';
 import { UNIT_BYTES } from '../../src/verbs/index.ts';
 import type { LabClient } from './lab-client.ts';
 
@@ -50,7 +50,7 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
     skew: 0,
   };
   pool.run(
-    tour(index.table, function* ({ main, ends, current }) {
+    eachSegment(index.table, function* ({ main, ends, current }) {
       yield* [];
       const entries = main.count + main.dropped;
       census.segments++;

@@ -56,7 +56,6 @@ const CATALOGUES = [
 const WRITTEN_ANEW = [
   'src/indexes/chime',
   'src/indexes/hopscotch',
-  'src/indexes/sephash',
   'src/store',
   'src/cli',
   'src/adapters',

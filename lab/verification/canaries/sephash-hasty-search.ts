@@ -1,14 +1,14 @@
-import { mayHaveRecent } from '../../../src/indexes/sephash/filter.ts';
 import {
   gather,
   postHeader,
   postRange,
   postSlots,
   readCandidates,
-} from '../../../src/indexes/sephash/lookup.ts';
-import { aimForSearch, catchUp } from '../../../src/indexes/sephash/refresh.ts';
+} from '../../../src/indexes/sephash/operations/lookup.ts';
+import { aimForSearch, catchUp } from '../../../src/indexes/sephash/operations/refresh.ts';
+import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
+import { mayHaveRecent } from '../../../src/indexes/sephash/segments/filter.ts';
 import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
-import type { SepHashRequest } from '../../../src/indexes/sephash/table.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

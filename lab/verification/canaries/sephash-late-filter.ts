@@ -1,7 +1,8 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { SepHashGeometry } from '../../../src/indexes/sephash/geometry.ts';
+import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
-import { type SepHashRequest, SepHashTable } from '../../../src/indexes/sephash/table.ts';
+import { SepHashTable } from '../../../src/indexes/sephash/table.ts';
 import type { Pool } from '../../../src/pool/pool.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';

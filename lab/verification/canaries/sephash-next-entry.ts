@@ -5,11 +5,11 @@ import {
   type Outcome,
   REFUSED,
 } from '../../../src/indexes/contract.ts';
-import { claim, hasWon, newHigh } from '../../../src/indexes/sephash/append.ts';
-import { entryLow } from '../../../src/indexes/sephash/entry.ts';
+import { claim, hasWon, newHigh } from '../../../src/indexes/sephash/operations/append.ts';
+import { survey } from '../../../src/indexes/sephash/operations/survey.ts';
+import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
+import { entryLow } from '../../../src/indexes/sephash/segments/entry.ts';
 import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
-import { survey } from '../../../src/indexes/sephash/survey.ts';
-import type { SepHashRequest } from '../../../src/indexes/sephash/table.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

@@ -1,6 +1,7 @@
-import { Merger } from '../../../src/indexes/sephash/merge.ts';
+import { Merger } from '../../../src/indexes/sephash/merging/merge.ts';
+import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import type { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
-import type { SepHashRequest, SepHashTable } from '../../../src/indexes/sephash/table.ts';
+import type { SepHashTable } from '../../../src/indexes/sephash/table.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

@@ -1,5 +1,5 @@
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
-import { tagFor } from '../../../src/indexes/sephash/entry.ts';
+import { tagFor } from '../../../src/indexes/sephash/segments/entry.ts';
 import { SEPHASH, type SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';

@@ -1,5 +1,10 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
+import { eachSegment } from './each-segment.ts';
+import { MergePlanner } from './merging/merge-plan.ts';
+import { RecordKeys } from './merging/record-keys.ts';
+import { search } from './operations/search.ts';
+import type { SepHashRequest } from './request.ts';
 import {
   depthBitsFor,
   depthBitsOf,
@@ -11,15 +16,11 @@ import {
   tagFor,
   tagOf,
   unitsOfEntry,
-} from './entry.ts';
-import { HEADER_UNITS } from './header.ts';
-import { FINGERPRINTS } from './main-segment.ts';
-import { MergePlanner } from './merge-plan.ts';
-import { RecordKeys } from './record-keys.ts';
-import { search } from './search.ts';
+} from './segments/entry.ts';
+import { HEADER_UNITS } from './segments/header.ts';
+import { FINGERPRINTS } from './segments/main-segment.ts';
 import type { Snapshot } from './snapshot.ts';
-import type { SepHashRequest, SepHashTable } from './table.ts';
-import { tour } from './tour.ts';
+import type { SepHashTable } from './table.ts';
 
 /**
  * Verifies every invariant of an index: the directory leads to every segment, MainSegments are
@@ -46,7 +47,7 @@ class Check {
 
   *run(): Operation<number> {
     yield* this.#table.directory.load();
-    yield* tour(this.#table, (snapshot) => this.#segment(snapshot));
+    yield* eachSegment(this.#table, (snapshot) => this.#segment(snapshot));
     return this.#checked;
   }
 

@@ -10,15 +10,16 @@ import {
   setWord,
 } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/suffix-order.ts';
-import { firstEmpty } from './append.ts';
-import { isTombstone, padHigh, padLow } from './entry.ts';
-import { epochOf, mainOf, metaHigh, metaLow } from './header.ts';
-import { postHeader, postSlots } from './lookup.ts';
-import { isPoolFull } from './main-blocks.ts';
-import { mainBytes, parseMainHeader, writeHome } from './main-segment.ts';
-import { mergeSealed } from './merge.ts';
+import { mergeSealed } from './merging/merge.ts';
+import { firstEmpty } from './operations/append.ts';
+import { postHeader, postSlots } from './operations/lookup.ts';
+import { type SepHashRequest, SLOTS_AT } from './request.ts';
+import { isTombstone, padHigh, padLow } from './segments/entry.ts';
+import { epochOf, mainOf, metaHigh, metaLow } from './segments/header.ts';
+import { isPoolFull } from './segments/main-blocks.ts';
+import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
-import { type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
+import type { SepHashTable } from './table.ts';
 
 /** One merge takes what the CurSegment says, the next one retires what that has dropped. */
 const MERGES_PER_SEGMENT = 2;

@@ -2,8 +2,8 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { SepHashGeometry, type SepHashShape } from './geometry.ts';
-import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './header.ts';
-import { writeMain } from './main-segment.ts';
+import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './segments/header.ts';
+import { writeMain } from './segments/main-segment.ts';
 
 /** Allocates and fills an empty index; returns its root for the catalog. */
 export function* buildSepHash(

@@ -1,8 +1,8 @@
 import { StepwellError } from '../../errors.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
 import { inRange } from '../substrates/parameters.ts';
-import { mainEntries } from './main-segment.ts';
-import { MainSizes } from './main-sizes.ts';
+import { mainEntries } from './segments/main-segment.ts';
+import { MainSizes } from './segments/main-sizes.ts';
 
 /** How a client finds a key's entries in a MainSegment. */
 export const CACHE_NONE = 0;

@@ -1,7 +1,8 @@
 import type { Address, Operation } from '../../verbs/index.ts';
-import { ENTRY_UNITS_MAX, recordOf, unitsOfEntry } from './entry.ts';
-import type { SepHashRequest, SepHashTable } from './table.ts';
-import { tour } from './tour.ts';
+import { eachSegment } from './each-segment.ts';
+import type { SepHashRequest } from './request.ts';
+import { ENTRY_UNITS_MAX, recordOf, unitsOfEntry } from './segments/entry.ts';
+import type { SepHashTable } from './table.ts';
 
 /**
  * Visits every block that a key or the directory reaches throughout, and records that a merge has
@@ -12,7 +13,7 @@ export function* eachReachable(
   visit: (address: Address) => void,
 ): Operation<void> {
   const request = table.newRequest();
-  yield* tour(table, function* (snapshot) {
+  yield* eachSegment(table, function* (snapshot) {
     visit(snapshot.header);
     visit(snapshot.main.slots);
     visit(snapshot.mainBlock);

@@ -18,12 +18,13 @@ import { checkTable } from './check.ts';
 import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';
 import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
+import { search, searchMany } from './operations/search.ts';
+import { erase, modify, remove, write } from './operations/write.ts';
 import { eachReachable } from './reachable.ts';
-import { search, searchMany } from './search.ts';
+import type { SepHashRequest } from './request.ts';
 import { shapeOf } from './shape.ts';
-import { type SepHashRequest, SepHashTable } from './table.ts';
+import { SepHashTable } from './table.ts';
 import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
-import { erase, modify, remove, write } from './write.ts';
 
 export const SEPHASH_KIND = 2;
 

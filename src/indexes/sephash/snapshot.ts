@@ -7,18 +7,19 @@ import {
   type Operation,
   Scratch,
 } from '../../verbs/index.ts';
-import { isPad, signOf, tagOf } from './entry.ts';
-import { canSetBit, completeBit, doubt, wantsBit } from './filter.ts';
-import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './header.ts';
+import { catchUp, publishSibling } from './operations/refresh.ts';
+import { HEADER_AT, type SepHashRequest } from './request.ts';
+import { isPad, signOf, tagOf } from './segments/entry.ts';
+import { canSetBit, completeBit, doubt, wantsBit } from './segments/filter.ts';
+import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './segments/header.ts';
 import {
   blockOfMain,
   MAIN_HEADER_BYTES,
   type MainHeader,
   parseFpTable,
   parseMainHeader,
-} from './main-segment.ts';
-import { catchUp, publishSibling } from './refresh.ts';
-import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
+} from './segments/main-segment.ts';
+import type { SepHashTable } from './table.ts';
 
 const ROUNDS_MAX = 10_000;
 

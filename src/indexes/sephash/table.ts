@@ -1,17 +1,15 @@
 import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { ChunkTable } from '../../pool/memory/chunks.ts';
-import { type Address, highHalf, lowHalf, type Operation, Scratch } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
 import { backOff } from '../substrates/backoff.ts';
 import type { Directory } from '../substrates/directory.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
-import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
-import { type FpCache, FpTable, RecordPoints, WholeMain } from './fp-cache.ts';
 import { CACHE_NONE, CACHE_POINTS, type SepHashGeometry } from './geometry.ts';
-import { depthOf, epochOf, mainOf, signOfEpoch } from './header.ts';
-import { MAIN_HEADER_BYTES, MAIN_LINE_BYTES } from './main-segment.ts';
-import type { Merger } from './merge.ts';
-import { SegmentView } from './segment.ts';
+import { SepHashRequest, SLOTS_AT } from './request.ts';
+import { type FpCache, FpTable, RecordPoints, WholeMain } from './segments/fp-cache.ts';
+import { MAIN_HEADER_BYTES, MAIN_LINE_BYTES } from './segments/main-segment.ts';
+import { SegmentView } from './segments/segment-view.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -21,109 +19,11 @@ export type RetryReason =
   | 'segmentFull' // no empty entry: the segment had to be merged
   | 'filterUnclear'; // a filter word was of another epoch than the metadata beside it
 
-/** Offsets in a request's words. */
-export const SWAP_AT = 0;
-export const FILTER_SWAP_AT = 32;
-/** The segment's header: metadata and filter. */
-export const HEADER_AT = 64;
-export const SLOTS_AT = 128;
-
 const NEAR_VIEWS = 4096;
 
-/** A request with what SepHash operations remember between their round trips. */
-export class SepHashRequest extends Request {
-  /** The segment of the key, and what of it the operation relies on. */
-  view!: SegmentView;
-  metaLow = 0;
-  metaHigh = 0;
-  slots: Address = 0;
-  rangeStart = 0;
-  rangeEnd = 0;
-  /** Both fingerprints of the key. */
-  tag = 0;
-  /** Entries of the MainSegment. */
-  readonly range = new Scratch(1024);
-  /** Words of the candidates' entries; those of the CurSegment come first, newest first. */
-  candidateLow = new Int32Array(CANDIDATES_MAX);
-  candidateHigh = new Int32Array(CANDIDATES_MAX);
-  /** How many of the candidates are of the CurSegment. */
-  recent = 0;
-  /** The candidate that has the key, or -1. */
-  match = -1;
-  /** The entries of the CurSegment that an append has read. */
-  windowStart = 0;
-  windowEnd = 0;
-  /** The first empty entry, when the whole CurSegment was read. */
-  emptySlot = 0;
-  /** Of which segment this operation itself has read the metadata, and the word. */
-  fresh: SegmentView | undefined;
-  freshLow = 0;
-  freshHigh = 0;
-  /** A filter word that did not fit the metadata of this epoch: see filter.ts. */
-  doubtedEpoch = -1;
-  doubtedLow = 0;
-  doubtedHigh = 0;
-  /** It was read twice with the same metadata: it is an old one. */
-  trusted = false;
-  /** Whether it deletes: a merge for it takes any block that is large enough. */
-  forDeletion = false;
-  /** Whether a CAS that links the record has been posted and not answered. */
-  inDoubt = false;
-  /** Whether the doorbell of the entry sets its filter bit, and whether that is set afterwards. */
-  setsBit = false;
-  bitStands = false;
-
-  get main(): Address {
-    return mainOf(this.metaLow, this.metaHigh);
-  }
-
-  get epoch(): number {
-    return epochOf(this.metaHigh);
-  }
-
-  get depth(): number {
-    return depthOf(this.metaHigh);
-  }
-
-  get sign(): number {
-    return signOfEpoch(this.epoch);
-  }
-
-  /** Begins an operation: whatever was read before is not fresh any more. */
-  begin(): void {
-    this.tag = this.hash.h2 & 0xffff;
-    this.fresh = undefined;
-    this.doubtedEpoch = -1;
-    this.trusted = false;
-    this.forDeletion = false;
-    this.inDoubt = false;
-    this.match = -1;
-  }
-
-  /** As many keys may have the same fingerprints as a segment has entries. */
-  override ensureCandidates(count: number): void {
-    super.ensureCandidates(count);
-    const room = this.candidateAt.length;
-    if (room === this.candidateLow.length) return;
-    this.candidateLow = new Int32Array(room);
-    this.candidateHigh = new Int32Array(room);
-  }
-
-  /** Whether the header that was read has the metadata that the operation relies on. */
-  metaHolds(): boolean {
-    const low = lowHalf(this.words, HEADER_AT);
-    const high = highHalf(this.words, HEADER_AT);
-    if (low === this.metaLow && high === this.metaHigh) return true;
-    this.noteFresh(low, high);
-    return false;
-  }
-
-  noteFresh(low: number, high: number): void {
-    this.fresh = this.view;
-    this.freshLow = low;
-    this.freshHigh = high;
-    this.view.note(low, high);
-  }
+/** Merges one segment after the other: see merge.ts. */
+export interface ReusedMerger {
+  run(request: SepHashRequest, spare?: Address): Operation<void>;
 }
 
 /** One client's handle of a SepHash index. */
@@ -147,7 +47,8 @@ export class SepHashTable {
    * has merged it, before it does so itself.
    */
   patience = { polls: 20, microseconds: 20 };
-  readonly idleMergers: Merger[] = [];
+  /** Mergers that are not in use. */
+  readonly idleMergers: ReusedMerger[] = [];
   merges = 0;
   splits = 0;
   doublings = 0;

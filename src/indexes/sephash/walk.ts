@@ -2,13 +2,14 @@ import { KEY_BYTES_AND_KIND } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
 import { nextSuffix } from '../substrates/suffix-order.ts';
-import { ENTRY_UNITS_MAX, fingerprintOf, recordOf, unitsOfEntry } from './entry.ts';
 import { DEPTH_MAX } from './geometry.ts';
-import { FINGERPRINTS } from './main-segment.ts';
-import { MergePlanner } from './merge-plan.ts';
-import { RecordKeys } from './record-keys.ts';
+import { MergePlanner } from './merging/merge-plan.ts';
+import { RecordKeys } from './merging/record-keys.ts';
+import type { SepHashRequest } from './request.ts';
+import { ENTRY_UNITS_MAX, fingerprintOf, recordOf, unitsOfEntry } from './segments/entry.ts';
+import { FINGERPRINTS } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
-import type { SepHashRequest, SepHashTable } from './table.ts';
+import type { SepHashTable } from './table.ts';
 
 /** Entries after which a step ends; with smaller CurSegments, for tests, it ends sooner. */
 const ENTRIES_PER_STEP_MAX = 24;

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
 import { CONTINUATION_UNITS } from '../../../records/layout.ts';
 import { Scratch, setWord } from '../../../verbs/index.ts';
+import { SepHashGeometry, sepHashShape } from '../geometry.ts';
 import {
   depthBitsFor,
   depthBitsOf,
@@ -17,9 +18,8 @@ import {
   unitsOfEntry,
   withDepthBits,
   withoutSign,
-} from '../entry.ts';
-import { FpTable, RecordPoints, WholeMain } from '../fp-cache.ts';
-import { SepHashGeometry, sepHashShape } from '../geometry.ts';
+} from '../segments/entry.ts';
+import { FpTable, RecordPoints, WholeMain } from '../segments/fp-cache.ts';
 import {
   addBit,
   BIT_CLEAR,
@@ -38,7 +38,7 @@ import {
   nextOddEpoch,
   signOfEpoch,
   versionAt,
-} from '../header.ts';
+} from '../segments/header.ts';
 import {
   FINGERPRINTS,
   MAIN_HEADER_BYTES,
@@ -46,7 +46,7 @@ import {
   parseFpTable,
   parseMainHeader,
   writeMain,
-} from '../main-segment.ts';
+} from '../segments/main-segment.ts';
 
 const ADDRESSES = [64, 2 ** 31 - 64, 2 ** 32, 1023 * 2 ** 31 + 640, 2 ** 42 - 64];
 

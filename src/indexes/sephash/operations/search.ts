@@ -1,7 +1,9 @@
-import type { Batch, Operation } from '../../verbs/index.ts';
-import { firstMatch, postRecords } from '../substrates/claims/candidates.ts';
-import { ENTRY_UNITS_MAX } from './entry.ts';
-import { mayHaveRecent } from './filter.ts';
+import type { Batch, Operation } from '../../../verbs/index.ts';
+import { firstMatch, postRecords } from '../../substrates/claims/candidates.ts';
+import type { SepHashRequest } from '../request.ts';
+import { ENTRY_UNITS_MAX } from '../segments/entry.ts';
+import { mayHaveRecent } from '../segments/filter.ts';
+import type { SepHashTable } from '../table.ts';
 import {
   firstCandidates,
   gather,
@@ -12,7 +14,6 @@ import {
   readCandidates,
 } from './lookup.ts';
 import { aimForSearch, catchUp } from './refresh.ts';
-import type { SepHashRequest, SepHashTable } from './table.ts';
 
 /**
  * Lock-free search (section 4.4): 2 round trips, or 3 when the filter says that the CurSegment may

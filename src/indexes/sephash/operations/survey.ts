@@ -1,10 +1,11 @@
-import type { Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { SepHashRequest } from '../request.ts';
+import { completeBit, filterIsClear, wantsBit } from '../segments/filter.ts';
+import { versionAt } from '../segments/header.ts';
+import type { SepHashTable } from '../table.ts';
 import { firstEmpty } from './append.ts';
-import { completeBit, filterIsClear, wantsBit } from './filter.ts';
-import { versionAt } from './header.ts';
 import { gather, postHeader, postRange, postSlots, readCandidates } from './lookup.ts';
 import { aimForSearch, catchUp } from './refresh.ts';
-import type { SepHashRequest, SepHashTable } from './table.ts';
 
 /**
  * The first round trips of an operation that depends on what is there: a search that reads the

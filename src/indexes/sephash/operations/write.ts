@@ -1,5 +1,5 @@
-import { StepwellError } from '../../errors.ts';
-import { highHalf, type Operation } from '../../verbs/index.ts';
+import { StepwellError } from '../../../errors.ts';
+import { highHalf, type Operation } from '../../../verbs/index.ts';
 import {
   ALWAYS,
   type Condition,
@@ -11,14 +11,15 @@ import {
   REFUSED,
   REPLACED,
   STORED,
-} from '../contract.ts';
-import { isOtherVersion } from '../substrates/claims/slot-operations.ts';
+} from '../../contract.ts';
+import { isOtherVersion } from '../../substrates/claims/slot-operations.ts';
+import { mergeFull } from '../merging/merge.ts';
+import { type SepHashRequest, SLOTS_AT } from '../request.ts';
+import { entryLow, signOf, tagOf, tombstoneHigh } from '../segments/entry.ts';
+import type { SepHashTable } from '../table.ts';
 import { append, claim, hasWon, newHigh } from './append.ts';
-import { entryLow, signOf, tagOf, tombstoneHigh } from './entry.ts';
-import { mergeFull } from './merge.ts';
 import { aim, catchUp } from './refresh.ts';
 import { survey } from './survey.ts';
-import { type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
 
 /**
  * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips; what has

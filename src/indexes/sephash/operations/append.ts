@@ -1,4 +1,4 @@
-import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../records/layout.ts';
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import {
   type Batch,
   copyWord,
@@ -6,14 +6,22 @@ import {
   type Operation,
   setWord,
   swapped,
-} from '../../verbs/index.ts';
-import { depthBitsFor, entryHigh, entryLow, signOf, TOMBSTONE } from './entry.ts';
-import { bitWasSet, canSetBit, completeBit, filterIsClear, postBit, wantsBit } from './filter.ts';
-import { versionAt } from './header.ts';
+} from '../../../verbs/index.ts';
+import { mergeFull, mergeOwn } from '../merging/merge.ts';
+import { type SepHashRequest, SLOTS_AT, SWAP_AT } from '../request.ts';
+import { depthBitsFor, entryHigh, entryLow, signOf, TOMBSTONE } from '../segments/entry.ts';
+import {
+  bitWasSet,
+  canSetBit,
+  completeBit,
+  filterIsClear,
+  postBit,
+  wantsBit,
+} from '../segments/filter.ts';
+import { versionAt } from '../segments/header.ts';
+import type { SepHashTable } from '../table.ts';
 import { postHeader, postSlots } from './lookup.ts';
-import { mergeFull, mergeOwn } from './merge.ts';
 import { aimForAppend, catchUp } from './refresh.ts';
-import { type SepHashRequest, type SepHashTable, SLOTS_AT, SWAP_AT } from './table.ts';
 
 /** What became of an attempt on an entry. */
 const WON = 0;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Prng } from '../../../random/prng.ts';
-import { HEADER_BYTES, KEY_BYTES_AND_KIND } from '../../../records/layout.ts';
-import { type Operation, Scratch } from '../../../verbs/index.ts';
+import { Prng } from '../../../../random/prng.ts';
+import { HEADER_BYTES, KEY_BYTES_AND_KIND } from '../../../../records/layout.ts';
+import { type Operation, Scratch } from '../../../../verbs/index.ts';
 import {
   entryHigh,
   entryLow,
@@ -12,7 +12,7 @@ import {
   tagOf,
   tombstoneHigh,
   withoutSign,
-} from '../entry.ts';
+} from '../../segments/entry.ts';
 import { type MergePlan, MergePlanner } from '../merge-plan.ts';
 import { RecordKeys } from '../record-keys.ts';
 

@@ -1,7 +1,7 @@
-import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
-import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../records/layout.ts';
-import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
-import { recordOf, unitsOfEntry } from './entry.ts';
+import { HASH_PADDING, KeyHash } from '../../../records/hash.ts';
+import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../../records/layout.ts';
+import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import { recordOf, unitsOfEntry } from '../segments/entry.ts';
 
 /** Lines of a record that are read at first; a longer key costs one more READ. */
 const KEY_UNITS = 4;

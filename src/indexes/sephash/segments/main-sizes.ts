@@ -1,6 +1,11 @@
-import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
-import { CONTINUATION_UNITS } from '../../records/layout.ts';
-import { UNIT_BYTES } from '../../verbs/index.ts';
+import {
+  BLOCK_UNITS_MAX,
+  blocksPerChunk,
+  CHUNK_BYTES,
+  stateMapBytes,
+} from '../../../pool/layout.ts';
+import { CONTINUATION_UNITS } from '../../../records/layout.ts';
+import { UNIT_BYTES } from '../../../verbs/index.ts';
 import { MAIN_HEADER_BYTES, mainBytes } from './main-segment.ts';
 
 /** Size classes between half a full MainSegment and a full one, where all but young ones are. */

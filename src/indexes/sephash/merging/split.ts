@@ -1,5 +1,5 @@
-import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import { depthBitsFor, depthBitsOf, SPLITS_PER_ROUND, withDepthBits } from './entry.ts';
+import { type Address, type Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { depthBitsFor, depthBitsOf, SPLITS_PER_ROUND, withDepthBits } from '../segments/entry.ts';
 import {
   HEADER_BYTES,
   HEADER_UNITS,
@@ -7,11 +7,11 @@ import {
   metaLow,
   nextOddEpoch,
   writeHeader,
-} from './header.ts';
-import { allocateMain } from './main-blocks.ts';
-import { type MainHeader, writeMain } from './main-segment.ts';
+} from '../segments/header.ts';
+import { allocateMain } from '../segments/main-blocks.ts';
+import { type MainHeader, writeMain } from '../segments/main-segment.ts';
+import type { SepHashTable } from '../table.ts';
 import type { RecordKeys } from './record-keys.ts';
-import type { SepHashTable } from './table.ts';
 
 /** One of the two segments that a split makes. */
 class Half {

@@ -1,4 +1,4 @@
-import type { Address } from '../../verbs/index.ts';
+import type { Address } from '../../../verbs/index.ts';
 import type { FpCache } from './fp-cache.ts';
 import { depthOf } from './header.ts';
 

@@ -1,4 +1,4 @@
-import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
 
 /**
  * An entry is one 8-byte word, so that one CAS publishes it whole, second fingerprint included.

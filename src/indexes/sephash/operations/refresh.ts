@@ -1,9 +1,10 @@
-import { invariant } from '../../errors.ts';
-import { type Address, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
-import { suffixOf } from '../substrates/directory.ts';
-import { mainOf } from './header.ts';
-import { parseFpTable, parseMainHeader } from './main-segment.ts';
-import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
+import { invariant } from '../../../errors.ts';
+import { type Address, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
+import { suffixOf } from '../../substrates/directory.ts';
+import { HEADER_AT, type SepHashRequest } from '../request.ts';
+import { mainOf } from '../segments/header.ts';
+import { parseFpTable, parseMainHeader } from '../segments/main-segment.ts';
+import type { SepHashTable } from '../table.ts';
 
 /** Aims a request at the segment of its key as the caches know it: no round trip. */
 export function aim(table: SepHashTable, request: SepHashRequest): void {

@@ -7,14 +7,14 @@ import {
   requestFor,
   sepHashByHand,
   traced,
-} from '../../../store/tests/support/by-hand.ts';
-import type { Scope } from '../../../store/tests/support/pools.ts';
-import { Batch, type Operation, setWord } from '../../../verbs/index.ts';
-import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../../contract.ts';
+} from '../../../../store/tests/support/by-hand.ts';
+import type { Scope } from '../../../../store/tests/support/pools.ts';
+import { Batch, type Operation, setWord } from '../../../../verbs/index.ts';
+import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../../../contract.ts';
+import { HEADER_AT } from '../../request.ts';
+import type { SepHashIndex } from '../../sephash.ts';
 import { canSetBit, completeBit, filterIsClear } from '../filter.ts';
 import { filterWordOf, HEADER_BYTES, metaHigh } from '../header.ts';
-import type { SepHashIndex } from '../sephash.ts';
-import { HEADER_AT } from '../table.ts';
 
 type Client = ByHand<SepHashIndex>;
 

@@ -5,9 +5,9 @@ import type { SepHashTable } from './table.ts';
 
 /**
  * Visits a snapshot of every segment, in the order of reversed suffixes: a key that is there during
- * the whole tour is in one of them, whatever is split meanwhile.
+ * the whole visit is in one of them, whatever is split meanwhile.
  */
-export function* tour(
+export function* eachSegment(
   table: SepHashTable,
   visit: (snapshot: Snapshot) => Operation<void>,
 ): Operation<void> {

@@ -1,4 +1,4 @@
-import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../../verbs/index.ts';
 
 /**
  * A segment's header is one line, at one address for ever; the directory points to it.

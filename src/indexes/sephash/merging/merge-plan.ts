@@ -1,5 +1,12 @@
-import type { Operation } from '../../verbs/index.ts';
-import { depthBitsOf, isPad, isTombstone, recordOf, tagOf, withoutSign } from './entry.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import {
+  depthBitsOf,
+  isPad,
+  isTombstone,
+  recordOf,
+  tagOf,
+  withoutSign,
+} from '../segments/entry.ts';
 import type { RecordKeys } from './record-keys.ts';
 
 /** Entries as pairs of halves: low, high, low, high … Valid until the next plan is made. */

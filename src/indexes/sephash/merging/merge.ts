@@ -1,5 +1,5 @@
-import { invariant } from '../../errors.ts';
-import { SLOT_SIZE_CLASS } from '../../records/layout.ts';
+import { invariant } from '../../../errors.ts';
+import { SLOT_SIZE_CLASS } from '../../../records/layout.ts';
 import {
   type Address,
   Batch,
@@ -9,8 +9,16 @@ import {
   Scratch,
   setWord,
   swapped,
-} from '../../verbs/index.ts';
-import { ENTRY_UNITS_MAX, recordOf, SPLITS_PER_ROUND, signOf, unitsOfEntry } from './entry.ts';
+} from '../../../verbs/index.ts';
+import { publishSibling } from '../operations/refresh.ts';
+import { HEADER_AT, type SepHashRequest } from '../request.ts';
+import {
+  ENTRY_UNITS_MAX,
+  recordOf,
+  SPLITS_PER_ROUND,
+  signOf,
+  unitsOfEntry,
+} from '../segments/entry.ts';
 import {
   epochOf,
   mainOf,
@@ -19,8 +27,13 @@ import {
   nextEpoch,
   nextOddEpoch,
   signOfEpoch,
-} from './header.ts';
-import { allocateMain, type EntryCounts, isPoolFull, type MainBlock } from './main-blocks.ts';
+} from '../segments/header.ts';
+import {
+  allocateMain,
+  type EntryCounts,
+  isPoolFull,
+  type MainBlock,
+} from '../segments/main-blocks.ts';
 import {
   blockOfMain,
   MAIN_ENTRIES_MAX,
@@ -29,13 +42,12 @@ import {
   parseFpTable,
   parseMainHeader,
   writeMain,
-} from './main-segment.ts';
+} from '../segments/main-segment.ts';
+import type { SegmentView } from '../segments/segment-view.ts';
+import type { SepHashTable } from '../table.ts';
 import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
-import { publishSibling } from './refresh.ts';
-import type { SegmentView } from './segment.ts';
 import { Halves, postHalves } from './split.ts';
-import { HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
 
 /** Of which the splitter reads so many while whoever waits looks once: about one a microsecond. */
 const RECORDS_PER_POLL = 20;

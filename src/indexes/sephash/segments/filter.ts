@@ -5,9 +5,10 @@ import {
   lowHalf,
   type Operation,
   swapped,
-} from '../../verbs/index.ts';
+} from '../../../verbs/index.ts';
+import { FILTER_SWAP_AT, HEADER_AT, type SepHashRequest } from '../request.ts';
+import type { SepHashTable } from '../table.ts';
 import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from './header.ts';
-import { FILTER_SWAP_AT, HEADER_AT, type SepHashRequest, type SepHashTable } from './table.ts';
 
 /**
  * The fingerprint filter of a CurSegment (section 4.4.1): one bit for each fingerprint, so that a

@@ -1,11 +1,11 @@
-import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
+import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
 import {
   type Address,
   readInteger,
   type Scratch,
   UNIT_BYTES,
   writeInteger,
-} from '../../verbs/index.ts';
+} from '../../../verbs/index.ts';
 import { fingerprintOf } from './entry.ts';
 
 /**

@@ -1,6 +1,6 @@
-import { StepwellError } from '../../errors.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
-import type { SepHashTable } from './table.ts';
+import { StepwellError } from '../../../errors.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
+import type { SepHashTable } from '../table.ts';
 
 /** Where a MainSegment is written. */
 export interface MainBlock {

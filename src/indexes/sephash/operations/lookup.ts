@@ -1,5 +1,6 @@
-import type { Batch, Operation } from '../../verbs/index.ts';
-import { firstMatch, postLongRecords, postRecords } from '../substrates/claims/candidates.ts';
+import type { Batch, Operation } from '../../../verbs/index.ts';
+import { firstMatch, postLongRecords, postRecords } from '../../substrates/claims/candidates.ts';
+import { HEADER_AT, type SepHashRequest, SLOTS_AT } from '../request.ts';
 import {
   ENTRY_UNITS_MAX,
   isPad,
@@ -8,10 +9,10 @@ import {
   signOf,
   tagOf,
   unitsOfEntry,
-} from './entry.ts';
-import { HEADER_BYTES } from './header.ts';
-import { MAIN_HEADER_BYTES } from './main-segment.ts';
-import { HEADER_AT, type SepHashRequest, type SepHashTable, SLOTS_AT } from './table.ts';
+} from '../segments/entry.ts';
+import { HEADER_BYTES } from '../segments/header.ts';
+import { MAIN_HEADER_BYTES } from '../segments/main-segment.ts';
+import type { SepHashTable } from '../table.ts';
 
 /** Adds the READ of the MainSegment's entries that may have the key's fingerprint. */
 export function postRange(request: SepHashRequest, batch: Batch): Batch {

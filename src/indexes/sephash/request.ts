@@ -1,0 +1,107 @@
+import { type Address, highHalf, lowHalf, Scratch } from '../../verbs/index.ts';
+import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
+import { depthOf, epochOf, mainOf, signOfEpoch } from './segments/header.ts';
+import type { SegmentView } from './segments/segment-view.ts';
+
+/** Offsets in a request's words. */
+export const SWAP_AT = 0;
+export const FILTER_SWAP_AT = 32;
+/** The segment's header: metadata and filter. */
+export const HEADER_AT = 64;
+export const SLOTS_AT = 128;
+
+/** A request with what SepHash operations remember between their round trips. */
+export class SepHashRequest extends Request {
+  /** The segment of the key, and what of it the operation relies on. */
+  view!: SegmentView;
+  metaLow = 0;
+  metaHigh = 0;
+  slots: Address = 0;
+  rangeStart = 0;
+  rangeEnd = 0;
+  /** Both fingerprints of the key. */
+  tag = 0;
+  /** Entries of the MainSegment. */
+  readonly range = new Scratch(1024);
+  /** Words of the candidates' entries; those of the CurSegment come first, newest first. */
+  candidateLow = new Int32Array(CANDIDATES_MAX);
+  candidateHigh = new Int32Array(CANDIDATES_MAX);
+  /** How many of the candidates are of the CurSegment. */
+  recent = 0;
+  /** The candidate that has the key, or -1. */
+  match = -1;
+  /** The entries of the CurSegment that an append has read. */
+  windowStart = 0;
+  windowEnd = 0;
+  /** The first empty entry, when the whole CurSegment was read. */
+  emptySlot = 0;
+  /** Of which segment this operation itself has read the metadata, and the word. */
+  fresh: SegmentView | undefined;
+  freshLow = 0;
+  freshHigh = 0;
+  /** A filter word that did not fit the metadata of this epoch: see filter.ts. */
+  doubtedEpoch = -1;
+  doubtedLow = 0;
+  doubtedHigh = 0;
+  /** It was read twice with the same metadata: it is an old one. */
+  trusted = false;
+  /** Whether it deletes: a merge for it takes any block that is large enough. */
+  forDeletion = false;
+  /** Whether a CAS that links the record has been posted and not answered. */
+  inDoubt = false;
+  /** Whether the doorbell of the entry sets its filter bit, and whether that is set afterwards. */
+  setsBit = false;
+  bitStands = false;
+
+  get main(): Address {
+    return mainOf(this.metaLow, this.metaHigh);
+  }
+
+  get epoch(): number {
+    return epochOf(this.metaHigh);
+  }
+
+  get depth(): number {
+    return depthOf(this.metaHigh);
+  }
+
+  get sign(): number {
+    return signOfEpoch(this.epoch);
+  }
+
+  /** Begins an operation: whatever was read before is not fresh any more. */
+  begin(): void {
+    this.tag = this.hash.h2 & 0xffff;
+    this.fresh = undefined;
+    this.doubtedEpoch = -1;
+    this.trusted = false;
+    this.forDeletion = false;
+    this.inDoubt = false;
+    this.match = -1;
+  }
+
+  /** As many keys may have the same fingerprints as a segment has entries. */
+  override ensureCandidates(count: number): void {
+    super.ensureCandidates(count);
+    const room = this.candidateAt.length;
+    if (room === this.candidateLow.length) return;
+    this.candidateLow = new Int32Array(room);
+    this.candidateHigh = new Int32Array(room);
+  }
+
+  /** Whether the header that was read has the metadata that the operation relies on. */
+  metaHolds(): boolean {
+    const low = lowHalf(this.words, HEADER_AT);
+    const high = highHalf(this.words, HEADER_AT);
+    if (low === this.metaLow && high === this.metaHigh) return true;
+    this.noteFresh(low, high);
+    return false;
+  }
+
+  noteFresh(low: number, high: number): void {
+    this.fresh = this.view;
+    this.freshLow = low;
+    this.freshHigh = high;
+    this.view.note(low, high);
+  }
+}
