@@ -1,7 +1,7 @@
 import { Batch } from '../support/batch.ts';
 import { type Clock, monotonic } from '../support/clock.ts';
 import { distribution, KeyGenerator, Prng, ValueGenerator } from '../workloads/index.ts';
-import type { AsyncPeer, Peer, SyncPeer } from './peers.ts';
+import type { AsyncPeer, Peer, SyncPeer } from './peers/peer.ts';
 import { type PeerSettings, SCAN_RECORDS, type Task, type Timing } from './protocol.ts';
 
 export const MANY = 32;

@@ -1,5 +1,5 @@
 import { monotonic } from '../support/clock.ts';
-import { openPeer } from './peers.ts';
+import { openPeer } from './peers/peers.ts';
 import type { Answer, Order } from './protocol.ts';
 import { WARM_UP, Work } from './work.ts';
 

@@ -5,7 +5,7 @@ import { SharedFabric } from '../../src/fabrics/shared/shared-fabric.ts';
 import { ALWAYS } from '../../src/indexes/contract.ts';
 import { buildRace, openRace, type RaceIndex } from '../../src/indexes/race/race.ts';
 import { CHUNK_BYTES } from '../../src/pool/layout.ts';
-import { Pool } from '../../src/pool/pool.ts';
+import { LocalPool } from '../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../src/pool/superblock.ts';
 import { monotonic } from '../support/clock.ts';
 import { describeMachine } from '../support/machine.ts';
@@ -41,7 +41,7 @@ export async function main(argv: string[]): Promise<void> {
 }
 
 /** One client on memory of its own, without a store: the counters of its index are at hand. */
-function newIndex(records: number): { pool: Pool; index: RaceIndex } {
+function newIndex(records: number): { pool: LocalPool; index: RaceIndex } {
   const regions = 1 + Math.ceil((records * BYTES_A_RECORD) / REGION_BYTES);
   const parameters = {
     regionBytes: REGION_BYTES,
@@ -54,14 +54,17 @@ function newIndex(records: number): { pool: Pool; index: RaceIndex } {
   const source = MemorySource.allocate(regions, REGION_BYTES);
   const fabric = new SharedFabric(source);
   fabric.region(0).u8.set(formatSuperblock(parameters));
-  const pool = new Pool(fabric, parameters, source);
+  const pool = new LocalPool(fabric, parameters, source);
   pool.join('lab');
   const shape = { ...PAPER_SHAPE, maxDepth: MAX_DEPTH, seed: 1 };
   const root = pool.run(buildRace(pool, shape, 1));
   return { pool, index: pool.run(openRace(pool, shape, 1, root)) };
 }
 
-function insertAll({ pool, index }: { pool: Pool; index: RaceIndex }, records: number): Outcome {
+function insertAll(
+  { pool, index }: { pool: LocalPool; index: RaceIndex },
+  records: number,
+): Outcome {
   const keys = new KeyGenerator();
   const values = new ValueGenerator();
   const request = index.newRequest();

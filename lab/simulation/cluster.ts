@@ -4,7 +4,7 @@ import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import type { CatalogEntry } from '../../src/pool/catalog.ts';
 import { currentThread } from '../../src/pool/clients/thread-identity.ts';
 import { CHUNK_BYTES, type PoolParameters } from '../../src/pool/layout.ts';
-import { Pool } from '../../src/pool/pool.ts';
+import { LocalPool } from '../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../src/pool/superblock.ts';
 import { SimulatedFabric } from '../simulated/fabric.ts';
 import type { LocalModel } from '../simulated/local-door.ts';
@@ -47,7 +47,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   readonly #kind: IndexKind<I>;
   readonly #memory: SimulatedMemory;
   readonly #parameters: PoolParameters;
-  readonly #loader: Pool;
+  readonly #loader: LocalPool;
   readonly #entry: CatalogEntry;
   #joined = 0;
 
@@ -114,15 +114,15 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     });
   }
 
-  #records(pool: Pool): RecordIo {
+  #records(pool: LocalPool): RecordIo {
     return new RecordIo(pool.allocator, pool.reclamation, this.#entry.id);
   }
 
-  /** As Pool.join, without asking the system about the others: they all are in this thread. */
-  #join(): Pool {
+  /** As LocalPool.join, without asking the system about the others: they all are in this thread. */
+  #join(): LocalPool {
     const fabric = new SimulatedFabric(this.#memory);
     const thread = { ...currentThread(), tid: 1 + this.#joined };
-    const pool = new Pool(fabric, this.#parameters, this.#memory, thread);
+    const pool = new LocalPool(fabric, this.#parameters, this.#memory, thread);
     const { membership } = pool;
     membership.liveness = () => 'alive';
     pool.run(membership.join(`client ${this.#joined++}`));

@@ -1,5 +1,7 @@
-import type { Index, ServedRound } from '../../src/indexes/contract.ts';
+import type { Index } from '../../src/indexes/contract.ts';
+import type { HStoreTable } from '../../src/indexes/hstore/client/table.ts';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import { IndexServer, type ServedRound } from '../../src/indexes/hstore/index-server.ts';
 import { answerScans } from '../../src/indexes/hstore/skiplist-server/answer-scans.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { LocalModel } from '../simulated/local-door.ts';
@@ -74,7 +76,7 @@ export class HStoreServers {
   ): void {
     for (const { client, role, pair } of this.#servers) {
       if (!roles.includes(role)) continue;
-      const server = indexOf(client).server({ role, pairs: [pair + 1] });
+      const server = new IndexServer(tableOf(client), { role, pairs: [pair] });
       client.begin({ next: () => (isOver() ? undefined : watched(role, server.round())) });
     }
   }
@@ -83,13 +85,13 @@ export class HStoreServers {
   answerScans(isOver: () => boolean): void {
     for (const { client, role, pair } of this.#servers) {
       if (role !== 'skiplist') continue;
-      const served = indexOf(client).table.pairs[pair];
+      const served = tableOf(client).pairs[pair];
       client.begin({ next: () => (isOver() ? undefined : answerScans(served)) });
     }
   }
 }
 
-function indexOf({ index }: PoolClient<Index>): HStoreIndex {
-  if (index instanceof HStoreIndex) return index;
+function tableOf({ index }: PoolClient<Index>): HStoreTable {
+  if (index instanceof HStoreIndex) return index.table;
   throw new Error('only HStore has servers');
 }

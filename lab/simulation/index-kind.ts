@@ -2,7 +2,7 @@ import type { Index } from '../../src/indexes/contract.ts';
 import type { RaceShape } from '../../src/indexes/race/geometry.ts';
 import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../src/indexes/race/race.ts';
 import type { CatalogEntry } from '../../src/pool/catalog.ts';
-import type { Pool } from '../../src/pool/pool.ts';
+import type { LocalPool } from '../../src/pool/local-pool.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 
 /** The part of an index that runs in virtual time. */
@@ -10,8 +10,8 @@ export type TimedIndex = Pick<Index, 'hashSeed' | 'newRequest' | 'search' | 'wri
 
 /** How an experiment makes and opens the index that it runs. */
 export interface IndexKind<I extends TimedIndex = TimedIndex> {
-  create(pool: Pool): Operation<CatalogEntry>;
-  open(pool: Pool, entry: CatalogEntry): Operation<I>;
+  create(pool: LocalPool): Operation<CatalogEntry>;
+  open(pool: LocalPool, entry: CatalogEntry): Operation<I>;
 }
 
 const STORE = 'simulated';
@@ -29,7 +29,7 @@ export function raceKind(shape: RaceShape): IndexKind<RaceIndex> {
 /** A kind whose opened index is replaced by a double of it. */
 export function doubled<I extends TimedIndex>(
   kind: IndexKind<I>,
-  double: (index: I, pool: Pool, entry: CatalogEntry) => TimedIndex,
+  double: (index: I, pool: LocalPool, entry: CatalogEntry) => TimedIndex,
 ): IndexKind {
   return {
     create: (pool) => kind.create(pool),

@@ -1,7 +1,7 @@
 import { invariant } from '../../src/errors.ts';
 import type { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
-import type { Pool } from '../../src/pool/pool.ts';
+import type { LocalPool } from '../../src/pool/local-pool.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { ClientThread, Ended } from '../simulated/client-thread.ts';
 import type { Place, SimulatedNetwork } from '../simulated/network.ts';
@@ -26,7 +26,7 @@ export interface Work {
  * operations, blocks are claimed ahead by a coroutine of their own (RACE section 4.2).
  */
 export class PoolClient<I extends TimedIndex = TimedIndex> {
-  readonly pool: Pool;
+  readonly pool: LocalPool;
   readonly index: I;
   readonly records: RecordIo;
   readonly #thread: ClientThread;
@@ -42,7 +42,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
 
   constructor(
     network: SimulatedNetwork,
-    pool: Pool,
+    pool: LocalPool,
     index: I,
     records: RecordIo,
     { place, coroutines }: { place: Place; coroutines: number },

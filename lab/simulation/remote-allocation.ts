@@ -3,7 +3,7 @@ import { RaceTable } from '../../src/indexes/race/table.ts';
 import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
 import type { CatalogEntry } from '../../src/pool/catalog.ts';
-import type { Pool } from '../../src/pool/pool.ts';
+import type { LocalPool } from '../../src/pool/local-pool.ts';
 import { Batch, type Operation, Scratch } from '../../src/verbs/index.ts';
 import { postCall } from '../simulated/call.ts';
 
@@ -17,7 +17,7 @@ const CALL_BYTES = 8;
 class RemoteRecordIo extends RecordIo {
   readonly #node: number;
 
-  constructor(pool: Pool, { id, root }: CatalogEntry) {
+  constructor(pool: LocalPool, { id, root }: CatalogEntry) {
     super(pool.allocator, pool.reclamation, id);
     this.#node = root;
   }
@@ -32,7 +32,11 @@ class RemoteRecordIo extends RecordIo {
   }
 }
 
-export function withRemoteAllocation(race: RaceIndex, pool: Pool, entry: CatalogEntry): RaceIndex {
+export function withRemoteAllocation(
+  race: RaceIndex,
+  pool: LocalPool,
+  entry: CatalogEntry,
+): RaceIndex {
   const { geometry, directory, allocator, catalog } = race.table;
   const records = new RemoteRecordIo(pool, entry);
   return new RaceIndex(new RaceTable(geometry, directory, records, allocator, catalog));

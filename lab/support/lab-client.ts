@@ -8,7 +8,7 @@ import {
 } from '../../src/indexes/contract.ts';
 import { createStore, openIndex } from '../../src/indexes/kinds.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
-import { Pool } from '../../src/pool/pool.ts';
+import { LocalPool } from '../../src/pool/local-pool.ts';
 import { createInMemory } from '../../src/store/location.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
@@ -33,7 +33,7 @@ const CONDITIONS: Partial<Record<Call, Condition>> = {
  * and housekeeping between two operations can be kept apart. Records are those of the generators.
  */
 export class LabClient<I extends Index = Index> {
-  readonly pool: Pool;
+  readonly pool: LocalPool;
   readonly index: I;
   readonly #request: Request;
   readonly #keys = new KeyGenerator();
@@ -43,7 +43,7 @@ export class LabClient<I extends Index = Index> {
   constructor(kind: IndexKind, wishes: Readonly<Record<string, number>>, records: number) {
     const size = BYTES_BASE + BYTES_A_RECORD * records;
     const { fabric, parameters, source } = createInMemory({ size, maxClients: 2 });
-    this.pool = new Pool(fabric, parameters, source);
+    this.pool = new LocalPool(fabric, parameters, source);
     this.pool.join('lab');
     const shape = kind.parameters({ ...wishes }, size, SEED);
     const entry = this.pool.run(createStore(this.pool, 'lab', kind, shape));

@@ -2,6 +2,7 @@ import type { Index } from '../../src/indexes/contract.ts';
 import { sweep } from '../../src/indexes/sweep.ts';
 import { control } from '../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
+import type { LocalPool } from '../../src/pool/local-pool.ts';
 import { BLOCK_FREE } from '../../src/pool/memory/block-state.ts';
 import {
   CHUNK_BLOCKS,
@@ -9,7 +10,6 @@ import {
   type ChunkWord,
   unpackChunk,
 } from '../../src/pool/memory/chunk-word.ts';
-import type { Pool } from '../../src/pool/pool.ts';
 import { attach } from '../../src/store/open.ts';
 import { type Address, UNIT_BYTES } from '../../src/verbs/index.ts';
 
@@ -42,7 +42,7 @@ class Survey {
   #free = 0;
   #spans = 0;
 
-  constructor(pool: Pool, index: Index) {
+  constructor(pool: LocalPool, index: Index) {
     const reached = new Set<Address>();
     pool.enter();
     try {
@@ -58,7 +58,7 @@ class Survey {
     }
   }
 
-  #count(pool: Pool, chunk: number, word: ChunkWord, all: ReadonlySet<Address>): void {
+  #count(pool: LocalPool, chunk: number, word: ChunkWord, all: ReadonlySet<Address>): void {
     const blocks = blocksPerChunk(word.units);
     const start = pool.layout.chunkStart(chunk);
     const states = pool.run(control.readBytes(start, stateMapBytes(blocks)));

@@ -3,11 +3,11 @@ import { SharedFabric } from '../../src/fabrics/shared/shared-fabric.ts';
 import type { Index } from '../../src/indexes/contract.ts';
 import { createStore, kindNamed, openIndex } from '../../src/indexes/kinds.ts';
 import { CHUNK_BYTES } from '../../src/pool/layout.ts';
-import { Pool } from '../../src/pool/pool.ts';
+import { LocalPool } from '../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../src/pool/superblock.ts';
 
 export interface OwnIndex {
-  pool: Pool;
+  pool: LocalPool;
   index: Index;
 }
 
@@ -34,7 +34,7 @@ export function ownIndex(
   const source = MemorySource.allocate(regions, REGION_BYTES);
   const fabric = new SharedFabric(source);
   fabric.region(0).u8.set(formatSuperblock(parameters));
-  const pool = new Pool(fabric, parameters, source);
+  const pool = new LocalPool(fabric, parameters, source);
   pool.join('lab');
   const kind = kindNamed(name);
   const shape = kind.parameters(wishes, regions * REGION_BYTES, SEED);

@@ -5,9 +5,9 @@ import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
 import { RaceIndex } from '../../src/indexes/race/race.ts';
 import { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
 import { ShardIndex } from '../../src/indexes/shard/shard.ts';
-import type { Pool } from '../../src/pool/pool.ts';
-import type { FailureKind } from './checks/audit.ts';
-import type { ScenarioOptions } from './schedules/scenario.ts';
+import type { LocalPool } from '../../src/pool/local-pool.ts';
+import type { FailureKind } from './checks/failure.ts';
+import type { ScenarioOptions } from './schedules/swarm.ts';
 import { CHIME_SUBJECT } from './subjects/chime.ts';
 import { HOPSCOTCH_SUBJECT } from './subjects/hopscotch.ts';
 import { HSTORE_SUBJECT } from './subjects/hstore.ts';
@@ -26,22 +26,22 @@ export interface Canary {
   /** What it does looks wrong by itself: only what follows of it counts. */
   consequencesOnly?: boolean;
   /** A bug in RACE. */
-  index?: (index: RaceIndex, pool: Pool) => RaceIndex;
+  index?: (index: RaceIndex, pool: LocalPool) => RaceIndex;
   /** A bug in SepHash. */
-  sephash?: (index: SepHashIndex, pool: Pool) => SepHashIndex;
+  sephash?: (index: SepHashIndex, pool: LocalPool) => SepHashIndex;
   /** A bug in SHARD. */
-  shard?: (index: ShardIndex, pool: Pool) => ShardIndex;
+  shard?: (index: ShardIndex, pool: LocalPool) => ShardIndex;
   /** A bug in CHIME. */
-  chime?: (index: ChimeIndex, pool: Pool) => ChimeIndex;
+  chime?: (index: ChimeIndex, pool: LocalPool) => ChimeIndex;
   /** A bug in HStore. */
-  hstore?: (index: HStoreIndex, pool: Pool) => HStoreIndex;
+  hstore?: (index: HStoreIndex, pool: LocalPool) => HStoreIndex;
   /** A bug in the hopscotch hash table. */
-  hopscotch?: (index: HopscotchIndex, pool: Pool) => HopscotchIndex;
-  pool?: (pool: Pool) => void;
+  hopscotch?: (index: HopscotchIndex, pool: LocalPool) => HopscotchIndex;
+  pool?: (pool: LocalPool) => void;
 }
 
 /** The index with the bug, if the bug is in one of its kind. */
-export function planted(index: Index, pool: Pool, canary: Canary | undefined): Index {
+export function planted(index: Index, pool: LocalPool, canary: Canary | undefined): Index {
   if (index instanceof RaceIndex) return canary?.index?.(index, pool) ?? index;
   if (index instanceof SepHashIndex) return canary?.sephash?.(index, pool) ?? index;
   if (index instanceof ShardIndex) return canary?.shard?.(index, pool) ?? index;

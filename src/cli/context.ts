@@ -3,9 +3,9 @@ import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
 import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
-import type { BenchClient, BenchClientSetup } from './bench-client.ts';
+import type { BenchClient, BenchClientSetup } from './bench/protocol.ts';
 import { Interrupted } from './failures.ts';
-import type { Output } from './output.ts';
+import type { Output } from './terminal/output.ts';
 
 export type Library = Pick<
   typeof openModule,

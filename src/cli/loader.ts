@@ -4,9 +4,9 @@ import { InputError } from './failures.ts';
 import { entryOf, type Mapping } from './formats/entries.ts';
 import type { Input } from './formats/input.ts';
 import type { Row, RowSource } from './formats/rows.ts';
-import { Progress } from './progress.ts';
 import { plural } from './sizes.ts';
-import { printable } from './style.ts';
+import { Progress } from './terminal/progress.ts';
+import { printable } from './terminal/style.ts';
 
 /** Bad records that are told one by one; of the rest there is only the count. */
 const COMPLAINTS = 10;

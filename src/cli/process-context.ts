@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { startBenchClient } from './bench-client.ts';
+import { startBenchClient } from './bench/client.ts';
 import type { Context } from './context.ts';
-import { interruptSignal } from './interrupts.ts';
-import { Output } from './output.ts';
+import { interruptSignal } from './terminal/interrupts.ts';
+import { Output } from './terminal/output.ts';
 
 const now = () => performance.now();
 

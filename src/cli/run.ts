@@ -4,7 +4,7 @@ import type { Context } from './context.ts';
 import { describeFailure, EXIT, UsageError } from './failures.ts';
 import { helpFor } from './help.ts';
 import { parse } from './parser.ts';
-import { printable, styleFor } from './style.ts';
+import { printable, styleFor } from './terminal/style.ts';
 
 /** Runs one command line to its end and returns the exit code; throws nothing. */
 export async function run(

@@ -2,7 +2,6 @@ import { StepwellError } from '../errors.ts';
 import { type Operation, type RemoteFabric, runRemote } from '../verbs/index.ts';
 import type { Registrar } from './clients/membership.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
-import { control } from './control.ts';
 import type { PoolParameters } from './layout.ts';
 import { Pool } from './pool.ts';
 
@@ -10,20 +9,16 @@ import { Pool } from './pool.ts';
 const OPERATIONS_PER_QUIESCENCE = 2048;
 const IDLE_CHECK_MS = 25;
 const LIVENESS_INTERVAL_MS = 500;
-const RECLAIM_ATTEMPTS = 40;
-const RECLAIM_PAUSE_MICROSECONDS = 2000;
 
 /** Memory nodes have their memory from the start. */
 const NODE_MEMORY = { extend() {}, reserve() {} };
 
 /**
- * A client's attachment to a pool over a network, where many of its operations are in flight. The
- * tables and protocols are those of `Pool`; what differs is that all of them take time, so that
- * housekeeping runs between operations by closing a gate: new operations wait, those in flight end.
+ * A client's attachment to a pool over a network, where many of its operations are in flight. All
+ * protocols take time there, so housekeeping runs between operations by closing a gate: new
+ * operations wait, those in flight end.
  */
-export class RemotePool {
-  /** For the indexes, which use its parts and run no operation themselves. */
-  readonly pool: Pool;
+export class RemotePool extends Pool {
   readonly fabric: RemoteFabric;
   #inFlight = 0;
   #drained: (() => void) | undefined;
@@ -32,7 +27,6 @@ export class RemotePool {
   #budget = 0;
   #busy = false;
   #claiming = false;
-  #askedAt = Number.NEGATIVE_INFINITY;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -42,13 +36,8 @@ export class RemotePool {
     thread: ThreadIdentity,
     registrar: Registrar,
   ) {
+    super(parameters, NODE_MEMORY, LIVENESS_INTERVAL_MS, thread, registrar);
     this.fabric = fabric;
-    const { traffic } = fabric;
-    const never = () => {
-      throw new StepwellError('SW_UNSUPPORTED', 'verbs take time on this fabric');
-    };
-    const synchronous = { traffic, execute: never, window: never };
-    this.pool = new Pool(synchronous, parameters, NODE_MEMORY, thread, registrar);
   }
 
   run<T>(operation: Operation<T>): Promise<T> {
@@ -56,7 +45,7 @@ export class RemotePool {
   }
 
   join(name: string): Promise<void> {
-    return this.run(this.pool.joining(name));
+    return this.run(this.joining(name));
   }
 
   /**
@@ -97,7 +86,7 @@ export class RemotePool {
 
   /** Claims blocks ahead of need, beside the operations. */
   #claimAhead(): void {
-    for (const sizeClass of this.pool.allocator.classes()) {
+    for (const sizeClass of this.allocator.classes()) {
       if (!sizeClass.isLow) continue;
       this.#claiming = true;
       this.#inFlight++;
@@ -106,7 +95,7 @@ export class RemotePool {
         this.#leave();
       };
       // What it fails with, the next operation meets too.
-      this.run(this.pool.prefetchBlocks()).then(done, done);
+      this.run(this.prefetchBlocks()).then(done, done);
       return;
     }
   }
@@ -131,10 +120,10 @@ export class RemotePool {
   }
 
   async #quiesce(): Promise<void> {
-    await this.run(this.pool.reclamation.quiesce());
-    const { stores } = this.pool;
+    await this.run(this.reclamation.quiesce());
+    const { stores } = this;
     if (stores.isStale) await this.run(stores.tend());
-    await this.#recoverLagging();
+    await this.run(this.recoverLagging());
     this.#budget = OPERATIONS_PER_QUIESCENCE;
   }
 
@@ -147,20 +136,10 @@ export class RemotePool {
     this.#idle = undefined;
     this.#budget = 0;
     this.#close(async () => {
-      await this.run(this.pool.reclamation.goOffline());
-      await this.run(this.pool.collectIdle());
-      if (this.pool.stores.isStale) await this.run(this.pool.stores.tend());
+      await this.run(this.reclamation.goOffline());
+      await this.run(this.collectIdle());
+      if (this.stores.isStale) await this.run(this.stores.tend());
     });
-  }
-
-  async #recoverLagging(): Promise<void> {
-    const { lagging } = this.pool.reclamation;
-    if (lagging.length === 0) return;
-    const now = performance.now();
-    if (now - this.#askedAt < LIVENESS_INTERVAL_MS) return;
-    this.#askedAt = now;
-    const concerned = new Set(lagging);
-    await this.run(this.pool.recovering((row) => concerned.has(row.id)));
   }
 
   /** Runs something while no operation is in flight. */
@@ -174,29 +153,11 @@ export class RemotePool {
     return result.value as T;
   }
 
-  /** As `Pool.reclaim`: tries to bring back memory that only waits for epochs. */
-  reclaim(): Promise<boolean> {
-    const { reclamation } = this.pool;
-    const recovering = () => this.pool.recovering(() => true);
-    return this.exclusive(function* () {
-      const before = reclamation.retired;
-      if (before === 0) return false;
-      yield* reclamation.goOffline();
-      for (let attempt = 0; attempt < RECLAIM_ATTEMPTS; attempt++) {
-        yield* reclamation.collect();
-        if (reclamation.retired < before) break;
-        if (attempt === 0 && reclamation.lagging.length > 0) yield* recovering();
-        yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
-      }
-      return reclamation.retired < before;
-    });
-  }
-
-  /** Leaves the pool, as `Pool.close` does. */
+  /** Leaves the pool, as `LocalPool.close` does. */
   async close(): Promise<void> {
     if (this.#closed) return;
     clearInterval(this.#idle);
-    await this.exclusive(() => this.pool.departing()).finally(() => {
+    await this.exclusive(() => this.departing()).finally(() => {
       this.#closed = true;
     });
   }

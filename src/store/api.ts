@@ -1,21 +1,10 @@
 import type { ConnectionOptions } from 'node:tls';
+import type { Encoding, Key, Value } from './key-value.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 
 /** The public types of a store. Synchronous and asynchronous stores share every name. */
 
-/**
- * Any byte string is a key, the empty one too. A string is its UTF-8 bytes. At most 65,535 bytes.
- */
-export type Key = string | Uint8Array;
-
-/** A string is its UTF-8 bytes; at most 64 MiB. */
-export type Value = string | Uint8Array;
-
-/**
- * How values come back. `auto` (the default) returns what was put: a string for a string, bytes for
- * bytes. `utf8` and `bytes` always decode so, whoever wrote the value.
- */
-export type Encoding = 'auto' | 'utf8' | 'bytes';
+export type { Encoding, Key, Value };
 
 /**
  * A record with its version (32 bits, unsigned), which every write changes. SepHash counts a

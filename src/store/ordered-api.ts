@@ -1,4 +1,4 @@
-import type { Key } from './api.ts';
+import type { Key } from './key-value.ts';
 
 /**
  * The public types of ordered access, for stores on an ordered index (`chime`, `hstore`). Keys are

@@ -1,4 +1,4 @@
-import type { Batch } from './batch.ts';
+import { Batch } from './batch.ts';
 import type { Operation } from './operation.ts';
 import { advance } from './runners.ts';
 import type { TrafficCounters } from './traffic.ts';
@@ -30,6 +30,27 @@ export function runRemote<T>(fabric: RemoteFabric, operation: Operation<T>): Pro
   });
 }
 
+/** A step of an operation that posts nothing and waits for a promise: only in `runRemote`. */
+class Waiting extends Batch {
+  readonly promise: Promise<unknown>;
+
+  constructor(promise: Promise<unknown>) {
+    super();
+    this.promise = promise;
+  }
+}
+
+/** Waits within an operation whose verbs take time; raises what the promise fails with. */
+export function* waitFor<T>(promise: Promise<T>): Operation<T> {
+  const outcome: { value?: T } = {};
+  yield new Waiting(
+    promise.then((value) => {
+      outcome.value = value;
+    }),
+  );
+  return outcome.value as T;
+}
+
 /** One operation between its batches. */
 class Flight<T> implements Completion {
   readonly #fabric: RemoteFabric;
@@ -59,6 +80,14 @@ class Flight<T> implements Completion {
       return;
     }
     if (step.done) this.#resolve(step.value);
+    else if (step.value instanceof Waiting) this.#wait(step.value.promise);
     else this.#fabric.post(step.value, this);
+  }
+
+  #wait(promise: Promise<unknown>): void {
+    promise.then(
+      () => this.completed(undefined),
+      (error: unknown) => this.completed(error),
+    );
   }
 }

@@ -8,7 +8,7 @@ import {
   matchCandidate,
   postCandidates,
 } from '../../../src/indexes/substrates/claims/slot-candidates.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { type Address, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -31,7 +31,7 @@ class EarlyGoodbye extends RaceIndex {
   /** What the client had announced, and the 0 that stands for nothing held. */
   readonly #words = new Scratch(16);
 
-  constructor(table: RaceTable, { membership }: Pool) {
+  constructor(table: RaceTable, { membership }: LocalPool) {
     super(table);
     this.#epochWord = membership.epochWord;
   }

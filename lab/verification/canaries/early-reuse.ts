@@ -1,4 +1,4 @@
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { Batch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -9,7 +9,7 @@ export const earlyReuseCanary: Canary = {
   pool: reuseAtOnce,
 };
 
-function reuseAtOnce(pool: Pool): void {
+function reuseAtOnce(pool: LocalPool): void {
   pool.reclamation.retire = (address, units, catalog) => {
     pool.allocator.free(address, units, catalog, new Batch());
   };

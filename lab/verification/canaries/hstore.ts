@@ -5,7 +5,7 @@ import { readState } from '../../../src/indexes/hstore/protocol/pair-state.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
 import { Batch, CAS, type Operation, READ, WRITE } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
-import type { FailureKind } from '../checks/audit.ts';
+import type { FailureKind } from '../checks/failure.ts';
 import type { Swarm } from '../schedules/swarm.ts';
 
 /** A bug in HStore, planted in one client's view of every pair. */

@@ -3,7 +3,7 @@ import { SepHashGeometry } from '../../../src/indexes/sephash/geometry.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import { SepHashTable } from '../../../src/indexes/sephash/table.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -17,7 +17,7 @@ export const sepHashLateFilterCanary: Canary = {
 class LateFilter extends SepHashIndex {
   readonly #blind: SepHashTable;
 
-  constructor({ table }: SepHashIndex, pool: Pool) {
+  constructor({ table }: SepHashIndex, pool: LocalPool) {
     super(table);
     const geometry = new SepHashGeometry({ ...table.geometry.shape, filter: 0 });
     const { directory, records, catalog } = table;

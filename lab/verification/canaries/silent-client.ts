@@ -1,4 +1,4 @@
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { Canary } from '../canary.ts';
 
 /** A lost epoch: others believe that the client is idle and re-use what it reads. */
@@ -8,6 +8,6 @@ export const silentClientCanary: Canary = {
   pool: silence,
 };
 
-function silence(pool: Pool): void {
+function silence(pool: LocalPool): void {
   pool.reclamation.quiesce = function* () {};
 }

@@ -1,5 +1,5 @@
 import { control } from '../../../src/pool/control.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { Canary } from '../canary.ts';
 
 /**
@@ -14,7 +14,7 @@ export const unverifiedAnnouncementCanary: Canary = {
   pool: trustOwnAnnouncement,
 };
 
-function trustOwnAnnouncement({ reclamation, membership }: Pool): void {
+function trustOwnAnnouncement({ reclamation, membership }: LocalPool): void {
   const readEpoch = reclamation.readEpoch.bind(reclamation);
   reclamation.readEpoch = function* () {
     const announced = Number(yield* control.load(membership.epochWord));

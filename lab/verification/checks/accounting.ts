@@ -1,15 +1,15 @@
 import type { Index } from '../../../src/indexes/contract.ts';
 import { control } from '../../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../../src/pool/layout.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { BLOCK_FREE } from '../../../src/pool/memory/block-state.ts';
 import { CHUNK_BLOCKS, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
 import { type Address, UNIT_BYTES } from '../../../src/verbs/index.ts';
 import type { Subject } from '../subjects/subject.ts';
 
 /** Who may hold a claimed block that no key reaches. */
 export interface Holders {
-  living: readonly Pool[];
+  living: readonly LocalPool[];
   /** Whether the block went down with a client that died. */
   isLost(address: Address, chunk: number): boolean;
   /** Blocks of what living clients have given up, and others may do yet. */
@@ -23,7 +23,12 @@ export interface Holders {
  * thinks of it: every block is free, or claimed and then reached by exactly one slot, held by a
  * living client, or lost with a dead one. Returns what is wrong.
  */
-export function account(pool: Pool, subject: Subject, index: Index, holders: Holders): string[] {
+export function account(
+  pool: LocalPool,
+  subject: Subject,
+  index: Index,
+  holders: Holders,
+): string[] {
   const problems: string[] = [];
   const reached = new Map<Address, number>();
   pool.run(
@@ -63,7 +68,7 @@ export function account(pool: Pool, subject: Subject, index: Index, holders: Hol
   return problems;
 }
 
-function blocksHeldBy(pools: readonly Pool[]): Set<Address> {
+function blocksHeldBy(pools: readonly LocalPool[]): Set<Address> {
   const held = new Set<Address>();
   for (const { allocator, reclamation } of pools) {
     for (const address of reclamation.waiting()) held.add(address);
@@ -72,7 +77,7 @@ function blocksHeldBy(pools: readonly Pool[]): Set<Address> {
   return held;
 }
 
-function* claimedBlocks(pool: Pool, chunk: number, units: number): Generator<Address> {
+function* claimedBlocks(pool: LocalPool, chunk: number, units: number): Generator<Address> {
   const blocks = blocksPerChunk(units);
   const start = pool.layout.chunkStart(chunk);
   const first = start + stateMapBytes(blocks);

@@ -1,26 +1,15 @@
 import type { Index } from '../../../src/indexes/contract.ts';
 import { openIndex } from '../../../src/indexes/kinds.ts';
 import type { CatalogEntry } from '../../../src/pool/catalog.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { checkStores } from '../../../src/store/administration/check.ts';
 import { Caller, type CallLog } from '../schedules/caller.ts';
+import { VerificationFailure } from './failure.ts';
 import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
 import { checkHistory } from './linearizability.ts';
 
-export type FailureKind = 'linearizability' | 'reclamation' | 'structure' | 'liveness' | 'error';
-
-/** What a run ended with that must not be. */
-export class VerificationFailure extends Error {
-  readonly kind: FailureKind;
-
-  constructor(kind: FailureKind, text: string, cause?: unknown) {
-    super(text, { cause });
-    this.kind = kind;
-  }
-}
-
 /** What was retired comes free when everybody has gone idle and the dead are buried. */
-export function auditReclamation(living: readonly Pool[]): void {
+export function auditReclamation(living: readonly LocalPool[]): void {
   for (const pool of living) {
     pool.recoverGone();
     pool.run(pool.reclamation.goOffline());
@@ -36,7 +25,7 @@ export function auditReclamation(living: readonly Pool[]): void {
 }
 
 /** Whether the structure is whole, as a client sees it that has just come. */
-export function auditStructure(pool: Pool): void {
+export function auditStructure(pool: LocalPool): void {
   const open = (entry: CatalogEntry) => openIndex(pool, entry);
   pool.enter();
   const { problems } = pool.run(checkStores(pool, 'verification', open, undefined));
@@ -45,7 +34,7 @@ export function auditStructure(pool: Pool): void {
 }
 
 /** Searches every key once more: what it finds has to fit the history. */
-export function auditKeys(pool: Pool, index: Index, log: CallLog): void {
+export function auditKeys(pool: LocalPool, index: Index, log: CallLog): void {
   const caller = new Caller('audit', index, log);
   log.keys.forEach((_, key) => {
     pool.run(caller.perform({ key, kind: 'search' }));

@@ -1,10 +1,10 @@
 import type { Index } from '../../../src/indexes/contract.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { SimulatedClient } from '../schedules/client.ts';
 import type { Deaths } from '../schedules/deaths.ts';
 import type { Scenario } from '../schedules/scenario.ts';
 import { account, type Holders } from './accounting.ts';
-import { VerificationFailure } from './audit.ts';
+import { VerificationFailure } from './failure.ts';
 import type { CallRecord } from './history.ts';
 import type { ReclamationOracle } from './reclamation-oracle.ts';
 
@@ -20,7 +20,7 @@ export interface EndedRun {
 }
 
 /** The table and the pool's memory, then what a sweep makes of it. `open` opens the index anew. */
-export function checkMemory(pool: Pool, open: () => Index, run: EndedRun): void {
+export function checkMemory(pool: LocalPool, open: () => Index, run: EndedRun): void {
   const { scenario, clients, deaths, oracle, records, losses } = run;
   const { subject, chains } = scenario;
   const alive = clients.filter((client) => !client.left && !deaths.has(client));

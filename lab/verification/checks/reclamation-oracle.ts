@@ -1,4 +1,4 @@
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { type Address, READ, UNIT_BYTES, WRITE } from '../../../src/verbs/index.ts';
 import type { AccessObserver, AdversaryMemory } from '../schedules/adversary.ts';
 import type { LinesOfBlock } from './block-of.ts';
@@ -34,7 +34,7 @@ export class ReclamationOracle implements AccessObserver {
   readonly #memory: AdversaryMemory;
   readonly #run: RunView;
   readonly #fail: (text: string) => void;
-  readonly #pools = new Map<number, Pick<Pool, 'allocator'>>();
+  readonly #pools = new Map<number, Pick<LocalPool, 'allocator'>>();
   /** Off, only the consequences of an early re-use are seen: for canaries. */
   readonly #grace: boolean;
   readonly #readsAhead: (units: number) => boolean;
@@ -68,7 +68,7 @@ export class ReclamationOracle implements AccessObserver {
   }
 
   /** Listens to one client's reclamation and allocator. */
-  watch(client: number, { reclamation, allocator }: Pool): void {
+  watch(client: number, { reclamation, allocator }: LocalPool): void {
     this.#pools.set(client, { allocator });
     const retire = reclamation.retire.bind(reclamation);
     reclamation.retire = (address, units, catalog) => {

@@ -1,5 +1,5 @@
 import { REPLACED } from '../../../src/indexes/contract.ts';
-import { VerificationFailure } from './audit.ts';
+import { VerificationFailure } from './failure.ts';
 import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
 
 /** A key as a step of a scan has handed it out. */

@@ -1,7 +1,7 @@
 import { breathe, type Context, throwIfInterrupted } from '../../../src/cli/context.ts';
 import { UsageError } from '../../../src/cli/failures.ts';
-import { Progress } from '../../../src/cli/progress.ts';
 import { plural } from '../../../src/cli/sizes.ts';
+import { Progress } from '../../../src/cli/terminal/progress.ts';
 import type * as verificationModule from '../index.ts';
 
 export type Verification = typeof verificationModule;

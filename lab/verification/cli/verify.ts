@@ -1,8 +1,8 @@
 import { defineCommand } from '../../../src/cli/command.ts';
 import { EXIT, UsageError } from '../../../src/cli/failures.ts';
 import { formatCount, formatDuration, parseCount, plural } from '../../../src/cli/sizes.ts';
-import { type Style, styleFor } from '../../../src/cli/style.ts';
-import { table } from '../../../src/cli/table.ts';
+import { type Style, styleFor } from '../../../src/cli/terminal/style.ts';
+import { table } from '../../../src/cli/terminal/table.ts';
 import type { Subject } from '../index.ts';
 import { type Plan, planOf, type Result, search, type Verification } from './search.ts';
 

@@ -1,6 +1,6 @@
 import { StepwellError } from '../../../src/errors.ts';
 import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import {
   type Address,
   type Batch,
@@ -33,7 +33,7 @@ const pieceBytes = (bytes: number) => (bytes < LINE ? WORD : LINE);
 /** One client of a scope: its program, and which steps it can do next. */
 export class ScopeClient {
   readonly number: number;
-  readonly pool: Pool;
+  readonly pool: LocalPool;
   readonly index: Index;
   readonly caller: Caller;
   readonly #actions: readonly ScopeAction[];
@@ -60,7 +60,7 @@ export class ScopeClient {
 
   constructor(
     number: number,
-    pool: Pool,
+    pool: LocalPool,
     index: Index,
     actions: readonly ScopeAction[],
     log: CallLog,
@@ -238,7 +238,7 @@ export class ScopeClient {
 
 /** As a sweep of a full pool does it (indexes/sweep.ts): there is no block for anything. */
 export function* compact(
-  pool: Pool,
+  pool: LocalPool,
   index: Index,
   grace: () => Operation<boolean>,
 ): Operation<void> {

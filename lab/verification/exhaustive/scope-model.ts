@@ -4,18 +4,13 @@ import type { CatalogEntry } from '../../../src/pool/catalog.ts';
 import type { ClientRow } from '../../../src/pool/clients/membership.ts';
 import { currentThread } from '../../../src/pool/clients/thread-identity.ts';
 import { CHUNK_BYTES, PoolLayout, type PoolParameters } from '../../../src/pool/layout.ts';
-import { Pool } from '../../../src/pool/pool.ts';
+import { LocalPool } from '../../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../../src/pool/superblock.ts';
 import { type Address, type Operation, READ, UNIT_BYTES } from '../../../src/verbs/index.ts';
 import { type Canary, planted } from '../canary.ts';
-import {
-  auditHistories,
-  auditKeys,
-  auditReclamation,
-  auditStructure,
-  VerificationFailure,
-} from '../checks/audit.ts';
+import { auditHistories, auditKeys, auditReclamation, auditStructure } from '../checks/audit.ts';
 import { blockOf } from '../checks/block-of.ts';
+import { VerificationFailure } from '../checks/failure.ts';
 import { type CallRecord, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
@@ -53,7 +48,7 @@ export class ScopeModel implements Model {
   readonly #memory: AdversaryMemory;
   readonly #thread = currentThread();
   #clients: ScopeClient[] = [];
-  #pools: Pool[] = [];
+  #pools: LocalPool[] = [];
   #records: CallRecord[] = [];
   #entry: CatalogEntry | undefined;
   #now = 0;
@@ -109,11 +104,11 @@ export class ScopeModel implements Model {
     this.#clients[clients.length - 1].lead(lead);
   }
 
-  #attach(): Pool {
+  #attach(): LocalPool {
     const number = this.#pools.length;
     const fabric = new AdversaryFabric(this.#memory, number);
     const thread = { ...this.#thread, tid: 1 + number };
-    const pool = new Pool(fabric, this.#parameters, this.#memory.source, thread);
+    const pool = new LocalPool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
     pool.join(`c${number}`);
     this.#pools.push(pool);
@@ -134,7 +129,7 @@ export class ScopeModel implements Model {
     return new InFlight(at, clients, (client) => this.#clients[client].dead);
   }
 
-  #open(pool: Pool): Index {
+  #open(pool: LocalPool): Index {
     const opened = pool.run(openIndex(pool, this.#entry as CatalogEntry));
     const index = planted(opened, pool, this.#canary);
     this.#scope.subject.hurry(index);
@@ -155,7 +150,7 @@ export class ScopeModel implements Model {
     pool.run(index.changeNodes((nodes) => nodes.filter((node) => node !== before[0].node)));
   }
 
-  #prepare(pool: Pool): void {
+  #prepare(pool: LocalPool): void {
     const caller = new Caller('before', this.#open(pool), this.#log());
     for (const call of this.#scope.before) pool.run(caller.perform(call));
   }
@@ -209,7 +204,7 @@ export class ScopeModel implements Model {
   }
 
   /** A block that is given back is poisoned: a change of memory by no verb. */
-  #noteFrees({ allocator }: Pool): void {
+  #noteFrees({ allocator }: LocalPool): void {
     const free = allocator.free.bind(allocator);
     allocator.free = (address, units, catalog, batch) => {
       for (let at = 0; at < units * UNIT_BYTES; at += WORD)
@@ -283,7 +278,7 @@ export class ScopeModel implements Model {
   }
 
   /** Where a client died as it compacted, the next one does: from whatever it has left. */
-  #compactAgain(pool: Pool): void {
+  #compactAgain(pool: LocalPool): void {
     const index = this.#open(pool);
     pool.run(pool.reclamation.quiesce());
     pool.run(compact(pool, index, atOnce));

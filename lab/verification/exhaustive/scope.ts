@@ -258,151 +258,149 @@ const COMPACTING: readonly Plan[] = (
   ] satisfies Plan[]
 ).map((plan) => ({ keys: () => 2, before: dead, ...plan }));
 
+const PLANS: readonly Plan[] = [
+  {
+    name: 'put-search',
+    clients: ({ put, search }) => [[put()], [search()]],
+  },
+  {
+    name: 'put-put',
+    clients: ({ put }) => [[put()], [put()]],
+  },
+  {
+    name: 'insert-insert',
+    clients: ({ insert }) => [[insert()], [insert()]],
+  },
+  {
+    name: 'put-remove',
+    before: ({ put }) => [put()],
+    clients: ({ put, remove }) => [[put()], [remove()]],
+  },
+  {
+    name: 'increment-increment',
+    before: ({ put }) => [put()],
+    clients: ({ increment }) => [[increment()], [increment()]],
+  },
+  {
+    name: 'same-fingerprint',
+    keys: () => 2,
+    clients: ({ put, remove }) => [[put(0), remove(0)], [put(1)]],
+  },
+  {
+    name: 'update-remove-search',
+    before: ({ put }) => [put()],
+    clients: ({ update, remove, search }) => [[update()], [remove()], [search(), search()]],
+  },
+  {
+    name: 'compare-update',
+    before: ({ put }) => [put()],
+    clients: ({ search, compareAndRemove, update }) => [[search(), compareAndRemove()], [update()]],
+  },
+  {
+    // The key is there again, but not the record that the first client saw.
+    name: 'compare-reinsert',
+    before: ({ put }) => [put()],
+    clients: ({ search, compareAndRemove, remove, insert }) => [
+      [search(), compareAndRemove()],
+      [remove(), insert()],
+    ],
+  },
+  {
+    name: 'put-put-search',
+    clients: ({ put, search }) => [[put()], [put()], [search(), search()]],
+  },
+  {
+    // In an index of logs the last put merges what the earlier ones have written.
+    name: 'merge-search',
+    before: ({ full, put }) => Array.from({ length: full }, () => put()),
+    clients: ({ put, search }) => [[put()], [search(), search()]],
+  },
+  {
+    // The slot that comes free in between makes the two inserters choose different ones.
+    name: 'put-put-vacate',
+    keys: () => 2,
+    before: ({ put }) => [put(1)],
+    clients: ({ put, remove, search }) => [[put(0)], [remove(1), put(0), search(0)]],
+  },
+  {
+    name: 'put-put-impatient',
+    clients: ({ put }) => [[put()], [put()]],
+    patient: false,
+    retriesMax: 1,
+  },
+  {
+    name: 'split-search',
+    keys: (full) => full + 2,
+    before: fill,
+    clients: ({ full, put, search }) => [[put(full)], [search(0)]],
+  },
+  {
+    name: 'split-update',
+    keys: (full) => full + 2,
+    before: fill,
+    clients: ({ full, put, update }) => [[put(full)], [update(1)]],
+  },
+  {
+    name: 'split-remove-search',
+    keys: (full) => full + 2,
+    before: fill,
+    clients: ({ full, put, remove, search }) => [[put(full)], [remove(2)], [search(2)]],
+  },
+  {
+    name: 'split-insert',
+    keys: (full) => full + 2,
+    before: fill,
+    clients: ({ full, insert }) => [[insert(full)], [insert(full)]],
+  },
+  {
+    name: 'split-split',
+    keys: (full) => full + 2,
+    before: fill,
+    clients: ({ full, put }) => [[put(full)], [put(full + 1)]],
+  },
+  {
+    name: 'split-put-remove',
+    keys: (full) => full + 2,
+    before: fill,
+    clients: ({ full, put, remove }) => [[put(full)], [remove(3), put(3)]],
+  },
+  ...SHRINKING,
+  ...MIGRATING,
+  ...COMPACTING,
+  {
+    name: 'grown-insert',
+    clients: ({ insert }) => [[insert()], [insert()]],
+    grown: true,
+  },
+  {
+    // The first moves what the others, who do not know that the index has grown, read and write.
+    name: 'grown-update-search',
+    before: ({ put }) => [put()],
+    clients: ({ search, update }) => [[search()], [update()], [search()]],
+    grown: true,
+  },
+  {
+    name: 'reuse',
+    before: ({ put }) => [put()],
+    clients: ({ update, search }) => [[update(), 'collect', 'collect', update()], [search()]],
+  },
+];
+
 /** The scopes that an index is searched with: of those for all, what it can do. */
 export function scopes(subject: Subject): Scope[] {
-  return allScopes(subject).filter(
-    (scope) =>
-      (!scope.grown || subject.grow !== undefined) &&
-      (!scope.migrates || subject.migrates === true) &&
-      (!compacts(scope) || subject.compacts === true),
-  );
+  const { ordered } = subject.kind.manifest;
+  const plans = PLANS.filter((plan) => ordered || !SHRINKING.includes(plan));
+  return plans
+    .map((plan) => scopeOf(subject, plan))
+    .filter(
+      (scope) =>
+        (!scope.grown || subject.grow !== undefined) &&
+        (!scope.migrates || subject.migrates === true) &&
+        (!compacts(scope) || subject.compacts === true),
+    );
 }
 
 /** Whether a client of the scope compacts the index. */
 export function compacts({ clients }: Scope): boolean {
   return clients.some((actions) => actions.includes('compact'));
-}
-
-function allScopes(subject: Subject): Scope[] {
-  const scope = (plan: Plan) => scopeOf(subject, plan);
-  return [
-    scope({
-      name: 'put-search',
-      clients: ({ put, search }) => [[put()], [search()]],
-    }),
-    scope({
-      name: 'put-put',
-      clients: ({ put }) => [[put()], [put()]],
-    }),
-    scope({
-      name: 'insert-insert',
-      clients: ({ insert }) => [[insert()], [insert()]],
-    }),
-    scope({
-      name: 'put-remove',
-      before: ({ put }) => [put()],
-      clients: ({ put, remove }) => [[put()], [remove()]],
-    }),
-    scope({
-      name: 'increment-increment',
-      before: ({ put }) => [put()],
-      clients: ({ increment }) => [[increment()], [increment()]],
-    }),
-    scope({
-      name: 'same-fingerprint',
-      keys: () => 2,
-      clients: ({ put, remove }) => [[put(0), remove(0)], [put(1)]],
-    }),
-    scope({
-      name: 'update-remove-search',
-      before: ({ put }) => [put()],
-      clients: ({ update, remove, search }) => [[update()], [remove()], [search(), search()]],
-    }),
-    scope({
-      name: 'compare-update',
-      before: ({ put }) => [put()],
-      clients: ({ search, compareAndRemove, update }) => [
-        [search(), compareAndRemove()],
-        [update()],
-      ],
-    }),
-    scope({
-      // The key is there again, but not the record that the first client saw.
-      name: 'compare-reinsert',
-      before: ({ put }) => [put()],
-      clients: ({ search, compareAndRemove, remove, insert }) => [
-        [search(), compareAndRemove()],
-        [remove(), insert()],
-      ],
-    }),
-    scope({
-      name: 'put-put-search',
-      clients: ({ put, search }) => [[put()], [put()], [search(), search()]],
-    }),
-    scope({
-      // In an index of logs the last put merges what the earlier ones have written.
-      name: 'merge-search',
-      before: ({ full, put }) => Array.from({ length: full }, () => put()),
-      clients: ({ put, search }) => [[put()], [search(), search()]],
-    }),
-    scope({
-      // The slot that comes free in between makes the two inserters choose different ones.
-      name: 'put-put-vacate',
-      keys: () => 2,
-      before: ({ put }) => [put(1)],
-      clients: ({ put, remove, search }) => [[put(0)], [remove(1), put(0), search(0)]],
-    }),
-    scope({
-      name: 'put-put-impatient',
-      clients: ({ put }) => [[put()], [put()]],
-      patient: false,
-      retriesMax: 1,
-    }),
-    scope({
-      name: 'split-search',
-      keys: (full) => full + 2,
-      before: fill,
-      clients: ({ full, put, search }) => [[put(full)], [search(0)]],
-    }),
-    scope({
-      name: 'split-update',
-      keys: (full) => full + 2,
-      before: fill,
-      clients: ({ full, put, update }) => [[put(full)], [update(1)]],
-    }),
-    scope({
-      name: 'split-remove-search',
-      keys: (full) => full + 2,
-      before: fill,
-      clients: ({ full, put, remove, search }) => [[put(full)], [remove(2)], [search(2)]],
-    }),
-    scope({
-      name: 'split-insert',
-      keys: (full) => full + 2,
-      before: fill,
-      clients: ({ full, insert }) => [[insert(full)], [insert(full)]],
-    }),
-    scope({
-      name: 'split-split',
-      keys: (full) => full + 2,
-      before: fill,
-      clients: ({ full, put }) => [[put(full)], [put(full + 1)]],
-    }),
-    scope({
-      name: 'split-put-remove',
-      keys: (full) => full + 2,
-      before: fill,
-      clients: ({ full, put, remove }) => [[put(full)], [remove(3), put(3)]],
-    }),
-    ...(subject.kind.manifest.ordered ? SHRINKING.map(scope) : []),
-    ...MIGRATING.map(scope),
-    ...COMPACTING.map(scope),
-    scope({
-      name: 'grown-insert',
-      clients: ({ insert }) => [[insert()], [insert()]],
-      grown: true,
-    }),
-    scope({
-      // The first moves what the others, who do not know that the index has grown, read and write.
-      name: 'grown-update-search',
-      before: ({ put }) => [put()],
-      clients: ({ search, update }) => [[search()], [update()], [search()]],
-      grown: true,
-    }),
-    scope({
-      name: 'reuse',
-      before: ({ put }) => [put()],
-      clients: ({ update, search }) => [[update(), 'collect', 'collect', update()], [search()]],
-    }),
-  ];
 }

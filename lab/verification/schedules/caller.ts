@@ -14,7 +14,7 @@ import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from '..
 import type { Sight } from '../checks/snapshots.ts';
 
 /** Errors that promise that the operation did nothing. */
-const HARMLESS = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
+const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
 /** Of a client that soon gives up: that one too. */
 const CONTENTION = 'SW_CONTENTION';
 /** Errors of a client that has waited in vain for others, who may do it later all the same. */

@@ -2,7 +2,7 @@ import { StepwellError } from '../../../src/errors.ts';
 import type { Index } from '../../../src/indexes/contract.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
 import { SUPERBLOCK } from '../../../src/pool/layout.ts';
-import type { Pool } from '../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import type { Call, Note } from '../checks/history.ts';
@@ -50,7 +50,7 @@ const REMEDIES = ['offline', 'sweep'] as const;
 export class SimulatedClient {
   readonly name: string;
   readonly number: number;
-  readonly pool: Pool;
+  readonly pool: LocalPool;
   readonly plan: ClientPlan;
   readonly #context: ClientContext;
   readonly #lanes: Lane[];
@@ -80,7 +80,7 @@ export class SimulatedClient {
   /** Walks and other things, beside calls, that it has given up. */
   gaveUp = 0;
 
-  constructor(number: number, pool: Pool, plan: ClientPlan, context: ClientContext) {
+  constructor(number: number, pool: LocalPool, plan: ClientPlan, context: ClientContext) {
     this.name = `c${number}`;
     this.number = number;
     this.pool = pool;
@@ -205,7 +205,7 @@ export class SimulatedClient {
     }
     const next = this.#duties.shift();
     if (next !== undefined) return next;
-    // As Pool.enter does: an epoch is announced before the first operation after an idle time.
+    // As LocalPool.enter does: an epoch is announced before the first operation after an idle time.
     if (this.#hasWork) return this.#online ? undefined : this.#duty('burst', this.#comeOnline());
     return this.plan.leaves ? this.#duty('departure', this.#depart()) : undefined;
   }
@@ -332,7 +332,7 @@ export class SimulatedClient {
       yield* reclamation.goOffline();
       yield* reclamation.collect();
       this.frozen = this.#items.length < this.plan.freezesBelow;
-      // The timer of an idle client: Pool collects without asking for an operation.
+      // The timer of an idle client: LocalPool collects without asking for an operation.
       if (this.frozen) this.#duties.unshift(this.#duty('pause', reclamation.collect()));
       return;
     }

@@ -13,7 +13,13 @@ import { type Call, LAST_SEEN } from '../checks/history.ts';
 import { RACE_SUBJECT } from '../subjects/race.ts';
 import type { Subject } from '../subjects/subject.ts';
 import { hashOf } from './keys.ts';
-import { CHUNKS_MAX, chooseSwarm, type Swarm } from './swarm.ts';
+import {
+  CHUNKS_MAX,
+  chooseSwarm,
+  type ScenarioOptions,
+  type Startup,
+  type Swarm,
+} from './swarm.ts';
 
 /** What a client does between two operations. */
 export type Pause = 'none' | 'quiesce' | 'collect' | 'offline';
@@ -59,9 +65,6 @@ export interface ClientPlan {
   haste: number;
 }
 
-/** Which of a run's first steps are interleaved: none, joining, or also making the store. */
-export type Startup = 'prepared' | 'joining' | 'creating';
-
 export interface Scenario {
   seed: number;
   subject: Subject;
@@ -77,16 +80,6 @@ export interface Scenario {
   losses: number[];
   /** Steps after a crash until everybody must finish what is in flight. */
   settlesAfter: number;
-}
-
-export interface ScenarioOptions {
-  /** The index; RACE when left out. */
-  subject?: Subject;
-  crashes?: boolean;
-  /** Parameters of the index that are not left to chance. */
-  shape?: IndexParameters;
-  /** Features that are not left to chance. */
-  swarm?: Partial<Swarm>;
 }
 
 const STEPS_TO_LOSS = 5000;

@@ -4,18 +4,14 @@ import { createStore, openIndex } from '../../../src/indexes/kinds.ts';
 import type { CatalogEntry } from '../../../src/pool/catalog.ts';
 import { currentThread } from '../../../src/pool/clients/thread-identity.ts';
 import { CHUNK_BYTES, PoolLayout, type PoolParameters } from '../../../src/pool/layout.ts';
-import { Pool } from '../../../src/pool/pool.ts';
+import { LocalPool } from '../../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../../src/pool/superblock.ts';
 import { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import { type Canary, planted, subjectOf } from '../canary.ts';
-import {
-  auditHistories,
-  auditReclamation,
-  type FailureKind,
-  VerificationFailure,
-} from '../checks/audit.ts';
+import { auditHistories, auditReclamation } from '../checks/audit.ts';
 import { blockOf } from '../checks/block-of.ts';
+import { type FailureKind, VerificationFailure } from '../checks/failure.ts';
 import { checkMemory } from '../checks/final-accounting.ts';
 import { type CallRecord, type Note, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
@@ -186,10 +182,10 @@ class Simulation {
       );
   }
 
-  #newPool(number: number): Pool {
+  #newPool(number: number): LocalPool {
     const fabric = new AdversaryFabric(this.#memory, number);
     const thread = { ...this.#thread, tid: 1 + number };
-    const pool = new Pool(fabric, this.#parameters, this.#memory.source, thread);
+    const pool = new LocalPool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
     return pool;
   }
@@ -398,7 +394,7 @@ class Simulation {
   }
 
   /** A last search of every key, which has to fit its history. */
-  #auditKeys(): Pool {
+  #auditKeys(): LocalPool {
     const items = this.#scenario.keys.map((_, key) => ({
       id: 0,
       call: { key, kind: 'search' as const },

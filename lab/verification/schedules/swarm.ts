@@ -1,8 +1,12 @@
+import type { IndexParameters } from '../../../src/indexes/contract.ts';
 import type { Prng } from '../../../src/random/prng.ts';
-import type { ScenarioOptions, Startup } from './scenario.ts';
+import type { Subject } from '../subjects/subject.ts';
 
 export const CHUNKS_MAX = 64;
 export const LANES_MAX = 4;
+
+/** Which of a run's first steps are interleaved: none, joining, or also making the store. */
+export type Startup = 'prepared' | 'joining' | 'creating';
 
 /** What a run is made of and what goes wrong in it. Shares are in percent. */
 export interface Swarm {
@@ -40,6 +44,16 @@ export interface Swarm {
   freezes: number;
   /** Of a client: to give up calls soon that others keep from getting ahead. */
   haste: number;
+}
+
+export interface ScenarioOptions {
+  /** The index; RACE when left out. */
+  subject?: Subject;
+  crashes?: boolean;
+  /** Parameters of the index that are not left to chance. */
+  shape?: IndexParameters;
+  /** Features that are not left to chance. */
+  swarm?: Partial<Swarm>;
 }
 
 /**

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CANARIES } from '../canaries/index.ts';
 import { sepHashHastyCompactionCanary } from '../canaries/sephash-hasty-compaction.ts';
-import type { FailureKind } from '../checks/audit.ts';
+import type { FailureKind } from '../checks/failure.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { commandFor, shrink } from '../schedules/shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from '../schedules/simulation.ts';

@@ -6,7 +6,7 @@ import { moveBuckets } from '../../../src/indexes/race/migrate.ts';
 import { buildRace, openRace, type RaceIndex } from '../../../src/indexes/race/race.ts';
 import { allocateSubtable, writeSubtable } from '../../../src/indexes/race/split.ts';
 import { CHUNK_BYTES } from '../../../src/pool/layout.ts';
-import { Pool } from '../../../src/pool/pool.ts';
+import { LocalPool } from '../../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../../src/pool/superblock.ts';
 import { type Batch, CAS, type Operation, READ } from '../../../src/verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from '../schedules/adversary.ts';
@@ -26,7 +26,7 @@ class Stage {
   readonly memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
   readonly shape;
   readonly geometry: RaceGeometry;
-  readonly pools: Pool[];
+  readonly pools: LocalPool[];
   readonly indexes: RaceIndex[];
   readonly subtable: number;
 
@@ -40,8 +40,8 @@ class Stage {
     this.subtable = this.indexes[0].table.directory.lookup(0);
   }
 
-  #join(i: number): Pool {
-    const pool = new Pool(new AdversaryFabric(this.memory, i), PARAMETERS, this.memory.source);
+  #join(i: number): LocalPool {
+    const pool = new LocalPool(new AdversaryFabric(this.memory, i), PARAMETERS, this.memory.source);
     pool.membership.liveness = () => 'alive';
     pool.join(`c${i}`);
     return pool;

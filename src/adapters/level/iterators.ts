@@ -1,9 +1,13 @@
-import { AbstractIterator, AbstractKeyIterator, AbstractValueIterator } from 'abstract-level';
+import {
+  AbstractIterator,
+  AbstractKeyIterator,
+  type AbstractLevel,
+  AbstractValueIterator,
+} from 'abstract-level';
 import type { AsyncStore, Key, Value } from '../../store/api.ts';
 import type { AsyncScan } from '../../store/ordered-api.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
 import { type LevelRange, rangeOf } from './ranges.ts';
-import type { StepwellLevel } from './stepwell-level.ts';
 
 /** What abstract-level hands to the private methods that make iterators. */
 export interface IteratorOptions extends LevelRange {
@@ -14,7 +18,7 @@ export interface IteratorOptions extends LevelRange {
   signal?: AbortSignal;
 }
 
-type Level<K, V> = StepwellLevel<K, V>;
+type Level<K, V> = AbstractLevel<string | Buffer | Uint8Array, K, V>;
 type Pair = [key: Data | undefined, value: Data | undefined];
 
 /**

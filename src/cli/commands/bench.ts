@@ -2,15 +2,14 @@ import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { StepwellError } from '../../errors.ts';
 import type { PoolHandle } from '../../store/api.ts';
-import type { BenchClient } from '../bench-client.ts';
-import type { BenchTask } from '../bench-loop.ts';
+import type { BenchClient, BenchTask } from '../bench/protocol.ts';
 import { defineCommand } from '../command.ts';
 import { type Context, type Library, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, parseCount, parseSeconds, plural } from '../sizes.ts';
 import { definedOnly, POOL_OPTIONS, storeNamed } from '../store-options.ts';
-import { type Style, styleFor } from '../style.ts';
-import { table } from '../table.ts';
+import { type Style, styleFor } from '../terminal/style.ts';
+import { table } from '../terminal/table.ts';
 
 const ROUNDS = 5;
 

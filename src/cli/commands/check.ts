@@ -1,11 +1,11 @@
 import type { CheckReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
-import { Progress } from '../progress.ts';
 import { formatCount, formatDuration, formatSize, plural } from '../sizes.ts';
 import { sharedUrl } from '../store-options.ts';
-import { printable, type Style, styleFor } from '../style.ts';
-import { table } from '../table.ts';
+import { Progress } from '../terminal/progress.ts';
+import { printable, type Style, styleFor } from '../terminal/style.ts';
+import { table } from '../terminal/table.ts';
 
 const EXAMPLES = ['check shm:demo', 'check file:/var/tmp/cities.pool --json'];
 

@@ -3,8 +3,8 @@ import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatRatio, formatSize } from '../sizes.ts';
 import { sharedUrl } from '../store-options.ts';
-import { type Style, styleFor } from '../style.ts';
-import { facts, table } from '../table.ts';
+import { type Style, styleFor } from '../terminal/style.ts';
+import { facts, table } from '../terminal/table.ts';
 
 const EXAMPLES = ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'];
 

@@ -2,11 +2,11 @@ import { isRemote } from '../../store/remote/address.ts';
 import type { MemoryNodeReport, MemoryNodesReport } from '../../store/remote/memory-nodes.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { Progress } from '../progress.ts';
 import { formatCount, formatSize, plural } from '../sizes.ts';
 import { definedOnly, STORE_OPTION, storeNamed } from '../store-options.ts';
-import { type Style, styleFor } from '../style.ts';
-import { table } from '../table.ts';
+import { Progress } from '../terminal/progress.ts';
+import { type Style, styleFor } from '../terminal/style.ts';
+import { table } from '../terminal/table.ts';
 
 const EXAMPLES = ['nodes tcp://a:7471,b:7471/users', 'nodes tcp://a:7471,b:7471/users --remove 2'];
 

@@ -1,8 +1,8 @@
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
 import { formatSize } from '../sizes.ts';
-import { styleFor } from '../style.ts';
-import { table } from '../table.ts';
+import { styleFor } from '../terminal/style.ts';
+import { table } from '../terminal/table.ts';
 
 export const pools = defineCommand({
   name: 'pools',

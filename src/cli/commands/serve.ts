@@ -10,8 +10,8 @@ import {
   STORE_OPTION,
   storeNamed,
 } from '../store-options.ts';
-import { type Style, styleFor } from '../style.ts';
-import { facts } from '../table.ts';
+import { type Style, styleFor } from '../terminal/style.ts';
+import { facts } from '../terminal/table.ts';
 
 const DEFAULT_URL = 'shm:stepwell';
 const DEFAULT_HOST = '127.0.0.1';

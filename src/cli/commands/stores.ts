@@ -2,8 +2,8 @@ import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatSize } from '../sizes.ts';
 import { sharedUrl } from '../store-options.ts';
-import { styleFor } from '../style.ts';
-import { table } from '../table.ts';
+import { styleFor } from '../terminal/style.ts';
+import { table } from '../terminal/table.ts';
 
 const EXAMPLES = ['stores shm:demo', 'stores shm:demo --json'];
 

@@ -20,7 +20,14 @@ export interface DumpRecord {
 }
 
 export const DUMP_COLUMNS = ['key', 'value', 'version', 'encoding'] as const;
-const MEMBERS = new Set(['key', 'value', 'version', 'bytes', 'encoding', 'text']);
+const MEMBERS: ReadonlySet<string> = new Set([
+  'key',
+  'value',
+  'version',
+  'bytes',
+  'encoding',
+  'text',
+]);
 
 /** What a dump or a scan writes of a record; a scan knows no versions. */
 export type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };

@@ -4,9 +4,9 @@ import { describe, it } from 'node:test';
 import { StepwellError } from '../../errors.ts';
 import { defineCommand } from '../command.ts';
 import { InputError, Interrupted, OutputClosed, UsageError } from '../failures.ts';
-import { interruptSignal } from '../interrupts.ts';
-import { Output, type Sink } from '../output.ts';
 import { run } from '../run.ts';
+import { interruptSignal } from '../terminal/interrupts.ts';
+import { Output, type Sink } from '../terminal/output.ts';
 import { fakeContext, Recorder, stepwell } from './support/terminal.ts';
 
 async function failWith(error: unknown, words: string[] = ['fail'], env: NodeJS.ProcessEnv = {}) {

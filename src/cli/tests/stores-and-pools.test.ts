@@ -77,8 +77,12 @@ test('stores and pools are JSON for programs', async (t) => {
   const { bytes, ...told } = pools.find((pool) => pool.url === url) ?? {};
   assert.ok(Number(bytes) > 0);
   assert.deepEqual(told, {
-    ...{ url, path: pathOf(url), sizeMax: SMALL.size },
-    ...{ clients: 1, clientsMax: SMALL.maxClients, stores: ['users', 'ü "hits"'] },
+    url,
+    path: pathOf(url),
+    sizeMax: SMALL.size,
+    clients: 1,
+    clientsMax: SMALL.maxClients,
+    stores: ['users', 'ü "hits"'],
   });
 });
 

@@ -3,8 +3,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { UsageError } from '../failures.ts';
 import { globToRegExp } from '../glob.ts';
-import { Output } from '../output.ts';
-import { Progress, progressLine } from '../progress.ts';
 import {
   formatCount,
   formatDuration,
@@ -15,8 +13,10 @@ import {
   parseSize,
   plural,
 } from '../sizes.ts';
-import { printable, styleFor } from '../style.ts';
-import { facts, table } from '../table.ts';
+import { Output } from '../terminal/output.ts';
+import { Progress, progressLine } from '../terminal/progress.ts';
+import { printable, styleFor } from '../terminal/style.ts';
+import { facts, table } from '../terminal/table.ts';
 import { Recorder } from './support/terminal.ts';
 
 const plain = styleFor(false, {});

@@ -12,7 +12,7 @@ import { StepwellError } from '../../errors.ts';
 import { loadLibc } from '../../fabrics/shared/libc.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { SUPERBLOCK } from '../../pool/layout.ts';
-import { Pool } from '../../pool/pool.ts';
+import { LocalPool } from '../../pool/local-pool.ts';
 import { hasMagic, isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { guardIo } from '../io-errors.ts';
 import { attachFile } from '../location.ts';
@@ -123,7 +123,7 @@ function unlink(path: string, url: string): void {
 function refuseWhileBusy(path: string, url: string): void {
   const { fabric, source, parameters } = attachFile(path, url);
   try {
-    const pool = new Pool(fabric, parameters, source);
+    const pool = new LocalPool(fabric, parameters, source);
     const rows = pool.run(pool.membership.rows());
     const living = rows.filter((row) => pool.membership.liveness(row) !== 'gone');
     if (living.length === 0) return;

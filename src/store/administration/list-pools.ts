@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { StepwellError } from '../../errors.ts';
-import { Pool } from '../../pool/pool.ts';
+import { LocalPool } from '../../pool/local-pool.ts';
 import { guardIo } from '../io-errors.ts';
 import { attachFile, SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../location.ts';
 
@@ -52,7 +52,7 @@ function describe(path: string, name: string): PoolListing | undefined {
 function look(path: string, url: string) {
   const { fabric, parameters, source } = attachFile(path, url);
   try {
-    const pool = new Pool(fabric, parameters, source);
+    const pool = new LocalPool(fabric, parameters, source);
     const rows = pool.run(pool.membership.rows());
     const entries = pool.run(pool.catalog.entries());
     return {

@@ -5,11 +5,6 @@ import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { StoreStats } from '../api.ts';
 
-export function storeStats(pool: Pool, index: Index): StoreStats {
-  const traffic = pool.fabric.traffic.snapshot();
-  return { traffic, ...pool.fabric.traffic.uncounted(() => pool.run(measureStore(pool, index))) };
-}
-
 /** All of the statistics but the traffic. */
 export function* measureStore(pool: Pool, index: Index): Operation<Omit<StoreStats, 'traffic'>> {
   const shape = yield* index.shape();

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
-import type { Key, WriteCondition } from '../api.ts';
+import type { Key, Value, WriteCondition } from '../api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);
@@ -70,4 +70,23 @@ export function checkBatch(size: number): void {
 export function checkIncrement(by: number | bigint): void {
   if (typeof by === 'bigint' || Number.isSafeInteger(by)) return;
   throw invalid(`increment needs an integer, not ${shown(by)}`);
+}
+
+/** What is no list, a Set say, would be taken for an empty one. Raises SW_INVALID_ARGUMENT. */
+export function checkKeys(keys: readonly Key[]): void {
+  if (!Array.isArray(keys)) throw new StepwellError('SW_INVALID_ARGUMENT', 'keys are an array');
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkEntries(entries: Iterable<unknown> | AsyncIterable<unknown>): void {
+  if (typeof entries === 'object' && entries !== null) {
+    if (Symbol.iterator in entries || Symbol.asyncIterator in entries) return;
+  }
+  throw new StepwellError('SW_INVALID_ARGUMENT', 'entries are pairs of key and value, iterable');
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkEntry(entry: readonly [Key, Value]): void {
+  if (Array.isArray(entry)) return;
+  throw new StepwellError('SW_INVALID_ARGUMENT', 'an entry is a pair of key and value');
 }

@@ -1,121 +1,52 @@
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
-import { EPOCHS_TO_RIPEN } from '../../pool/clients/limbo.ts';
-import { control } from '../../pool/control.ts';
-import { SUPERBLOCK } from '../../pool/layout.ts';
-import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { Attachment } from './attachment.ts';
+import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 
-const SWEEP_INTERVAL_MS = 1000;
-
-/** What meets a full pool. A deletion may wait for other things than memory. */
-export type WriteKind = 'deletion' | 'write';
-
-/** A sweep that brought nothing, and what there was after it. */
-interface VainSweep {
-  at: number;
-  freed: number;
-  reusable: number;
-  epoch: number;
-  /** Sweeps in vain up to this one, of which each followed the one before within the interval. */
-  inARow: number;
-}
-
-/**
- * Whether another sweep is worth its walk of the whole store after one in vain. Kept for each kind
- * of write: a sweep that brought a write no memory says nothing about a deletion, for which a sweep
- * makes room in the index; see `Index.compact`.
- */
-export class VainSweeps {
-  readonly #pool: Pool;
-  readonly #last: { [kind in WriteKind]?: VainSweep } = {};
-
-  constructor(pool: Pool) {
-    this.#pool = pool;
-  }
-
-  /**
-   * After an interval; sooner when this client has freed something, when chunks were left, or when
-   * other clients have retired blocks, which the epoch shows: it moves on with every hundred or so.
-   * Vain sweeps move it too, so clients that all find the pool full would sweep in turns with each
-   * write. Therefore each vain sweep doubles what the next one waits for.
-   */
-  *mayBring(kind: WriteKind): Operation<boolean> {
-    const vain = this.#last[kind];
-    if (vain === undefined || Date.now() - vain.at >= SWEEP_INTERVAL_MS) return true;
-    const { freed, reusable, epoch } = yield* this.#look();
-    if (freed !== vain.freed || reusable !== vain.reusable) return true;
-    return epoch - vain.epoch >= EPOCHS_TO_RIPEN * 2 ** vain.inARow;
-  }
-
-  /** Notes how many blocks and chunks a sweep has brought back. */
-  *note(kind: WriteKind, brought: number): Operation<void> {
-    const before = this.#last[kind];
-    this.#last[kind] = undefined;
-    if (brought > 0) return;
-    const at = Date.now();
-    const follows = before !== undefined && at - before.at < SWEEP_INTERVAL_MS;
-    const inARow = follows ? before.inARow + 1 : 1;
-    this.#last[kind] = { at, inARow, ...(yield* this.#look()) };
-  }
-
-  *#look(): Operation<Pick<VainSweep, 'freed' | 'reusable' | 'epoch'>> {
-    const { freed } = this.#pool.allocator;
-    const reusable = Number(yield* control.load(SUPERBLOCK.freeChunks));
-    return { freed, reusable, epoch: Number(yield* control.load(SUPERBLOCK.epoch)) };
-  }
-}
+/** Two sweeps: the first may have been another client's, or have brought what others took. */
+const REMEDIES = ['reclaim', 'sweep', 'sweep'] as const;
 
 /** What can be done about a full pool before its error is raised. */
 export class FullPool {
-  readonly #pool: Pool;
+  readonly #attachment: Attachment;
   readonly #index: Index;
   readonly #vain: VainSweeps;
 
-  constructor(pool: Pool, index: Index) {
-    this.#pool = pool;
+  constructor(attachment: Attachment, index: Index) {
+    this.#attachment = attachment;
     this.#index = index;
-    this.#vain = new VainSweeps(pool);
+    this.#vain = new VainSweeps(attachment.pool);
   }
 
   /**
-   * Runs a write. When the pool is full it is run again after memory that only waited for epochs
-   * was brought back, and again after a sweep for what dead clients lost: twice, because the first
-   * may have been another client's, or have brought what others took.
+   * After a write has failed, and before it is run again: applies remedies from number `first` on
+   * until one helps, and returns the number of the next one. Raises the error when it is another
+   * one, or nothing helps.
    */
-  retry<T>(write: () => T, kind: WriteKind = 'write'): T {
-    try {
-      return write();
-    } catch (error) {
-      return this.#remedy(error, write, kind);
+  *relieve(error: unknown, first: number, kind: WriteKind): Operation<number> {
+    if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
+    for (let next = first; next < REMEDIES.length; next++) {
+      const reclaims = REMEDIES[next] === 'reclaim';
+      const helps = reclaims ? yield* this.#reclaim() : yield* this.#sweep(kind);
+      if (helps) return next + 1;
     }
+    throw error;
   }
 
-  #remedy<T>(first: unknown, write: () => T, kind: WriteKind): T {
-    const sweep = () => this.#sweep(kind) > 0;
-    const remedies = [() => this.#pool.reclaim(), sweep, sweep];
-    for (let failure = first; ; ) {
-      const full = failure instanceof StepwellError && failure.code === 'SW_POOL_FULL';
-      if (!full) throw failure;
-      let helped = false;
-      while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
-      if (!helped) throw failure;
-      try {
-        return write();
-      } catch (error) {
-        failure = error;
-      }
-    }
+  *#reclaim(): Operation<boolean> {
+    const { pool } = this.#attachment;
+    return (yield* this.#attachment.exclusive(() => pool.reclaiming())) ?? false;
   }
 
-  #sweep(kind: WriteKind): number {
-    const pool = this.#pool;
-    pool.recoverGone();
-    if (!pool.run(this.#vain.mayBring(kind))) return 0;
-    const brought =
-      pool.betweenOperations(() => sweep(pool, this.#index, kind === 'deletion')) ?? 0;
-    pool.run(this.#vain.note(kind, brought));
-    return brought;
+  *#sweep(kind: WriteKind): Operation<boolean> {
+    const { pool } = this.#attachment;
+    yield* this.#attachment.exclusive(() => pool.recovering(() => true));
+    if (!(yield* this.#vain.mayBring(kind))) return false;
+    const sweeping = () => sweep(pool, this.#index, kind === 'deletion');
+    const brought = (yield* this.#attachment.exclusive(sweeping)) ?? 0;
+    yield* this.#vain.note(kind, brought);
+    return brought > 0;
   }
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { OpenOptions, Store } from '../api.ts';
 import { checkPool } from '../open.ts';
-import { inThread } from '../tests/support/children.ts';
 import { freshStore, type Scope } from '../tests/support/pools.ts';
+import { inThread } from '../tests/support/processes/children.ts';
 
 /** At least so many, and until the writers got round meanwhile, however slowly they are let run. */
 const SCANS = 60;

@@ -1,7 +1,7 @@
 import type { RegionSource } from '../../fabrics/shared/region.ts';
 import type { Index } from '../../indexes/contract.ts';
+import { LocalPool } from '../../pool/local-pool.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
-import { Pool } from '../../pool/pool.ts';
 import type { OpenOptions } from '../api.ts';
 import type { OpenedPool } from '../location.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
@@ -18,7 +18,7 @@ export interface StoreOfClient {
  * share its index, too: servers of HStore and movers of SHARD are told apart by their clients.
  */
 export class LocalClient {
-  readonly pool: Pool;
+  readonly pool: LocalPool;
   readonly source: RegionSource;
   readonly #onEnd: (client: LocalClient) => void;
   readonly #indexes = new Map<OpenStore, Index>();
@@ -33,7 +33,7 @@ export class LocalClient {
     this.source = source;
     this.#onEnd = onEnd;
     try {
-      this.pool = new Pool(fabric, parameters, source);
+      this.pool = new LocalPool(fabric, parameters, source);
       this.pool.join(clientName(options));
     } catch (error) {
       source.close();

@@ -1,28 +1,26 @@
 import { type InspectOptions, inspect } from 'node:util';
-import type {
-  AsyncStore,
-  Entry,
-  Key,
-  KeyPage,
-  Page,
-  PoolHandle,
-  Store,
-  StoreStats,
-  Value,
-  WriteCondition,
-  WriteResult,
-} from '../api.ts';
-import { isRange } from '../calls/key-range.ts';
-import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
-import type { AsyncScan, RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
+import type { AsyncStore, Key, Page, PoolHandle, Store, Value } from '../api.ts';
+import {
+  type CallForwarder,
+  type CallName,
+  forwardCalls,
+  type PromisedCalls,
+} from '../calls/call-names.ts';
+import { isRange } from '../calls/ranges/key-range.ts';
+import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
+import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { PromisedScan } from './promised-scan.ts';
+
+/** `forwardCalls` adds these. */
+export interface PromisedStore<V extends Value> extends PromisedCalls<V> {}
 
 /**
  * The names of a store, returning promises. On shared memory a verb takes nanoseconds, so the
  * operation runs at once, on the caller's stack, and its outcome is handed over as a promise; a
  * fabric with real latencies has a store of its own.
  */
-export class PromisedStore<V extends Value> implements AsyncStore<V> {
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
+export class PromisedStore<V extends Value> implements AsyncStore<V>, CallForwarder {
   readonly sync: Store<V>;
 
   constructor(store: Store<V>) {
@@ -41,74 +39,10 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return this.sync.handle;
   }
 
-  async get(key: Key): Promise<V | undefined> {
-    return this.sync.get(key);
-  }
-
-  async getEntry(key: Key): Promise<Entry<V> | undefined> {
-    return this.sync.getEntry(key);
-  }
-
-  async has(key: Key): Promise<boolean> {
-    return this.sync.has(key);
-  }
-
-  async put(key: Key, value: Value): Promise<void> {
-    this.sync.put(key, value);
-  }
-
-  async insert(key: Key, value: Value): Promise<boolean> {
-    return this.sync.insert(key, value);
-  }
-
-  async update(key: Key, value: Value): Promise<boolean> {
-    return this.sync.update(key, value);
-  }
-
-  async write(
-    key: Key,
-    value: Value,
-    options?: { when?: WriteCondition; previous?: boolean },
-  ): Promise<WriteResult<V>> {
-    return this.sync.write(key, value, options);
-  }
-
-  async delete(key: Key): Promise<boolean> {
-    return this.sync.delete(key);
-  }
-
-  async take(key: Key): Promise<V | undefined> {
-    return this.sync.take(key);
-  }
-
-  async compareAndSet(key: Key, version: number, value: Value): Promise<number | undefined> {
-    return this.sync.compareAndSet(key, version, value);
-  }
-
-  async compareAndDelete(key: Key, version: number): Promise<boolean> {
-    return this.sync.compareAndDelete(key, version);
-  }
-
-  increment(key: Key, by?: number): Promise<number>;
-  increment(key: Key, by: bigint): Promise<bigint>;
-  async increment(key: Key, by: number | bigint = 1): Promise<number | bigint> {
-    return this.sync.increment(key, by as number);
-  }
-
-  async getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]> {
-    return this.sync.getMany(keys, options);
-  }
-
-  async putMany(entries: Iterable<readonly [Key, Value]>): Promise<void> {
-    this.sync.putMany(entries);
-  }
-
-  async deleteMany(keys: readonly Key[]): Promise<number> {
-    return this.sync.deleteMany(keys);
-  }
-
-  async read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined> {
-    return this.sync.read(key, use);
+  async call(name: CallName, args: unknown[]): Promise<unknown> {
+    if (name === 'size') return this.sync.size;
+    const call = this.sync[name] as (...args: unknown[]) => unknown;
+    return call.apply(this.sync, args);
   }
 
   entries(): AsyncIterableIterator<[Key, V]>;
@@ -146,36 +80,8 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return this.sync.scan(cursor, count);
   }
 
-  async scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage> {
-    return this.sync.scanKeys(cursor, count, options);
-  }
-
-  async first(bounds?: RangeBounds): Promise<Entry<V> | undefined> {
-    return this.sync.first(bounds);
-  }
-
-  async last(bounds?: RangeBounds): Promise<Entry<V> | undefined> {
-    return this.sync.last(bounds);
-  }
-
-  async count(bounds?: RangeBounds): Promise<number> {
-    return this.sync.count(bounds);
-  }
-
   async loadSorted(entries: SortedEntries): Promise<number> {
     return this.sync.loadSorted(await gathered(entries));
-  }
-
-  async size(): Promise<number> {
-    return this.sync.size;
-  }
-
-  async clear(range?: RangeOptions): Promise<void> {
-    this.sync.clear(range);
-  }
-
-  async stats(): Promise<StoreStats> {
-    return this.sync.stats();
   }
 
   async close(): Promise<void> {
@@ -190,6 +96,8 @@ export class PromisedStore<V extends Value> implements AsyncStore<V> {
     return `Async${inspect(this.sync, options)}`;
   }
 }
+
+forwardCalls(PromisedStore);
 
 async function* promised<T>(items: Iterable<T>): AsyncIterableIterator<T> {
   yield* items;

@@ -1,29 +1,28 @@
-import { StepwellError } from '../../errors.ts';
-import type { Operation } from '../../verbs/index.ts';
-import type { Key } from '../api.ts';
+import type { LocalPool } from '../../pool/local-pool.ts';
+import type { Key, Value } from '../api.ts';
 import { checkBatch } from '../calls/arguments.ts';
-import { keyBytes } from '../calls/key-range.ts';
-import type { RangeScan } from '../calls/range-scan.ts';
+import { keyBytes } from '../calls/ranges/key-range.ts';
+import type { RangeScan } from '../calls/ranges/range-scan.ts';
+import { refuseAborted, type ScanPlan } from '../calls/ranges/scan-plan.ts';
+import type { StoreCalls } from '../calls/store-calls.ts';
 import type { Scan } from '../ordered-api.ts';
-
-/** The store that a scan is of. */
-export interface ScanHost {
-  /** Raises SW_CLOSED. */
-  refuseClosed(): void;
-  /** Runs one operation between two quiescent points. */
-  runOne<T>(operation: () => Operation<T>): T;
-}
+import type { LocalAttachment } from './local-attachment.ts';
 
 /** A scan on a fabric whose verbs finish at once. */
 export class SharedScan<T> implements Scan<T> {
-  readonly #host: ScanHost;
+  readonly #pool: LocalPool;
+  readonly #attachment: LocalAttachment;
+  readonly #calls: StoreCalls<Value>;
   readonly #scan: RangeScan<T>;
   readonly #signal: AbortSignal | undefined;
 
-  constructor(host: ScanHost, scan: RangeScan<T>, signal: AbortSignal | undefined) {
-    this.#host = host;
-    this.#scan = scan;
-    this.#signal = signal;
+  constructor(attachment: LocalAttachment, calls: StoreCalls<Value>, plan: ScanPlan<T>) {
+    attachment.refuseClosed();
+    this.#pool = attachment.pool;
+    this.#attachment = attachment;
+    this.#calls = calls;
+    this.#scan = plan.begin(calls.ordered());
+    this.#signal = plan.signal;
   }
 
   next(): IteratorResult<T, undefined> {
@@ -33,20 +32,14 @@ export class SharedScan<T> implements Scan<T> {
       const value = scan.take();
       if (value !== undefined) return { done: false, value };
       if (scan.done) return { done: true, value: undefined };
-      this.#host.runOne(() => scan.step());
+      this.#pool.run(this.#calls.stepOf(scan));
     }
   }
 
   nextMany(size: number): T[] {
     checkBatch(size);
     this.#refuse();
-    const scan = this.#scan;
-    const taken = scan.takeMany(size);
-    while (taken.length < size && !scan.done) {
-      this.#host.runOne(() => scan.step());
-      for (const value of scan.takeMany(size - taken.length)) taken.push(value);
-    }
-    return taken;
+    return this.#pool.run(this.#calls.takeOf(this.#scan, size));
   }
 
   seek(key: Key): void {
@@ -67,13 +60,8 @@ export class SharedScan<T> implements Scan<T> {
     this.#scan.end();
   }
 
-  /** By asking, not by listening: a scan that is just forgotten leaves no listener behind. */
   #refuse(): void {
-    this.#host.refuseClosed();
-    const signal = this.#signal;
-    if (signal === undefined || !signal.aborted) return;
-    this.#scan.end();
-    const cause: unknown = signal.reason;
-    throw new StepwellError('SW_ABORTED', 'the scan was aborted by its signal', { cause });
+    this.#attachment.refuseClosed();
+    refuseAborted(this.#signal, () => this.#scan.end());
   }
 }

@@ -17,7 +17,7 @@ import { destroyOnNodes } from './destroy-on-nodes.ts';
 /** What the pool on memory nodes is; see `inspect`. */
 export function inspectRemote(url: string, options: OpenOptions): Promise<PoolReport> {
   return withPool(url, options, (pool, place) =>
-    reportPool(pool.pool, { url: place.url, path: '', hugePages: false }),
+    reportPool(pool, { url: place.url, path: '', hugePages: false }),
   );
 }
 
@@ -26,7 +26,7 @@ export function checkRemote(
   url: string,
   options: OpenOptions & { onProgress?: (done: number, total: number) => void },
 ): Promise<CheckReport> {
-  return withPool(url, options, ({ pool }, place) =>
+  return withPool(url, options, (pool, place) =>
     checkStores(pool, place.url, (entry) => openIndex(pool, entry), options.onProgress),
   );
 }
@@ -38,7 +38,7 @@ export function dropRemote(
   force: boolean,
   options: OpenOptions,
 ): Promise<DropReport> {
-  return withPool(url, options, function* ({ pool }, place) {
+  return withPool(url, options, function* (pool, place) {
     return yield* freeDropped(pool, yield* markDropped(pool, place.url, store, force));
   });
 }

@@ -7,8 +7,9 @@ import {
 } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import { startWorker } from '../../fabrics/tcp/node/start-worker.ts';
-import type { Entry, Key, KeyPage, OpenOptions, StoreStats, Value, WriteResult } from '../api.ts';
-import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
+import type { Key, OpenOptions, Store } from '../api.ts';
+import { type CallForwarder, type CallName, forwardCalls } from '../calls/call-names.ts';
+import type { ScanOptions } from '../ordered-api.ts';
 
 /** What the thread of a blocking store is asked, and how it answers. */
 export interface BlockingCall {
@@ -25,12 +26,19 @@ export interface BlockingTask {
   answered: Int32Array;
 }
 
+/** The calls of a blocking store that `forwardCalls` adds. */
+type BlockingCalls = Pick<Store<Uint8Array>, Exclude<CallName, 'size' | 'read'>>;
+
+/** `forwardCalls` adds these. */
+export interface BlockingStore extends BlockingCalls {}
+
 /**
  * A store on memory nodes with synchronous calls: each waits, with its whole thread, for a thread
  * that has the connections. For callers that cannot await, such as the gateway's commands; whoever
  * can, opens the store itself and has many operations in flight. Values are bytes.
  */
-export class BlockingStore {
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
+export class BlockingStore implements CallForwarder {
   readonly name: string;
   readonly handle: string;
   readonly #worker: Worker;
@@ -63,54 +71,8 @@ export class BlockingStore {
     return new BlockingStore(task, worker, port1);
   }
 
-  get(key: Key): Uint8Array | undefined {
-    return this.#call('get', key);
-  }
-
-  getEntry(key: Key): Entry<Uint8Array> | undefined {
-    return this.#call('getEntry', key);
-  }
-
-  has(key: Key): boolean {
-    return this.#call('has', key);
-  }
-
-  put(key: Key, value: Value): void {
-    this.#call('put', key, value);
-  }
-
-  insert(key: Key, value: Value): boolean {
-    return this.#call('insert', key, value);
-  }
-
-  write(key: Key, value: Value, options?: object): WriteResult<Uint8Array> {
-    return this.#call('write', key, value, options);
-  }
-
-  take(key: Key): Uint8Array | undefined {
-    return this.#call('take', key);
-  }
-
-  compareAndDelete(key: Key, version: number): boolean {
-    return this.#call('compareAndDelete', key, version);
-  }
-
-  increment(key: Key, by?: number): number;
-  increment(key: Key, by: bigint): bigint;
-  increment(key: Key, by: number | bigint = 1): number | bigint {
-    return this.#call('increment', key, by);
-  }
-
-  getMany(keys: readonly Key[], options?: { maxBytes?: number }): (Uint8Array | undefined)[] {
-    return this.#call('getMany', keys, options);
-  }
-
-  putMany(entries: Iterable<readonly [Key, Value]>): void {
-    this.#call('putMany', [...entries]);
-  }
-
-  deleteMany(keys: readonly Key[]): number {
-    return this.#call('deleteMany', keys);
+  call(name: CallName, args: unknown[]): unknown {
+    return this.#call(name, ...(name === 'putMany' ? [[...(args[0] as Iterable<unknown>)]] : args));
   }
 
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {
@@ -122,14 +84,6 @@ export class BlockingStore {
     return this.#call('size');
   }
 
-  scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage {
-    return this.#call('scanKeys', cursor, count, options);
-  }
-
-  stats(): StoreStats {
-    return this.#call('stats');
-  }
-
   /** All of the range at once: give it a limit. */
   keys(range: ScanOptions): Iterable<Key> {
     return this.#call('keys', range);
@@ -137,14 +91,6 @@ export class BlockingStore {
 
   entries(range: ScanOptions): Iterable<[Key, Uint8Array]> {
     return this.#call('entries', range);
-  }
-
-  count(bounds: RangeBounds): number {
-    return this.#call('count', bounds);
-  }
-
-  clear(range?: RangeOptions): void {
-    this.#call('clear', range);
   }
 
   close(): void {
@@ -164,6 +110,8 @@ export class BlockingStore {
     return result(received.message) as T;
   }
 }
+
+forwardCalls(BlockingStore);
 
 function result(answer: BlockingAnswer): unknown {
   if ('value' in answer) return answer.value;

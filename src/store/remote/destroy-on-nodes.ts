@@ -5,6 +5,7 @@ import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
+import type { Pool } from '../../pool/pool.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock } from '../../pool/superblock.ts';
 import { type Operation, runRemote } from '../../verbs/index.ts';
@@ -87,14 +88,14 @@ async function refuseWhileBusy(
   url: string,
 ): Promise<void> {
   const registrar = new TcpRegistrar(fabric.nodes);
-  const { pool } = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
+  const pool = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
   const living = await runRemote(fabric, livingRows(pool));
   if (living.length === 0) return;
   const names = living.map(({ name, thread }) => `${name} (process ${thread.pid})`).join(', ');
   throw new StepwellError('SW_POOL_BUSY', `${url} is in use by ${names}`);
 }
 
-function* livingRows({ membership }: RemotePool['pool']): Operation<ClientRow[]> {
+function* livingRows({ membership }: Pool): Operation<ClientRow[]> {
   const living: ClientRow[] = [];
   for (const row of yield* membership.rows()) {
     if (!(yield* membership.isGone(row))) living.push(row);

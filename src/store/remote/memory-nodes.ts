@@ -156,7 +156,7 @@ async function complete(session: Session, part: PartMigration, signal: AbortSign
 async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {
   const { index } = session;
   const shares = isPlaced(index) ? await session.runOne(() => index.nodeShares()) : [];
-  const { chunks, layout } = session.pool.pool;
+  const { chunks, layout } = session.pool;
   const words = await session.runOne(() => chunks.words());
   const nodes: MemoryNodeReport[] = location.endpoints.map((endpoint, node) => ({
     number: node + 1,

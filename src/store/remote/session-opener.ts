@@ -31,7 +31,7 @@ export class SessionOpener {
       former && { session: former.fabric.session, poolId: former.poolId },
     );
     try {
-      const { index, store } = await pool.run(openStore(pool.pool, options));
+      const { index, store } = await pool.run(openStore(pool, options));
       return new Session(fabric, pool, index, store, parameters.poolId);
     } catch (error) {
       await pool.close().catch(() => {});

@@ -1,13 +1,12 @@
 import { StepwellError } from '../../errors.ts';
+import type { Index } from '../../indexes/contract.ts';
+import type { Coordinator } from '../../indexes/hstore/candidacy.ts';
+import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import {
-  type Coordinator,
-  type Index,
-  type IndexServer,
-  isServed,
+  IndexServer,
   type ServedRound,
   type ServerRole,
-  type ServerSettings,
-} from '../../indexes/contract.ts';
+} from '../../indexes/hstore/index-server.ts';
 import { storeDropped } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { OpenOptions } from '../api.ts';
@@ -32,7 +31,13 @@ export interface RunningIndexServer {
   close(): Promise<void>;
 }
 
-export type ServerOptions = OpenOptions & Pick<ServerSettings, 'role' | 'pairs' | 'coordinator'>;
+export interface ServerOptions extends OpenOptions {
+  role: ServerRole;
+  /** Pairs that it serves, counted from 1; all when left out. */
+  pairs?: readonly number[];
+  /** Who elects the primaries; when left out, whoever comes first is one. */
+  coordinator?: Coordinator;
+}
 
 /**
  * Attaches as a server of a store that exists. Without any server process a store works as well:
@@ -85,8 +90,8 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
     fabric.close();
   };
   try {
-    const { index, store } = await pool.run(openStore(pool.pool, named));
-    const server = serverOf(pool.pool, index, named);
+    const { index, store } = await pool.run(openStore(pool, named));
+    const server = serverOf(pool, index, named);
     return {
       async round() {
         await pool.enter();
@@ -109,13 +114,23 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
 }
 
 function serverOf(pool: Pool, index: Index, options: ServerOptions): IndexServer {
-  const { role, pairs, coordinator, store = 'default' } = options;
-  if (isServed(index)) {
+  const { role, coordinator, store = 'default' } = options;
+  if (index instanceof HStoreIndex) {
+    const pairs = pairsOf(options.pairs, index.table.pairs.length);
     const name = `${pool.layout.parameters.poolId}/${encodeURIComponent(store)}`;
-    return index.server({ role, pairs, coordinator, name, now: () => performance.now() });
+    const settings = { role, name, now: () => performance.now(), ...(pairs && { pairs }) };
+    return new IndexServer(index.table, coordinator ? { ...settings, coordinator } : settings);
   }
   const { name } = index.manifest;
   throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
+}
+
+/** Counted from 0. Raises SW_INVALID_ARGUMENT. */
+function pairsOf(pairs: readonly number[] | undefined, count: number): number[] | undefined {
+  const wrong = pairs?.find((pair) => !Number.isInteger(pair) || pair < 1 || pair > count);
+  if (wrong === undefined) return pairs?.map((pair) => pair - 1);
+  const has = `the store has the pairs 1..${count} (parameter pairs)`;
+  throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, not ${wrong}`);
 }
 
 /** Serves until the signal; awake while requests come, else looking once a millisecond. */

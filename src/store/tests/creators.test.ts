@@ -3,8 +3,8 @@ import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { checkPool, inspectPool, openSync } from '../open.ts';
-import { Child } from './support/children.ts';
 import { keepOpen, temporaryDirectory } from './support/pools.ts';
+import { Child } from './support/processes/children.ts';
 
 const OPTIONS = { size: 2 * 2 ** 20, maxClients: 8, race: { groups: 8, maxDepth: 6 } };
 const ROUNDS = 40;

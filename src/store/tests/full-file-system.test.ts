@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { checkPool, inspectPool, openSync } from '../open.ts';
-import { Child } from './support/children.ts';
 import { NO_MOUNTS, smallFileSystem } from './support/file-systems.ts';
 import { temporaryDirectory } from './support/pools.ts';
+import { Child } from './support/processes/children.ts';
 import { RUNTIME } from './support/runtime.ts';
 
 const MIB = 2 ** 20;

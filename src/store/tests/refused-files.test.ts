@@ -154,14 +154,19 @@ test('what Node’s permission model refuses, with the option that allows it', (
   const rights =
     /^SW_PERMISSION_DENIED .*--allow-fs-write=\/.*stepwell-test-\w+ \(ERR_ACCESS_DENIED\)$/;
   assertAll(noWrites, rights, {
-    ...{ memory: /^fine$/, list: /^fine$/ },
+    memory: /^fine$/,
+    list: /^fine$/,
     thread: /^SW_PERMISSION_DENIED .*add --allow-worker$/,
   });
   const writes = (folder: string) => [...files, `--allow-fs-write=${folder}`, '--allow-worker'];
   const noAddons = underPermission(t, writes);
   const addons = /^SW_PERMISSION_DENIED .*koffi.*add --allow-addons/;
   assertAll(noAddons, /^SW_POOL_NOT_FOUND/, {
-    ...{ open: addons, create: addons, memory: /^fine$/, list: /^fine$/, thread: /^fine$/ },
+    open: addons,
+    create: addons,
+    memory: /^fine$/,
+    list: /^fine$/,
+    thread: /^fine$/,
   });
   const all = underPermission(t, (folder) => [...writes(folder), '--allow-addons']);
   assertAll(all, /^fine$/);
@@ -169,8 +174,10 @@ test('what Node’s permission model refuses, with the option that allows it', (
 
 test('what Node’s permission model hides', (t) => {
   const outcomes = underPermission(t, (folder) => [
-    ...[`--allow-fs-read=${folder}`, `--allow-fs-write=${folder}`],
-    ...['--allow-addons', '--allow-worker'],
+    `--allow-fs-read=${folder}`,
+    `--allow-fs-write=${folder}`,
+    '--allow-addons',
+    '--allow-worker',
   ]);
   assertAll(outcomes, /^SW_PERMISSION_DENIED .*koffi.* --allow-fs-read of its files/, {
     memory: /^SW_PERMISSION_DENIED a pool needs \/proc .*add --allow-fs-read=\/proc$/,

@@ -5,16 +5,16 @@ import type { IndexKind } from '../../indexes/contract.ts';
 import { createStore, INDEX_KINDS, openIndex } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { currentThread } from '../../pool/clients/thread-identity.ts';
+import { LocalPool } from '../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
-import { Pool } from '../../pool/pool.ts';
 import { checkStores } from '../administration/check.ts';
 import { createInMemory } from '../location.ts';
 import { checkPool, openSync } from '../open.ts';
 import type { CheckReport } from '../reports.ts';
 import { Stepped } from './support/by-hand.ts';
-import { Child } from './support/children.ts';
 import { throwsCode } from './support/codes.ts';
 import { freshUrl, keepOpen } from './support/pools.ts';
+import { Child } from './support/processes/children.ts';
 
 const MIB = 2 ** 20;
 /** Above what the kernel gives to anybody. */
@@ -32,7 +32,7 @@ const WISHES: Readonly<Record<string, Record<string, number>>> = {
 /** A client that lives, and one of which the system says whether its thread is there. */
 function stage(makerLives: boolean) {
   const { fabric, parameters, source } = createInMemory({ size: 16 * MIB, maxClients: 8 });
-  const survivor = new Pool(fabric, parameters, source);
+  const survivor = new LocalPool(fabric, parameters, source);
   survivor.join('survivor');
   const [race] = INDEX_KINDS;
   const shape = race.parameters({ groups: 8, maxDepth: 4 }, MIB, 1);
@@ -40,18 +40,18 @@ function stage(makerLives: boolean) {
   const index = survivor.run(openIndex(survivor, entry));
   const self = currentThread();
   const thread = makerLives ? self : { ...self, pid: NOBODY, tid: NOBODY };
-  const maker = new Pool(fabric, parameters, source, thread);
+  const maker = new LocalPool(fabric, parameters, source, thread);
   maker.run(maker.membership.join('maker'));
   maker.allocator.own(maker.membership.id, maker.membership.incarnation);
   return { survivor, index, maker };
 }
 
-function usedChunks(pool: Pool): number {
+function usedChunks(pool: LocalPool): number {
   const words = pool.run(pool.chunks.words());
   return words.filter(([, word]) => unpackChunk(word).state !== CHUNK_FREE).length;
 }
 
-function check(pool: Pool): CheckReport {
+function check(pool: LocalPool): CheckReport {
   return pool.run(checkStores(pool, 'memory:', (entry) => openIndex(pool, entry), undefined));
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Pool } from '../../../../src/pool/pool.ts';
+import type { LocalPool } from '../../../../src/pool/local-pool.ts';
 import { Batch, Scratch, UNIT_BYTES } from '../../../../src/verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from '../../schedules/adversary.ts';
 import { ReclamationOracle } from '../reclamation-oracle.ts';
@@ -28,8 +28,8 @@ function afterFree(
     classes: () => [{ cache }],
   };
   const reclamation = { retire() {} };
-  oracle.watch(0, { allocator, reclamation } as unknown as Pool);
-  const pool = { allocator } as unknown as Pool;
+  oracle.watch(0, { allocator, reclamation } as unknown as LocalPool);
+  const pool = { allocator } as unknown as LocalPool;
   pool.allocator.free(BLOCK, UNITS, 1, new Batch());
   const words = new Scratch(128);
   new AdversaryFabric(memory, 1).execute(change(new Batch(), words, cache));

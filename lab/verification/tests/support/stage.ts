@@ -8,9 +8,9 @@ import {
 import { sweep } from '../../../../src/indexes/sweep.ts';
 import { currentThread } from '../../../../src/pool/clients/thread-identity.ts';
 import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../../../src/pool/layout.ts';
+import { LocalPool } from '../../../../src/pool/local-pool.ts';
 import { BLOCK_CLAIMED } from '../../../../src/pool/memory/block-state.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../../../src/pool/memory/chunk-word.ts';
-import { Pool } from '../../../../src/pool/pool.ts';
 import { formatSuperblock } from '../../../../src/pool/superblock.ts';
 import { type Address, UNIT_BYTES } from '../../../../src/verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from '../../schedules/adversary.ts';
@@ -26,7 +26,7 @@ const PARAMETERS = {
 const SHAPE = { associativity: 2, groups: 3, initialDepth: 0, maxDepth: 8, seed: 7 };
 
 export interface Client {
-  pool: Pool;
+  pool: LocalPool;
   index: RaceIndex;
 }
 
@@ -47,11 +47,11 @@ export class Stage {
     pool.close();
   }
 
-  #join(): Pool {
+  #join(): LocalPool {
     const number = this.#clients++;
     const fabric = new AdversaryFabric(this.memory, number);
     const thread = { ...currentThread(), tid: 1 + number };
-    const pool = new Pool(fabric, PARAMETERS, this.memory.source, thread);
+    const pool = new LocalPool(fabric, PARAMETERS, this.memory.source, thread);
     pool.membership.liveness = ({ id }) => (this.#dead.has(id) ? 'gone' : 'alive');
     pool.join(`c${number}`);
     return pool;

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { Program } from '../../command.ts';
 import type { Context } from '../../context.ts';
-import { Output, type Sink } from '../../output.ts';
 import { run } from '../../run.ts';
+import { Output, type Sink } from '../../terminal/output.ts';
 import { FakePools } from './fake-pools.ts';
 
 /** A sink that keeps what it is given. */

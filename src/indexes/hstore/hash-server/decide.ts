@@ -1,4 +1,5 @@
-import type { Operation } from '../../../verbs/index.ts';
+import { StepwellError } from '../../../errors.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
 import {
   ALWAYS,
   IF_ABSENT,
@@ -40,11 +41,11 @@ export function* decide(
   }
   const word = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
-    const slot = yield* chains.emptySlot(posted);
+    const slot = yield* roomFor(chains, posted);
     if (slot === 'full') {
       return { posted, reply: reply(OUT_OF_MEMORY, version), change: undefined };
     }
-    if (slot === 'overtaken') return undefined;
+    if (slot === undefined) return undefined;
     const change = { event: LOG_INSERT, slot, low: word.low, high: word.high };
     return { posted, reply: reply(INSERTED, request.firstVersion), change };
   }
@@ -69,4 +70,16 @@ function refuses(
   const isExpected = match !== undefined && version === expectedVersion;
   if (condition === IF_VERSION) return !isExpected;
   return !isExpected || match.low !== slotLow || match.high !== slotHigh;
+}
+
+function* roomFor(
+  chains: BucketChains,
+  posted: PostedRequest,
+): Operation<Address | 'full' | undefined> {
+  try {
+    return yield* chains.emptySlot(posted);
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return 'full';
+    throw error;
+  }
 }

@@ -1,13 +1,11 @@
-import { invariant, StepwellError } from '../../../errors.ts';
-import { control } from '../../../pool/control.ts';
+import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import { Stillness } from '../protocol/lease.ts';
 import { readState, readTableState, TableLost } from '../protocol/pair-state.ts';
 import { readHeads, readKeys } from '../protocol/record-keys.ts';
 import { isEmpty } from '../protocol/slot.ts';
 import { walkSlots } from '../protocol/table-reader.ts';
-import { pauseAfter } from '../protocol/waiting.ts';
+import { LocalWaiting } from '../protocol/waiting.ts';
 import { holding, readingAlone } from '../recovery/hold-lease.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import { type Folded, FoldedLog } from './folded-log.ts';
@@ -35,15 +33,10 @@ interface Built {
 export function* catchUp(pair: Pair): Operation<void> {
   const { skiplist, patience } = pair;
   const { committed, generation } = yield* settledState(pair);
-  const stillness = new Stillness();
-  let polls = 0;
+  const waiting = new LocalWaiting(patience, 'this client builds its skiplist and gets no further');
   for (let attempt = 1; !skiplist.has(generation, committed); ) {
     if (skiplist.isAdvancing) {
-      if (stillness.look(0n, skiplist.progress, polls) > patience.pollsMax) {
-        const what = 'this client builds its skiplist and gets no further';
-        throw new StepwellError('SW_TIMEOUT', what);
-      }
-      yield* control.pause(pauseAfter(polls++, patience));
+      yield* waiting.pause(skiplist.progress);
       continue;
     }
     yield* advance(pair, generation, committed, attempt++);

@@ -14,7 +14,7 @@ export interface Slotted {
  * the nodes; a Map of ten million addresses takes ten times as long.
  */
 export class SlotMap {
-  /** The nodes whose column says the slots. */
+  /** Whose column says the slots. */
   nodes: Slotted;
   #table: Uint32Array;
   size = 0;
@@ -43,7 +43,7 @@ export class SlotMap {
     this.size++;
   }
 
-  /** Entries behind the gap whose place was taken move up: no search ends at a gap. */
+  /** Who stands behind the gap because its place was taken moves up: no search ends there. */
   delete(slot: number): void {
     const table = this.#table;
     const mask = table.length - 1;

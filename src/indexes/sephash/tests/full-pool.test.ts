@@ -20,7 +20,7 @@ const SEPHASH = { segmentBytes: 128, ratio: 8, maxDepth: 12 };
 /** Whether the operation found memory, if need be after the remedies of store/full-pool.ts. */
 function succeeds({ pool, index }: Client, operation: () => Operation<unknown>): boolean {
   const remedies = [
-    () => pool.reclaim(),
+    () => pool.betweenOperations(() => pool.reclaiming()) ?? false,
     () => (pool.betweenOperations(() => sweep(pool, index)) ?? 0) > 0,
   ];
   for (;;) {

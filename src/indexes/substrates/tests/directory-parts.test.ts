@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { SUPERBLOCK } from '../../../pool/layout.ts';
+import type { LocalPool } from '../../../pool/local-pool.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../pool/memory/chunk-word.ts';
-import type { Pool } from '../../../pool/pool.ts';
 import { clientByHand, clientOf, Stepped, traced } from '../../../store/tests/support/by-hand.ts';
 import { regionOf } from '../../../verbs/index.ts';
 import { HOPSCOTCH } from '../../hopscotch/hopscotch.ts';
@@ -16,7 +16,7 @@ const MIB = 2 ** 20;
 const DEPTHS = { initialDepth: 1, maxDepth: 9 };
 
 /** How many chunks of spans are on each of three memory nodes. */
-function spansByNode(pool: Pool): number[] {
+function spansByNode(pool: LocalPool): number[] {
   const counts = [0, 0, 0];
   for (const [chunk, word] of pool.run(pool.chunks.words())) {
     if (unpackChunk(word).state === CHUNK_SPAN) counts[pool.layout.nodeOfChunk(chunk)]++;

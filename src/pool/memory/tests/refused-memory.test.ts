@@ -8,7 +8,7 @@ import { openStore } from '../../../store/store-in-pool.ts';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { endAfter, keepOpen, type Scope } from '../../../store/tests/support/pools.ts';
-import { Pool } from '../../pool.ts';
+import { LocalPool } from '../../local-pool.ts';
 import type { PoolMemory } from '../chunk-memory.ts';
 import { CHUNK_BLOCKS, CHUNK_SPAN, RECYCLED, unpackChunk } from '../chunk-word.ts';
 import { ChunkTable } from '../chunks.ts';
@@ -41,7 +41,7 @@ function pooled(t: Scope, bytes: number) {
   const { fabric, parameters, source } = createInMemory({ size: 64 * MIB, maxClients: 8 });
   const memory = new SmallFileSystem(bytes);
   const client = () => {
-    const pool = new Pool(fabric, parameters, memory);
+    const pool = new LocalPool(fabric, parameters, memory);
     pool.join('test');
     endAfter(t, pool, (open) => open.close());
     return pool;
@@ -50,7 +50,7 @@ function pooled(t: Scope, bytes: number) {
 }
 
 /** A store of a client of its own. */
-function storeOf(t: Scope, pool: Pool, index: 'race' | 'chime' | 'shard' | 'hopscotch') {
+function storeOf(t: Scope, pool: LocalPool, index: 'race' | 'chime' | 'shard' | 'hopscotch') {
   const opened = pool.run(openStore(pool, { index, race: { groups: 16 } }));
   const settings = { name: 'default', url: '', handle: '', onClose: () => pool.close() };
   const encodings = { keys: 'auto', values: 'auto' } as const;
@@ -72,7 +72,7 @@ function fill(store: Store<Value>, name: string, bytes: number): number {
 }
 
 /** A client gives back what it has emptied when its event loop has turned. */
-async function idle(pool: Pool): Promise<void> {
+async function idle(pool: LocalPool): Promise<void> {
   for (let turns = 0; turns < 400; turns++) {
     const words = pool.run(pool.chunks.words());
     if (words.filter(([, word]) => word === RECYCLED).length > 20) return;
@@ -173,6 +173,6 @@ test('memory is taken before a chunk has an owner, who may die before it is', (t
   assert.deepEqual(owners, [0, 0, 0]);
 });
 
-function withRun(pool: Pool) {
-  return { chunks: pool.chunks, run: pool.run.bind(pool) as Pool['run'] };
+function withRun(pool: LocalPool) {
+  return { chunks: pool.chunks, run: pool.run.bind(pool) as LocalPool['run'] };
 }

@@ -4,9 +4,9 @@ import { existsSync, openSync as openFile, writeSync } from 'node:fs';
 import { test } from 'node:test';
 import { SUPERBLOCK } from '../../../pool/layout.ts';
 import { destroyPool, openAloneSync, openSync } from '../../open.ts';
-import { Child } from '../../tests/support/children.ts';
 import { throwsCode } from '../../tests/support/codes.ts';
 import { freshUrl, keepOpen, pathOf, SMALL } from '../../tests/support/pools.ts';
+import { Child } from '../../tests/support/processes/children.ts';
 
 for (const kind of ['shm', 'file'] as const) {
   test(`${kind}: attached clients are told, and open the new pool`, async (t) => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { sweep } from '../../../indexes/sweep.ts';
+import type { LocalPool } from '../../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../../pool/memory/chunk-word.ts';
-import type { Pool } from '../../../pool/pool.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
 import { ThreadClients } from '../../local/thread-clients.ts';
 import {
@@ -17,9 +17,9 @@ import {
   openSync,
 } from '../../open.ts';
 import { Stepped } from '../../tests/support/by-hand.ts';
-import { Child } from '../../tests/support/children.ts';
 import { rejectsCode, throwsCode } from '../../tests/support/codes.ts';
 import { freshStore, freshUrl, keepOpen, numbered, SMALL } from '../../tests/support/pools.ts';
+import { Child } from '../../tests/support/processes/children.ts';
 import { startNodes } from '../../tests/support/remote.ts';
 import { freeDropped, markDropped } from '../drop-store.ts';
 
@@ -28,14 +28,14 @@ const KINDS = INDEX_KINDS.map(({ manifest }) => manifest.name as IndexName);
 const TINY: OpenOptions = { race: { groups: 2, initialDepth: 0, maxDepth: 4 } };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-function poolOf(t: TestContext, handle: PoolHandle): Pool {
+function poolOf(t: TestContext, handle: PoolHandle): LocalPool {
   const { client } = attach(handle, { create: false });
   t.after(() => client.end());
   return client.pool;
 }
 
 /** Chunks that say they are of the store in this row of the catalog. */
-function chunksOf(pool: Pool, catalog: number): number {
+function chunksOf(pool: LocalPool, catalog: number): number {
   const words = pool.run(pool.chunks.words()).map(([, word]) => unpackChunk(word));
   return words.filter((word) => word.catalog === catalog && word.state !== CHUNK_FREE).length;
 }

@@ -6,7 +6,7 @@ import { StepwellError } from '../../../errors.ts';
 import { ALWAYS } from '../../../indexes/contract.ts';
 import { createStore, kindNamed, openIndex } from '../../../indexes/kinds.ts';
 import { currentThread } from '../../../pool/clients/thread-identity.ts';
-import { Pool } from '../../../pool/pool.ts';
+import { LocalPool } from '../../../pool/local-pool.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { IndexName, OpenOptions, Store } from '../../api.ts';
 import { createInMemory } from '../../location.ts';
@@ -128,13 +128,13 @@ test('shard: a root that is nothing but zeros', (t) => {
 
 test('what a client that died had removed is counted, and is no problem', () => {
   const { fabric, parameters, source } = createInMemory({ size: 16 * 2 ** 20, maxClients: 8 });
-  const survivor = new Pool(fabric, parameters, source);
+  const survivor = new LocalPool(fabric, parameters, source);
   survivor.join('survivor');
   const kind = kindNamed('shard');
   const entry = survivor.run(createStore(survivor, 'here', kind, kind.parameters({}, 2 ** 24, 1)));
   // No thread has this number, so the system says that the client is gone.
   const dead = { ...currentThread(), pid: 2 ** 22 - 1, tid: 2 ** 22 - 1 };
-  const client = new Pool(fabric, parameters, source, dead);
+  const client = new LocalPool(fabric, parameters, source, dead);
   client.run(client.membership.join('dead'));
   client.allocator.own(client.membership.id, client.membership.incarnation);
   const index = client.run(openIndex(client, entry));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { inThread } from '../../tests/support/children.ts';
 import { numbered, patternBytes } from '../../tests/support/pools.ts';
+import { inThread } from '../../tests/support/processes/children.ts';
 import { CRAMPED, collect, grown, type Suite } from './suite.ts';
 
 export function sharingCases({ check, checkSync }: Suite): void {

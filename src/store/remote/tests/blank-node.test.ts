@@ -11,8 +11,8 @@ import type { AsyncStore, OpenOptions } from '../../api.ts';
 import { check, destroy, inspect, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { type Scope, temporaryDirectory } from '../../tests/support/pools.ts';
+import { NodeProcess } from '../../tests/support/processes/remote-processes.ts';
 import { startNodes } from '../../tests/support/remote.ts';
-import { NodeProcess } from '../../tests/support/remote-processes.ts';
 import { memoryNodes } from '../memory-nodes.ts';
 
 const BYTES = 32 * 2 ** 20;

@@ -20,8 +20,8 @@ import type { OpenOptions } from '../../api.ts';
 import { checkPool, open, openSync } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { temporaryDirectory } from '../../tests/support/pools.ts';
+import { NodeProcess, Writer, writerTask } from '../../tests/support/processes/remote-processes.ts';
 import { startNodes } from '../../tests/support/remote.ts';
-import { NodeProcess, Writer, writerTask } from '../../tests/support/remote-processes.ts';
 
 const LEASE_MS = 500;
 const LEASE = ['--lease', `${LEASE_MS / 1000}`];

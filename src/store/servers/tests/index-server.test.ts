@@ -4,8 +4,8 @@ import { type TestContext, test } from 'node:test';
 import type { Store } from '../../api.ts';
 import { check, checkPool, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
-import { ServerProcess, startServer } from '../../tests/support/index-servers.ts';
 import { endAfter, freshStore, numbered, temporaryDirectory } from '../../tests/support/pools.ts';
+import { ServerProcess, startServer } from '../../tests/support/processes/index-servers.ts';
 import { openIndexServer, serveIndex } from '../index-server.ts';
 import { startMemoryNode } from '../memory-node.ts';
 

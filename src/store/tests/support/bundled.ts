@@ -21,7 +21,12 @@ export function bundled(
   const { warnings } = buildSync({
     stdin: { contents: program, resolveDir: SOURCE, loader: 'ts' },
     alias: { stepwell: join(SOURCE, 'index.ts') },
-    ...{ bundle: true, platform: 'node', target: 'node20', format, outfile, logLevel: 'silent' },
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format,
+    outfile,
+    logLevel: 'silent',
   });
   // The bundle says itself where it is, when it has no import.meta.
   const others = warnings.filter(({ id }) => id !== 'empty-import-meta');

@@ -5,7 +5,7 @@ import { RACE, type RaceIndex } from '../../../indexes/race/race.ts';
 import { SEPHASH, type SepHashIndex } from '../../../indexes/sephash/sephash.ts';
 import { SHARD, type ShardIndex } from '../../../indexes/shard/shard.ts';
 import type { Request } from '../../../indexes/substrates/request.ts';
-import { Pool } from '../../../pool/pool.ts';
+import { LocalPool } from '../../../pool/local-pool.ts';
 import type { Batch, Fabric, Operation } from '../../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../../api.ts';
 import { poolOf } from '../../handle.ts';
@@ -14,7 +14,7 @@ import { endAfter, type Scope, SMALL } from './pools.ts';
 
 /** A client whose operations a test drives step by step. */
 export interface ByHand<I extends Index = RaceIndex> {
-  pool: Pool;
+  pool: LocalPool;
   index: I;
   handle: PoolHandle;
 }
@@ -52,7 +52,7 @@ export function clientOf<I extends Index>(
   const memory = typeof buffers === 'object' ? buffers : undefined;
   const created = memory ? undefined : createInMemory({ ...sizesFor(nodes), ...wishes, nodes });
   const { fabric, parameters: sizes, source } = created ?? attachInMemory(memory ?? []);
-  const pool = new Pool(fabric, sizes, source);
+  const pool = new LocalPool(fabric, sizes, source);
   pool.join('by hand');
   endAfter(scope, pool, (open) => open.close());
   // A fixed seed: which keys share buckets and fingerprints is the same in every run.
@@ -87,7 +87,7 @@ export function foundText({ found, foundValueAt, foundValueBytes }: Request): st
 }
 
 /** What a scan meets whose visitor throws at each step before it lets the next one do. */
-export function metImpatiently(pool: Pool, scan: IndexScan): string[] {
+export function metImpatiently(pool: LocalPool, scan: IndexScan): string[] {
   const met: string[] = [];
   const enough = new Error('enough');
   while (!scan.done) {

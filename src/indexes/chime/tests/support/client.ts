@@ -1,4 +1,4 @@
-import { Pool } from '../../../../pool/pool.ts';
+import { LocalPool } from '../../../../pool/local-pool.ts';
 import type { ChimeParameters, PoolHandle } from '../../../../store/api.ts';
 import { poolOf } from '../../../../store/handle.ts';
 import { attachInMemory, createInMemory } from '../../../../store/location.ts';
@@ -11,7 +11,7 @@ import type { ChimeRequest } from '../../tree.ts';
 
 /** A client of a CHIME tree whose operations a test drives step by step. */
 export interface Client {
-  pool: Pool;
+  pool: LocalPool;
   index: ChimeIndex;
   handle: PoolHandle;
 }
@@ -22,7 +22,7 @@ export function clientOf(scope: Scope, shape: ChimeParameters, handle?: PoolHand
   const memory = typeof buffers === 'object' ? buffers : undefined;
   const created = memory ? undefined : createInMemory({ ...SMALL, size: 16 * 2 ** 20 });
   const { fabric, parameters, source } = created ?? attachInMemory(memory ?? []);
-  const pool = new Pool(fabric, parameters, source);
+  const pool = new LocalPool(fabric, parameters, source);
   pool.join('by hand');
   scope.after(() => pool.close());
   // A fixed seed: which keys share homes and fingerprints is the same in every run.

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Candidacy } from '../../../../indexes/contract.ts';
+import type { Candidacy } from '../../../../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../../../../indexes/hstore/hstore.ts';
 import { PATIENCE } from '../../../../indexes/hstore/protocol/waiting.ts';
 import type { Store } from '../../../api.ts';
 import { attach, checkPool } from '../../../open.ts';
-import { RealEtcd } from '../../../tests/support/etcd.ts';
-import { ServerProcess, startServer } from '../../../tests/support/index-servers.ts';
 import { isMissing, isMissingPackage } from '../../../tests/support/missing-tools.ts';
 import { freshStore, numbered, type Scope } from '../../../tests/support/pools.ts';
+import { RealEtcd } from '../../../tests/support/processes/etcd.ts';
+import { ServerProcess, startServer } from '../../../tests/support/processes/index-servers.ts';
 import { EtcdCoordinator } from '../etcd-coordinator.ts';
 
 const skip = isMissing('etcd') || isMissingPackage('etcd3');

@@ -1,0 +1,57 @@
+import type { Store } from '../../../src/store/api.ts';
+import { inspectPool, openSync } from '../../../src/store/open.ts';
+import type { PeerSettings, StepwellPeerName } from '../protocol.ts';
+import type { SyncPeer } from './peer.ts';
+
+class StepwellPeer implements SyncPeer {
+  readonly kind = 'sync';
+  readonly #store: Store<Uint8Array>;
+
+  constructor(store: Store<Uint8Array>) {
+    this.#store = store;
+  }
+
+  get(key: string): Uint8Array | undefined {
+    return this.#store.get(key);
+  }
+
+  put(key: string, value: Buffer): void {
+    this.#store.put(key, value);
+  }
+
+  getMany(keys: readonly string[]): (Uint8Array | undefined)[] {
+    return this.#store.getMany(keys);
+  }
+
+  putMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
+    this.#store.putMany(entries);
+  }
+
+  scan(key: string, count: number, use: (value: Uint8Array) => void): void {
+    for (const [, value] of this.#store.scan({ gte: key, limit: count }).nextMany(count)) {
+      use(value);
+    }
+  }
+
+  describe(): Record<string, unknown> {
+    const { path, hugePages, regionSize, chunkSize, chunks } = inspectPool(this.#store.url);
+    const { traffic, retries, resizes, loadFactor, globalDepth } = this.#store.stats();
+    const pool = { path, hugePages, regionSize, chunkSize, chunks };
+    return { pool, store: { traffic, retries, resizes, loadFactor, globalDepth } };
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+}
+
+export function openStepwellPeer(settings: PeerSettings, peer: StepwellPeerName): SyncPeer {
+  const store = openSync<Uint8Array>(settings.place, {
+    size: settings.capacity,
+    keys: 'utf8',
+    values: 'bytes',
+    client: 'bench',
+    index: peer === 'stepwell' ? 'race' : peer,
+  });
+  return new StepwellPeer(store);
+}

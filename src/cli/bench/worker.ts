@@ -1,0 +1,39 @@
+/** Entry of a benchmark client's thread: opens the store, then runs what it is told. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { poolOf } from '../../store/handle.ts';
+import { open, openSync } from '../../store/open.ts';
+import { isRemote } from '../../store/remote/address.ts';
+import { AwaitedBenchLoop, BenchLoop } from './loop.ts';
+import type { BenchClientSetup, BenchTask } from './protocol.ts';
+
+const setup = workerData as BenchClientSetup;
+const port = parentPort!;
+const { handle } = setup;
+const options = {
+  store: setup.store,
+  create: false,
+  values: 'bytes',
+  client: `bench ${setup.client}`,
+} as const;
+const now = () => performance.now();
+const [store, loop] = isRemote(poolOf(handle)) ? await openAwaited() : openAtOnce();
+
+function openAtOnce() {
+  const shared = openSync<Uint8Array>(handle, options);
+  return [shared, new BenchLoop(shared, setup, now)] as const;
+}
+
+async function openAwaited() {
+  const remote = await open<Uint8Array>(handle, options);
+  return [remote, new AwaitedBenchLoop(remote, setup, now)] as const;
+}
+
+port.on('message', async (message: BenchTask | 'stop') => {
+  if (message === 'stop') {
+    await store.close();
+    port.close();
+  } else {
+    port.postMessage(await loop.run(message));
+  }
+});
+port.postMessage('ready');

@@ -1,0 +1,61 @@
+import { OutputClosed } from '../failures.ts';
+
+/** The part of a writable stream that the commands need; process.stdout is one. */
+export interface Sink {
+  write(chunk: string | Uint8Array): boolean;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  once(event: 'drain', listener: () => void): unknown;
+  off(event: 'drain', listener: () => void): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+}
+
+/** Standard output or standard error, with backpressure and a quiet end when the reader is gone. */
+export class Output {
+  readonly isTTY: boolean;
+  readonly #sink: Sink;
+  #failure: Error | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(sink: Sink) {
+    this.#sink = sink;
+    this.isTTY = sink.isTTY === true;
+    sink.on('error', (error) => {
+      this.#failure ??= error;
+      this.#wake?.();
+    });
+  }
+
+  /** Asked each time: a terminal may be resized. Some say 0 when they do not know. */
+  get columns(): number {
+    return this.#sink.columns || 80;
+  }
+
+  /** Resolves when the sink wants more. */
+  async write(chunk: string | Uint8Array): Promise<void> {
+    this.#refuseAfterFailure();
+    if (this.#sink.write(chunk)) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      this.#sink.once('drain', resolve);
+    });
+    this.#sink.off('drain', this.#wake!);
+    this.#wake = undefined;
+    this.#refuseAfterFailure();
+  }
+
+  async line(text: string): Promise<void> {
+    await this.write(`${text}\n`);
+  }
+
+  /** For diagnostics, which must not fail or wait: progress bars and error messages. */
+  writeNow(text: string): void {
+    if (this.#failure === undefined) this.#sink.write(text);
+  }
+
+  #refuseAfterFailure(): void {
+    if (this.#failure === undefined) return;
+    if ((this.#failure as NodeJS.ErrnoException).code === 'EPIPE') throw new OutputClosed();
+    throw this.#failure;
+  }
+}

@@ -1,0 +1,163 @@
+import { StepwellError } from '../errors.ts';
+import { type Fabric, type Operation, run } from '../verbs/index.ts';
+import type { ThreadIdentity } from './clients/thread-identity.ts';
+import { control } from './control.ts';
+import { type PoolParameters, SUPERBLOCK } from './layout.ts';
+import type { PoolMemory } from './memory/chunk-memory.ts';
+import { type OpenStore, storeDropped } from './open-stores.ts';
+import { Pool } from './pool.ts';
+
+/** Operations between two quiescent points: what an announcement costs is shared by so many. */
+const OPERATIONS_PER_QUIESCENCE = 64;
+const IDLE_COLLECT_MS = 25;
+const LIVENESS_INTERVAL_MS = 50;
+
+/**
+ * A client's attachment to a pool whose verbs finish at once: each operation runs to its end where
+ * it begins, and housekeeping runs between two operations and when the event loop turns.
+ */
+export class LocalPool extends Pool {
+  readonly fabric: Fabric;
+  #inFlight = 0;
+  /** What waits until no operation is in flight. */
+  #afterwards: (() => void) | undefined;
+  #budget = 0;
+  #burst: NodeJS.Immediate | undefined;
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** Clients that share a thread, in a simulation, say with `thread` who they are. */
+  constructor(
+    fabric: Fabric,
+    parameters: PoolParameters,
+    memory: PoolMemory,
+    thread?: ThreadIdentity,
+  ) {
+    super(parameters, memory, LIVENESS_INTERVAL_MS, thread);
+    this.fabric = fabric;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  run<T>(operation: Operation<T>): T {
+    return run(this.fabric, operation);
+  }
+
+  /** Cleans up after clients that are gone, then takes a row of the client table. */
+  join(name: string): void {
+    this.run(this.joining(name));
+  }
+
+  /**
+   * Begins an operation. Between two operations of a client nothing of the pool is held, so this is
+   * where the client announces epochs; while operations nest (a callback inside a read), it is not.
+   */
+  enter(): void {
+    if (this.#inFlight === 0 && --this.#budget < 0) this.#quiesce();
+    this.#inFlight++;
+  }
+
+  /** Begins an operation on a store. Raises SW_STORE_DROPPED. */
+  enterStore(store: OpenStore): void {
+    this.enter();
+    if (!store.dropped) return;
+    this.exit();
+    throw storeDropped(store.name);
+  }
+
+  exit(): void {
+    if (--this.#inFlight > 0 || this.#afterwards === undefined) return;
+    const action = this.#afterwards;
+    this.#afterwards = undefined;
+    action();
+  }
+
+  /**
+   * Does something when no operation is in flight: at once, or when the last one ends. A callback
+   * inside an operation may close the store, and the operation still needs the client's row, its
+   * blocks and its mapping. Of several actions the last one counts.
+   */
+  afterOperations(action: () => void): void {
+    if (this.#inFlight > 0) this.#afterwards = action;
+    else action();
+  }
+
+  #quiesce(): void {
+    if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
+    this.run(this.reclamation.quiesce());
+    if (this.stores.isStale) this.run(this.stores.tend());
+    this.#budget = OPERATIONS_PER_QUIESCENCE;
+    this.run(this.prefetchBlocks());
+    this.run(this.recoverLagging());
+    this.#burst ??= setImmediate(() => this.#endBurst()).unref();
+  }
+
+  /** The event loop has turned: nothing is in flight, so this client holds back nobody. */
+  #endBurst(): void {
+    this.#burst = undefined;
+    if (this.#closed || this.#inFlight > 0) return;
+    this.#budget = 0;
+    this.run(this.reclamation.goOffline());
+    if (this.stores.isStale) this.run(this.stores.tend());
+    if (this.#hasIdleWork) this.#collectLater();
+  }
+
+  get #hasIdleWork(): boolean {
+    return this.reclamation.retired > 0 || this.allocator.mayHaveEmptied;
+  }
+
+  #collectLater(): void {
+    this.#idle ??= setTimeout(() => {
+      this.#idle = undefined;
+      if (this.#closed || this.#inFlight > 0) return;
+      this.run(this.collectIdle());
+      if (this.stores.isStale) this.run(this.stores.tend());
+      this.run(this.recoverLagging());
+      if (this.#hasIdleWork) this.#collectLater();
+    }, IDLE_COLLECT_MS).unref();
+  }
+
+  /** Runs housekeeping that must not interrupt an operation; undefined when one is in flight. */
+  betweenOperations<T>(operation: () => Operation<T>): T | undefined {
+    if (this.#inFlight > 0) return undefined;
+    this.#budget = 0;
+    return this.run(operation());
+  }
+
+  /**
+   * Stores may have been dropped, or the pool destroyed, in this thread: the next operation looks.
+   * Between operations the client gives up at once what it has of dropped stores.
+   */
+  lookAgain(): void {
+    this.#budget = 0;
+    if (this.#closed || this.#inFlight > 0) return;
+    this.run(this.reclamation.goOffline());
+    if (this.reclamation.retired > 0) this.run(this.reclamation.collect());
+    this.run(this.stores.lookAgain());
+  }
+
+  recoverGone(): void {
+    this.run(this.recovering(() => true));
+  }
+
+  /** Leaves the pool: blocks go back, chunks become orphans, the row is free. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    // The next operation is refused, not the one after many.
+    this.#budget = 0;
+    clearImmediate(this.#burst);
+    clearTimeout(this.#idle);
+    this.run(this.departing());
+  }
+
+  epoch(): number {
+    return Number(this.run(control.load(SUPERBLOCK.epoch)));
+  }
+
+  regionCount(): number {
+    return Number(this.run(control.load(SUPERBLOCK.regionCount)));
+  }
+}

@@ -1,0 +1,52 @@
+import type { AsyncStore, Value } from '../api.ts';
+
+/** The calls of a store that end with one result: by name, for drivers that forward them all. */
+export const CALL_NAMES = [
+  'get',
+  'getEntry',
+  'has',
+  'read',
+  'put',
+  'insert',
+  'update',
+  'write',
+  'compareAndSet',
+  'compareAndDelete',
+  'delete',
+  'take',
+  'increment',
+  'getMany',
+  'putMany',
+  'deleteMany',
+  'scanKeys',
+  'first',
+  'last',
+  'count',
+  'size',
+  'clear',
+  'stats',
+] as const;
+
+export type CallName = (typeof CALL_NAMES)[number];
+
+/** A store whose calls all go through one method. */
+export interface CallForwarder {
+  call(name: CallName, args: unknown[]): unknown;
+}
+
+/** Gives a class the calls that it lacks, each of which forwards to its `call`. */
+export function forwardCalls(forwarder: { prototype: CallForwarder }): void {
+  for (const name of CALL_NAMES) {
+    if (Object.hasOwn(forwarder.prototype, name)) continue;
+    Object.defineProperty(forwarder.prototype, name, {
+      value(this: CallForwarder, ...args: unknown[]) {
+        return this.call(name, args);
+      },
+      writable: true,
+      configurable: true,
+    });
+  }
+}
+
+/** What `forwardCalls` gives to a store with promises. */
+export type PromisedCalls<V extends Value> = Pick<AsyncStore<V>, CallName>;

@@ -1,0 +1,318 @@
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  type Index,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Encoding, Entry, Key, Value, WriteCondition, WriteResult } from '../api.ts';
+import { checkCallback, checkIncrement, conditionOf, versionOf } from './arguments.ts';
+import type { Attachment } from './attachment.ts';
+import { decodeValue } from './decoding.ts';
+import { FirstVersions } from './first-versions.ts';
+import { FullPool } from './full-pool.ts';
+import { checkRange, parseInteger } from './integers.ts';
+import { IdleRequests } from './requests.ts';
+import type { WriteKind } from './vain-sweeps.ts';
+
+/** Bytes of a counter in decimal digits, with room. */
+const COUNTER_BYTES = 32;
+
+/** How a store was opened. */
+export interface CallSettings {
+  name: string;
+  keys: Encoding;
+  values: Encoding;
+  /** Whether calls in flight on one key share verbs. */
+  delegation: boolean;
+}
+
+/** Where a call that wants it puts the value of a record that it replaces or removes. */
+interface Taken<V> {
+  value: V | undefined;
+}
+
+/**
+ * The calls of a store on one key, for every fabric. Keys and values are encoded before the first
+ * verb: afterwards the caller may change their bytes. See api.ts for what each call does.
+ */
+export class KeyCalls<V extends Value> {
+  protected readonly attachment: Attachment;
+  protected readonly index: Index;
+  protected readonly settings: CallSettings;
+  protected readonly requests: IdleRequests;
+  protected readonly versions = new FirstVersions();
+  readonly #full: FullPool;
+
+  constructor(attachment: Attachment, index: Index, settings: CallSettings) {
+    this.attachment = attachment;
+    this.index = index;
+    this.settings = settings;
+    this.requests = new IdleRequests(index);
+    this.#full = new FullPool(attachment, index);
+  }
+
+  *get(key: Key): Operation<V | undefined> {
+    const request = this.#requestFor(key);
+    yield* this.attachment.enter();
+    try {
+      if (!(yield* this.index.search(request))) return undefined;
+      return yield* this.foundValue(request);
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  *getEntry(key: Key): Operation<Entry<V> | undefined> {
+    const request = this.#requestFor(key);
+    yield* this.attachment.enter();
+    try {
+      if (!(yield* this.index.search(request))) return undefined;
+      const value = yield* this.foundValue(request);
+      return { key, value, version: request.foundVersion };
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  *has(key: Key): Operation<boolean> {
+    const request = this.#requestFor(key);
+    yield* this.attachment.enter();
+    try {
+      return yield* this.index.search(request);
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  *read<T>(key: Key, use: (bytes: Uint8Array) => T): Operation<T | undefined> {
+    checkCallback(use);
+    const request = this.#requestFor(key);
+    yield* this.attachment.enter();
+    try {
+      if (!(yield* this.index.search(request))) return undefined;
+      const isChained = request.foundChained;
+      yield* this.#complete(request);
+      return use(isChained ? foundBytes(request) : this.#bytesInPool(request));
+    } finally {
+      this.#end(request);
+    }
+  }
+
+  *put(key: Key, value: Value): Operation<void> {
+    yield* this.#store(key, value, ALWAYS);
+  }
+
+  *insert(key: Key, value: Value): Operation<boolean> {
+    return (yield* this.#store(key, value, IF_ABSENT)) !== REFUSED;
+  }
+
+  *update(key: Key, value: Value): Operation<boolean> {
+    return (yield* this.#store(key, value, IF_PRESENT)) !== REFUSED;
+  }
+
+  *write(
+    key: Key,
+    value: Value,
+    options: { when?: WriteCondition; previous?: boolean } = {},
+  ): Operation<WriteResult<V>> {
+    const { condition, previous } = conditionOf(options);
+    const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
+    const outcome = yield* this.#store(key, value, condition, 0, taken);
+    return { written: outcome !== REFUSED, previous: taken?.value };
+  }
+
+  *compareAndSet(key: Key, version: number, value: Value): Operation<number | undefined> {
+    const expected = versionOf(version);
+    const request = this.#requestToStore(key, value);
+    try {
+      const outcome = yield* this.#write(request, IF_VERSION, expected);
+      return outcome === REFUSED ? undefined : request.outgoingVersion;
+    } finally {
+      this.requests.give(request);
+    }
+  }
+
+  *compareAndDelete(key: Key, version: number): Operation<boolean> {
+    return yield* this.#remove(key, versionOf(version));
+  }
+
+  *delete(key: Key): Operation<boolean> {
+    return yield* this.#remove(key);
+  }
+
+  *take(key: Key): Operation<V | undefined> {
+    const taken: Taken<V> = { value: undefined };
+    yield* this.#remove(key, undefined, taken);
+    return taken.value;
+  }
+
+  *increment(key: Key, by: number | bigint = 1): Operation<number | bigint> {
+    checkIncrement(by);
+    const sum = yield* this.#add(key, BigInt(by), typeof by === 'number');
+    return typeof by === 'number' ? Number(sum) : sum;
+  }
+
+  *#store(
+    key: Key,
+    value: Value,
+    condition: Condition,
+    expected = 0,
+    taken?: Taken<V>,
+  ): Operation<Outcome> {
+    const request = this.#requestToStore(key, value);
+    try {
+      return yield* this.#write(request, condition, expected, taken);
+    } finally {
+      this.requests.give(request);
+    }
+  }
+
+  *#write(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    taken?: Taken<V>,
+  ): Operation<Outcome> {
+    for (let remedy = 0; ; ) {
+      try {
+        return yield* this.#writeOnce(request, condition, expected, taken);
+      } catch (error) {
+        remedy = yield* this.relieve(error, remedy, 'write');
+      }
+    }
+  }
+
+  *#writeOnce(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    taken: Taken<V> | undefined,
+  ): Operation<Outcome> {
+    yield* this.attachment.enter();
+    try {
+      const outcome = yield* this.index.write(request, condition, expected);
+      const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
+      if (taken !== undefined && found) taken.value = yield* this.foundValue(request);
+      return outcome;
+    } finally {
+      this.attachment.exit();
+    }
+  }
+
+  /** An index that writes in order to remove may meet a full pool. */
+  *#remove(key: Key, expected?: number, taken?: Taken<V>): Operation<boolean> {
+    const request = this.#requestFor(key);
+    try {
+      for (let remedy = 0; ; ) {
+        try {
+          return yield* this.#removeOnce(request, expected, taken);
+        } catch (error) {
+          remedy = yield* this.relieve(error, remedy, 'deletion');
+        }
+      }
+    } finally {
+      this.requests.give(request);
+    }
+  }
+
+  *#removeOnce(
+    request: Request,
+    expected: number | undefined,
+    taken: Taken<V> | undefined,
+  ): Operation<boolean> {
+    yield* this.attachment.enter();
+    try {
+      const removed = yield* this.index.remove(request, expected);
+      if (taken !== undefined && removed) taken.value = yield* this.foundValue(request);
+      return removed;
+    } finally {
+      this.attachment.exit();
+    }
+  }
+
+  *#add(key: Key, by: bigint, safe: boolean): Operation<bigint> {
+    const request = this.#requestFor(key, COUNTER_BYTES);
+    const { records } = this.index;
+    let sum = 0n;
+    const compute = (present: boolean) => {
+      const old = present ? parseInteger(decodeValue(request, 'utf8') as string) : 0n;
+      sum = checkRange(old + by, safe);
+      records.encodeValue(request, sum.toString(), this.versions.next());
+    };
+    try {
+      for (let remedy = 0; ; ) {
+        try {
+          yield* this.#modifyOnce(request, compute);
+          return sum;
+        } catch (error) {
+          remedy = yield* this.relieve(error, remedy, 'write');
+        }
+      }
+    } finally {
+      this.requests.give(request);
+    }
+  }
+
+  *#modifyOnce(request: Request, compute: (present: boolean) => void): Operation<void> {
+    yield* this.attachment.enter();
+    try {
+      yield* this.index.modify(request, compute);
+    } finally {
+      this.attachment.exit();
+    }
+  }
+
+  /** Does what can be done about a full pool; the next remedy's number, or the error again. */
+  protected relieve(error: unknown, remedy: number, kind: WriteKind): Operation<number> {
+    return this.#full.relieve(error, remedy, kind);
+  }
+
+  protected *foundValue(request: Request): Operation<V> {
+    yield* this.#complete(request);
+    return decodeValue(request, this.settings.values) as V;
+  }
+
+  /** Gathers the blocks of a long record, and verifies the checksum of a short one. */
+  *#complete(request: Request): Operation<void> {
+    if (request.foundChained) yield* this.index.records.complete(request);
+    else this.index.records.check(request);
+  }
+
+  /** The found value in the pool itself, where that is within reach. */
+  #bytesInPool(request: Request): Uint8Array {
+    const { foundAt, foundValueAt, foundValueBytes } = request;
+    const address = this.index.foundAddress(request) + (foundValueAt - foundAt);
+    return this.attachment.window(address, foundValueBytes) ?? foundBytes(request);
+  }
+
+  #requestFor(key: Key, valueBound = 0): Request {
+    this.attachment.refuseClosed();
+    const request = this.requests.take();
+    request.setKey(key, this.index.hashSeed, valueBound);
+    return request;
+  }
+
+  #requestToStore(key: Key, value: Value): Request {
+    this.attachment.refuseClosed();
+    const request = this.requests.take();
+    const { hashSeed, records } = this.index;
+    records.encode(request, key, value, hashSeed, this.versions.next());
+    return request;
+  }
+
+  #end(request: Request): void {
+    this.attachment.exit();
+    this.requests.give(request);
+  }
+}
+
+function foundBytes({ found, foundValueAt, foundValueBytes }: Request): Uint8Array {
+  return found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes);
+}

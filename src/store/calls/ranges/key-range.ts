@@ -1,0 +1,121 @@
+import type { KeyBound, KeyRange } from '../../../indexes/contract.ts';
+import { checkKey } from '../../../records/codec.ts';
+import type { Key } from '../../api.ts';
+import type { RangeBounds, RangeOptions, ScanOptions } from '../../ordered-api.ts';
+import { invalid, isRecord, shown } from '../arguments.ts';
+
+const LOOP_CHARACTERS_MAX = 48;
+
+const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
+  gte: true,
+  gt: true,
+  lte: true,
+  lt: true,
+  reverse: true,
+  limit: true,
+  signal: true,
+};
+
+/** The range that the options mean. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
+export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number } {
+  refuseUnknown(options);
+  const { reverse = false } = options;
+  if (typeof reverse !== 'boolean') throw invalid(`reverse is true or false: ${shown(reverse)}`);
+  const lower = boundOf(options, 'gte', 'gt');
+  const upper = boundOf(options, 'lte', 'lt');
+  return { range: { lower, upper, reverse }, limit: limitOf(options) };
+}
+
+/** A mistyped option would otherwise mean a scan of everything. */
+function refuseUnknown(options: ScanOptions): void {
+  if (!isRecord(options)) {
+    const what = 'a range is an object with gte, gt, lte, lt, reverse, limit';
+    throw invalid(`${what}, not ${shown(options)}`);
+  }
+  const { signal } = options;
+  if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
+    throw invalid('signal is an AbortSignal');
+  }
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
+  if (unknown === undefined) return;
+  throw invalid(`a range has no option ${unknown}; there is ${Object.keys(OPTIONS).join(', ')}`);
+}
+
+/** The bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
+export function boundsOnly(bounds: RangeBounds): RangeBounds {
+  if (!isRecord(bounds)) {
+    throw invalid(`bounds are an object with gte, gt, lte, lt, not ${shown(bounds)}`);
+  }
+  const { gte, gt, lte, lt, ...rest } = bounds;
+  const [name] = Object.keys(rest);
+  if (name === undefined) return { gte, gt, lte, lt };
+  throw invalid(`there is gte, gt, lte and lt here, not ${name}`);
+}
+
+function boundOf(
+  options: RangeOptions,
+  closed: 'gte' | 'lte',
+  open: 'gt' | 'lt',
+): KeyBound | undefined {
+  const at = options[closed];
+  const beyond = options[open];
+  if (at !== undefined && beyond !== undefined)
+    throw invalid(`give ${closed} or ${open}, not both`);
+  if (at !== undefined) return { key: keyBytes(at), inclusive: true };
+  return beyond === undefined ? undefined : { key: keyBytes(beyond), inclusive: false };
+}
+
+/** A copy of the key's bytes: a scan outlives the call that it was begun with. */
+export function keyBytes(key: Key): Uint8Array {
+  checkKey(key);
+  return typeof key === 'string' ? textBytes(key) : new Uint8Array(key);
+}
+
+/** Short ASCII in a loop: the native way takes as long as reading a leaf. */
+function textBytes(text: string): Uint8Array {
+  const { length } = text;
+  if (length > LOOP_CHARACTERS_MAX) return new Uint8Array(Buffer.from(text));
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < length; i++) {
+    const character = text.charCodeAt(i);
+    if (character > 127) return new Uint8Array(Buffer.from(text));
+    bytes[i] = character;
+  }
+  return bytes;
+}
+
+function limitOf({ limit = Number.POSITIVE_INFINITY }: RangeOptions): number {
+  const fine = limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 0);
+  if (!fine) throw invalid(`limit is a whole number from 0 on, not ${shown(limit)}`);
+  return limit;
+}
+
+/** The part of a range that is left when a scan of it goes on at `key`. */
+export function rangeFrom(range: KeyRange, key: Uint8Array): KeyRange {
+  const from = { key, inclusive: true };
+  const { lower, upper, reverse } = range;
+  if (reverse) return isWithin(upper, key, 1) ? { ...range, upper: from } : range;
+  return isWithin(lower, key, -1) ? { ...range, lower: from } : range;
+}
+
+/** Whether no key can be in the range. */
+export function isEmptyRange({ lower, upper }: KeyRange): boolean {
+  if (lower === undefined || upper === undefined) return false;
+  const order = Buffer.compare(lower.key, upper.key);
+  return order > 0 || (order === 0 && !(lower.inclusive && upper.inclusive));
+}
+
+/** Whether the key is on the range's side of an end: below an upper one (1), above a lower (-1). */
+function isWithin(bound: KeyBound | undefined, key: Uint8Array, side: 1 | -1): boolean {
+  return bound === undefined || Buffer.compare(key, bound.key) * side < 0;
+}
+
+/**
+ * Whether `scan` was asked for a range, and not to go on at a cursor. Raises SW_INVALID_ARGUMENT
+ * at once for what is neither: a promise would be nothing that `for await` goes through.
+ */
+export function isRange(from: ScanOptions | number): from is ScanOptions {
+  if (typeof from === 'number') return false;
+  if (isRecord(from)) return true;
+  throw invalid(`scan takes a range, or a cursor of this store, a number, not ${shown(from)}`);
+}

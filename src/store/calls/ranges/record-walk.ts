@@ -1,0 +1,132 @@
+import { type Index, type IndexWalk, isOrdered } from '../../../indexes/contract.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { Encoding, Entry, Key, Value } from '../../api.ts';
+import { invalid, shown } from '../arguments.ts';
+import { rangeOf } from './key-range.ts';
+import { prefixRange } from './prefix-range.ts';
+import { entryTaker, rawKeyTaker, type Taker } from './takers.ts';
+
+/** Groups that one page may pass without finding enough records, beside its count. */
+const EMPTY_GROUPS_MAX = 64;
+
+/**
+ * A walk over a store, whatever fabric runs its steps, one group of buckets at a time. Each step is
+ * an operation of its own: between two steps nothing of the pool is held, however long the caller
+ * takes.
+ */
+export class RecordWalk<V extends Value> {
+  readonly #walk: IndexWalk;
+  readonly #entries: Taker<Entry<V>>;
+
+  /** Where keys have no order a prefix spares nothing: whoever asked leaves out the others. */
+  constructor(
+    index: Index,
+    encodings: { keys: Encoding; values: Encoding },
+    cursor = 0,
+    prefix?: Key,
+  ) {
+    const hinted = prefix !== undefined && isOrdered(index);
+    this.#walk = hinted
+      ? index.walk(cursor, rangeOf(prefixRange(prefix)).range)
+      : index.walk(cursor);
+    this.#entries = entryTaker(encodings);
+  }
+
+  get done(): boolean {
+    return this.#walk.done;
+  }
+
+  get cursor(): number {
+    return this.#walk.cursor;
+  }
+
+  /** The records of the next group. */
+  entries(): Operation<Entry<V>[]> {
+    return this.#step(this.#entries, false);
+  }
+
+  /** The keys of the next group. */
+  keys(): Operation<Uint8Array[]> {
+    return this.#step(rawKeyTaker(), true);
+  }
+
+  *#step<T>(taker: Taker<T>, keysOnly: boolean): Operation<T[]> {
+    taker.begin();
+    yield* this.#walk.next((request, keyBytes) => taker.add(request, keyBytes), keysOnly);
+    return taker.end();
+  }
+}
+
+/** Goes through a walk a record at a time, synchronously; `read` runs the walk's next step. */
+export class WalkIterator<V extends Value, T> implements IterableIterator<T> {
+  readonly #begin: () => RecordWalk<V>;
+  readonly #read: (walk: RecordWalk<V>) => Entry<V>[];
+  readonly #select: (entry: Entry<V>) => T;
+  #walk: RecordWalk<V> | undefined;
+  #entries: Entry<V>[] = [];
+  #at = 0;
+  #ended = false;
+
+  /** Nothing begins before the first record is asked for. */
+  constructor(
+    begin: () => RecordWalk<V>,
+    read: (walk: RecordWalk<V>) => Entry<V>[],
+    select: (entry: Entry<V>) => T,
+  ) {
+    this.#begin = begin;
+    this.#read = read;
+    this.#select = select;
+  }
+
+  next(): IteratorResult<T, undefined> {
+    this.#walk ??= this.#begin();
+    while (this.#at === this.#entries.length) {
+      if (this.#ended || this.#walk.done) return this.return();
+      this.#entries = this.#read(this.#walk);
+      this.#at = 0;
+    }
+    return { done: false, value: this.#select(this.#entries[this.#at++]) };
+  }
+
+  return(): IteratorResult<T, undefined> {
+    this.#ended = true;
+    this.#at = this.#entries.length;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.iterator](): this {
+    return this;
+  }
+}
+
+/** A page of a walk: groups until there are `count` records, or so many groups were empty. */
+export class PageOfWalk<T> {
+  readonly #walk: { readonly done: boolean };
+  readonly #count: number;
+  readonly found: T[] = [];
+  #groups = 0;
+
+  constructor(walk: { readonly done: boolean }, count: number) {
+    this.#walk = walk;
+    this.#count = count;
+  }
+
+  get complete(): boolean {
+    const enough = this.found.length >= this.#count;
+    return this.#walk.done || enough || this.#groups === EMPTY_GROUPS_MAX + this.#count;
+  }
+
+  /** What the next group has. */
+  add(group: readonly T[]): void {
+    this.#groups++;
+    for (const one of group) this.found.push(one);
+  }
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkPage(cursor: number, count: number): void {
+  if (!Number.isInteger(count) || count < 1) {
+    throw invalid(`count must be 1 or more, not ${shown(count)}`);
+  }
+  if (!Number.isSafeInteger(cursor)) throw invalid(`not a cursor of this store: ${shown(cursor)}`);
+}

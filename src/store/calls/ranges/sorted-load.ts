@@ -1,0 +1,60 @@
+import { StepwellError } from '../../../errors.ts';
+import { type Index, isOrdered } from '../../../indexes/contract.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { Key, Value } from '../../api.ts';
+import { checkEntries, checkEntry } from '../arguments.ts';
+
+/** What `loadSorted` with promises takes. */
+export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>;
+
+/**
+ * The operation of `loadSorted`. Raises SW_UNSUPPORTED for an index that has none, and what
+ * `refuseClosed` raises when the code that yields the entries has closed the store.
+ */
+export function sortedLoad(
+  index: Index,
+  name: string,
+  entries: Iterable<readonly [Key, Value]>,
+  version: number,
+  refuseClosed: () => void,
+): Operation<number> {
+  checkEntries(entries);
+  if (isOrdered(index) && index.load) {
+    return index.load(checked(entries, refuseClosed), version);
+  }
+  const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
+  throw new StepwellError(
+    'SW_UNSUPPORTED',
+    `${why}; create it with the index chime, or use putMany`,
+  );
+}
+
+/** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
+function checked<E extends readonly [Key, Value]>(
+  entries: Iterable<E>,
+  refuseClosed: () => void,
+): Iterable<E> {
+  return {
+    [Symbol.iterator]() {
+      const source = entries[Symbol.iterator]();
+      return {
+        next() {
+          const step = source.next();
+          refuseClosed();
+          if (!step.done) checkEntry(step.value);
+          return step;
+        },
+        return: (value) => source.return?.(value) ?? { done: true, value },
+      };
+    },
+  };
+}
+
+/** What can be gone through at once: a load is one operation, and none waits for a promise. */
+export async function gathered<T>(items: Iterable<T> | AsyncIterable<T>): Promise<Iterable<T>> {
+  checkEntries(items);
+  if (Symbol.iterator in items) return items;
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}

@@ -1,0 +1,149 @@
+import type { OrderedIndex } from '../../indexes/contract.ts';
+import type { Operation } from '../../verbs/index.ts';
+import { measureStore } from '../administration/statistics.ts';
+import type { Entry, Key, KeyPage, Page, StoreStats, Value } from '../api.ts';
+import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
+import { prefixIn } from './arguments.ts';
+import { ManyCalls } from './many-calls.ts';
+import { boundsOnly } from './ranges/key-range.ts';
+import { RangeCount } from './ranges/range-count.ts';
+import type { RangeScan } from './ranges/range-scan.ts';
+import { checkPage, PageOfWalk, RecordWalk } from './ranges/record-walk.ts';
+import { orderedIndex, planScan, type ScanPlan } from './ranges/scan-plan.ts';
+import { sortedLoad } from './ranges/sorted-load.ts';
+import { entryTaker, rawKeyTaker } from './ranges/takers.ts';
+
+/** Keys that `clear` removes together. */
+const CLEAR_BATCH = 256;
+
+/**
+ * The calls of a store, for every fabric: those on one key and on many, and here those on all
+ * records or on a range. A walk or a scan enters the pool for each step: between two steps it holds
+ * nothing of the pool, however long its caller takes.
+ */
+export class StoreCalls<V extends Value> extends ManyCalls<V> {
+  *size(): Operation<number> {
+    return (yield* this.#inPool(() => this.index.shape())).records;
+  }
+
+  *stats(): Operation<StoreStats> {
+    const traffic = this.attachment.traffic.snapshot();
+    const { pool } = this.attachment;
+    return { traffic, ...(yield* this.#inPool(() => measureStore(pool, this.index))) };
+  }
+
+  *page(cursor: number, count = 10): Operation<Page<V>> {
+    checkPage(cursor, count);
+    const walk = this.newWalk(cursor);
+    const page = new PageOfWalk<Entry<V>>(walk, count);
+    while (!page.complete) page.add(yield* this.entriesOf(walk));
+    return { cursor: walk.cursor, entries: page.found };
+  }
+
+  *scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): Operation<KeyPage> {
+    checkPage(cursor, count);
+    const walk = this.newWalk(cursor, prefixIn(options));
+    const page = new PageOfWalk<Uint8Array>(walk, count);
+    while (!page.complete) page.add(yield* this.#keysOf(walk));
+    return { cursor: walk.cursor, keys: page.found };
+  }
+
+  *first(bounds: RangeBounds = {}): Operation<Entry<V> | undefined> {
+    return yield* this.#end(bounds, false);
+  }
+
+  *last(bounds: RangeBounds = {}): Operation<Entry<V> | undefined> {
+    return yield* this.#end(bounds, true);
+  }
+
+  *count(bounds: RangeBounds = {}): Operation<number> {
+    this.attachment.refuseClosed();
+    const counting = new RangeCount(this.ordered(), boundsOnly(bounds));
+    while (!counting.done) yield* this.#inPool(() => counting.step());
+    return counting.count;
+  }
+
+  *clear(range?: RangeOptions): Operation<void> {
+    if (range !== undefined) {
+      yield* this.#clearRange(range);
+      return;
+    }
+    const walk = this.newWalk();
+    while (!walk.done) yield* this.deleteMany(yield* this.#keysOf(walk));
+  }
+
+  *loadSorted(entries: Iterable<readonly [Key, Value]>): Operation<number> {
+    this.attachment.refuseClosed();
+    const refuseClosed = () => this.attachment.refuseClosed();
+    const { name } = this.settings;
+    return yield* this.#inPool(() =>
+      sortedLoad(this.index, name, entries, this.versions.next(), refuseClosed),
+    );
+  }
+
+  newWalk(cursor?: number, prefix?: Key): RecordWalk<V> {
+    this.attachment.refuseClosed();
+    return new RecordWalk<V>(this.index, this.settings, cursor, prefix);
+  }
+
+  /** The records of the walk's next group. */
+  *entriesOf(walk: RecordWalk<V>): Operation<Entry<V>[]> {
+    return yield* this.#inPool(() => walk.entries());
+  }
+
+  /** Up to `size` records of a scan; fewer at its end only. */
+  *takeOf<T>(scan: RangeScan<T>, size: number): Operation<T[]> {
+    const taken = scan.takeMany(size);
+    while (taken.length < size && !scan.done) {
+      yield* this.stepOf(scan);
+      for (const value of scan.takeMany(size - taken.length)) taken.push(value);
+    }
+    return taken;
+  }
+
+  /** Reads the scan's next records. */
+  *stepOf<T>(scan: RangeScan<T>): Operation<void> {
+    yield* this.#inPool(() => scan.step());
+  }
+
+  /** Raises SW_UNSUPPORTED for an index whose keys have no order. */
+  ordered(): OrderedIndex {
+    return orderedIndex(this.index, this.settings.name);
+  }
+
+  *#keysOf(walk: RecordWalk<V>): Operation<Uint8Array[]> {
+    return yield* this.#inPool(() => walk.keys());
+  }
+
+  /** The first record of a range in its direction. */
+  *#end(bounds: RangeBounds, reverse: boolean): Operation<Entry<V> | undefined> {
+    this.attachment.refuseClosed();
+    const range = { ...boundsOnly(bounds), reverse, limit: 1 };
+    const plan = planScan(range, 'records', entryTaker<V>(this.settings));
+    return (yield* this.takeOf(this.#scan(plan), 1))[0];
+  }
+
+  *#clearRange(range: RangeOptions): Operation<void> {
+    this.attachment.refuseClosed();
+    const scan = this.#scan(planScan(range, 'keys', rawKeyTaker()));
+    for (;;) {
+      const keys = yield* this.takeOf(scan, CLEAR_BATCH);
+      if (keys.length === 0) return;
+      yield* this.deleteMany(keys);
+    }
+  }
+
+  #scan<T>(plan: ScanPlan<T>): RangeScan<T> {
+    return plan.begin(this.ordered());
+  }
+
+  /** Runs one operation between `enter` and `exit`. */
+  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
+    yield* this.attachment.enter();
+    try {
+      return yield* operation();
+    } finally {
+      this.attachment.exit();
+    }
+  }
+}

@@ -1,0 +1,122 @@
+/** The other end of `Child`: runs in a process of its own. */
+import { StepwellError } from '../../../../errors.ts';
+import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
+import type { OpenOptions, Store } from '../../../api.ts';
+import { attach, createPool, openSync } from '../../../open.ts';
+import { openStore } from '../../../store-in-pool.ts';
+
+export type Order =
+  | { kind: 'open'; url: string; options: OpenOptions; at: number; key: string }
+  | { kind: 'create'; url: string; options: OpenOptions; at: number }
+  | { kind: 'attach'; url: string }
+  | { kind: 'fill'; url: string; options: OpenOptions; valueBytes: number }
+  /** Fills the pool, reads all of it, clears it and keeps it open; how many values there were. */
+  | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
+  /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
+  | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
+  /** Of the first store that was opened. */
+  | { kind: 'read'; key: string }
+  | { kind: 'close' };
+
+const open: Store[] = [];
+
+process.on('message', (order: Order) => {
+  process.send?.(answer(order));
+});
+process.on('disconnect', () => process.exit());
+
+function answer(order: Order): unknown {
+  try {
+    return obey(order);
+  } catch (error) {
+    return error instanceof StepwellError ? error.code : `raw ${String(error)}`;
+  }
+}
+
+function obey(order: Order): unknown {
+  if (order.kind === 'close') {
+    for (const store of open.splice(0)) store.close();
+    return 'closed';
+  }
+  if (order.kind === 'read') return open[0].get(order.key) ?? 'absent';
+  if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
+  if (order.kind === 'die') return dieMaking(order);
+  if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
+  if (order.kind === 'refill') return refill(order.url, order.options, order.valueBytes);
+  // Both children spin to the same moment, so that they really meet.
+  while (Date.now() < order.at);
+  if (order.kind === 'create') {
+    createPool(order.url, order.options);
+    return 'created';
+  }
+  const store = openSync(order.url, order.options);
+  open.push(store);
+  store.put(order.key, 'here');
+  return 'open';
+}
+
+/** Nothing but "not there yet" may be seen of a pool that is being created. */
+function attachAsSoonAsPossible(url: string): string {
+  for (let attempt = 0; attempt < 1_000_000; attempt++) {
+    try {
+      open.push(openSync(url, { create: false }));
+      return 'open';
+    } catch (error) {
+      const code = error instanceof StepwellError ? error.code : String(error);
+      if (code !== 'SW_POOL_NOT_FOUND' && code !== 'SW_STORE_NOT_FOUND') return code;
+    }
+  }
+  return 'never came';
+}
+
+/** Fills a pool until it is full, then does what a full pool must still do. */
+function fill(url: string, options: OpenOptions, valueBytes: number): unknown {
+  const value = 'x'.repeat(valueBytes);
+  const store = openSync(url, options);
+  let stored = 0;
+  const code = codeOf(() => {
+    for (; ; stored++) store.put(`key ${stored}`, value);
+  });
+  let readable = 0;
+  for (let i = 0; i < stored; i++) if (store.get(`key ${i}`) === value) readable++;
+  const size = store.size;
+  const other = codeOf(() => openSync(url, { store: 'another' }));
+  for (let i = 0; i < stored; i++) store.delete(`key ${i}`);
+  store.close();
+  return { code, lost: stored - readable, same: size === stored, other, some: stored > 0 };
+}
+
+function refill(url: string, options: OpenOptions, valueBytes: number): unknown {
+  if (open.length === 0) open.push(openSync(url, options));
+  const [store] = open;
+  const value = 'x'.repeat(valueBytes);
+  let stored = 0;
+  const code = codeOf(() => {
+    for (; ; stored++) store.put(`${valueBytes} ${stored}`, value);
+  });
+  let readable = 0;
+  for (let i = 0; i < stored; i++) if (store.get(`${valueBytes} ${i}`) === value) readable++;
+  store.clear();
+  return code === 'SW_POOL_FULL' && readable === stored ? stored : `${code}, ${readable} read`;
+}
+
+function dieMaking({ url, options, chunks }: Extract<Order, { kind: 'die' }>): string {
+  const { pool } = attach(url, options).client;
+  const making = openStore(pool, options);
+  const isSpan = ([, word]: [number, bigint]) => unpackChunk(word).state === CHUNK_SPAN;
+  for (let step = making.next(); !step.done; step = making.next()) {
+    pool.fabric.execute(step.value);
+    const taken = pool.run(pool.chunks.words()).filter(isSpan).length;
+    if (taken >= chunks) process.kill(process.pid, 'SIGKILL');
+  }
+  return 'made';
+}
+
+function codeOf(action: () => void): string {
+  try {
+    action();
+    return 'none';
+  } catch (error) {
+    return error instanceof StepwellError ? error.code : `raw ${String(error)}`;
+  }
+}
