@@ -3,12 +3,19 @@ import { test } from 'node:test';
 import { compiled, publishedTypes } from '../store/tests/support/published-types.ts';
 import { readmeExamples } from '../store/tests/support/readme-examples.ts';
 
-const PUBLIC = /^(index|errors|store\/[\w-]+|store\/remote\/memory-nodes)\.ts$/;
+/** Below `store/` itself, and in its parts. */
+const PUBLIC_PARTS = [
+  'store/administration/list-pools.ts',
+  'store/calls/encoded.ts',
+  'store/calls/ranges/prefix-range.ts',
+  'store/remote/memory-nodes.ts',
+];
+const PUBLIC = /^(index|errors|store\/[\w-]+)\.ts$/;
 
 test('the declarations of the package reach nothing but public types', () => {
   const paths = [...publishedTypes(['index.ts']).keys()];
   assert.deepEqual(
-    paths.filter((path) => !PUBLIC.test(path)),
+    paths.filter((path) => !PUBLIC.test(path) && !PUBLIC_PARTS.includes(path)),
     [],
   );
   const all = [...publishedTypes(['index.ts', 'adapters/level/index.ts']).values()].join('\n');
