@@ -53,11 +53,7 @@ const CATALOGUES = [
   'lab/verification/canaries',
 ];
 /** Folders that are written anew next, and those that do not meet every rule yet. */
-const WRITTEN_ANEW = [
-  'src/indexes/chime',
-  'src/indexes/hopscotch',
-  'lab/torture',
-];
+const WRITTEN_ANEW = ['src/indexes/chime', 'src/indexes/hopscotch', 'lab/torture'];
 
 interface SourceFile {
   path: string;
