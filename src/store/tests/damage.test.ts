@@ -53,7 +53,7 @@ test('what is no pool is refused and not touched', (t) => {
     const path = join(directory, name);
     writeFileSync(path, content);
     assertRefused('SW_POOL_FOREIGN', path);
-    throwsCode('SW_POOL_EXISTS', () => createPool(`file:${path}`, SMALL));
+    throwsCode('SW_POOL_FOREIGN', () => createPool(`file:${path}`, SMALL));
   }
   mkdirSync(join(directory, 'folder'));
   assertRefused('SW_POOL_FOREIGN', join(directory, 'folder'));
