@@ -17,7 +17,6 @@ const DRIVERS = [
   'src/store/servers/index-server.ts',
   'lab/simulated/',
   'lab/simulation/',
-  'lab/support/',
   'lab/torture/',
   'lab/verification/',
 ];
