@@ -29,6 +29,7 @@ import {
   type PoolPlace,
   parseUrl,
 } from './location.ts';
+import { CHECK_OPTIONS, checkOpenOptions, FORCED_OPTIONS } from './option-names.ts';
 import { isRemote } from './remote/address.ts';
 import {
   checkRemote,
@@ -127,7 +128,7 @@ export async function open(
   url: string | PoolHandle,
   options: OpenOptions = {},
 ): Promise<AsyncStore> {
-  checkOptions(options);
+  checkOpenOptions(options);
   const pool = poolOf(url);
   if (isRemote(pool)) return openRemote<Value>(pool, optionsFor(url, options));
   return openSync(url, options).async;
@@ -135,7 +136,7 @@ export async function open(
 
 /** Creates an empty pool. Raises SW_POOL_EXISTS when there is one, or a file that is denied. */
 export function createPool(url: string, options: PoolOptions = {}): void {
-  checkOptions(options);
+  checkOpenOptions(options);
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
@@ -148,7 +149,7 @@ export function createPool(url: string, options: PoolOptions = {}): void {
  * of such clients then raise SW_POOL_DESTROYED, soon or at the latest when they next await.
  */
 export function destroyPool(url: string, options: { force?: boolean } = {}): void {
-  checkOptions(options);
+  checkOptions(options, FORCED_OPTIONS);
   const { force = false } = options;
   const location = parseUrl(url);
   if (location.kind === 'memory') {
@@ -180,7 +181,7 @@ export function checkPool(
   url: string | PoolHandle,
   options: { onProgress?: (done: number, total: number) => void } = {},
 ): CheckReport {
-  checkOptions(options);
+  checkOptions(options, CHECK_OPTIONS);
   return withPool(url, ({ client: { pool }, text }) => {
     const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
     pool.enter();
@@ -230,7 +231,7 @@ export async function dropStore(
 }
 
 function dropOptions(store: string, options: { force?: boolean }): { force: boolean } {
-  checkOptions(options);
+  checkOptions(options, FORCED_OPTIONS);
   checkStoreName(store);
   const { force = false } = options;
   if (typeof force !== 'boolean') throw invalid(`force is true or false: ${shown(force)}`);
@@ -255,7 +256,7 @@ export async function openBlocking(
 
 /** As `createPool`, for code that awaits; also for pools over the network. */
 export async function create(url: string, options: OpenOptions = {}): Promise<void> {
-  checkOptions(options);
+  checkOpenOptions(options);
   if (isRemote(url)) await createRemote(url, options);
   else createPool(url, options);
 }
@@ -268,14 +269,14 @@ export async function destroy(
   url: string,
   options: OpenOptions & { force?: boolean } = {},
 ): Promise<void> {
-  checkOptions(options);
+  checkOptions(options, FORCED_OPTIONS);
   if (isRemote(url)) await destroyRemote(url, options);
   else destroyPool(url, options);
 }
 
 /** As `inspectPool`, for code that awaits; also for pools over the network. */
 export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
-  checkOptions(options);
+  checkOpenOptions(options);
   const pool = poolOf(url);
   return isRemote(pool) ? inspectRemote(pool, options) : inspectPool(url);
 }
@@ -285,7 +286,7 @@ export async function check(
   url: AnyPool,
   options: OpenOptions & { onProgress?: (done: number, total: number) => void } = {},
 ): Promise<CheckReport> {
-  checkOptions(options);
+  checkOptions(options, CHECK_OPTIONS);
   const pool = poolOf(url);
   return isRemote(pool) ? checkRemote(pool, options) : checkPool(url, options);
 }

@@ -8,13 +8,14 @@ import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
-import { checkOptions, invalid, shown } from './calls/arguments.ts';
+import { invalid, shown } from './calls/arguments.ts';
+import { checkOpenOptions } from './option-names.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
 const MAKES_MAX = 10;
 
 export function checkClientOptions(options: OpenOptions): void {
-  checkOptions(options);
+  checkOpenOptions(options);
   clientName(options);
   for (const key of ['keys', 'values'] as const) {
     const encoding = options[key] ?? 'auto';

@@ -17,9 +17,15 @@ export function isRecord(value: unknown): value is object {
   return Object.prototype.toString.call(value) === '[object Object]';
 }
 
-/** Raises SW_INVALID_ARGUMENT: `openSync(url, 'users')` would otherwise open another store. */
-export function checkOptions(options: unknown): void {
+/**
+ * Raises SW_INVALID_ARGUMENT: `openSync(url, 'users')` would otherwise open another store, and an
+ * option with a mistyped name would be left out.
+ */
+export function checkOptions(options: unknown, names: readonly string[]): void {
   if (!isRecord(options)) throw invalid(`options are an object, not ${shown(options)}`);
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  if (unknown === undefined) return;
+  throw invalid(`there is no option ${shown(unknown)}; there is ${names.join(', ')}`);
 }
 
 /** What the options of `write` mean. Raises SW_INVALID_ARGUMENT. */
@@ -27,7 +33,7 @@ export function conditionOf(options: { when?: WriteCondition; previous?: boolean
   condition: Condition;
   previous: boolean;
 } {
-  checkOptions(options);
+  checkOptions(options, ['when', 'previous']);
   const { when = 'always', previous = false } = options;
   if (typeof previous !== 'boolean') throw invalid(`previous is true or false: ${shown(previous)}`);
   const always = previous ? EXCHANGE : ALWAYS;
@@ -43,13 +49,13 @@ export function versionOf(version: unknown): number {
 
 /** The option of `scanKeys`. Raises SW_INVALID_ARGUMENT. */
 export function prefixIn(options: { prefix?: Key }): Key | undefined {
-  checkOptions(options);
+  checkOptions(options, ['prefix']);
   return options.prefix;
 }
 
 /** The option of `getMany`. Raises SW_INVALID_ARGUMENT. */
 export function maxBytesIn(options: { maxBytes?: number }): number {
-  checkOptions(options);
+  checkOptions(options, ['maxBytes']);
   const { maxBytes = Number.POSITIVE_INFINITY } = options;
   if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
   throw invalid(`maxBytes must be 0 or more: ${shown(maxBytes)}`);

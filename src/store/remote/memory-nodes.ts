@@ -39,6 +39,18 @@ export interface MemoryNodesOptions
   signal?: AbortSignal;
 }
 
+const OPTIONS: Readonly<Record<keyof MemoryNodesOptions, true>> = {
+  store: true,
+  secret: true,
+  tls: true,
+  timeoutMs: true,
+  client: true,
+  add: true,
+  remove: true,
+  onProgress: true,
+  signal: true,
+};
+
 export interface MemoryNodesReport {
   store: string;
   index: string;
@@ -61,7 +73,7 @@ export async function memoryNodes(
   url: string,
   options: MemoryNodesOptions = {},
 ): Promise<MemoryNodesReport> {
-  checkOptions(options);
+  checkOptions(options, Object.keys(OPTIONS));
   const { add = [], remove = [], store, onProgress, signal } = options;
   for (const list of [add, remove]) {
     const fine = Array.isArray(list) && list.every((one) => typeof one === 'string');

@@ -307,6 +307,28 @@ test('many stores of one process cause no warning', async (t) => {
   assert.deepEqual(warnings, []);
 });
 
+test('an option with a name that there is not is refused, with the names that there are', async (t) => {
+  const store = freshStore(t);
+  const { handle } = store;
+  const mistyped: Record<string, () => unknown> = {
+    openSync: () => openSync(handle, { vales: 'utf8' } as object),
+    open: () => open(handle, { stor: 'users' } as object),
+    createPool: () => createPool('shm:never-made', { siz: 1 } as object),
+    destroyPool: () => destroyPool('shm:never-made', { forse: true } as object),
+    checkPool: () => checkPool(handle, { progress: () => {} } as object),
+    write: () => store.write('k', 'v', { wen: 'absent' } as object),
+    getMany: () => store.getMany(['k'], { maxByte: 1 } as object),
+    scanKeys: () => store.scanKeys(0, 1, { prefx: 'a' } as object),
+  };
+  for (const [call, mistake] of Object.entries(mistyped)) {
+    await assert.rejects(
+      async () => mistake(),
+      { code: 'SW_INVALID_ARGUMENT', message: /there is no option '\w+'; there is \w+/ },
+      call,
+    );
+  }
+});
+
 test('every code that is raised on purpose is documented in errors.ts', () => {
   const source = new URL('../../', import.meta.url);
   const files = readdirSync(source, { recursive: true, encoding: 'utf8' });
