@@ -8,20 +8,20 @@ import { commandFor, shrink } from '../schedules/shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from '../schedules/simulation.ts';
 import { SEPHASH_SUBJECT } from '../subjects/sephash.ts';
 
-const SEEDS = 1500;
+const SEEDS = 1000;
 const SEPHASH_SEEDS = 150;
 /** What all runs of a policy have done at least: a checker that exercises nothing finds nothing. */
 const EXERCISED = {
-  splits: 200,
-  freed: 10_000,
-  crashes: 200,
-  walks: 500,
-  sweeps: 200,
-  dutyCrashes: 40,
-  refusals: 500,
-  joins: 500,
-  departures: 100,
-  expulsions: 30,
+  splits: 130,
+  freed: 6600,
+  crashes: 130,
+  walks: 330,
+  sweeps: 130,
+  dutyCrashes: 25,
+  refusals: 330,
+  joins: 330,
+  departures: 65,
+  expulsions: 20,
 };
 const CANARY_SEEDS = 2000;
 const SHRINK_MS = 10_000;

@@ -5,7 +5,10 @@ import { KNOWN_FAILURES } from '../tests/support/known-failures.ts';
 import { freshStore } from '../tests/support/pools.ts';
 import { conformance } from './cases/index.ts';
 
-for (const { manifest } of INDEX_KINDS) {
+/** One index without order and one with: `shm:`, the same fabric at another place, has them all. */
+const INDEXES = ['race', 'chime'];
+
+for (const { manifest } of INDEX_KINDS.filter(({ manifest: { name } }) => INDEXES.includes(name))) {
   const index = manifest.name as IndexName;
   conformance({
     test,
