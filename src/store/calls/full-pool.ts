@@ -45,7 +45,9 @@ export class FullPool {
     yield* this.#attachment.exclusive(() => pool.recovering(() => true));
     if (!(yield* this.#vain.mayBring(kind))) return false;
     const sweeping = () => sweep(pool, this.#index, kind === 'deletion');
-    const brought = (yield* this.#attachment.exclusive(sweeping)) ?? 0;
+    const brought = yield* this.#attachment.exclusive(sweeping);
+    // Inside a callback nothing was swept, so nothing was in vain.
+    if (brought === undefined) return false;
     yield* this.#vain.note(kind, brought);
     return brought > 0;
   }

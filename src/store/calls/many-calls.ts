@@ -8,6 +8,8 @@ import { KeyCalls } from './key-calls.ts';
 const KEYS_PER_SEARCH = 32;
 /** Searches of one call in flight together, of the operations that may be. */
 const SEARCHES_SHARE = 4;
+/** Searches that are kept for the next calls: as many as one call has in flight. */
+const KEPT_SEARCHES = 32;
 
 /** What a search for some of the keys of a call needs. */
 class Searching {
@@ -83,6 +85,7 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
     const { requests, batch, found } = searching;
     this.#setKeys(requests, keys, first, count);
     yield* this.attachment.enter();
+    let given = 0;
     try {
       yield* this.index.searchMany(requests, count, batch, found);
       for (let i = 0; i < count; i++) {
@@ -92,10 +95,14 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
         values[first + i] = found[i] ? yield* this.foundValue(request) : undefined;
         // One by one: a value of many blocks was put together in memory of its own.
         this.requests.give(request);
+        given++;
       }
     } finally {
       this.attachment.exit();
-      this.#idle.push(searching);
+      while (given < count) this.requests.give(requests[given++]);
+      // A search that is kept must not keep what the idle requests have no room for.
+      requests.length = 0;
+      if (this.#idle.length < KEPT_SEARCHES) this.#idle.push(searching);
     }
   }
 
