@@ -145,6 +145,7 @@ export class RemotePool extends Pool {
   /** Runs something while no operation is in flight. */
   async exclusive<T>(operation: () => Operation<T>): Promise<T> {
     while (this.#gate !== undefined) await this.#gate.catch(() => {});
+    if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
     const result: { value?: T } = {};
     await this.#close(async () => {
       this.#budget = 0;
@@ -157,8 +158,15 @@ export class RemotePool extends Pool {
   async close(): Promise<void> {
     if (this.#closed) return;
     clearInterval(this.#idle);
-    await this.exclusive(() => this.departing()).finally(() => {
+    await this.exclusive(() => this.#leaving());
+  }
+
+  /** Closed before the gate opens: what waits at it must not begin without a row. */
+  *#leaving(): Operation<void> {
+    try {
+      yield* this.departing();
+    } finally {
       this.#closed = true;
-    });
+    }
   }
 }

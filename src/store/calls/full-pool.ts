@@ -8,11 +8,15 @@ import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 /** Two sweeps: the first may have been another client's, or have brought what others took. */
 const REMEDIES = ['reclaim', 'sweep', 'sweep'] as const;
 
+/** Over a network each write of many in flight would otherwise ask the nodes about all clients. */
+const RECOVERY_INTERVAL_MS = 500;
+
 /** What can be done about a full pool before its error is raised. */
 export class FullPool {
   readonly #attachment: Attachment;
   readonly #index: Index;
   readonly #vain: VainSweeps;
+  #recoveredAt = Number.NEGATIVE_INFINITY;
 
   constructor(attachment: Attachment, index: Index) {
     this.#attachment = attachment;
@@ -42,7 +46,7 @@ export class FullPool {
 
   *#sweep(kind: WriteKind): Operation<boolean> {
     const { pool } = this.#attachment;
-    yield* this.#attachment.exclusive(() => pool.recovering(() => true));
+    yield* this.#recover();
     if (!(yield* this.#vain.mayBring(kind))) return false;
     const sweeping = () => sweep(pool, this.#index, kind === 'deletion');
     const brought = yield* this.#attachment.exclusive(sweeping);
@@ -50,5 +54,14 @@ export class FullPool {
     if (brought === undefined) return false;
     yield* this.#vain.note(kind, brought);
     return brought > 0;
+  }
+
+  /** Takes over from clients that are gone: what they have left may be enough. */
+  *#recover(): Operation<void> {
+    const now = performance.now();
+    const { pool, width } = this.#attachment;
+    if (width > 1 && now - this.#recoveredAt < RECOVERY_INTERVAL_MS) return;
+    this.#recoveredAt = now;
+    yield* this.#attachment.exclusive(() => pool.recovering(() => true));
   }
 }
