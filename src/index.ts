@@ -5,15 +5,15 @@ export type { Decoded, EncodedOptions, TypedOptions } from './store/calls/encode
 export { prefixRange } from './store/calls/ranges/prefix-range.ts';
 export {
   check,
-  checkPool,
+  checkSync,
   create,
-  createPool,
+  createSync,
   destroy,
-  destroyPool,
+  destroySync,
   dropStore,
   dropStoreSync,
   inspect,
-  inspectPool,
+  inspectSync,
   open,
   openSync,
 } from './store/open.ts';

@@ -174,8 +174,8 @@ export class Campaign {
     const suffix = peer === 'stepwell' ? '' : `-${peer}`;
     const url = `${this.#settings.url}${suffix}${large ? '-large' : ''}`;
     this.#cleanup.add(async () => {
-      const { destroyPool } = await import('../../src/store/open.ts');
-      destroyPool(url, { force: true });
+      const { destroySync } = await import('../../src/store/open.ts');
+      destroySync(url, { force: true });
     });
     return url;
   }

@@ -33,18 +33,18 @@ function workload(name: string, operation: Operation, rest: Partial<Workload>): 
 export function mainWorkloads(): Workload[] {
   const zipf = { distribution: 'zipf' } as const;
   const two = { processes: 2, peers: SHARED } as const;
-  // A put of lmdb takes ten times a get: fewer of them keep a round short.
+  // A write of lmdb takes ten times a get: fewer of them keep a round short.
   const fewer = { share: 0.4 } as const;
   return [
     workload('get uniform', 'get', { peers: [...SYNC, 'level'] }),
     workload('get zipf', 'get', zipf),
     workload('get uniform, new strings', 'get', { freshKeys: true }),
-    workload('put uniform', 'put', { ...fewer, peers: [...SYNC, 'level'] }),
-    workload('put zipf', 'put', { ...fewer, ...zipf }),
+    workload('set uniform', 'set', { ...fewer, peers: [...SYNC, 'level'] }),
+    workload('set zipf', 'set', { ...fewer, ...zipf }),
     workload('get uniform, 2 processes', 'get', two),
     workload('get zipf, 2 processes', 'get', { ...two, ...zipf }),
-    workload('put uniform, 2 processes', 'put', { ...fewer, ...two }),
-    workload('put zipf, 2 processes', 'put', { ...fewer, ...two, ...zipf }),
+    workload('set uniform, 2 processes', 'set', { ...fewer, ...two }),
+    workload('set zipf, 2 processes', 'set', { ...fewer, ...two, ...zipf }),
     workload('getMany(32) uniform', 'getMany', { peers: STEPWELL_PEERS }),
     workload(SCAN, 'scan', { peers: ORDERED, share: 0.02 }),
     workload('round trip uniform', 'get', { peers: ['redis'], share: 0.02 }),
@@ -54,7 +54,7 @@ export function mainWorkloads(): Workload[] {
 
 export const LOAD = 'insert (load)';
 export const SCAN = `scan(${SCAN_RECORDS}) uniform`;
-export const LARGE_LOAD = 'large: putMany(1024) load';
+export const LARGE_LOAD = 'large: setMany(1024) load';
 export const LARGE_GET = 'large: get uniform';
 export const LARGE_GET_MANY = 'large: getMany(32) uniform';
 export const LARGE_INSERT = 'large: insert';

@@ -27,7 +27,7 @@ export interface PeerSettings {
 }
 
 /** `scan` reads SCAN_RECORDS records in order, from the key on. */
-export type Operation = 'insert' | 'get' | 'put' | 'getMany' | 'pipeline' | 'scan';
+export type Operation = 'insert' | 'get' | 'set' | 'getMany' | 'pipeline' | 'scan';
 
 export const SCAN_RECORDS = 100;
 

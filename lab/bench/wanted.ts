@@ -7,10 +7,10 @@ export function wantedRatios(): Wanted[] {
   const rows: Wanted[] = [];
   for (const kind of ['uniform', 'zipf']) {
     const get = `get ${kind}`;
-    const put = `put ${kind}`;
+    const set = `set ${kind}`;
     rows.push(
       atLeast(2, `get is faster than lmdb's get (${kind})`, get, 'stepwell', get, 'lmdb'),
-      atLeast(6, `put is faster than lmdb's putSync (${kind})`, put, 'stepwell', put, 'lmdb'),
+      atLeast(6, `set is faster than lmdb's putSync (${kind})`, set, 'stepwell', set, 'lmdb'),
       {
         claim: `get takes the time of a Map's get (${kind})`,
         above: { workload: get, peer: 'map' },
@@ -18,7 +18,7 @@ export function wantedRatios(): Wanted[] {
         bound: 1.6,
         direction: 'at most',
       },
-      twoWriters(`${put}, 2 processes`, put, kind),
+      twoWriters(`${set}, 2 processes`, set, kind),
     );
   }
   const many = 'getMany(32) is faster than single gets (large)';
@@ -32,7 +32,7 @@ export function wantedRatios(): Wanted[] {
 /** CHIME beside lmdb, which keeps its keys in order too. */
 function ordered(): Wanted[] {
   const get = 'get uniform';
-  const put = 'put uniform';
+  const set = 'set uniform';
   const scan = `scan of ${SCAN_RECORDS} records beside lmdb's getRange`;
   return [
     atLeast(1.5, "ordered get is faster than lmdb's get", get, 'chime', get, 'lmdb'),
@@ -41,9 +41,9 @@ function ordered(): Wanted[] {
     atLeast(
       1.6,
       'two writing processes beat one (chime)',
-      `${put}, 2 processes`,
+      `${set}, 2 processes`,
       'chime',
-      put,
+      set,
       'chime',
     ),
     ...orderedAtLarge(),
@@ -61,7 +61,7 @@ function orderedAtLarge(): Wanted[] {
 
 /** No other index is to take more than one and a half of RACE's time without a reason. */
 function besideRace(peer: PeerName): Wanted[] {
-  const rows = ['get uniform', 'get zipf', 'put uniform', 'put zipf', 'getMany(32) uniform'];
+  const rows = ['get uniform', 'get zipf', 'set uniform', 'set zipf', 'getMany(32) uniform'];
   return rows.map((workload) => ({
     claim: `${workload}: ${peer}'s time beside RACE's`,
     above: { workload, peer: 'stepwell' },

@@ -45,7 +45,7 @@ export class Work {
     const keys = records.map((record) => this.#key(record, task.freshKeys));
     const grouping = task.operation === 'getMany' ? MANY : PIPELINE;
     const grouped = task.operation === 'getMany' || task.operation === 'pipeline';
-    const writes = task.operation === 'insert' || task.operation === 'put';
+    const writes = task.operation === 'insert' || task.operation === 'set';
     this.#prepared = {
       task,
       keys,
@@ -93,13 +93,13 @@ export class Work {
 
   /** Loads every record by the peer's batch call, with keys made on the fly. */
   loadAll(): Timing {
-    if (this.#peer.kind !== 'sync' || this.#peer.putMany === undefined) {
+    if (this.#peer.kind !== 'sync' || this.#peer.setMany === undefined) {
       throw new Error(`${this.#settings.peer} has no batch load`);
     }
     const begin = this.#clock();
     const batch = new Batch(Math.min(BATCH, this.#settings.records));
     for (let from = 0; from < this.#settings.records; from += batch.size) {
-      this.#peer.putMany(batch.fill(from, this.#settings.records, this.#keyOf, this.#values));
+      this.#peer.setMany(batch.fill(from, this.#settings.records, this.#keyOf, this.#values));
     }
     return { begin, end: this.#clock(), operations: this.#settings.records };
   }
@@ -160,7 +160,7 @@ function runSync(peer: SyncPeer, prepared: Prepared): number {
   if (operation === 'getMany') return getGroups(peer, prepared.groups);
   if (operation === 'scan') return scanEach(peer, prepared.keys);
   if (operation === 'pipeline') throw new Error('a synchronous peer has no pipeline');
-  return putEach(peer, prepared.keys, prepared.values);
+  return setEach(peer, prepared.keys, prepared.values);
 }
 
 function getEach(peer: SyncPeer, keys: readonly string[]): number {
@@ -216,8 +216,8 @@ function getGroups(peer: SyncPeer, groups: readonly string[][]): number {
   return Math.floor(found);
 }
 
-function putEach(peer: SyncPeer, keys: readonly string[], values: readonly Buffer[]): number {
-  for (let i = 0; i < keys.length; i++) peer.put(keys[i], values[i]);
+function setEach(peer: SyncPeer, keys: readonly string[], values: readonly Buffer[]): number {
+  for (let i = 0; i < keys.length; i++) peer.set(keys[i], values[i]);
   return keys.length;
 }
 
@@ -227,7 +227,7 @@ async function runAsync(peer: AsyncPeer, prepared: Prepared): Promise<number> {
   if (operation === 'pipeline') return awaitGroups(peer, prepared.groups);
   if (operation === 'scan') return awaitScans(peer, prepared.keys);
   if (operation === 'getMany') throw new Error('use the pipeline of an asynchronous peer');
-  return putPipelined(peer, prepared.keys, prepared.values);
+  return setPipelined(peer, prepared.keys, prepared.values);
 }
 
 async function awaitEach(peer: AsyncPeer, keys: readonly string[]): Promise<number> {
@@ -249,10 +249,10 @@ async function awaitGroups(peer: AsyncPeer, groups: readonly string[][]): Promis
 }
 
 /** Writes are only how records get in here, so they go as one pipeline after another. */
-async function putPipelined(peer: AsyncPeer, keys: readonly string[], values: readonly Buffer[]) {
+async function setPipelined(peer: AsyncPeer, keys: readonly string[], values: readonly Buffer[]) {
   for (let at = 0; at < keys.length; at += BATCH) {
     const group = keys.slice(at, at + BATCH);
-    await Promise.all(group.map((key, i) => peer.put(key, values[at + i])));
+    await Promise.all(group.map((key, i) => peer.set(key, values[at + i])));
   }
   return keys.length;
 }

@@ -10,7 +10,7 @@ import { control } from '../../src/pool/control.ts';
 import { BLOCK_CURRENT } from '../../src/pool/memory/block-state.ts';
 import type { Store } from '../../src/store/api.ts';
 import type { LocalClient } from '../../src/store/local/local-client.ts';
-import { attach, destroyPool, openSync } from '../../src/store/open.ts';
+import { attach, destroySync, openSync } from '../../src/store/open.ts';
 import { Batch, Scratch } from '../../src/verbs/index.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { monotonic } from '../support/clock.ts';
@@ -197,7 +197,7 @@ async function measure(
     await hash.kill();
     memory.lose();
     const { gets, microseconds } = await degradedGets(store, records, memory, generation);
-    store.put('a', 'hash');
+    store.set('a', 'hash');
     note('hash server lost: until a PUT is answered, ms', milliseconds(began));
     note('GET meanwhile, by the skiplist server, us', microseconds);
     note('GETs meanwhile', gets);
@@ -223,7 +223,7 @@ async function measure(
     memory.lose();
     await last.says('holds');
     firstKey(store);
-    store.put('a', 'both');
+    store.set('a', 'both');
     note('both lost: until SCAN and PUT are answered, ms', milliseconds(began));
   } finally {
     for (const server of servers) await server.kill();
@@ -237,7 +237,7 @@ function prepare(cleanup: Cleanup, records: number): Setting {
   const store = openSync(url, { index: 'hstore', size: Math.max(2 ** 28, records * 400) });
   cleanup.add(() => {
     store.close();
-    destroyPool(url, { force: true });
+    destroySync(url, { force: true });
   });
   const began = monotonic();
   const loader = new TableMemory(url);

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import type { RaceParameters, Store, StoreStats } from '../../src/store/api.ts';
-import { destroyPool, inspectPool, openSync } from '../../src/store/open.ts';
+import { destroySync, inspectSync, openSync } from '../../src/store/open.ts';
 import { Batch } from '../support/batch.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { monotonic } from '../support/clock.ts';
@@ -15,7 +15,7 @@ import { PAPER_SHAPE, RACE_AT_100M } from './published.ts';
 
 const SPEC = {
   records: { kind: 'integer', fallback: 100_000_000, minimum: 1, help: 'records to load' },
-  batch: { kind: 'integer', fallback: 1024, minimum: 1, help: 'records a putMany; 1 uses put' },
+  batch: { kind: 'integer', fallback: 1024, minimum: 1, help: 'records a setMany; 1 uses set' },
   size: { kind: 'integer', fallback: 16 * 2 ** 30, minimum: 2 ** 20, help: 'bytes of the pool' },
   url: { kind: 'text', fallback: '', help: 'pool to use; default shm:load-<pid>' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
@@ -46,7 +46,7 @@ export async function main(argv: string[]): Promise<void> {
   const url = options.url === '' ? `shm:load-${process.pid}` : options.url;
   const cleanup = new Cleanup();
   try {
-    cleanup.add(() => destroyPool(url, { force: true }));
+    cleanup.add(() => destroySync(url, { force: true }));
     const race = shapeOf(options);
     const store = openSync<Uint8Array>(url, { size: options.size, values: 'bytes', race });
     cleanup.add(() => store.close());
@@ -78,7 +78,7 @@ async function measure(
   const seconds = await load(store, options);
   const search = searches(store, options.records);
   const stats = store.stats();
-  const { chunks, chunkSize, hugePages } = inspectPool(url);
+  const { chunks, chunkSize, hugePages } = inspectSync(url);
   const generatorSeconds = generate(Math.min(options.records, 1_000_000), options);
   return {
     seconds,
@@ -99,8 +99,8 @@ async function load(store: Store<Uint8Array>, options: LoadOptions): Promise<num
   let lapBegin = begin;
   for (let from = 0; from < records; from += size) {
     const entries = batch.fill(from, records, keys, values);
-    if (size === 1) store.put(entries[0][0], entries[0][1]);
-    else store.putMany(entries);
+    if (size === 1) store.set(entries[0][0], entries[0][1]);
+    else store.setMany(entries);
     const done = from + entries.length;
     if (passes(PAUSE, from, done)) await setImmediate();
     if (passes(PROGRESS, from, done)) {

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Prng } from '../../src/random/prng.ts';
 import type { Traffic } from '../../src/store/api.ts';
-import { destroyPool } from '../../src/store/open.ts';
+import { destroySync } from '../../src/store/open.ts';
 import type { SyncPeer } from '../bench/peers/peer.ts';
 import { openPeer } from '../bench/peers/peers.ts';
 import { ORDERED } from '../bench/plan.ts';
@@ -65,13 +65,13 @@ function courses(options: { records: number; operations: number; rounds: number;
   };
   const value = values.buffer(0, 1);
   const list: Course[] = [
-    { operation: 'insert', keys: all, rounds: 1, run: (peer, key) => peer.put(key, value) },
+    { operation: 'insert', keys: all, rounds: 1, run: (peer, key) => peer.set(key, value) },
     { operation: 'get', keys: some(operations), rounds, run: (peer, key) => use(found(peer, key)) },
     {
-      operation: 'put',
+      operation: 'set',
       keys: some(PUT_SHARE * operations),
       rounds,
-      run: (peer, key) => peer.put(key, value),
+      run: (peer, key) => peer.set(key, value),
     },
     {
       operation: `scan(${SCAN_RECORDS})`,
@@ -133,7 +133,7 @@ function placeOf(peer: PeerName, given: string, cleanup: Cleanup): string {
     return directory;
   }
   const url = `${given === '' ? `shm:ordered-${process.pid}` : given}-${peer}`;
-  cleanup.add(() => destroyPool(url, { force: true }));
+  cleanup.add(() => destroySync(url, { force: true }));
   return url;
 }
 

@@ -9,7 +9,7 @@ import { StepwellError } from '../../src/errors.ts';
 import { kindNamed } from '../../src/indexes/kinds.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { IndexName, Store, Value } from '../../src/store/api.ts';
-import { checkPool, createPool, destroyPool, openSync } from '../../src/store/open.ts';
+import { checkSync, createSync, destroySync, openSync } from '../../src/store/open.ts';
 import { describeMemory } from '../support/memory-report.ts';
 import { parseOptions } from '../support/options.ts';
 
@@ -73,7 +73,7 @@ async function fill(store: Store<Value>, seed: number, sizes: number[]): Promise
   const prng = Prng.fromSeed(seed);
   for (let done = 0; ; done++) {
     try {
-      store.put(`${seed} ${done}`, 'v'.repeat(sizes[prng.below(sizes.length)]));
+      store.set(`${seed} ${done}`, 'v'.repeat(sizes[prng.below(sizes.length)]));
     } catch (error) {
       if (!isFull(error)) throw error;
       return { done, refused: 1 };
@@ -125,7 +125,7 @@ class Run {
   async rounds(): Promise<void> {
     const { index, mebibytes, rounds, clear } = this.#options;
     const size = mebibytes * 2 ** 20;
-    createPool(this.#url, { size, regionSize: size, maxClients: 64 });
+    createSync(this.#url, { size, regionSize: size, maxClients: 64 });
     try {
       const kind = kindNamed(index).manifest.name as IndexName;
       openSync(this.#url, { store: 'refill', index: kind, client: 'refill' }).close();
@@ -136,7 +136,7 @@ class Run {
         const began = performance.now();
         const emptied = await this.#all(clear ? 'clear' : 'delete');
         const ms = Math.round(performance.now() - began);
-        const { problems } = checkPool(this.#url);
+        const { problems } = checkSync(this.#url);
         const line = [
           `round ${round}: ${held} records (${filled.refused} clients full)`,
           `emptied in ${ms} ms, ${emptied.refused} refused, ${this.#size()} left`,
@@ -149,7 +149,7 @@ class Run {
         for (const text of describeMemory(this.#url, 'refill', isLast)) console.log(`  ${text}`);
       }
     } finally {
-      destroyPool(this.#url, { force: true });
+      destroySync(this.#url, { force: true });
     }
   }
 

@@ -8,7 +8,7 @@ import {
 type Entry = readonly [Uint8Array, Uint8Array];
 
 /**
- * Reusable key and value bytes for loads of more records than should be kept as objects. putMany
+ * Reusable key and value bytes for loads of more records than should be kept as objects. setMany
  * has copied an entry when it returns, so the next batch may overwrite it.
  */
 export class Batch {

@@ -22,7 +22,7 @@ export type ClientOrder =
 
 interface Target {
   get(key: string): Promise<unknown>;
-  put(key: string, value: string): Promise<unknown>;
+  set(key: string, value: string): Promise<unknown>;
   scan(key: string): Promise<unknown>;
   getMany(keys: string[]): Promise<unknown>;
 }
@@ -45,7 +45,7 @@ async function connectTarget(): Promise<Target> {
     await client.connect();
     return {
       get: (key) => client.get(key),
-      put: (key, value) => client.set(key, value),
+      set: (key, value) => client.set(key, value),
       scan: () => Promise.reject(new Error('Redis has no scan of a range of keys')),
       getMany: (names) => client.mGet(names),
     };
@@ -54,7 +54,7 @@ async function connectTarget(): Promise<Target> {
   const store = await open(url, { store: index, index, client: 'bench' });
   return {
     get: (key) => store.get(key),
-    put: (key, value) => store.put(key, value),
+    set: (key, value) => store.set(key, value),
     scan: (key) => store.scan({ gte: key, limit: SCAN_LENGTH }).nextMany(SCAN_LENGTH),
     getMany: (names) => store.getMany(names),
   };
@@ -66,7 +66,7 @@ async function load(): Promise<number> {
   const { client, clients } = task.place;
   const lane = async (first: number) => {
     for (let record = first; record < task.records; record += 64 * clients) {
-      await target.put(keys.string(record), textOf(record));
+      await target.set(keys.string(record), textOf(record));
     }
   };
   await Promise.all(Array.from({ length: 64 }, (_, i) => lane(client + clients * i)));
@@ -108,14 +108,14 @@ async function act(chooser: Chooser): Promise<void> {
   const action = chooser.action();
   if (action === 'insert') {
     const record = chooser.insertion();
-    await target.put(keys.string(record), textOf(record));
+    await target.set(keys.string(record), textOf(record));
     return;
   }
   const record = chooser.record();
   const key = keys.string(record);
   if (action === 'scan') await target.scan(key);
   if (action === 'read' || action === 'modify') await target.get(key);
-  if (action === 'update' || action === 'modify') await target.put(key, textOf(record, 1));
+  if (action === 'update' || action === 'modify') await target.set(key, textOf(record, 1));
 }
 
 /** Keys a second, so many in each call, one call after the other. */

@@ -5,26 +5,26 @@ import type { Canary } from './settings.ts';
 const LIE_EVERY = 50;
 
 /**
- * A store that breaks its word, to prove that the oracle can fail: `lie` acknowledges a put without
- * doing it, `lose-one` leaves one of a putMany's entries out.
+ * A store that breaks its word, to prove that the oracle can fail: `lie` acknowledges a write without
+ * doing it, `lose-one` leaves one of a setMany's entries out.
  */
 export function withCanary(store: Store, canary: Canary): Store {
   if (canary === '') return store;
   let writes = 0;
   const isTurn = () => ++writes % LIE_EVERY === 0;
-  const put = (key: Key, value: Value) => {
+  const set = (key: Key, value: Value) => {
     if (canary === 'lie' && isTurn()) return;
-    store.put(key, value);
+    store.set(key, value);
   };
-  const putMany = (entries: Iterable<readonly [Key, Value]>) => {
+  const setMany = (entries: Iterable<readonly [Key, Value]>) => {
     const all = [...entries];
     if (canary === 'lose-one' && all.length > 1 && isTurn()) all.splice(all.length >> 1, 1);
-    store.putMany(all);
+    store.setMany(all);
   };
   return new Proxy(store, {
     get(target, property) {
-      if (property === 'put') return put;
-      if (property === 'putMany') return putMany;
+      if (property === 'set') return set;
+      if (property === 'setMany') return setMany;
       const member = Reflect.get(target, property, target);
       return typeof member === 'function' ? member.bind(target) : member;
     },

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { checkPool, destroyPool, inspectPool } from '../../src/store/open.ts';
+import { checkSync, destroySync, inspectSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { ROW, RUNNING, STARTING } from './expected-values.ts';
 import { OracleFile } from './oracle-file.ts';
@@ -280,8 +280,8 @@ export class Round {
   /** What the pool looks like after a failure. */
   #postMortem(): string {
     try {
-      const { blocks, leaked, problems } = checkPool(this.#settings.url);
-      const { chunks, clients, stores } = inspectPool(this.#settings.url);
+      const { blocks, leaked, problems } = checkSync(this.#settings.url);
+      const { chunks, clients, stores } = inspectSync(this.#settings.url);
       const owned = clients.map(({ name, pid, chunks }) => ({ name, pid, chunks }));
       const state = JSON.stringify({ blocks, leaked, chunks, owned, stores });
       return `afterwards: ${state}, problems: ${problems.slice(0, 10).join('; ') || 'none'}`;
@@ -323,7 +323,7 @@ export class Round {
     }
     this.#oracle.destroy();
     try {
-      destroyPool(this.#settings.url, { force: true });
+      destroySync(this.#settings.url, { force: true });
     } catch {
       // It was never created.
     }

@@ -22,14 +22,14 @@ export class Violation extends Error {
 }
 
 export const KINDS = [
-  'put',
+  'set',
   'insert',
   'update',
   'write',
   'delete',
   'take',
   'compareAndSet',
-  'putMany',
+  'setMany',
   'deleteMany',
   'ownGet',
   'get',
@@ -142,8 +142,8 @@ export class Session {
     for (let key = 0; key < this.#names.length; key++) {
       this.#oracle.tryLock(key, this.#row);
       if (this.#random.below(2) === 0) this.#deleteKey(key);
-      this.#putKey(key);
-      this.#exact(key, 'get after a final put');
+      this.#setKey(key);
+      this.#exact(key, 'get after a final set');
       if (this.#random.below(4) > 0) this.#deleteKey(key);
       this.#exact(key, 'get after a final delete');
       this.#oracle.unlock(key);
@@ -152,7 +152,7 @@ export class Session {
 
   /** What each kind of operation does. */
   readonly #actions: Readonly<Record<Kind, () => void>> = {
-    put: () => this.#owned((key) => this.#putKey(key)),
+    set: () => this.#owned((key) => this.#setKey(key)),
     insert: () => this.#owned((key) => this.#insertKey(key)),
     update: () => this.#owned((key) => this.#updateKey(key)),
     write: () => this.#owned((key) => this.#writeKey(key)),
@@ -160,7 +160,7 @@ export class Session {
     take: () => this.#owned((key) => this.#takeKey(key)),
     compareAndSet: () => this.#owned((key) => this.#compareAndSetKey(key)),
     ownGet: () => this.#owned((key) => this.#exact(key, 'get by the owner')),
-    putMany: () => this.#ownedMany((keys) => this.#putMany(keys)),
+    setMany: () => this.#ownedMany((keys) => this.#setMany(keys)),
     deleteMany: () => this.#ownedMany((keys) => this.#deleteMany(keys)),
     get: () => this.#checked((key) => this.#store.get(this.#spell(key))),
     getEntry: () => this.#checked((key) => this.#store.getEntry(this.#spell(key))?.value),
@@ -284,9 +284,9 @@ export class Session {
     if (this.#random.below(4) === 0) this.#exact(key, 'get after a write');
   }
 
-  #putKey(key: number): void {
+  #setKey(key: number): void {
     this.#change(key, true, (value) => {
-      this.#store.put(this.#spell(key), value);
+      this.#store.set(this.#spell(key), value);
       return true;
     });
   }
@@ -353,17 +353,17 @@ export class Session {
     if (this.#random.below(4) === 0) this.#exact(key, 'get after a take');
   }
 
-  #putMany(keys: number[]): void {
+  #setMany(keys: number[]): void {
     const entries = keys.map((key) => {
       const { attempt, base } = this.#oracle.beginWrite(key);
       return [this.#spell(key), makeValue({ key, attempt, tag: base })] as const;
     });
-    const outcome = this.#unlessFull(() => this.#store.putMany(entries));
+    const outcome = this.#unlessFull(() => this.#store.setMany(entries));
     for (const key of keys) {
       if (outcome === FULL) this.#resolve(key);
       else this.#oracle.commitWrite(key);
     }
-    for (const key of keys) if (this.#random.below(8) === 0) this.#exact(key, 'get after putMany');
+    for (const key of keys) if (this.#random.below(8) === 0) this.#exact(key, 'get after setMany');
   }
 
   #deleteMany(keys: number[]): void {
@@ -607,7 +607,7 @@ export class Session {
     const attempt = this.#oracle.addRow(this.#row, ROW.sequence);
     const value = makeValue({ key: REGISTER_KEYS + register, attempt, tag: this.#row });
     const name = registerName(register);
-    const outcome = this.#unlessFull(() => this.#store.put(name, value));
+    const outcome = this.#unlessFull(() => this.#store.set(name, value));
     if (outcome !== FULL) this.#seen[register][this.#row] = attempt;
     if (this.#random.below(2) === 0) this.#readRegister(register);
   }

@@ -58,14 +58,14 @@ export interface RoundWishes {
 const MIB = 2 ** 20;
 /** Weights around which each seed draws its own mix. */
 const WEIGHTS: Mix = {
-  put: 30,
+  set: 30,
   insert: 16,
   update: 8,
   write: 12,
   delete: 14,
   take: 8,
   compareAndSet: 14,
-  putMany: 3,
+  setMany: 3,
   deleteMany: 1,
   ownGet: 6,
   get: 24,

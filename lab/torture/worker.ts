@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { kindNamed } from '../../src/indexes/kinds.ts';
 import type { PoolHandle } from '../../src/store/api.ts';
-import { checkPool, openAloneSync } from '../../src/store/open.ts';
+import { checkSync, openAloneSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { withCanary } from './canary.ts';
 import { DONE, ExpectedValues, ROW, RUNNING, STARTING } from './expected-values.ts';
@@ -105,9 +105,9 @@ export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
 }
 
 function checkClean(place: PoolHandle) {
-  const report = checkPool(place);
+  const report = checkSync(place);
   if (report.problems.length > 0) {
-    throw new Violation(`checkPool: ${report.problems.slice(0, 5).join('; ')}`);
+    throw new Violation(`checkSync: ${report.problems.slice(0, 5).join('; ')}`);
   }
   return report;
 }

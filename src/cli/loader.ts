@@ -92,7 +92,7 @@ export class Loader {
   async #flush(source: RowSource): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
-    await this.#store.putMany(batch);
+    await this.#store.setMany(batch);
     this.#records += batch.length;
     await this.#advance(source, this.#records);
   }
@@ -108,7 +108,7 @@ export class Loader {
   /** After a bad record the good ones before it are stored; whoever mends the file counts on it. */
   async #tellWhatIsStored(error: unknown): Promise<void> {
     if (error instanceof InputError) {
-      await this.#store.putMany(this.#batch);
+      await this.#store.setMany(this.#batch);
       this.#records += this.#batch.length;
     }
     this.#complain(`${plural(this.#records, 'record')} stored before the end`);

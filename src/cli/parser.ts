@@ -106,7 +106,7 @@ function unknownOption(token: OptionToken, specs: OptionSpecs, command?: Command
   const names = Object.keys(specs).map((name) => `--${name}`);
   const where = command === undefined ? '' : ` for '${command.name}'`;
   const near = suggestion(nearest(token.rawName, names));
-  const dash = near === '' ? "; put -- before words that begin with '-'" : near;
+  const dash = near === '' ? "; write -- before words that begin with '-'" : near;
   return `unknown option ${token.rawName}${where}${dash}`;
 }
 

@@ -249,7 +249,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   getEntry(key: Key): Entry<V> | undefined;
   has(key: Key): boolean;
   /** Stores the value whether or not the key exists. */
-  put(key: Key, value: Value): void;
+  set(key: Key, value: Value): void;
   /** Stores the value if the key is absent. */
   insert(key: Key, value: Value): boolean;
   /** Stores the value if the key is present. */
@@ -276,7 +276,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * value with which they would be more bytes together, but returns one at least.
    */
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[];
-  putMany(entries: Iterable<readonly [Key, Value]>): void;
+  setMany(entries: Iterable<readonly [Key, Value]>): void;
   /** Removes the keys; returns how many were present. */
   deleteMany(keys: readonly Key[]): number;
   /**
@@ -344,7 +344,7 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   get(key: Key): Promise<V | undefined>;
   getEntry(key: Key): Promise<Entry<V> | undefined>;
   has(key: Key): Promise<boolean>;
-  put(key: Key, value: Value): Promise<void>;
+  set(key: Key, value: Value): Promise<void>;
   insert(key: Key, value: Value): Promise<boolean>;
   update(key: Key, value: Value): Promise<boolean>;
   write(
@@ -359,7 +359,7 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   increment(key: Key, by?: number): Promise<number>;
   increment(key: Key, by: bigint): Promise<bigint>;
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]>;
-  putMany(entries: Iterable<readonly [Key, Value]>): Promise<void>;
+  setMany(entries: Iterable<readonly [Key, Value]>): Promise<void>;
   deleteMany(keys: readonly Key[]): Promise<number>;
   read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;
   entries(): AsyncIterableIterator<[K, V]>;

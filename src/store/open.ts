@@ -135,7 +135,7 @@ export async function open(
 }
 
 /** Creates an empty pool. Raises SW_POOL_EXISTS when there is one, or a file that is denied. */
-export function createPool(url: string, options: PoolOptions = {}): void {
+export function createSync(url: string, options: PoolOptions = {}): void {
   checkOpenOptions(options);
   const location = parseUrl(url);
   if (location.kind === 'memory') {
@@ -148,7 +148,7 @@ export function createPool(url: string, options: PoolOptions = {}): void {
  * Removes a pool. Raises SW_POOL_BUSY while a living client is attached, unless forced: the calls
  * of such clients then raise SW_POOL_DESTROYED, soon or at the latest when they next await.
  */
-export function destroyPool(url: string, options: { force?: boolean } = {}): void {
+export function destroySync(url: string, options: { force?: boolean } = {}): void {
   checkOptions(options, FORCED_OPTIONS);
   const { force = false } = options;
   const location = parseUrl(url);
@@ -161,7 +161,7 @@ export function destroyPool(url: string, options: { force?: boolean } = {}): voi
 }
 
 /** Describes a pool, its clients and its stores. */
-export function inspectPool(url: string | PoolHandle): PoolReport {
+export function inspectSync(url: string | PoolHandle): PoolReport {
   return withPool(url, ({ client: { pool, source }, text }) => {
     pool.enter();
     try {
@@ -177,7 +177,7 @@ export function inspectPool(url: string | PoolHandle): PoolReport {
  * Walks a pool and verifies every invariant. Other clients may go on working; what they change
  * meanwhile can be reported as a problem, so a clean verdict is worth most on a quiet pool.
  */
-export function checkPool(
+export function checkSync(
   url: string | PoolHandle,
   options: { onProgress?: (done: number, total: number) => void } = {},
 ): CheckReport {
@@ -254,15 +254,15 @@ export async function openBlocking(
   return openSync(url, { ...options, values: 'bytes' });
 }
 
-/** As `createPool`, for code that awaits; also for pools over the network. */
+/** As `createSync`, for code that awaits; also for pools over the network. */
 export async function create(url: string, options: OpenOptions = {}): Promise<void> {
   checkOpenOptions(options);
   if (isRemote(url)) await createRemote(url, options);
-  else createPool(url, options);
+  else createSync(url, options);
 }
 
 /**
- * As `destroyPool`, for code that awaits; also for pools over the network, whose memory nodes are
+ * As `destroySync`, for code that awaits; also for pools over the network, whose memory nodes are
  * blank afterwards. With `force` their clients are revoked.
  */
 export async function destroy(
@@ -271,24 +271,24 @@ export async function destroy(
 ): Promise<void> {
   checkOptions(options, FORCED_OPTIONS);
   if (isRemote(url)) await destroyRemote(url, options);
-  else destroyPool(url, options);
+  else destroySync(url, options);
 }
 
-/** As `inspectPool`, for code that awaits; also for pools over the network. */
+/** As `inspectSync`, for code that awaits; also for pools over the network. */
 export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
   checkOpenOptions(options);
   const pool = poolOf(url);
-  return isRemote(pool) ? inspectRemote(pool, options) : inspectPool(url);
+  return isRemote(pool) ? inspectRemote(pool, options) : inspectSync(url);
 }
 
-/** As `checkPool`, for code that awaits; also for pools over the network, a READ at a time. */
+/** As `checkSync`, for code that awaits; also for pools over the network, a READ at a time. */
 export async function check(
   url: AnyPool,
   options: OpenOptions & { onProgress?: (done: number, total: number) => void } = {},
 ): Promise<CheckReport> {
   checkOptions(options, CHECK_OPTIONS);
   const pool = poolOf(url);
-  return isRemote(pool) ? checkRemote(pool, options) : checkPool(url, options);
+  return isRemote(pool) ? checkRemote(pool, options) : checkSync(url, options);
 }
 
 /** @internal */

@@ -6,14 +6,14 @@ import { bundled } from '../store/tests/support/bundled.ts';
 
 /** Prints a value out of a pool, or the code and the message of what went wrong. */
 const PROGRAM = `
-import { openSync, destroyPool } from 'stepwell';
+import { openSync, destroySync } from 'stepwell';
 const url = process.argv[2];
 try {
   const store = openSync(url, { size: 2 ** 22 });
-  store.put('k', 'kept');
+  store.set('k', 'kept');
   console.log(store.get('k'));
   store.close();
-  if (url !== 'memory:') destroyPool(url);
+  if (url !== 'memory:') destroySync(url);
 } catch ({ code, message }) {
   console.log(code, message);
 }`;

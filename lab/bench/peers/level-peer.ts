@@ -15,7 +15,7 @@ class LevelPeer implements AsyncPeer {
     return this.#db.getSync(key) ?? null;
   }
 
-  put(key: string, value: Buffer): Promise<void> {
+  set(key: string, value: Buffer): Promise<void> {
     return this.#db.put(key, value);
   }
 

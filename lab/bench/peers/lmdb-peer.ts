@@ -19,12 +19,12 @@ class LmdbPeer implements SyncPeer {
     return this.#db.get(key);
   }
 
-  put(key: string, value: Buffer): void {
+  set(key: string, value: Buffer): void {
     this.#db.putSync(key, value);
   }
 
   /** One transaction for all: what its users do for bulk. */
-  putMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
+  setMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
     this.#db.transactionSync(() => {
       for (const [key, value] of entries) {
         // Keys are strings here as everywhere else; it copies both.

@@ -9,7 +9,7 @@ class MapPeer implements SyncPeer {
     return this.#map.get(key);
   }
 
-  put(key: string, value: Buffer): void {
+  set(key: string, value: Buffer): void {
     this.#map.set(key, value);
   }
 

@@ -2,10 +2,10 @@
 export interface SyncPeer {
   readonly kind: 'sync';
   get(key: string): Uint8Array | undefined;
-  put(key: string, value: Buffer): void;
+  set(key: string, value: Buffer): void;
   getMany?(keys: readonly string[]): (Uint8Array | undefined)[];
   /** Loads records faster than one by one, if there is such a way; the arrays are reused. */
-  putMany?(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void;
+  setMany?(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void;
   /** Hands `use` the value of each of the `count` records from `key` on; ordered stores only. */
   scan?(key: string, count: number, use: (value: Uint8Array) => void): void;
   /** Facts for the report. */
@@ -17,7 +17,7 @@ export interface SyncPeer {
 export interface AsyncPeer {
   readonly kind: 'async';
   get(key: string): Promise<Uint8Array | null>;
-  put(key: string, value: Buffer): Promise<unknown>;
+  set(key: string, value: Buffer): Promise<unknown>;
   scan?(key: string, count: number, use: (value: Uint8Array) => void): Promise<void>;
   describe?(): Record<string, unknown>;
   close(): void | Promise<void>;

@@ -14,7 +14,7 @@ export async function openRedisPeer(settings: PeerSettings): Promise<AsyncPeer> 
   return {
     kind: 'async',
     get: (key) => binary.get(key),
-    put: (key, value) => binary.set(key, value),
+    set: (key, value) => binary.set(key, value),
     close: async () => {
       await client.close();
     },

@@ -1,5 +1,5 @@
 import type { Store } from '../../../src/store/api.ts';
-import { inspectPool, openSync } from '../../../src/store/open.ts';
+import { inspectSync, openSync } from '../../../src/store/open.ts';
 import type { PeerSettings, StepwellPeerName } from '../protocol.ts';
 import type { SyncPeer } from './peer.ts';
 
@@ -15,16 +15,16 @@ class StepwellPeer implements SyncPeer {
     return this.#store.get(key);
   }
 
-  put(key: string, value: Buffer): void {
-    this.#store.put(key, value);
+  set(key: string, value: Buffer): void {
+    this.#store.set(key, value);
   }
 
   getMany(keys: readonly string[]): (Uint8Array | undefined)[] {
     return this.#store.getMany(keys);
   }
 
-  putMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
-    this.#store.putMany(entries);
+  setMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
+    this.#store.setMany(entries);
   }
 
   scan(key: string, count: number, use: (value: Uint8Array) => void): void {
@@ -34,7 +34,7 @@ class StepwellPeer implements SyncPeer {
   }
 
   describe(): Record<string, unknown> {
-    const { path, hugePages, regionSize, chunkSize, chunks } = inspectPool(this.#store.url);
+    const { path, hugePages, regionSize, chunkSize, chunks } = inspectSync(this.#store.url);
     const { traffic, retries, resizes, loadFactor, globalDepth } = this.#store.stats();
     const pool = { path, hugePages, regionSize, chunkSize, chunks };
     return { pool, store: { traffic, retries, resizes, loadFactor, globalDepth } };

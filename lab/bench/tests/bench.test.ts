@@ -103,7 +103,7 @@ describe('Work', () => {
       operations: 70,
       seed: 5,
     } as const;
-    for (const operation of ['get', 'put', 'getMany'] as const) {
+    for (const operation of ['get', 'set', 'getMany'] as const) {
       work.prepare({ ...shape, operation });
       const { begin, end, operations } = await work.run(10n);
       assert.ok(begin >= 10n && end > begin);
@@ -156,7 +156,7 @@ function bound(peer: SyncPeer): SyncPeer {
   return {
     kind: 'sync',
     get: (key) => peer.get(key),
-    put: (key, value) => peer.put(key, value),
+    set: (key, value) => peer.set(key, value),
     close: () => peer.close(),
   };
 }

@@ -5,7 +5,7 @@ import {
   ILLEGAL,
 } from '../../verification/checks/linearizability.ts';
 
-export const KINDS = ['get', 'put', 'insert', 'update', 'delete', 'take', 'increment'] as const;
+export const KINDS = ['get', 'set', 'insert', 'update', 'delete', 'take', 'increment'] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** What a key holds; numbers, so that every value can be an operand of `increment`. */
@@ -42,7 +42,7 @@ export class StoreCall implements HistoryOperation<State> {
     switch (this.kind) {
       case 'get':
         return { expected: state ?? null, next: state };
-      case 'put':
+      case 'set':
         return { expected: true, next: value };
       case 'insert':
         return { expected: !present, next: present ? state : value };

@@ -41,8 +41,8 @@ async function call(store: AsyncStore, kind: Kind, key: string, value: string) {
   switch (kind) {
     case 'get':
       return ((await store.get(key)) as string | undefined) ?? null;
-    case 'put':
-      if (task.lies !== true || prng.below(4) > 0) await store.put(key, value);
+    case 'set':
+      if (task.lies !== true || prng.below(4) > 0) await store.set(key, value);
       return true;
     case 'insert':
       return store.insert(key, value);

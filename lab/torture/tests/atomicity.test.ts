@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { createPool, destroyPool } from '../../../src/store/open.ts';
+import { createSync, destroySync } from '../../../src/store/open.ts';
 import { type CopyKind, judgeTears, mapArea, sumLitmus, tearLitmus } from '../atomicity.ts';
 
 const NAME = `torture-litmus-${process.pid}`;
@@ -11,8 +11,8 @@ const REGION_BYTES = 8 * 2 ** 20;
 const area = (test: number) => REGION_BYTES - 2 ** 20 + test * 128 * 1024;
 
 describe('mapped memory between processes', { timeout: 180_000 }, () => {
-  before(() => createPool(URL, { size: REGION_BYTES, regionSize: REGION_BYTES }));
-  after(() => destroyPool(URL, { force: true }));
+  before(() => createSync(URL, { size: REGION_BYTES, regionSize: REGION_BYTES }));
+  after(() => destroySync(URL, { force: true }));
 
   it('atomics and the CAS and FAA verbs give exact sums', async () => {
     const [processes, operations] = [3, 40_000];

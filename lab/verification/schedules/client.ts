@@ -44,7 +44,7 @@ const REMEDIES = ['offline', 'sweep'] as const;
 
 /**
  * One client of the pool that runs its program a piece at a time. Its lanes share the pool handle,
- * the allocator, the directory cache and the announced epoch, as the operations of `putMany` do;
+ * the allocator, the directory cache and the announced epoch, as the operations of `setMany` do;
  * duties wait until no lane has an operation in flight, and no operation begins before them.
  */
 export class SimulatedClient {

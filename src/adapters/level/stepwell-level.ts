@@ -154,7 +154,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
 
   /** @internal */
   async _put(key: Data, value: Data): Promise<void> {
-    this.store.put(toStore(key), toStore(value));
+    this.store.set(toStore(key), toStore(value));
   }
 
   /** @internal */
@@ -171,7 +171,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     let puts: [Data, Data][] = [];
     let deletions: Data[] = [];
     const flush = () => {
-      if (puts.length > 0) this.store.putMany(puts);
+      if (puts.length > 0) this.store.setMany(puts);
       if (deletions.length > 0) this.store.deleteMany(deletions);
       puts = [];
       deletions = [];

@@ -24,7 +24,7 @@ export class BenchLoop {
 
   run(task: BenchTask): Measured {
     if (task.operation === 'insert') return this.#insert();
-    const act = task.operation === 'get' ? this.#get : this.#put;
+    const act = task.operation === 'get' ? this.#get : this.#set;
     const start = this.#now();
     let operations = 0;
     let milliseconds = 0;
@@ -52,11 +52,11 @@ export class BenchLoop {
   readonly #get = (key: string): void => {
     const value = this.#store.get(key);
     // A rate of wrong answers is worth nothing.
-    if (value?.length !== this.#value.length) throw lost(key, 'has not the value put');
+    if (value?.length !== this.#value.length) throw lost(key, 'has not the value set');
   };
 
-  readonly #put = (key: string): void => {
-    this.#store.put(key, this.#value);
+  readonly #set = (key: string): void => {
+    this.#store.set(key, this.#value);
   };
 }
 
@@ -83,10 +83,10 @@ export class AwaitedBenchLoop {
     let milliseconds = 0;
     while (milliseconds < task.milliseconds) {
       const key = this.#sample[operations++ & (SAMPLE - 1)];
-      if (task.operation === 'put') {
-        await this.#store.put(key, this.#value);
+      if (task.operation === 'set') {
+        await this.#store.set(key, this.#value);
       } else if ((await this.#store.get(key))?.length !== this.#value.length) {
-        throw lost(key, 'has not the value put');
+        throw lost(key, 'has not the value set');
       }
       milliseconds = this.#now() - start;
     }

@@ -4,7 +4,7 @@ export type BenchTask =
   /** Insert this client's share of the records, once. */
   | { operation: 'insert' }
   /** Work on random records for a while. */
-  | { operation: 'get' | 'put'; milliseconds: number };
+  | { operation: 'get' | 'set'; milliseconds: number };
 
 export interface Measured {
   operations: number;

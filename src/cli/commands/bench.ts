@@ -31,7 +31,7 @@ export interface Rate {
 export const bench = defineCommand({
   name: 'bench',
   arguments: '[url]',
-  summary: 'Measure how many gets and puts per second a store does here',
+  summary: 'Measure how many gets and sets per second a store does here',
   details:
     `  Works on a store of its own in the pool (default: a new memory: pool), ${ROUNDS} rounds\n` +
     '  per operation, each client in its own thread. Other work on the machine shows in the rates.',
@@ -132,7 +132,7 @@ async function measureAll(context: Context, plan: Plan, clients: BenchClient[]):
     // A record can be inserted once only, so this has a single round.
     await measure(context, clients, { operation: 'insert' }, 1),
     await measure(context, clients, { operation: 'get', milliseconds }, ROUNDS),
-    await measure(context, clients, { operation: 'put', milliseconds }, ROUNDS),
+    await measure(context, clients, { operation: 'set', milliseconds }, ROUNDS),
   ];
 }
 

@@ -13,20 +13,21 @@ import { load } from './load.ts';
 import { memoryNode } from './memory-node.ts';
 import { nodes } from './nodes.ts';
 import { pools } from './pools.ts';
-import { put } from './put.ts';
+
 import { scan } from './scan.ts';
 import { serve } from './serve.ts';
+import { set } from './set.ts';
 import { stores } from './stores.ts';
 
 export const STEPWELL: Program = {
   name: 'stepwell',
-  examples: ['serve', 'put shm:demo greeting hello', 'get shm:demo greeting'],
+  examples: ['serve', 'set shm:demo greeting hello', 'get shm:demo greeting'],
   commands: [
     serve,
     indexServer,
     create,
     get,
-    put,
+    set,
     del,
     scan,
     load,

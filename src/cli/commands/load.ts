@@ -36,7 +36,7 @@ export const load = defineCommand({
       about: 'Key column, or several with commas, joined by `:` (default: key, id or the first)',
     },
     value: { value: 'COLUMN', about: 'Value column (default: the whole record as JSON)' },
-    batch: { value: 'N', read: parseCount(1, 65_536), about: 'Records per put (default: 32)' },
+    batch: { value: 'N', read: parseCount(1, 65_536), about: 'Records per write (default: 32)' },
     sorted: { about: 'Keys ascend and the store is empty: all records at once, or none (chime)' },
     'skip-errors': { about: 'Leave bad records out and count them' },
     ...STORE_OPTION,

@@ -118,6 +118,6 @@ async function announce(
   const scheme = options['tls-cert'] === undefined ? 'tcp' : 'tls';
   const where = options.file === undefined ? 'in memory' : `in ${options.file}`;
   await context.stdout.line(`Memory node on ${shown}:${port}: ${formatSize(size)} ${where}`);
-  await context.stdout.line(`  open it:  npx stepwell put ${scheme}://${shown}:${port} KEY VALUE`);
+  await context.stdout.line(`  open it:  npx stepwell set ${scheme}://${shown}:${port} KEY VALUE`);
   await context.stdout.line('Ctrl-C ends it.');
 }

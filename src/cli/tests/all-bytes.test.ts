@@ -38,7 +38,7 @@ function contentOf(t: TestContext, url: string): [string, Value][] {
 
 function ordered(t: TestContext, records: readonly [Key, Value][] = []): string {
   const url = freshUrl(t, 'shm');
-  keepOpen(t, openSync(url, { ...SMALL, index: 'chime' })).putMany(records);
+  keepOpen(t, openSync(url, { ...SMALL, index: 'chime' })).setMany(records);
   return url;
 }
 
@@ -67,11 +67,11 @@ for (const notation of ['hex', 'base64'] as const) {
   const option = `--${notation}`;
   const written = (content: Key | Value) => Buffer.from(content as string).toString(notation);
 
-  test(`put, get, scan and del take and give ${notation}`, async (t) => {
+  test(`set, get, scan and del take and give ${notation}`, async (t) => {
     const url = ordered(t);
     for (const [key, value] of RECORDS) {
       // `-` is standard input, and no key or value.
-      await run(['put', url, '--store=default', option, '--', written(key), written(value)]);
+      await run(['set', url, '--store=default', option, '--', written(key), written(value)]);
     }
     for (const [key, value] of RECORDS) {
       assert.equal((await run(['get', url, written(key), option])).out, `${written(value)}\n`);
@@ -115,7 +115,7 @@ test('a key that is too long is wrong usage', async (t) => {
   const url = ordered(t);
   for (const words of [
     ['get', url],
-    ['put', url, '--store=default'],
+    ['set', url, '--store=default'],
     ['del', url],
   ]) {
     const { code, err } = await stepwell([...words, 'x'.repeat(65_536)], {

@@ -53,7 +53,7 @@ describe('stepwell on a file: pool', { timeout: 300_000 }, () => {
     const ordered = `file:${join(folder, 'ordered.pool')}`;
     await succeeds('create', ordered, '--size', '64m', '--index', 'chime', '--set', 'span=16');
     const keys = ['a', 'user:1', 'user:2', 'user:3', 'user;', 'z'];
-    for (const key of keys.toReversed()) await succeeds('put', ordered, key, `of ${key}`);
+    for (const key of keys.toReversed()) await succeeds('set', ordered, key, `of ${key}`);
     const lines = (...words: string[]) =>
       succeeds('scan', ordered, ...words).then(({ out }) => out.split('\n').slice(0, -1));
     assert.deepEqual(await lines('--keys'), keys);
@@ -77,21 +77,21 @@ describe('stepwell on a file: pool', { timeout: 300_000 }, () => {
     assert.match(unordered.err, /no order.*\(SW_UNSUPPORTED\)\n$/);
   });
 
-  it('puts, gets and deletes', async () => {
-    await succeeds('put', url, '007', 'bond');
+  it('sets, gets and deletes', async () => {
+    await succeeds('set', url, '007', 'bond');
     assert.equal((await succeeds('get', url, '007')).out, 'bond');
-    assert.equal((await program(['put', url, '007', 'x', '--insert'])).code, 1);
-    assert.equal((await program(['put', url, 'none', 'x', '--update'])).code, 1);
+    assert.equal((await program(['set', url, '007', 'x', '--insert'])).code, 1);
+    assert.equal((await program(['set', url, 'none', 'x', '--update'])).code, 1);
     assert.equal((await succeeds('del', url, '007', 'none')).out, '1\n');
     const missing = await program(['get', url, '007']);
     assert.deepEqual([missing.code, missing.out, missing.err], [1, '', 'not found\n']);
   });
 
-  it('carries any bytes through put, dump, load and get', async () => {
+  it('carries any bytes through set, dump, load and get', async () => {
     const bytes = Buffer.from(Array.from({ length: 1024 }, (_, at) => at % 256));
-    assert.equal((await program(['put', url, 'bytes'], bytes)).code, 0);
-    await succeeds('put', url, 'text', 'x\n"y"');
-    await succeeds('put', url, '', '');
+    assert.equal((await program(['set', url, 'bytes'], bytes)).code, 0);
+    await succeeds('set', url, 'text', 'x\n"y"');
+    await succeeds('set', url, '', '');
     const dumped = await succeeds('dump', url);
     assert.equal(dumped.out.trim().split('\n').length, 3);
     const loaded = await program(['load', copy, '-', '--format', 'jsonl'], dumped.bytes);
@@ -187,7 +187,7 @@ describe('stepwell serve on a shm: pool', { timeout: 300_000 }, () => {
       assert.equal(await reader.get('turn'), String(turn));
     }
     assert.equal((await succeeds('get', url, 'turn')).out, '199');
-    await succeeds('put', url, 'turn', 'from the command line');
+    await succeeds('set', url, 'turn', 'from the command line');
     assert.equal(await one.get('turn'), 'from the command line');
   });
 
@@ -230,7 +230,7 @@ describe('stepwell bench', { timeout: 120_000 }, () => {
     const results = report.results as { operation: string; median: number }[];
     assert.deepEqual(
       results.map(({ operation }) => operation),
-      ['insert', 'get', 'put'],
+      ['insert', 'get', 'set'],
     );
     assert.ok(results.every(({ median }) => median > 0));
   });

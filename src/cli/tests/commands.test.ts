@@ -15,7 +15,7 @@ describe('every command', () => {
   it('that needs a pool refuses memory: and explains', async () => {
     for (const words of [
       ['get', 'k'],
-      ['put', 'k', 'v'],
+      ['set', 'k', 'v'],
       ['del', 'k'],
       ['dump'],
       ['scan'],
@@ -33,7 +33,7 @@ describe('every command', () => {
 
   it('closes the store, also after a failure', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'k', 'v'], { pools });
+    await stepwell(['set', URL, 'k', 'v'], { pools });
     const stdout = new Recorder();
     stdout.write = () => {
       throw new Error('broken terminal');
@@ -49,10 +49,10 @@ describe('every command', () => {
   });
 });
 
-describe('put, get and del', () => {
+describe('set, get and del', () => {
   it('store, return and remove', async () => {
     const pools = new FakePools();
-    assert.deepEqual(await stepwell(['put', URL, '007', 'bond'], { pools }), {
+    assert.deepEqual(await stepwell(['set', URL, '007', 'bond'], { pools }), {
       code: 0,
       out: '',
       err: '',
@@ -68,7 +68,7 @@ describe('put, get and del', () => {
     const pools = new FakePools();
     const bytes = Buffer.from([0, 255, 10, 13, 0xc3, 0x28]);
     for (const words of [['k'], ['k', '-']]) {
-      assert.equal((await stepwell(['put', URL, ...words], { pools, stdin: bytes })).code, 0);
+      assert.equal((await stepwell(['set', URL, ...words], { pools, stdin: bytes })).code, 0);
       pools.store(URL).get = async () => bytes;
       assert.deepEqual((await stepwell(['get', URL, 'k'], { pools })).bytes, bytes);
       assert.deepEqual(pools.store(URL).peek('k'), bytes);
@@ -77,29 +77,29 @@ describe('put, get and del', () => {
 
   it('end the line for a person only, and write an empty value', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'k', ''], { pools });
+    await stepwell(['set', URL, 'k', ''], { pools });
     assert.equal((await stepwell(['get', URL, 'k'], { pools })).out, '');
     const stdout = new Recorder(true);
     assert.equal((await stepwell(['get', URL, 'k'], { pools, stdout })).out, '\n');
   });
 
   it('ask for a value rather than wait for a person to type', async () => {
-    const { code, err } = await stepwell(['put', URL, 'k'], { typed: true });
+    const { code, err } = await stepwell(['set', URL, 'k'], { typed: true });
     assert.equal(code, 2);
     assert.match(err, /no value/);
   });
 
   it('keep conditions', async () => {
     const pools = new FakePools();
-    const put = (...more: string[]) => stepwell(['put', URL, 'k', ...more], { pools });
-    assert.equal((await put('v', '--update')).code, 3, 'no pool is made for an update');
-    assert.equal((await put('v', '--insert')).code, 0);
-    const again = await put('w', '--insert');
+    const set = (...more: string[]) => stepwell(['set', URL, 'k', ...more], { pools });
+    assert.equal((await set('v', '--update')).code, 3, 'no pool is made for an update');
+    assert.equal((await set('v', '--insert')).code, 0);
+    const again = await set('w', '--insert');
     assert.deepEqual([again.code, again.err], [1, 'key exists\n']);
-    assert.equal((await put('w', '--update')).code, 0);
+    assert.equal((await set('w', '--update')).code, 0);
     assert.equal(pools.store(URL).peek('k'), 'w');
-    assert.equal((await stepwell(['put', URL, 'z', 'v', '--update'], { pools })).code, 1);
-    assert.equal((await put('v', '--update', '--insert')).code, 2);
+    assert.equal((await stepwell(['set', URL, 'z', 'v', '--update'], { pools })).code, 1);
+    assert.equal((await set('v', '--update', '--insert')).code, 2);
   });
 
   it('make pools to write only, and use the store that is named', async () => {
@@ -112,7 +112,7 @@ describe('put, get and del', () => {
       const { code, err } = await stepwell(words, { pools });
       assert.deepEqual([code, err], [3, `stepwell: no pool at ${URL} (SW_POOL_NOT_FOUND)\n`]);
     }
-    await stepwell(['put', URL, 'k', 'v', '--store', 'other'], { pools });
+    await stepwell(['set', URL, 'k', 'v', '--store', 'other'], { pools });
     assert.equal((await stepwell(['get', URL, 'k', '--store=other'], { pools })).out, 'v');
     assert.match((await stepwell(['get', URL, 'k'], { pools })).err, /SW_STORE_NOT_FOUND/);
   });
@@ -126,7 +126,7 @@ describe('create and destroy', () => {
     assert.equal(code, 0);
     assert.match(out, /^created shm:x \(\/fake\/shm:x, up to 4 GiB\)\n$/);
     assert.deepEqual(pools.calls, [
-      `createPool ${URL} {"size":4294967296,"regionSize":1073741824}`,
+      `createSync ${URL} {"size":4294967296,"regionSize":1073741824}`,
       `open ${URL} {"store":"s","client":"stepwell create",` +
         '"race":{"groups":64,"initialDepth":2},"create":true}',
     ]);
@@ -167,7 +167,7 @@ describe('create and destroy', () => {
   it('make more stores in a pool that is there, each once, and leave others alone', async () => {
     const pools = new FakePools();
     const create = (...words: string[]) => stepwell(['create', URL, ...words], { pools });
-    await stepwell(['put', URL, 'k', 'v'], { pools });
+    await stepwell(['set', URL, 'k', 'v'], { pools });
     const { code, out } = await create('--store', 'events', '--index', 'chime');
     assert.equal(code, 0);
     assert.equal(out, 'created store events in shm:x (/fake/shm:x, up to 4 GiB)\n');
@@ -204,7 +204,7 @@ describe('create and destroy', () => {
 describe('inspect and check', () => {
   it('print tables for people and JSON for programs', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'k', 'v'], { pools });
+    await stepwell(['set', URL, 'k', 'v'], { pools });
     const { out } = await stepwell(['inspect', URL], { pools });
     assert.match(out, /Memory +3 MiB in use of 4 GiB \(3 of 1,024 chunks of 1 MiB, 1,021 free\)/);
     assert.match(
@@ -218,7 +218,7 @@ describe('inspect and check', () => {
 
   it('count problems as a negative answer', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'k', 'v'], { pools });
+    await stepwell(['set', URL, 'k', 'v'], { pools });
     const good = await stepwell(['check', URL], { pools });
     assert.equal(good.code, 0);
     assert.match(good.out, /every invariant holds/);
@@ -233,7 +233,7 @@ describe('inspect and check', () => {
 
   it('name what makers of stores left behind, which is no problem', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'k', 'v'], { pools });
+    await stepwell(['set', URL, 'k', 'v'], { pools });
     pools.unfinished = [{ index: 'shard', chunks: 3, bytes: 3 * 2 ** 18 }];
     const { code, out } = await stepwell(['check', URL], { pools });
     assert.equal(code, 0);
@@ -348,7 +348,7 @@ describe('bench', () => {
     const { log, startBenchClient } = benchClients();
     const { code, out } = await stepwell(['bench'], { pools, startBenchClient });
     assert.equal(code, 0);
-    assert.deepEqual(log, ['insert', ...Array(5).fill('get'), ...Array(5).fill('put'), 'stop']);
+    assert.deepEqual(log, ['insert', ...Array(5).fill('get'), ...Array(5).fill('set'), 'stop']);
     assert.match(out, /^100,000 records of 32 bytes, 1 client, in memory:\n/);
     assert.match(out, /get +4,000 +2,000 +6,000 +250\.00 µs +5\n/);
     assert.ok(pools.store('memory:', 'bench-77'));
@@ -363,7 +363,7 @@ describe('bench', () => {
     assert.equal(report.clients, 2);
     assert.equal(report.results[1].rounds.length, 5);
     assert.equal(pools.pools.has(URL), false);
-    await stepwell(['put', URL, 'k', 'v'], { pools });
+    await stepwell(['set', URL, 'k', 'v'], { pools });
     await stepwell(words, { pools, startBenchClient });
     assert.equal(pools.store(URL).count, 1);
     assert.equal(pools.openStores, 0);
@@ -397,7 +397,7 @@ describe('bench', () => {
     const map = new Map<string, Uint8Array>();
     const store = {
       get: (key: string) => map.get(key),
-      put: (key: string, value: Uint8Array) => map.set(key, value),
+      set: (key: string, value: Uint8Array) => map.set(key, value),
       insert: (key: string, value: Uint8Array) => !map.has(key) && map.set(key, value) === map,
     };
     const setup = { handle: '', store: '', client: 1, clients: 3, records: 100, valueSize: 8 };
@@ -414,10 +414,10 @@ describe('bench', () => {
     assert.equal(map.size, 100);
     const task = { operation: 'get', milliseconds: 20 } as const;
     assert.deepEqual(loops[0].run(task), { operations: 4 * 256, milliseconds: 20 });
-    loops[1].run({ operation: 'put', milliseconds: 20 });
+    loops[1].run({ operation: 'set', milliseconds: 20 });
     assert.equal(map.size, 100);
     map.clear();
-    assert.throws(() => loops[0].run(task), /has not the value put/);
+    assert.throws(() => loops[0].run(task), /has not the value set/);
     assert.equal(median([3, 1, 2]), 2);
     assert.equal(median([4, 1, 2, 3]), 2.5);
   });

@@ -218,7 +218,7 @@ describe('progress of load', () => {
 async function restored(format: string, entries: [Key, Value][]): Promise<FakePools> {
   const pools = new FakePools();
   await stepwell(['create', URL, '--store', 'default'], { pools });
-  for (const [key, value] of entries) pools.store(URL).put(key, value);
+  for (const [key, value] of entries) pools.store(URL).set(key, value);
   const dumped = await stepwell(['dump', URL, '--format', format], { pools });
   assert.equal(dumped.code, 0, dumped.err);
   const copy = new FakePools();
@@ -246,9 +246,9 @@ const STRANGE: [Key, Value][] = [
 describe('dump', () => {
   it('writes a record per line, and bytes that are no text as base64', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'a', 'x\ny'], { pools });
-    pools.store(URL).put(Buffer.from([0xff]), Buffer.from([0xfe]));
-    pools.store(URL).put('b', Buffer.from('text'));
+    await stepwell(['set', URL, 'a', 'x\ny'], { pools });
+    pools.store(URL).set(Buffer.from([0xff]), Buffer.from([0xfe]));
+    pools.store(URL).set('b', Buffer.from('text'));
     assert.equal(
       (await stepwell(['dump', URL], { pools })).out,
       '{"key":"a","value":"x\\ny","version":1}\n' +
@@ -303,7 +303,7 @@ describe('dump', () => {
 
   it('stops quietly when nobody reads on', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'a', 'x'], { pools });
+    await stepwell(['set', URL, 'a', 'x'], { pools });
     const stdout = new Recorder();
     const gone = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
     queueMicrotask(() => stdout.fail(gone));
@@ -314,7 +314,7 @@ describe('dump', () => {
 
   it('is told incomplete when interrupted', async () => {
     const pools = new FakePools();
-    await stepwell(['put', URL, 'a', 'x'], { pools });
+    await stepwell(['set', URL, 'a', 'x'], { pools });
     const { code, err } = await stepwell(['dump', URL], { pools, signal: AbortSignal.abort() });
     assert.equal(code, 130);
     assert.match(err, /not complete/);

@@ -91,7 +91,7 @@ describe('command line words', () => {
     assert.match(usageError('sampel', 'u').message, /unknown command 'sampel'.*mean sample\?/);
     assert.doesNotMatch(usageError('zzzzzz').message, /mean/);
     assert.match(usageError('sample', 'u', 'k', '--stor', 'x').message, /mean --store\?/);
-    assert.match(usageError('sample', 'u', '-5').message, /put -- before words/);
+    assert.match(usageError('sample', 'u', '-5').message, /write -- before words/);
     assert.match(usageError('sample', 'u', 'k', '--json=1').message, /takes no value/);
     assert.match(usageError('--store=x', 'sample').message, /unknown option --store/);
     assert.match(usageError('sample', 'u', '--__proto__').message, /unknown option/);
@@ -152,7 +152,7 @@ describe('nearest', () => {
   it('guesses only what is close', () => {
     assert.equal(nearest('inspct', ['inspect', 'check']), 'inspect');
     assert.equal(nearest('desroy', ['destroy', 'create']), 'destroy');
-    assert.equal(nearest('x', ['get', 'put']), undefined);
-    assert.equal(nearest('banana', ['get', 'put']), undefined);
+    assert.equal(nearest('x', ['get', 'set']), undefined);
+    assert.equal(nearest('banana', ['get', 'set']), undefined);
   });
 });

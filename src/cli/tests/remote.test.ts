@@ -30,7 +30,7 @@ test('a pool on two memory nodes is made, looked into, checked and removed', asy
   await refused('SW_POOL_EXISTS', 'create', url);
   const store = await open(url, { store: 'a', client: 'keeper', maxClients: 8 });
   scope.after(() => store.close());
-  for (let i = 0; i < 300; i++) await store.put(`key${i}`, 'v'.repeat(i));
+  for (let i = 0; i < 300; i++) await store.set(`key${i}`, 'v'.repeat(i));
   const report = JSON.parse((await succeeds('inspect', url, '--json')).out) as PoolReport;
   const names = report.stores.map(({ name, index, records }) => [name, index, records]);
   assert.deepEqual(names, [['a', 'chime', 300]]);
@@ -57,7 +57,7 @@ test('a pool on two memory nodes is made, looked into, checked and removed', asy
     );
   }
   const again = await open(url, { maxClients: 8 });
-  await again.put('k', 'v');
+  await again.set('k', 'v');
   assert.equal(await again.get('k'), 'v');
   await again.close();
   await succeeds('destroy', url);
@@ -80,8 +80,8 @@ test('records go in and out over the network, by every command that has a URL', 
   const { url } = await startNodes(scope, 2, { bytes: 16 * 2 ** 20 });
   await succeeds('create', url, '--store', 'o', '--index', 'chime');
   const store = ['--store', 'o'];
-  await succeeds('put', url, 'a', '1', ...store);
-  assert.equal((await program(['put', url, 'a', '2', '--insert', ...store])).code, 1);
+  await succeeds('set', url, 'a', '1', ...store);
+  assert.equal((await program(['set', url, 'a', '2', '--insert', ...store])).code, 1);
   assert.equal((await succeeds('get', url, 'a', ...store)).out, '1');
   const dumped = await succeeds('dump', url, ...store);
   assert.match(dumped.out, /^\{"key":"a","value":"1","version":\d+\}\n$/);
@@ -97,7 +97,7 @@ test('records go in and out over the network, by every command that has a URL', 
 
 test('check finds what is wrong in a pool over the network', async (scope) => {
   const { servers, url } = await startNodes(scope, 1, { bytes: 16 * 2 ** 20 });
-  await succeeds('put', url, 'key', 'value '.repeat(20));
+  await succeeds('set', url, 'key', 'value '.repeat(20));
   const [{ u8 }] = servers[0].memory.regions;
   const at = Buffer.from(u8.buffer, u8.byteOffset, u8.length).lastIndexOf('value value');
   assert.ok(at > 0);
@@ -144,7 +144,7 @@ test('a store over the network is measured', async (scope) => {
   const { results } = JSON.parse((await succeeds('bench', url, ...words)).out);
   assert.deepEqual(
     results.map(({ operation }: { operation: string }) => operation),
-    ['insert', 'get', 'put'],
+    ['insert', 'get', 'set'],
   );
   await refused('SW_POOL_NOT_FOUND', 'inspect', url);
 });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { listPools } from '../../store/administration/list-pools.ts';
 import * as library from '../../store/open.ts';
-import { createPool, openSync } from '../../store/open.ts';
+import { createSync, openSync } from '../../store/open.ts';
 import { freshUrl, keepOpen, pathOf, SMALL } from '../../store/tests/support/pools.ts';
 import { RUNTIME } from '../../store/tests/support/runtime.ts';
 import { stepwell } from './support/terminal.ts';
@@ -22,7 +22,7 @@ function run(...words: string[]) {
 test('stores, pools and drop', (t) => {
   const url = freshUrl(t, 'shm');
   const users = keepOpen(t, openSync(url, { ...SMALL, store: 'users', index: 'chime' }));
-  users.put('k', 'v');
+  users.set('k', 'v');
   assert.match(run('stores', url).stdout, /NAME +INDEX +STATE[\s\S]*\nusers +chime +ready +1 /);
   const busy = run('drop', url, 'users');
   assert.deepEqual([busy.status, busy.stdout], [3, '']);
@@ -63,7 +63,7 @@ async function outputOf(...words: string[]): Promise<string> {
 
 test('stores and pools are JSON for programs', async (t) => {
   const url = freshUrl(t, 'shm');
-  keepOpen(t, openSync(url, { ...SMALL, store: 'users', index: 'chime' })).put('k', 'v');
+  keepOpen(t, openSync(url, { ...SMALL, store: 'users', index: 'chime' })).set('k', 'v');
   keepOpen(t, openSync(url, { store: 'ü "hits"' }));
   const stores: Record<string, unknown>[] = JSON.parse(await outputOf('stores', url, '--json'));
   assert.deepEqual(
@@ -88,7 +88,7 @@ test('stores and pools are JSON for programs', async (t) => {
 
 test('a list of nothing says so, and is an empty list for programs', async (t) => {
   const url = freshUrl(t, 'shm');
-  createPool(url, SMALL);
+  createSync(url, SMALL);
   assert.equal(await outputOf('stores', url), 'no stores\n');
   assert.equal(await outputOf('stores', url, '--json'), '[]\n');
   const none = { listPools: async () => () => [] };

@@ -11,11 +11,11 @@ import { stepwell } from './support/terminal.ts';
 const BYTES = Buffer.from(Array.from({ length: 255 }, (_, i) => i + 1));
 
 test('words that are no UTF-8 keep their bytes, also behind options of Node', () => {
-  const raw = ['node', '--flag', 'main.js', 'put', '', 'é'].map((word) => Buffer.from(word));
+  const raw = ['node', '--flag', 'main.js', 'set', '', 'é'].map((word) => Buffer.from(word));
   raw.push(Buffer.from([0xff]), Buffer.from([0xfe]), BYTES, Buffer.from('\ufffd'));
   const words = raw.slice(3).map(String);
   const found = exactWords(words, raw, {}).map(exactBytes);
-  assert.deepEqual(found.slice(0, 3), ['put', '', 'é']);
+  assert.deepEqual(found.slice(0, 3), ['set', '', 'é']);
   assert.deepEqual(
     found.slice(3, 6),
     [[0xff], [0xfe], BYTES].map((of) => Uint8Array.from(of)),
@@ -45,7 +45,7 @@ test('the shell’s bytes are the key, in a process of its own', (t) => {
   const url = freshUrl(t, 'shm');
   const main = fileURLToPath(new URL('../main.ts', import.meta.url));
   const script = `set -e; run() { "$NODE" $RUNTIME "$MAIN" "$@"; }
-    run put "$URL" $'\\xff' one; run put "$URL" $'\\xfe' $'\\x80\\xff'
+    run set "$URL" $'\\xff' one; run set "$URL" $'\\xfe' $'\\x80\\xff'
     run get "$URL" $'\\xff'; echo; run get "$URL" fe --hex; run get "$URL" /g== --base64`;
   const env = {
     ...process.env,
@@ -63,7 +63,7 @@ test('--hex and --base64 name any key and value', async () => {
   const run = async (...words: string[]) => (await stepwell(words, { pools })).out.trim();
   for (const form of ['hex', 'base64'] as const) {
     const word = BYTES.toString(form);
-    await run('put', 'shm:x', word, word, `--${form}`);
+    await run('set', 'shm:x', word, word, `--${form}`);
     assert.equal(await run('get', 'shm:x', word, `--${form}`), word);
     assert.equal(await run('del', 'shm:x', word, `--${form}`), '1');
   }

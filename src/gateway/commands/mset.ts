@@ -11,7 +11,7 @@ export const mset: Command = {
     if (request.length % 2 === 0) throw wrongNumberOfArguments('mset');
     const entries: [Buffer, Buffer][] = [];
     for (let at = 1; at < request.length; at += 2) entries.push([request[at], request[at + 1]]);
-    store.putMany(entries);
+    store.setMany(entries);
     reply.ok();
   },
 };

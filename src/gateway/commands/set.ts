@@ -13,7 +13,7 @@ export const set: Command = {
   keys: [1, 1, 1],
   run(request, { store, reply }) {
     if (request.length === 3) {
-      store.put(request[1], request[2]);
+      store.set(request[1], request[2]);
       reply.ok();
       return;
     }

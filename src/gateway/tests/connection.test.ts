@@ -7,7 +7,7 @@ const VALUE = Buffer.alloc(100_000, 'v');
 describe('Connection', () => {
   it('sends the replies of one pipeline in one write, in order', async () => {
     const { socket, store } = startConnection();
-    store.put('big', VALUE);
+    store.set('big', VALUE);
     socket.receive('PING', 'SET a 1', 'GET a', 'GET big', 'NOSUCH', 'INCR a', 'GET a', 'GET x');
     await settle();
     assert.equal(socket.writes, 1);
@@ -52,7 +52,7 @@ describe('Connection', () => {
 
   it('stops running and reading while the client does not read, and loses nothing', async () => {
     const { socket, store, totals } = startConnection();
-    store.put('big', VALUE);
+    store.set('big', VALUE);
     const requests = Array.from({ length: 500 }, (_, index) => [
       'GET big',
       'INCR n',
@@ -81,7 +81,7 @@ describe('Connection', () => {
 
   it('answers everything to a client that has ended its input before it reads', async () => {
     const { socket, store } = startConnection();
-    store.put('big', VALUE);
+    store.set('big', VALUE);
     socket.receive(...Array<string>(100).fill('GET big'), 'ECHO end');
     socket.push(null);
     for (let turn = 0; turn < 100 && !socket.writableFinished; turn++) {
@@ -108,7 +108,7 @@ describe('Connection', () => {
 
   it('runs nothing more once it is told to close', async () => {
     const { socket, store, connection } = startConnection();
-    store.put('big', VALUE);
+    store.set('big', VALUE);
     socket.receive(...Array<string>(100).fill('GET big'), 'SET a 1');
     await settle();
     connection.close(10_000);

@@ -39,12 +39,12 @@ describe('GetRun', () => {
     const serve = () => run.serve(list, 0, context);
     assert.deepEqual([serve(), serve(), serve(), serve()], [16, 32, 64, 64]);
     // Of the first run most values are left for the next ones.
-    store.put('a', Buffer.alloc(100_000));
+    store.set('a', Buffer.alloc(100_000));
     const lengths = Array.from({ length: 5 }, serve);
     assert.deepEqual(lengths, [10, 10, 10, 8, 10]);
-    store.put('a', Buffer.alloc(2_000_000));
+    store.set('a', Buffer.alloc(2_000_000));
     assert.deepEqual(Array.from({ length: 7 }, serve), [1, 1, 1, 1, 1, 1, 1]);
-    store.put('a', Buffer.alloc(1));
+    store.set('a', Buffer.alloc(1));
     assert.deepEqual([serve(), serve()], [2, 4]);
   });
 });

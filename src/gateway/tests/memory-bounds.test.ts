@@ -24,7 +24,7 @@ async function readAll(socket: SlowSocket, check: () => void): Promise<number> {
 
 test('an MGET that names a large value 600 times is sent as its client reads', async () => {
   const { socket, store, memory, totals } = startConnection();
-  store.put('big', VALUE);
+  store.set('big', VALUE);
   const request = `MGET ${Array<string>(600).fill('big').join(' ')}`;
   socket.receive(request, 'ECHO end');
   let held = 0;
@@ -43,7 +43,7 @@ test('an MGET that names a large value 600 times is sent as its client reads', a
 
 test('a client that names values and never reads them makes the gateway read few', async () => {
   const { socket, store, memory } = startConnection();
-  store.put('big', VALUE);
+  store.set('big', VALUE);
   socket.receive(`MGET ${Array<string>(600).fill('big').join(' ')}`);
   for (let turn = 0; turn < 50; turn++) await settle();
   assert.ok(store.calls.getMany <= 3, `${store.calls.getMany} calls`);
@@ -55,7 +55,7 @@ test('a client that names values and never reads them makes the gateway read few
 
 test('an MGET whose later part fails ends its connection and says why to the hook', async () => {
   const { socket, store, failures } = startConnection();
-  store.put('big', VALUE);
+  store.set('big', VALUE);
   socket.receive('MGET big big big big', 'ECHO end');
   await settle();
   store.failure = new Error('planted');
@@ -118,7 +118,7 @@ test('of clients that do not read, the one that holds most goes when it is too m
   const memory = new ClientMemory(4 * MEBIBYTE);
   const lazy = [1, 2, 3].map((mebibytes) => {
     const connection = startConnection(GATEWAY_LIMITS, memory);
-    connection.store.put('big', Buffer.alloc(mebibytes * MEBIBYTE));
+    connection.store.set('big', Buffer.alloc(mebibytes * MEBIBYTE));
     connection.socket.receive('GET big');
     return connection;
   });
@@ -133,7 +133,7 @@ test('of clients that do not read, the one that holds most goes when it is too m
 
 test('requests that wait behind an unread reply are counted with what their words take', async () => {
   const { socket, store, memory } = startConnection();
-  store.put('big', Buffer.alloc(3 * MEBIBYTE));
+  store.set('big', Buffer.alloc(3 * MEBIBYTE));
   socket.receive('GET big', ...Array<string>(1000).fill('DEL a b c d e f g'));
   await settle();
   assert.ok(memory.bytes > 3 * MEBIBYTE + 1000 * 8 * 128, `${memory.bytes} bytes`);

@@ -17,7 +17,7 @@ const bulks = (...items: string[]) => [
 
 function fruits(t: TestContext, index: IndexName = 'chime'): Store {
   const store = freshStore(t, 'memory', { index, values: 'bytes' });
-  for (const key of ['fig', 'apple', 'cherry', 'date', 'banana']) store.put(key, key.slice(0, 1));
+  for (const key of ['fig', 'apple', 'cherry', 'date', 'banana']) store.set(key, key.slice(0, 1));
   return store;
 }
 
@@ -65,7 +65,7 @@ test('SW.COUNT and SW.REMRANGE', async (t) => {
     ':0',
     ':3',
   ]);
-  store.putMany(Array.from({ length: 1000 }, (_, i) => [`n${i}`, ''] as const));
+  store.setMany(Array.from({ length: 1000 }, (_, i) => [`n${i}`, ''] as const));
   assert.deepEqual(await replies(t, store, 'SW.REMRANGE [n (o', 'DBSIZE'), [':1000', ':3']);
 });
 
@@ -94,8 +94,8 @@ test('a store without order says so', async (t) => {
 test('SCAN of an ordered store is in order, and MATCH with a beginning goes there', async (t) => {
   const store = freshStore(t, 'memory', { index: 'chime', chime: { span: 8 } });
   const keys = Array.from({ length: 300 }, (_, i) => `user:${String(i).padStart(3, '0')}`);
-  for (const key of keys.toReversed()) store.put(key, 'v'.repeat(1000));
-  for (let i = 0; i < 2000; i++) store.put(`other:${i}`, 'v');
+  for (const key of keys.toReversed()) store.set(key, 'v'.repeat(1000));
+  for (let i = 0; i < 2000; i++) store.set(`other:${i}`, 'v');
   const { server } = await serverFor(t, { store });
   const found: string[] = [];
   let calls = 0;
@@ -111,7 +111,7 @@ test('SCAN of an ordered store is in order, and MATCH with a beginning goes ther
 
 test('SW.RANGE beyond the limit of a reply is refused, and goes on with LIMIT', async (t) => {
   const store = freshStore(t, 'memory', { index: 'chime', values: 'bytes' });
-  for (let i = 0; i < 1000; i++) store.put(`k${1000 + i}`, Buffer.alloc(2000, i));
+  for (let i = 0; i < 1000; i++) store.set(`k${1000 + i}`, Buffer.alloc(2000, i));
   const { server } = await serverFor(t, { store, maxClientBytes: 1024 * 1024 });
   const ask = (line: string) => exchange(server, command(line));
   const tooLong = '-ERR the reply would be longer than 1048576 bytes: ask for less by LIMIT\r\n';
@@ -131,7 +131,7 @@ test('SW.RANGE beyond the limit of a reply is refused, and goes on with LIMIT', 
 test('a page of SCAN ends early when keys are long, and the walk is whole', async (t) => {
   const store = freshStore(t, 'memory', { values: 'bytes', size: 256 * 1024 * 1024 });
   const keys = Array.from({ length: 100 }, (_, i) => `${i}-${'x'.repeat(60_000)}`);
-  for (const key of keys) store.put(key, '');
+  for (const key of keys) store.set(key, '');
   const { server } = await serverFor(t, { store });
   const found = new Set<string>();
   let [cursor, longest] = ['0', 0];

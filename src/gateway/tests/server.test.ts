@@ -172,7 +172,7 @@ describe('serveRedis', () => {
 
   it('cuts off clients that never read when it closes', async () => {
     const { server, store } = await startServer();
-    store.put('big', Buffer.alloc(30_000_000));
+    store.set('big', Buffer.alloc(30_000_000));
     const socket = connectTo(server);
     socket.on('error', () => {});
     socket.write('GET big\r\n');

@@ -12,7 +12,7 @@ const TINY = { race: { groups: 2, associativity: 1, initialDepth: 0, maxDepth: 2
 
 test('a pool has room for 64 stores', (t) => {
   const store = freshStore(t, 'memory', TINY);
-  store.put('k', 'v');
+  store.set('k', 'v');
   for (let i = 1; i < CATALOG_ENTRIES; i++) attachTo(t, store, { store: `s${i}`, ...TINY }).close();
   throwsCode('SW_TOO_MANY_STORES', () => openSync(store.handle, { store: 'one more', ...TINY }));
   assert.equal(keepOpen(t, openSync(store.handle, { store: 's63' })).size, 0);
@@ -55,7 +55,7 @@ test('what a store that could not be built has taken in whole chunks is given ba
 test('a name that begins with a byte order mark is a name of its own', (t) => {
   const marked = freshStore(t, 'memory', { store: '\ufeffx' });
   const plain = attachTo(t, marked, { store: 'x' });
-  marked.put('k', 'marked');
+  marked.set('k', 'marked');
   assert.equal(plain.get('k'), undefined);
   assert.equal(attachTo(t, marked, { store: '\ufeffx', create: false }).get('k'), 'marked');
 });

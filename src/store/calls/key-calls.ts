@@ -105,7 +105,7 @@ export class KeyCalls<V extends Value> {
     }
   }
 
-  *put(key: Key, value: Value): Operation<void> {
+  *set(key: Key, value: Value): Operation<void> {
     yield* this.#store(key, value, ALWAYS);
   }
 

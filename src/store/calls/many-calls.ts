@@ -115,29 +115,29 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */
-  *putMany(entries: Iterable<readonly [Key, Value]>): Operation<void> {
+  *setMany(entries: Iterable<readonly [Key, Value]>): Operation<void> {
     checkEntries(entries);
     const { width } = this.attachment;
     const round = new Map<string, readonly [Key, Value]>();
     for (const entry of entries) {
       checkEntry(entry);
       if (width === 1) {
-        yield* this.put(entry[0], entry[1]);
+        yield* this.set(entry[0], entry[1]);
         continue;
       }
       const name = nameOf(entry[0]);
       // Operations in flight have no order: a key that comes again waits for those before it.
-      if (round.size === width || round.has(name)) yield* this.#putRound(round);
+      if (round.size === width || round.has(name)) yield* this.setRound(round);
       round.set(name, entry);
     }
-    yield* this.#putRound(round);
+    yield* this.setRound(round);
   }
 
-  *#putRound(round: Map<string, readonly [Key, Value]>): Operation<void> {
+  *setRound(round: Map<string, readonly [Key, Value]>): Operation<void> {
     const entries = [...round.values()];
     round.clear();
     yield* this.attachment.each(entries, this.attachment.width, ([key, value]) =>
-      this.put(key, value),
+      this.set(key, value),
     );
   }
 

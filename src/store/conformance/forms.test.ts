@@ -70,8 +70,8 @@ function useOnce(store: Store, prng: Prng, i: number): void {
   const value = prng.below(50) === 0 ? 'long '.repeat(3000) : `value ${i}`;
   const calls = [
     () => store.get(key),
-    () => store.put(key, value),
-    () => store.put(key, value),
+    () => store.set(key, value),
+    () => store.set(key, value),
     () => store.insert(key, value),
     () => store.update(key, value),
     () => store.delete(key),
@@ -81,7 +81,7 @@ function useOnce(store: Store, prng: Prng, i: number): void {
     () => store.write(key, value, { previous: true }),
     () => store.getMany([key, 'key 0', 'nothing']),
     () =>
-      store.putMany([
+      store.setMany([
         [key, value],
         [`key ${i}`, value],
       ]),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { IndexName, Key, OpenOptions, Store, Value } from '../api.ts';
-import { checkPool, openAloneSync, openSync } from '../open.ts';
+import { checkSync, openAloneSync, openSync } from '../open.ts';
 import { SMALL } from '../tests/support/pools.ts';
 
 /**
@@ -21,8 +21,8 @@ interface Call {
 }
 
 const KINDS = [
-  'put',
-  'put',
+  'set',
+  'set',
   'insert',
   'update',
   'delete',
@@ -40,7 +40,7 @@ const KINDS = [
   'compareAndDelete',
   'staleDelete',
   'getMany',
-  'putMany',
+  'setMany',
   'deleteMany',
   'entries',
   'scan',
@@ -162,8 +162,8 @@ class Comparison {
     const old = model.get(id)?.value;
     const set = (to: Value) => model.set(id, { key: Buffer.from(key as string), value: to });
     const actions: Record<Call['kind'], () => void> = {
-      put: () => {
-        store.put(key, value);
+      set: () => {
+        store.set(key, value);
         set(value);
       },
       insert: () => {
@@ -232,8 +232,8 @@ class Comparison {
           assertValue(given, model.get(idOf(KEYS[more[i]]))?.value);
         });
       },
-      putMany: () => {
-        store.putMany(more.map((i, n) => [KEYS[i], `${n}`] as const));
+      setMany: () => {
+        store.setMany(more.map((i, n) => [KEYS[i], `${n}`] as const));
         more.forEach((i, n) => {
           model.set(idOf(KEYS[i]), { key: Buffer.from(KEYS[i] as string), value: `${n}` });
         });
@@ -320,12 +320,12 @@ function runModel(index: IndexName, shape: OpenOptions, list: Call[]): void {
     comparison.assertEqual(first);
     comparison.assertEqual(second);
     assert.equal(first.size, comparison.model.size);
-    const report = checkPool(first.handle);
+    const report = checkSync(first.handle);
     assert.deepEqual(report.problems, []);
     assert.equal(report.stores[0].records, comparison.model.size);
     second.close();
     comparison.assertEqual(first);
-    assert.deepEqual(checkPool(first.handle).problems, []);
+    assert.deepEqual(checkSync(first.handle).problems, []);
   } finally {
     twin.close();
     second.close();

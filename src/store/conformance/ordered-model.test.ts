@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Key, OpenOptions, Store } from '../api.ts';
-import { checkPool, openAloneSync, openSync } from '../open.ts';
+import { checkSync, openAloneSync, openSync } from '../open.ts';
 import type { RangeBounds, Scan } from '../ordered-api.ts';
 import { SMALL } from '../tests/support/pools.ts';
 
@@ -61,7 +61,7 @@ const kind = <K extends string>(name: K) => fc.constant(name);
 
 const calls = fc.array(
   fc.oneof(
-    { weight: 12, arbitrary: fc.record({ kind: kind('put'), key: keys, long: fc.boolean() }) },
+    { weight: 12, arbitrary: fc.record({ kind: kind('set'), key: keys, long: fc.boolean() }) },
     {
       weight: 2,
       arbitrary: fc.record({ kind: kind('fill'), from: fc.nat(60), count: fc.nat(40) }),
@@ -94,7 +94,7 @@ const hex = (key: Key | undefined) => key && Buffer.from(key as string).toString
 class SortedList {
   pairs: Pair[] = [];
 
-  put(key: Buffer, value: string): void {
+  set(key: Buffer, value: string): void {
     this.delete(key);
     this.pairs.push({ key, value });
     this.pairs.sort((a, b) => Buffer.compare(a.key, b.key));
@@ -132,12 +132,12 @@ class Comparison {
 
   perform(store: Store<string>, call: Call): void {
     const { model } = this;
-    if (call.kind === 'put') this.#put(store, call.key, call.long);
+    if (call.kind === 'set') this.#set(store, call.key, call.long);
     else if (call.kind === 'delete') {
       assert.equal(store.delete(call.key), model.delete(call.key));
     } else if (call.kind === 'fill') {
       for (let i = 0; i < call.count; i++) {
-        this.#put(store, Buffer.from(`common/${call.from + i}`), false);
+        this.#set(store, Buffer.from(`common/${call.from + i}`), false);
       }
     } else if (call.kind === 'ends') this.#ends(store, call.range);
     else {
@@ -155,10 +155,10 @@ class Comparison {
     }
   }
 
-  #put(store: Store<string>, key: Buffer, long: boolean): void {
+  #set(store: Store<string>, key: Buffer, long: boolean): void {
     const value = `${this.#value++}`.padEnd(long ? 20_000 : 0, 'v');
-    store.put(key, value);
-    this.model.put(key, value);
+    store.set(key, value);
+    this.model.set(key, value);
   }
 
   #ends(store: Store<string>, range: RangeBounds): void {
@@ -212,7 +212,7 @@ function runModel(options: OpenOptions, list: readonly Call[]): void {
     });
     same([...first.scan()], comparison.model.pairs);
     same([...second.scan({ reverse: true })], comparison.model.pairs.toReversed());
-    assert.deepEqual(checkPool(first.handle).problems, []);
+    assert.deepEqual(checkSync(first.handle).problems, []);
   } finally {
     second.close();
     first.close();

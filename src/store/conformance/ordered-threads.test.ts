@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { OpenOptions, Store } from '../api.ts';
-import { checkPool } from '../open.ts';
+import { checkSync } from '../open.ts';
 import { freshStore, type Scope } from '../tests/support/pools.ts';
 import { inThread } from '../tests/support/processes/children.ts';
 
@@ -61,7 +61,7 @@ async function scanBesideWriters(t: Scope, options: OpenOptions): Promise<void> 
   const store = freshStore(t, 'memory', options) as Store<string>;
   const all = Array.from({ length: 1200 }, (_, i) => name(i));
   const stay = all.filter((_, i) => i % 3 === 0);
-  store.putMany(stay.map((key) => [key, `${key}=0`] as const));
+  store.setMany(stay.map((key) => [key, `${key}=0`] as const));
   const writers = [0, 1].map((writer) => {
     const mine = (_: string, i: number) => i % 2 === writer;
     return inThread({
@@ -91,9 +91,9 @@ async function scanBesideWriters(t: Scope, options: OpenOptions): Promise<void> 
       await new Promise((resolve) => setImmediate(resolve));
     }
   } finally {
-    store.put('stop', '');
+    store.set('stop', '');
   }
   for (const done of await Promise.all(writers)) assert.ok(Number(done) < ROUNDS_MAX);
   assertConsistent(store, stay, false);
-  assert.deepEqual(checkPool(store.handle).problems, []);
+  assert.deepEqual(checkSync(store.handle).problems, []);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { IndexName } from '../api.ts';
-import { checkPool, inspectPool, openSync } from '../open.ts';
+import { checkSync, inspectSync, openSync } from '../open.ts';
 import { throwsCode } from '../tests/support/codes.ts';
 import { attachTo, freshStore, keepOpen, numbered, SMALL } from '../tests/support/pools.ts';
 import { CRAMPED } from './cases/suite.ts';
@@ -15,8 +15,8 @@ test('stores of both kinds in one pool know nothing of each other', (t) => {
   );
   const keys = numbered('k', 1500);
   stores.forEach((store, i) => {
-    for (const key of keys) store.put(key, `${key} ${i}`);
-    for (const key of keys.slice(0, 500)) store.put(key, `again ${i}`);
+    for (const key of keys) store.set(key, `${key} ${i}`);
+    for (const key of keys.slice(0, 500)) store.set(key, `again ${i}`);
     store.deleteMany(keys.filter((_, at) => at % 3 === i));
   });
   stores.forEach((store, i) => {
@@ -27,13 +27,13 @@ test('stores of both kinds in one pool know nothing of each other', (t) => {
     }
     assert.ok(store.stats().resizes.splits > 20);
   });
-  const report = checkPool(first.handle);
+  const report = checkSync(first.handle);
   assert.deepEqual(report.problems, []);
   assert.deepEqual(
     report.stores.map(({ records }) => records),
     [1000, 1000],
   );
-  const kinds = inspectPool(first.handle).stores.map(({ index }) => index);
+  const kinds = inspectSync(first.handle).stores.map(({ index }) => index);
   assert.deepEqual(kinds, KINDS);
   throwsCode('SW_STORE_MISMATCH', () => attachTo(t, stores[1], { index: 'race' }));
   throwsCode('SW_STORE_MISMATCH', () => attachTo(t, stores[1], { sephash: { ratio: 2 } }));
@@ -50,12 +50,12 @@ test('directory and segments may lie in several regions', (t) => {
       sephash: { segmentBytes: 128 },
     });
     const keys = numbered('k', 20_000);
-    store.putMany(keys.map((key) => [key, key.padEnd(200)] as const));
-    assert.ok(inspectPool(store.handle).regions > 4);
+    store.setMany(keys.map((key) => [key, key.padEnd(200)] as const));
+    assert.ok(inspectSync(store.handle).regions > 4);
     keys.forEach((key) => {
       assert.equal(store.get(key), key.padEnd(200));
     });
-    assert.deepEqual(checkPool(store.handle).problems, []);
+    assert.deepEqual(checkSync(store.handle).problems, []);
   }
 });
 
@@ -65,7 +65,7 @@ test('an index at its maximum depth takes no more keys, but lets keys be changed
   const stored: string[] = [];
   throwsCode('SW_INDEX_FULL', () => {
     for (let i = 0; i < 1000; i++) {
-      store.put(`k${i}`, 'v');
+      store.set(`k${i}`, 'v');
       stored.push(`k${i}`);
     }
   });
@@ -73,11 +73,11 @@ test('an index at its maximum depth takes no more keys, but lets keys be changed
   for (let round = 0; round < 20; round++) {
     for (const key of stored) assert.equal(store.update(key, `${round}`), true);
   }
-  for (const key of stored) store.put(key, 'last');
+  for (const key of stored) store.set(key, 'last');
   for (const key of stored) assert.equal(store.get(key), 'last');
-  assert.deepEqual(checkPool(store.handle).problems, []);
+  assert.deepEqual(checkSync(store.handle).problems, []);
   for (const key of stored) assert.equal(store.delete(key), true);
   assert.equal(store.size, 0);
-  for (const key of stored.slice(0, 8)) store.put(key, 'again');
-  assert.deepEqual(checkPool(store.handle).problems, []);
+  for (const key of stored.slice(0, 8)) store.set(key, 'again');
+  assert.deepEqual(checkSync(store.handle).problems, []);
 });

@@ -80,8 +80,8 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#pool.run(this.#calls.has(key));
   }
 
-  put(key: Key, value: Value): void {
-    this.#pool.run(this.#calls.put(key, value));
+  set(key: Key, value: Value): void {
+    this.#pool.run(this.#calls.set(key, value));
   }
 
   insert(key: Key, value: Value): boolean {
@@ -126,8 +126,8 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#pool.run(this.#calls.getMany(keys, options));
   }
 
-  putMany(entries: Iterable<readonly [Key, Value]>): void {
-    this.#pool.run(this.#calls.putMany(entries));
+  setMany(entries: Iterable<readonly [Key, Value]>): void {
+    this.#pool.run(this.#calls.setMany(entries));
   }
 
   deleteMany(keys: readonly Key[]): number {

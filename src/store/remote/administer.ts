@@ -21,7 +21,7 @@ export function inspectRemote(url: string, options: OpenOptions): Promise<PoolRe
   );
 }
 
-/** As `checkPool`, by READs alone; see `check`. */
+/** As `checkSync`, by READs alone; see `check`. */
 export function checkRemote(
   url: string,
   options: OpenOptions & { onProgress?: (done: number, total: number) => void },

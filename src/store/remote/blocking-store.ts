@@ -72,7 +72,7 @@ export class BlockingStore implements CallForwarder {
   }
 
   call(name: CallName, args: unknown[]): unknown {
-    return this.#call(name, ...(name === 'putMany' ? [[...(args[0] as Iterable<unknown>)]] : args));
+    return this.#call(name, ...(name === 'setMany' ? [[...(args[0] as Iterable<unknown>)]] : args));
   }
 
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined {

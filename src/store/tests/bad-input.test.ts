@@ -5,13 +5,13 @@ import { test } from 'node:test';
 import type { OpenOptions } from '../api.ts';
 import {
   check,
-  checkPool,
+  checkSync,
   create,
-  createPool,
+  createSync,
   destroy,
-  destroyPool,
+  destroySync,
   inspect,
-  inspectPool,
+  inspectSync,
   open,
   openAloneSync,
   openSync,
@@ -48,20 +48,20 @@ test('URLs that cannot be understood', async () => {
   const others = [undefined, null, 5, {}, [], () => 0, { memory: [] }, { memory: [{}] }];
   for (const url of [...texts, ...others, { memory: 'x' }] as string[]) {
     throwsCode('SW_INVALID_URL', () => openSync(url), `open ${String(url)}`);
-    throwsCode('SW_INVALID_URL', () => inspectPool(url), `inspect ${String(url)}`);
-    throwsCode('SW_INVALID_URL', () => checkPool(url), `check ${String(url)}`);
-    throwsCode('SW_INVALID_URL', () => createPool(url), `create ${String(url)}`);
-    throwsCode('SW_INVALID_URL', () => destroyPool(url), `destroy ${String(url)}`);
+    throwsCode('SW_INVALID_URL', () => inspectSync(url), `inspect ${String(url)}`);
+    throwsCode('SW_INVALID_URL', () => checkSync(url), `check ${String(url)}`);
+    throwsCode('SW_INVALID_URL', () => createSync(url), `create ${String(url)}`);
+    throwsCode('SW_INVALID_URL', () => destroySync(url), `destroy ${String(url)}`);
     await rejectsCode('SW_INVALID_URL', () => open(url), `open ${String(url)}`);
   }
   for (const url of ['tcp://', 'tcp:', 'tcp://host:x', 'tcp://host:65536', 'tls://host:-1']) {
     await rejectsCode('SW_INVALID_URL', () => open(url), url);
   }
-  for (const call of [openSync, inspectPool, checkPool, createPool, destroyPool]) {
+  for (const call of [openSync, inspectSync, checkSync, createSync, destroySync]) {
     throwsCode('SW_UNSUPPORTED', () => call('tcp://host:1'), `${call.name} over a network`);
   }
-  throwsCode('SW_INVALID_URL', () => createPool('memory:'));
-  throwsCode('SW_INVALID_URL', () => destroyPool('memory:'));
+  throwsCode('SW_INVALID_URL', () => createSync('memory:'));
+  throwsCode('SW_INVALID_URL', () => destroySync('memory:'));
   throwsCode('SW_INVALID_URL', () => openSync(`file:/tmp/${'x'.repeat(300)}`, SMALL));
 });
 
@@ -85,7 +85,7 @@ test('options that are no object', async (t) => {
   const remote = 'tcp://127.0.0.1:9/x';
   for (const options of [null, 5, 'users', true, [], new Map()] as OpenOptions[]) {
     const text = String(options);
-    const calls = [openSync, createPool, destroyPool, checkPool];
+    const calls = [openSync, createSync, destroySync, checkSync];
     for (const call of calls) {
       throwsCode('SW_INVALID_ARGUMENT', () => call(url, options as object), `${call.name} ${text}`);
     }
@@ -133,7 +133,7 @@ test('handles that are no pool', () => {
   const buffers = (...bytes: number[]) => ({ memory: bytes.map((n) => new SharedArrayBuffer(n)) });
   throwsCode('SW_POOL_FOREIGN', () => openSync(buffers(8)));
   throwsCode('SW_POOL_FOREIGN', () => openSync(buffers(MIB, MIB)));
-  throwsCode('SW_POOL_FOREIGN', () => inspectPool(buffers(4096)));
+  throwsCode('SW_POOL_FOREIGN', () => inspectSync(buffers(4096)));
 });
 
 test('a pool that is not there', (t) => {
@@ -141,13 +141,13 @@ test('a pool that is not there', (t) => {
   const missing = [`file:${directory}/missing`, freshUrl(t, 'shm')];
   for (const url of missing) {
     throwsCode('SW_POOL_NOT_FOUND', () => openSync(url, { create: false }));
-    throwsCode('SW_POOL_NOT_FOUND', () => inspectPool(url));
-    throwsCode('SW_POOL_NOT_FOUND', () => checkPool(url));
-    throwsCode('SW_POOL_NOT_FOUND', () => destroyPool(url));
-    throwsCode('SW_POOL_NOT_FOUND', () => destroyPool(url, { force: true }));
+    throwsCode('SW_POOL_NOT_FOUND', () => inspectSync(url));
+    throwsCode('SW_POOL_NOT_FOUND', () => checkSync(url));
+    throwsCode('SW_POOL_NOT_FOUND', () => destroySync(url));
+    throwsCode('SW_POOL_NOT_FOUND', () => destroySync(url, { force: true }));
   }
   throwsCode('SW_DIRECTORY_NOT_FOUND', () => openSync(`file:${directory}/no/such/pool`, SMALL));
-  throwsCode('SW_DIRECTORY_NOT_FOUND', () => createPool(`file:${directory}/no/such/pool`, SMALL));
+  throwsCode('SW_DIRECTORY_NOT_FOUND', () => createSync(`file:${directory}/no/such/pool`, SMALL));
   throwsCode('SW_POOL_NOT_FOUND', () => openSync('memory:', { create: false }));
   assert.deepEqual(readdirSync(directory), []);
 });
@@ -155,17 +155,17 @@ test('a pool that is not there', (t) => {
 test('creating, opening, destroying', (t) => {
   for (const kind of ['shm', 'file'] as const) {
     const url = freshUrl(t, kind);
-    createPool(url, SMALL);
-    throwsCode('SW_POOL_EXISTS', () => createPool(url, SMALL));
+    createSync(url, SMALL);
+    throwsCode('SW_POOL_EXISTS', () => createSync(url, SMALL));
     throwsCode('SW_STORE_NOT_FOUND', () => openSync(url, { create: false }));
     const store = openSync(url);
-    store.put('k', 'v');
-    throwsCode('SW_POOL_BUSY', () => destroyPool(url));
+    store.set('k', 'v');
+    throwsCode('SW_POOL_BUSY', () => destroySync(url));
     assert.equal(openSync(url, { create: false }).get('k'), 'v');
     throwsCode('SW_STORE_NOT_FOUND', () => openSync(url, { create: false, store: 'other' }));
     store.close();
-    throwsCode('SW_POOL_BUSY', () => destroyPool(url), 'the other client is still there');
-    destroyPool(url, { force: true });
+    throwsCode('SW_POOL_BUSY', () => destroySync(url), 'the other client is still there');
+    destroySync(url, { force: true });
     assert.ok(!existsSync(pathOf(url)));
     assert.equal(
       statSync(kind === 'shm' ? '/dev/shm' : join(pathOf(url), '..')).isDirectory(),
@@ -177,9 +177,9 @@ test('creating, opening, destroying', (t) => {
 test('file URLs in each form name one file', (t) => {
   const path = join(temporaryDirectory(t), 'with space & ünï');
   const store = keepOpen(t, openSync(`file:${path}`, SMALL));
-  store.put('k', 'v');
+  store.set('k', 'v');
   assert.equal(keepOpen(t, openSync(`file://${path}`)).get('k'), 'v');
-  assert.equal(inspectPool(`file:${path}`).path, path);
+  assert.equal(inspectSync(`file:${path}`).path, path);
   assert.equal(statSync(path).mode & 0o777, 0o600, 'nobody else may read it');
 });
 
@@ -240,10 +240,10 @@ test('names of stores', (t) => {
   }
   for (const name of ['x'.repeat(48), 'é'.repeat(24), ' ', '\0', 'default ', '__proto__']) {
     const other = attachTo(t, store, { store: name });
-    other.put('k', name);
+    other.set('k', name);
     assert.equal(attachTo(t, store, { store: name, create: false }).get('k'), name);
   }
-  assert.equal(inspectPool(store.handle).stores.length, 7);
+  assert.equal(inspectSync(store.handle).stores.length, 7);
   assertUnharmed();
 });
 
@@ -264,7 +264,7 @@ test('parameters that differ from those of the store', (t) => {
     attachTo(t, store, { race: same }).close();
   }
   // A refused client leaves no row behind.
-  assert.equal(inspectPool(store.handle).clients.length, 3);
+  assert.equal(inspectSync(store.handle).clients.length, 3);
   assertUnharmed();
 });
 
@@ -275,11 +275,11 @@ test('more clients than rows', (t) => {
   for (let i = 0; i < 20; i++) {
     throwsCode('SW_TOO_MANY_CLIENTS', () => openAloneSync(store.handle));
     openSync(store.handle, { store: 'a row that this thread has' }).close();
-    throwsCode('SW_TOO_MANY_CLIENTS', () => inspectPool(store.handle));
+    throwsCode('SW_TOO_MANY_CLIENTS', () => inspectSync(store.handle));
   }
   fourth.close();
   const again = attachTo(t, store);
-  again.put('k', 'v');
+  again.set('k', 'v');
   assert.equal(third.get('k'), 'v');
   again.close();
   assertUnharmed();
@@ -289,7 +289,7 @@ test('rows of clients come free and are told by their names', (t) => {
   const store = freshStore(t, 'memory', { maxClients: 3, client: 'first' });
   for (let i = 0; i < 40; i++) attachTo(t, store, { client: `client ${i}` }).close();
   attachTo(t, store, { client: 'a client name of more than 32 bytes, ünïcode' });
-  const { clients } = inspectPool(store.handle);
+  const { clients } = inspectSync(store.handle);
   assert.equal(clients.length, 3);
   assert.equal(clients[0].name, 'first');
   assert.equal(clients[1].name, 'a client name of more than 32 by');
@@ -313,9 +313,9 @@ test('an option with a name that there is not is refused, with the names that th
   const mistyped: Record<string, () => unknown> = {
     openSync: () => openSync(handle, { vales: 'utf8' } as object),
     open: () => open(handle, { stor: 'users' } as object),
-    createPool: () => createPool('shm:never-made', { siz: 1 } as object),
-    destroyPool: () => destroyPool('shm:never-made', { forse: true } as object),
-    checkPool: () => checkPool(handle, { progress: () => {} } as object),
+    createSync: () => createSync('shm:never-made', { siz: 1 } as object),
+    destroySync: () => destroySync('shm:never-made', { forse: true } as object),
+    checkSync: () => checkSync(handle, { progress: () => {} } as object),
     write: () => store.write('k', 'v', { wen: 'absent' } as object),
     getMany: () => store.getMany(['k'], { maxByte: 1 } as object),
     scanKeys: () => store.scanKeys(0, 1, { prefx: 'a' } as object),

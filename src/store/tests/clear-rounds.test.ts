@@ -28,7 +28,7 @@ for (const [name, clear] of Object.entries(CLEARINGS)) {
   test(`chime: ${name} leaves one leaf or two, in every round`, (t) => {
     const store = freshStore(t, 'memory', { index: 'chime' });
     for (let round = 0; round < ROUNDS; round++) {
-      store.putMany(entriesOf(round));
+      store.setMany(entriesOf(round));
       assert.ok(store.stats().subtables > KEYS / 64, 'there was something to merge');
       clear(store, round);
       const { records, subtables, globalDepth } = store.stats();
@@ -44,7 +44,7 @@ for (const index of ['race', 'sephash', 'shard', 'hopscotch', 'hstore'] as Index
     const store = freshStore(t, 'memory', { index });
     const sizes: number[] = [];
     for (let round = 0; round < 2 * ROUNDS; round++) {
-      store.putMany(entriesOf(round));
+      store.setMany(entriesOf(round));
       store.clear();
       const { records, subtables } = store.stats();
       assert.equal(records, 0);
@@ -61,7 +61,7 @@ test('chime over the network: clear() gives the leaves back', async (t) => {
   const store = await open(url, { index: 'chime', maxClients: 8 });
   t.after(() => store.close());
   for (const range of [undefined, { gte: '1-' }]) {
-    await store.putMany(entriesOf(range === undefined ? 0 : 1));
+    await store.setMany(entriesOf(range === undefined ? 0 : 1));
     await store.clear(range);
     const { records, subtables } = await store.stats();
     assert.equal(records, 0);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Key } from '../api.ts';
-import { check, checkPool, inspectPool, open, openAloneSync, openSync } from '../open.ts';
+import { check, checkSync, inspectSync, open, openAloneSync, openSync } from '../open.ts';
 import { rejectsCode, throwsCode } from './support/codes.ts';
 import { freshUrl, keepOpen, numbered, POOL_KINDS, SMALL } from './support/pools.ts';
 import { startNodes } from './support/remote.ts';
@@ -23,13 +23,13 @@ for (const kind of POOL_KINDS) {
   for (const at of [0, 1, 300, KEYS.length]) {
     test(`${kind}: loadSorted whose entries close the store before number ${at}`, async (t) => {
       const keeper = keepOpen(t, openAloneSync(freshUrl(t, kind), SMALL));
-      keeper.put('k', 'kept');
+      keeper.set('k', 'kept');
       const place = keeper.handle;
       const alone = openSync(place, CHIME);
       throwsCode('SW_CLOSED', () => alone.loadSorted(entriesWith(at, () => alone.close())));
       // The client has left, and all that it had taken is for others.
-      assert.equal(inspectPool(place).clients.filter(({ self }) => !self).length, 1);
-      const { problems, leaked, unreachable } = checkPool(place);
+      assert.equal(inspectSync(place).clients.filter(({ self }) => !self).length, 1);
+      const { problems, leaked, unreachable } = checkSync(place);
       assert.deepEqual({ problems, leaked, unreachable }, NOTHING);
 
       const one = openSync(place, CHIME);
@@ -43,22 +43,22 @@ for (const kind of POOL_KINDS) {
       assert.equal(keeper.get('k'), 'kept');
       assert.equal(twin.loadSorted(entriesWith(-1, () => {})), KEYS.length);
       assert.equal(twin.last()?.key, KEYS.at(-1));
-      assert.deepEqual(checkPool(place).problems, []);
+      assert.deepEqual(checkSync(place).problems, []);
     });
   }
 
   test(`${kind}: a value stays until the callback returns that closes the last store`, (t) => {
     const keeper = keepOpen(t, openAloneSync(freshUrl(t, kind), SMALL));
     const store = openSync(keeper.handle, { store: 'users' });
-    store.put('k', 'value');
+    store.set('k', 'value');
     const seen = store.read('k', (bytes) => {
       store.close();
       throwsCode('SW_CLOSED', () => store.get('k'));
-      assert.equal(inspectPool(keeper.handle).clients.filter(({ self }) => !self).length, 2);
+      assert.equal(inspectSync(keeper.handle).clients.filter(({ self }) => !self).length, 2);
       return Buffer.from(bytes).toString();
     });
     assert.equal(seen, 'value');
-    assert.equal(inspectPool(keeper.handle).clients.filter(({ self }) => !self).length, 1);
+    assert.equal(inspectSync(keeper.handle).clients.filter(({ self }) => !self).length, 1);
     // The client that is about to leave stays for a store that is opened before it has left.
     const again = openSync(keeper.handle, { store: 'users' });
     const next = again.read('k', () => {
@@ -67,8 +67,8 @@ for (const kind of POOL_KINDS) {
     });
     assert.equal(next?.get('k'), 'value');
     next?.close();
-    assert.equal(inspectPool(keeper.handle).clients.filter(({ self }) => !self).length, 1);
-    assert.deepEqual(checkPool(keeper.handle).problems, []);
+    assert.equal(inspectSync(keeper.handle).clients.filter(({ self }) => !self).length, 1);
+    assert.deepEqual(checkSync(keeper.handle).problems, []);
   });
 }
 
@@ -87,7 +87,7 @@ test('tcp: loadSorted whose entries close the store', async (t) => {
   t.after(() => store.close());
   assert.equal(await store.size(), 0);
   assert.equal(await store.loadSorted(entriesWith(-1, () => {})), KEYS.length);
-  await keeper.put('k', 'v');
+  await keeper.set('k', 'v');
   const { problems, leaked, unreachable } = await check(url);
   assert.deepEqual({ problems, leaked, unreachable }, NOTHING);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkPool, inspectPool, openSync } from '../open.ts';
+import { checkSync, inspectSync, openSync } from '../open.ts';
 import { keepOpen, temporaryDirectory } from './support/pools.ts';
 import { Child } from './support/processes/children.ts';
 
@@ -34,10 +34,10 @@ test('two processes that create and open the same pool: one pool, nobody fails',
     assert.deepEqual([...store.keys()].sort(), ['child 0', 'child 1']);
     store.close();
     if (round % 10 === 0) {
-      const report = inspectPool(`file:${path}`);
+      const report = inspectSync(`file:${path}`);
       assert.equal(report.stores.length, 1);
       assert.equal(report.clients.length, 3);
-      assert.deepEqual(checkPool(`file:${path}`).problems, []);
+      assert.deepEqual(checkSync(`file:${path}`).problems, []);
     }
     await Promise.all(children.map((child) => child.ask({ kind: 'close' })));
   }
@@ -74,14 +74,14 @@ test('a client that is killed leaves its row, and the next one to come frees it'
   const order = { kind: 'open', url, options: OPTIONS, at: 0, key: 'of the dead' } as const;
   assert.equal(await child.ask(order), 'open');
   const store = keepOpen(t, openSync(url));
-  assert.equal(inspectPool(url).clients.filter(({ alive }) => alive).length, 3);
+  assert.equal(inspectSync(url).clients.filter(({ alive }) => alive).length, 3);
   child.process.kill('SIGKILL');
   await child.exited;
-  const { clients } = inspectPool(url);
+  const { clients } = inspectSync(url);
   assert.deepEqual(
     clients.map(({ pid }) => pid),
     [process.pid, process.pid],
   );
   assert.equal(store.get('of the dead'), 'here');
-  assert.deepEqual(checkPool(url).problems, []);
+  assert.deepEqual(checkSync(url).problems, []);
 });

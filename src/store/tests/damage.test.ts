@@ -18,10 +18,10 @@ import { type TestContext, test } from 'node:test';
 import type { ErrorCode } from '../../errors.ts';
 import { SUPERBLOCK } from '../../pool/layout.ts';
 import {
-  checkPool,
-  createPool,
-  destroyPool,
-  inspectPool,
+  checkSync,
+  createSync,
+  destroySync,
+  inspectSync,
   openAloneSync,
   openSync,
 } from '../open.ts';
@@ -34,9 +34,9 @@ function assertRefused(code: ErrorCode, path: string): void {
   const before = statSync(path).isFile() ? readFileSync(path) : undefined;
   throwsCode(code, () => openSync(url), `open ${path}`);
   throwsCode(code, () => openSync(url, { create: false }), `attach ${path}`);
-  throwsCode(code, () => inspectPool(url), `inspect ${path}`);
-  throwsCode(code, () => checkPool(url), `check ${path}`);
-  throwsCode(code, () => destroyPool(url), `destroy ${path}`);
+  throwsCode(code, () => inspectSync(url), `inspect ${path}`);
+  throwsCode(code, () => checkSync(url), `check ${path}`);
+  throwsCode(code, () => destroySync(url), `destroy ${path}`);
   if (before) assert.ok(readFileSync(path).equals(before), 'unchanged');
 }
 
@@ -53,7 +53,7 @@ test('what is no pool is refused and not touched', (t) => {
     const path = join(directory, name);
     writeFileSync(path, content);
     assertRefused('SW_POOL_FOREIGN', path);
-    throwsCode('SW_POOL_FOREIGN', () => createPool(`file:${path}`, SMALL));
+    throwsCode('SW_POOL_FOREIGN', () => createSync(`file:${path}`, SMALL));
   }
   mkdirSync(join(directory, 'folder'));
   assertRefused('SW_POOL_FOREIGN', join(directory, 'folder'));
@@ -68,8 +68,8 @@ test('what is no pool is refused and not touched', (t) => {
 function closedPool(t: TestContext): string {
   const url = freshUrl(t, 'file');
   const store = openSync(url, { size: 16 * 2 ** 20, regionSize: 2 * 2 ** 20, maxClients: 16 });
-  for (let i = 0; i < 60; i++) store.put(`key ${i}`, 'v'.repeat(60_000));
-  assert.ok(inspectPool(url).regions > 1);
+  for (let i = 0; i < 60; i++) store.set(`key ${i}`, 'v'.repeat(60_000));
+  assert.ok(inspectSync(url).regions > 1);
   store.close();
   return pathOf(url);
 }
@@ -87,8 +87,8 @@ test('a truncated pool is refused, and good again at its old length', (t) => {
   assertRefused('SW_POOL_FOREIGN', copy);
   copyFileSync(path, copy);
   truncateSync(copy, size + 5000);
-  assert.deepEqual(checkPool(`file:${copy}`).problems, [], 'a longer file does no harm');
-  assert.deepEqual(checkPool(`file:${path}`).problems, []);
+  assert.deepEqual(checkSync(`file:${copy}`).problems, [], 'a longer file does no harm');
+  assert.deepEqual(checkSync(`file:${path}`).problems, []);
 });
 
 test('a superblock that was changed', (t) => {
@@ -141,9 +141,9 @@ function attachedPool(t: TestContext) {
   const store = keepOpen(t, openSync(url, { size: 8 * 2 ** 20, maxClients: 16 }));
   const other = keepOpen(t, openAloneSync(url));
   const others = Array.from({ length: 30 }, (_, i) => `other ${i}`);
-  for (const key of others) store.put(key, key);
-  store.put('sixteen-byte-key', 'w'.repeat(40));
-  store.put('chained-key-here', 'w'.repeat(50_000));
+  for (const key of others) store.set(key, key);
+  store.set('sixteen-byte-key', 'w'.repeat(40));
+  store.set('chained-key-here', 'w'.repeat(50_000));
   const vandal = new Vandal(pathOf(url));
   return { url, store, other, vandal, others };
 }
@@ -164,11 +164,11 @@ test('a changed value: SW_RECORD_CORRUPT, other keys fine, check reports it', (t
         throwsCode('SW_RECORD_CORRUPT', () => [...client]);
         assert.deepEqual(client.getMany(others), others);
       }
-      assert.equal(checkPool(url).problems.length, 1);
+      assert.equal(checkSync(url).problems.length, 1);
       vandal.flip(at, 0x01);
       assert.equal(String(store.get(key)).slice(0, 40), 'w'.repeat(40));
     }
-    assert.deepEqual(checkPool(url).problems, []);
+    assert.deepEqual(checkSync(url).problems, []);
   }
 });
 
@@ -180,13 +180,13 @@ test('a damaged record can be replaced and removed', (t) => {
   ] as const) {
     vandal.flip(vandal.find(key) + at, 0xff);
     throwsCode('SW_RECORD_CORRUPT', () => store.increment(key));
-    store.put(key, 'repaired');
+    store.set(key, 'repaired');
     assert.equal(store.get(key), 'repaired');
   }
   vandal.flip(vandal.find('other 3') + 28, 0xff);
   assert.equal(store.delete('other 3'), true);
   assert.equal(store.has('other 3'), false);
-  assert.deepEqual(checkPool(url).problems, []);
+  assert.deepEqual(checkSync(url).problems, []);
 });
 
 test('a changed key hides its record, and check reports it', (t) => {
@@ -195,7 +195,7 @@ test('a changed key hides its record, and check reports it', (t) => {
   for (const at of [8, 16, 20, 31]) {
     vandal.flip(start + at, 0x04);
     assert.equal(store.get('sixteen-byte-key'), undefined);
-    assert.notEqual(checkPool(url).problems.length, 0, `byte ${at}`);
+    assert.notEqual(checkSync(url).problems.length, 0, `byte ${at}`);
     assert.deepEqual(store.getMany(others), others);
     vandal.flip(start + at, 0x04);
   }
@@ -212,7 +212,7 @@ test('each byte of a header and a link: an error with a code of damage, never an
       vandal.flip(start + at, xor);
       const got = codeOf(() => store.get('chained-key-here'));
       if (!allowed.includes(got)) wrong.push(`get with byte ${at} ^ ${xor}: ${got}`);
-      const checked = codeOf(() => assert.notEqual(checkPool(url).problems.length, 0));
+      const checked = codeOf(() => assert.notEqual(checkSync(url).problems.length, 0));
       if (checked !== 'returned undefined')
         wrong.push(`check with byte ${at} ^ ${xor}: ${checked}`);
       assert.deepEqual(store.getMany(others), others);
@@ -225,6 +225,6 @@ test('each byte of a header and a link: an error with a code of damage, never an
 test('force does not remove what is no pool', (t) => {
   const path = join(temporaryDirectory(t), 'precious');
   writeFileSync(path, 'not a pool');
-  codeOf(() => destroyPool(`file:${path}`, { force: true }));
+  codeOf(() => destroySync(`file:${path}`, { force: true }));
   assert.equal(readFileSync(path, 'utf8'), 'not a pool');
 });

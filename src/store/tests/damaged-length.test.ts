@@ -11,24 +11,24 @@ import { freshUrl, keepOpen, pathOf } from './support/pools.ts';
  * so has linked the new record already, whose block must not be given back for that.
  */
 for (const index of ['chime', 'hopscotch', 'race', 'shard', 'sephash'] as const) {
-  for (const write of ['put', 'update'] as const) {
+  for (const write of ['set', 'update'] as const) {
     test(`${index}: ${write} over a record whose length is damaged keeps the new record`, (t) => {
       const url = freshUrl(t, 'file');
       const store = keepOpen(t, openSync(url, { size: 16 * 2 ** 20, maxClients: 8, index }));
       const key = 'sixteen-byte-key';
-      store.put(key, 'w'.repeat(40));
+      store.set(key, 'w'.repeat(40));
       const start = readFileSync(pathOf(url)).indexOf(`${key}www`) - 16;
       assert.ok(start > 0);
       const file = openFile(pathOf(url), 'r+');
       writeSync(file, Uint8Array.of(40 + 128), 0, 1, start + VALUE_BYTES);
       closeSync(file);
       const code = codeOf(() => {
-        if (write === 'put') store.put(key, 'new value');
+        if (write === 'set') store.set(key, 'new value');
         else store.update(key, 'new value');
       });
       assert.ok(code === 'SW_RECORD_CORRUPT' || code.startsWith('returned'), code);
       // They would take the block that was given back.
-      for (let i = 0; i < 20; i++) store.put(`other ${i}`, `other value ${i}`);
+      for (let i = 0; i < 20; i++) store.set(`other ${i}`, `other value ${i}`);
       assert.equal(store.get(key), 'new value');
       for (let i = 0; i < 20; i++) assert.equal(store.get(`other ${i}`), `other value ${i}`);
     });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { IndexName } from '../api.ts';
-import { inspectPool } from '../open.ts';
+import { inspectSync } from '../open.ts';
 import { DamagedPool, Work } from './support/damaged-pool.ts';
 
 /** Of all words and values, each 41st; STEPWELL_DAMAGE_STEP=1 asks for all of them. */
@@ -35,6 +35,6 @@ for (const index of ['race', 'sephash', 'chime', 'hopscotch', 'shard', 'hstore']
     sample.restore();
     assert.deepEqual([...raw], []);
     assert.equal(killed.mock.callCount(), 0);
-    assert.ok(cases > 0 && inspectPool(sample.handle));
+    assert.ok(cases > 0 && inspectSync(sample.handle));
   });
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CATALOG_OFFSET, SUPERBLOCK } from '../../pool/layout.ts';
 import { Prng } from '../../random/prng.ts';
 import type { IndexName } from '../api.ts';
-import { checkPool, inspectPool, openSync } from '../open.ts';
+import { checkSync, inspectSync, openSync } from '../open.ts';
 import { codeOf } from './support/codes.ts';
 import { DamagedPool, damage, Work } from './support/damaged-pool.ts';
 
@@ -47,10 +47,10 @@ for (const index of INDEXES) {
 test('words that name a client beyond the table, or contradict the layout, are damage', (t) => {
   const sample = new DamagedPool('race', new Work(t));
   const cases: [at: number, value: bigint, call: () => unknown][] = [
-    [SUPERBLOCK.catalogLock, 0xfffn, () => checkPool(sample.handle)],
+    [SUPERBLOCK.catalogLock, 0xfffn, () => checkSync(sample.handle)],
     [SUPERBLOCK.catalogLock, 0xfffn, () => openSync(sample.handle, { store: 'another' })],
     [SUPERBLOCK.frontier, 0n, () => openSync(sample.handle, { store: 'another' })],
-    [SUPERBLOCK.regionCount, 2n ** 40n, () => inspectPool(sample.handle)],
+    [SUPERBLOCK.regionCount, 2n ** 40n, () => inspectSync(sample.handle)],
     [CATALOG_OFFSET + 16, 2n ** 62n - 1n, () => openSync(sample.handle)],
   ];
   for (const [at, value, call] of cases) {

@@ -26,7 +26,7 @@ for (const index of DELEGATING) {
     t.after(() => alone.close());
     const sharing = await open(url, { ...options, values: 'utf8', delegation: true });
     t.after(() => sharing.close());
-    await alone.put('hot', 'value');
+    await alone.set('hot', 'value');
     const gets = (store: AsyncStore<string>) => async () => {
       const values = await Promise.all(Array.from({ length: AT_ONCE }, () => store.get('hot')));
       assert.ok(values.every((value) => value === 'value'));

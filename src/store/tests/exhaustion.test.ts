@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Store, Value } from '../api.ts';
-import { checkPool } from '../open.ts';
+import { checkSync } from '../open.ts';
 import { throwsCode } from './support/codes.ts';
 import { attachTo, freshStore, numbered } from './support/pools.ts';
 
@@ -14,7 +14,7 @@ function fill(store: Store<Value>, value: Value): string[] {
   throwsCode('SW_POOL_FULL', () => {
     for (;;) {
       const key = `key ${keys.length}`;
-      store.put(key, value);
+      store.set(key, value);
       keys.push(key);
     }
   });
@@ -36,8 +36,8 @@ for (const kind of ['memory', 'shm'] as const) {
       assertAll(other, keys, value);
       assertAll(store, keys, value);
       assert.equal(store.size, keys.length);
-      assert.deepEqual(checkPool(store.handle).problems, []);
-      throwsCode('SW_POOL_FULL', () => store.putMany([['more', value.repeat(3)]]));
+      assert.deepEqual(checkSync(store.handle).problems, []);
+      throwsCode('SW_POOL_FULL', () => store.setMany([['more', value.repeat(3)]]));
       assert.equal(store.has('more'), false);
       assertAll(other, keys, value);
     });
@@ -51,17 +51,17 @@ test('deletes make room again', (t) => {
   for (let round = 0; round < 4; round++) {
     const gone = keys.slice(0, keys.length / 2);
     assert.equal(store.deleteMany(gone), gone.length);
-    for (const key of gone) store.put(key, value);
+    for (const key of gone) store.set(key, value);
     assertAll(store, keys, value);
   }
-  assert.deepEqual(checkPool(store.handle).problems, []);
+  assert.deepEqual(checkSync(store.handle).problems, []);
 });
 
 test('overwriting in a full pool works, as long as values stay in their size', (t) => {
   const store = freshStore(t, 'memory', TINY);
   const keys = fill(store, 'v'.repeat(1000));
   store.deleteMany(keys.splice(-50));
-  for (let i = 0; i < 3000; i++) store.put(keys[i % keys.length], 'w'.repeat(1000));
+  for (let i = 0; i < 3000; i++) store.set(keys[i % keys.length], 'w'.repeat(1000));
   assertAll(store, keys.slice(0, 50), 'w'.repeat(1000));
 });
 
@@ -72,7 +72,7 @@ test('what another client deletes makes room for the owner of its memory', async
   assert.equal(other.deleteMany(keys), keys.length);
   // Both clients go idle, and the one that retired the blocks gives them back.
   await new Promise((resolve) => setTimeout(resolve, 200));
-  for (const key of keys.slice(0, keys.length / 2)) store.put(key, 'w'.repeat(1000));
+  for (const key of keys.slice(0, keys.length / 2)) store.set(key, 'w'.repeat(1000));
   assertAll(other, keys.slice(0, keys.length / 2), 'w'.repeat(1000));
 });
 
@@ -81,7 +81,7 @@ test('deletes make room for values of another size', async (t) => {
   fill(store, 'v'.repeat(1000));
   store.clear();
   await new Promise((resolve) => setTimeout(resolve, 200));
-  for (let i = 0; i < 50; i++) store.put(`large ${i}`, 'w'.repeat(5000));
+  for (let i = 0; i < 50; i++) store.set(`large ${i}`, 'w'.repeat(5000));
   assert.equal(store.get('large 49'), 'w'.repeat(5000));
 });
 
@@ -91,7 +91,7 @@ test('a cleared pool has room for another size after everybody left and came bac
   first.clear();
   first.close();
   const later = attachTo(t, first);
-  for (let i = 0; i < 50; i++) later.put(`large ${i}`, 'w'.repeat(5000));
+  for (let i = 0; i < 50; i++) later.set(`large ${i}`, 'w'.repeat(5000));
 });
 
 test('an index at its maximum depth: SW_INDEX_FULL, and nothing lost', (t) => {
@@ -102,13 +102,13 @@ test('an index at its maximum depth: SW_INDEX_FULL, and nothing lost', (t) => {
     throwsCode('SW_INDEX_FULL', () => {
       for (;;) {
         const key = `key ${keys.length}`;
-        store.put(key, key);
+        store.set(key, key);
         keys.push(key);
       }
     });
     for (let i = 0; i < 200; i++) {
       try {
-        store.put(`more ${i}`, 'v');
+        store.set(`more ${i}`, 'v');
         keys.push(`more ${i}`);
       } catch {
         assert.equal(store.has(`more ${i}`), false);
@@ -116,16 +116,16 @@ test('an index at its maximum depth: SW_INDEX_FULL, and nothing lost', (t) => {
     }
     for (const key of keys) assert.ok(other.has(key));
     assert.equal(other.size, keys.length);
-    assert.deepEqual(checkPool(store.handle).problems, []);
+    assert.deepEqual(checkSync(store.handle).problems, []);
     // Updates need no slot, and a deletion makes one free.
     assert.equal(store.update('key 0', 'new'), true);
     assert.equal(store.delete('key 1'), true);
-    store.put('key 1', 'again');
+    store.set('key 1', 'again');
     assert.equal(other.get('key 1'), 'again');
     assert.ok(keys.length > 10);
-    assert.throws(() => store.putMany(numbered('batch ', 40).map((key) => [key, key])), {
+    assert.throws(() => store.setMany(numbered('batch ', 40).map((key) => [key, key])), {
       code: 'SW_INDEX_FULL',
     });
-    assert.deepEqual(checkPool(store.handle).problems, []);
+    assert.deepEqual(checkSync(store.handle).problems, []);
   }
 });

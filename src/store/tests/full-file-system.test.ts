@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-import { checkPool, inspectPool, openSync } from '../open.ts';
+import { checkSync, inspectSync, openSync } from '../open.ts';
 import { NO_MOUNTS, smallFileSystem } from './support/file-systems.ts';
 import { temporaryDirectory } from './support/pools.ts';
 import { Child } from './support/processes/children.ts';
@@ -19,7 +19,7 @@ for (const size of [undefined, 64 * MIB, 8 * 2 ** 30]) {
     const outcome = await child.ask({ kind: 'fill', url, options: { size }, valueBytes: 1000 });
     const full = 'SW_POOL_FULL';
     assert.deepEqual(outcome, { code: full, lost: 0, same: true, other: full, some: true });
-    assert.deepEqual(checkPool(url).problems, []);
+    assert.deepEqual(checkSync(url).problems, []);
     const late = await child.ask({
       kind: 'fill',
       url: `${url}2`,
@@ -36,7 +36,7 @@ test("a pool's default maximum is the size of a small file system", (t) => {
   if (directory === undefined) return t.skip(NO_MOUNTS);
   const url = `file:${directory}/pool`;
   openSync(url).close();
-  assert.equal(inspectPool(url).sizeMax, 64 * MIB);
+  assert.equal(inspectSync(url).sizeMax, 64 * MIB);
 });
 
 /** Docker's /dev/shm, with the bound that a pool had on it, and one that fits. */
@@ -54,7 +54,7 @@ for (const size of [undefined, 8 * 2 ** 30]) {
     const later = await child.ask({ kind: 'refill', url, options: {}, valueBytes: 3000 });
     assert.ok(Number(later) * 3000 > 32 * MIB, `${later} values after reopening`);
     assert.equal(await child.ask({ kind: 'close' }), 'closed');
-    assert.deepEqual(checkPool(url).problems, []);
+    assert.deepEqual(checkSync(url).problems, []);
   });
 }
 
@@ -65,7 +65,7 @@ function underLimit(blocks: number, url: string, options: object): string {
     const { openSync } = await import('${library}');
     try {
       const store = openSync('${url}', ${JSON.stringify(options)});
-      for (let i = 0; ; i++) store.put('key ' + i, 'v'.repeat(1000));
+      for (let i = 0; ; i++) store.set('key ' + i, 'v'.repeat(1000));
     } catch ({ code, message }) {
       console.log(code + ' ' + message);
     }`;
@@ -81,5 +81,5 @@ test("a limit on a file's size is SW_POOL_FULL, when a pool is made and when it 
   assert.match(underLimit(blocks, `file:${directory}/large`, { size: 64 * MIB }), why);
   const growing = { size: 64 * MIB, regionSize: 2 * MIB };
   assert.match(underLimit(blocks, `file:${directory}/growing`, growing), why);
-  assert.deepEqual(checkPool(`file:${directory}/growing`).problems, []);
+  assert.deepEqual(checkSync(`file:${directory}/growing`).problems, []);
 });

@@ -6,10 +6,10 @@ import { StepwellLevel } from '../../adapters/level/index.ts';
 import type { PoolHandle } from '../api.ts';
 import {
   check,
-  destroyPool,
+  destroySync,
   dropStoreSync,
   inspect,
-  inspectPool,
+  inspectSync,
   open,
   openSync,
 } from '../open.ts';
@@ -17,13 +17,13 @@ import { codeOf, rejectsCode, throwsCode } from './support/codes.ts';
 import { freshStore, freshUrl, keepOpen, POOL_KINDS, pathOf, SMALL } from './support/pools.ts';
 import { startNodes } from './support/remote.ts';
 
-const names = (pool: PoolHandle) => inspectPool(pool).stores.map(({ name }) => name);
+const names = (pool: PoolHandle) => inspectSync(pool).stores.map(({ name }) => name);
 
 for (const kind of POOL_KINDS) {
   test(`${kind}: the handle of a named store leads to it, and makes nothing`, async (t) => {
     const options = { ...SMALL, store: 'users', index: 'chime' } as const;
     const users = keepOpen(t, openSync(freshUrl(t, kind), options));
-    users.put('k', 'v');
+    users.set('k', 'v');
     const handle = structuredClone(users.handle);
     const same = keepOpen(t, openSync(handle));
     assert.deepEqual([same.name, same.get('k')], ['users', 'v']);
@@ -58,8 +58,8 @@ test('tcp: the handle of a named store leads to it, however it was named', async
   };
   const users = await keep(url, { ...SMALL, store: 'users' });
   const events = await keep(`${url}/a%2Fb`, { index: 'chime' });
-  await users.put('k', 'of users');
-  await events.put('k', 'of a/b');
+  await users.set('k', 'of users');
+  await events.set('k', 'of a/b');
   for (const store of [users, events]) {
     const same = await keep(JSON.parse(JSON.stringify(store.handle)));
     assert.deepEqual([same.name, await same.get('k')], [store.name, await store.get('k')]);
@@ -78,7 +78,7 @@ test('a handle makes no pool, and does not go by the working directory', (t) => 
   const store = keepOpen(t, openSync(`file:${relative('.', pathOf(url))}`, SMALL));
   assert.deepEqual(store.handle, { url, store: 'default' });
   store.close();
-  destroyPool(url);
+  destroySync(url);
   throwsCode('SW_POOL_NOT_FOUND', () => openSync(store.handle));
 });
 

@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { checkPool, createPool, destroyPool, inspectPool, openSync } from '../open.ts';
+import { checkSync, createSync, destroySync, inspectSync, openSync } from '../open.ts';
 import { startMemoryNode } from '../servers/memory-node.ts';
 import { bundled } from './support/bundled.ts';
 import { makeReadOnly, NO_MOUNTS, smallFileSystem } from './support/file-systems.ts';
@@ -16,10 +16,10 @@ async function outcomesAt(path: string): Promise<Record<string, string>> {
   const calls = {
     open: () => openSync(url, SMALL),
     attach: () => openSync(url, { create: false }),
-    create: () => createPool(url, SMALL),
-    inspect: () => inspectPool(url),
-    check: () => checkPool(url),
-    destroy: () => destroyPool(url),
+    create: () => createSync(url, SMALL),
+    inspect: () => inspectSync(url),
+    check: () => checkSync(url),
+    destroy: () => destroySync(url),
     'memory node': () => startMemoryNode({ file: path, port: 0, size: 2 ** 20 }),
   };
   const outcomes: Record<string, string> = {};
@@ -76,10 +76,10 @@ test('a symbolic link outlives the pool that it leads to, and leads to the next 
   for (const round of ['first', 'second']) {
     const store = openSync(`file:${link}`, SMALL);
     assert.equal(store.get('k'), undefined);
-    store.put('k', round);
+    store.set('k', round);
     const other = keepOpen(t, openSync(`file:${join(folder, 'disk/pool')}`));
     assert.equal(other.get('k'), round);
-    destroyPool(`file:${link}`, { force: true });
+    destroySync(`file:${link}`, { force: true });
     assert.equal(existsSync(join(folder, 'disk/pool')), false);
     assert.ok(lstatSync(link).isSymbolicLink());
   }

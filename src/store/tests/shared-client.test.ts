@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { CHUNK_BLOCKS, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../api.ts';
-import { attach, checkPool, destroyPool, inspectPool, openAloneSync, openSync } from '../open.ts';
+import { attach, checkSync, destroySync, inspectSync, openAloneSync, openSync } from '../open.ts';
 import { throwsCode } from './support/codes.ts';
 import { freshStore, freshUrl, keepOpen, numbered, pathOf, SMALL } from './support/pools.ts';
 
@@ -14,7 +14,7 @@ const TINY: OpenOptions = { race: { groups: 2, initialDepth: 0, maxDepth: 4 } };
 
 /** Clients of the pool beside the one that looks. */
 function clientsOf(pool: PoolHandle): number {
-  return inspectPool(pool).clients.filter(({ self }) => !self).length;
+  return inspectSync(pool).clients.filter(({ self }) => !self).length;
 }
 
 /** Chunks of blocks of a store that have an owner, or none. */
@@ -35,7 +35,7 @@ for (const kind of ['memory', 'shm', 'file'] as const) {
     const names = numbered('s', 30);
     const stores = names.map((store) => openSync(keeper.handle, { store, ...TINY }));
     assert.equal(clientsOf(keeper.handle), 2);
-    for (const [i, store] of stores.entries()) store.put('k', `v${i}`);
+    for (const [i, store] of stores.entries()) store.set('k', `v${i}`);
     for (const [i, store] of stores.entries()) assert.equal(store.get('k'), `v${i}`);
     const last = stores.pop();
     for (const store of stores) store.close();
@@ -43,7 +43,7 @@ for (const kind of ['memory', 'shm', 'file'] as const) {
     assert.equal(last?.get('k'), 'v29');
     last?.close();
     assert.equal(clientsOf(keeper.handle), 1);
-    assert.deepEqual(checkPool(keeper.handle).problems, []);
+    assert.deepEqual(checkSync(keeper.handle).problems, []);
   });
 }
 
@@ -67,14 +67,14 @@ test('the pool is told by its file, not by how the URL spells it', (t) => {
   // Another file of the same name is another pool.
   renameSync(path, `${path}.moved`);
   const fresh = keepOpen(t, openSync(url, SMALL));
-  fresh.put('k', 'fresh');
+  fresh.set('k', 'fresh');
   assert.equal(store.get('k'), undefined);
   assert.equal(clientsOf(`file:${path}.moved`), 1);
 });
 
 test('a copy of a memory pool is another pool', (t) => {
   const store = freshStore(t);
-  store.put('k', 'first');
+  store.set('k', 'first');
   const { memory } = store.handle as { memory: SharedArrayBuffer[] };
   const copies = memory.map((buffer) => {
     const copy = new SharedArrayBuffer(buffer.byteLength);
@@ -82,16 +82,16 @@ test('a copy of a memory pool is another pool', (t) => {
     return copy;
   });
   const other = keepOpen(t, openSync({ memory: copies }));
-  other.put('k', 'second');
+  other.set('k', 'second');
   assert.equal(store.get('k'), 'first');
 });
 
 test('a pool that was destroyed and made again is another one', (t) => {
   const url = freshUrl(t, 'shm');
   const old = keepOpen(t, openSync(url, SMALL));
-  destroyPool(url, { force: true });
+  destroySync(url, { force: true });
   const fresh = keepOpen(t, openSync(url, SMALL));
-  fresh.put('k', 'fresh');
+  fresh.set('k', 'fresh');
   assert.equal(clientsOf(url), 1);
   old.close();
   assert.equal(fresh.get('k'), 'fresh');
@@ -104,12 +104,12 @@ for (const index of KINDS) {
     const twin = keepOpen(t, openSync(first.handle));
     const keys = numbered('k', 300);
     const long = (key: string) => key.padEnd(100, '.');
-    first.putMany(keys.map((key) => [key, long(key)] as const));
+    first.setMany(keys.map((key) => [key, long(key)] as const));
     for (const key of keys) {
       const seen = first.read(key, (bytes) => {
         // More than the operations between two quiescent points, on the memory that is read.
-        for (let i = 0; i < 100; i++) second.put(`of ${key} ${i % 7}`, long(String(i)));
-        twin.put(key, long(`again ${key}`));
+        for (let i = 0; i < 100; i++) second.set(`of ${key} ${i % 7}`, long(String(i)));
+        twin.set(key, long(`again ${key}`));
         return Buffer.from(bytes).toString();
       });
       assert.equal(seen, long(key));
@@ -118,7 +118,7 @@ for (const index of KINDS) {
     assert.equal(second.size, 7 * 300);
     second.close();
     assert.equal(twin.getMany(keys).filter((value) => value === undefined).length, 0);
-    const { problems } = checkPool(first.handle);
+    const { problems } = checkSync(first.handle);
     assert.deepEqual(problems, []);
   });
 }
@@ -126,8 +126,8 @@ for (const index of KINDS) {
 test('closing a store while another one is inside a call', (t) => {
   const first = freshStore(t);
   const second = openSync(first.handle, { store: 'second', index: 'chime' });
-  second.putMany(numbered('k', 500).map((key) => [key, key] as const));
-  first.put('k', 'v');
+  second.setMany(numbered('k', 500).map((key) => [key, key] as const));
+  first.set('k', 'v');
   const seen = first.read('k', (bytes) => {
     second.close();
     throwsCode('SW_CLOSED', () => second.get('k0'));
@@ -143,28 +143,28 @@ test('closing a store while another one is inside a call', (t) => {
   });
   assert.equal(first.get('k'), 'v');
   assert.equal(clientsOf(first.handle), 1);
-  assert.deepEqual(checkPool(first.handle).problems, []);
+  assert.deepEqual(checkSync(first.handle).problems, []);
 });
 
 test('what a closed store had claimed is for others at once', async (t) => {
   const first = freshStore(t);
   const second = openSync(first.handle, { store: 'second', ...TINY });
-  second.putMany(numbered('k', 50).map((key) => [key, key] as const));
-  for (const key of numbered('k', 50)) second.put(key, `${key} again`);
+  second.setMany(numbered('k', 50).map((key) => [key, key] as const));
+  for (const key of numbered('k', 50)) second.set(key, `${key} again`);
   assert.ok(chunksOf(t, first.handle, 2, true) > 0);
   second.close();
   assert.equal(chunksOf(t, first.handle, 2, true), 0);
   assert.ok(chunksOf(t, first.handle, 2, false) > 0);
   const other = keepOpen(t, openAloneSync(first.handle, { store: 'second' }));
   assert.equal(other.get('k7'), 'k7 again');
-  for (const key of numbered('k', 50)) other.put(key, `${key} once more`);
-  first.put('k', 'v');
-  assert.deepEqual(checkPool(first.handle).problems, []);
+  for (const key of numbered('k', 50)) other.set(key, `${key} once more`);
+  first.set('k', 'v');
+  assert.deepEqual(checkSync(first.handle).problems, []);
 });
 
 test('a client that was declared dead is not shared any more', (t) => {
   const store = freshStore(t);
-  store.put('k', 'v');
+  store.set('k', 'v');
   const other = attach(store.handle, { create: false }).client;
   t.after(() => other.end());
   const { pool } = other;
@@ -196,6 +196,6 @@ test('a store that cannot be opened takes no row', (t) => {
   const store = keepOpen(t, openSync(keeper.url));
   for (const options of wrong) assert.throws(() => openSync(keeper.url, options));
   assert.equal(clientsOf(keeper.url), 2);
-  store.put('k', 'v');
+  store.set('k', 'v');
   assert.equal(keeper.get('k'), 'v');
 });

@@ -9,7 +9,7 @@ import { LocalPool } from '../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkStores } from '../administration/check.ts';
 import { createInMemory } from '../location.ts';
-import { checkPool, openSync } from '../open.ts';
+import { checkSync, openSync } from '../open.ts';
 import type { CheckReport } from '../reports.ts';
 import { Stepped } from './support/by-hand.ts';
 import { throwsCode } from './support/codes.ts';
@@ -123,7 +123,7 @@ test('what a killed process left is named by a check, and a full pool takes it u
   const child = new Child(t);
   const order = { kind: 'die', url, options: { store: 'new', index: 'hstore', hstore } } as const;
   await assert.rejects(child.ask({ ...order, chunks: 4 }), /signal SIGKILL/);
-  const { unfinished, problems } = checkPool(url);
+  const { unfinished, problems } = checkSync(url);
   assert.deepEqual(problems, []);
   assert.equal(unfinished.length, 1);
   const [{ index, chunks, bytes }] = unfinished;
@@ -131,10 +131,10 @@ test('what a killed process left is named by a check, and a full pool takes it u
   assert.ok(chunks >= 3, `${chunks} chunks`);
   let stored = 0;
   const fill = () => {
-    for (; ; stored++) store.put(`key ${stored}`, 'v'.repeat(1000));
+    for (; ; stored++) store.set(`key ${stored}`, 'v'.repeat(1000));
   };
   throwsCode('SW_POOL_FULL', fill);
-  assert.deepEqual(checkPool(url).unfinished, []);
-  assert.deepEqual(checkPool(url).problems, []);
+  assert.deepEqual(checkSync(url).unfinished, []);
+  assert.deepEqual(checkSync(url).problems, []);
   assert.ok(stored > 3 * 200, `${stored} records`);
 });

@@ -91,8 +91,8 @@ function called(
 }
 
 test('histories that cannot be are found, and others are not', () => {
-  const put = called(['put', '5'], [0, 10], true);
-  const open = called(['put', '7'], [1, Number.POSITIVE_INFINITY]);
+  const put = called(['set', '5'], [0, 10], true);
+  const open = called(['set', '7'], [1, Number.POSITIVE_INFINITY]);
   const good: StoreCall[][] = [
     [put, called(['get'], [11, 12], '5')],
     [put, called(['get'], [5, 6], null)],

@@ -63,8 +63,8 @@ test('a database and a store are two views of the same keys', async (t) => {
   const store = openSync(url, { create: false });
   t.after(() => store.close());
   assert.equal(store.get('b'), 'by level');
-  store.put('a', 'by store');
-  store.put('c', Uint8Array.of(1, 2));
+  store.set('a', 'by store');
+  store.set('c', Uint8Array.of(1, 2));
   assert.deepEqual(await level.keys().all(), ['a', 'b', 'c']);
   assert.equal(level.getSync('a'), 'by store');
   const bytes = { valueEncoding: 'buffer' } as const;

@@ -27,7 +27,7 @@ export class FakePools {
       openSync: (url: string, options: OpenOptions = {}) => this.#open(url, options),
       openBlocking: async (url: string, options: OpenOptions) => this.#open(url, options),
       create: async (url: string, options: object = {}) => {
-        this.calls.push(`createPool ${url} ${JSON.stringify(options)}`);
+        this.calls.push(`createSync ${url} ${JSON.stringify(options)}`);
         if (this.pools.has(url)) throw new StepwellError('SW_POOL_EXISTS', `${url} exists`);
         this.pools.set(url, new Map());
       },
@@ -144,11 +144,11 @@ export class FakeStore {
   async write(key: Key, value: Value, { when }: { when: string }): Promise<{ written: boolean }> {
     const present = this.#records.has(identity(key));
     const written = when === 'always' || (when === 'present') === present;
-    if (written) this.put(key, value);
+    if (written) this.set(key, value);
     return { written };
   }
 
-  put(key: Key, value: Value): void {
+  set(key: Key, value: Value): void {
     this.#records.set(identity(key), { key, value, version: ++this.#version });
   }
 
@@ -156,13 +156,13 @@ export class FakeStore {
     const all = [...entries];
     const fails = all.findIndex(([key], i) => i > 0 && String(all[i - 1][0]) >= String(key));
     if (fails >= 0) throw new StepwellError('SW_INVALID_ARGUMENT', `record ${fails + 1}: order`);
-    await this.putMany(all);
+    await this.setMany(all);
     return all.length;
   }
 
-  async putMany(entries: [Key, Value][]): Promise<void> {
+  async setMany(entries: [Key, Value][]): Promise<void> {
     this.batches.push(entries.length);
-    for (const [key, value] of entries) this.put(key, value);
+    for (const [key, value] of entries) this.set(key, value);
   }
 
   async deleteMany(keys: Key[]): Promise<number> {

@@ -610,7 +610,7 @@ describe('commands', () => {
     rig.store.clear();
     rig.store.calls.scanKeys = 0;
     const keys = Array.from({ length: 57 }, (_, index) => `key${index}`);
-    for (const key of keys) rig.store.put(key, 'v');
+    for (const key of keys) rig.store.set(key, 'v');
     const found: string[] = [];
     let cursor = '0';
     do {
@@ -624,7 +624,7 @@ describe('commands', () => {
 
   it('INFO reports all usual sections, and walks the store only when asked to', async () => {
     rig.store.clear();
-    rig.store.put('a', '1');
+    rig.store.set('a', '1');
     const usual = await exchange(rig.server, encode('INFO'));
     for (const title of ['Server', 'Clients', 'Memory', 'Stats', 'Keyspace']) {
       assert.match(usual, new RegExp(`# ${title}\r\n`));

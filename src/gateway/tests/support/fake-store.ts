@@ -34,8 +34,8 @@ export class FakeStore implements GatewayStore {
     return this.#values.has(name(key));
   }
 
-  put(key: Key, value: Value): void {
-    this.#called('put');
+  set(key: Key, value: Value): void {
+    this.#called('set');
     this.#values.set(name(key), copy(value));
   }
 
@@ -85,8 +85,8 @@ export class FakeStore implements GatewayStore {
     return end < 0 ? values : values.slice(0, end);
   }
 
-  putMany(entries: Iterable<readonly [Key, Value]>): void {
-    this.#called('putMany');
+  setMany(entries: Iterable<readonly [Key, Value]>): void {
+    this.#called('setMany');
     for (const [key, value] of entries) this.#values.set(name(key), copy(value));
   }
 

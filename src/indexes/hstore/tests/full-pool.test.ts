@@ -131,7 +131,7 @@ test('a client that has filled the pool and never deleted clears it, round after
     let keys = 0;
     assert.throws(
       () => {
-        for (; ; keys++) store.put(`round ${round} key ${keys}`, 'v'.repeat(500));
+        for (; ; keys++) store.set(`round ${round} key ${keys}`, 'v'.repeat(500));
       },
       { code: 'SW_POOL_FULL' },
     );

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { StepwellError } from '../../../errors.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { Store, Value } from '../../../store/api.ts';
-import { checkPool } from '../../../store/open.ts';
+import { checkSync } from '../../../store/open.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { attachTo, freshStore } from '../../../store/tests/support/pools.ts';
 
@@ -20,7 +20,7 @@ function fill(store: Store<Value>, round: number, sizes: readonly number[]): str
   throwsCode('SW_POOL_FULL', () => {
     for (;;) {
       const key = `round ${round} key ${keys.length}`;
-      store.put(key, 'v'.repeat(sizes[keys.length % sizes.length]));
+      store.set(key, 'v'.repeat(sizes[keys.length % sizes.length]));
       keys.push(key);
     }
   });
@@ -58,7 +58,7 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
           assert.equal(store.size, 0);
           await turn();
         }
-        assert.deepEqual(checkPool(store.handle).problems, []);
+        assert.deepEqual(checkSync(store.handle).problems, []);
       });
     }
   }
@@ -77,7 +77,7 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
     await turn();
     attachTo(t, owner).clear();
     assert.equal(owner.size, 0);
-    assert.deepEqual(checkPool(owner.handle).problems, []);
+    assert.deepEqual(checkSync(owner.handle).problems, []);
   });
 
   test(`values of another size find room after a pool was emptied${shape}`, async (t) => {
@@ -110,14 +110,14 @@ for (const [mebibytes, bytes] of [
     const other = attachTo(t, first);
     for (const key of shuffled(keys, 5)) assert.ok(other.delete(key), key);
     assert.equal(other.size, 0);
-    assert.deepEqual(checkPool(first.handle).problems, []);
+    assert.deepEqual(checkSync(first.handle).problems, []);
   });
 }
 
 /** Puts one key more; false when the pool is full. */
 function isStored(store: Store<Value>, key: string, bytes: number, keys: string[]): boolean {
   try {
-    store.put(key, 'v'.repeat(bytes));
+    store.set(key, 'v'.repeat(bytes));
   } catch (error) {
     assert.equal((error as StepwellError).code, 'SW_POOL_FULL');
     return false;

@@ -95,8 +95,8 @@ test('stores of several kinds live in one pool', (t) => {
   const race = freshStore(t, 'memory', { index: 'race', race: { groups: 4 } });
   const shard = attachTo(t, race, { store: 'second', index: 'shard', shard: SMALL });
   for (const key of KEYS) {
-    race.put(key, `${key} in race`);
-    shard.put(key, `${key} in shard`);
+    race.set(key, `${key} in race`);
+    shard.set(key, `${key} in shard`);
   }
   for (const key of KEYS) assert.equal(shard.delete(key), true);
   for (const key of KEYS) assert.equal(race.get(key), `${key} in race`);

@@ -65,7 +65,7 @@ function fill(store: Store<Value>, name: string, bytes: number): number {
   const value = 'v'.repeat(bytes);
   let stored = 0;
   throwsCode('SW_POOL_FULL', () => {
-    for (; ; stored++) store.put(`${name} ${stored}`, value);
+    for (; ; stored++) store.set(`${name} ${stored}`, value);
   });
   for (let i = 0; i < stored; i++) assert.equal(String(store.get(`${name} ${i}`)).length, bytes);
   return stored * bytes;

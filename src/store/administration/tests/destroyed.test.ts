@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, openSync as openFile, writeSync } from 'node:fs';
 import { test } from 'node:test';
 import { SUPERBLOCK } from '../../../pool/layout.ts';
-import { destroyPool, openAloneSync, openSync } from '../../open.ts';
+import { destroySync, openAloneSync, openSync } from '../../open.ts';
 import { throwsCode } from '../../tests/support/codes.ts';
 import { freshUrl, keepOpen, pathOf, SMALL } from '../../tests/support/pools.ts';
 import { Child } from '../../tests/support/processes/children.ts';
@@ -15,14 +15,14 @@ for (const kind of ['shm', 'file'] as const) {
     const child = new Child(t);
     const order = { kind: 'open', url, options: {}, at: 0, key: 'k' } as const;
     assert.equal(await child.ask(order), 'open');
-    throwsCode('SW_POOL_BUSY', () => destroyPool(url));
-    destroyPool(url, { force: true });
+    throwsCode('SW_POOL_BUSY', () => destroySync(url));
+    destroySync(url, { force: true });
     throwsCode('SW_POOL_DESTROYED', () => here.get('k'));
-    throwsCode('SW_POOL_DESTROYED', () => here.put('k', 'v'));
+    throwsCode('SW_POOL_DESTROYED', () => here.set('k', 'v'));
     assert.equal(await child.ask({ kind: 'read', key: 'k' }), 'SW_POOL_DESTROYED');
     const fresh = keepOpen(t, openSync(url, SMALL));
     assert.equal(fresh.get('k'), undefined);
-    fresh.put('k', 'fresh');
+    fresh.set('k', 'fresh');
     here.close();
     assert.equal(fresh.get('k'), 'fresh');
   });
@@ -36,11 +36,11 @@ test('a destroyer that dies before it takes the file away', (t) => {
     writeSync(fd, Uint8Array.of(1), 0, 1, SUPERBLOCK.destroyed);
     throwsCode('SW_POOL_NOT_FOUND', () => openSync(url, { create: false }));
     if (next === 'destroy') {
-      destroyPool(url);
+      destroySync(url);
       assert.equal(existsSync(pathOf(url)), false);
     } else {
       const store = keepOpen(t, openAloneSync(url, SMALL));
-      store.put('k', 'v');
+      store.set('k', 'v');
       assert.equal(store.get('k'), 'v');
     }
   }

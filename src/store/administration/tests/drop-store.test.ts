@@ -8,10 +8,10 @@ import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
 import { ThreadClients } from '../../local/thread-clients.ts';
 import {
   attach,
-  checkPool,
+  checkSync,
   dropStore,
   dropStoreSync,
-  inspectPool,
+  inspectSync,
   open,
   openAloneSync,
   openSync,
@@ -41,19 +41,19 @@ function chunksOf(pool: LocalPool, catalog: number): number {
 }
 
 function names(handle: PoolHandle): string[] {
-  return inspectPool(handle).stores.map(({ name, state }) => `${name} ${state}`);
+  return inspectSync(handle).stores.map(({ name, state }) => `${name} ${state}`);
 }
 
 for (const index of KINDS) {
   test(`${index}: all that a dropped store had is for others, again and again`, (t) => {
     const keeper = freshStore(t, 'memory', { size: 24 * MIB, regionSize: 24 * MIB });
-    keeper.put('k', 'kept');
+    keeper.set('k', 'kept');
     const pool = poolOf(t, keeper.handle);
     // The first round makes what the keeper itself needs.
     const left: number[] = [];
     for (let round = 0; round < 6; round++) {
       const store = openSync(keeper.handle, { store: 'round', index });
-      store.putMany(numbered('k', 9000).map((key) => [key, key.padEnd(400)] as const));
+      store.setMany(numbered('k', 9000).map((key) => [key, key.padEnd(400)] as const));
       store.deleteMany(numbered('k', 4000));
       assert.equal(store.size, 5000);
       throwsCode('SW_POOL_BUSY', () => dropStoreSync(keeper.handle, 'round'));
@@ -66,11 +66,11 @@ for (const index of KINDS) {
       throwsCode('SW_STORE_NOT_FOUND', () =>
         openSync(keeper.handle, { store: 'round', create: false }),
       );
-      left.push(inspectPool(keeper.handle).chunks.used);
+      left.push(inspectSync(keeper.handle).chunks.used);
     }
     assert.equal(left.at(-1), left[1]);
     assert.equal(keeper.get('k'), 'kept');
-    assert.deepEqual(checkPool(keeper.handle).problems, []);
+    assert.deepEqual(checkSync(keeper.handle).problems, []);
   });
 
   test(`${index}: clients that have it open are told, and harm no store made after it`, async (t) => {
@@ -81,7 +81,7 @@ for (const index of KINDS) {
     const here = keepOpen(t, openSync(keeper.handle, options));
     const keys = numbered('k', 800);
     for (const store of [one, two, here]) {
-      for (const key of keys) store.put(key, key.padEnd(60));
+      for (const key of keys) store.set(key, key.padEnd(60));
       store.deleteMany(keys.slice(0, 100));
     }
     const walk = one.entries();
@@ -92,18 +92,18 @@ for (const index of KINDS) {
     const { heldBy } = dropper.run(freeDropped(dropper, marked));
     assert.ok(heldBy.length > 0);
     const fresh = keepOpen(t, openSync(keeper.handle, { ...options, create: true }));
-    for (const key of keys) fresh.put(key, `fresh ${key}`.padEnd(60));
+    for (const key of keys) fresh.set(key, `fresh ${key}`.padEnd(60));
     await turn();
     for (const store of [one, two, here]) {
       throwsCode('SW_STORE_DROPPED', () => store.get('k300'));
-      throwsCode('SW_STORE_DROPPED', () => store.put('k300', 'late'));
+      throwsCode('SW_STORE_DROPPED', () => store.set('k300', 'late'));
       throwsCode('SW_STORE_DROPPED', () => store.getMany(keys));
       throwsCode('SW_STORE_DROPPED', () => store.size);
     }
     throwsCode('SW_STORE_DROPPED', () => [...walk]);
     for (const store of [one, two]) store.close();
     const third = keepOpen(t, openSync(keeper.handle, { store: 'third', index }));
-    for (const key of keys) third.put(key, `third ${key}`.padEnd(60));
+    for (const key of keys) third.set(key, `third ${key}`.padEnd(60));
     assert.deepEqual(
       fresh.getMany(keys),
       keys.map((key) => `fresh ${key}`.padEnd(60)),
@@ -120,7 +120,7 @@ for (const index of KINDS) {
       third.getMany(keys.slice(0, 2)),
       ['third k0', 'third k1'].map((value) => value.padEnd(60)),
     );
-    assert.deepEqual(checkPool(keeper.handle).problems, []);
+    assert.deepEqual(checkSync(keeper.handle).problems, []);
   });
 }
 
@@ -141,15 +141,15 @@ test('while clients of other processes have it open: refused, by name; forced: t
   assert.deepEqual(names(url), ['default ready', 'users dropped']);
   // Its name is free at once.
   const fresh = keepOpen(t, openSync(url, { store: 'users', ...TINY }));
-  fresh.put('k', 'fresh');
+  fresh.set('k', 'fresh');
   assert.deepEqual(names(url), ['default ready', 'users dropped', 'users ready']);
   assert.equal(await child.ask({ kind: 'read', key: 'k' }), 'SW_STORE_DROPPED');
   assert.equal(fresh.get('k'), 'fresh');
   // The child has let go; whoever makes or drops a store next gives the memory back.
   keepOpen(t, openSync(url, { store: 'another', ...TINY }));
   assert.deepEqual(names(url), ['default ready', 'another ready', 'users ready']);
-  assert.deepEqual(checkPool(url).problems, []);
-  keeper.put('k', 'v');
+  assert.deepEqual(checkSync(url).problems, []);
+  keeper.set('k', 'v');
 });
 
 test('a client that is killed with a dropped store open holds it no longer', async (t) => {
@@ -171,8 +171,8 @@ test('a client that is killed with a dropped store open holds it no longer', asy
   const pool = poolOf(t, url);
   assert.deepEqual(names(url), ['default ready', 'another ready']);
   assert.ok(chunksOf(pool, 2) > 0);
-  keeper.put('k', 'v');
-  assert.deepEqual(checkPool(url).problems, []);
+  keeper.set('k', 'v');
+  assert.deepEqual(checkSync(url).problems, []);
 });
 
 test('the dropper may die anywhere: the store is there, or a full pool gets all of it', (t) => {
@@ -180,14 +180,14 @@ test('the dropper may die anywhere: the store is there, or a full pool gets all 
   let gone = 0;
   for (let steps = 0; ; steps++) {
     const keeper = freshStore(t, 'memory', { size: 8 * MIB, regionSize: 8 * MIB });
-    keeper.put('k', 'v');
+    keeper.set('k', 'v');
     const store = openSync(keeper.handle, { store: 'users', index: 'chime' });
-    store.putMany(numbered('k', 2000).map((key) => [key, key] as const));
+    store.setMany(numbered('k', 2000).map((key) => [key, key] as const));
     store.close();
     ThreadClients.ofThread().lookAgain();
     const pool = poolOf(t, keeper.handle);
     const dying = poolOf(t, keeper.handle);
-    const before = inspectPool(keeper.handle).chunks.used;
+    const before = inspectSync(keeper.handle).chunks.used;
     const dropping = new Stepped(
       dying.fabric,
       (function* () {
@@ -220,9 +220,9 @@ test('the dropper may die anywhere: the store is there, or a full pool gets all 
       throwsCode('SW_STORE_NOT_FOUND', () => dropStoreSync(keeper.handle, 'users'));
     }
     assert.equal(chunksOf(pool, 2), 0, where);
-    assert.ok(inspectPool(keeper.handle).chunks.used < before, where);
+    assert.ok(inspectSync(keeper.handle).chunks.used < before, where);
     assert.deepEqual(names(keeper.handle), ['default ready'], where);
-    assert.deepEqual(checkPool(keeper.handle).problems, [], where);
+    assert.deepEqual(checkSync(keeper.handle).problems, [], where);
     keeper.close();
   }
   assert.ok(kept > 2 && gone > 2, `${kept} kept, ${gone} gone`);
@@ -234,7 +234,7 @@ test('a client that opens the store while it is dropped: one of the two sees the
   for (let steps = 0; steps < 40; steps++) {
     const keeper = freshStore(t, 'memory', SMALL);
     const made = openSync(keeper.handle, { store: 'users', ...TINY });
-    made.put('k', 'v');
+    made.set('k', 'v');
     made.close();
     ThreadClients.ofThread().lookAgain();
     const opener = poolOf(t, keeper.handle);
@@ -244,7 +244,7 @@ test('a client that opens the store while it is dropped: one of the two sees the
     const dropper = poolOf(t, keeper.handle);
     dropper.run(freeDropped(dropper, dropper.run(markDropped(dropper, 'memory:', 'users', true))));
     const fresh = openSync(keeper.handle, { store: 'next', ...TINY });
-    fresh.put('k', 'fresh');
+    fresh.set('k', 'fresh');
     if (!opening.done) opening.finish();
     const isNamed = opener.membership.names(2);
     if (before) {
@@ -258,7 +258,7 @@ test('a client that opens the store while it is dropped: one of the two sees the
     assert.equal(opener.membership.names(2) && before, false, `${steps} steps`);
     assert.equal(fresh.get('k'), 'fresh');
     fresh.close();
-    assert.deepEqual(checkPool(keeper.handle).problems, [], `${steps} steps`);
+    assert.deepEqual(checkSync(keeper.handle).problems, [], `${steps} steps`);
     keeper.close();
     if (before) break;
   }
@@ -273,7 +273,7 @@ test('a pool whose catalog is full has room again after a drop', (t) => {
   assert.throws(more, /64 stores.*stepwell drop/);
   dropStoreSync(keeper.handle, 's7');
   const store = keepOpen(t, more());
-  store.put('k', 'v');
+  store.set('k', 'v');
   throwsCode('SW_TOO_MANY_STORES', () => openSync(keeper.handle, { store: 's7', ...TINY }));
 });
 
@@ -295,7 +295,7 @@ test('over a network: refused while it is open, forced, and made anew', async (t
   t.after(() => keeper.close());
   const users = await open(url, { store: 'users', client: 'web', ...TINY });
   t.after(() => users.close());
-  await users.put('k', 'v');
+  await users.set('k', 'v');
   await rejectsCode('SW_POOL_BUSY', () => dropStore(url, 'users'));
   const { bytes } = await dropStore(url, 'users', { force: true });
   assert.ok(bytes > 0);
@@ -303,7 +303,7 @@ test('over a network: refused while it is open, forced, and made anew', async (t
   await rejectsCode('SW_STORE_DROPPED', () => users.get('k'));
   const fresh = await open(url, { store: 'users', ...TINY });
   assert.equal(await fresh.get('k'), undefined);
-  await fresh.put('k', 'fresh');
+  await fresh.set('k', 'fresh');
   assert.equal(await fresh.get('k'), 'fresh');
   await fresh.close();
   assert.deepEqual((await dropStore(url, 'users')).heldBy, []);

@@ -10,7 +10,7 @@ import { LocalPool } from '../../../pool/local-pool.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { IndexName, OpenOptions, Store } from '../../api.ts';
 import { createInMemory } from '../../location.ts';
-import { checkPool, openSync } from '../../open.ts';
+import { checkSync, openSync } from '../../open.ts';
 import { requestFor } from '../../tests/support/by-hand.ts';
 import { freshUrl, numbered, pathOf } from '../../tests/support/pools.ts';
 import { checkStores } from '../check.ts';
@@ -33,11 +33,11 @@ const CHUNKS_AT = 256 * 1024;
 function closedPool(t: TestContext, index: IndexName): string {
   const url = freshUrl(t, 'file');
   const store = openSync(url, { ...OPTIONS, index });
-  for (const key of KEYS) store.put(key, `of ${key}`.repeat(1 + (key.length % 5)));
-  for (const key of REPLACED) store.put(key, 'replaced');
+  for (const key of KEYS) store.set(key, `of ${key}`.repeat(1 + (key.length % 5)));
+  for (const key of REPLACED) store.set(key, 'replaced');
   for (const key of GONE) store.delete(key);
   store.close();
-  const { problems, leaked, unreachable } = checkPool(url);
+  const { problems, leaked, unreachable } = checkSync(url);
   assert.deepEqual({ problems, leaked, unreachable }, { problems: [], leaked: 0, unreachable: 0 });
   return pathOf(url);
 }
@@ -87,7 +87,7 @@ function lostKeys(url: string): number {
 /** No call of a damaged store waits for what will never be: each says that the pool is damaged. */
 function endAll(store: Store): void {
   const calls = [
-    () => store.put(KEPT[7], 'x'.repeat(99)),
+    () => store.set(KEPT[7], 'x'.repeat(99)),
     () => store.delete(KEPT[9]),
     () => [...store.keys()].length,
   ];
@@ -107,7 +107,7 @@ for (const index of ['race', 'sephash', 'shard'] as const) {
         const at = Math.floor(word / bytes) * bytes;
         if (lostKeys(zeroed(path, at, bytes)) === 0) continue;
         damaged++;
-        const { problems } = checkPool(zeroed(path, at, bytes));
+        const { problems } = checkSync(zeroed(path, at, bytes));
         assert.notEqual(problems.length, 0, `${bytes} bytes at ${at}`);
       }
       assert.ok(damaged > 0);
@@ -122,7 +122,7 @@ test('shard: a root that is nothing but zeros', (t) => {
   const roots = usedWords(path).filter((at) => file.readBigUInt64LE(at) === BigInt(at + 64));
   assert.notEqual(roots.length, 0);
   const url = zeroed(path, roots[0] - 64, 512);
-  assert.notEqual(checkPool(url).problems.length, 0);
+  assert.notEqual(checkSync(url).problems.length, 0);
   assert.throws(() => openSync(url, { create: false }), { code: 'SW_POOL_CORRUPT' });
 });
 

@@ -25,7 +25,7 @@ export function sortedLoad(
   const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
   throw new StepwellError(
     'SW_UNSUPPORTED',
-    `${why}; create it with the index chime, or use putMany`,
+    `${why}; create it with the index chime, or use setMany`,
   );
 }
 

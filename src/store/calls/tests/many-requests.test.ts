@@ -18,7 +18,7 @@ const SETTINGS = { name: 'default', keys: 'auto', values: 'auto', delegation: fa
 
 test('a bounded getMany gives back the requests of the keys that it leaves out', (t) => {
   const { calls, pool, made } = countedCalls(t);
-  for (const key of KEYS) pool.run(calls.put(key, 'value'));
+  for (const key of KEYS) pool.run(calls.set(key, 'value'));
   for (let round = 0; round < 10; round++) {
     assert.equal(pool.run(calls.getMany(KEYS, { maxBytes: 5 })).length, 1);
   }

@@ -8,12 +8,12 @@ export function batchCases({ check }: Suite): void {
   check('batches of nothing', async ({ s }) => {
     assert.deepEqual(await s.getMany([]), []);
     assert.equal(await s.deleteMany([]), 0);
-    await s.putMany([]);
+    await s.setMany([]);
     assert.equal(await s.size(), 0);
   });
 
   check('getMany keeps the order, with repeats and absent keys', async ({ s }) => {
-    for (let i = 0; i < 100; i++) await s.put(`k${i}`, `v${i}`);
+    for (let i = 0; i < 100; i++) await s.set(`k${i}`, `v${i}`);
     const keys: Key[] = [];
     for (let i = 0; i < 300; i++) keys.push(i % 7 === 0 ? `absent${i}` : `k${(i * 31) % 100}`);
     keys.push('k1', Buffer.from('k1'), 'k1', '', 'k1');
@@ -28,8 +28,8 @@ export function batchCases({ check }: Suite): void {
 
   check('getMany with a bound returns the first values, one at least', async ({ s }) => {
     const keys = numbered('k', 100);
-    await s.putMany(keys.map((key) => [key, 'x'.repeat(1000)]));
-    await s.put('k9', 'y'.repeat(40_000));
+    await s.setMany(keys.map((key) => [key, 'x'.repeat(1000)]));
+    await s.set('k9', 'y'.repeat(40_000));
     const all = await s.getMany(keys);
     const get = (from: number, maxBytes: number) => s.getMany(keys.slice(from), { maxBytes });
     assert.deepEqual(await get(0, 8999), all.slice(0, 8));
@@ -44,14 +44,14 @@ export function batchCases({ check }: Suite): void {
 
   check('getMany of short, long and chained values together', async ({ s }) => {
     const lengths = Array.from({ length: 70 }, (_, i) => (i % 5 === 0 ? 17_000 + 900 * i : i));
-    await s.putMany(lengths.map((length, i) => [`k${i}`, patternBytes(length, i + 1)] as const));
+    await s.setMany(lengths.map((length, i) => [`k${i}`, patternBytes(length, i + 1)] as const));
     const found = await s.getMany(numbered('k', 70));
     lengths.forEach((length, i) => {
       assert.ok(Buffer.from(found[i] as Uint8Array).equals(patternBytes(length, i + 1)), `k${i}`);
     });
   });
 
-  check('putMany of keys that come again: the last one wins', async ({ s }) => {
+  check('setMany of keys that come again: the last one wins', async ({ s }) => {
     const entries: [Key, Value][] = [];
     for (let i = 0; i < 200; i++) entries.push([`k${i % 13}`, `v${i}`]);
     entries.push(
@@ -64,7 +64,7 @@ export function batchCases({ check }: Suite): void {
       [Uint8Array.of(0xfe), 'b'],
       [Uint8Array.of(0xff), 'c'],
     );
-    await s.putMany(entries);
+    await s.setMany(entries);
     for (let i = 0; i < 13; i++) {
       const expected = { 3: 'as bytes', 4: 'bytes last' }[i];
       const last = i + 13 * Math.floor((199 - i) / 13);
@@ -75,24 +75,24 @@ export function batchCases({ check }: Suite): void {
     assert.equal(await s.size(), 15);
   });
 
-  check('putMany takes any iterable and replaces what is there', async ({ s }) => {
-    await s.put('k5', 'old');
-    await s.putMany(new Map(numbered('k', 100).map((key) => [key, `${key}!`])));
+  check('setMany takes any iterable and replaces what is there', async ({ s }) => {
+    await s.set('k5', 'old');
+    await s.setMany(new Map(numbered('k', 100).map((key) => [key, `${key}!`])));
     function* some(): Iterable<readonly [Key, Value]> {
       for (let i = 50; i < 150; i++) yield [`k${i}`, `later ${i}`];
     }
-    await s.putMany(some());
+    await s.setMany(some());
     const found = await s.getMany(numbered('k', 150));
     found.forEach((value, i) => {
       assert.equal(value, i < 50 ? `k${i}!` : `later ${i}`);
     });
   });
 
-  check('putMany that fails in the middle harms no other key', async ({ s }) => {
-    await s.putMany(numbered('old', 40).map((key) => [key, key] as const));
+  check('setMany that fails in the middle harms no other key', async ({ s }) => {
+    await s.setMany(numbered('old', 40).map((key) => [key, key] as const));
     const entries = numbered('new', 50).map((key) => [key, key] as [Key, Value]);
     entries[45][1] = 5 as never;
-    await rejectsCode('SW_INVALID_VALUE', () => s.putMany(entries));
+    await rejectsCode('SW_INVALID_VALUE', () => s.setMany(entries));
     assert.deepEqual(await s.getMany(numbered('old', 40)), numbered('old', 40));
     for (const [i, value] of (await s.getMany(numbered('new', 50))).entries()) {
       assert.ok(value === undefined || value === `new${i}`);
@@ -100,7 +100,7 @@ export function batchCases({ check }: Suite): void {
   });
 
   check('deleteMany counts what was present', async ({ s }) => {
-    await s.putMany(numbered('k', 100).map((key) => [key, key] as const));
+    await s.setMany(numbered('k', 100).map((key) => [key, key] as const));
     assert.equal(await s.deleteMany(['k1', 'absent', 'k2', 'k1', 'k2', Buffer.from('k3')]), 3);
     assert.equal(await s.deleteMany(numbered('k', 50)), 47);
     assert.equal(await s.deleteMany(numbered('k', 200)), 50);
@@ -111,7 +111,7 @@ export function batchCases({ check }: Suite): void {
     'batches while the store splits under them',
     async ({ s }) => {
       const keys = numbered('key ', 600);
-      await s.putMany(keys.map((key) => [key, `${key} value`] as const));
+      await s.setMany(keys.map((key) => [key, `${key} value`] as const));
       assert.ok(grown(await s.stats()) > 10);
       assert.deepEqual(
         await s.getMany(keys),
@@ -124,7 +124,7 @@ export function batchCases({ check }: Suite): void {
   );
 
   check('lists that are none are refused', async ({ s }) => {
-    await s.put('k', 'v');
+    await s.set('k', 'v');
     type Keys = readonly string[];
     for (const keys of [5, null, undefined, 'k', {}, new Set(['k'])] as unknown as Keys[]) {
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.getMany(keys), String(keys));
@@ -132,7 +132,7 @@ export function batchCases({ check }: Suite): void {
     }
     type Entries = readonly (readonly [string, string])[];
     for (const entries of [5, null, undefined, 'kv', {}, [5], ['kv'], [null]]) {
-      const put = () => s.putMany(entries as unknown as Entries);
+      const put = () => s.setMany(entries as unknown as Entries);
       await rejectsCode('SW_INVALID_ARGUMENT', put, JSON.stringify(entries));
     }
     for (const entries of [5, null, 'kv', {}]) {
@@ -143,18 +143,18 @@ export function batchCases({ check }: Suite): void {
     assert.equal(await s.size(), 1);
   });
 
-  check('many blocks come free and are filled by putMany again', async ({ s }) => {
+  check('many blocks come free and are filled by setMany again', async ({ s }) => {
     const value = patternBytes(12_000);
     for (let round = 0; round < 3; round++) {
       const keys = numbered(`round ${round} `, 400);
-      for (const key of keys) await s.put(key, value);
+      for (const key of keys) await s.set(key, value);
       assert.equal(await s.deleteMany(keys), 400);
       // Each turn of the event loop lets the client announce and collect.
       for (let i = 0; i < 300; i++) await s.has('x');
       await new Promise((resolve) => setTimeout(resolve, 60));
     }
     const keys = numbered('last ', 64);
-    await s.putMany(keys.map((key, i) => [key, patternBytes(12_000, i + 1)] as const));
+    await s.setMany(keys.map((key, i) => [key, patternBytes(12_000, i + 1)] as const));
     const found = await s.getMany(keys);
     keys.forEach((key, i) => {
       assert.ok(Buffer.from(found[i] as Uint8Array).equals(patternBytes(12_000, i + 1)), key);

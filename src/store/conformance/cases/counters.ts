@@ -35,20 +35,20 @@ export function counterCases({ check }: Suite): void {
   });
 
   check('increment by number stays among the safe integers', async ({ s }) => {
-    await s.put('n', String(MAX - 1));
+    await s.set('n', String(MAX - 1));
     assert.equal(await s.increment('n'), MAX);
     await rejectsCode('SW_OVERFLOW', () => s.increment('n'));
     assert.equal(await s.get('n'), String(MAX));
     await rejectsCode('SW_OVERFLOW', () => s.increment('n', MAX));
-    await s.put('n', String(-MAX));
+    await s.set('n', String(-MAX));
     await rejectsCode('SW_OVERFLOW', () => s.increment('n', -1));
-    await s.put('n', '9007199254740993');
+    await s.set('n', '9007199254740993');
     await rejectsCode('SW_OVERFLOW', () => s.increment('n'));
     assert.equal(await s.increment('n', 1n), 9007199254740994n);
   });
 
   check('increment by something else is refused', async ({ s }) => {
-    await s.put('n', '5');
+    await s.set('n', '5');
     for (const by of [1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.increment('n', by));
     }
@@ -63,14 +63,14 @@ export function counterCases({ check }: Suite): void {
     wrong.push('abc', '١', '9223372036854775808', '-9223372036854775809', '1'.repeat(30));
     wrong.push('7'.repeat(30_000));
     for (const value of wrong) {
-      await s.put('n', value);
+      await s.set('n', value);
       await rejectsCode('SW_NOT_INTEGER', () => s.increment('n'), JSON.stringify(value));
       await rejectsCode('SW_NOT_INTEGER', () => s.increment('n', 1n));
       assert.equal(await s.get('n'), value);
     }
-    await s.put('n', Uint8Array.of(0xff));
+    await s.set('n', Uint8Array.of(0xff));
     await rejectsCode('SW_NOT_INTEGER', () => s.increment('n'));
-    await s.put('n', Buffer.from('41'));
+    await s.set('n', Buffer.from('41'));
     assert.equal(await s.increment('n'), 42);
   });
 }

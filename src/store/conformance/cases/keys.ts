@@ -56,13 +56,13 @@ export function keyCases({ check }: Suite): void {
 
   check('a key of 65,535 bytes of three-byte characters', async ({ s }) => {
     await roundTrip(s, '鍵'.repeat(21_845));
-    await rejectsCode('SW_INVALID_KEY', () => s.put(`${'鍵'.repeat(21_845)}x`, 'v'));
+    await rejectsCode('SW_INVALID_KEY', () => s.set(`${'鍵'.repeat(21_845)}x`, 'v'));
   });
 
   check('keys that differ only in trailing zero bytes are different keys', async ({ s }) => {
     const keys = [0, 1, 2, 6, 7, 8, 15, 16, 31].map((zeros) => [97, ...new Array(zeros).fill(0)]);
     keys.push([], [0], [0, 0]);
-    for (const key of keys) await s.put(bytes(...key), `length ${key.length}: ${key[0]}`);
+    for (const key of keys) await s.set(bytes(...key), `length ${key.length}: ${key[0]}`);
     assert.equal(await s.size(), keys.length);
     for (const key of keys) {
       assert.equal(await s.get(bytes(...key)), `length ${key.length}: ${key[0]}`);
@@ -75,7 +75,7 @@ export function keyCases({ check }: Suite): void {
 
   check('keys that share long beginnings', async ({ s }) => {
     const common = 'p'.repeat(300);
-    for (let i = 0; i < 40; i++) await s.put(common + i, `v${i}`);
+    for (let i = 0; i < 40; i++) await s.set(common + i, `v${i}`);
     for (let i = 0; i < 40; i++) assert.equal(await s.get(common + i), `v${i}`);
     assert.equal(await s.get(common), undefined);
   });
@@ -83,7 +83,7 @@ export function keyCases({ check }: Suite): void {
   check('keys come back as text when they are well-formed UTF-8, else as bytes', async ({ s }) => {
     const invalid = [bytes(0xff), bytes(0xc3, 0x28), bytes(0xed, 0xa0, 0x80), bytes(0x61, 0x80)];
     const texts = ['plain', 'ключ', '\ufffd', '\ufeffbom', 'nul\0inside', ''];
-    for (const key of [...invalid, ...texts]) await s.put(key, 'v');
+    for (const key of [...invalid, ...texts]) await s.set(key, 'v');
     for (const key of invalid) assert.equal(await s.get(key), 'v');
     const found = await collect(s.keys());
     const order = (a: Key, b: Key) => Buffer.compare(Buffer.from(a), Buffer.from(b));
@@ -91,8 +91,8 @@ export function keyCases({ check }: Suite): void {
   });
 
   check('the option `keys` decides how they come back', async ({ s, attach }) => {
-    await s.put('text', '1');
-    await s.put(bytes(0xff), '2');
+    await s.set('text', '1');
+    await s.set(bytes(0xff), '2');
     const byOption = async (keys: 'bytes' | 'utf8') => collect(attach({ keys }).keys());
     const asBytes = (await byOption('bytes')).map((key) => {
       assert.ok(key instanceof Uint8Array);
@@ -103,21 +103,21 @@ export function keyCases({ check }: Suite): void {
   });
 
   check('a key that is refused, with its code', async ({ s }) => {
-    await s.put('there', 'v');
+    await s.set('there', 'v');
     const long = 'x'.repeat(65_536);
     for (const key of [long, Buffer.from(long), '\ud800', 'a\udc00b', `${'x'.repeat(60)}\ud83d`]) {
       await rejectsCode('SW_INVALID_KEY', () => s.get(key));
-      await rejectsCode('SW_INVALID_KEY', () => s.put(key, 'v'));
+      await rejectsCode('SW_INVALID_KEY', () => s.set(key, 'v'));
       await rejectsCode('SW_INVALID_KEY', () => s.delete(key));
       await rejectsCode('SW_INVALID_KEY', () => s.increment(key));
       await rejectsCode('SW_INVALID_KEY', () => s.getMany(['there', key]));
-      await rejectsCode('SW_INVALID_KEY', () => s.putMany([[key, 'v']]));
+      await rejectsCode('SW_INVALID_KEY', () => s.setMany([[key, 'v']]));
       await rejectsCode('SW_INVALID_KEY', () => s.deleteMany([key]));
       await rejectsCode('SW_INVALID_KEY', () => s.read(key, () => 0));
     }
     for (const key of [undefined, null, 1, {}, ['a'], new ArrayBuffer(1), new Uint16Array(1)]) {
       await rejectsCode('SW_INVALID_KEY', () => s.get(key as Key), String(key));
-      await rejectsCode('SW_INVALID_KEY', () => s.put(key as Key, 'v'), String(key));
+      await rejectsCode('SW_INVALID_KEY', () => s.set(key as Key, 'v'), String(key));
     }
     assert.deepEqual(await collect(s.entries()), [['there', 'v']]);
   });
@@ -125,7 +125,7 @@ export function keyCases({ check }: Suite): void {
   check('a key is copied: changing the bytes afterwards changes nothing', async ({ s }) => {
     const key = bytes(1, 2, 3);
     const value = bytes(4, 5, 6);
-    await s.put(key, value);
+    await s.set(key, value);
     key[0] = 9;
     value[0] = 9;
     assert.deepEqual(await s.get(bytes(1, 2, 3)), bytes(4, 5, 6));

@@ -9,7 +9,7 @@ const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   get: (s) => s.get('k'),
   getEntry: (s) => s.getEntry('k'),
   has: (s) => s.has('k'),
-  put: (s) => s.put('k', 'v'),
+  put: (s) => s.set('k', 'v'),
   insert: (s) => s.insert('k', 'v'),
   update: (s) => s.update('k', 'v'),
   write: (s) => s.write('k', 'v'),
@@ -19,7 +19,7 @@ const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   compareAndDelete: (s) => s.compareAndDelete('k', 1),
   increment: (s) => s.increment('k'),
   getMany: (s) => s.getMany(['k']),
-  putMany: (s) => s.putMany([['k', 'v']]),
+  setMany: (s) => s.setMany([['k', 'v']]),
   deleteMany: (s) => s.deleteMany(['k']),
   read: (s) => s.read('k', () => 0),
   entries: (s) => collect(s.entries()),
@@ -42,7 +42,7 @@ async function assertClosed(s: AsyncStore<Value>): Promise<void> {
 export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
   check('after close every call says so, and others go on', async ({ s, attach }) => {
     const other = attach();
-    await s.put('k', 'v');
+    await s.set('k', 'v');
     const { name, url, handle } = s;
     await s.close();
     await assertClosed(s);
@@ -52,7 +52,7 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
   });
 
   check('closing in the middle of an iteration ends it', async ({ s, attach }) => {
-    await attach().putMany(numbered('k', 400).map((key) => [key, key] as const));
+    await attach().setMany(numbered('k', 400).map((key) => [key, key] as const));
     await rejectsCode('SW_CLOSED', async () => {
       for await (const key of s.keys()) if (key) await s.close();
     });
@@ -76,7 +76,7 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
   });
 
   checkSync('closing inside the callback of a read', async (store) => {
-    store.put('k', 'v');
+    store.set('k', 'v');
     assert.equal(
       store.read('k', () => {
         store.close();
@@ -114,7 +114,7 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
     async ({ s, attach }) => {
       const before = await s.stats();
       assert.equal(before.records, 0);
-      await s.putMany(numbered('k', 300).map((key) => [key, key] as const));
+      await s.setMany(numbered('k', 300).map((key) => [key, key] as const));
       const after = await s.stats();
       assert.equal(after.records, 300);
       assert.equal(after.loadFactor, 300 / after.slots);

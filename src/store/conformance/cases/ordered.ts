@@ -48,14 +48,14 @@ async function fill(s: AsyncStore<Value>, keys: readonly Key[]): Promise<void> {
   // Not in their order.
   const shuffled = keys.map((key, i) => [key, i, (i * 7919) % 1009] as const);
   shuffled.sort((a, b) => a[2] - b[2]);
-  await s.putMany(shuffled.map(([key, i]) => [key, `${i}`] as const));
+  await s.setMany(shuffled.map(([key, i]) => [key, `${i}`] as const));
 }
 
 export function orderedCases(suite: Suite): void {
   const { check, manifest } = suite;
   if (!manifest.ordered) {
     check('what needs order says that there is none', async ({ s }) => {
-      await s.put('k', 'v');
+      await s.set('k', 'v');
       for (const [name, call] of Object.entries(CALLS)) {
         await rejectsCode('SW_UNSUPPORTED', () => call(s), name);
       }
@@ -301,7 +301,7 @@ function scanCases({ check }: Suite): void {
 
   check('chained values and long keys with long common prefixes', async ({ s }) => {
     const keys = Array.from({ length: 12 }, (_, i) => 'p'.repeat(20_000 + 500 * (i % 4)) + i);
-    for (const [i, key] of keys.entries()) await s.put(key, patternBytes(30_000, i));
+    for (const [i, key] of keys.entries()) await s.set(key, patternBytes(30_000, i));
     const sorted = keys.toSorted();
     const found = await collect(s.scan({ reverse: true }));
     assert.deepEqual(
@@ -335,8 +335,8 @@ function scanCases({ check }: Suite): void {
           if (i > 600) break;
           await other.delete(`k${String(((i * 37) % 400) | 1).padStart(4, '0')}`);
           for (let n = 0; n < 3; n++)
-            await other.put(`k${String(i * n).padStart(4, '0')}+${n}`, 'new');
-          await other.put(stay[(i * 31) % stay.length], 'changed');
+            await other.set(`k${String(i * n).padStart(4, '0')}+${n}`, 'new');
+          await other.set(stay[(i * 31) % stay.length], 'changed');
         }
         assert.deepEqual(reverse ? found.reverse() : found, stay);
         assert.ok(grown(await other.stats()) > 20);

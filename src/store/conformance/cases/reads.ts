@@ -4,11 +4,11 @@ import type { Suite } from './suite.ts';
 
 export function readCases({ check, local }: Suite): void {
   check('read hands out the bytes and returns the result', async ({ s }) => {
-    await s.put('k', 'größe');
+    await s.set('k', 'größe');
     assert.equal(await s.read('k', (bytes) => Buffer.from(bytes).toString()), 'größe');
     assert.equal(await s.read('k', (bytes) => bytes.length), 7);
     assert.equal(await s.read('k', () => undefined), undefined);
-    await s.put('empty', '');
+    await s.set('empty', '');
     assert.equal(await s.read('empty', (bytes) => bytes.length), 0);
   });
 
@@ -18,7 +18,7 @@ export function readCases({ check, local }: Suite): void {
   });
 
   check('read of a short value copies nothing', async ({ s }) => {
-    await s.put('k', patternBytes(100));
+    await s.set('k', patternBytes(100));
     await s.read('k', (bytes) => {
       assert.equal(bytes.length, 100);
       const isWindow = bytes.buffer.byteLength >= 2 ** 20;
@@ -28,12 +28,12 @@ export function readCases({ check, local }: Suite): void {
 
   check('read of a chained value is whole', async ({ s }) => {
     const value = patternBytes(100_000);
-    await s.put('k', value);
+    await s.set('k', value);
     assert.ok(await s.read('k', (bytes) => Buffer.from(bytes).equals(value)));
   });
 
   check('an error of the callback comes through and the store goes on', async ({ s }) => {
-    await s.put('k', 'v');
+    await s.set('k', 'v');
     const failure = new Error('from the callback');
     for (let i = 0; i < 100; i++) {
       await assert.rejects(
@@ -44,7 +44,7 @@ export function readCases({ check, local }: Suite): void {
         failure,
       );
     }
-    await s.put('k', 'w');
+    await s.set('k', 'w');
     assert.equal(await s.get('k'), 'w');
   });
 
@@ -52,14 +52,14 @@ export function readCases({ check, local }: Suite): void {
     // The callback is synchronous, so it needs the synchronous twin of either.
     const sync = local ? s.sync : undefined;
     const value = patternBytes(64, 5);
-    await s.put('k', value);
-    await s.put('other', 'o');
+    await s.set('k', value);
+    await s.set('other', 'o');
     await s.read('k', (bytes) => {
       if (sync) {
-        sync.put('k', 'replaced');
+        sync.set('k', 'replaced');
         assert.equal(sync.get('k'), 'replaced');
         sync.delete('k');
-        for (let i = 0; i < 3000; i++) sync.put(`fill ${i % 100}`, patternBytes(64, i));
+        for (let i = 0; i < 3000; i++) sync.set(`fill ${i % 100}`, patternBytes(64, i));
         assert.equal(
           sync.read('other', (inner) => Buffer.from(inner).toString()),
           'o',
@@ -74,7 +74,7 @@ export function readCases({ check, local }: Suite): void {
 
   check('read while many keys are there', async ({ s }) => {
     const keys = numbered('k', 300);
-    await s.putMany(keys.map((key) => [key, key] as const));
+    await s.setMany(keys.map((key) => [key, key] as const));
     for (const key of keys) {
       assert.equal(await s.read(key, (bytes) => Buffer.from(bytes).toString()), key);
     }

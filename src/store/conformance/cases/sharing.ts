@@ -8,8 +8,8 @@ export function sharingCases({ check, checkSync }: Suite): void {
     const other = attach({ store: 'other', race: { associativity: 3, groups: 5 } });
     assert.equal(other.name, 'other');
     for (let i = 0; i < 200; i++) {
-      await s.put(`k${i}`, 'first');
-      await other.put(`k${i}`, 'second');
+      await s.set(`k${i}`, 'first');
+      await other.set(`k${i}`, 'second');
     }
     assert.equal(await s.increment('n'), 1);
     assert.equal(await other.increment('n', 5), 5);
@@ -23,12 +23,12 @@ export function sharingCases({ check, checkSync }: Suite): void {
   check('what one handle writes the other sees at once', async ({ s, attach }) => {
     const other = attach();
     for (let i = 0; i < 100; i++) {
-      await s.put('k', `s${i}`);
+      await s.set('k', `s${i}`);
       assert.equal(await other.get('k'), `s${i}`);
       const seen = await other.getEntry('k');
       assert.ok((await s.compareAndSet('k', seen?.version ?? -1, 'by version')) !== undefined);
       assert.equal(await other.compareAndSet('k', seen?.version ?? -1, 'stale'), undefined);
-      await other.put('k', patternBytes(20_000, i));
+      await other.set('k', patternBytes(20_000, i));
       assert.deepEqual(await s.get('k'), patternBytes(20_000, i));
       assert.equal(await other.delete('k'), true);
       assert.equal(await s.has('k'), false);
@@ -45,7 +45,7 @@ export function sharingCases({ check, checkSync }: Suite): void {
       const other = attach();
       assert.equal(await other.get('k0'), undefined);
       const keys = numbered('k', 500);
-      await s.putMany(keys.map((key) => [key, key] as const));
+      await s.setMany(keys.map((key) => [key, key] as const));
       assert.ok(grown(await s.stats()) > 10);
       for (const key of keys) assert.equal(await other.get(key), key);
       assert.deepEqual((await collect(other.keys())).sort(), keys.toSorted());
@@ -62,7 +62,7 @@ export function sharingCases({ check, checkSync }: Suite): void {
     async ({ s, attach }) => {
       const other = attach();
       const both = [s, other];
-      for (let i = 0; i < 600; i++) await both[i % 2].put(`k${i}`, `v${i}`);
+      for (let i = 0; i < 600; i++) await both[i % 2].set(`k${i}`, `v${i}`);
       for (let i = 0; i < 600; i++) {
         assert.equal(await both[(i + 1) % 2].get(`k${i}`), `v${i}`);
         if (i % 3 === 0) assert.equal(await both[i % 2].delete(`k${i}`), true);
@@ -76,11 +76,11 @@ export function sharingCases({ check, checkSync }: Suite): void {
   check('a client that closes leaves everything to the others', async ({ s, attach }) => {
     const keys = numbered('k', 300);
     const first = attach();
-    await first.putMany(keys.map((key) => [key, key] as const));
+    await first.setMany(keys.map((key) => [key, key] as const));
     await first.close();
     assert.deepEqual(await s.getMany(keys), keys);
     const second = attach();
-    await second.putMany(keys.map((key) => [key, `${key} again`] as const));
+    await second.setMany(keys.map((key) => [key, `${key} again`] as const));
     await second.close();
     assert.equal(await s.get('k299'), 'k299 again');
     assert.equal(await s.size(), 300);

@@ -29,7 +29,7 @@ export function sortedLoadCases({ check, manifest }: Suite): void {
       const other = attach();
       assert.deepEqual(await collect(other.scan({})), entries);
       assert.equal(await other.count(), entries.length);
-      await other.put('k0100', 'another');
+      await other.set('k0100', 'another');
       assert.equal(await s.get('k0100'), 'another');
       assert.equal(await s.delete('k0101'), true);
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.loadSorted(entriesOf(1)), 'not empty');
@@ -64,7 +64,7 @@ export function sortedLoadCases({ check, manifest }: Suite): void {
   );
 
   check('a store that was cleared can be loaded', async ({ s }) => {
-    await s.putMany(entriesOf(500));
+    await s.setMany(entriesOf(500));
     await s.clear();
     assert.equal(await s.loadSorted(entriesOf(20)), 20);
     assert.equal(await s.size(), 20);

@@ -51,7 +51,7 @@ function assertBytes(actual: Value | undefined, expected: Uint8Array): void {
 
 async function roundTrip(s: AsyncStore<Value>, length: number): Promise<void> {
   const value = patternBytes(length, length + 1);
-  await s.put(KEY, value);
+  await s.set(KEY, value);
   assertBytes(await s.get(KEY), value);
   assertBytes((await s.getEntry(KEY))?.value, value);
   assertBytes((await s.getMany([KEY]))[0], value);
@@ -73,8 +73,8 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
   check('short over long and back, and everything is gone after delete', async ({ s }) => {
     for (let round = 0; round < 20; round++) {
       const length = round % 2 === 0 ? 20_000 + 7000 * round : round;
-      await s.put(KEY, patternBytes(length, round));
-      await s.put('other', `round ${round}`);
+      await s.set(KEY, patternBytes(length, round));
+      await s.set('other', `round ${round}`);
       assertBytes(await s.get(KEY), patternBytes(length, round));
     }
     assert.equal(await s.get('other'), 'round 19');
@@ -88,7 +88,7 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
       for (const length of [0, 1, 40, 400, 50_000]) {
         const key = patternBytes(keyBytes, 3);
         const value = patternBytes(length, keyBytes + 1);
-        await s.put(key, value);
+        await s.set(key, value);
         assertBytes(await s.get(key), value);
         assertBytes((await s.write(key, 'next', { previous: true })).previous, value);
         assert.equal(await s.take(key), 'next');
@@ -100,18 +100,18 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
     const texts = ['', 'a', 'plain ASCII', 'x'.repeat(49), 'naïve', '鍵', '🗝️', '\ufeffbom', 'a\0b'];
     texts.push('é'.repeat(24), 'é'.repeat(600), 'x'.repeat(30_000), '鍵'.repeat(10_000));
     for (const text of texts) {
-      await s.put('k', text);
+      await s.set('k', text);
       assert.equal(await s.get('k'), text);
-      await s.put('k', Buffer.from(text));
+      await s.set('k', Buffer.from(text));
       assertBytes(await s.get('k'), Buffer.from(text));
     }
   });
 
   check('the option `values` decides how they come back', async ({ s, attach }) => {
-    await s.put('text', 'größe');
-    await s.put('bytes', Buffer.from('größe'));
-    await s.put('ascii', 'plain');
-    await s.put('invalid', Uint8Array.of(0xff));
+    await s.set('text', 'größe');
+    await s.set('bytes', Buffer.from('größe'));
+    await s.set('ascii', 'plain');
+    await s.set('invalid', Uint8Array.of(0xff));
     const asText = attach({ values: 'utf8' });
     const asBytes = attach({ values: 'bytes' });
     for (const key of ['text', 'bytes']) {
@@ -130,7 +130,7 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
   });
 
   check('a value that is refused, with its code, leaves the old one', async ({ s }) => {
-    await s.put('k', 'old');
+    await s.set('k', 'old');
     const wrong = [
       undefined,
       null,
@@ -143,12 +143,12 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
     ];
     for (const value of [...wrong, '\ud800', `${'x'.repeat(60)}\udc00`]) {
       const refused = (action: () => Promise<unknown>) => rejectsCode('SW_INVALID_VALUE', action);
-      await refused(() => s.put('k', value as Value));
+      await refused(() => s.set('k', value as Value));
       await refused(() => s.insert('new', value as Value));
       await refused(() => s.update('k', value as Value));
       await refused(() => s.write('k', value as Value, { previous: true }));
       await refused(() => s.compareAndSet('k', 1, value as Value));
-      await refused(() => s.putMany([['new', value as Value]]));
+      await refused(() => s.setMany([['new', value as Value]]));
     }
     assert.deepEqual(await collect(s.entries()), [['k', 'old']]);
   });
@@ -157,12 +157,12 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
 
   const body = async (store: Store<Value>) => {
     const value = patternBytes(64 * MIB, 7);
-    store.put(KEY, value);
+    store.set(KEY, value);
     assertBytes(store.get(KEY), value);
-    await rejectsCode('SW_INVALID_VALUE', async () => store.put(KEY, new Uint8Array(64 * MIB + 1)));
-    await rejectsCode('SW_INVALID_VALUE', async () => store.put(KEY, 'é'.repeat(32 * MIB + 1)));
+    await rejectsCode('SW_INVALID_VALUE', async () => store.set(KEY, new Uint8Array(64 * MIB + 1)));
+    await rejectsCode('SW_INVALID_VALUE', async () => store.set(KEY, 'é'.repeat(32 * MIB + 1)));
     assertBytes(store.get(KEY), value);
-    store.put(KEY, 'short');
+    store.set(KEY, 'short');
     assert.equal(store.get(KEY), 'short');
   };
   // Room for the value and for the one that replaces it.

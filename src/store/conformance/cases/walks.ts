@@ -5,7 +5,7 @@ import { numbered, patternBytes } from '../../tests/support/pools.ts';
 import { CRAMPED, collect, grown, type Suite } from './suite.ts';
 
 async function fill(s: AsyncStore<Value>, keys: readonly string[]): Promise<void> {
-  await s.putMany(keys.map((key) => [key, `${key}!`] as const));
+  await s.setMany(keys.map((key) => [key, `${key}!`] as const));
 }
 
 function assertAllOnce(found: readonly unknown[], keys: readonly string[]): void {
@@ -50,7 +50,7 @@ export function walkCases({ check, manifest }: Suite): void {
 
   check('iteration over keys around the length that a slot can say', async ({ s }) => {
     const lengths = Array.from({ length: 40 }, (_, i) => 16_280 + i);
-    for (const length of lengths) await s.put('k'.repeat(length), patternBytes(40, length));
+    for (const length of lengths) await s.set('k'.repeat(length), patternBytes(40, length));
     const found = await collect(s.entries());
     assert.deepEqual(found.map(([key]) => key.length).sort(), lengths);
     for (const [key, value] of found) assert.deepEqual(value, patternBytes(40, key.length));
@@ -65,8 +65,8 @@ export function walkCases({ check, manifest }: Suite): void {
       let more = 0;
       for await (const key of s.keys()) {
         found.push(key);
-        for (let i = 0; i < 4 && more < 600; i++) await s.put(`new ${more++}`, 'v');
-        if (found.length % 3 === 0) await s.put(String(key), 'changed');
+        for (let i = 0; i < 4 && more < 600; i++) await s.set(`new ${more++}`, 'v');
+        if (found.length % 3 === 0) await s.set(String(key), 'changed');
       }
       assertAllOnce(found, keys);
       if (manifest.onlineResize) assert.ok(grown(await s.stats()) > 20);
@@ -136,7 +136,7 @@ export function walkCases({ check, manifest }: Suite): void {
         const page = await (more % 2 === 0 ? s : other).scan(cursor, 3);
         for (const { key } of page.entries) found.add(key);
         cursor = page.cursor;
-        for (let i = 0; i < 9 && more < 900; i++) await s.put(`new ${more++}`, 'v');
+        for (let i = 0; i < 9 && more < 900; i++) await s.set(`new ${more++}`, 'v');
       } while (cursor !== 0);
       for (const key of keys) assert.ok(found.has(key), `${key} never came`);
       if (manifest.onlineResize) assert.ok(grown(await s.stats()) > 20);
@@ -147,7 +147,7 @@ export function walkCases({ check, manifest }: Suite): void {
   check('a walk over keys reads no values', async ({ s }) => {
     const long = [300, 16_280, 20_000, 65_000].map((length) => 'l'.repeat(length));
     const keys = [...numbered('k', 200), ...long, ''];
-    for (const [i, key] of keys.entries()) await s.put(key, patternBytes(20_000 + i, i));
+    for (const [i, key] of keys.entries()) await s.set(key, patternBytes(20_000 + i, i));
     for (const count of [undefined, 1, 7, 100_000]) {
       const before = (await s.stats()).traffic.bytesRead;
       const found: string[] = [];
@@ -215,13 +215,13 @@ export function walkCases({ check, manifest }: Suite): void {
     'clear removes what was there, also after splits',
     async ({ s, attach }) => {
       await fill(s, numbered('k', 400));
-      await s.put(patternBytes(20, 3), patternBytes(40_000));
-      await s.put('x'.repeat(30_000), 'long key');
+      await s.set(patternBytes(20, 3), patternBytes(40_000));
+      await s.set('x'.repeat(30_000), 'long key');
       await s.clear();
       assert.equal(await s.size(), 0);
       assert.deepEqual(await collect(attach().keys()), []);
       await s.clear();
-      await s.put('k1', 'again');
+      await s.set('k1', 'again');
       assert.deepEqual(await collect(s.entries()), [['k1', 'again']]);
     },
     CRAMPED,

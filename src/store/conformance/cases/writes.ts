@@ -17,12 +17,12 @@ export function writeCases({ check }: Suite): void {
     assert.equal(await s.get('k'), 'a');
     assert.equal(await s.update('k', 'b'), true);
     assert.equal(await s.get('k'), 'b');
-    assert.equal(await s.put('k', 'c'), undefined);
+    assert.equal(await s.set('k', 'c'), undefined);
     assert.equal(await s.get('k'), 'c');
     assert.equal(await s.take('k'), 'c');
     assert.equal(await s.take('k'), undefined);
     assert.equal(await s.delete('k'), false);
-    assert.equal(await s.put('k', 'd'), undefined);
+    assert.equal(await s.set('k', 'd'), undefined);
     assert.equal(await s.delete('k'), true);
     assert.equal(await s.has('k'), false);
   });
@@ -53,7 +53,7 @@ export function writeCases({ check }: Suite): void {
   });
 
   check('options and callbacks that are none are refused with a code', async ({ s }) => {
-    await s.put('k', 'v');
+    await s.set('k', 'v');
     for (const wrong of [null, 5, 'absent', [], new Map(), Symbol('x')]) {
       const text = String(wrong);
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.write('k', 'no', wrong as object), text);
@@ -89,29 +89,29 @@ export function writeCases({ check }: Suite): void {
       assert.equal((await s.getEntry('k'))?.version, entry.version, 'reading changes no version');
     };
     const writes: (() => Promise<unknown>)[] = [
-      () => s.put('k', '1'),
-      () => s.put('k', '1'),
+      () => s.set('k', '1'),
+      () => s.set('k', '1'),
       () => s.update('k', '1'),
       () => s.write('k', '1'),
       () => s.increment('k'),
-      () => s.putMany([['k', '1']]),
+      () => s.setMany([['k', '1']]),
       async () => s.compareAndSet('k', (await s.getEntry('k'))?.version ?? 0, '1'),
-      () => s.put('k', 'x'.repeat(40_000)),
-      () => s.put('k', 'y'.repeat(40_000)),
+      () => s.set('k', 'x'.repeat(40_000)),
+      () => s.set('k', 'y'.repeat(40_000)),
     ];
     for (const write of [...writes, ...writes]) {
       await write();
       await note();
       if (seen.size % 4 === 0) await s.delete('k');
       if (seen.size % 8 === 0) await s.insert('k', '1').then(note);
-      else await s.put('k', '1').then(note);
+      else await s.set('k', '1').then(note);
     }
   });
 
   check('compareAndSet stores under the version only', async ({ s }) => {
     assert.equal(await s.compareAndSet('k', 0, 'v'), undefined);
     assert.equal(await s.has('k'), false);
-    await s.put('k', 'a');
+    await s.set('k', 'a');
     const first = (await s.getEntry('k'))?.version ?? Number.NaN;
     const second = await s.compareAndSet('k', first, 'b');
     assert.ok(second !== undefined);
@@ -127,7 +127,7 @@ export function writeCases({ check }: Suite): void {
   });
 
   check('compareAndSet fails after the key was deleted and inserted again', async ({ s }) => {
-    await s.put('k', 'a');
+    await s.set('k', 'a');
     const version = (await s.getEntry('k'))?.version ?? Number.NaN;
     await s.delete('k');
     assert.equal(await s.compareAndSet('k', version, 'no'), undefined);
@@ -143,9 +143,9 @@ export function writeCases({ check }: Suite): void {
     const versionOf = async () => (await s.getEntry('k'))?.version ?? Number.NaN;
     assert.equal(await s.compareAndDelete('k', 0), false);
     for (const value of ['a', 'l'.repeat(50_000)]) {
-      await s.put('k', value);
+      await s.set('k', value);
       const first = await versionOf();
-      await s.put('k', value);
+      await s.set('k', value);
       const second = await versionOf();
       for (const stale of [first, second + 1, -1, 0.5, Number.NaN, 2 ** 32 + second]) {
         assert.equal(await s.compareAndDelete('k', stale), false);
@@ -162,7 +162,7 @@ export function writeCases({ check }: Suite): void {
 
   check('compareAndDelete spares what was inserted after a deletion', async ({ s, attach }) => {
     const other = attach();
-    await s.put('k', 'a');
+    await s.set('k', 'a');
     const version = (await s.getEntry('k'))?.version ?? Number.NaN;
     for (let i = 0; i < 50; i++) {
       await other.take('k');
@@ -174,7 +174,7 @@ export function writeCases({ check }: Suite): void {
   });
 
   check('compareAndSet reaches the largest version and goes on', async ({ s }) => {
-    await s.put('k', '0');
+    await s.set('k', '0');
     let version = (await s.getEntry('k'))?.version ?? Number.NaN;
     for (let i = 1; i <= 200; i++) {
       const next = await s.compareAndSet('k', version, String(i));

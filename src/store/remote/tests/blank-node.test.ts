@@ -40,7 +40,7 @@ async function isLost(store: AsyncStore, url: string): Promise<void> {
   // The session ends with this call at the latest; whether it did before is a matter of time.
   await store.get('key 0').catch(() => {});
   await rejectsCode(LOST, () => store.get('key 1'), 'a client that reconnects');
-  await rejectsCode(LOST, () => store.put('key 1', 'other'));
+  await rejectsCode(LOST, () => store.set('key 1', 'other'));
   await rejectsCode(LOST, () => open(url, { ...OPTIONS, create: false }));
   await rejectsCode(LOST, () => open(url, OPTIONS), 'also when it might create a pool');
   await rejectsCode(LOST, () => inspect(url));
@@ -55,7 +55,7 @@ function isBlank({ memory }: NodeServer): boolean {
 async function filled(t: TestContext, url: string, index: OpenOptions['index']) {
   const store = await open(url, { ...OPTIONS, index });
   t.after(() => store.close());
-  await store.putMany(entries);
+  await store.setMany(entries);
   return store;
 }
 
@@ -87,7 +87,7 @@ test('a pool that was destroyed and created again is another one to a store that
   await destroy(url, { force: true });
   const again = await filled(t, url, 'race');
   await rejectsCode(LOST, () => store.get('key 1'));
-  await rejectsCode(LOST, () => store.put('key 1', 'other'));
+  await rejectsCode(LOST, () => store.set('key 1', 'other'));
   assert.equal(await again.get('key 1'), 'value 1');
 });
 

@@ -41,7 +41,7 @@ const urlOf = (servers: readonly NodeServer[]) =>
 
 async function works(url: string): Promise<void> {
   const store = await open(url, OPTIONS);
-  await store.put('key', 'value');
+  await store.set('key', 'value');
   assert.equal(await store.get('key'), 'value');
   await store.close();
 }

@@ -46,7 +46,7 @@ function assertPlaced(nodes: readonly MemoryNodeReport[], on: readonly number[])
 test('a memory node is taken from a SHARD index and given back while clients write', async (t) => {
   const { url, stores } = await opened(t, 'shard');
   const model = new Map<string, string>(entries(0, RECORDS));
-  await stores[0].putMany(entries(0, RECORDS));
+  await stores[0].setMany(entries(0, RECORDS));
   assertPlaced((await memoryNodes(url)).nodes, [1, 2, 3]);
   let next = RECORDS;
   const traffic = async (turning: Promise<unknown>) => {
@@ -58,7 +58,7 @@ test('a memory node is taken from a SHARD index and given back while clients wri
       const added = entries(next, next + 50);
       next += added.length;
       for (const [key, value] of added) model.set(key, value);
-      await stores[next % 2].putMany(added);
+      await stores[next % 2].setMany(added);
       const some = entries(next % RECORDS, (next % RECORDS) + 20);
       const found = await stores[1].getMany(some.map(([key]) => key));
       assert.deepEqual(
@@ -86,7 +86,7 @@ test('a memory node is taken from a SHARD index and given back while clients wri
 
 test('what cannot be placed so is refused', async (t) => {
   const { url, stores } = await opened(t, 'shard');
-  await stores[0].put('key', 'value');
+  await stores[0].set('key', 'value');
   await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { remove: ['4'] }));
   await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { add: ['elsewhere:1'] }));
   await rejectsCode('SW_INVALID_ARGUMENT', () => memoryNodes(url, { add: ['x:y'] }));
@@ -94,7 +94,7 @@ test('what cannot be placed so is refused', async (t) => {
   await rejectsCode('SW_STORE_NOT_FOUND', () => memoryNodes(url, { store: 'other' }));
   assert.equal(await stores[1].get('key'), 'value');
   const race = await open(url, { store: 'race', index: 'race' });
-  await race.put('key', 'value');
+  await race.set('key', 'value');
   await race.close();
   await rejectsCode('SW_UNSUPPORTED', () => memoryNodes(url, { store: 'race', remove: ['1'] }));
   const { index, nodes } = await memoryNodes(`${url}/race`);
@@ -105,7 +105,7 @@ test('what cannot be placed so is refused', async (t) => {
 for (const index of ['race', 'sephash'] as const) {
   test(`segments and records of ${index} are dealt out to all nodes`, async (t) => {
     const { url, stores } = await opened(t, index);
-    await stores[0].putMany(entries(0, 10_000));
+    await stores[0].setMany(entries(0, 10_000));
     const { nodes } = await memoryNodes(url);
     const sums = nodes.map(({ memory }) => memory.tables + memory.records + memory.spans);
     // Chunks go round the nodes; those of the pool's own tables on the first one count, too.

@@ -17,7 +17,7 @@ import { greet } from '../../../fabrics/tcp/tests/support/raw.ts';
 import { connectTo, rawConnection } from '../../../fabrics/tcp/tests/support/rig.ts';
 import { runRemote } from '../../../verbs/index.ts';
 import type { OpenOptions } from '../../api.ts';
-import { checkPool, open, openSync } from '../../open.ts';
+import { checkSync, open, openSync } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { temporaryDirectory } from '../../tests/support/pools.ts';
 import { NodeProcess, Writer, writerTask } from '../../tests/support/processes/remote-processes.ts';
@@ -62,7 +62,7 @@ test('a node that is killed and restarted with its file has all that was acknowl
   );
   local.close();
   await node.signal('SIGTERM');
-  assert.deepEqual(checkPool(`file:${file}`).problems, []);
+  assert.deepEqual(checkSync(`file:${file}`).problems, []);
 });
 
 test('a client that is killed is found out, and what it held is taken over', async (scope) => {
@@ -90,10 +90,10 @@ test('a client that stood still too long is told so, and goes on as another', as
   writer.child.kill('SIGSTOP');
   // The node revokes it for its silence, by the clock on the wall.
   const end = Date.now() + 4 * LEASE_MS;
-  for (let i = 0; Date.now() < end; i++) await store.put(`k${i % 50}`, 'v');
+  for (let i = 0; Date.now() < end; i++) await store.set(`k${i % 50}`, 'v');
   // The others are not held back any more: what they overwrite is used again.
   const value = 'v'.repeat(3000);
-  for (let i = 0; i < 12_000; i++) await store.put(`k${i % 50}`, value);
+  for (let i = 0; i < 12_000; i++) await store.set(`k${i % 50}`, value);
   writer.child.kill('SIGCONT');
   await writer.failure('SW_REVOKED');
   await writer.progress(200);
@@ -108,7 +108,7 @@ test('a node that stands still is given up in a bounded time, and revokes nobody
   const patient = await open(url, { ...OPTIONS, timeoutMs: 60_000 });
   scope.after(() => hasty.close());
   scope.after(() => patient.close());
-  await patient.put('k', 'v');
+  await patient.set('k', 'v');
   await node.signal('SIGSTOP');
   const waiting = patient.get('k');
   await rejectsCode('SW_NODE_UNREACHABLE', () => hasty.get('k'));
@@ -165,7 +165,7 @@ test('while one node cannot be asked nobody is declared dead', async (scope) => 
   const { servers, url } = await startNodes(scope, 2);
   const victim = await open(url, OPTIONS);
   scope.after(() => victim.close());
-  await victim.put('k', 'v');
+  await victim.set('k', 'v');
   const judge = await connectTo(scope, servers);
   await servers[1].close();
   await rejectsCode('SW_NODE_UNREACHABLE', () =>
@@ -178,12 +178,12 @@ test('a node that lost its memory is an error, never an empty pool', async (scop
   const node = await NodeProcess.start(scope, ['--size', '16m']);
   const store = await open(`tcp://127.0.0.1:${node.port}`, OPTIONS);
   scope.after(() => store.close());
-  await store.put('k', 'v');
+  await store.set('k', 'v');
   await node.signal('SIGKILL');
   await rejectsCode('SW_NODE_UNREACHABLE', () => store.get('k'));
   await node.restart();
   await rejectsCode('SW_POOL_NOT_FOUND', () => store.get('k'));
-  await rejectsCode('SW_POOL_NOT_FOUND', () => store.put('k', 'w'));
+  await rejectsCode('SW_POOL_NOT_FOUND', () => store.set('k', 'w'));
 });
 
 test('nodes in another order, too few, or of another pool are refused', async (scope) => {
@@ -191,7 +191,7 @@ test('nodes in another order, too few, or of another pool are refused', async (s
   const other = await startNodes(scope, 1);
   const hosts = url.slice('tcp://'.length).split(',');
   const store = await open(url, OPTIONS);
-  await store.put('k', 'v');
+  await store.set('k', 'v');
   await store.close();
   await (await open(other.url, OPTIONS)).close();
   const refused = async (code: ErrorCode, ...order: string[]) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Store } from '../../api.ts';
-import { check, checkPool, open } from '../../open.ts';
+import { check, checkSync, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { endAfter, freshStore, numbered, temporaryDirectory } from '../../tests/support/pools.ts';
 import { ServerProcess, startServer } from '../../tests/support/processes/index-servers.ts';
@@ -17,7 +17,7 @@ test('server processes are killed again and again: nothing is lost, scans go on'
   for (let round = 1; round <= ROUNDS; round++) {
     const hash = await startServer(t, store.url, 'hash');
     const skiplist = await startServer(t, store.url, 'skiplist');
-    for (const key of keys) store.put(key, `${round}`);
+    for (const key of keys) store.set(key, `${round}`);
     assert.deepEqual([...store.keys({})], keys);
     const victims = round % 2 === 0 ? [hash, skiplist] : [skiplist, hash];
     for (const victim of victims) {
@@ -30,23 +30,23 @@ test('server processes are killed again and again: nothing is lost, scans go on'
       assert.equal(store.get(key), i < 20 ? `${round + 2}` : `${round}`);
     }
   }
-  assert.deepEqual(checkPool(store.url).problems, []);
+  assert.deepEqual(checkSync(store.url).problems, []);
 });
 
 test('a server process that stands still is ended by whoever waits for it', async (t) => {
   const store = freshStore(t, 'shm', { index: 'hstore' }) as Store<string>;
-  store.put('a', '1');
+  store.set('a', '1');
   const hash = await startServer(t, store.url, 'hash');
   const skiplist = await startServer(t, store.url, 'skiplist');
-  store.put('b', '1');
+  store.set('b', '1');
   hash.child.kill('SIGSTOP');
-  store.put('c', '1');
+  store.set('c', '1');
   assert.equal(await hash.ended(), 'SIGKILL');
   assert.deepEqual([...store.keys({})], ['a', 'b', 'c']);
   skiplist.child.kill('SIGSTOP');
   assert.deepEqual([...store.keys({})], ['a', 'b', 'c']);
   assert.equal(await skiplist.ended(), 'SIGKILL');
-  assert.deepEqual(checkPool(store.url).problems, []);
+  assert.deepEqual(checkSync(store.url).problems, []);
 });
 
 test('of several pairs each has servers of its own', async (t) => {
@@ -57,7 +57,7 @@ test('of several pairs each has servers of its own', async (t) => {
   await others.says('holds 4 leases');
   await second.says('holds 2 leases');
   const keys = numbered('k', 100).sort();
-  for (const key of keys) store.put(key, 'v');
+  for (const key of keys) store.set(key, 'v');
   assert.deepEqual([...store.keys({})], keys);
   await others.kill();
   for (const key of keys) store.increment(`n${key}`);

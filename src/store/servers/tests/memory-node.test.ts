@@ -79,7 +79,7 @@ test('one file is lent by one node at a time', async (scope) => {
   const again = () => startMemoryNode({ port: 0, size: 4 * MIB, file });
   await rejectsCode('SW_POOL_BUSY', again);
   const store = await open(`tcp://127.0.0.1:${first.port}/s`, { maxClients: 8 });
-  await store.put('k', 'v');
+  await store.set('k', 'v');
   await store.close();
   await first.stop();
   // One that cannot listen lets go of it.
@@ -99,7 +99,7 @@ test('a node keeps to its limits', async (scope) => {
   const store = await open(url, { maxClients: 8 });
   scope.after(() => store.close());
   const values = Array.from({ length: 20 }, (_, i) => String(i % 10).repeat(200_000));
-  await Promise.all(values.map((value, i) => store.put(`k${i}`, value)));
+  await Promise.all(values.map((value, i) => store.set(`k${i}`, value)));
   assert.deepEqual(await Promise.all(values.map((_, i) => store.get(`k${i}`))), values);
   const raw = await rawConnection(scope, node.port);
   await greet(raw, 99);
@@ -123,8 +123,8 @@ for (const frameBytesMax of [8192, 10_001]) {
       const store = await open(url, { maxClients: 8, index: 'chime' });
       const lengths = [0, 1, 8000, 8176, 8184, 8192, 16_384, 100_000, 700_000];
       const values = lengths.map((length) => patternBytes(length, length + 1));
-      await Promise.all(values.map((value, at) => store.put(`k${at}`, value)));
-      await store.putMany(values.map((value, at) => [`many${at}`, value] as const));
+      await Promise.all(values.map((value, at) => store.set(`k${at}`, value)));
+      await store.setMany(values.map((value, at) => [`many${at}`, value] as const));
       const keys = values.flatMap((_, at) => [`k${at}`, `many${at}`]);
       const twice = values.flatMap((value) => [value, value]);
       const found = (await store.getMany(keys)).map((value) => Buffer.from(value as Uint8Array));
@@ -197,7 +197,7 @@ test('a store behind TLS and a secret', { skip: isMissing('openssl') }, async (s
   const store = await open(url, { tls: { ca }, secret: 'hush', maxClients: 8 });
   scope.after(() => store.close());
   const large = 'large '.repeat(100_000);
-  await Promise.all([store.put('small', 'v'), store.put('large', large)]);
+  await Promise.all([store.set('small', 'v'), store.set('large', large)]);
   assert.deepEqual(await store.getMany(['small', 'large']), ['v', large]);
   const options = { create: false, timeoutMs: 2000 };
   const refused: OpenOptions[] = [
@@ -244,7 +244,7 @@ test('whatever is called, the pool is unharmed, and every call is answered', asy
   const { servers, url } = await startNodes(scope, 1, { bytes: 16 * MIB });
   const store = await open(url, { maxClients: 8 });
   scope.after(() => store.close());
-  await store.put('key', 'value');
+  await store.set('key', 'value');
   const raw = await rawConnection(scope, servers[0].port);
   raw.setMaxListeners(0);
   await greet(raw, 4242);

@@ -5,7 +5,7 @@ import { CATALOG_OFFSET, CHUNK_BYTES, PoolLayout } from '../../../pool/layout.ts
 import type { Prng } from '../../../random/prng.ts';
 import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts';
 import type { IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
-import { checkPool, inspectPool, openSync } from '../../open.ts';
+import { checkSync, inspectSync, openSync } from '../../open.ts';
 
 /** What one call may do on a pool of a few MiB: 100,000 batches take less than half a second. */
 const BATCHES_MAX = 100_000;
@@ -104,8 +104,8 @@ export class DamagedPool {
     this.index = index;
     this.#work = work;
     const store = openSync('memory:', { ...POOL, ...SHAPES[index], index });
-    for (let i = 0; i < KEYS; i++) store.put(`key ${i}`, sampleValue(i));
-    store.put('long', 'v'.repeat(600_000));
+    for (let i = 0; i < KEYS; i++) store.set(`key ${i}`, sampleValue(i));
+    store.set('long', 'v'.repeat(600_000));
     for (let i = 0; i < 10; i++) store.delete(`key ${i * 3}`);
     this.handle = store.handle;
     // Each use is a client of its own: one that stays would know what is no longer there.
@@ -167,8 +167,8 @@ export class DamagedPool {
       const outcome = outcomeOf(action);
       outcomes.push([call, this.#work.excess(this.bytes) ?? outcome]);
     };
-    attempt('inspect', () => inspectPool(this.handle));
-    attempt('check', () => checkPool(this.handle));
+    attempt('inspect', () => inspectSync(this.handle));
+    attempt('check', () => checkSync(this.handle));
     let opened: Store | undefined;
     attempt('open', () => {
       opened = openSync(this.handle, { create: false });
@@ -178,7 +178,7 @@ export class DamagedPool {
       if (ORDERED.includes(this.index)) useOrder(opened, attempt);
       if (isFull) fill(opened, attempt);
     }
-    attempt('check', () => checkPool(this.handle));
+    attempt('check', () => checkSync(this.handle));
     attempt('open another', () => openSync(this.handle, { store: 'another' }).close());
     attempt('close', () => opened?.close());
     return outcomes;
@@ -209,8 +209,8 @@ function useStore(store: Store, attempt: Attempt): void {
   attempt('get many', () => store.getMany(keys).forEach(expectOne));
   for (let i = 1; i < KEYS; i += 12) attempt('get', () => expectOne(store.get(keys[i]), i));
   attempt('get', () => store.get('long'));
-  for (let i = 0; i < 10; i++) attempt('put', () => store.put(keys[i], 'w'.repeat(200 * i)));
-  attempt('put many', () => store.putMany(keys.slice(80, 90).map((key) => [key, 'many'])));
+  for (let i = 0; i < 10; i++) attempt('put', () => store.set(keys[i], 'w'.repeat(200 * i)));
+  attempt('put many', () => store.setMany(keys.slice(80, 90).map((key) => [key, 'many'])));
   for (let i = 60; i < 66; i++) attempt('delete', () => store.delete(keys[i]));
   attempt('delete many', () => store.deleteMany(keys.slice(72, 80)));
   attempt('delete', () => store.delete('long'));
@@ -231,7 +231,7 @@ function useOrder(store: Store, attempt: Attempt): void {
 
 /** Until the pool is full, which is when clients sweep. */
 function fill(store: Store, attempt: Attempt): void {
-  for (let i = 0; i < 4; i++) attempt('put', () => store.put(`more ${i}`, 'm'.repeat(700_000)));
+  for (let i = 0; i < 4; i++) attempt('put', () => store.set(`more ${i}`, 'm'.repeat(700_000)));
   attempt('clear', () => store.clear());
 }
 

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OpenOptions, Store, Value } from '../../api.ts';
-import { destroyPool, openAloneSync, openSync } from '../../open.ts';
+import { destroySync, openAloneSync, openSync } from '../../open.ts';
 
 /** What node:test's context offers: `after` runs also when the test failed. */
 export interface Scope {
@@ -29,7 +29,7 @@ export function freshUrl(scope: Scope, kind: PoolKind): string {
   if (kind === 'file') return `file:${join(temporaryDirectory(scope), 'pool')}`;
   const name = `test-${process.pid}-${++counter[0]}-${Date.now()}`;
   scope.after(() => {
-    if (existsSync(`/dev/shm/stepwell-${name}`)) destroyPool(`shm:${name}`, { force: true });
+    if (existsSync(`/dev/shm/stepwell-${name}`)) destroySync(`shm:${name}`, { force: true });
   });
   return `shm:${name}`;
 }

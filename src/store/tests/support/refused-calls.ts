@@ -4,7 +4,7 @@
  */
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkPool, createPool, destroyPool, inspectPool, listPools, openSync } from 'stepwell';
+import { checkSync, createSync, destroySync, inspectSync, listPools, openSync } from 'stepwell';
 import { startWorker } from '../../../fabrics/tcp/node/start-worker.ts';
 import { startMemoryNode } from '../../servers/memory-node.ts';
 
@@ -30,21 +30,21 @@ async function byMode(folder: string): Promise<void> {
   openSync(url, SIZE).close();
   chmodSync(file, 0);
   await note('open', () => openSync(url));
-  await note('create', () => createPool(url));
-  await note('inspect', () => inspectPool(url));
-  await note('check', () => checkPool(url));
-  await note('destroy', () => destroyPool(url, { force: true }));
+  await note('create', () => createSync(url));
+  await note('inspect', () => inspectSync(url));
+  await note('check', () => checkSync(url));
+  await note('destroy', () => destroySync(url, { force: true }));
   await note('memory node', () => startMemoryNode({ file, port: 0 }));
   chmodSync(file, 0o600);
   chmodSync(directory, 0o555);
-  await note('destroy in a closed directory', () => destroyPool(url));
+  await note('destroy in a closed directory', () => destroySync(url));
   await note('open afterwards', () => openSync(url, { create: false }).close());
-  await note('create in a closed directory', () => createPool(`${url}-2`, SIZE));
+  await note('create in a closed directory', () => createSync(`${url}-2`, SIZE));
   await note('memory node in a closed directory', () => {
     return startMemoryNode({ file: `${file}-2`, port: 0 });
   });
   chmodSync(directory, 0o755);
-  await note('destroy in an open directory', () => destroyPool(url));
+  await note('destroy in an open directory', () => destroySync(url));
 }
 
 /** By the rights that Node was started with. */
@@ -52,9 +52,9 @@ async function byRights(folder: string): Promise<void> {
   const url = `file:${join(folder, 'pool')}`;
   await note('memory', () => openSync('memory:', SIZE).close());
   await note('open', () => openSync(url, SIZE).close());
-  await note('create', () => createPool(`${url}-2`, SIZE));
-  await note('inspect', () => inspectPool(url));
-  await note('destroy', () => destroyPool(url));
+  await note('create', () => createSync(`${url}-2`, SIZE));
+  await note('inspect', () => inspectSync(url));
+  await note('destroy', () => destroySync(url));
   await note('list', () => listPools());
   await note('thread', () => startWorker('file:///tmp/here.js', 'no-such-worker', {}).terminate());
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { OpenOptions, Store, Value } from '../../api.ts';
-import { checkPool } from '../../open.ts';
+import { checkSync } from '../../open.ts';
 import { attachTo, freshStore, type PoolKind, patternBytes, type Scope } from './pools.ts';
 
 const COUNT = 60;
@@ -17,7 +17,7 @@ export function witness(scope: Scope, kind: PoolKind, options: OpenOptions = {})
   const store = freshStore(scope, kind, options);
   const other = attachTo(scope, store);
   const expected = (i: number) => patternBytes(i % 10 === 0 ? 20_000 : i, i + 1);
-  for (let i = 0; i < COUNT; i++) store.put(`witness ${i}`, expected(i));
+  for (let i = 0; i < COUNT; i++) store.set(`witness ${i}`, expected(i));
   return {
     store,
     url: store.url,
@@ -26,9 +26,9 @@ export function witness(scope: Scope, kind: PoolKind, options: OpenOptions = {})
         const value = other.get(`witness ${i}`);
         assert.ok(value instanceof Uint8Array && Buffer.from(value).equals(expected(i)), `${i}`);
       }
-      other.put('still writable', 'yes');
+      other.set('still writable', 'yes');
       assert.equal(store.take('still writable'), 'yes');
-      assert.deepEqual(checkPool(store.handle).problems, []);
+      assert.deepEqual(checkSync(store.handle).problems, []);
     },
   };
 }

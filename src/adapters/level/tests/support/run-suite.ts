@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import tape from 'tape';
-import { createPool } from '../../../../store/open.ts';
+import { createSync } from '../../../../store/open.ts';
 import { StepwellLevel, type StepwellLevelOptions } from '../../index.ts';
 
 type Suite = (options: {
@@ -20,7 +20,7 @@ const counter = new Uint32Array(1);
 function freshLocation(): string {
   if (place === 'memory:') return place;
   const url = `file:${join(place, String(++counter[0]))}`;
-  createPool(url, { size: 4 * 2 ** 20, regionSize: 4 * 2 ** 20, maxClients: 4 });
+  createSync(url, { size: 4 * 2 ** 20, regionSize: 4 * 2 ** 20, maxClients: 4 });
   return url;
 }
 

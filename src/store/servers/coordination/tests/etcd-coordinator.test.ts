@@ -4,7 +4,7 @@ import type { Candidacy } from '../../../../indexes/hstore/candidacy.ts';
 import { HStoreIndex } from '../../../../indexes/hstore/hstore.ts';
 import { PATIENCE } from '../../../../indexes/hstore/protocol/waiting.ts';
 import type { Store } from '../../../api.ts';
-import { attach, checkPool } from '../../../open.ts';
+import { attach, checkSync } from '../../../open.ts';
 import { isMissing, isMissingPackage } from '../../../tests/support/missing-tools.ts';
 import { freshStore, numbered, type Scope } from '../../../tests/support/pools.ts';
 import { RealEtcd } from '../../../tests/support/processes/etcd.ts';
@@ -98,7 +98,7 @@ test('the elected primary is killed, or stands still: the next one goes on', {
   let primary = await startServer(t, store.url, 'both', options);
   let last = 0;
   for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
-    for (const key of keys) store.put(key, signal);
+    for (const key of keys) store.set(key, signal);
     const before = token();
     assert.ok(before > last);
     last = before;
@@ -116,7 +116,7 @@ test('the elected primary is killed, or stands still: the next one goes on', {
   }
   for (const key of keys) assert.equal(store.get(`count ${key}`), '2');
   await primary.kill('SIGTERM');
-  assert.deepEqual(checkPool(store.url).problems, []);
+  assert.deepEqual(checkSync(store.url).problems, []);
 });
 
 test('etcd is away: reads go on, writes wait for it or say so', { skip }, async (t) => {
@@ -124,7 +124,7 @@ test('etcd is away: reads go on, writes wait for it or say so', { skip }, async 
   const store = newStore(t);
   const options = ['--etcd', etcd.host, '--etcd-ttl', String(TTL)];
   const server = await startServer(t, store.url, 'both', options);
-  store.put('k', 'v');
+  store.set('k', 'v');
   await etcd.kill();
   await server.says('standing by', 2);
   const writer = impatientWriter(t, store.url);
@@ -133,7 +133,7 @@ test('etcd is away: reads go on, writes wait for it or say so', { skip }, async 
   assert.deepEqual([...store.keys({})], ['k']);
   await etcd.start();
   await server.says('holds', 2);
-  store.put('k', 'w');
+  store.set('k', 'w');
   assert.equal(store.get('k'), 'w');
   assert.equal(store.get('late'), 'v', 'what was asked for is done when there is a primary');
   await server.kill('SIGTERM');

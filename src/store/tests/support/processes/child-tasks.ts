@@ -2,7 +2,7 @@
 import { StepwellError } from '../../../../errors.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
 import type { OpenOptions, Store } from '../../../api.ts';
-import { attach, createPool, openSync } from '../../../open.ts';
+import { attach, createSync, openSync } from '../../../open.ts';
 import { openStore } from '../../../store-in-pool.ts';
 
 export type Order =
@@ -46,12 +46,12 @@ function obey(order: Order): unknown {
   // Both children spin to the same moment, so that they really meet.
   while (Date.now() < order.at);
   if (order.kind === 'create') {
-    createPool(order.url, order.options);
+    createSync(order.url, order.options);
     return 'created';
   }
   const store = openSync(order.url, order.options);
   open.push(store);
-  store.put(order.key, 'here');
+  store.set(order.key, 'here');
   return 'open';
 }
 
@@ -75,7 +75,7 @@ function fill(url: string, options: OpenOptions, valueBytes: number): unknown {
   const store = openSync(url, options);
   let stored = 0;
   const code = codeOf(() => {
-    for (; ; stored++) store.put(`key ${stored}`, value);
+    for (; ; stored++) store.set(`key ${stored}`, value);
   });
   let readable = 0;
   for (let i = 0; i < stored; i++) if (store.get(`key ${i}`) === value) readable++;
@@ -92,7 +92,7 @@ function refill(url: string, options: OpenOptions, valueBytes: number): unknown 
   const value = 'x'.repeat(valueBytes);
   let stored = 0;
   const code = codeOf(() => {
-    for (; ; stored++) store.put(`${valueBytes} ${stored}`, value);
+    for (; ; stored++) store.set(`${valueBytes} ${stored}`, value);
   });
   let readable = 0;
   for (let i = 0; i < stored; i++) if (store.get(`${valueBytes} ${i}`) === value) readable++;

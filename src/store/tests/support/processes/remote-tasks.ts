@@ -35,7 +35,7 @@ async function lane(first: number): Promise<never> {
       // Into a file, and at once: a message could still lie in this process when it is killed.
       writeSync(begun, `${key} ${round}\n`);
       try {
-        await store.put(`${task.prefix}${key}`, `${round}:${'x'.repeat(key % 300)}`);
+        await store.set(`${task.prefix}${key}`, `${round}:${'x'.repeat(key % 300)}`);
         send({ kind: 'done', key, round });
       } catch (error) {
         const code = error instanceof StepwellError ? error.code : `raw ${String(error)}`;

@@ -38,9 +38,9 @@ function churn(store: Store, { stay, come, roundsMax }: NonNullable<ThreadTask['
   for (let round = 1; round <= roundsMax; round++) {
     if (store.has('stop')) return round;
     for (const [i, key] of come.entries()) {
-      if ((i + round) % 3 === 0) store.put(key, `${key}=${round}`);
+      if ((i + round) % 3 === 0) store.set(key, `${key}=${round}`);
       else store.delete(key);
-      if (i < stay.length) store.put(stay[i], `${stay[i]}=${round}`);
+      if (i < stay.length) store.set(stay[i], `${stay[i]}=${round}`);
     }
   }
   return roundsMax;

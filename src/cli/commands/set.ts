@@ -6,13 +6,13 @@ import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
 import { BINARY_OPTIONS, type WordForm, wordForm } from '../words.ts';
 
 const EXAMPLES = [
-  'put shm:demo greeting hello',
-  'put shm:demo picture < picture.png',
-  'put shm:demo lock "$HOSTNAME" --insert',
+  'set shm:demo greeting hello',
+  'set shm:demo picture < picture.png',
+  'set shm:demo lock "$HOSTNAME" --insert',
 ];
 
-export const put = defineCommand({
-  name: 'put',
+export const set = defineCommand({
+  name: 'set',
   arguments: '<url> <key> [value]',
   summary: 'Store a value under a key',
   details:
@@ -37,7 +37,7 @@ export const put = defineCommand({
     const { open } = await context.library();
     // An update can only succeed in a store that is there, so it need not make one.
     const create = !options.update;
-    const store = await open(url, { ...storeNamed('put', options.store), create });
+    const store = await open(url, { ...storeNamed('set', options.store), create });
     try {
       const when = options.insert ? 'absent' : options.update ? 'present' : 'always';
       const { written } = await store.write(key, value, { when });
