@@ -5,8 +5,8 @@ import type { Canary } from './settings.ts';
 const LIE_EVERY = 50;
 
 /**
- * A store that breaks its word, to prove that the oracle can fail: `lie` acknowledges a write without
- * doing it, `lose-one` leaves one of a setMany's entries out.
+ * A store that breaks its word, to prove that the oracle can fail: `lie` acknowledges a write that
+ * it does not do, `lose-one` leaves one of a setMany's entries out.
  */
 export function withCanary(store: Store, canary: Canary): Store {
   if (canary === '') return store;

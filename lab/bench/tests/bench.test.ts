@@ -218,7 +218,7 @@ describe('stepwell-lab bench', () => {
       const sizes = ['--records', '600', '--rounds', '1', '--operations', '300', '--large', '700'];
       const { code, output } = await runLab('bench', [...ONLY, ...sizes, ...place]);
       assert.equal(code, 0, output);
-      assert.match(output, /put uniform, 2 processes/);
+      assert.match(output, /set uniform, 2 processes/);
       const { samples, skipped } = JSON.parse(readFileSync(json, 'utf8'));
       assert.deepEqual(skipped, []);
       const rows = [...mainWorkloads(), ...largeWorkloads()].flatMap(({ peers }) => peers);
