@@ -1,7 +1,5 @@
-import type { Index } from '../../src/indexes/contract.ts';
-import type { HStoreTable } from '../../src/indexes/hstore/client/table.ts';
+import type { Index, ServedRound } from '../../src/indexes/contract.ts';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
-import { IndexServer, type ServedRound } from '../../src/indexes/hstore/index-server.ts';
 import { answerScans } from '../../src/indexes/hstore/skiplist-server/answer-scans.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { LocalModel } from '../simulated/local-door.ts';
@@ -76,7 +74,7 @@ export class HStoreServers {
   ): void {
     for (const { client, role, pair } of this.#servers) {
       if (!roles.includes(role)) continue;
-      const server = new IndexServer(tableOf(client), { role, pairs: [pair] });
+      const server = indexOf(client).server({ role, pairs: [pair + 1] });
       client.begin({ next: () => (isOver() ? undefined : watched(role, server.round())) });
     }
   }
@@ -85,13 +83,13 @@ export class HStoreServers {
   answerScans(isOver: () => boolean): void {
     for (const { client, role, pair } of this.#servers) {
       if (role !== 'skiplist') continue;
-      const served = tableOf(client).pairs[pair];
+      const served = indexOf(client).table.pairs[pair];
       client.begin({ next: () => (isOver() ? undefined : answerScans(served)) });
     }
   }
 }
 
-function tableOf({ index }: PoolClient<Index>): HStoreTable {
-  if (index instanceof HStoreIndex) return index.table;
+function indexOf({ index }: PoolClient<Index>): HStoreIndex {
+  if (index instanceof HStoreIndex) return index;
   throw new Error('only HStore has servers');
 }

@@ -255,3 +255,71 @@ export interface OrderedIndex extends Index {
 export function isOrdered(index: Index): index is OrderedIndex {
   return index.manifest.ordered;
 }
+
+/** Whether a process may be the primary of a role, as it knows at this moment. */
+export interface Candidacy {
+  /**
+   * The fencing token of its election, 0..TOKEN_MAX: greater than that of any primary before.
+   * Undefined as long as it is not elected, and from the moment on from which another process may
+   * be.
+   */
+  readonly token: number | undefined;
+}
+
+export const TOKEN_MAX = 2 ** 34 - 1;
+
+/**
+ * Elects the primary of each role. Whatever it says, a lease in the pool is taken only with a token
+ * that is no less than the last one, and from a holder only when that can issue verbs no more: two
+ * processes that both believe to be the primary, one of them late, are never both the server.
+ */
+export interface Coordinator {
+  /** Stands for election to the role `name`, which is unique among all stores. */
+  stand(name: string): Candidacy;
+  /** Gives up what it is elected to. */
+  close(): Promise<void>;
+}
+
+export type ServerRole = 'hash' | 'skiplist' | 'both';
+
+/** What one round of a server came to. */
+export interface ServedRound {
+  /** Leases that this server holds: none while another one is the primary. */
+  held: number;
+  answered: number;
+}
+
+export interface ServerSettings {
+  role: ServerRole;
+  /** Pairs that it serves, counted from 1; all of the store when left out. */
+  pairs?: readonly number[] | undefined;
+  /** Elects the primaries; without one the first process that takes a lease is the primary. */
+  coordinator?: Coordinator | undefined;
+  /** What roles are called in an election: the pool and its store. */
+  name?: string;
+  /** Milliseconds of a clock that never goes back. */
+  now?: () => number;
+  /** Milliseconds after which a primary that stands still is fenced. */
+  lapse?: number;
+}
+
+/** A process's part as a server of an index. */
+export interface IndexServer {
+  /**
+   * Takes the leases of its roles, or stands by while another process has them, and answers what
+   * waits. Between two rounds it holds nothing of the pool but the leases, so that epochs can pass.
+   */
+  round(): Operation<ServedRound>;
+  /** Gives up the leases; the next server answers what waits. */
+  stop(): Operation<void>;
+}
+
+/** An index that server processes may work for; without them its clients are the servers. */
+export interface ServedIndex extends Index {
+  /** Raises SW_INVALID_ARGUMENT for pairs that the store has not. */
+  server(settings: ServerSettings): IndexServer;
+}
+
+export function isServed(index: Index): index is ServedIndex {
+  return 'server' in index;
+}

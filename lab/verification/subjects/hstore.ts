@@ -1,7 +1,6 @@
 import type { Index } from '../../../src/indexes/contract.ts';
 import { HStoreWalk } from '../../../src/indexes/hstore/client/walk.ts';
 import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
-import { IndexServer } from '../../../src/indexes/hstore/index-server.ts';
 import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
 import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';
@@ -53,8 +52,7 @@ export const HSTORE_SUBJECT: Subject = {
 const ROLES = ['both', 'hash', 'skiplist'] as const;
 
 function* serve(index: Index, prng: Prng): Operation<void> {
-  const { table } = index as HStoreIndex;
-  const server = new IndexServer(table, { role: ROLES[prng.below(ROLES.length)] });
+  const server = (index as HStoreIndex).server({ role: ROLES[prng.below(ROLES.length)] });
   try {
     for (let rounds = 1 + prng.below(20); rounds > 0; rounds--) yield* server.round();
   } finally {

@@ -11,6 +11,8 @@ import type {
   KeyRange,
   OrderedIndex,
   Outcome,
+  ServedIndex,
+  ServerSettings,
 } from '../contract.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { checkTable } from './check.ts';
@@ -20,6 +22,7 @@ import { type HStoreRequest, HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import { modify, remove, write } from './client/write.ts';
 import { buildHStore } from './create.ts';
+import { PairServers } from './index-server.ts';
 import { loadSegments } from './protocol/pair-state.ts';
 import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './protocol/parameters.ts';
 import { SLOTS } from './protocol/slot.ts';
@@ -37,7 +40,10 @@ export const HSTORE_MANIFEST: IndexManifest = {
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
-export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> implements OrderedIndex {
+export class HStoreIndex
+  extends ClientIndex<HStoreRequest, HStoreTable>
+  implements OrderedIndex, ServedIndex
+{
   readonly manifest = HSTORE_MANIFEST;
   readonly marksCurrent = true;
   readonly table: HStoreTable;
@@ -98,6 +104,10 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
 
   walk(cursor = 0): HStoreWalk {
     return new HStoreWalk(this.table, cursor);
+  }
+
+  server(settings: ServerSettings): PairServers {
+    return new PairServers(this.table, settings);
   }
 
   scan(range: KeyRange = {}): HStoreScan {

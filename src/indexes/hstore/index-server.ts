@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { type Candidacy, type Coordinator, PoolCoordinator } from './candidacy.ts';
+import type { Candidacy, IndexServer, ServedRound, ServerSettings } from '../contract.ts';
 import type { HStoreTable } from './client/table.ts';
 import type { Turn } from './hash-server/turn-worker.ts';
 import type { Pair } from './pair.ts';
@@ -9,36 +9,15 @@ import { readLease, readState, readTableState } from './protocol/pair-state.ts';
 import { hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
 import { answerScans } from './skiplist-server/answer-scans.ts';
 
-export type ServerRole = 'hash' | 'skiplist' | 'both';
-
-/** What one round of a server came to. */
-export interface ServedRound {
-  /** Leases that this server holds: none while another one is the primary. */
-  held: number;
-  answered: number;
-}
-
-export interface ServerSettings {
-  role: ServerRole;
-  /** Those that it stands for, counted from 0; all of the store when left out. */
-  pairs?: readonly number[];
-  coordinator?: Coordinator;
-  /** Of what roles are called in an election: the pool and its store. */
-  name?: string;
-  /** Milliseconds of a clock that never goes back. */
-  now?: () => number;
-  /** Milliseconds after which a primary that stands still is fenced. */
-  lapse?: number;
-}
-
-export const LAPSE_MS = 3000;
+const LAPSE_MS = 3000;
 /** Turns that follow one another at once: each reads what the next one needs. */
 const TURNS_IN_A_ROUND = 16;
 /** A server that waits for nothing else beats so often. */
 const BEAT_MS = 100;
-const NEVER = () => 0;
+/** Without a coordination service the CAS of the lease alone elects. */
+const NOT_ELECTED: Candidacy = { token: 0 };
 
-/** What a candidate sees; `isBusy` when somebody else has to hold the lease first. */
+/** What a candidate sees; `isBusy` when another client has to hold the lease first. */
 interface Look {
   holder: Holder;
   progress: number;
@@ -50,20 +29,16 @@ class Role {
   readonly lease: Lease;
   readonly candidacy: Candidacy;
   readonly stillness = new Stillness();
-  readonly look: () => Operation<Look>;
-  /** Whether it has memory of its own for what it does; when that was looked at. */
-  readonly provides: (() => Operation<boolean>) | undefined;
-  isProvided: boolean;
-  providedAt = Number.NEGATIVE_INFINITY;
+  /** The token that this process has the lease with. */
   held: number | undefined;
   beatAt = 0;
+  /** When this process looked last whether it has memory of its own, as it has from then on. */
+  providedAt = Number.NEGATIVE_INFINITY;
+  isProvided = false;
 
-  constructor(lease: Lease, candidacy: Candidacy, look: Role['look'], provides?: Role['provides']) {
+  constructor(lease: Lease, candidacy: Candidacy) {
     this.lease = lease;
     this.candidacy = candidacy;
-    this.look = look;
-    this.provides = provides;
-    this.isProvided = provides === undefined;
   }
 }
 
@@ -73,40 +48,26 @@ interface Served {
   skiplist: Role | undefined;
 }
 
-/**
- * The rounds of a server process: for each pair it takes the leases of its roles, or stands by
- * while another process has them, and answers what waits. Between two rounds nothing of the pool
- * is held but the leases, so that epochs can pass.
- */
-export class IndexServer {
+/** The rounds of a server process, for the pairs that it stands for. */
+export class PairServers implements IndexServer {
   readonly #now: () => number;
   readonly #lapse: number;
   readonly #served: readonly Served[];
 
   constructor(table: HStoreTable, settings: ServerSettings) {
-    const { role, coordinator = new PoolCoordinator(), name = 'store' } = settings;
-    this.#now = settings.now ?? NEVER;
+    const { role, coordinator, name = 'store' } = settings;
+    this.#now = settings.now ?? (() => 0);
     this.#lapse = settings.lapse ?? LAPSE_MS;
-    this.#served = table.pairs.flatMap((pair, i) => {
-      if (settings.pairs?.includes(i) === false) return [];
-      const stand = (what: string) => coordinator.stand(`${name}/${i}/${what}`);
-      const { hashLease, skiplistLease } = pair;
-      const hash =
-        role === 'skiplist'
-          ? undefined
-          : new Role(
-              hashLease,
-              stand('hash'),
-              () => lookAtHash(pair),
-              () => pair.hashServer.isProvided(),
-            );
-      const skiplist =
-        role === 'hash'
-          ? undefined
-          : new Role(skiplistLease, stand('skiplist'), () => lookAtSkiplist(pair));
-      const served = { pair, hash, skiplist };
+    const stand = (what: string) => coordinator?.stand(`${name}/${what}`) ?? NOT_ELECTED;
+    this.#served = pairsOf(table, settings.pairs).map((pair) => {
+      const { number } = pair.geometry;
+      const served: Served = { pair, hash: undefined, skiplist: undefined };
+      if (role !== 'skiplist') served.hash = new Role(pair.hashLease, stand(`${number}/hash`));
+      if (role !== 'hash') {
+        served.skiplist = new Role(pair.skiplistLease, stand(`${number}/skiplist`));
+      }
       pair.duties = () => this.#duties(served);
-      return [served];
+      return served;
     });
   }
 
@@ -127,8 +88,16 @@ export class IndexServer {
     return { held, answered };
   }
 
+  *stop(): Operation<void> {
+    for (const { pair, hash, skiplist } of this.#served) {
+      for (const role of [hash, skiplist]) {
+        if (role?.held !== undefined) yield* this.#giveUp(pair, role);
+      }
+    }
+  }
+
   /**
-   * A turn; the lease is kept. While the table is lost it is the skiplist server's, if there is
+   * Turns; the lease is kept. While the table is lost it is for the skiplist server, if there is
    * one, which builds the table from what it knows.
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
@@ -141,14 +110,13 @@ export class IndexServer {
       if (turn.next === undefined) break;
       yield* this.#beat(role);
     }
-    const lost = turn?.lost;
     // An operation of this client's own that builds the table does so under this lease.
-    if (lost === undefined) return answered;
+    if (turn?.lost === undefined) return answered;
     if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
     return answered;
   }
 
-  /** The hash server's lease is given back later by an operation that works under it now. */
+  /** An operation that works under the hash server's lease gives it back when it is done. */
   *#giveUp(pair: Pair, role: Role): Operation<void> {
     role.held = undefined;
     role.lease.serves = false;
@@ -157,8 +125,8 @@ export class IndexServer {
 
   /**
    * While a table is lost the hash server's lease is for the skiplist server that is to build it,
-   * if that is another process. It may be waiting for it, in its turn with a lease that this one
-   * waits for: each of two with a role of two pairs.
+   * if that is another process. That process may be waiting for it, with a lease that this one
+   * waits for: so would two servers with a role of each of two pairs.
    */
   *#letGo({ pair, hash }: Served): Operation<void> {
     if (hash?.held === undefined || pair.works) return;
@@ -172,26 +140,28 @@ export class IndexServer {
     if (hash?.held !== undefined) yield* this.#beat(hash);
     if (skiplist?.held === undefined) return;
     yield* this.#beat(skiplist);
-    // Writes are held meanwhile; reads are answered (section 3.2).
-    // One that would have to be built from the table waits for the table.
+    // Writes are held meanwhile; reads are answered (section 3.2), but for those that need a
+    // skiplist which would have to be built from the table.
     if (!pair.holds) return;
     const { table, committed } = yield* readState(pair);
     const isKnown = yield* pair.skiplist.followLog(table.generation, committed);
     if (isKnown) yield* answerScans(pair);
   }
 
-  /** Takes the lease unless it is held; who is not elected any more gives it back. */
+  /** Takes the lease unless it is held; a process that is not elected any more gives it back. */
   *#holds(pair: Pair, role: Role): Operation<boolean> {
     const { lease, candidacy } = role;
     const { token } = candidacy;
     if (role.held !== undefined) {
-      if (role.held === token) return yield* this.#beat(role);
+      if (role.held === token) {
+        yield* this.#beat(role);
+        return true;
+      }
       yield* this.#giveUp(pair, role);
     }
-    if (token === undefined || !(yield* this.#isProvided(role))) return false;
-    const { holder, progress, isBusy } = yield* role.look();
-    if (isBusy) return false;
-    if (token < holder.token) return outvoted(token);
+    if (token === undefined || !(yield* this.#isProvided(pair, role))) return false;
+    const { holder, progress, isBusy } = yield* lookAt(pair, lease);
+    if (isBusy || isOutvoted(token, holder)) return false;
     const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
     const stands = !isOwn && this.#standsStill(role, holder, progress);
     if (!isOwn && !(yield* lease.takeToServe({ ...holder, stands }, token))) {
@@ -203,37 +173,38 @@ export class IndexServer {
     return true;
   }
 
-  /** In a full pool it is looked again as often as a server beats. */
-  *#isProvided(role: Role): Operation<boolean> {
+  /** A hash server needs memory of its own. In a full pool it is looked again with each beat. */
+  *#isProvided(pair: Pair, role: Role): Operation<boolean> {
+    if (role.lease !== pair.hashLease) return true;
     const now = this.#now();
-    if (role.provides && !role.isProvided && now - role.providedAt >= BEAT_MS) {
+    if (!role.isProvided && now - role.providedAt >= BEAT_MS) {
       role.providedAt = now;
-      role.isProvided = yield* role.provides();
+      role.isProvided = yield* pair.hashServer.isProvided();
     }
     return role.isProvided;
   }
 
-  *#beat(role: Role): Operation<boolean> {
+  *#beat(role: Role): Operation<void> {
     const now = this.#now();
-    if (now - role.beatAt < BEAT_MS) return true;
+    if (now - role.beatAt < BEAT_MS) return;
     role.beatAt = now;
     yield* role.lease.beat();
-    return true;
   }
 
   #standsStill({ lease, stillness }: Role, holder: Holder, progress: number): boolean {
     if (holder.client === 0 || holder.client === lease.own) return false;
     return stillness.look(holder.word, progress, this.#now()) >= this.#lapse;
   }
+}
 
-  /** Gives up the leases; what waits is answered by the next server. */
-  *stop(): Operation<void> {
-    for (const { pair, hash, skiplist } of this.#served) {
-      for (const role of [hash, skiplist]) {
-        if (role?.held !== undefined) yield* this.#giveUp(pair, role);
-      }
-    }
+/** Those counted from 1. Raises SW_INVALID_ARGUMENT. */
+function pairsOf({ pairs }: HStoreTable, numbers: readonly number[] | undefined): Pair[] {
+  const wrong = numbers?.find((n) => !Number.isInteger(n) || n < 1 || n > pairs.length);
+  if (wrong !== undefined) {
+    const has = `the store has the pairs 1..${pairs.length} (parameter pairs)`;
+    throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, not ${wrong}`);
   }
+  return pairs.filter((_, i) => numbers?.includes(i + 1) ?? true);
 }
 
 function* skiplistRound(pair: Pair): Operation<number> {
@@ -242,20 +213,16 @@ function* skiplistRound(pair: Pair): Operation<number> {
   return yield* answerScans(pair);
 }
 
-function* lookAtHash(pair: Pair): Operation<Look> {
+function* lookAt(pair: Pair, lease: Lease): Operation<Look> {
+  if (lease === pair.skiplistLease) return { ...(yield* readLease(lease)), isBusy: false };
   const { holder, progress, table } = yield* readState(pair);
   return { holder, progress, isBusy: table.isLost && (yield* hasOtherSkiplistServer(pair)) };
 }
 
-function* lookAtSkiplist(pair: Pair): Operation<Look> {
-  return { ...(yield* readLease(pair.skiplistLease)), isBusy: false };
-}
-
-/** A later primary has been there: nothing to do but to be elected anew. */
-function outvoted(token: number): false {
-  if (token > 0) return false;
-  throw new StepwellError(
-    'SW_STORE_MISMATCH',
-    'the servers of this store are elected by a coordination service: name it',
-  );
+/** Whether there was a later primary: then this process has to be elected anew. */
+function isOutvoted(token: number, holder: Holder): boolean {
+  if (token >= holder.token) return false;
+  if (token > 0) return true;
+  const elected = 'the servers of this store are elected by a coordination service: name it';
+  throw new StepwellError('SW_STORE_MISMATCH', elected);
 }

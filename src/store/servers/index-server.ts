@@ -1,12 +1,13 @@
 import { StepwellError } from '../../errors.ts';
-import type { Index } from '../../indexes/contract.ts';
-import type { Coordinator } from '../../indexes/hstore/candidacy.ts';
-import { HStoreIndex } from '../../indexes/hstore/hstore.ts';
 import {
-  IndexServer,
+  type Coordinator,
+  type Index,
+  type IndexServer,
+  isServed,
   type ServedRound,
   type ServerRole,
-} from '../../indexes/hstore/index-server.ts';
+  type ServerSettings,
+} from '../../indexes/contract.ts';
 import { storeDropped } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { OpenOptions } from '../api.ts';
@@ -31,13 +32,7 @@ export interface RunningIndexServer {
   close(): Promise<void>;
 }
 
-export interface ServerOptions extends OpenOptions {
-  role: ServerRole;
-  /** Pairs that it serves, counted from 1; all when left out. */
-  pairs?: readonly number[];
-  /** Who elects the primaries; when left out, whoever comes first is one. */
-  coordinator?: Coordinator;
-}
+export type ServerOptions = OpenOptions & Pick<ServerSettings, 'role' | 'pairs' | 'coordinator'>;
 
 /**
  * Attaches as a server of a store that exists. Without any server process a store works as well:
@@ -114,23 +109,13 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
 }
 
 function serverOf(pool: Pool, index: Index, options: ServerOptions): IndexServer {
-  const { role, coordinator, store = 'default' } = options;
-  if (index instanceof HStoreIndex) {
-    const pairs = pairsOf(options.pairs, index.table.pairs.length);
+  const { role, pairs, coordinator, store = 'default' } = options;
+  if (isServed(index)) {
     const name = `${pool.layout.parameters.poolId}/${encodeURIComponent(store)}`;
-    const settings = { role, name, now: () => performance.now(), ...(pairs && { pairs }) };
-    return new IndexServer(index.table, coordinator ? { ...settings, coordinator } : settings);
+    return index.server({ role, pairs, coordinator, name, now: () => performance.now() });
   }
   const { name } = index.manifest;
   throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
-}
-
-/** Counted from 0. Raises SW_INVALID_ARGUMENT. */
-function pairsOf(pairs: readonly number[] | undefined, count: number): number[] | undefined {
-  const wrong = pairs?.find((pair) => !Number.isInteger(pair) || pair < 1 || pair > count);
-  if (wrong === undefined) return pairs?.map((pair) => pair - 1);
-  const has = `the store has the pairs 1..${count} (parameter pairs)`;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, not ${wrong}`);
 }
 
 /** Serves until the signal; awake while requests come, else looking once a millisecond. */

@@ -14,12 +14,12 @@ import { BODY_AT, type HStoreRequest, type HStoreTable, NUMBER_AT, SWAP_AT } fro
  * A call to the hash server of a pair.
  *
  * 1. One doorbell WRITEs the record, the request and its number, and tries to take the lease.
- * 2. Who gets the lease is the server for as long as it takes to answer this and whatever else
- *    waits: the calls of all clients are combined in its turns, without a server process.
- * 3. Who does not, because somebody else is the server, waits for the answer. Of one client's calls
- *    one polls for all (see Replies), and none while the client is the server itself. When the
- *    server gives up the lease or is gone, it takes the lease itself, and nothing is lost: the
- *    request stands in the mailbox, and what a dead server had begun is in the log.
+ * 2. A client that gets the lease is the server for as long as it takes to answer this and all else
+ *    that waits: its turns combine the calls of all clients, without a server process.
+ * 3. A client that does not waits for the answer. Of one client's calls one polls for all (see
+ *    Replies), and none while the client is the server itself. When the server gives up the lease
+ *    or is gone, the client takes the lease, and nothing is lost: the request stands in the
+ *    mailbox, and what a dead server had begun in the record of its turn.
  */
 export function* callHashServer(
   table: HStoreTable,
@@ -44,7 +44,7 @@ export function* callHashServer(
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     posted = true;
-    // Who was overtaken may read it yet, though nothing comes of that: it comes free by epochs.
+    // A server that was overtaken may still read it: it comes free by epochs.
     request.blockExposed = true;
     yield postTake(pair, request);
     if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
@@ -61,7 +61,7 @@ export function* callHashServer(
   }
 }
 
-/** Adds the attempt to take a lease that nobody holds. */
+/** Adds the attempt to take a lease that is free. */
 function postTake(pair: Pair, request: HStoreRequest) {
   const { batch, words } = request;
   writeInteger(words, SWAP_AT, 0);
@@ -87,7 +87,7 @@ function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> 
       ({ released, lost } = turn);
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       if (ticket.reply || lost !== undefined) continue;
-      // It knows already what waits: the own request, or nothing, when somebody has answered it.
+      // It knows what waits: the own request, or nothing if another server has answered it.
       if (turn.next) continue;
       if (released && !replies.leads(ticket)) return;
       yield* replies.look();

@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../../errors.ts';
+import { invariant } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { pad8, sizeClassOf, unitsOf } from '../../../records/layout.ts';
 import {
@@ -11,9 +11,10 @@ import {
 } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
+import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import { readLease } from '../protocol/pair-state.ts';
 import { readKeys, textOfKey } from '../protocol/record-keys.ts';
-import { encodeScan } from '../protocol/scan-messages.ts';
+import { answerOffset, encodeScan } from '../protocol/scan-messages.ts';
 import type { SlotWord } from '../protocol/slot.ts';
 import { Waiting } from '../protocol/waiting.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
@@ -68,30 +69,28 @@ export function* askForSlots(
   part: ScanPart,
 ): Operation<SlotWord[] | undefined> {
   const { skiplistMailbox: mailbox } = pair;
-  const keyUnits = sizeClassOf(Math.max(1, unitsOf(part.from?.key.length ?? 0)));
-  const answerUnits = sizeClassOf(Math.max(1, unitsOf(8 * part.count)));
+  const { allocator, catalog } = table;
+  const answerAt = answerOffset(part.from?.key.length ?? 0);
+  const units = sizeClassOf(unitsOf(answerAt + 8 * part.count));
   const row = yield* mailbox.take(pair.patience.waitsMax);
-  let isPosted = false;
-  let isOver = false;
+  let isOpen = false;
   try {
-    const blocks = yield* allocateBoth(table, keyUnits, answerUnits);
-    if (blocks === undefined) return undefined;
-    const [key, answer] = blocks;
+    const block = yield* allocateUnlessFull(table, units);
+    if (block === undefined) return undefined;
     const number = mailbox.nextNumber(row);
-    isPosted = true;
-    yield postScan(pair, request, row, number, part, key, answer);
+    isOpen = true;
+    yield postScan(pair, request, row, number, part, block);
     const count = yield* waitForScan(table, pair, request, row, number);
-    isOver = true;
+    isOpen = false;
     const isAsked = count === undefined || count <= part.count;
     invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
-    const slots = count === undefined ? undefined : yield* readAnswer(answer, count);
-    table.allocator.discard(table.catalog, keyUnits, key);
-    table.allocator.discard(table.catalog, answerUnits, answer);
+    const slots = count === undefined ? undefined : yield* readAnswer(block + answerAt, count);
+    allocator.discard(catalog, units, block);
     return slots;
   } finally {
     // Without an answer a server may still write one.
-    if (isOver || !isPosted) mailbox.give(row);
-    else mailbox.giveUp(row);
+    if (isOpen) mailbox.giveUp(row);
+    else mailbox.give(row);
   }
 }
 
@@ -102,39 +101,25 @@ function postScan(
   row: number,
   number: number,
   { from, reverse, count }: ScanPart,
-  key: Address,
-  answer: Address,
+  block: Address,
 ): Batch {
   const keyBytes = from?.key.length ?? 0;
   const inclusive = from?.inclusive ?? true;
-  const isBounded = from !== undefined;
-  const message = { count, reverse, keyBytes, inclusive, isBounded, key, answer };
-  const image = new Scratch(Math.max(8, keyBytes));
-  if (from) image.u8.set(from.key);
-  encodeScan(message, words, BODY_AT);
+  encodeScan(
+    { count, reverse, keyBytes, inclusive, isBounded: from !== undefined, block },
+    words,
+    BODY_AT,
+  );
   writeInteger(words, NUMBER_AT, number);
+  batch.clear();
+  if (from && keyBytes > 0) {
+    const key = new Scratch(pad8(keyBytes));
+    key.u8.set(from.key);
+    batch.write(block, pad8(keyBytes), key, 0);
+  }
   return batch
-    .clear()
-    .write(key, Math.max(8, pad8(keyBytes)), image, 0)
     .write(geometry.body(row), BODY_BYTES, words, BODY_AT)
     .write(geometry.request(row), 8, words, NUMBER_AT);
-}
-
-/** Two blocks; undefined, and none taken, when the pool is full. */
-function* allocateBoth(
-  { allocator, catalog }: HStoreTable,
-  first: number,
-  second: number,
-): Operation<[Address, Address] | undefined> {
-  let taken: Address | undefined;
-  try {
-    taken = yield* allocator.allocate(catalog, first);
-    return [taken, yield* allocator.allocate(catalog, second)];
-  } catch (error) {
-    if (taken !== undefined) allocator.discard(catalog, first, taken);
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
-    throw error;
-  }
 }
 
 /** How many slots the answer has; undefined when the server is gone and the request withdrawn. */

@@ -70,7 +70,7 @@ export class HStoreScan implements IndexScan {
     this.#pass(within, count);
   }
 
-  /** Only of a step that was visited: who goes on after one that failed meets it again. */
+  /** Only of a step that was visited: one that failed is visited again. */
   #pass(within: readonly OrderedSlot[], count: number): void {
     this.#left -= within.length;
     this.done = this.#left <= 0 || within.length < count;

@@ -1,4 +1,5 @@
 import { invariant, StepwellError } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import { lowHalf, type Operation } from '../../../verbs/index.ts';
 import {
@@ -14,6 +15,8 @@ import {
 } from '../../contract.ts';
 import { backOff } from '../../substrates/backoff.ts';
 import { classOfHead } from '../../substrates/record-io.ts';
+import type { Pair } from '../pair.ts';
+import { PAIR } from '../protocol/geometry.ts';
 import {
   type HashReply,
   type HashRequest,
@@ -23,11 +26,13 @@ import {
   OP_WRITE,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
+import { readLease } from '../protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import { catchUp } from '../skiplist-server/catch-up.ts';
 import { callHashServer } from './hash-call.ts';
 import { foundRecord, readSlot, search } from './search.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
-import { applyAfter } from './wait-applied.ts';
 
 /** PUT and UPDATE (section 4.2): the record by WRITE, then a call to the hash server. */
 export function* write(
@@ -180,6 +185,39 @@ function messageOf(
     slotLow: request.slotLow,
     slotHigh: request.slotHigh,
   };
+}
+
+/**
+ * What a write does for the skiplist after it was committed. Asynchronous: nothing, except that a
+ * client with a skiplist of its own applies the log before it comes round. When it has come round,
+ * the next scan builds the skiplist: a write that did would stand still for it, and hold up others.
+ * HStore (sync): it waits until the skiplist has the write.
+ */
+function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): Operation<void> {
+  const { skiplist, geometry } = pair;
+  if (table.shape.sync === 1) return yield* waitUntilApplied(pair, sequence);
+  const { applied } = skiplist;
+  const behind = applied < 0 ? 0 : sequence - applied;
+  const kept = geometry.entriesKept;
+  if (behind > kept / 2 && behind <= kept) yield* skiplist.keepUp();
+}
+
+function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
+  const { skiplistLease, patience, geometry } = pair;
+  const waiting = new Waiting(skiplistLease, patience, 'the write is done, and not applied');
+  for (;;) {
+    const { holder, progress } = yield* readLease(skiplistLease);
+    const { client } = holder;
+    if (client === 0 || client === skiplistLease.own) return yield* catchUp(pair);
+    const applied = yield* control.load(geometry.base + PAIR.applied);
+    if (applied >= sequence) return;
+    yield* waiting.poll(holder, progress);
+    if (waiting.isTime && (yield* skiplistLease.take(holder))) {
+      // The server is gone: the write is in its log, and in what the next one builds.
+      return yield* skiplistLease.release();
+    }
+    yield* control.pause(waiting.pause);
+  }
 }
 
 /** The record belongs to the index from now on; its version is the server's. */

@@ -8,7 +8,7 @@ import {
   writeInteger,
 } from '../../../verbs/index.ts';
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
-import type { PairAccess } from '../protocol/pair-access.ts';
+import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { BUCKET_BYTES, isEmpty, NEXT, SLOTS, VALID } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { BucketImage, type PostedRequest } from './posted-request.ts';
@@ -55,10 +55,10 @@ export class BucketChains {
   }
 
   /**
-   * An empty slot for another key, in a new bucket if need be. Raises SW_POOL_FULL; undefined when
-   * another server has been at work meanwhile.
+   * An empty slot for another key, in a new bucket if need be. 'full' when there is no memory for
+   * one; 'overtaken' when another server has been at work meanwhile.
    */
-  *emptySlot({ chain }: PostedRequest): Operation<Address | undefined> {
+  *emptySlot({ chain }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
     for (const { address, words } of chain) {
       for (let slot = 0; slot < SLOTS; slot++) {
         if (isEmpty(words.i32[2 * slot + 1])) return address + 8 * slot;
@@ -71,9 +71,10 @@ export class BucketChains {
    * Links an empty bucket behind the last one, before anything is decided: it may stay empty. A
    * sweep frees a bucket whose server dies before it is linked.
    */
-  *#chain(last: Address): Operation<Address | undefined> {
+  *#chain(last: Address): Operation<Address | 'full' | 'overtaken'> {
     const { allocator, catalog } = this.#pair;
-    const bucket = yield* allocator.allocate(catalog, BUCKET_BYTES / 64);
+    const bucket = yield* allocateUnlessFull(this.#pair, 1);
+    if (bucket === undefined) return 'full';
     const words = new Scratch(BUCKET_BYTES + CAS_BYTES);
     writeInteger(words, NEXT, VALID);
     writeInteger(words, BUCKET_BYTES, VALID);
@@ -83,7 +84,7 @@ export class BucketChains {
       this.#pair.chained++;
       return bucket;
     }
-    allocator.discard(catalog, BUCKET_BYTES / 64, bucket);
-    return undefined;
+    allocator.discard(catalog, 1, bucket);
+    return 'overtaken';
   }
 }

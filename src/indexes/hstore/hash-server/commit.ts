@@ -40,7 +40,7 @@ import type { Answer } from './posted-request.ts';
 export interface RunOptions {
   /** Gives the lease back in the last doorbell. */
   releases: boolean;
-  /** Nobody overtakes this server while it can WRITE. */
+  /** No server overtakes this one while it can WRITE. */
   isAlone: boolean;
   /** What is read in the last doorbell, after all that it changes. */
   ahead?: ((batch: Batch) => void) | undefined;
@@ -67,21 +67,20 @@ const SWAPS_PER_TURN = 4;
 const MARK_ATTEMPTS_MAX = 10_000;
 
 /**
- * Makes the decisions of a turn real.
+ * Decides a turn, and carries it out.
  *
- * 1. One doorbell WRITEs the record of the turn where nobody knows of it, and CASes the pair's word
- *    from the turn on whose ground it was decided to this one. When that fails, another server has
+ * 1. One doorbell WRITEs the record of the turn into a block of its own, and CASes the pair's word
+ *    from the turn that the decisions are based on to this one. When that fails, another server has
  *    been at work meanwhile, and nothing was decided.
  * 2. Then the turn is done: marks of records, log, `begun`, headers, slots, replies, `committed`,
- *    `done`. Who finds a turn that is decided and not done does it, from its record.
+ *    `done`. A server that finds a turn which is decided and not done does it, from its record.
  *
- * So a server may be overtaken anywhere, and go on at any time later, with whatever it was about to
- * write (a process that was stopped cannot be hindered from that): each word that it changes it
- * changes by CAS, from what it was before the turn was done. None of these words ever is again what
- * it once was, as long as the server may be within this operation: slots name records, which are
- * freed through epochs, or the change that emptied them; replies and numbers have the number of the
- * request; state bytes count; the rest counts up. What it WRITEs (entries of the log) tells that
- * it is out of date.
+ * A server may be overtaken anywhere, and go on at any time later: a process that was stopped can
+ * still post the verb that it was about to post. So it changes each word by CAS, from what the word
+ * was before the turn was done. No word is again what it once was while the server may be within
+ * this operation: slots name records, which are freed through epochs, or the change that
+ * emptied them; replies and numbers have the number of the request; state bytes and the rest count
+ * up. Entries of the log are WRITTEN, and tell by their sequence that they are out of date.
  */
 export class Commit {
   readonly #pair: PairAccess;
@@ -114,7 +113,7 @@ export class Commit {
     const turn = turnAfter(before, block.address, block.units);
     const record = { before: committed, decisions: decisionsOf(answers, committed) };
     const marks = yield* this.#marksOf(record, netChangesOf(record.decisions));
-    // All of the block: who does the turn again reads as much.
+    // All of the block: a server that does the turn again reads as much.
     const bytes = block.units * UNIT_BYTES;
     this.#record.ensure(bytes);
     encodeTurn(record, this.#record);
@@ -165,7 +164,7 @@ export class Commit {
 
   /**
    * All that was seen of the pool was seen before the turn was done, or it is of no use: false when
-   * somebody else has done it.
+   * another server has done it.
    */
   *#finish(
     before: TurnWord,
@@ -218,7 +217,7 @@ export class Commit {
     this.#batch.read(this.#at(PAIR.done), 8, this.#words, 0);
   }
 
-  /** Whether nobody has finished the turn after `before`, when the last batch was executed. */
+  /** Whether the turn after `before` was unfinished when the last batch was executed. */
   #isOpen(before: TurnWord): boolean {
     return isSame(turnIn(this.#words, 0), before);
   }
@@ -232,7 +231,7 @@ export class Commit {
   }
 
   /**
-   * Of a change that somebody may have made real already: whether its marks are there. Of the
+   * Of a change that another server may have made already: whether its marks are there. Of the
    * replies the first tells of the old record, which its client then frees.
    */
   #isMarked({ decisions }: TurnRecord, { first, last }: NetChange): boolean {
@@ -272,7 +271,7 @@ export class Commit {
   }
 
   /**
-   * Of a server that nobody overtakes while it can WRITE. Whoever it has overtaken itself may still
+   * Of a server that is not overtaken while it can WRITE. A server that it has overtaken may still
    * do this turn, but decides none after it (see TurnWorker.look): until it is done marks change
    * only to what is written here.
    */
@@ -288,7 +287,7 @@ export class Commit {
 
   /**
    * State bytes share words with others' and are written by those singly. Returns whether the marks
-   * were made here, and not by somebody who has finished the turn.
+   * were made here, and not by another server that has finished the turn.
    */
   *#swapMarks(before: TurnWord, marks: readonly Mark[]): Operation<boolean> {
     let open = marks;
@@ -349,8 +348,8 @@ export class Commit {
     const after = before + decisions.filter(({ event }) => event !== 0).length;
     if (after > before) this.#postCount(PAIR.begun, before, after);
     decisions.forEach((decision, i) => {
-      // When it was answered its header was there, and the block may be somebody's again by now: of
-      // a record that another one of the turn has replaced, whose client has freed it.
+      // Once it was answered its header is there. If another write of the turn replaced its record,
+      // that client may have freed the block, which is in use for something else by now.
       if (decision.event !== LOG_UPDATE || this.#isAnswered(decision, i)) return;
       this.#postHeader(decision, i);
     });
@@ -364,7 +363,7 @@ export class Commit {
     if (after > before) this.#postCount(PAIR.committed, before, after);
   }
 
-  /** Nobody has read it yet. */
+  /** No client has read it yet. */
   #postHeader({ low, high, header }: Decision, i: number): void {
     for (let at = 0; at < HEADER_BYTES; at += 8) {
       const [wantedLow, wantedHigh] = [header[at / 4] | 0, header[at / 4 + 1] | 0];
@@ -426,7 +425,7 @@ function decisionsOf(answers: readonly Answer[], committed: number): Decision[] 
     if (change === undefined) return { ...NO_CHANGE, row, number, reply };
     reply.sequence = ++sequence;
     const { event, slot } = change;
-    // Versions of those that replace others are known only now: nobody has read their headers yet.
+    // Versions of those that replace others are known only now: no client has read their headers.
     const header = event === LOG_UPDATE ? headerOf(request, reply.version) : [];
     const word = event === LOG_DELETE ? vacated(sequence) : change;
     return { row, number, reply, event, slot, low: word.low, high: word.high, header };

@@ -1,5 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
-import type { Address, Operation } from '../../../verbs/index.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import {
   ALWAYS,
   IF_ABSENT,
@@ -41,11 +40,11 @@ export function* decide(
   }
   const word = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
-    const slot = yield* roomFor(chains, posted);
+    const slot = yield* chains.emptySlot(posted);
     if (slot === 'full') {
       return { posted, reply: reply(OUT_OF_MEMORY, version), change: undefined };
     }
-    if (slot === undefined) return undefined;
+    if (slot === 'overtaken') return undefined;
     const change = { event: LOG_INSERT, slot, low: word.low, high: word.high };
     return { posted, reply: reply(INSERTED, request.firstVersion), change };
   }
@@ -70,16 +69,4 @@ function refuses(
   const isExpected = match !== undefined && version === expectedVersion;
   if (condition === IF_VERSION) return !isExpected;
   return !isExpected || match.low !== slotLow || match.high !== slotHigh;
-}
-
-function* roomFor(
-  chains: BucketChains,
-  posted: PostedRequest,
-): Operation<Address | 'full' | undefined> {
-  try {
-    return yield* chains.emptySlot(posted);
-  } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return 'full';
-    throw error;
-  }
 }

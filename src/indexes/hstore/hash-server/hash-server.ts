@@ -9,17 +9,11 @@ import {
   swapped,
 } from '../../../verbs/index.ts';
 import { PAIR } from '../protocol/geometry.ts';
-import type { PairAccess } from '../protocol/pair-access.ts';
+import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { emptyTurnAfter, type TurnWord, unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
-import {
-  ATTEMPTS_MAX,
-  blockUnlessFull,
-  type Turn,
-  type TurnOptions,
-  TurnWorker,
-} from './turn-worker.ts';
+import { ATTEMPTS_MAX, type Turn, type TurnOptions, TurnWorker } from './turn-worker.ts';
 
 /**
  * The hash server of a pair: a state machine without a state of its own. All that it knows lies in
@@ -65,8 +59,9 @@ export class HashServer {
    */
   *isProvided(): Operation<boolean> {
     const { allocator, catalog, geometry } = this.#pair;
-    const block = yield* blockUnlessFull(this.#pair, unitsOfRecord(geometry.turnMax));
-    if (block) allocator.discard(catalog, block.units, block.address);
+    const units = unitsOfRecord(geometry.turnMax);
+    const block = yield* allocateUnlessFull(this.#pair, units);
+    if (block !== undefined) allocator.discard(catalog, units, block);
     return block !== undefined;
   }
 

@@ -2,7 +2,8 @@ import { StepwellError } from '../../../errors.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
-import type { PairAccess } from '../protocol/pair-access.ts';
+import type { Unanswered } from '../protocol/mailbox.ts';
+import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
 import {
   countOfTurn,
@@ -33,12 +34,6 @@ const HEADER = 64;
 const ROWS_READ_WHOLE = 128;
 /** Each attempt that fails is a turn of another server, or rows that were new. */
 export const ATTEMPTS_MAX = 10_000;
-
-/** A request that waits for its answer. */
-interface Unanswered {
-  row: number;
-  number: number;
-}
 
 /** What a turn has answered, and whether it has given the lease back. */
 export interface Turn {
@@ -109,18 +104,6 @@ function mayFollow(first: HashRequest, { operation, h1, h2 }: HashRequest): bool
   return areWrites && first.h1 === h1 && first.h2 === h2;
 }
 
-export function* blockUnlessFull(
-  { allocator, catalog }: PairAccess,
-  units: number,
-): Operation<RecordBlock | undefined> {
-  try {
-    return { address: yield* allocator.allocate(catalog, units), units };
-  } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
-    throw error;
-  }
-}
-
 /** One turn after the other, each with memory of its own. */
 export class TurnWorker {
   readonly #pair: PairAccess;
@@ -150,9 +133,7 @@ export class TurnWorker {
     const { turnMax } = this.#pair.geometry;
     const { spare } = options;
     const chosen = waiting.slice(0, turnMax);
-    const block =
-      (yield* blockUnlessFull(this.#pair, unitsOfRecord(chosen.length))) ??
-      (yield* blockUnlessFull(this.#pair, unitsOfRecord(turnMax)));
+    const block = (yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(turnMax));
     if (block === undefined) {
       const own = waiting.filter(({ row }) => row === spare?.row);
       if (spare === undefined || own.length === 0) return NOTHING;
@@ -164,6 +145,12 @@ export class TurnWorker {
       const { allocator, catalog } = this.#pair;
       if (block.address !== 0) allocator.discard(catalog, block.units, block.address);
     }
+  }
+
+  *#allocate(decisions: number): Operation<RecordBlock | undefined> {
+    const units = unitsOfRecord(decisions);
+    const address = yield* allocateUnlessFull(this.#pair, units);
+    return address === undefined ? undefined : { address, units };
   }
 
   /** Answers chosen requests. A block that holds a turn is the pair's: its address is then 0. */
@@ -181,7 +168,7 @@ export class TurnWorker {
     if (typeof answers === 'number') return { ...NOTHING, lost: answers };
     const releases = release && answers.length === waiting.length;
     // A client goes on as long as its own request waits, a server process in any case. A client
-    // whose request does not wait any more (another's turn has answered it) looks for its reply.
+    // whose request was answered by another server's turn looks for its reply.
     const isOpen = waiting.some(({ row }) => row === spare?.row);
     const isOwnDone = !isOpen || answers.some(({ posted: { row } }) => row === spare?.row);
     const looksAhead = !isLast && (spare === undefined || !isOwnDone) && !releases;

@@ -8,17 +8,17 @@ const LINE = 64;
 
 /** Words of a pair, each in a line of its own where others write it. */
 export const PAIR = {
-  /** Who is the hash server, and its beat behind; see Lease. */
+  /** The client that is the hash server, and its beat behind; see Lease. */
   hashLease: 0,
   /** Highest sequence whose table updates may have begun, and up to which all are done. */
   begun: 64,
   committed: 72,
-  /** Which generation of the hash table is there; see table-state.ts. */
+  /** Which generation of the hash table is there; see TableState. */
   table: 80,
-  /** The turn that was decided last, and the one that was done last; see turn-word.ts. */
+  /** The turn that was decided last, and the one that was done last; see turn.ts. */
   turn: 88,
   done: 96,
-  /** Who is the skiplist server, its beat behind, and up to which sequence its skiplist is. */
+  /** The client that is the skiplist server, its beat, and the sequence of its skiplist. */
   skiplistLease: 128,
   applied: 192,
 } as const;

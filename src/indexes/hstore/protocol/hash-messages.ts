@@ -124,9 +124,9 @@ export interface HashReply {
 }
 
 /**
- * A reply, 32 bytes, as it stands in a mailbox: in each word 32 bits of it and, above, those of the
- * request's number. So no word is ever what it was before, and a CAS by a server that was overtaken
- * fails, however late it comes.
+ * A reply, 32 bytes, as it stands in a mailbox and in the record of a turn: in each word 32 bits of
+ * it and, above, those of the request's number. So no word is ever what it was before, and a CAS by
+ * a server that was overtaken fails, however late it comes.
  *
  *    0 version   8 slot as it was, low half   16 high half   24 outcome 3 | sequence 29
  */
@@ -156,23 +156,4 @@ export function decodeReply(words: Scratch, at: number, committed: number): Hash
 function nearest(bits: number, around: number): number {
   const shift = 32 - SEQUENCE_BITS;
   return around + (((bits - around) << shift) >> shift);
-}
-
-/** A reply as it stands in the record of a turn, 24 bytes: all of its sequence, no number. */
-export function encodeFullReply(reply: HashReply, words: Scratch, at: number): void {
-  setWord(words, at, reply.outcome, reply.version);
-  setWord(words, at + 8, reply.oldLow, reply.oldHigh);
-  writeInteger(words, at + 16, reply.sequence);
-}
-
-export function decodeFullReply(words: Scratch, at: number): HashReply {
-  const { i32 } = words;
-  const word = at >> 2;
-  return {
-    outcome: i32[word] as HashReply['outcome'],
-    version: i32[word + 1] >>> 0,
-    oldLow: i32[word + 2],
-    oldHigh: i32[word + 3],
-    sequence: readInteger(words, at + 16),
-  };
 }

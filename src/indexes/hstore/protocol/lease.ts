@@ -12,11 +12,9 @@ import {
 } from '../../../verbs/index.ts';
 
 const TOKEN_BITS = 34;
-const WORD_FIELDS = [CLIENT_BITS, 1, 1, TOKEN_BITS] as const;
 const SERVES = 2 ** CLIENT_BITS;
 const YIELDS = 2 * SERVES;
 const TOKEN_SHIFT = CLIENT_BITS + 2;
-export const TOKEN_MAX = 2 ** TOKEN_BITS - 1;
 
 /** What the word of a lease says. */
 export interface Holder {
@@ -24,9 +22,9 @@ export interface Holder {
   readonly word: bigint;
   /** Whether it was seen to stand still for long enough to be overtaken. */
   readonly stands?: boolean;
-  /** 0: nobody. */
+  /** 0: the lease is free. */
   readonly client: number;
-  /** Whether it is a server process: it beats, and whoever it keeps waiting may end it. */
+  /** Whether it is a server process: it beats, and a client that it keeps waiting may end it. */
   readonly serves: boolean;
   /** Whether it may be overtaken while it lives: what it does does no harm, however late. */
   readonly yields: boolean;
@@ -34,33 +32,27 @@ export interface Holder {
   readonly token: number;
 }
 
-function holderOf(low: number, high: number): Holder {
-  return {
-    word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
-    client: low & (SERVES - 1),
-    serves: (low & SERVES) !== 0,
-    yields: (low & YIELDS) !== 0,
-    token: (high >>> 0) * 2 ** (32 - TOKEN_SHIFT) + (low >>> TOKEN_SHIFT),
-  };
-}
-
-function wordOf(client: number, serves: boolean, yields: boolean, token: number): bigint {
-  const fields = [client, serves ? 1 : 0, yields ? 1 : 0, token];
-  return packFields(fields.map((value, i) => [value, WORD_FIELDS[i]] as const));
+function wordOf(client: number, serves: boolean, token: number): bigint {
+  return packFields([
+    [client, CLIENT_BITS],
+    [serves ? 1 : 0, 1],
+    [0, 1],
+    [token, TOKEN_BITS],
+  ]);
 }
 
 /**
- * Who is the server of a role: one word of the pool. It is taken by CAS from nobody, or from a
- * holder that can issue verbs no more. The word keeps the token of who was elected last, so one
- * that was elected before, and slept since, takes nothing. Behind the word stands the beat, which a
- * server process counts up as long as it works.
+ * The client that is the server of a role: one word of the pool. It is taken by CAS when it is
+ * free, or from a holder that can issue verbs no more. The word keeps the last primary's token, so
+ * a process that was elected before, and slept since, takes nothing. Behind the word stands the
+ * beat, which a server process counts up as long as it works.
  *
  *   client 28 | whether it is a server process 1 | whether it yields 1 | fencing token 34
  *   beat 64
  *
- * A client of this machine that takes it for turns yields it: nobody can make sure that a process
- * which was stopped changes nothing any more, so it may be overtaken, and turns bear that
- * (commit.ts). Who takes it for anything else, or can be fenced, keeps it until it is gone.
+ * A client of this machine that takes the lease for turns yields it. A process that was stopped may
+ * go on at any time and cannot be hindered, so others may overtake it; turns bear that (commit.ts).
+ * A client that takes the lease for anything else, or can be fenced, keeps it until it is gone.
  */
 export class Lease {
   readonly address: Address;
@@ -80,19 +72,20 @@ export class Lease {
     return clientWord(this.#membership);
   }
 
-  /** The word of a client that takes a lease for turns, and for which nobody is elected. */
+  /** A client on a network can be fenced instead. */
+  get #yields(): boolean {
+    return this.#membership.thread.namespace !== NETWORK_NAMESPACE;
+  }
+
+  /** The word of a client that takes a lease for turns, where no primaries are elected. */
   get forTurns(): number {
-    return this.own + (this.isRemote ? 0 : YIELDS);
+    return this.own + (this.#yields ? YIELDS : 0);
   }
 
   /** Whether this client has the lease, and not for anything but turns. */
   isForTurns({ client, serves, yields, token }: Holder): boolean {
     if (client !== this.own) return false;
-    return serves || (token === 0 && yields !== this.isRemote);
-  }
-
-  get isRemote(): boolean {
-    return this.#membership.thread.namespace === NETWORK_NAMESPACE;
+    return serves || (token === 0 && yields === this.#yields);
   }
 
   *holder(): Operation<Holder> {
@@ -103,13 +96,20 @@ export class Lease {
 
   /** The holder, of a word that was READ. */
   holderIn(words: Scratch, at: number): Holder {
-    return holderOf(lowHalf(words, at), highHalf(words, at));
+    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
+    return {
+      word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
+      client: low & (SERVES - 1),
+      serves: (low & SERVES) !== 0,
+      yields: (low & YIELDS) !== 0,
+      token: (high >>> 0) * 2 ** (32 - TOKEN_SHIFT) + (low >>> TOKEN_SHIFT),
+    };
   }
 
-  /** Takes the lease for a while, from nobody or from a holder that is gone. */
+  /** Takes the lease for a repair. */
   *take(held: Holder): Operation<boolean> {
     if (held.token !== 0 && !this.borrows) return false;
-    return yield* this.#takeFrom(held, wordOf(this.own, false, false, held.token));
+    return yield* this.#takeFrom(held, wordOf(this.own, false, held.token));
   }
 
   /** Takes the lease for turns. */
@@ -121,7 +121,7 @@ export class Lease {
   /** Takes the lease for good, as the server process that was elected with this token. */
   *takeToServe(held: Holder, token: number): Operation<boolean> {
     if (token < held.token) return false;
-    return yield* this.#takeFrom(held, wordOf(this.own, true, false, token));
+    return yield* this.#takeFrom(held, wordOf(this.own, true, token));
   }
 
   *#takeFrom(held: Holder, wanted: bigint): Operation<boolean> {
@@ -129,7 +129,7 @@ export class Lease {
     return yield* control.swap(this.address, held.word, wanted);
   }
 
-  /** Whether nobody has it, or who has it may be overtaken, or can issue verbs no more. */
+  /** Whether it is free, or its holder may be overtaken, or can issue verbs no more. */
   *isToBeHad({ client, stands, yields }: Holder): Operation<boolean> {
     if (client === 0 || (yields && stands === true)) return true;
     return yield* isGone(this.#membership, client);
@@ -139,7 +139,7 @@ export class Lease {
   *release(): Operation<void> {
     const { client, word, yields, token } = yield* this.holder();
     if (client !== this.own || yields) return;
-    yield* control.swap(this.address, word, wordOf(0, false, false, token));
+    yield* control.swap(this.address, word, wordOf(0, false, token));
   }
 
   /** Gives back what was taken for turns, unless another has overtaken this client. */

@@ -17,13 +17,41 @@ import { PATIENCE, pauseAfter } from './waiting.ts';
 /** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
 const OWN_ROWS_MAX = 64;
 
+/** A request that is not answered. */
+export interface Unanswered {
+  row: number;
+  number: number;
+}
+
+/** The rows of a mailbox whose last request is not answered, and their owners. */
+export function* readUnanswered(
+  geometry: MailboxGeometry,
+): Operation<(Unanswered & { owner: number })[]> {
+  const used = new Scratch(8);
+  yield new Batch().read(geometry.rowsUsed, 8, used, 0);
+  const rows = geometry.inTable(readInteger(used, 0));
+  if (rows === 0) return [];
+  const words = new Scratch(24 * rows);
+  yield new Batch()
+    .read(geometry.request(0), 8 * rows, words, 0)
+    .read(geometry.answered(0), 8 * rows, words, 8 * rows)
+    .read(geometry.owner(0), 8 * rows, words, 16 * rows);
+  const unanswered: (Unanswered & { owner: number })[] = [];
+  for (let row = 0; row < rows; row++) {
+    const number = readInteger(words, 8 * row);
+    if (number === readInteger(words, 8 * (rows + row))) continue;
+    unanswered.push({ row, number, owner: readInteger(words, 8 * (2 * rows + row)) });
+  }
+  return unanswered;
+}
+
 /**
  * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
  * fabric, for synchronous calls too, and a request survives the server that was to answer it.
  *
  * A row has one owner, its request and its reply. The number of a request is written after its
- * body, the number that is answered after the reply, so whoever reads number and then content has
- * content of that number. A request that nobody answered is answered by the next server, and one
+ * body, the number that is answered after the reply, so a reader of number and then content has
+ * content of that number. A request that is unanswered is answered by the next server, and one
  * that was answered never again: rows are the reply cache.
  */
 export class Mailbox {
@@ -64,14 +92,14 @@ export class Mailbox {
     this.#free.push(row);
   }
 
-  /** The row of a request that may still be answered, but for which nobody waits any more. */
+  /** The row of a request that may still be answered, but for which no operation waits. */
   giveUp(row: number): void {
     this.#givenUp.push(row);
   }
 
   /**
-   * A row whose request was answered after all. Nobody writes to it then but this client: who does
-   * a turn again, or too late, CASes from what the row was before that answer. What the request
+   * A row whose request was answered after all. Only this client writes to it then: a server that
+   * does a turn again, or too late, CASes from what the row was before. What its request
    * named and replaced is for a sweep, which has spared it until now.
    */
   *#takeBack(): Operation<number | undefined> {
@@ -114,7 +142,7 @@ export class Mailbox {
     }
   }
 
-  /** Takes the lowest row that nobody owns, or whose owner is gone and has nothing waiting. */
+  /** Takes the lowest row that is free, or whose owner is gone and has nothing waiting. */
   *#claim(): Operation<number | undefined> {
     const { geometry } = this;
     const { rows } = geometry;

@@ -1,7 +1,8 @@
+import { StepwellError } from '../../../errors.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
-import type { Operation } from '../../../verbs/index.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { Lease } from './lease.ts';
 import { Mailbox } from './mailbox.ts';
@@ -13,6 +14,19 @@ export interface PoolAccess {
   readonly allocator: Allocator;
   readonly membership: Membership;
   readonly reclamation: Reclamation;
+}
+
+/** A block of so many lines; undefined when the pool is full. */
+export function* allocateUnlessFull(
+  { allocator, catalog }: Pick<PairAccess, 'allocator' | 'catalog'>,
+  units: number,
+): Operation<Address | undefined> {
+  try {
+    return yield* allocator.allocate(catalog, units);
+  } catch (error) {
+    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    throw error;
+  }
 }
 
 /** The words of a pair of servers, as one client reads and writes them. */

@@ -16,13 +16,20 @@ export interface HStoreShape {
   partitions: number;
   /** 1: a write returns when the skiplist server has applied it (the paper's HStore (sync)). */
   sync: number;
-  /** Seed of the key hash, so that nobody can prepare keys that collide. */
+  /** Seed of the key hash, so that a client cannot prepare keys that collide. */
   seed: number;
 }
 
+/** In the order in which the catalog keeps them. */
 export const HSTORE_PARAMETER_NAMES = [
-  ...(['pairs', 'buckets', 'rows', 'log', 'partitions', 'sync', 'seed'] as const),
-];
+  'pairs',
+  'buckets',
+  'rows',
+  'log',
+  'partitions',
+  'sync',
+  'seed',
+] as const;
 
 export const BUCKETS_MAX = 2 ** 24;
 /** Bytes of a pool for each bucket: the table is larger than needed, because it never grows. */

@@ -28,7 +28,7 @@ export interface Ticket {
  * The requests of one client that wait in a pair's mailbox. One of their operations leads: it is
  * the server, and what it answers need not be read from the pool; or it looks, and one doorbell
  * brings what all of them wait for. The others only let time pass. Leading is a courtesy within a
- * client: whoever hears nothing for long leads in place of one that may have been abandoned.
+ * client: an operation that hears nothing for long leads in place of one that was abandoned.
  */
 export class Replies {
   readonly #mailbox: MailboxGeometry;
@@ -41,7 +41,7 @@ export class Replies {
   readonly #words = new Scratch(PAIR_STATE_BYTES);
   /** Whether they are on their way: a second look meanwhile, of another leader, has its own. */
   #looking = false;
-  /** Turns of the own server, and looks: counted, so that whoever waits sees that there are any. */
+  /** Turns of the own server, and looks: counted, so that an operation that waits sees them. */
   #news = 0;
   #looks = 0;
   #state: PairState | undefined;
@@ -52,7 +52,7 @@ export class Replies {
     this.#lease = lease;
   }
 
-  /** How far the server is, when somebody has looked since the ticket's operation asked last. */
+  /** How far the server is, when an operation has looked since the ticket's asked last. */
   newState(ticket: Ticket): PairState | undefined {
     if (ticket.looks === this.#looks) return undefined;
     ticket.looks = this.#looks;
@@ -80,7 +80,7 @@ export class Replies {
     if (ticket?.number === number) ticket.reply = { ...reply };
   }
 
-  /** Whether this one leads: nobody else does, or nothing has been heard of who does for long. */
+  /** Whether this one leads: none does, or nothing has been heard of the leader for long. */
   leads(ticket: Ticket): boolean {
     if (this.#leader === ticket) return true;
     if (ticket.heard !== this.#news) ticket.turns = 0;
@@ -118,7 +118,7 @@ export class Replies {
     words.ensure(PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES));
     batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
     const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
-    // The numbers before the replies: whoever has read a number reads the reply to it, or a later.
+    // The numbers before the replies: behind a number stands the reply to it, or a later one.
     for (const { first, count } of runsOf(asked)) {
       const numbersAt = PAIR_STATE_BYTES + 8 * first;
       batch.read(this.#mailbox.answered(asked[first].row), 8 * count, words, numbersAt);

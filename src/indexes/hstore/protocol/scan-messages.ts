@@ -1,12 +1,12 @@
 import { invariant } from '../../../errors.ts';
-import { KEY_BYTES_MAX } from '../../../records/layout.ts';
+import { KEY_BYTES_MAX, pad8 } from '../../../records/layout.ts';
 import { type Address, readInteger, type Scratch, writeInteger } from '../../../verbs/index.ts';
 
 /**
  * A request to the skiplist server, as its 64 bytes stand in a mailbox:
- *   0 count 32 | flags 32 (1 reverse, 2 inclusive, 4 from a key)   8 key bytes 64
- *   16 block with the key 64   24 block for the answer 64
- * The answer is the slots' words, in order, in the client's block; the reply is how many.
+ *   0 count 32 | flags 32 (1 reverse, 2 inclusive, 4 from a key)   8 key bytes 64   16 block 64
+ * In the client's block stands the key and, behind it, the answer: the slots' words, in order. The
+ * reply is how many. The key stays: a server that dies in its answer leaves it to the next one.
  */
 export interface ScanMessage {
   count: number;
@@ -14,13 +14,17 @@ export interface ScanMessage {
   inclusive: boolean;
   isBounded: boolean;
   keyBytes: number;
-  key: Address;
-  answer: Address;
+  block: Address;
 }
 
 const REVERSE = 1;
 const INCLUSIVE = 2;
 const BOUNDED = 4;
+
+/** Where the answer of a request stands in its block. */
+export function answerOffset(keyBytes: number): number {
+  return pad8(keyBytes);
+}
 
 export function encodeScan(message: ScanMessage, words: Scratch, at: number): void {
   const { reverse, inclusive, isBounded } = message;
@@ -28,8 +32,7 @@ export function encodeScan(message: ScanMessage, words: Scratch, at: number): vo
   words.i32[at >> 2] = message.count;
   words.i32[(at >> 2) + 1] = flags;
   writeInteger(words, at + 8, message.keyBytes);
-  writeInteger(words, at + 16, message.key);
-  writeInteger(words, at + 24, message.answer);
+  writeInteger(words, at + 16, message.block);
 }
 
 export function decodeScan(words: Scratch, at: number): ScanMessage {
@@ -45,7 +48,6 @@ export function decodeScan(words: Scratch, at: number): ScanMessage {
     inclusive: (flags & INCLUSIVE) !== 0,
     isBounded: (flags & BOUNDED) !== 0,
     keyBytes,
-    key: readInteger(words, at + 16),
-    answer: readInteger(words, at + 24),
+    block: readInteger(words, at + 16),
   };
 }

@@ -9,7 +9,7 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
-import { decodeFullReply, encodeFullReply, type HashReply } from './hash-messages.ts';
+import { decodeReply, encodeReply, type HashReply } from './hash-messages.ts';
 
 const POINTER_HIGH_BITS = 10;
 const UNITS_BITS = 8;
@@ -134,7 +134,7 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
     writeInteger(words, start + 8, number);
     writeInteger(words, start + 16, slot);
     setWord(words, start + 24, low, high);
-    encodeFullReply(reply, words, start + 32);
+    encodeReply(reply, number, words, start + 32);
     words.i32.set(header, (start + 64) >> 2);
   });
 }
@@ -148,6 +148,7 @@ export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRec
   const length = readInteger(words, 0);
   const damaged = { before: 0, decisions: [], isDamaged: true };
   if (HEAD_BYTES + length * DECISION_BYTES > bytes) return damaged;
+  const before = readInteger(words, 8);
   const decisions = Array.from({ length }, (_, i) => {
     const start = HEAD_BYTES + i * DECISION_BYTES;
     const word = start >> 2;
@@ -158,10 +159,10 @@ export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRec
       slot: readInteger(words, start + 16),
       low: i32[word + 6],
       high: i32[word + 7],
-      reply: decodeFullReply(words, start + 32),
+      reply: decodeReply(words, start + 32, before),
       header: [...i32.subarray(word + 16, word + 20)],
     };
   });
   if (decisions.some(({ row }) => row >= rows)) return damaged;
-  return { before: readInteger(words, 8), decisions };
+  return { before, decisions };
 }

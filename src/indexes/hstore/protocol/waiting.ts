@@ -45,18 +45,13 @@ export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Pat
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
-/** The same of an operation that looks at nothing but this client's own memory. */
-export function localPauseAfter(poll: number, { longMicroseconds }: Patience): number {
-  return poll < POLLS_BEFORE_LONG_PAUSES ? 0 : longMicroseconds;
-}
-
 /** So many times longer than a server may stand still does a client wait without any progress. */
 const LAPSES = 3;
 
-/** Who comes by one door cannot stand in for a server that came by another one. */
-const OTHER_DOOR =
-  '; it reaches the pool by another door than this client (a file, a network, another pid' +
-  ' namespace): start an index-server at that one, which can take its place';
+/** A client cannot take the place of a server that attached in another way. */
+const OUT_OF_SIGHT =
+  '; it reaches the pool in another way than this client (a file, a network, another pid' +
+  ' namespace): start an index-server that attaches as it did, which can take its place';
 
 /**
  * One client's waiting for the server of a role: bounded, with a look now and then whether the
@@ -71,7 +66,7 @@ export class Waiting {
   #still = 0;
   fences = 0;
 
-  /** `what` is what a client is told that waited in vain. */
+  /** `what` is the end of the message after waiting in vain. */
   constructor(lease: Lease, patience: Patience, what: string) {
     this.#lease = lease;
     this.#patience = patience;
@@ -96,7 +91,7 @@ export class Waiting {
 
   /**
    * After a look at the holder, and at all that it would have changed: fences one that stands
-   * still. Raises SW_TIMEOUT, or SW_NO_PRIMARY when nobody is elected.
+   * still. Raises SW_TIMEOUT, or SW_NO_PRIMARY when no server is elected.
    */
   *check(holder: Holder, progress: number): Operation<void> {
     const { lapse, pollsMax } = this.#patience;
@@ -123,17 +118,13 @@ export class Waiting {
 
   /** How long to wait until the next look at what this client does itself, or has read already. */
   get localPause(): number {
-    return localPauseAfter(this.#polls, this.#patience);
+    return this.#polls < POLLS_BEFORE_LONG_PAUSES ? 0 : this.#patience.longMicroseconds;
   }
 
   /** `poll`, and the pause after it. */
   *turn(holder: Holder, progress: number): Operation<void> {
     yield* this.poll(holder, progress);
-    yield* this.rest();
-  }
-
-  rest(): Operation<void> {
-    return control.pause(this.pause);
+    yield* control.pause(this.pause);
   }
 
   *#inVain(holder: Holder): Operation<StepwellError> {
@@ -141,33 +132,8 @@ export class Waiting {
     if (client === 0 && token !== 0) {
       return new StepwellError('SW_NO_PRIMARY', `no server is elected: ${this.#what}`);
     }
-    const elsewhere = client !== 0 && (yield* this.#lease.isOutOfSight(holder)) ? OTHER_DOOR : '';
+    const elsewhere = client !== 0 && (yield* this.#lease.isOutOfSight(holder)) ? OUT_OF_SIGHT : '';
     const what = `the server did not answer in time: ${this.#what}${elsewhere}`;
     return new StepwellError('SW_TIMEOUT', what);
-  }
-}
-
-/** Waits for another operation of the same client: bounded by the progress of that one. */
-export class LocalWaiting {
-  readonly #patience: Patience;
-  readonly #what: string;
-  #polls = 0;
-  #progress: number | undefined;
-  #since = 0;
-
-  /** `what` is the message of the error after waiting in vain. */
-  constructor(patience: Patience, what: string) {
-    this.#patience = patience;
-    this.#what = what;
-  }
-
-  /** Lets time pass. Raises SW_TIMEOUT when the progress has been the same for too long. */
-  *pause(progress: number): Operation<void> {
-    if (progress !== this.#progress) this.#since = this.#polls;
-    this.#progress = progress;
-    if (this.#polls - this.#since > this.#patience.pollsMax) {
-      throw new StepwellError('SW_TIMEOUT', this.#what);
-    }
-    yield* control.pause(pauseAfter(this.#polls++, this.#patience));
   }
 }

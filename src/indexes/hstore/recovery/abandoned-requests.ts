@@ -1,9 +1,11 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
-import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import { control } from '../../../pool/control.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import type { Turn } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { readUnanswered } from '../protocol/mailbox.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -26,27 +28,13 @@ export function* abandonedRequests(pair: Pair): Operation<{ block: Address; unit
 /** The blocks that a skiplist server would still read and write. */
 export function* abandonedScans(pair: Pair): Operation<Address[]> {
   const bodies = yield* abandonedBodies(pair, pair.skiplistMailbox.geometry);
-  return bodies.flatMap((body) => {
-    const { key, answer } = decodeScan(body, 0);
-    return [key, answer];
-  });
+  return bodies.map((body) => decodeScan(body, 0).block);
 }
 
 function* abandonedBodies({ membership }: Pair, geometry: MailboxGeometry): Operation<Scratch[]> {
-  const used = new Scratch(8);
-  yield new Batch().read(geometry.rowsUsed, 8, used, 0);
-  const rows = geometry.inTable(readInteger(used, 0));
-  if (rows === 0) return [];
-  const words = new Scratch(24 * rows);
-  yield new Batch()
-    .read(geometry.request(0), 8 * rows, words, 0)
-    .read(geometry.answered(0), 8 * rows, words, 8 * rows)
-    .read(geometry.owner(0), 8 * rows, words, 16 * rows);
   const found: Scratch[] = [];
   const gone = new GoneClients(membership);
-  for (let row = 0; row < rows; row++) {
-    if (readInteger(words, 8 * row) === readInteger(words, 8 * (rows + row))) continue;
-    const owner = readInteger(words, 8 * (2 * rows + row));
+  for (const { row, owner } of yield* readUnanswered(geometry)) {
     if (owner !== clientWord(membership) && !(yield* gone.has(owner))) continue;
     const body = new Scratch(BODY_BYTES);
     yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
@@ -78,7 +66,7 @@ function* answerAll(pair: Pair): Operation<void> {
       if (isTaken && !(yield* serve(pair))) return;
       if (yield* isSettled(pair)) return;
     }
-    yield* waiting.rest();
+    yield* control.pause(waiting.pause);
   }
 }
 

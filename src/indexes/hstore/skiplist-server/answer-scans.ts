@@ -1,21 +1,16 @@
 import { control } from '../../../pool/control.ts';
 import { pad8 } from '../../../records/layout.ts';
-import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../../../verbs/index.ts';
+import { Batch, type Operation, Scratch, writeInteger } from '../../../verbs/index.ts';
 import type { KeyBound } from '../../contract.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
-import { decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
+import { readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
+import { answerOffset, decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
 import { catchUp } from './catch-up.ts';
 import { collect } from './merge-partitions.ts';
 
 /** Requests that are answered together: a key of each is read at once, and may be long. */
 const ANSWERS_AT_ONCE = 128;
-
-/** A request that is not answered. */
-interface Unanswered {
-  row: number;
-  number: number;
-}
 
 /**
  * The skiplist server's end of its mailbox: answers what waits, under the lease of the role, and
@@ -29,7 +24,7 @@ export function* answerScans(pair: Pair): Operation<number> {
   if (pair.answers) return 0;
   pair.answers = true;
   try {
-    const waiting = yield* waitingScans(pair);
+    const waiting = yield* readUnanswered(pair.skiplistMailbox.geometry);
     for (let first = 0; first < waiting.length; first += ANSWERS_AT_ONCE) {
       yield* answer(pair, waiting.slice(first, first + ANSWERS_AT_ONCE));
     }
@@ -39,23 +34,6 @@ export function* answerScans(pair: Pair): Operation<number> {
   } finally {
     pair.answers = false;
   }
-}
-
-/** The rows whose last request was not answered. */
-function* waitingScans({ skiplistMailbox: { geometry } }: Pair): Operation<Unanswered[]> {
-  const used = new Scratch(8);
-  yield new Batch().read(geometry.rowsUsed, 8, used, 0);
-  const rows = Math.max(1, geometry.inTable(readInteger(used, 0)));
-  const words = new Scratch(16 * rows);
-  yield new Batch()
-    .read(geometry.request(0), 8 * rows, words, 0)
-    .read(geometry.answered(0), 8 * rows, words, 8 * rows);
-  const waiting: Unanswered[] = [];
-  for (let row = 0; row < rows; row++) {
-    const number = readInteger(words, 8 * row);
-    if (number !== readInteger(words, 8 * (rows + row))) waiting.push({ row, number });
-  }
-  return waiting;
 }
 
 /** A client that writes with HStore (sync) waits for this. */
@@ -89,7 +67,7 @@ function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
 function postAnswer(
   { skiplistMailbox: { geometry }, skiplist: { image } }: Pair,
   { row, number }: Unanswered,
-  { reverse, count, answer: block }: ScanMessage,
+  { reverse, count, block, keyBytes }: ScanMessage,
   from: KeyBound | undefined,
   batch: Batch,
 ): void {
@@ -102,7 +80,8 @@ function postAnswer(
     out.i32[(slotsAt >> 2) + 2 * i] = image.nodes.low[node];
     out.i32[(slotsAt >> 2) + 2 * i + 1] = image.nodes.high[node];
   });
-  if (found.length > 0) batch.write(block, 8 * found.length, out, slotsAt);
+  const answer = block + answerOffset(keyBytes);
+  if (found.length > 0) batch.write(answer, 8 * found.length, out, slotsAt);
   batch
     .write(geometry.reply(row), REPLY_BYTES, out, 0)
     .write(geometry.answered(row), 8, out, REPLY_BYTES);
@@ -111,10 +90,9 @@ function postAnswer(
 /** From where each scan goes; undefined from its end. */
 function* boundsOf(messages: readonly ScanMessage[]): Operation<(KeyBound | undefined)[]> {
   const batch = new Batch();
-  const keys = messages.map(({ isBounded, key, keyBytes }) => {
-    const bytes = isBounded ? Math.max(8, pad8(keyBytes)) : 0;
-    const words = new Scratch(bytes);
-    if (isBounded) batch.read(key, bytes, words, 0);
+  const keys = messages.map(({ block, keyBytes }) => {
+    const words = new Scratch(pad8(keyBytes));
+    if (keyBytes > 0) batch.read(block, pad8(keyBytes), words, 0);
     return words.u8;
   });
   if (batch.length > 0) yield batch;

@@ -1,11 +1,13 @@
-import { invariant } from '../../../errors.ts';
+import { invariant, StepwellError } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
+import { Stillness } from '../protocol/lease.ts';
 import { readState, readTableState, TableLost } from '../protocol/pair-state.ts';
 import { readHeads, readKeys } from '../protocol/record-keys.ts';
 import { isEmpty } from '../protocol/slot.ts';
 import { walkSlots } from '../protocol/table-reader.ts';
-import { LocalWaiting } from '../protocol/waiting.ts';
+import { pauseAfter } from '../protocol/waiting.ts';
 import { holding, readingAlone } from '../recovery/hold-lease.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import { type Folded, FoldedLog } from './folded-log.ts';
@@ -33,10 +35,15 @@ interface Built {
 export function* catchUp(pair: Pair): Operation<void> {
   const { skiplist, patience } = pair;
   const { committed, generation } = yield* settledState(pair);
-  const waiting = new LocalWaiting(patience, 'this client builds its skiplist and gets no further');
+  const stillness = new Stillness();
+  let polls = 0;
   for (let attempt = 1; !skiplist.has(generation, committed); ) {
     if (skiplist.isAdvancing) {
-      yield* waiting.pause(skiplist.progress);
+      if (stillness.look(0n, skiplist.progress, polls) > patience.pollsMax) {
+        const what = 'this client builds its skiplist and gets no further';
+        throw new StepwellError('SW_TIMEOUT', what);
+      }
+      yield* control.pause(pauseAfter(polls++, patience));
       continue;
     }
     yield* advance(pair, generation, committed, attempt++);

@@ -14,7 +14,7 @@ export interface Slotted {
  * the nodes; a Map of ten million addresses takes ten times as long.
  */
 export class SlotMap {
-  /** Whose column says the slots. */
+  /** The nodes whose column says the slots. */
   nodes: Slotted;
   #table: Uint32Array;
   size = 0;
@@ -43,7 +43,7 @@ export class SlotMap {
     this.size++;
   }
 
-  /** Who stands behind the gap because its place was taken moves up: no search ends there. */
+  /** Entries behind the gap whose place was taken move up: no search ends at a gap. */
   delete(slot: number): void {
     const table = this.#table;
     const mask = table.length - 1;

@@ -4,11 +4,10 @@ import type { StepwellError } from '../../../errors.ts';
 import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { freshStore, type Scope } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { ALWAYS, REFUSED } from '../../contract.ts';
+import { ALWAYS, type IndexServer, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
 import { callHashServer } from '../client/hash-call.ts';
 import { foundRecord } from '../client/search.ts';
-import { IndexServer } from '../index-server.ts';
 import { type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { signatureOf } from '../protocol/slot.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
@@ -31,7 +30,7 @@ function servedPool(scope: Scope): Served {
   const other = () => newClient(scope, { handle: first.handle }, { shape: SHAPE });
   const clients = [first, other(), other(), other()];
   const server = other();
-  return { clients, server, servers: new IndexServer(server.index.table, { role: 'hash' }) };
+  return { clients, server, servers: server.index.server({ role: 'hash' }) };
 }
 
 /** An operation of each of the first clients, at the same time; true or the code of an error. */
@@ -115,7 +114,7 @@ test('who has no memory for turns takes no lease, and others delete', (t) => {
   const { clients, server, servers } = served;
   const idle = { ...served, servers: { round: function* () {} } as unknown as IndexServer };
   const keys = fill(idle);
-  const late = () => new IndexServer(server.index.table, { role: 'hash' });
+  const late = () => server.index.server({ role: 'hash' });
   assert.equal(server.pool.run(servers.round()).held, 0);
   for (let key = 0; key < keys; key++)
     assert.deepEqual(together(idle, [removing(`key ${key}`)]), [true]);

@@ -6,7 +6,6 @@ import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
-import { IndexServer } from '../index-server.ts';
 import { SEGMENT_BUCKETS, segmentBuckets } from '../protocol/geometry.ts';
 import { readTableState } from '../protocol/pair-state.ts';
 import { BUCKET_BYTES } from '../protocol/slot.ts';
@@ -150,8 +149,8 @@ test('the table is lost, reads go to the skiplist server, which dies at any step
     const skiplist = newClient(t, { handle: client.handle });
     const values = fill(client);
     const servers = [
-      { of: hash, server: new IndexServer(hash.index.table, { role: 'hash' }) },
-      { of: skiplist, server: new IndexServer(skiplist.index.table, { role: 'skiplist' }) },
+      { of: hash, server: hash.index.server({ role: 'hash' }) },
+      { of: skiplist, server: skiplist.index.server({ role: 'skiplist' }) },
     ];
     for (const { of, server } of servers) of.pool.run(server.round());
     skiplist.pool.run(catchUp(skiplist.index.table.pairs[0]));
@@ -200,7 +199,7 @@ test('a server that gives up keeps its lease as long as it builds a table', (t) 
     const client = newClient(t);
     put(client, 'k', 'v');
     const [pair] = client.index.table.pairs;
-    const servers = new IndexServer(client.index.table, { role: 'hash' });
+    const servers = client.index.server({ role: 'hash' });
     client.pool.run(servers.round());
     loseTable(client);
     const building = new Stepped(client.pool.fabric, getting(client, 'k'));
@@ -236,7 +235,7 @@ test('two servers have a role of each of two pairs, and both tables are lost', (
   take(other, 0, 'hashLease');
   take(other, 1, 'skiplistLease');
   const clients = [one, other];
-  const servers = clients.map(({ index }) => new IndexServer(index.table, { role: 'both' }));
+  const servers = clients.map(({ index }) => index.server({ role: 'both' }));
   const round = (i: number) => new Stepped<unknown>(clients[i].pool.fabric, servers[i].round());
   for (const running of [round(0), round(1)]) running.finish();
   for (const { geometry } of one.index.table.pairs) {

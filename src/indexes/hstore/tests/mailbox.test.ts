@@ -4,9 +4,9 @@ import type { StepwellError } from '../../../errors.ts';
 import { clientOf, kindsOf, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import { type Batch, PAUSE } from '../../../verbs/index.ts';
+import type { ServerRole } from '../../contract.ts';
 import { ALWAYS } from '../../contract.ts';
 import { HSTORE, type HStoreIndex } from '../hstore.ts';
-import { IndexServer, type ServerRole } from '../index-server.ts';
 import { PATIENCE } from '../protocol/waiting.ts';
 import { type Client, get, newClient, put, scanned } from './support/clients.ts';
 
@@ -38,7 +38,7 @@ test('who has no row left waits for longer than a server may stand still', (t) =
 /** Its process goes on by hand only. */
 function serving(scope: Scope, client: Client, role: ServerRole) {
   const server = newClient(scope, { handle: client.handle }, { shape: ONE_ROW });
-  const servers = new IndexServer(server.index.table, { role });
+  const servers = server.index.server({ role });
   server.pool.run(servers.round());
   return { round: () => new Stepped<unknown>(server.pool.fabric, servers.round()) };
 }
@@ -113,7 +113,7 @@ test('a scan that fails when it has just asked does not keep its row', (t) => {
   for (let step = scan.next(); ; step = scan.next()) {
     const batch = step.value as Batch;
     pool.fabric.execute(batch);
-    if (kindsOf(batch) === 'WRITE WRITE WRITE') break;
+    if (kindsOf(batch) === 'WRITE WRITE') break;
   }
   assert.throws(() => scan.throw(new Error('no answer')), /no answer/);
   round().finish();

@@ -8,10 +8,9 @@ import {
 } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import type { Address, Batch } from '../../../verbs/index.ts';
+import type { Candidacy, Coordinator } from '../../contract.ts';
 import { ALWAYS } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
-import type { Candidacy, Coordinator } from '../candidacy.ts';
-import { IndexServer } from '../index-server.ts';
 import { readState, readTurn } from '../protocol/pair-state.ts';
 import { blockOfTurn } from '../protocol/turn.ts';
 import { holding } from '../recovery/hold-lease.ts';
@@ -194,7 +193,7 @@ test('a write that is done, and not applied in time, keeps its record', (t) => {
   const shape = { ...SHAPE, sync: 1 };
   const client = newClient(t, {}, shape);
   const server = newClient(t, { handle: client.handle }, shape);
-  server.pool.run(new IndexServer(server.index.table, { role: 'skiplist' }).round());
+  server.pool.run(server.index.server({ role: 'skiplist' }).round());
   const request = requestFor(client, 'k', 'v');
   const given = new Stepped(client.pool.fabric, client.index.write(request, ALWAYS));
   until(given, isPosted(given));
@@ -219,7 +218,7 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   const client = newClient(t);
   const server = newClient(t, { handle: client.handle });
   const coordinator = new Elections();
-  const servers = new IndexServer(server.index.table, { role: 'hash', coordinator });
+  const servers = server.index.server({ role: 'hash', coordinator });
   coordinator.candidacy.token = 3;
   server.pool.run(servers.round());
   server.pool.run(servers.stop());

@@ -15,7 +15,6 @@ import {
   REPLACED,
   STORED,
 } from '../../contract.ts';
-import { IndexServer } from '../index-server.ts';
 import { readTurn } from '../protocol/pair-state.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
 
@@ -50,7 +49,7 @@ function served(scope: Scope, count: number, old?: string) {
   // Each turn begins with another row than the one before: the next one with the first.
   while (turnsOf(first) % count !== 0) put(first, 'row', 'v');
   const server = another();
-  const servers = new IndexServer(server.index.table, { role: 'hash' });
+  const servers = server.index.server({ role: 'hash' });
   server.pool.run(servers.round());
   return { clients, server, servers };
 }

@@ -4,7 +4,6 @@ import { StepwellError } from '../../../errors.ts';
 import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../contract.ts';
 import { foundRecord } from '../client/search.ts';
-import { IndexServer } from '../index-server.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { holding } from '../recovery/hold-lease.ts';
 import { type Client, get, newClient } from './support/clients.ts';
@@ -89,7 +88,7 @@ test('a request is answered although others are posted all the time for the same
   // Rows of the mailbox are taken in this order.
   const busy = others.map(posting);
   for (const writing of busy) writing.finish();
-  const servers = new IndexServer(server.index.table, { role: 'hash' });
+  const servers = server.index.server({ role: 'hash' });
   server.pool.run(servers.round());
   others.forEach((client, i) => {
     busy[i] = posting(client);
