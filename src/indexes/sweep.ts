@@ -1,5 +1,6 @@
 import { HELD, INHERITED } from '../pool/clients/holder-word.ts';
 import { EPOCHS_TO_RIPEN } from '../pool/clients/limbo.ts';
+import type { ClientRow } from '../pool/clients/membership.ts';
 import { control } from '../pool/control.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, Batch, type Operation } from '../verbs/index.ts';
@@ -84,19 +85,35 @@ function* sweepOrphans(
   let swept = 0;
   for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
     yield* pool.recovering(() => true);
+    const unswept = yield* pool.catalog.unswept(index.catalog);
+    const rows = yield* pool.membership.rows(true);
     const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
     if (round > 0 && orphans.length === 0) break;
     for (const chunk of orphans) adopted.add(chunk);
     // A client that sweeps beside another must not: compactions share the index's spare place.
     if (round === 0 && compacts) swept += yield* compact(pool, index, forDeletion);
-    swept += yield* sweepOwn(pool, index);
+    const own = yield* sweepOwn(pool, index);
+    swept += own.brought;
+    // Alone, this client owned every chunk of the store: nothing of the dead can be elsewhere.
+    const isComplete = own.outwaited && isAlone(pool, rows, yield* pool.membership.rows(true));
+    if (isComplete) yield* pool.catalog.addUnswept(index.catalog, -unswept);
   }
   yield* pool.allocator.disown(index.catalog, adopted);
   return swept;
 }
 
-/** Brings back what nobody reaches or holds in this client's own chunks. */
-function* sweepOwn(pool: Pool, index: Index): Operation<number> {
+/** Whether the pool had no other client between two looks at the rows: a join changes a row. */
+function isAlone({ membership }: Pool, before: ClientRow[], after: ClientRow[]): boolean {
+  return after.every(
+    ({ id, word, isFree }, i) => word === before[i].word && (isFree || id === membership.id),
+  );
+}
+
+/**
+ * Brings back what nobody reaches or holds in this client's own chunks. `outwaited` tells whether
+ * nothing of the kind is left there.
+ */
+function* sweepOwn(pool: Pool, index: Index): Operation<{ brought: number; outwaited: boolean }> {
   const { allocator, reclamation } = pool;
   const { catalog } = index;
   yield* reclamation.quiesce();
@@ -104,13 +121,11 @@ function* sweepOwn(pool: Pool, index: Index): Operation<number> {
   yield* index.eachReachable((address) => lost.delete(address));
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
-  let swept = 0;
   const waits = lost.size > 0 || reclamation.retired > 0;
-  if (waits && (yield* outwaitOthers(pool, epoch))) {
-    swept = yield* freeClaimed(pool, catalog, lost);
-  }
+  const outwaited = !waits || (yield* outwaitOthers(pool, epoch));
+  const freed = waits && outwaited ? yield* freeClaimed(pool, catalog, lost) : 0;
   yield* allocator.surrenderCaches(catalog);
-  return swept + (yield* allocator.releaseEmpty(catalog));
+  return { brought: freed + (yield* allocator.releaseEmpty(catalog)), outwaited };
 }
 
 /** Returns how many parts of the index it has changed. */

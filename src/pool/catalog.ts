@@ -19,6 +19,8 @@ const PARAMETERS = 16;
 const NAME_LENGTH = 64;
 const NAME = 65;
 export const STORE_NAME_BYTES = 48;
+/** How many clients have left blocks of the store behind since its last complete sweep. */
+const LEFT_BEHIND = 120;
 export const STORE_PARAMETERS = 12;
 
 const WAIT_MICROSECONDS = 500;
@@ -34,6 +36,11 @@ export interface CatalogEntry {
   root: Address;
   /** Meaning given by the index kind; unsigned 32-bit. */
   parameters: number[];
+  /**
+   * Clients that died with the store open, or left while what they had retired still waited, since
+   * the last complete sweep: they left blocks that are in use and that nothing reaches.
+   */
+  unswept: number;
 }
 
 /** What of the pool was taken for a store that is not there: half made, or dropped. */
@@ -76,6 +83,7 @@ export class Catalog {
         parameters: Array.from({ length: STORE_PARAMETERS }, (_, i) =>
           view.getUint32(at + PARAMETERS + 4 * i, true),
         ),
+        unswept: Number(view.getBigUint64(at + LEFT_BEHIND, true)),
       });
     }
     return found;
@@ -137,7 +145,8 @@ export class Catalog {
     yield* control.writeBytes(at + ROOT, encodeEntry(name, root, parameters));
     const ready = yield* control.swap(at, creating, stateWord(READY, kind));
     invariant(ready, 'the catalog changed under its lock');
-    return { id, name, ready: true, dropped: false, kind, root, parameters: [...parameters] };
+    const made = { id, name, kind, root, parameters: [...parameters] };
+    return { ...made, ready: true, dropped: false, unswept: 0 };
   }
 
   *#giveBack(id: number): Operation<void> {
@@ -262,6 +271,15 @@ export class Catalog {
       `the pool has ${CATALOG_ENTRIES} stores, and no room for more: drop one ` +
         '(stepwell stores lists them, stepwell drop), or use another pool',
     );
+  }
+
+  /** Adds to a store's `unswept`; a complete sweep takes away what it had read. */
+  *addUnswept(id: number, clients: number): Operation<void> {
+    yield* control.add(rowAt(id) + LEFT_BEHIND, BigInt(clients));
+  }
+
+  *unswept(id: number): Operation<number> {
+    return Number(yield* control.load(rowAt(id) + LEFT_BEHIND));
   }
 
   *#lock(): Operation<void> {

@@ -35,8 +35,6 @@ export const SUPERBLOCK = {
   /** How often a store was dropped: a client then looks whether it has that store open. */
   drops: 280,
   freeChunks: 320,
-  /** Clients that have died, or left without what they had retired: see Pool.#bury. */
-  buried: 328,
   sweeper: 384,
 } as const;
 

@@ -1,7 +1,7 @@
 import type { Operation } from '../verbs/index.ts';
 import { Catalog } from './catalog.ts';
 import { HolderWord } from './clients/holder-word.ts';
-import { type ClientRow, Membership, type Registrar } from './clients/membership.ts';
+import { type ClientRow, Membership, type Registrar, storesIn } from './clients/membership.ts';
 import { Reclamation } from './clients/reclamation.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
@@ -131,17 +131,19 @@ export class Pool {
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.membership.claimRecovery(row))) return;
-    yield* this.#bury();
+    yield* this.#bury(row.id);
     yield* this.chunks.orphan(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);
   }
 
   /**
-   * Counts a client that has left blocks behind which are in use and which nothing reaches. First,
-   * before its row is free: who dies in between counts it once more, and nobody counts too few.
+   * Counts a client that leaves blocks behind which are in use and which nothing reaches, in every
+   * store that its row names. Comes before its chunks have no owner: a recoverer that dies in
+   * between lets the client be counted twice, and a sweep never finds such blocks uncounted.
    */
-  *#bury(): Operation<void> {
-    yield* control.add(SUPERBLOCK.buried, 1n);
+  *#bury(id: number): Operation<void> {
+    const { stores } = yield* this.membership.rowNamed(id);
+    for (const catalog of storesIn(stores)) yield* this.catalog.addUnswept(catalog, 1);
   }
 
   /**
@@ -156,7 +158,7 @@ export class Pool {
       yield* this.reclamation.collect();
       if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
-    if (this.reclamation.retired > 0) yield* this.#bury();
+    if (this.reclamation.retired > 0) yield* this.#bury(this.membership.id);
     yield* this.allocator.surrender();
     yield* this.chunks.orphan(this.membership.id, this.membership.incarnation);
     yield* this.membership.leave();

@@ -1,7 +1,7 @@
 import { StepwellError } from '../errors.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { checkStores } from './administration/check.ts';
+import { type CheckOptions, checkStores } from './administration/check.ts';
 import { destroyFile } from './administration/destroy.ts';
 import { freeDropped, markDropped } from './administration/drop-store.ts';
 import { reportPool } from './administration/inspect.ts';
@@ -177,16 +177,13 @@ export function inspectSync(url: string | PoolHandle): PoolReport {
  * Walks a pool and verifies every invariant. Other clients may go on working; what they change
  * meanwhile can be reported as a problem, so a clean verdict is worth most on a quiet pool.
  */
-export function checkSync(
-  url: string | PoolHandle,
-  options: { onProgress?: (done: number, total: number) => void } = {},
-): CheckReport {
+export function checkSync(url: string | PoolHandle, options: CheckOptions = {}): CheckReport {
   checkOptions(options, CHECK_OPTIONS);
   return withPool(url, ({ client: { pool }, text }) => {
     const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
     pool.enter();
     try {
-      return pool.run(checkStores(pool, text, openOne, options.onProgress));
+      return pool.run(checkStores(pool, text, openOne, options));
     } finally {
       pool.exit();
     }
@@ -284,7 +281,7 @@ export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<
 /** As `checkSync`, for code that awaits; also for pools over the network, a READ at a time. */
 export async function check(
   url: AnyPool,
-  options: OpenOptions & { onProgress?: (done: number, total: number) => void } = {},
+  options: OpenOptions & CheckOptions = {},
 ): Promise<CheckReport> {
   checkOptions(options, CHECK_OPTIONS);
   const pool = poolOf(url);

@@ -29,7 +29,7 @@ export const OPEN_OPTIONS: readonly string[] = Object.keys(OPEN);
 /** Of `destroy` and `dropStore`. */
 export const FORCED_OPTIONS: readonly string[] = [...OPEN_OPTIONS, 'force'];
 /** Of `check`. */
-export const CHECK_OPTIONS: readonly string[] = [...OPEN_OPTIONS, 'onProgress'];
+export const CHECK_OPTIONS: readonly string[] = [...OPEN_OPTIONS, 'onProgress', 'sweep'];
 
 /** Raises SW_INVALID_ARGUMENT for what is no options, and for a name that none of them has. */
 export function checkOpenOptions(options: unknown): void {

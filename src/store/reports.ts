@@ -42,13 +42,25 @@ export interface PoolReport {
 /** What `stepwell check` found. `problems` empty means that every invariant holds. */
 export interface CheckReport {
   url: string;
-  stores: { name: string; records: number; subtables: number; slots: number; bytes: number }[];
+  stores: {
+    name: string;
+    records: number;
+    subtables: number;
+    slots: number;
+    bytes: number;
+    /**
+     * Clients that died with the store open, or left while what they had retired still waited,
+     * since it was last swept by a client that was alone.
+     */
+    unswept: number;
+  }[];
   blocks: { reachable: number; claimed: number; free: number };
   /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
   leaked: number;
   /**
-   * Intact records that no search finds, in a pool that nobody else uses. Where no client has ever
-   * died they are problems; a client that was killed leaves such records, which it had removed.
+   * Intact records that no search finds, in a pool that nobody else uses. In a store of which
+   * `unswept` is 0 they are problems; a client that was killed leaves such records, which it had
+   * removed. HStore marks its records, so there they are problems always.
    */
   unreachable: number;
   /**

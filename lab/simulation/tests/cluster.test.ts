@@ -78,7 +78,7 @@ for (const memoryNodes of [1, 3]) {
     assert.ok(clients.every(({ busy }) => !busy));
     assert.ok(index.table.directory.depth + clients[1].index.table.directory.depth > 4);
     const open = () => openRace(pool, SHAPE, 1, index.table.directory.parts.root);
-    assert.deepEqual(pool.run(checkStores(pool, 'simulated', open, undefined)).problems, []);
+    assert.deepEqual(pool.run(checkStores(pool, 'simulated', open)).problems, []);
     const request = index.newRequest();
     for (const record of present) {
       if (record < 0.9 * KEYS) continue;

@@ -28,7 +28,7 @@ export function auditReclamation(living: readonly LocalPool[]): void {
 export function auditStructure(pool: LocalPool): void {
   const open = (entry: CatalogEntry) => openIndex(pool, entry);
   pool.enter();
-  const { problems } = pool.run(checkStores(pool, 'verification', open, undefined));
+  const { problems } = pool.run(checkStores(pool, 'verification', open));
   pool.exit();
   if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
 }

@@ -130,7 +130,9 @@ export class ScopeModel implements Model {
   }
 
   #open(pool: LocalPool): Index {
-    const opened = pool.run(openIndex(pool, this.#entry as CatalogEntry));
+    const entry = this.#entry as CatalogEntry;
+    pool.run(pool.membership.nameStore(entry.id, true));
+    const opened = pool.run(openIndex(pool, entry));
     const index = planted(opened, pool, this.#canary);
     this.#scope.subject.hurry(index);
     return index;

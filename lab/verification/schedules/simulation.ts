@@ -227,6 +227,8 @@ class Simulation {
     if (this.#entry.root !== entry.root) {
       throw new VerificationFailure('structure', 'one store has two roots');
     }
+    // At once: a check of the pool must know that this client may leave records behind.
+    pool.run(pool.membership.nameStore(entry.id, true));
     const opened = yield* openIndex(pool, entry);
     // From a generator of its own: a seed's schedule stays what it was for other indexes.
     subject.vary?.(opened, Prng.fromSeed(this.#options.seed).fork(TECHNIQUES + number));

@@ -17,15 +17,18 @@ export const check = defineCommand({
     '  Exits with 1 when there are problems. Best done while no other client writes: what a\n' +
     '  writer has half done looks like a problem until it is finished.',
   options: {
+    sweep: {
+      about: 'Give back what clients that were killed left, so that the next check is certain',
+    },
     json: { about: 'Print the report as JSON' },
   },
   examples: EXAMPLES,
-  async run(context, [url], { json }) {
+  async run(context, [url], { json, sweep }) {
     sharedUrl(url, EXAMPLES[0]);
     const library = await context.library();
     const progress = new Progress(context, 'checking', 'steps');
     const onProgress = (done: number, total: number) => progress.update(done, total);
-    const report = await library.check(url, { onProgress, client: 'stepwell check' });
+    const report = await library.check(url, { onProgress, sweep, client: 'stepwell check' });
     progress.clear();
     const style = styleFor(context.stdout.isTTY, context.env);
     const text = json ? JSON.stringify(report, null, 2) : describe(report, progress.seconds, style);
@@ -59,9 +62,16 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
     ...(unreachable === 0
       ? []
       : [
-          `${plural(unreachable, 'record')} that no search finds: where no client was killed it ` +
-            'was lost; a client that was killed leaves those that it had removed',
+          `${plural(unreachable, 'record')} that no search finds: lost, or left by a client that ` +
+            'was killed and had removed them',
         ]),
+    ...stores
+      .filter(({ unswept }) => unswept > 0)
+      .map(
+        ({ name, unswept }) =>
+          `${name}: ${plural(unswept, 'client')} died since its last sweep; run check with ` +
+          '--sweep while it has no other clients, and later checks tell lost records from theirs',
+      ),
     ...unfinished.map(
       ({ index, chunks, bytes }) =>
         `${plural(chunks, 'chunk')} (${formatSize(bytes)}) of a store on ${index}, whose maker ` +

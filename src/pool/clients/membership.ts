@@ -1,7 +1,7 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { control, packFields, unpackFields } from '../control.ts';
-import { CLIENT_ENTRY_BYTES, type PoolLayout } from '../layout.ts';
+import { CATALOG_ENTRIES, CLIENT_ENTRY_BYTES, type PoolLayout } from '../layout.ts';
 import {
   currentThread,
   endProcess,
@@ -41,6 +41,7 @@ export interface ClientRow {
   id: number;
   /** Whether the row is LIVE: only then is it completely written. */
   live: boolean;
+  isFree: boolean;
   incarnation: number;
   thread: ThreadIdentity;
   epoch: number;
@@ -92,7 +93,7 @@ export class Membership {
   /** Takes a row. JOINING already names the thread, so that a row of a dead joiner can be freed. */
   *join(name: string): Operation<void> {
     for (const row of yield* this.rows(true)) {
-      if (row.word !== 0n && (row.word & 3n) !== BigInt(FREE)) continue;
+      if (!row.isFree) continue;
       const incarnation = (row.incarnation + 1) & 0xffff;
       const address = this.#layout.clientEntry(row.id);
       const joining = this.#stateWord(JOINING, incarnation);
@@ -146,7 +147,7 @@ export class Membership {
       const view = new DataView(bytes.buffer);
       for (let i = 0; i < count; i++) {
         const row = this.#parse(first + i, view, i * CLIENT_ENTRY_BYTES);
-        if (all || (row.word & 3n) !== BigInt(FREE)) rows.push(row);
+        if (all || !row.isFree) rows.push(row);
       }
     }
     return rows;
@@ -301,6 +302,7 @@ export class Membership {
     return {
       id,
       live,
+      isFree: state === FREE,
       incarnation,
       thread: {
         pid: live ? view.getUint32(at + MACHINE + 4, true) : tid,
@@ -320,6 +322,15 @@ export class Membership {
       word,
     };
   }
+}
+
+/** The stores that a row's word names. */
+export function storesIn(word: bigint): number[] {
+  const named: number[] = [];
+  for (let catalog = 1; catalog <= CATALOG_ENTRIES; catalog++) {
+    if ((word & bitOf(catalog)) !== 0n) named.push(catalog);
+  }
+  return named;
 }
 
 function bitOf(catalog: number): bigint {

@@ -1,9 +1,10 @@
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { INDEX_KINDS } from '../../indexes/kinds.ts';
+import { sweep } from '../../indexes/sweep.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { control } from '../../pool/control.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, SUPERBLOCK, stateMapBytes } from '../../pool/layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layout.ts';
 import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
 import {
   CHUNK_BLOCKS,
@@ -16,12 +17,22 @@ import type { OpenStore } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckReport } from '../reports.ts';
-import { UnreachableRecords, type UnreachedBlock } from './unreachable-records.ts';
+import { UnreachableRecords, type UnreachedBlock, type Walked } from './unreachable-records.ts';
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
 /** What a walk of a damaged index raises. */
 const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
+
+/** How a pool is checked. */
+export interface CheckOptions {
+  onProgress?: ((done: number, total: number) => void) | undefined;
+  /**
+   * In a pool without other clients and without problems: gives back what clients that died left
+   * behind, so that the next check is certain of each record that no search finds.
+   */
+  sweep?: boolean | undefined;
+}
 
 /**
  * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
@@ -32,15 +43,14 @@ export function* checkStores(
   pool: Pool,
   url: string,
   openIndex: (entry: CatalogEntry) => Operation<Index>,
-  onProgress: ((done: number, total: number) => void) | undefined,
+  options: CheckOptions = {},
 ): Operation<CheckReport> {
   const problems: string[] = [];
   const problem = (text: string) => {
     if (problems.length < PROBLEMS_LISTED_MAX) problems.push(text);
   };
   const others = (yield* pool.membership.rows()).length - 1;
-  const buried = yield* control.load(SUPERBLOCK.buried);
-  const lost = new UnreachableRecords(others === 0 && buried === 0n, problem);
+  const lost = new UnreachableRecords(problem);
   const accounts = new BlockAccounts(pool, problem, lost);
   const stores: CheckReport['stores'] = [];
   const opened: OpenStore[] = [];
@@ -49,10 +59,15 @@ export function* checkStores(
     if (one === undefined) continue;
     opened.push(one.store);
     const inStore = (text: string) => problem(`store ${name}: ${text}`);
-    stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, onProgress));
+    stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, options.onProgress));
   }
   // Blocks that living clients hold are theirs; alone, what no key reaches belongs to nobody.
   const blocks = yield* accounts.compare(others === 0);
+  if (options.sweep && others === 0 && problems.length === 0) {
+    for (const { index, isSwept } of accounts.walkedStores()) {
+      if (!isSwept) yield* sweep(pool, index, false);
+    }
+  }
   // Until now nobody else could have been given their memory.
   for (const store of opened) pool.stores.close(store);
   const leaked = others === 0 ? blocks.claimed : 0;
@@ -76,7 +91,8 @@ function* checkStore(
   problem: (text: string) => void,
   onProgress: ((done: number, total: number) => void) | undefined,
 ): Operation<CheckReport['stores'][number]> {
-  const found = { name: entry.name, records: 0, subtables: 0, slots: 0, bytes: 0 };
+  const { name, unswept } = entry;
+  const found = { name, records: 0, subtables: 0, slots: 0, bytes: 0, unswept };
   try {
     const index = yield* openIndex(entry);
     const { subtables, slots, records } = yield* index.shape();
@@ -89,7 +105,7 @@ function* checkStore(
       },
       progress: (done) => onProgress?.(done, records),
     });
-    accounts.walked(index);
+    accounts.walked({ index, isSwept: unswept === 0 });
   } catch (error) {
     if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
     problem(`the walk ends early: ${error.message}`);
@@ -111,7 +127,7 @@ class BlockAccounts {
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
   /** By store, those of which everything that is reachable has been reached. */
-  readonly #walked = new Map<number, Index>();
+  readonly #walked = new Map<number, Walked>();
   #spans = 0;
 
   constructor(pool: Pool, problem: (text: string) => void, lost: UnreachableRecords) {
@@ -121,8 +137,12 @@ class BlockAccounts {
   }
 
   /** The index has been walked to its end. */
-  walked(index: Index): void {
-    this.#walked.set(index.catalog, index);
+  walked(store: Walked): void {
+    this.#walked.set(store.index.catalog, store);
+  }
+
+  walkedStores(): Iterable<Walked> {
+    return this.#walked.values();
   }
 
   reach(address: Address, units: number, catalog: number): void {
@@ -162,8 +182,8 @@ class BlockAccounts {
       untaken.delete(chunk);
       if (word.state === CHUNK_BLOCKS) {
         const unreached = yield* this.#compareChunk(chunk, word.units, totals);
-        const index = this.#walked.get(word.catalog);
-        if (alone && index) yield* this.#lost.look(index, word.units, unreached);
+        const walked = this.#walked.get(word.catalog);
+        if (alone && walked) yield* this.#lost.look(walked, word.units, unreached);
       }
       if (![CHUNK_BLOCKS, CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);

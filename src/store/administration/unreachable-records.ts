@@ -24,29 +24,38 @@ export interface UnreachedBlock {
   state: number;
 }
 
+/** A store of which everything that is reachable has been reached. */
+export interface Walked {
+  index: Index;
+  /** Whether no client that died can have left blocks that nothing reaches. */
+  isSwept: boolean;
+}
+
 /**
  * Finds the records that an index has lost: an intact record in a block that is in use, that no
  * walk of the index has met, and whose key a search does not find.
  *
- * A client that was killed leaves such records as well: those that it had removed and not given
- * back yet, and those in blocks that it kept for re-use. So a record is certainly lost only in a
- * pool of which every client has taken leave. A mark of the index is always certain: a block that
- * is marked as current (HStore) holds a record that has not been removed.
+ * A client that was killed leaves such records as well: one that it had unlinked and not given
+ * back yet, one that it had written and not linked, and what stood in blocks that it kept for
+ * re-use. No look can tell these from lost ones. Say a client removes a key from a table of slots:
+ * it swaps the slot to 0 and dies. A slot that damage has zeroed looks the same, and so does its
+ * record. So a record is certainly lost when no client has died with the store open since a
+ * complete sweep (`CatalogEntry.unswept`): a sweep frees all that the dead have left. A mark of
+ * the index is always certain: a block that is marked as current (HStore) holds a record that has
+ * not been removed.
  */
 export class UnreachableRecords {
   readonly #problem: (text: string) => void;
-  readonly #allHaveLeft: boolean;
   readonly #failures = new Map<Index, number>();
   count = 0;
 
-  /** `allHaveLeft`: nobody else uses the pool, and no client has ever died in it. */
-  constructor(allHaveLeft: boolean, problem: (text: string) => void) {
-    this.#allHaveLeft = allHaveLeft;
+  constructor(problem: (text: string) => void) {
     this.#problem = problem;
   }
 
-  /** Looks through blocks of one size of the index's store. */
-  *look(index: Index, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
+  /** Looks through blocks of one size of the store. */
+  *look(store: Walked, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
+    const { index } = store;
     const request = index.newRequest();
     const headers = new Scratch(HEADER_BYTES * HEADERS_AT_ONCE);
     for (let first = 0; first < blocks.length; first += HEADERS_AT_ONCE) {
@@ -58,13 +67,13 @@ export class UnreachableRecords {
       yield batch;
       for (let i = 0; i < some.length; i++) {
         if (!mayBeRecord(headers, HEADER_BYTES * i, units)) continue;
-        yield* this.#lookAt(index, request, units, some[i]);
+        yield* this.#lookAt(store, request, units, some[i]);
       }
     }
   }
 
   *#lookAt(
-    index: Index,
+    { index, isSwept }: Walked,
     request: Request,
     units: number,
     { address, state }: UnreachedBlock,
@@ -74,7 +83,7 @@ export class UnreachableRecords {
     if (!(yield* readIntact(index, request, address, units))) return;
     if (yield* this.#isFound(index, request)) return;
     this.count++;
-    if (!isMarked && !this.#allHaveLeft) return;
+    if (!isMarked && !isSwept) return;
     this.#problem(`record at ${address} is intact, and no search finds its key`);
   }
 

@@ -3,7 +3,7 @@ import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { checkStores } from '../administration/check.ts';
+import { type CheckOptions, checkStores } from '../administration/check.ts';
 import { freeDropped, markDropped } from '../administration/drop-store.ts';
 import { reportPool } from '../administration/inspect.ts';
 import type { OpenOptions } from '../api.ts';
@@ -24,10 +24,10 @@ export function inspectRemote(url: string, options: OpenOptions): Promise<PoolRe
 /** As `checkSync`, by READs alone; see `check`. */
 export function checkRemote(
   url: string,
-  options: OpenOptions & { onProgress?: (done: number, total: number) => void },
+  options: OpenOptions & CheckOptions,
 ): Promise<CheckReport> {
   return withPool(url, options, (pool, place) =>
-    checkStores(pool, place.url, (entry) => openIndex(pool, entry), options.onProgress),
+    checkStores(pool, place.url, (entry) => openIndex(pool, entry), options),
   );
 }
 

@@ -52,7 +52,7 @@ function usedChunks(pool: LocalPool): number {
 }
 
 function check(pool: LocalPool): CheckReport {
-  return pool.run(checkStores(pool, 'memory:', (entry) => openIndex(pool, entry), undefined));
+  return pool.run(checkStores(pool, 'memory:', (entry) => openIndex(pool, entry)));
 }
 
 /** Whether a maker that lives through `steps` doorbells, and half of the next, makes the store. */

@@ -99,7 +99,7 @@ export class FakePools {
 
   #check(url: string): CheckReport {
     const stores = [...this.#pool(url)].map(([name, { count }]) => {
-      return { name, records: count, subtables: 1, slots: 10, bytes: 4096 };
+      return { name, records: count, subtables: 1, slots: 10, bytes: 4096, unswept: 0 };
     });
     const blocks = { reachable: 3, claimed: 0, free: 1 };
     const unfinished = this.unfinished;

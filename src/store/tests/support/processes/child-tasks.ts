@@ -12,6 +12,8 @@ export type Order =
   | { kind: 'fill'; url: string; options: OpenOptions; valueBytes: number }
   /** Fills the pool, reads all of it, clears it and keeps it open; how many values there were. */
   | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
+  /** Writes keys with a prefix of their own, removes half of them and keeps the store open. */
+  | { kind: 'churn'; url: string; options: OpenOptions; keys: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
   | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
   /** Of the first store that was opened. */
@@ -40,6 +42,7 @@ function obey(order: Order): unknown {
   }
   if (order.kind === 'read') return open[0].get(order.key) ?? 'absent';
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
+  if (order.kind === 'churn') return churn(order);
   if (order.kind === 'die') return dieMaking(order);
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
   if (order.kind === 'refill') return refill(order.url, order.options, order.valueBytes);
@@ -98,6 +101,14 @@ function refill(url: string, options: OpenOptions, valueBytes: number): unknown 
   for (let i = 0; i < stored; i++) if (store.get(`${valueBytes} ${i}`) === value) readable++;
   store.clear();
   return code === 'SW_POOL_FULL' && readable === stored ? stored : `${code}, ${readable} read`;
+}
+
+function churn({ url, options, keys }: Extract<Order, { kind: 'churn' }>): string {
+  const store = openSync(url, options);
+  open.push(store);
+  for (let i = 0; i < keys; i++) store.set(`churned ${i}`, `of ${i}`);
+  for (let i = 0; i < keys; i += 2) store.delete(`churned ${i}`);
+  return 'churned';
 }
 
 function dieMaking({ url, options, chunks }: Extract<Order, { kind: 'die' }>): string {
