@@ -8,6 +8,7 @@ import {
 import { closeEmptyChains } from './overflow/close-empty-chains.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { learnRelocations } from './resizing/new-bucket.ts';
+import { recount } from './resizing/recount.ts';
 import { eachBucket } from './shape.ts';
 import { SHARD_SLOTS } from './table/slot.ts';
 import { ShardWalk, WALK_START } from './walk.ts';
@@ -20,7 +21,7 @@ import { ShardWalk, WALK_START } from './walk.ts';
  *
  * Claims go first, because a chain with a claim is not empty. A chain may be closed while others
  * insert, and a sweeper may die at any step: see close-empty-chains.ts. Returns how many claims and
- * chain nodes it took back.
+ * chain nodes it took back. What dead clients have not reported is corrected meanwhile.
  */
 export function* compact(
   partitions: Partitions,
@@ -33,7 +34,9 @@ export function* compact(
   );
   for (const table of partitions.tables) {
     // A table that is being migrated shares its chains with the places that it leaves.
-    if (table.segments.former === undefined) changed += yield* closeEmptyChains(table);
+    if (table.segments.former !== undefined) continue;
+    changed += yield* closeEmptyChains(table);
+    yield* recount(table);
   }
   return changed;
 }

@@ -7,6 +7,7 @@ import type { Segments } from '../table/segments.ts';
 import type { ShardTable } from '../table/table.ts';
 import { bringTo } from './catch-up.ts';
 import { releaseLostSegments } from './lost-segments.ts';
+import { mayBeMiscounted, recount } from './recount.ts';
 
 /** Synchronisations after which a resize that another client has claimed is taken over. */
 const CLAIM_PATIENCE = 8;
@@ -18,13 +19,19 @@ const CLAIM_PATIENCE = 8;
  *
  * One client at a time makes a segment, so that memory is not taken many times over. The claim
  * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
+ *
+ * After clients have died the records are counted first: fewer than `least` are not worth it.
  */
-export function* resize(table: ShardTable): Operation<boolean> {
+export function* resize(table: ShardTable, least = 0): Operation<boolean> {
   const { allocator, catalog, geometry, segments } = table;
   const segment = segments.version + 1;
   if (segment > geometry.shape.resizes) return false;
   if (!(yield* segments.claim(segment)) && ++table.claimsSeen < CLAIM_PATIENCE) return false;
   table.claimsSeen = 0;
+  if (least > 0 && (yield* mayBeMiscounted(table)) && (yield* recount(table)) < least) {
+    yield* segments.unclaim(segment);
+    return false;
+  }
   // Whoever had claimed it before may have died with a segment that nobody knows of.
   const units = geometry.pieceUnits(geometry.firstPiece(segment));
   if (units > BLOCK_UNITS_MAX) yield* releaseLostSegments(table);

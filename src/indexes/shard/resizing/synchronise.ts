@@ -74,13 +74,17 @@ function shareOf(own: number, all: number): number {
 
 function* grow(table: ShardTable): Operation<void> {
   const { resizes } = table;
-  yield* resize(table);
+  yield* resize(table, recordsDue(table));
   table.isClearingDue = table.techniques.clearing && table.resizes > resizes;
 }
 
 function isDue(table: ShardTable): boolean {
+  return table.reported >= recordsDue(table);
+}
+
+function recordsDue(table: ShardTable): number {
   const limit = limitOf(table);
-  return table.reported >= (table.crowded ? limit / CROWDED_SHARE : limit);
+  return table.crowded ? limit / CROWDED_SHARE : limit;
 }
 
 /** Records at which the table is to be resized. */

@@ -205,6 +205,11 @@ export class Segments {
     return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
   }
 
+  /** The segment is not made after all. */
+  *unclaim(segment: number): Operation<void> {
+    yield* control.swap(this.root + CLAIMS, BigInt(segment), BigInt(segment - 1));
+  }
+
   /** The resize: of all who have made segment `segment`, one wins. */
   *publish(segment: number, place: SegmentPlace): Operation<boolean> {
     const word = BigInt(wordOf(place));
