@@ -55,6 +55,10 @@ export class StepwellError extends Error {
   }
 }
 
+export function hasCode(error: unknown, code: ErrorCode): error is StepwellError {
+  return error instanceof StepwellError && error.code === code;
+}
+
 /** Raises SW_POOL_CORRUPT-like failures of invariants that must hold whatever other clients do. */
 export function invariant(condition: boolean, message: string): asserts condition {
   if (!condition) throw new StepwellError('SW_POOL_CORRUPT', `invariant broken: ${message}`);

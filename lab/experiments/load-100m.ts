@@ -48,7 +48,8 @@ export async function main(argv: string[]): Promise<void> {
   try {
     cleanup.add(() => destroySync(url, { force: true }));
     const race = shapeOf(options);
-    const store = openSync<Uint8Array>(url, { size: options.size, values: 'bytes', race });
+    const index = { kind: 'race', ...race } as const;
+    const store = openSync<Uint8Array>(url, { size: options.size, values: 'bytes', index });
     cleanup.add(() => store.close());
     const outcome = await measure(store, url, options);
     report(outcome, options);

@@ -54,10 +54,10 @@ function measure(associativity: number, groups: number, seeds: number): Row {
 /** One subtable that may not split: the first insert without a free slot ends the run. */
 function fill(associativity: number, groups: number, seed: number) {
   const capacity = 3 * associativity * groups;
-  const race = { associativity, groups, initialDepth: 0, maxDepth: 0 };
+  const index = { kind: 'race', associativity, groups, initialDepth: 0, maxDepth: 0 } as const;
   // A record takes one 64-byte unit, a slot 8 bytes; the rest is for the pool's own tables.
   const size = 2 ** Math.ceil(Math.log2(96 * capacity + 64 * 2 ** 20));
-  const store = openSync<Uint8Array>('memory:', { size, race, values: 'bytes' });
+  const store = openSync<Uint8Array>('memory:', { size, index, values: 'bytes' });
   try {
     const inserted = insertUntilFull(store, capacity, seed);
     const { records, slots } = store.stats();

@@ -1,6 +1,7 @@
 import type { Index } from '../../src/indexes/contract.ts';
+import { createStore } from '../../src/indexes/kinds.ts';
 import type { RaceShape } from '../../src/indexes/race/geometry.ts';
-import { buildRace, openRace, RACE_KIND, type RaceIndex } from '../../src/indexes/race/race.ts';
+import { openRace, RACE, type RaceIndex } from '../../src/indexes/race/race.ts';
 import type { CatalogEntry } from '../../src/pool/catalog.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
 import type { Operation } from '../../src/verbs/index.ts';
@@ -17,11 +18,8 @@ export interface IndexKind<I extends TimedIndex = TimedIndex> {
 const STORE = 'simulated';
 
 export function raceKind(shape: RaceShape): IndexKind<RaceIndex> {
-  const { associativity, groups, initialDepth, maxDepth, seed } = shape;
-  const parameters = [associativity, groups, initialDepth, maxDepth, seed];
   return {
-    create: (pool) =>
-      pool.catalog.findOrCreate(STORE, RACE_KIND, parameters, (id) => buildRace(pool, shape, id)),
+    create: (pool) => createStore(pool, STORE, RACE, { ...shape }),
     open: (pool, { id, root }) => openRace(pool, shape, id, root),
   };
 }

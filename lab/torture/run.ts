@@ -116,6 +116,6 @@ function line(seed: number, report: RoundReport, ms: number, settings: RoundSett
   ].join('; ');
 }
 
-function shapeText(settings: RoundSettings): string {
-  return `${settings.index} ${JSON.stringify(settings[settings.index])}`;
+function shapeText({ index: { kind, ...parameters } }: RoundSettings): string {
+  return `${kind} ${JSON.stringify(parameters)}`;
 }

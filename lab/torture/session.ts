@@ -508,7 +508,7 @@ export class Session {
   *#pages(): Iterable<[Key, Value]> {
     let cursor = 0;
     do {
-      const page = this.#store.scan(cursor, 1 + this.#random.below(100));
+      const page = this.#store.scanPage(cursor, 1 + this.#random.below(100));
       for (const { key, value } of page.entries) yield [key, value];
       cursor = page.cursor;
       this.#oracle.addRow(this.#row, ROW.heartbeat);

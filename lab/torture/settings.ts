@@ -2,9 +2,9 @@ import type {
   ChimeParameters,
   HopscotchParameters,
   HStoreParameters,
+  IndexChoice,
   IndexName,
-  RaceParameters,
-  SepHashParameters,
+  ParametersOf,
   ShardParameters,
 } from '../../src/store/api.ts';
 import { Prng } from '../workloads/index.ts';
@@ -20,13 +20,7 @@ export interface RoundSettings {
   url: string;
   oracle: string;
   shape: OracleShape;
-  index: IndexName;
-  race: Required<RaceParameters>;
-  sephash: SepHashParameters;
-  shard: ShardParameters;
-  chime: ChimeParameters;
-  hstore: HStoreParameters;
-  hopscotch: HopscotchParameters;
+  index: IndexChoice;
   poolBytes: number;
   regionBytes: number;
   /** Operations of each row, by all its incarnations together. */
@@ -109,26 +103,29 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     ratio: pick(1, 2, 8),
     window: pick(0, 1, 4, 8),
     cache: pick(0, 1, 2),
-    append: pick(0, 1, 1),
-    signs: pick(0, 1, 1),
-    filter: pick(0, 1, 1),
-    depthBits: pick(0, 1, 1),
-    zeroWait: pick(0, 1, 1),
+    append: pick(false, true, true),
+    signs: pick(false, true, true),
+    filter: pick(false, true, true),
+    depthBits: pick(false, true, true),
+    zeroWait: pick(false, true, true),
     initialDepth: 0,
     maxDepth: 14,
   };
-  return {
-    seed: wishes.seed,
-    url: wishes.url,
-    oracle: wishes.oracle,
-    shape,
-    index: wishes.index ?? 'race',
+  const kind = wishes.index ?? 'race';
+  const shapes: ParametersOf = {
     race,
     sephash,
     shard: drawShard(random.fork(1)),
     chime: drawChime(random.fork(2)),
     hstore: drawHStore(random.fork(3)),
     hopscotch: drawHopscotch(random.fork(4)),
+  };
+  return {
+    seed: wishes.seed,
+    url: wishes.url,
+    oracle: wishes.oracle,
+    shape,
+    index: { kind, ...shapes[kind] } as IndexChoice,
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,
@@ -151,7 +148,7 @@ function drawShard(random: Prng): ShardParameters {
     level2: pick(1, 2, 4),
     threshold: pick(40, 80, 80, 100),
     alpha: pick(10, 1000, 10_000),
-    ordered: pick(1, 1, 1, 0),
+    ordered: pick(true, true, true, false),
   };
 }
 

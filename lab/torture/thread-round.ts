@@ -31,20 +31,9 @@ export class ThreadRound {
   }
 
   static async run(settings: RoundSettings, terminations: number): Promise<ThreadReport> {
-    const {
-      poolBytes: size,
-      regionBytes: regionSize,
-      index,
-      race,
-      sephash,
-      shard,
-      chime,
-      hstore,
-      hopscotch,
-    } = settings;
+    const { poolBytes: size, regionBytes: regionSize, index } = settings;
     const round = new ThreadRound(settings);
-    const shapes = { race, sephash, shard, chime, hstore, hopscotch };
-    const store = openSync('memory:', { size, regionSize, index, ...shapes });
+    const store = openSync('memory:', { size, regionSize, index });
     try {
       return await round.#work(store.handle, terminations);
     } finally {

@@ -35,7 +35,7 @@ export const VIOLATED = 3;
 export const BROKEN = 4;
 
 function isOrdered({ index }: RoundSettings): boolean {
-  return kindNamed(index).manifest.ordered;
+  return kindNamed(index.kind).manifest.ordered;
 }
 
 async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
@@ -72,11 +72,9 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 
 function openOptions({ settings, row, handle }: WorkOrder) {
   const { poolBytes: size, regionBytes: regionSize, index } = settings;
-  const { race, sephash, shard, chime, hstore, hopscotch } = settings;
-  const shapes = { race, sephash, shard, chime, hstore, hopscotch };
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
-  return { size, regionSize, index, ...shapes, create, client: `torture ${row}` };
+  return { size, regionSize, index, create, client: `torture ${row}` };
 }
 
 /** Nobody else is attached. Throws a Violation. */

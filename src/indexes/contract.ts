@@ -46,6 +46,8 @@ export interface IndexKind {
   readonly manifest: IndexManifest;
   /** The parameters in the order in which the catalog keeps them; at most 12. */
   readonly parameterNames: readonly string[];
+  /** Those that are 1 or 0, and true or false to users. */
+  readonly flags: readonly string[];
   /** All parameters of a new index, from the wishes for some. Raises SW_INVALID_ARGUMENT. */
   parameters(
     wishes: Readonly<Record<string, number | undefined>>,

@@ -1,5 +1,5 @@
 import { invariant, StepwellError } from '../errors.ts';
-import type { CatalogEntry } from '../pool/catalog.ts';
+import type { CatalogEntry, Made } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { CHIME, ChimeIndex } from './chime/chime.ts';
@@ -37,13 +37,23 @@ export function unpackParameters(kind: IndexKind, packed: readonly number[]): In
   return Object.fromEntries(kind.parameterNames.map((name, i) => [name, packed[i]]));
 }
 
-/** Finds the store `name`, or creates it with an index of this kind. */
-export function createStore(
+/** As `findOrCreateStore`, for callers to whom it is one. */
+export function* createStore(
   pool: Pool,
   name: string,
   kind: IndexKind,
   parameters: IndexParameters,
 ): Operation<CatalogEntry> {
+  return (yield* findOrCreateStore(pool, name, kind, parameters)).entry;
+}
+
+/** Finds the store `name`, or creates it with an index of this kind. */
+export function findOrCreateStore(
+  pool: Pool,
+  name: string,
+  kind: IndexKind,
+  parameters: IndexParameters,
+): Operation<Made> {
   return pool.catalog.findOrCreate(name, kind.number, packParameters(kind, parameters), (id) =>
     pool.stores.making(id, () => kind.create(pool, parameters, id)),
   );

@@ -43,6 +43,12 @@ export interface CatalogEntry {
   unswept: number;
 }
 
+/** A store that was found or made. */
+export interface Made {
+  entry: CatalogEntry;
+  isNew: boolean;
+}
+
 /** What of the pool was taken for a store that is not there: half made, or dropped. */
 export interface Unfinished {
   /** Number of the index kind that it was to have; 0 when the row says nothing any more. */
@@ -110,14 +116,14 @@ export class Catalog {
     kind: number,
     parameters: readonly number[],
     build: (id: number) => Operation<Address>,
-  ): Operation<CatalogEntry> {
+  ): Operation<Made> {
     const existing = yield* this.find(name);
-    if (existing) return existing;
+    if (existing) return { entry: existing, isNew: false };
     yield* this.#lock();
     try {
       const made = yield* this.find(name);
-      if (made) return made;
-      return yield* this.#create(name, kind, parameters, build);
+      if (made) return { entry: made, isNew: false };
+      return { entry: yield* this.#create(name, kind, parameters, build), isNew: true };
     } finally {
       yield* this.#lockWord.leave();
     }

@@ -70,8 +70,8 @@ export interface ShardParameters {
   alpha?: number;
   /** How often the table may double; as often as entries can express when left out. */
   resizes?: number;
-  /** 0: insertions claim a slot, look and commit, always; 1 (the default): Ordered-CAS. */
-  ordered?: number;
+  /** Insertions take the first empty entry by one CAS, Ordered-CAS (true), or claim and commit. */
+  ordered?: boolean;
 }
 
 export interface SepHashParameters {
@@ -83,18 +83,18 @@ export interface SepHashParameters {
   ratio?: number;
   /** Entries that a write reads to find the first empty one (8); 0 reads all of them. */
   window?: number;
-  /** 1 (default): the order of entries tells rivals; 0: a write looks for them afterwards. */
-  append?: number;
-  /** 1 (default): a merge empties the CurSegment by its sign; 0: it writes a new one. */
-  signs?: number;
-  /** 1 (default): a fingerprint filter spares reading the CurSegment; 0: it is always read. */
-  filter?: number;
+  /** The order of entries tells rivals (true), or a write looks for them afterwards. */
+  append?: boolean;
+  /** A merge empties the CurSegment by its sign (true), or writes a new one. */
+  signs?: boolean;
+  /** A fingerprint filter spares reading the CurSegment (true), or it is always read. */
+  filter?: boolean;
   /** What a client keeps of a MainSegment: 0 nothing, 1 its FPTable (default), 2 record points. */
   cache?: number;
-  /** 1 (default): splits trust the depth bits of entries; 0: they read every record. */
-  depthBits?: number;
-  /** 1 (default): a write changes filter and entry in one doorbell; 0: one after the other. */
-  zeroWait?: number;
+  /** Splits trust the depth bits of entries (true), or read every record. */
+  depthBits?: boolean;
+  /** A write changes filter and entry in one doorbell (true), or one after the other. */
+  zeroWait?: boolean;
   /** Suffix bits of the directory at creation. */
   initialDepth?: number;
   /** Suffix bits for which directory space is reserved, at most 24. */
@@ -144,11 +144,24 @@ export interface HStoreParameters {
   log?: number;
   /** Partitions of a skiplist, 1..64 (4). */
   partitions?: number;
-  /** 1: a write returns when the skiplist server has applied it, too; 0 (default): before. */
-  sync?: number;
+  /** A write returns when the skiplist server has applied it too, or before (false). */
+  sync?: boolean;
 }
 
-export type IndexName = 'race' | 'sephash' | 'shard' | 'chime' | 'hstore' | 'hopscotch';
+/** The parameters that each index has; those left out have their defaults. */
+export interface ParametersOf {
+  race: RaceParameters;
+  sephash: SepHashParameters;
+  shard: ShardParameters;
+  chime: ChimeParameters;
+  hstore: HStoreParameters;
+  hopscotch: HopscotchParameters;
+}
+
+export type IndexName = keyof ParametersOf;
+
+/** An index with parameters of its own, such as `{ kind: 'shard', partitions: 64 }`. */
+export type IndexChoice = { [K in IndexName]: { kind: K } & ParametersOf[K] }[IndexName];
 
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
@@ -170,15 +183,11 @@ export interface OpenOptions extends PoolOptions {
    * that a `handle` is of: it was there.
    */
   create?: boolean;
-  /** The index of a store that is created (default `race`); an existing store keeps its own. */
-  index?: IndexName;
-  /** Parameters for a store that is created; an existing store keeps its own. */
-  race?: RaceParameters;
-  shard?: ShardParameters;
-  sephash?: SepHashParameters;
-  chime?: ChimeParameters;
-  hstore?: HStoreParameters;
-  hopscotch?: HopscotchParameters;
+  /**
+   * The index of a store that is created (default `race`), by name or with parameters. An existing
+   * store keeps its own: asking for another one raises SW_STORE_MISMATCH.
+   */
+  index?: IndexName | IndexChoice;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
   /** How values come back. Default `auto`. */
@@ -292,6 +301,8 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   values(): IterableIterator<V>;
   values(range: ScanOptions): Scan<V>;
   [Symbol.iterator](): IterableIterator<[K, V]>;
+  /** Calls `use` with each record, as a Map does; it may write to the store. */
+  forEach(use: (value: V, key: K, store: this) => void): void;
   /**
    * The records of a range in the order of their keys' bytes; all when it is left out. Needs an
    * ordered index (SW_UNSUPPORTED), as do `first`, `last`, `count` and every call with a range.
@@ -301,9 +312,9 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * Stateless walk: begin with cursor 0, stop when the returned cursor is 0. A key present during
    * the whole walk is returned at least once, also while the store resizes. `count` is a hint.
    */
-  scan(cursor: number, count?: number): Page<V, K>;
+  scanPage(cursor: number, count?: number): Page<V, K>;
   /**
-   * As `scan` by cursor, of keys alone, as bytes: no values are read. On an ordered tree (`chime`)
+   * As `scanPage`, of keys alone, as bytes: no values are read. On an ordered tree (`chime`)
    * the keys come in order, and with a `prefix` the walk goes to the keys that begin so and no
    * further; on others the prefix is only a hint, and other keys come too.
    */
@@ -369,8 +380,10 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   values(): AsyncIterableIterator<V>;
   values(range: ScanOptions): AsyncScan<V>;
   [Symbol.asyncIterator](): AsyncIterableIterator<[K, V]>;
+  /** As the synchronous one; waits for what `use` returns before the next record. */
+  forEach(use: (value: V, key: K, store: this) => unknown): Promise<void>;
   scan(range?: ScanOptions): AsyncScan<[K, V]>;
-  scan(cursor: number, count?: number): Promise<Page<V, K>>;
+  scanPage(cursor: number, count?: number): Promise<Page<V, K>>;
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage>;
   first(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
   last(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;

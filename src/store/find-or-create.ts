@@ -1,4 +1,4 @@
-import { StepwellError } from '../errors.ts';
+import { hasCode, StepwellError } from '../errors.ts';
 import { finishDestroying } from './administration/destroy.ts';
 import type { OpenOptions, PoolOptions } from './api.ts';
 import { createFile, type FileLocation, filePlace, type PoolPlace } from './location.ts';
@@ -43,8 +43,4 @@ function isFree(path: string, url: string): boolean {
     const text = `there is a file at ${url} already, which this process may not open`;
     throw new StepwellError('SW_POOL_EXISTS', `${text}; choose another name`, { cause: error });
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof StepwellError && error.code === code;
 }

@@ -1,20 +1,11 @@
-import { StepwellError } from '../errors.ts';
+import { hasCode, StepwellError } from '../errors.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { type CheckOptions, checkStores } from './administration/check.ts';
 import { destroyFile } from './administration/destroy.ts';
 import { freeDropped, markDropped } from './administration/drop-store.ts';
 import { reportPool } from './administration/inspect.ts';
-import type {
-  AsyncStore,
-  Encoding,
-  Key,
-  OpenOptions,
-  PoolHandle,
-  PoolOptions,
-  Store,
-  Value,
-} from './api.ts';
+import type { AsyncStore, Encoding, Key, OpenOptions, PoolHandle, Store, Value } from './api.ts';
 import { checkOptions, invalid, shown } from './calls/arguments.ts';
 import type { Decoded, EncodedOptions, TypedOptions } from './calls/encoded.ts';
 import { createNew, findOrCreate } from './find-or-create.ts';
@@ -41,7 +32,13 @@ import {
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
 import type { CheckReport, DropReport, PoolReport } from './reports.ts';
-import { checkClientOptions, checkStoreName } from './store-in-pool.ts';
+import {
+  checkClientOptions,
+  checkStoreName,
+  makeStore,
+  mayBeThere,
+  namesStore,
+} from './store-in-pool.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
@@ -71,17 +68,8 @@ export function openSync(url: string | PoolHandle, options: OpenOptions = {}): S
  *
  * @internal
  */
-export function openAloneSync<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
-  url: string | PoolHandle,
-  options?: EncodedOptions<V, K>,
-): Store<Decoded<V>, Decoded<K>>;
-export function openAloneSync<V extends Value, K extends Key = Key>(
-  url: string | PoolHandle,
-  options?: TypedOptions<V, K>,
-): Store<V, K>;
-export function openAloneSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
-  return openBy(url, options, attach);
-}
+export const openAloneSync = ((url: AnyPool, options: OpenOptions = {}) =>
+  openBy(url, options, attach)) as typeof openSync;
 
 function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): Store {
   checkClientOptions(given);
@@ -134,14 +122,50 @@ export async function open(
   return openSync(url, options).async;
 }
 
-/** Creates an empty pool. Raises SW_POOL_EXISTS when there is one, or a file that is denied. */
-export function createSync(url: string, options: PoolOptions = {}): void {
+/**
+ * Creates a pool or, when the options name a `store` or an `index`, a store, in a pool that is there
+ * or a new one. All or nothing: a new pool whose store cannot be made goes again.
+ *
+ * @returns whether the pool is new.
+ * @throws StepwellError SW_POOL_EXISTS when the pool is there and nothing else was asked for, or
+ *   sizes for it; SW_STORE_EXISTS when the store is there, also of all but one of several clients
+ *   that create it at once.
+ */
+export function createSync(url: string, options: OpenOptions = {}): boolean {
   checkOpenOptions(options);
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
   }
-  createNew(location, options);
+  const isNew = makesPool(location, options);
+  if (!namesStore(options)) return isNew;
+  try {
+    withPool(url, ({ client: { pool } }) => pool.run(makeStore(pool, options)));
+    return isNew;
+  } catch (error) {
+    if (isNew) destroyUnused(url);
+    throw error;
+  }
+}
+
+/** False when there is a pool, and a store in it was asked for. */
+function makesPool(location: FileLocation, options: OpenOptions): boolean {
+  try {
+    createNew(location, options);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'SW_POOL_EXISTS') && mayBeThere(options)) return false;
+    throw error;
+  }
+}
+
+/** A pool that another client has opened meanwhile stays. */
+function destroyUnused(url: string): void {
+  try {
+    destroySync(url);
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
+  }
 }
 
 /**
@@ -252,10 +276,9 @@ export async function openBlocking(
 }
 
 /** As `createSync`, for code that awaits; also for pools over the network. */
-export async function create(url: string, options: OpenOptions = {}): Promise<void> {
+export async function create(url: string, options: OpenOptions = {}): Promise<boolean> {
   checkOpenOptions(options);
-  if (isRemote(url)) await createRemote(url, options);
-  else createSync(url, options);
+  return isRemote(url) ? createRemote(url, options) : createSync(url, options);
 }
 
 /**

@@ -29,7 +29,7 @@ export interface PoolReport {
     name: string;
     index: string;
     state: string;
-    parameters: Record<string, number>;
+    parameters: Record<string, number | boolean>;
     globalDepth: number;
     subtables: number;
     slots: number;

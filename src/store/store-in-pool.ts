@@ -1,14 +1,15 @@
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
-import type { Index, IndexKind } from '../indexes/contract.ts';
-import { createStore, delegate, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
-import { type CatalogEntry, STORE_NAME_BYTES } from '../pool/catalog.ts';
+import type { Index } from '../indexes/contract.ts';
+import { delegate, findOrCreateStore, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
+import { type CatalogEntry, type Made, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
 import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
 import { invalid, shown } from './calls/arguments.ts';
+import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { checkOpenOptions } from './option-names.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
@@ -51,11 +52,17 @@ export function* openStore(
   known: (store: OpenStore) => Index | undefined = () => undefined,
 ): Operation<StoreInPool> {
   const name = checkStoreName(options.store ?? 'default');
-  const { entry, store } = yield* findOrMake(pool, name, options);
+  const wish = indexWish(options.index);
+  const mayMake = options.create !== false;
+  const { entry, store } = yield* findOrMake(
+    pool,
+    name,
+    mayMake ? makerOf(pool, name, wish) : undefined,
+  );
   try {
-    refuseOtherKind(entry, options.index);
+    if (wish) refuseOtherKind(entry, wish);
     const index = known(store) ?? (yield* openIndex(pool, entry));
-    refuseOtherShape(entry.name, index, options);
+    if (wish) refuseOtherShape(entry.name, index, wish);
     if (options.delegation) refuseAlone(entry.name, index, delegate(index));
     return { store, index };
   } catch (error) {
@@ -73,20 +80,48 @@ export function checkStoreName(name: unknown): string {
   return name;
 }
 
+/** Whether `create` is asked for a store, and not for a pool alone. */
+export function namesStore({ store, index }: OpenOptions): boolean {
+  return store !== undefined || index !== undefined;
+}
+
+/** Whether `create` may use a pool that is there: for a store, if nothing is said of its sizes. */
+export function mayBeThere(options: OpenOptions): boolean {
+  const { size, regionSize, maxClients } = options;
+  return namesStore(options) && (size ?? regionSize ?? maxClients) === undefined;
+}
+
+/**
+ * Makes the store that the options name.
+ *
+ * @throws StepwellError SW_STORE_EXISTS when there is one: of two clients that make it at once one
+ *   succeeds.
+ */
+export function* makeStore(pool: Pool, options: OpenOptions): Operation<void> {
+  const name = checkStoreName(options.store ?? 'default');
+  const make = makerOf(pool, name, indexWish(options.index));
+  yield* pool.recovering(() => true);
+  const { entry, isNew } = yield* make();
+  if (isNew) {
+    pool.stores.abandon(entry.id);
+    return;
+  }
+  const why = `store ${name} is there already, with the index ${kindOf(entry).manifest.name}`;
+  throw new StepwellError('SW_STORE_EXISTS', why);
+}
+
 function* findOrMake(
   pool: Pool,
   name: string,
-  options: OpenOptions,
+  make: (() => Operation<Made>) | undefined,
 ): Operation<{ entry: CatalogEntry; store: OpenStore }> {
-  // What a new store would be like is looked at also when the store is there.
-  const make = options.create === false ? undefined : makerOf(pool, name, options);
   for (let attempt = 0; attempt < MAKES_MAX; attempt++) {
     const found = yield* pool.stores.open(name);
     if (found !== undefined) return found;
     if (make === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
     // What is left of dropped stores is for new ones, unless a client that is gone still holds it.
     yield* pool.recovering(() => true);
-    const made = yield* make();
+    const { entry: made } = yield* make();
     const opened = yield* pool.stores.open(name);
     if (opened?.entry.id !== made.id) pool.stores.abandon(made.id);
     if (opened !== undefined) return opened;
@@ -94,34 +129,14 @@ function* findOrMake(
   throw new StepwellError('SW_CONTENTION', `store ${name} is dropped again and again`);
 }
 
-function makerOf(pool: Pool, name: string, options: OpenOptions): () => Operation<CatalogEntry> {
-  const kind = kindNamed(options.index ?? 'race');
+/** Checks what a new store would be like, also when the store is there. */
+function makerOf(pool: Pool, name: string, wish: IndexWish | undefined): () => Operation<Made> {
+  const { kind, wishes } = wish ?? { kind: kindNamed('race'), wishes: {} };
   const { regionBytes, regionsMax } = pool.layout.parameters;
   const seed = Math.floor(Math.random() * 2 ** 32);
-  const wishes = wishesFor(kind.manifest.name, options);
-  refuseUnknown(kind, wishes);
   const { stripe } = pool.layout;
   const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed, stripe);
-  return () => createStore(pool, name, kind, parameters);
-}
-
-/** What the options say about the parameters of an index of this name. */
-function wishesFor(
-  name: string,
-  options: OpenOptions,
-): Readonly<Record<string, number | undefined>> {
-  return (options as Record<string, Record<string, number> | undefined>)[name] ?? {};
-}
-
-/** A mistyped parameter would otherwise leave the default in place for ever. */
-function refuseUnknown({ manifest, parameterNames }: IndexKind, wishes: object): void {
-  const unknown = Object.keys(wishes).find((name) => !parameterNames.includes(name));
-  if (unknown === undefined) return;
-  const names = parameterNames.filter((name) => name !== 'seed').join(', ');
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
-    `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,
-  );
+  return () => findOrCreateStore(pool, name, kind, parameters);
 }
 
 function refuseAlone(store: string, { manifest }: Index, delegates: boolean): void {
@@ -130,22 +145,24 @@ function refuseAlone(store: string, { manifest }: Index, delegates: boolean): vo
   throw new StepwellError('SW_UNSUPPORTED', `${why}; shard, chime and hopscotch have`);
 }
 
-function refuseOtherKind(entry: CatalogEntry, wanted: string | undefined): void {
+function refuseOtherKind(entry: CatalogEntry, { kind }: IndexWish): void {
   const { name } = kindOf(entry).manifest;
-  if (wanted === undefined || wanted === name) return;
+  const wanted = kind.manifest.name;
+  if (wanted === name) return;
   throw new StepwellError(
     'SW_STORE_MISMATCH',
     `store ${entry.name} exists with the index ${name}, not ${wanted}`,
   );
 }
 
-function refuseOtherShape(store: string, { manifest, parameters }: Index, options: OpenOptions) {
-  for (const [key, wanted] of Object.entries(wishesFor(manifest.name, options))) {
-    const actual = parameters[key];
-    if (wanted === undefined || wanted === actual) continue;
-    throw new StepwellError(
-      'SW_STORE_MISMATCH',
-      `store ${store} exists with ${key} ${actual}, not ${wanted}`,
-    );
-  }
+function refuseOtherShape(store: string, { parameters }: Index, { kind, wishes }: IndexWish) {
+  const differs = (name: string) => wishes[name] !== undefined && wishes[name] !== parameters[name];
+  const name = Object.keys(wishes).find(differs);
+  if (name === undefined) return;
+  const is = shownParameters(kind, parameters)[name];
+  const wanted = shownParameters(kind, { [name]: Number(wishes[name]) })[name];
+  throw new StepwellError(
+    'SW_STORE_MISMATCH',
+    `store ${store} exists with ${name} ${is}, not ${wanted}`,
+  );
 }

@@ -130,7 +130,7 @@ describe('canaries in this process', () => {
       const settings = settingsOf({ seed: 107, operations: 0, canary });
       const memory = new SharedArrayBuffer(ExpectedValues.bytes(settings.shape));
       const oracle = new ExpectedValues(memory, settings.shape).format();
-      const store = openSync('memory:', { size: settings.poolBytes, race: settings.race });
+      const store = openSync('memory:', { size: settings.poolBytes, index: settings.index });
       try {
         const double = withCanary(store, canary);
         const session = new Session(double, oracle, 0, Prng.fromSeed(1), settings.mix);

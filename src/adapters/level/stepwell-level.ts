@@ -1,6 +1,6 @@
 import { type AbstractDatabaseOptions, AbstractLevel } from 'abstract-level';
 import { StepwellError } from '../../errors.ts';
-import type { OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
+import type { ChimeParameters, OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
 import { poolOf } from '../../store/handle.ts';
 import { openSync } from '../../store/open.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
@@ -18,9 +18,15 @@ import { type LevelRange, rangeOf } from './ranges.ts';
 /** Which store, and how it is made when it does not exist; see `OpenOptions`. */
 export interface StepwellLevelOptions<K, V>
   extends AbstractDatabaseOptions<K, V>,
-    Pick<OpenOptions, 'store' | 'chime' | 'size' | 'regionSize' | 'maxClients' | 'client'> {}
+    Pick<OpenOptions, 'store' | 'size' | 'regionSize' | 'maxClients' | 'client'> {
+  /** Parameters of a store that is created. */
+  chime?: ChimeParameters;
+}
 
-type StoreOptions = Pick<OpenOptions, keyof StepwellLevelOptions<never, never> & keyof OpenOptions>;
+type StoreOptions = Omit<
+  StepwellLevelOptions<never, never>,
+  keyof AbstractDatabaseOptions<never, never>
+>;
 
 interface Encodings {
   keyEncoding: Format;
@@ -80,7 +86,8 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   ): Promise<void> {
     const { createIfMissing, errorIfExists } = options;
     const { store = this.#store, chime, size, regionSize, maxClients, client } = options;
-    const wanted = { store, chime, size, regionSize, maxClients, client, index: 'chime' } as const;
+    const index = { kind: 'chime', ...chime } as const;
+    const wanted = { store, index, size, regionSize, maxClients, client };
     const existing = this.#find(wanted);
     if (existing !== undefined && errorIfExists) {
       existing.close();

@@ -59,7 +59,7 @@ async function writeAll(
   let text = writer.head;
   let cursor = 0;
   do {
-    const page = await store.scan(cursor, PAGE);
+    const page = await store.scanPage(cursor, PAGE);
     cursor = page.cursor;
     for (const entry of page.entries) {
       if (match !== undefined && !match.test(keyText(entry.key))) continue;

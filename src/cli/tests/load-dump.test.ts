@@ -32,7 +32,7 @@ async function loadFrom(words: string[], setting: Setting = {}): Promise<Loaded>
   if (pools.pools.get(URL)?.has('default')) {
     let cursor = 0;
     do {
-      const page = await pools.store(URL).scan(cursor);
+      const page = await pools.store(URL).scanPage(cursor);
       for (const { key, value } of page.entries) records[String(key)] = value;
       cursor = page.cursor;
     } while (cursor !== 0);

@@ -92,7 +92,7 @@ test('a store without order says so', async (t) => {
 });
 
 test('SCAN of an ordered store is in order, and MATCH with a beginning goes there', async (t) => {
-  const store = freshStore(t, 'memory', { index: 'chime', chime: { span: 8 } });
+  const store = freshStore(t, 'memory', { index: { kind: 'chime', span: 8 } });
   const keys = Array.from({ length: 300 }, (_, i) => `user:${String(i).padStart(3, '0')}`);
   for (const key of keys.toReversed()) store.set(key, 'v'.repeat(1000));
   for (let i = 0; i < 2000; i++) store.set(`other:${i}`, 'v');

@@ -135,6 +135,7 @@ export const CHIME: IndexKind = {
   number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
   parameterNames: ['span', 'neighbourhood', 'fanout', 'cacheKiB', 'hotspots', 'seed', 'splitAt'],
+  flags: [],
   parameters: (wishes, _poolBytes, seed) => ({ ...chimeShape(wishes, seed) }),
   create: (pool, parameters, catalog) => buildChime(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) => openChime(pool, shapeFrom(parameters), catalog, root),

@@ -106,6 +106,7 @@ export const HOPSCOTCH: IndexKind = {
   number: HOPSCOTCH_KIND,
   manifest: HOPSCOTCH_MANIFEST,
   parameterNames: ['span', 'neighbourhood', 'initialDepth', 'maxDepth', 'hotspots', 'seed'],
+  flags: [],
   parameters: (wishes, poolBytes, seed) => ({ ...hopscotchShape(wishes, poolBytes, seed) }),
   create: (pool, parameters, catalog) => buildHopscotch(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) =>

@@ -144,6 +144,7 @@ export const HSTORE: IndexKind = {
   number: HSTORE_KIND,
   manifest: HSTORE_MANIFEST,
   parameterNames: HSTORE_PARAMETER_NAMES,
+  flags: ['sync'],
   parameters: (wishes, poolBytes, seed) => ({ ...hstoreShape(wishes, poolBytes, seed) }),
   create: (pool, parameters, catalog) => buildHStore(pool, hstoreShapeFrom(parameters), catalog),
   open: openHStore,

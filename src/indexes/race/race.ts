@@ -168,6 +168,7 @@ export const RACE: IndexKind = {
   number: RACE_KIND,
   manifest: RACE_MANIFEST,
   parameterNames: ['associativity', 'groups', 'initialDepth', 'maxDepth', 'seed'],
+  flags: [],
   parameters: (wishes, poolBytes, seed) => ({ ...raceShape(wishes, poolBytes, seed) }),
   create: (pool, parameters, catalog) => buildRace(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) => openRace(pool, shapeFrom(parameters), catalog, root),

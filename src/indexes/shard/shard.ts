@@ -264,6 +264,7 @@ export const SHARD: IndexKind = {
   number: SHARD_KIND,
   manifest: SHARD_MANIFEST,
   parameterNames: SHARD_PARAMETER_NAMES,
+  flags: ['ordered'],
   parameters: (wishes, poolBytes, seed, nodes) => ({
     ...shardShape(wishes, poolBytes, seed, nodes),
   }),

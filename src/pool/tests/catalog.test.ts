@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { OpenOptions } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
 import { clientByHand } from '../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../store/tests/support/codes.ts';
@@ -8,7 +9,9 @@ import type { Operation } from '../../verbs/index.ts';
 import { CATALOG_ENTRIES } from '../layout.ts';
 import { CHUNK_SPAN, unpackChunk } from '../memory/chunk-word.ts';
 
-const TINY = { race: { groups: 2, associativity: 1, initialDepth: 0, maxDepth: 2 } };
+const TINY: OpenOptions = {
+  index: { kind: 'race', groups: 2, associativity: 1, initialDepth: 0, maxDepth: 2 },
+};
 
 test('a pool has room for 64 stores', (t) => {
   const store = freshStore(t, 'memory', TINY);

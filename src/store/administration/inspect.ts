@@ -6,6 +6,7 @@ import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../../pool/layout.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { shownParameters } from '../index-choice.ts';
 import type { PoolReport } from '../reports.ts';
 import { sumByKind } from './statistics.ts';
 
@@ -90,7 +91,7 @@ function* reportReady(
       name,
       index: index.manifest.name,
       state: 'ready',
-      parameters,
+      parameters: shownParameters(kindOf(opened.entry), parameters),
       ...shape,
       loadFactor: shape.records / shape.slots,
       memory: sumByKind(words, opened.entry.id, index.tableUnits),

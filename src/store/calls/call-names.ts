@@ -18,6 +18,7 @@ export const CALL_NAMES = [
   'getMany',
   'setMany',
   'deleteMany',
+  'scanPage',
   'scanKeys',
   'first',
   'last',

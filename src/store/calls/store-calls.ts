@@ -32,7 +32,7 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
     return { traffic, ...(yield* this.#inPool(() => measureStore(pool, this.index))) };
   }
 
-  *page(cursor: number, count = 10): Operation<Page<V>> {
+  *scanPage(cursor: number, count = 10): Operation<Page<V>> {
     checkPage(cursor, count);
     const walk = this.newWalk(cursor);
     const page = new PageOfWalk<Entry<V>>(walk, count);

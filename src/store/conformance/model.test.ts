@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { IndexName, Key, OpenOptions, Store, Value } from '../api.ts';
+import type { IndexChoice, IndexName, Key, ParametersOf, Store, Value } from '../api.ts';
 import { checkSync, openAloneSync, openSync } from '../open.ts';
 import { SMALL } from '../tests/support/pools.ts';
 
@@ -80,65 +80,53 @@ const calls = fc.array(
   { minLength: 20, maxLength: 250, size: 'max' },
 );
 
-const flag = fc.constantFrom(0, 1);
+const flag = fc.boolean();
 const depths = { initialDepth: fc.integer({ min: 0, max: 2 }), maxDepth: fc.constant(20) };
 
-/** The index of a run and its parameters, by the names of the options. */
-const SHAPES: Record<IndexName, fc.Arbitrary<OpenOptions>> = {
-  race: fc
-    .record({
-      associativity: fc.integer({ min: 1, max: 3 }),
-      groups: fc.integer({ min: 2, max: 4 }),
-      ...depths,
-    })
-    .map((race) => ({ race })),
-  sephash: fc
-    .record({
-      segmentBytes: fc.constantFrom(16, 32, 64, 128),
-      ratio: fc.integer({ min: 1, max: 3 }),
-      window: fc.constantFrom(0, 1, 2),
-      cache: fc.constantFrom(0, 1, 2),
-      append: flag,
-      signs: flag,
-      filter: flag,
-      depthBits: flag,
-      zeroWait: flag,
-      ...depths,
-    })
-    .map((sephash) => ({ sephash })),
-  shard: fc
-    .record({
-      buckets: fc.constantFrom(1, 2, 4),
-      level1: fc.integer({ min: 1, max: 9 }),
-      level2: fc.integer({ min: 1, max: 3 }),
-      threshold: fc.constantFrom(30, 80, 100),
-      resizes: fc.constantFrom(0, 1, 9, 24),
-      ordered: flag,
-    })
-    .map((shard) => ({ shard })),
-  chime: fc
-    .record({
-      span: fc.integer({ min: 4, max: 9 }),
-      neighbourhood: fc.integer({ min: 2, max: 4 }),
-      fanout: fc.integer({ min: 2, max: 4 }),
-    })
-    .map((chime) => ({ chime })),
-  hstore: fc
-    .record({
-      pairs: fc.integer({ min: 1, max: 3 }),
-      buckets: fc.constantFrom(1, 2, 8),
-      rows: fc.constantFrom(2, 64),
-      log: fc.constantFrom(2, 8, 64),
-      partitions: fc.integer({ min: 1, max: 3 }),
-    })
-    .map((hstore) => ({ hstore })),
-  hopscotch: fc
-    .record({
-      span: fc.integer({ min: 4, max: 9 }),
-      neighbourhood: fc.integer({ min: 2, max: 4 }),
-      ...depths,
-    })
-    .map((hopscotch) => ({ hopscotch })),
+/** The parameters of a run's index. */
+const SHAPES: { [K in IndexName]: fc.Arbitrary<ParametersOf[K]> } = {
+  race: fc.record({
+    associativity: fc.integer({ min: 1, max: 3 }),
+    groups: fc.integer({ min: 2, max: 4 }),
+    ...depths,
+  }),
+  sephash: fc.record({
+    segmentBytes: fc.constantFrom(16, 32, 64, 128),
+    ratio: fc.integer({ min: 1, max: 3 }),
+    window: fc.constantFrom(0, 1, 2),
+    cache: fc.constantFrom(0, 1, 2),
+    append: flag,
+    signs: flag,
+    filter: flag,
+    depthBits: flag,
+    zeroWait: flag,
+    ...depths,
+  }),
+  shard: fc.record({
+    buckets: fc.constantFrom(1, 2, 4),
+    level1: fc.integer({ min: 1, max: 9 }),
+    level2: fc.integer({ min: 1, max: 3 }),
+    threshold: fc.constantFrom(30, 80, 100),
+    resizes: fc.constantFrom(0, 1, 9, 24),
+    ordered: flag,
+  }),
+  chime: fc.record({
+    span: fc.integer({ min: 4, max: 9 }),
+    neighbourhood: fc.integer({ min: 2, max: 4 }),
+    fanout: fc.integer({ min: 2, max: 4 }),
+  }),
+  hstore: fc.record({
+    pairs: fc.integer({ min: 1, max: 3 }),
+    buckets: fc.constantFrom(1, 2, 8),
+    rows: fc.constantFrom(2, 64),
+    log: fc.constantFrom(2, 8, 64),
+    partitions: fc.integer({ min: 1, max: 3 }),
+  }),
+  hopscotch: fc.record({
+    span: fc.integer({ min: 4, max: 9 }),
+    neighbourhood: fc.integer({ min: 2, max: 4 }),
+    ...depths,
+  }),
 };
 
 const idOf = (key: Key) => Buffer.from(key as string).toString('hex');
@@ -275,7 +263,7 @@ class Comparison {
   #scan(store: Store<Value>, count: number): void {
     const found: [string, Value][] = [];
     for (let cursor = 0, pages = 0; pages === 0 || cursor !== 0; pages++) {
-      const page = store.scan(cursor, count);
+      const page = store.scanPage(cursor, count);
       for (const { key, value } of page.entries) found.push([idOf(key), value]);
       cursor = page.cursor;
       assert.ok(pages < 10_000);
@@ -310,8 +298,8 @@ function seeded(seed: number): () => number {
   };
 }
 
-function runModel(index: IndexName, shape: OpenOptions, list: Call[]): void {
-  const first = openSync('memory:', { ...SMALL, index, ...shape });
+function runModel(index: IndexChoice, list: Call[]): void {
+  const first = openSync('memory:', { ...SMALL, index });
   const second = openAloneSync(first.handle, {});
   const twin = openSync(first.handle, {});
   try {
@@ -334,12 +322,12 @@ function runModel(index: IndexName, shape: OpenOptions, list: Call[]): void {
 }
 
 for (const [name, shapes] of Object.entries(SHAPES)) {
-  const index = name as IndexName;
-  test(`${index}: random operations of two clients agree with a Map`, (t) => {
+  const kind = name as IndexName;
+  test(`${kind}: random operations of two clients agree with a Map`, (t) => {
     const property = fc.property(fc.nat(), shapes, calls, (seed, shape, list) => {
       const mocked = t.mock.method(Math, 'random', seeded(seed));
       try {
-        runModel(index, shape, list);
+        runModel({ kind, ...shape } as IndexChoice, list);
       } finally {
         mocked.mock.restore();
       }

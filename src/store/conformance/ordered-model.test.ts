@@ -228,8 +228,8 @@ const hstores = fc
     log: fc.constantFrom(2, 16, 1024),
     partitions: fc.integer({ min: 1, max: 3 }),
   })
-  .map((hstore): OpenOptions => ({ index: 'hstore', hstore }));
-const chimes = shapes.map((chime): OpenOptions => ({ index: 'chime', chime }));
+  .map((hstore): OpenOptions => ({ index: { kind: 'hstore', ...hstore } }));
+const chimes = shapes.map((chime): OpenOptions => ({ index: { kind: 'chime', ...chime } }));
 
 for (const [name, options] of Object.entries({ chime: chimes, hstore: hstores })) {
   test(`${name}: random ranges agree with a sorted list`, () => {

@@ -46,9 +46,9 @@ function assertConsistent(store: Store<string>, stay: readonly string[], reverse
 }
 
 const SHAPES: readonly OpenOptions[] = [
-  { index: 'chime', chime: { span: 8, neighbourhood: 4, fanout: 4 } },
-  { index: 'hstore', hstore: { buckets: 64, log: 64 } },
-  { index: 'hstore', hstore: { buckets: 64, log: 2 } },
+  { index: { kind: 'chime', span: 8, neighbourhood: 4, fanout: 4 } },
+  { index: { kind: 'hstore', buckets: 64, log: 64 } },
+  { index: { kind: 'hstore', buckets: 64, log: 2 } },
 ];
 
 for (const options of SHAPES) {

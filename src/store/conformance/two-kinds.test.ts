@@ -4,14 +4,14 @@ import type { IndexName } from '../api.ts';
 import { checkSync, inspectSync, openSync } from '../open.ts';
 import { throwsCode } from '../tests/support/codes.ts';
 import { attachTo, freshStore, keepOpen, numbered, SMALL } from '../tests/support/pools.ts';
-import { CRAMPED } from './cases/suite.ts';
+import { crampedIndex } from './cases/suite.ts';
 
 const KINDS: readonly IndexName[] = ['race', 'sephash'];
 
 test('stores of both kinds in one pool know nothing of each other', (t) => {
-  const first = freshStore(t, 'memory', { ...CRAMPED, store: 'race', index: 'race' });
+  const first = freshStore(t, 'memory', { store: 'race', index: crampedIndex('race') });
   const stores = KINDS.map((index) =>
-    keepOpen(t, openSync(first.handle, { ...CRAMPED, store: index, index })),
+    keepOpen(t, openSync(first.handle, { store: index, index: crampedIndex(index) })),
   );
   const keys = numbered('k', 1500);
   stores.forEach((store, i) => {
@@ -36,19 +36,16 @@ test('stores of both kinds in one pool know nothing of each other', (t) => {
   const kinds = inspectSync(first.handle).stores.map(({ index }) => index);
   assert.deepEqual(kinds, KINDS);
   throwsCode('SW_STORE_MISMATCH', () => attachTo(t, stores[1], { index: 'race' }));
-  throwsCode('SW_STORE_MISMATCH', () => attachTo(t, stores[1], { sephash: { ratio: 2 } }));
-  attachTo(t, stores[1], { index: 'sephash', ...CRAMPED }).close();
+  throwsCode('SW_STORE_MISMATCH', () =>
+    attachTo(t, stores[1], { index: { kind: 'sephash', ratio: 2 } }),
+  );
+  attachTo(t, stores[1], { index: crampedIndex('sephash') }).close();
 });
 
 test('directory and segments may lie in several regions', (t) => {
   const size = { size: 32 * 2 ** 20, regionSize: 2 ** 20 };
-  for (const index of KINDS) {
-    const store = freshStore(t, 'memory', {
-      ...SMALL,
-      ...size,
-      index,
-      sephash: { segmentBytes: 128 },
-    });
+  for (const index of ['race', { kind: 'sephash', segmentBytes: 128 }] as const) {
+    const store = freshStore(t, 'memory', { ...SMALL, ...size, index });
     const keys = numbered('k', 20_000);
     store.setMany(keys.map((key) => [key, key.padEnd(200)] as const));
     assert.ok(inspectSync(store.handle).regions > 4);
@@ -60,8 +57,8 @@ test('directory and segments may lie in several regions', (t) => {
 });
 
 test('an index at its maximum depth takes no more keys, but lets keys be changed and deleted', (t) => {
-  const sephash = { segmentBytes: 64, ratio: 1, initialDepth: 0, maxDepth: 2 };
-  const store = freshStore(t, 'memory', { index: 'sephash', sephash });
+  const index = { segmentBytes: 64, ratio: 1, initialDepth: 0, maxDepth: 2 };
+  const store = freshStore(t, 'memory', { index: { kind: 'sephash', ...index } });
   const stored: string[] = [];
   throwsCode('SW_INDEX_FULL', () => {
     for (let i = 0; i < 1000; i++) {

@@ -1,12 +1,11 @@
 import { type InspectOptions, inspect } from 'node:util';
-import type { AsyncStore, Key, Page, PoolHandle, Store, Value } from '../api.ts';
+import type { AsyncStore, Key, PoolHandle, Store, Value } from '../api.ts';
 import {
   type CallForwarder,
   type CallName,
   forwardCalls,
   type PromisedCalls,
 } from '../calls/call-names.ts';
-import { isRange } from '../calls/ranges/key-range.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { PromisedScan } from './promised-scan.ts';
@@ -70,14 +69,12 @@ export class PromisedStore<V extends Value> implements AsyncStore<V>, CallForwar
     return this.entries();
   }
 
-  scan(range?: ScanOptions): AsyncScan<[Key, V]>;
-  scan(cursor: number, count?: number): Promise<Page<V>>;
-  scan(from: ScanOptions | number = {}, count?: number): AsyncScan<[Key, V]> | Promise<Page<V>> {
-    return isRange(from) ? new PromisedScan(this.sync.scan(from)) : this.#page(from, count);
+  async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
+    for (const [key, value] of this.sync) await use(value, key, this);
   }
 
-  async #page(cursor: number, count?: number): Promise<Page<V>> {
-    return this.sync.scan(cursor, count);
+  scan(range?: ScanOptions): AsyncScan<[Key, V]> {
+    return new PromisedScan(this.sync.scan(range));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {

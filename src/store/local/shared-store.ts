@@ -15,7 +15,6 @@ import type {
   WriteCondition,
   WriteResult,
 } from '../api.ts';
-import { isRange } from '../calls/ranges/key-range.ts';
 import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
 import { planScan } from '../calls/ranges/scan-plan.ts';
 import { KeyTaker, PairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
@@ -141,7 +140,7 @@ export class SharedStore<V extends Value> implements Store<V> {
   entries(): IterableIterator<[Key, V]>;
   entries(range: ScanOptions): Scan<[Key, V]>;
   entries(range?: ScanOptions): IterableIterator<[Key, V]> {
-    return range === undefined ? this.#walk(({ key, value }) => [key, value]) : this.#scan(range);
+    return range === undefined ? this.#walk(({ key, value }) => [key, value]) : this.scan(range);
   }
 
   keys(): IterableIterator<Key>;
@@ -162,20 +161,21 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.entries();
   }
 
+  forEach(use: (value: V, key: Key, store: this) => void): void {
+    for (const [key, value] of this.entries()) use(value, key, this);
+  }
+
   #walk<T>(select: (entry: Entry<V>) => T): IterableIterator<T> {
     const read = (walk: RecordWalk<V>) => this.#pool.run(this.#calls.entriesOf(walk));
     return new WalkIterator(() => this.#calls.newWalk(), read, select);
   }
 
-  #scan(range: ScanOptions): Scan<[Key, V]> {
+  scan(range: ScanOptions = {}): Scan<[Key, V]> {
     return new SharedScan(this.#attachment, this.#calls, planScan(range, 'records', this.#pairs));
   }
 
-  scan(range?: ScanOptions): Scan<[Key, V]>;
-  scan(cursor: number, count?: number): Page<V>;
-  scan(from: ScanOptions | number = {}, count?: number): Scan<[Key, V]> | Page<V> {
-    if (isRange(from)) return this.#scan(from);
-    return this.#pool.run(this.#calls.page(from, count));
+  scanPage(cursor: number, count?: number): Page<V> {
+    return this.#pool.run(this.#calls.scanPage(cursor, count));
   }
 
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage {

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode, StepwellError } from '../../errors.ts';
 import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
@@ -8,7 +8,7 @@ import { freeDropped, markDropped } from '../administration/drop-store.ts';
 import { reportPool } from '../administration/inspect.ts';
 import type { OpenOptions } from '../api.ts';
 import type { CheckReport, DropReport, PoolReport } from '../reports.ts';
-import { clientName } from '../store-in-pool.ts';
+import { clientName, makeStore, mayBeThere, namesStore } from '../store-in-pool.ts';
 import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
@@ -66,9 +66,50 @@ async function withPool<T>(
   }
 }
 
-/** Makes an empty pool on memory nodes. Raises SW_POOL_EXISTS when there is one. */
-export async function createRemote(url: string, options: OpenOptions): Promise<void> {
+/** As `createSync`, on memory nodes; see `create`. */
+export async function createRemote(url: string, options: OpenOptions): Promise<boolean> {
   const location = parseRemote(url);
+  const wanted = { ...options, store: options.store ?? location.store };
+  const isNew = await makesPool(location, url, wanted);
+  if (!namesStore(wanted)) return isNew;
+  try {
+    await withPool(url, wanted, (pool) => makeStore(pool, wanted));
+    return isNew;
+  } catch (error) {
+    if (isNew) await destroyUnused(location.url, options);
+    throw error;
+  }
+}
+
+/** False when there is a pool, and a store in it was asked for. */
+async function makesPool(
+  location: RemoteLocation,
+  url: string,
+  options: OpenOptions,
+): Promise<boolean> {
+  try {
+    await createEmpty(location, url, options);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'SW_POOL_EXISTS') && mayBeThere(options)) return false;
+    throw error;
+  }
+}
+
+/** A pool that another client has opened meanwhile stays. */
+async function destroyUnused(url: string, options: OpenOptions): Promise<void> {
+  try {
+    await destroyRemote(url, options);
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
+  }
+}
+
+async function createEmpty(
+  location: RemoteLocation,
+  url: string,
+  options: OpenOptions,
+): Promise<void> {
   await connected(location, options, async (fabric) => {
     const [{ regionBytes }] = fabric.welcomes;
     if ((options.regionSize ?? regionBytes) !== regionBytes) {

@@ -1,23 +1,13 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type {
-  AsyncStore,
-  Entry,
-  Key,
-  OpenOptions,
-  Page,
-  PoolHandle,
-  Store,
-  Value,
-} from '../api.ts';
+import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
 import {
   type CallForwarder,
   type CallName,
   forwardCalls,
   type PromisedCalls,
 } from '../calls/call-names.ts';
-import { isRange } from '../calls/ranges/key-range.ts';
 import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
 import { KeyTaker, PairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
@@ -91,7 +81,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
   }
 
   /** A call begins at once when the session is there, so that it has the caller's bytes. */
-  async call(name: CallName | 'page' | 'loadSorted', args: unknown[]): Promise<unknown> {
+  async call(name: CallName | 'loadSorted', args: unknown[]): Promise<unknown> {
     this.refuseClosed();
     const { session, calls } = this.#open.session.over ? await this.live() : this.#open;
     const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
@@ -102,7 +92,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
   entries(range: ScanOptions): AsyncScan<[Key, V]>;
   entries(range?: ScanOptions): AsyncIterableIterator<[Key, V]> {
     if (range === undefined) return this.#walk(({ key, value }) => [key, value]);
-    return this.#scan(range, 'records', new PairTaker<V>(this.#settings));
+    return this.scan(range);
   }
 
   keys(): AsyncIterableIterator<Key>;
@@ -135,11 +125,12 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
     }
   }
 
-  scan(range?: ScanOptions): AsyncScan<[Key, V]>;
-  scan(cursor: number, count?: number): Promise<Page<V>>;
-  scan(from: ScanOptions | number = {}, count?: number): AsyncScan<[Key, V]> | Promise<Page<V>> {
-    if (isRange(from)) return this.#scan(from, 'records', new PairTaker<V>(this.#settings));
-    return this.call('page', [from, count]) as Promise<Page<V>>;
+  async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
+    for await (const [key, value] of this) await use(value, key, this);
+  }
+
+  scan(range: ScanOptions = {}): AsyncScan<[Key, V]> {
+    return this.#scan(range, 'records', new PairTaker<V>(this.#settings));
   }
 
   #scan<T>(options: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): AsyncScan<T> {

@@ -189,25 +189,31 @@ test('options that cannot be', (t) => {
     ...[0, -1, 1.5, Number.NaN, '1', 2 ** 60].map((size) => ({ size })),
     ...[0, -1, 1.5, Number.NaN, '1', 2 ** 40].map((regionSize) => ({ regionSize })),
     ...[0, -1, 0.5, '9', 4096].map((maxClients) => ({ maxClients })),
-    ...[0, 65, 1.5, '7', Number.NaN].map((associativity) => ({ race: { associativity } })),
-    ...[0, 1, 65_537, '64'].map((groups) => ({ race: { groups } })),
-    ...[-1, 25, 0.1, '3'].map((maxDepth) => ({ race: { maxDepth } })),
-    { race: { initialDepth: 3, maxDepth: 2 } },
-    ...[8, 96, 4096, '1024'].map((segmentBytes) => ({
-      index: 'sephash',
-      sephash: { segmentBytes },
+    ...[0, 65, 1.5, '7', Number.NaN].map((associativity) => ({
+      index: { kind: 'race', associativity },
     })),
-    ...[0, 65, 1.5].map((ratio) => ({ index: 'sephash', sephash: { ratio } })),
-    ...[-1, 129].map((window) => ({ index: 'sephash', sephash: { window } })),
-    ...[-1, 3, true].map((cache) => ({ index: 'sephash', sephash: { cache } })),
-    ...[2, '1'].map((filter) => ({ index: 'sephash', sephash: { filter } })),
-    { index: 'sephash', sephash: { maxDepth: 25 } },
-    { index: 'sephash', sephash: { initialDepth: 3, maxDepth: 2 } },
-    ...[1, 1025, '64'].map((span) => ({ index: 'chime', chime: { span } })),
-    ...[1, 17, 2.5].map((neighbourhood) => ({ index: 'chime', chime: { neighbourhood } })),
-    ...[1, 1025].map((fanout) => ({ index: 'chime', chime: { fanout } })),
-    { index: 'chime', chime: { span: 4, neighbourhood: 8 } },
+    ...[0, 1, 65_537, '64'].map((groups) => ({ index: { kind: 'race', groups } })),
+    ...[-1, 25, 0.1, '3'].map((maxDepth) => ({ index: { kind: 'race', maxDepth } })),
+    { index: { kind: 'race', initialDepth: 3, maxDepth: 2 } },
+    ...[8, 96, 4096, '1024'].map((segmentBytes) => ({ index: { kind: 'sephash', segmentBytes } })),
+    ...[0, 65, 1.5].map((ratio) => ({ index: { kind: 'sephash', ratio } })),
+    ...[-1, 129].map((window) => ({ index: { kind: 'sephash', window } })),
+    ...[-1, 3, true].map((cache) => ({ index: { kind: 'sephash', cache } })),
+    ...[2, '1'].map((filter) => ({ index: { kind: 'sephash', filter } })),
+    { index: { kind: 'sephash', maxDepth: 25 } },
+    { index: { kind: 'sephash', initialDepth: 3, maxDepth: 2 } },
+    ...[1, 1025, '64'].map((span) => ({ index: { kind: 'chime', span } })),
+    ...[1, 17, 2.5].map((neighbourhood) => ({ index: { kind: 'chime', neighbourhood } })),
+    ...[1, 1025].map((fanout) => ({ index: { kind: 'chime', fanout } })),
+    { index: { kind: 'chime', span: 4, neighbourhood: 8 } },
     { index: 'btree' },
+    { index: { kind: 'btree' } },
+    { index: { groups: 8 } },
+    { index: ['race'] },
+    { index: { kind: 'race', span: 8 } },
+    { index: { kind: 'shard', ordered: 1 } },
+    { index: { kind: 'hstore', sync: 'yes' } },
+    { race: { groups: 8 } },
     { keys: 'json' },
     { values: 'text' },
     { values: 5 },
@@ -248,20 +254,21 @@ test('names of stores', (t) => {
 });
 
 test('parameters that differ from those of the store', (t) => {
-  const race = { associativity: 3, groups: 8, initialDepth: 1, maxDepth: 9 };
-  const { store, assertUnharmed } = witness(t, 'memory', { race });
+  const race = { kind: 'race', associativity: 3, groups: 8, initialDepth: 1, maxDepth: 9 } as const;
+  const { store, assertUnharmed } = witness(t, 'memory', { index: race });
   for (const other of [
     { associativity: 4 },
     { groups: 9 },
     { initialDepth: 0 },
     { maxDepth: 10 },
   ]) {
-    throwsCode('SW_STORE_MISMATCH', () => openSync(store.handle, { race: other }));
-    const options = { race: { ...race, ...other }, create: false };
+    const index = { kind: 'race', ...other } as const;
+    throwsCode('SW_STORE_MISMATCH', () => openSync(store.handle, { index }));
+    const options = { index: { ...race, ...other }, create: false };
     throwsCode('SW_STORE_MISMATCH', () => openSync(store.handle, options));
   }
   for (const same of [{}, race, { groups: 8 }, { groups: undefined }]) {
-    attachTo(t, store, { race: same }).close();
+    attachTo(t, store, { index: { ...same, kind: 'race' } }).close();
   }
   // A refused client leaves no row behind.
   assert.equal(inspectSync(store.handle).clients.length, 3);

@@ -2,11 +2,16 @@ import assert from 'node:assert/strict';
 import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkSync, inspectSync, openSync } from '../open.ts';
+import type { OpenOptions } from '../api.ts';
+import { checkSync, createSync, inspectSync, openSync } from '../open.ts';
 import { keepOpen, temporaryDirectory } from './support/pools.ts';
 import { Child } from './support/processes/children.ts';
 
-const OPTIONS = { size: 2 * 2 ** 20, maxClients: 8, race: { groups: 8, maxDepth: 6 } };
+const OPTIONS: OpenOptions = {
+  size: 2 * 2 ** 20,
+  maxClients: 8,
+  index: { kind: 'race', groups: 8, maxDepth: 6 },
+};
 const ROUNDS = 40;
 const soon = () => Date.now() + 4;
 
@@ -54,6 +59,42 @@ test('of two processes that create the same pool exactly one succeeds', async (t
     assert.deepEqual(answers.sort(), ['SW_POOL_EXISTS', 'created'], `round ${round}`);
   }
   assert.equal(readdirSync(directory).length, ROUNDS);
+});
+
+test('of two processes that create the same store exactly one succeeds', async (t) => {
+  const url = `file:${temporaryDirectory(t)}/pool`;
+  assert.equal(createSync(url, { size: 2 ** 28, maxClients: 8 }), true);
+  const children = [new Child(t), new Child(t)];
+  for (let round = 0; round < ROUNDS; round++) {
+    const order = { kind: 'create', url, options: { store: `${round}` } } as const;
+    const at = soon();
+    const answers = await Promise.all(children.map((child) => child.ask({ ...order, at })));
+    assert.deepEqual(answers.sort(), ['SW_STORE_EXISTS', 'created'], `round ${round}`);
+  }
+  assert.equal(inspectSync(url).stores.length, ROUNDS);
+  assert.deepEqual(checkSync(url).problems, []);
+});
+
+test('create makes a pool, a store in it, or both, and all of it or nothing', (t) => {
+  const url = `file:${temporaryDirectory(t)}/pool`;
+  const index = { kind: 'shard', partitions: 2, ordered: false } as const;
+  // The parameters cannot be, which the index finds out when the pool is there.
+  const wrong = { ...index, partitions: 5000 };
+  assert.throws(() => createSync(url, { store: 'a', index: wrong }), {
+    code: 'SW_INVALID_ARGUMENT',
+  });
+  assert.throws(() => inspectSync(url), { code: 'SW_POOL_NOT_FOUND' });
+  assert.equal(createSync(url, { size: OPTIONS.size, store: 'a', index }), true);
+  assert.equal(createSync(url, { index: 'race' }), false);
+  assert.throws(() => createSync(url), { code: 'SW_POOL_EXISTS' });
+  assert.throws(() => createSync(url, { store: 'b', size: 2 ** 22 }), { code: 'SW_POOL_EXISTS' });
+  assert.throws(() => createSync(url, { store: 'a' }), { code: 'SW_STORE_EXISTS' });
+  const [first, second] = inspectSync(url).stores;
+  assert.deepEqual(
+    [first.name, first.index, second.name, second.index],
+    ['a', 'shard', 'default', 'race'],
+  );
+  assert.deepEqual([first.parameters.partitions, first.parameters.ordered], [2, false]);
 });
 
 test('attaching while another creates: there or not there, never half', async (t) => {

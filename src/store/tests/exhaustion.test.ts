@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Store, Value } from '../api.ts';
+import type { OpenOptions, Store, Value } from '../api.ts';
 import { checkSync } from '../open.ts';
 import { throwsCode } from './support/codes.ts';
 import { attachTo, freshStore, numbered } from './support/pools.ts';
 
 const MIB = 2 ** 20;
-const TINY = { size: 3 * MIB, maxClients: 8, race: { groups: 16, maxDepth: 12 } };
+const TINY: OpenOptions = {
+  size: 3 * MIB,
+  maxClients: 8,
+  index: { kind: 'race', groups: 16, maxDepth: 12 },
+};
 
 /** Puts until the pool is full; returns the keys whose puts were acknowledged. */
 function fill(store: Store<Value>, value: Value): string[] {
@@ -96,7 +100,9 @@ test('a cleared pool has room for another size after everybody left and came bac
 
 test('an index at its maximum depth: SW_INDEX_FULL, and nothing lost', (t) => {
   for (const maxDepth of [0, 2]) {
-    const store = freshStore(t, 'memory', { race: { associativity: 2, groups: 3, maxDepth } });
+    const store = freshStore(t, 'memory', {
+      index: { kind: 'race', associativity: 2, groups: 3, maxDepth },
+    });
     const other = attachTo(t, store);
     const keys: string[] = [];
     throwsCode('SW_INDEX_FULL', () => {

@@ -10,7 +10,7 @@ import { throwsCode } from './support/codes.ts';
 import { freshStore, freshUrl, keepOpen, numbered, pathOf, SMALL } from './support/pools.ts';
 
 const KINDS: readonly IndexName[] = ['race', 'sephash', 'shard', 'chime', 'hopscotch', 'hstore'];
-const TINY: OpenOptions = { race: { groups: 2, initialDepth: 0, maxDepth: 4 } };
+const TINY: OpenOptions = { index: { kind: 'race', groups: 2, initialDepth: 0, maxDepth: 4 } };
 
 /** Clients of the pool beside the one that looks. */
 function clientsOf(pool: PoolHandle): number {
@@ -188,7 +188,7 @@ test('a store that cannot be opened takes no row', (t) => {
   const wrong: OpenOptions[] = [
     { store: 'missing', create: false },
     { index: 'chime' },
-    { race: { groups: 5 } },
+    { index: { kind: 'race', groups: 5 } },
     { store: '' },
   ];
   for (const options of wrong) assert.throws(() => openSync(keeper.url, options));

@@ -8,6 +8,7 @@ import { currentThread } from '../../pool/clients/thread-identity.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkStores } from '../administration/check.ts';
+import type { OpenOptions } from '../api.ts';
 import { createInMemory } from '../location.ts';
 import { checkSync, openSync } from '../open.ts';
 import type { CheckReport } from '../reports.ts';
@@ -117,11 +118,15 @@ test("a store that is being made is nobody else's to give back", () => {
 
 test('what a killed process left is named by a check, and a full pool takes it up', async (t: TestContext) => {
   const url = freshUrl(t, 'file');
-  const options = { size: 6 * MIB, maxClients: 8, race: { groups: 8, maxDepth: 8 } };
+  const options: OpenOptions = {
+    size: 6 * MIB,
+    maxClients: 8,
+    index: { kind: 'race', groups: 8, maxDepth: 8 },
+  };
   const store = keepOpen(t, openSync(url, options));
-  const hstore = { buckets: 2 ** 14, rows: 64, log: 64 };
+  const hstore = { kind: 'hstore', buckets: 2 ** 14, rows: 64, log: 64 } as const;
   const child = new Child(t);
-  const order = { kind: 'die', url, options: { store: 'new', index: 'hstore', hstore } } as const;
+  const order = { kind: 'die', url, options: { store: 'new', index: hstore } } as const;
   await assert.rejects(child.ask({ ...order, chunks: 4 }), /signal SIGKILL/);
   const { unfinished, problems } = checkSync(url);
   assert.deepEqual(problems, []);

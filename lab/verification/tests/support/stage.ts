@@ -1,10 +1,6 @@
 import { ALWAYS } from '../../../../src/indexes/contract.ts';
-import {
-  buildRace,
-  openRace,
-  RACE_KIND,
-  type RaceIndex,
-} from '../../../../src/indexes/race/race.ts';
+import { createStore } from '../../../../src/indexes/kinds.ts';
+import { openRace, RACE, type RaceIndex } from '../../../../src/indexes/race/race.ts';
 import { sweep } from '../../../../src/indexes/sweep.ts';
 import { currentThread } from '../../../../src/pool/clients/thread-identity.ts';
 import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../../../src/pool/layout.ts';
@@ -40,9 +36,7 @@ export class Stage {
   constructor() {
     this.memory.put(0, formatSuperblock(PARAMETERS));
     const pool = this.#join();
-    const entry = pool.run(
-      pool.catalog.findOrCreate('s', RACE_KIND, [], (id) => buildRace(pool, SHAPE, id)),
-    );
+    const entry = pool.run(createStore(pool, 's', RACE, SHAPE));
     this.#root = entry.root;
     pool.close();
   }

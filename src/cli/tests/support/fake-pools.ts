@@ -26,11 +26,7 @@ export class FakePools {
       open: async (url: string, options: OpenOptions = {}) => this.#open(url, options),
       openSync: (url: string, options: OpenOptions = {}) => this.#open(url, options),
       openBlocking: async (url: string, options: OpenOptions) => this.#open(url, options),
-      create: async (url: string, options: object = {}) => {
-        this.calls.push(`createSync ${url} ${JSON.stringify(options)}`);
-        if (this.pools.has(url)) throw new StepwellError('SW_POOL_EXISTS', `${url} exists`);
-        this.pools.set(url, new Map());
-      },
+      create: async (url: string, options: OpenOptions = {}) => this.#create(url, options),
       destroy: async (url: string, { force = false } = {}) => this.#destroy(url, force),
       inspect: async (url: string) => this.#inspect(url),
       check: async (
@@ -47,9 +43,24 @@ export class FakePools {
     return this.#pool(url).get(name)!;
   }
 
+  #create(url: string, { store, index, ...sizes }: OpenOptions): boolean {
+    this.calls.push(`create ${url} ${JSON.stringify({ ...sizes, store, index })}`);
+    const isNew = !this.pools.has(url);
+    const alone = store === undefined && index === undefined;
+    if (!isNew && (alone || sizes.size !== undefined)) {
+      throw new StepwellError('SW_POOL_EXISTS', `${url} exists`);
+    }
+    const pool = this.pools.get(url) ?? new Map<string, FakeStore>();
+    const name = store ?? 'default';
+    if (pool.has(name))
+      throw new StepwellError('SW_STORE_EXISTS', `store ${name} is there already`);
+    this.pools.set(url, pool);
+    if (!alone) pool.set(name, new FakeStore(this, url));
+    return isNew;
+  }
+
   #open(url: string, options: OpenOptions): FakeStore {
     this.calls.push(`open ${url} ${JSON.stringify(options)}`);
-    if (options.race?.groups === 3) throw new StepwellError('SW_INVALID_ARGUMENT', 'no such race');
     if (!this.pools.has(url) && options.create !== false) this.pools.set(url, new Map());
     const pool = this.#pool(url);
     const name = options.store ?? 'default';
@@ -169,7 +180,7 @@ export class FakeStore {
     return keys.filter((key) => this.#records.delete(identity(key))).length;
   }
 
-  async scan(cursor: number): Promise<{ cursor: number; entries: FakeRecord[] }> {
+  async scanPage(cursor: number): Promise<{ cursor: number; entries: FakeRecord[] }> {
     const entries = [...this.#records.values()].slice(cursor, cursor + 2);
     const next = cursor + 2;
     return { cursor: next < this.#records.size ? next : 0, entries };

@@ -124,7 +124,7 @@ test('who has no memory for turns takes no lease, and others delete', (t) => {
 });
 
 test('a client that has filled the pool and never deleted clears it, round after round', (t) => {
-  const store = freshStore(t, 'memory', { ...SIZES, index: 'hstore', hstore: SHAPE });
+  const store = freshStore(t, 'memory', { ...SIZES, index: { kind: 'hstore', ...SHAPE } });
   let first = 0;
   for (let round = 0; round < 3; round++) {
     let keys = 0;

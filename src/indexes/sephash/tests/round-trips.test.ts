@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SepHashParameters } from '../../../store/api.ts';
 import {
   type ByHand,
   foundText,
@@ -31,7 +30,7 @@ type Client = ByHand<SepHashIndex> & { keys: string[] };
  * between two operations is counted, with blocks claimed ahead, by a client that knows the segment.
  * The keys have different fingerprints.
  */
-function quietClient(scope: Scope, sephash: SepHashParameters = {}): Client {
+function quietClient(scope: Scope, sephash: Readonly<Record<string, number>> = {}): Client {
   const client = sepHashByHand(scope, { sephash: { initialDepth: 0, ...sephash } });
   const { pool, index } = client;
   pool.enter();

@@ -92,8 +92,8 @@ test('reports of clients that come for a few writes add up to half at least', (t
 });
 
 test('stores of several kinds live in one pool', (t) => {
-  const race = freshStore(t, 'memory', { index: 'race', race: { groups: 4 } });
-  const shard = attachTo(t, race, { store: 'second', index: 'shard', shard: SMALL });
+  const race = freshStore(t, 'memory', { index: { kind: 'race', groups: 4 } });
+  const shard = attachTo(t, race, { store: 'second', index: { kind: 'shard', ...SMALL } });
   for (const key of KEYS) {
     race.set(key, `${key} in race`);
     shard.set(key, `${key} in shard`);

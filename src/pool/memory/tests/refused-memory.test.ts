@@ -51,7 +51,9 @@ function pooled(t: Scope, bytes: number) {
 
 /** A store of a client of its own. */
 function storeOf(t: Scope, pool: LocalPool, index: 'race' | 'chime' | 'shard' | 'hopscotch') {
-  const opened = pool.run(openStore(pool, { index, race: { groups: 16 } }));
+  const opened = pool.run(
+    openStore(pool, { index: index === 'race' ? { kind: 'race', groups: 16 } : index }),
+  );
   const settings = { name: 'default', url: '', handle: '', onClose: () => pool.close() };
   const encodings = { keys: 'auto', values: 'auto' } as const;
   return keepOpen(

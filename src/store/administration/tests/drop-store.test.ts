@@ -25,7 +25,7 @@ import { freeDropped, markDropped } from '../drop-store.ts';
 
 const MIB = 2 ** 20;
 const KINDS = INDEX_KINDS.map(({ manifest }) => manifest.name as IndexName);
-const TINY: OpenOptions = { race: { groups: 2, initialDepth: 0, maxDepth: 4 } };
+const TINY: OpenOptions = { index: { kind: 'race', groups: 2, initialDepth: 0, maxDepth: 4 } };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 function poolOf(t: TestContext, handle: PoolHandle): LocalPool {

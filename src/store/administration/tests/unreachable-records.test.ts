@@ -11,7 +11,7 @@ import { createStore, kindNamed, openIndex } from '../../../indexes/kinds.ts';
 import { currentThread } from '../../../pool/clients/thread-identity.ts';
 import { LocalPool } from '../../../pool/local-pool.ts';
 import { Prng } from '../../../random/prng.ts';
-import type { IndexName, OpenOptions, Store } from '../../api.ts';
+import type { IndexChoice, IndexName, OpenOptions, Store } from '../../api.ts';
 import { createInMemory } from '../../location.ts';
 import { checkSync, openSync } from '../../open.ts';
 import { requestFor } from '../../tests/support/by-hand.ts';
@@ -26,9 +26,11 @@ const KEPT = KEYS.slice(0, 350);
 const OPTIONS: OpenOptions = {
   size: 4 * 2 ** 20,
   maxClients: 8,
-  race: { groups: 8, associativity: 4 },
-  shard: { buckets: 4, level1: 16, level2: 4 },
-  sephash: { segmentBytes: 128 },
+};
+const INDEXES: Partial<Record<IndexName, IndexChoice>> = {
+  race: { kind: 'race', groups: 8, associativity: 4 },
+  shard: { kind: 'shard', buckets: 4, level1: 16, level2: 4 },
+  sephash: { kind: 'sephash', segmentBytes: 128 },
 };
 /** Behind the superblock, the catalog and the client table. */
 const CHUNKS_AT = 256 * 1024;
@@ -36,7 +38,7 @@ const CHUNKS_AT = 256 * 1024;
 /** The path of a pool in which nobody has anything left to do. */
 function closedPool(t: TestContext, index: IndexName): string {
   const url = freshUrl(t, 'file');
-  const store = openSync(url, { ...OPTIONS, index });
+  const store = openSync(url, { ...OPTIONS, index: INDEXES[index] ?? index });
   for (const key of KEYS) store.set(key, `of ${key}`.repeat(1 + (key.length % 5)));
   for (const key of REPLACED) store.set(key, 'replaced');
   for (const key of GONE) store.delete(key);

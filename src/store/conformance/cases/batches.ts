@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import type { Key, Value } from '../../api.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { numbered, patternBytes } from '../../tests/support/pools.ts';
-import { CRAMPED, grown, type Suite } from './suite.ts';
+import { cramped, grown, type Suite } from './suite.ts';
 
-export function batchCases({ check }: Suite): void {
+export function batchCases({ check, manifest }: Suite): void {
   check('batches of nothing', async ({ s }) => {
     assert.deepEqual(await s.getMany([]), []);
     assert.equal(await s.deleteMany([]), 0);
@@ -120,7 +120,7 @@ export function batchCases({ check }: Suite): void {
       assert.equal(await s.deleteMany(keys.slice(0, 300)), 300);
       assert.equal(await s.size(), 300);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check('lists that are none are refused', async ({ s }) => {

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import type { AsyncStore, StoreStats, Value } from '../../api.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { numbered } from '../../tests/support/pools.ts';
-import { CRAMPED, collect, type Suite } from './suite.ts';
+import { collect, cramped, type Suite } from './suite.ts';
 
 const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   get: (s) => s.get('k'),
@@ -26,7 +26,7 @@ const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   keys: (s) => collect(s.keys()),
   values: (s) => collect(s.values()),
   iterator: (s) => collect(s),
-  scan: (s) => s.scan(0),
+  scanPage: (s) => s.scanPage(0),
   scanKeys: (s) => s.scanKeys(0),
   size: (s) => s.size(),
   clear: (s) => s.clear(),
@@ -136,7 +136,7 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
       assert.equal(other.records, 300);
       assert.ok(Object.values(other.resizes).every((count) => count === 0));
     },
-    CRAMPED,
+    cramped(manifest),
   );
 }
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { numbered, patternBytes } from '../../tests/support/pools.ts';
 import { inThread } from '../../tests/support/processes/children.ts';
-import { CRAMPED, collect, grown, type Suite } from './suite.ts';
+import { collect, cramped, grown, type Suite } from './suite.ts';
 
-export function sharingCases({ check, checkSync }: Suite): void {
+export function sharingCases({ check, checkSync, manifest }: Suite): void {
   check('two stores of a pool know nothing of each other', async ({ s, attach }) => {
-    const other = attach({ store: 'other', race: { associativity: 3, groups: 5 } });
+    const other = attach({ store: 'other', index: { kind: 'race', associativity: 3, groups: 5 } });
     assert.equal(other.name, 'other');
     for (let i = 0; i < 200; i++) {
       await s.set(`k${i}`, 'first');
@@ -54,7 +54,7 @@ export function sharingCases({ check, checkSync }: Suite): void {
       assert.equal(await late.deleteMany(keys), 500);
       assert.equal(await other.size(), 0);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check(
@@ -70,7 +70,7 @@ export function sharingCases({ check, checkSync }: Suite): void {
       assert.equal(await s.size(), 400);
       assert.equal(await other.size(), 400);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check('a client that closes leaves everything to the others', async ({ s, attach }) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Key, Value } from '../../api.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
-import { CRAMPED, collect, type Suite } from './suite.ts';
+import { collect, cramped, type Suite } from './suite.ts';
 
 const entriesOf = (count: number) =>
   Array.from({ length: count }, (_, i): [Key, Value] => [
@@ -35,7 +35,7 @@ export function sortedLoadCases({ check, manifest }: Suite): void {
       await rejectsCode('SW_INVALID_ARGUMENT', () => s.loadSorted(entriesOf(1)), 'not empty');
       assert.equal(await s.size(), entries.length - 1);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check(
@@ -60,7 +60,7 @@ export function sortedLoadCases({ check, manifest }: Suite): void {
       assert.equal(await s.loadSorted([]), 0);
       assert.equal(await s.loadSorted([first, second, ...rest]), 50);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check('a store that was cleared can be loaded', async ({ s }) => {

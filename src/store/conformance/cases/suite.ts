@@ -1,5 +1,14 @@
 import type { IndexManifest } from '../../../indexes/contract.ts';
-import type { AsyncStore, OpenOptions, Store, StoreStats, Value } from '../../api.ts';
+import type {
+  AsyncStore,
+  IndexChoice,
+  IndexName,
+  OpenOptions,
+  ParametersOf,
+  Store,
+  StoreStats,
+  Value,
+} from '../../api.ts';
 import { asyncFacade } from '../../tests/support/facade.ts';
 import { attachTo, type Scope } from '../../tests/support/pools.ts';
 
@@ -43,7 +52,7 @@ export interface Suite extends Pick<Subject, 'manifest' | 'largeValues'> {
 }
 
 /** Few slots, so that a few hundred keys make the index grow many times. */
-export const CRAMPED: OpenOptions = {
+const CRAMPED: ParametersOf = {
   race: { associativity: 2, groups: 3, maxDepth: 16 },
   shard: { partitions: 4, buckets: 2, level1: 3, level2: 2 },
   sephash: { segmentBytes: 64, ratio: 1, maxDepth: 16 },
@@ -51,6 +60,16 @@ export const CRAMPED: OpenOptions = {
   hstore: { buckets: 4, log: 32 },
   hopscotch: { span: 6, neighbourhood: 3, maxDepth: 16 },
 };
+
+/** The index of this name, with few slots. */
+export function crampedIndex(name: string): IndexChoice {
+  return { kind: name, ...CRAMPED[name as IndexName] } as IndexChoice;
+}
+
+/** Options of a store with few slots. */
+export function cramped({ name }: IndexManifest): OpenOptions {
+  return { index: crampedIndex(name) };
+}
 
 const TWINS = {
   sync: asyncFacade,

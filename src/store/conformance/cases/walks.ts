@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { AsyncStore, Value } from '../../api.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { numbered, patternBytes } from '../../tests/support/pools.ts';
-import { CRAMPED, collect, grown, type Suite } from './suite.ts';
+import { collect, cramped, grown, type Suite } from './suite.ts';
 
 async function fill(s: AsyncStore<Value>, keys: readonly string[]): Promise<void> {
   await s.setMany(keys.map((key) => [key, `${key}!`] as const));
@@ -25,6 +25,22 @@ export function walkCases({ check, manifest }: Suite): void {
     assert.deepEqual(await collect(s.values()), []);
     assert.equal(await s.size(), 0);
     assert.deepEqual(await scanAll(s, 10), []);
+  });
+
+  check('forEach hands out value, key and store, as a Map does', async ({ s }) => {
+    await fill(s, numbered('k', 20));
+    const found: string[] = [];
+    await s.forEach((value, key, store) => {
+      assert.equal(store.name, s.name);
+      found.push(`${key} ${value}`);
+    });
+    const all = numbered('k', 20).map((key) => `${key} ${key}!`);
+    assert.deepEqual(found.toSorted(), all.toSorted());
+    await assert.rejects(async () =>
+      s.forEach(() => {
+        throw new Error('enough');
+      }),
+    );
   });
 
   check('iteration hands out every record once', async ({ s }) => {
@@ -71,7 +87,7 @@ export function walkCases({ check, manifest }: Suite): void {
       assertAllOnce(found, keys);
       if (manifest.onlineResize) assert.ok(grown(await s.stats()) > 20);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check('iteration may be left and others go on', async ({ s }) => {
@@ -90,7 +106,7 @@ export function walkCases({ check, manifest }: Suite): void {
     const found: unknown[] = [];
     for (let cursor = 0, pages = 0; ; pages++) {
       assert.ok(pages < 10_000, 'the scan does not end');
-      const page = await s.scan(cursor, count);
+      const page = await s.scanPage(cursor, count);
       for (const { key, value, version } of page.entries) {
         assert.equal(value, `${key}!`);
         assert.ok(Number.isInteger(version));
@@ -114,7 +130,7 @@ export function walkCases({ check, manifest }: Suite): void {
 
   check('scan stops near the count and has the version', async ({ s }) => {
     await fill(s, numbered('k', 400));
-    const page = await s.scan(0, 10);
+    const page = await s.scanPage(0, 10);
     // At most all of one more leaf or bucket, which have up to 64 entries.
     assert.ok(page.entries.length >= 10 && page.entries.length < 10 + 64, `${page.entries.length}`);
     const [{ key, version }] = page.entries;
@@ -133,7 +149,7 @@ export function walkCases({ check, manifest }: Suite): void {
       let cursor = 0;
       do {
         // Stateless: any client goes on with the cursor of another.
-        const page = await (more % 2 === 0 ? s : other).scan(cursor, 3);
+        const page = await (more % 2 === 0 ? s : other).scanPage(cursor, 3);
         for (const { key } of page.entries) found.add(key);
         cursor = page.cursor;
         for (let i = 0; i < 9 && more < 900; i++) await s.set(`new ${more++}`, 'v');
@@ -141,7 +157,7 @@ export function walkCases({ check, manifest }: Suite): void {
       for (const key of keys) assert.ok(found.has(key), `${key} never came`);
       if (manifest.onlineResize) assert.ok(grown(await s.stats()) > 20);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check('a walk over keys reads no values', async ({ s }) => {
@@ -195,17 +211,17 @@ export function walkCases({ check, manifest }: Suite): void {
         true,
       );
     },
-    CRAMPED,
+    cramped(manifest),
   );
 
   check('a cursor that is none is refused', async ({ s }) => {
     await fill(s, numbered('k', 10));
     for (const cursor of [-1, 0.5, Number.NaN, 2 ** 53, 2 ** 52, 3, 1e9, '1', null, true]) {
-      const refused = async () => s.scan(cursor as number);
+      const refused = async () => s.scanPage(cursor as number);
       await rejectsCode('SW_INVALID_ARGUMENT', refused, String(cursor));
     }
     for (const count of [0, -1, Number.NaN, 1.5, '10']) {
-      const refused = () => s.scan(0, count as number);
+      const refused = () => s.scanPage(0, count as number);
       await rejectsCode('SW_INVALID_ARGUMENT', refused, String(count));
     }
     assert.equal((await scanAll(s)).length, 10);
@@ -224,6 +240,6 @@ export function walkCases({ check, manifest }: Suite): void {
       await s.set('k1', 'again');
       assert.deepEqual(await collect(s.entries()), [['k1', 'again']]);
     },
-    CRAMPED,
+    cramped(manifest),
   );
 }

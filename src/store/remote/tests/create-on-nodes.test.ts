@@ -4,7 +4,7 @@ import { describe, it, type TestContext, test } from 'node:test';
 import { ERASE } from '../../../fabrics/tcp/client/calls.ts';
 import type { NodeServer } from '../../../fabrics/tcp/node/node-server.ts';
 import { connectTo } from '../../../fabrics/tcp/tests/support/rig.ts';
-import { create, destroy, open } from '../../open.ts';
+import { create, destroy, inspect, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { startNodes } from '../../tests/support/remote.ts';
 import { newParameters, verifyNodes } from '../attach.ts';
@@ -195,4 +195,21 @@ test('a first node that was replaced by one of another pool is told from it', as
   await rejectsCode('SW_POOL_FOREIGN', () => open(urlOf([a, d]), { ...OPTIONS, create: false }));
   await rejectsCode('SW_INVALID_URL', () => open(urlOf([a]), OPTIONS));
   await rejectsCode('SW_INVALID_URL', () => open(urlOf([a, b, c]), OPTIONS));
+});
+
+test('a store is created once, in a pool that is there or a new one', async (t) => {
+  const { url } = await startNodes(t, 2, { bytes: 8 * BYTES });
+  const index = { kind: 'shard', partitions: 5000 } as const;
+  await rejectsCode('SW_INVALID_ARGUMENT', () => create(`${url}/a`, { index }));
+  await rejectsCode('SW_POOL_NOT_FOUND', () => open(url, { create: false }));
+  assert.equal(await create(`${url}/a`), true);
+  const both = await Promise.allSettled([create(`${url}/b`), create(url, { store: 'b' })]);
+  assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+  await rejectsCode('SW_STORE_EXISTS', () => create(`${url}/a`));
+  await rejectsCode('SW_POOL_EXISTS', () => create(url));
+  const { stores } = await inspect(url);
+  assert.deepEqual(
+    stores.map(({ name }) => name),
+    ['a', 'b'],
+  );
 });

@@ -12,7 +12,7 @@ import { startMemoryNode } from '../memory-node.ts';
 const ROUNDS = 3;
 
 test('server processes are killed again and again: nothing is lost, scans go on', async (t) => {
-  const store = freshStore(t, 'shm', { index: 'hstore', hstore: { log: 64 } }) as Store<string>;
+  const store = freshStore(t, 'shm', { index: { kind: 'hstore', log: 64 } }) as Store<string>;
   const keys = numbered('k', 200).sort();
   for (let round = 1; round <= ROUNDS; round++) {
     const hash = await startServer(t, store.url, 'hash');
@@ -50,7 +50,7 @@ test('a server process that stands still is ended by whoever waits for it', asyn
 });
 
 test('of several pairs each has servers of its own', async (t) => {
-  const store = freshStore(t, 'shm', { index: 'hstore', hstore: { pairs: 3 } }) as Store<string>;
+  const store = freshStore(t, 'shm', { index: { kind: 'hstore', pairs: 3 } }) as Store<string>;
   const others = await startServer(t, store.url, 'both', ['--pairs', '1,3']);
   const second = await startServer(t, store.url, 'both', ['--pairs', '2']);
   // Both have leases at once: neither stands by for the other.

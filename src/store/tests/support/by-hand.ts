@@ -7,7 +7,7 @@ import { SHARD, type ShardIndex } from '../../../indexes/shard/shard.ts';
 import type { Request } from '../../../indexes/substrates/request.ts';
 import { LocalPool } from '../../../pool/local-pool.ts';
 import type { Batch, Fabric, Operation } from '../../../verbs/index.ts';
-import type { OpenOptions, PoolHandle } from '../../api.ts';
+import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
 import { poolOf } from '../../handle.ts';
 import { attachInMemory, createInMemory } from '../../location.ts';
 import { endAfter, type Scope, SMALL } from './pools.ts';
@@ -19,7 +19,10 @@ export interface ByHand<I extends Index = RaceIndex> {
   handle: PoolHandle;
 }
 
-export interface ByHandOptions extends OpenOptions {
+/** Parameters of the indexes, as their kinds take them. */
+type Wishes = { [K in IndexName]?: Readonly<Record<string, number>> };
+
+export interface ByHandOptions extends OpenOptions, Wishes {
   /** Another client of this pool. */
   handle?: PoolHandle;
   /** Memory nodes of the pool, of one region each. */

@@ -4,7 +4,7 @@ import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
 import { CATALOG_OFFSET, CHUNK_BYTES, PoolLayout } from '../../../pool/layout.ts';
 import type { Prng } from '../../../random/prng.ts';
 import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts';
-import type { IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
+import type { IndexChoice, IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
 import { checkSync, inspectSync, openSync } from '../../open.ts';
 
 /** What one call may do on a pool of a few MiB: 100,000 batches take less than half a second. */
@@ -83,8 +83,8 @@ const POOL: OpenOptions = {
   maxClients: 8,
   client: 'test',
 };
-const SHAPES: Partial<Record<IndexName, OpenOptions>> = {
-  hstore: { hstore: { rows: 64, log: 256, buckets: 256 } },
+const SHAPES: Partial<Record<IndexName, IndexChoice>> = {
+  hstore: { kind: 'hstore', rows: 64, log: 256, buckets: 256 },
 };
 
 export interface Word {
@@ -103,7 +103,7 @@ export class DamagedPool {
   constructor(index: IndexName, work: Work) {
     this.index = index;
     this.#work = work;
-    const store = openSync('memory:', { ...POOL, ...SHAPES[index], index });
+    const store = openSync('memory:', { ...POOL, index: SHAPES[index] ?? index });
     for (let i = 0; i < KEYS; i++) store.set(`key ${i}`, sampleValue(i));
     store.set('long', 'v'.repeat(600_000));
     for (let i = 0; i < 10; i++) store.delete(`key ${i * 3}`);
@@ -216,7 +216,7 @@ function useStore(store: Store, attempt: Attempt): void {
   attempt('delete', () => store.delete('long'));
   attempt('increment', () => store.increment('count'));
   attempt('walk', () => [...store]);
-  attempt('page', () => store.scan(0, 50));
+  attempt('page', () => store.scanPage(0, 50));
   attempt('size', () => store.size);
   attempt('stats', () => store.stats());
 }

@@ -21,10 +21,7 @@ export function asyncFacade(store: Store<Value>): AsyncStore<Value> {
             : scanFacade<unknown>(target[property](range));
       }
       if (property === 'scan') {
-        return (from?: ScanOptions | number, count?: number) =>
-          typeof from !== 'number'
-            ? scanFacade(target.scan(from))
-            : (async () => target.scan(from, count))();
+        return (range?: ScanOptions) => scanFacade(target.scan(range));
       }
       if (property === 'size') return async () => target.size;
       const value = Reflect.get(target, property, target);

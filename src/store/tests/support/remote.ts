@@ -74,10 +74,8 @@ export function deferredStore(
     keys: walk('keys'),
     values: walk('values'),
     [Symbol.asyncIterator]: iterate('entries'),
-    scan(from?: ScanOptions | number, count?: number) {
-      if (opened) return opened.scan(from as number, count);
-      if (typeof from === 'number') return opening.then((store) => store.scan(from, count));
-      return deferredScan(async () => (await opening).scan(from));
+    scan(range?: ScanOptions) {
+      return opened ? opened.scan(range) : deferredScan(async () => (await opening).scan(range));
     },
   };
   return new Proxy(target, {

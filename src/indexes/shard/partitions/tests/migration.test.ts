@@ -13,7 +13,12 @@ import { capacityOf } from '../placement.ts';
 const NODES = 3;
 const TINY = { partitions: 6, buckets: 1, level1: 4, level2: 2, threshold: 80, resizes: 8 };
 
-function clients(scope: Scope, count: number, shard: object, sizes: object = {}): Client[] {
+function clients(
+  scope: Scope,
+  count: number,
+  shard: Readonly<Record<string, number>>,
+  sizes: object = {},
+): Client[] {
   const first = shardByHand(scope, { shard, nodes: NODES, ...sizes });
   const all = [first];
   while (all.length < count) all.push(shardByHand(scope, { shard, handle: first.handle }));

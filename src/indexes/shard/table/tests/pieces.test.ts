@@ -24,7 +24,11 @@ const VERSION = 3;
 const SHAPES = { spans: { buckets: 512 }, blocks: { buckets: 256, resizes: 12 } };
 const KEYS = numbered('key ', 120);
 
-function client(scope: Scope, shard: object, options: object = POOL): Client {
+function client(
+  scope: Scope,
+  shard: Readonly<Record<string, number>>,
+  options: object = POOL,
+): Client {
   const made = shardByHand(scope, { shard, ...options });
   made.index.table.syncEvery = Number.POSITIVE_INFINITY;
   return made;

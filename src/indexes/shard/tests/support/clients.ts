@@ -14,7 +14,11 @@ export type Client = ByHand<ShardIndex>;
  * Several clients of one table, each in an epoch section until the test ends. Nobody synchronises,
  * so nobody resizes, unless the test does; and nobody waits for a slow mover.
  */
-export function clients(scope: Scope, count: number, shard: object): Client[] {
+export function clients(
+  scope: Scope,
+  count: number,
+  shard: Readonly<Record<string, number>>,
+): Client[] {
   const first = shardByHand(scope, { shard });
   const all = [first];
   while (all.length < count) all.push(shardByHand(scope, { shard, handle: first.handle }));

@@ -1,0 +1,62 @@
+import { StepwellError } from '../errors.ts';
+import type { IndexKind, IndexParameters } from '../indexes/contract.ts';
+import { kindNamed } from '../indexes/kinds.ts';
+import type { OpenOptions } from './api.ts';
+import { invalid, isRecord, shown } from './calls/arguments.ts';
+
+/** What the option `index` asks for. */
+export interface IndexWish {
+  kind: IndexKind;
+  /** The parameters that it names, as the kind takes them. */
+  wishes: Readonly<Record<string, number | undefined>>;
+}
+
+/** Raises SW_INVALID_ARGUMENT for an index or a parameter that there is not. */
+export function indexWish(index: OpenOptions['index']): IndexWish | undefined {
+  if (index === undefined) return undefined;
+  if (typeof index === 'string') return { kind: kindNamed(index), wishes: {} };
+  if (!isRecord(index)) {
+    throw invalid(`index is a name, or { kind, …parameters }, not ${shown(index)}`);
+  }
+  const { kind: name, ...parameters } = index;
+  const kind = kindNamed(name);
+  refuseUnknown(kind, parameters);
+  return { kind, wishes: wishesOf(kind, parameters) };
+}
+
+/** Parameters of an index as users see them. */
+export function shownParameters(
+  { flags }: IndexKind,
+  parameters: IndexParameters,
+): Record<string, number | boolean> {
+  const entries = Object.entries(parameters);
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, flags.includes(name) ? value === 1 : value]),
+  );
+}
+
+/** A mistyped parameter would otherwise leave the default in place for ever. */
+function refuseUnknown({ manifest, parameterNames }: IndexKind, parameters: object): void {
+  const unknown = Object.keys(parameters).find((name) => !parameterNames.includes(name));
+  if (unknown === undefined) return;
+  const names = parameterNames.filter((name) => name !== 'seed').join(', ');
+  throw new StepwellError(
+    'SW_INVALID_ARGUMENT',
+    `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,
+  );
+}
+
+function wishesOf({ flags }: IndexKind, parameters: object): IndexWish['wishes'] {
+  const wishes: Record<string, number | undefined> = {};
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && flags.includes(name) && typeof value !== 'boolean') {
+      throw invalid(`${name} is true or false: ${shown(value)}`);
+    }
+    wishes[name] = flags.includes(name) ? flagOf(value) : value;
+  }
+  return wishes;
+}
+
+function flagOf(value: boolean | undefined): number | undefined {
+  return value === undefined ? undefined : Number(value);
+}
