@@ -1,15 +1,12 @@
 /** Which share of the time of inserts goes into resizing: into those that split a subtable. */
 import { writeFileSync } from 'node:fs';
-import { MemorySource } from '../../src/fabrics/shared/memory-source.ts';
-import { SharedFabric } from '../../src/fabrics/shared/shared-fabric.ts';
+import { invariant } from '../../src/errors.ts';
 import { ALWAYS } from '../../src/indexes/contract.ts';
-import { buildRace, openRace, type RaceIndex } from '../../src/indexes/race/race.ts';
-import { CHUNK_BYTES } from '../../src/pool/layout.ts';
-import { LocalPool } from '../../src/pool/local-pool.ts';
-import { formatSuperblock } from '../../src/pool/superblock.ts';
+import { RaceIndex } from '../../src/indexes/race/race.ts';
 import { monotonic } from '../support/clock.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
+import { type OwnIndex, ownIndex } from '../support/own-index.ts';
 import { figure, percent, table } from '../support/text.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 import { PAPER_SHAPE, RACE_AT_100M } from './published.ts';
@@ -19,9 +16,7 @@ const SPEC = {
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
-const REGION_BYTES = 2 ** 30;
-const BYTES_A_RECORD = 130;
-const MAX_DEPTH = 20;
+const SHAPE = { ...PAPER_SHAPE, maxDepth: 20 };
 const VERSION = 1;
 
 interface Outcome {
@@ -32,7 +27,7 @@ interface Outcome {
 
 export async function main(argv: string[]): Promise<void> {
   const options = parseOptions('stepwell-lab resize-share', SPEC, argv);
-  const outcome = insertAll(newIndex(options.records), options.records);
+  const outcome = insertAll(ownIndex('race', options.records, SHAPE), options.records);
   report(outcome, options.records);
   if (options.json !== '') {
     const whole = { options, machine: describeMachine(), outcome };
@@ -40,31 +35,8 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** One client on memory of its own, without a store: the counters of its index are at hand. */
-function newIndex(records: number): { pool: LocalPool; index: RaceIndex } {
-  const regions = 1 + Math.ceil((records * BYTES_A_RECORD) / REGION_BYTES);
-  const parameters = {
-    regionBytes: REGION_BYTES,
-    regionsMax: regions,
-    clientsMax: 2,
-    chunkBytes: CHUNK_BYTES,
-    createdAt: 0,
-    poolId: 0,
-  };
-  const source = MemorySource.allocate(regions, REGION_BYTES);
-  const fabric = new SharedFabric(source);
-  fabric.region(0).u8.set(formatSuperblock(parameters));
-  const pool = new LocalPool(fabric, parameters, source);
-  pool.join('lab');
-  const shape = { ...PAPER_SHAPE, maxDepth: MAX_DEPTH, seed: 1 };
-  const root = pool.run(buildRace(pool, shape, 1));
-  return { pool, index: pool.run(openRace(pool, shape, 1, root)) };
-}
-
-function insertAll(
-  { pool, index }: { pool: LocalPool; index: RaceIndex },
-  records: number,
-): Outcome {
+function insertAll({ pool, index }: OwnIndex, records: number): Outcome {
+  invariant(index instanceof RaceIndex, 'the index is RACE');
   const keys = new KeyGenerator();
   const values = new ValueGenerator();
   const request = index.newRequest();

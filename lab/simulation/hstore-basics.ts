@@ -4,19 +4,16 @@ import type { Request } from '../../src/indexes/substrates/request.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
-import { SimulatedCluster } from './cluster.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import { deployedCluster, RECORDS, type System } from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
+import { DEPLOYMENTS, type Deployment, type HStoreServers } from './hstore-deployment.ts';
 import { type Phases, phaseOfGet, phaseOfScan, timed } from './hstore-phases.ts';
 import { type PutPhases, PutTimes } from './hstore-put-times.ts';
 import type { PoolClient } from './pool-client.ts';
-import { registeredKind } from './registered-kind.ts';
 
 /** HStore Figures 7 and 8 at their two ends. */
 const CLIENTS = [4, 32] as const;
-const RECORDS = 20_000;
-const COMPUTE_NODES = 4;
-const POOL_BYTES = 2 ** 27;
 /** Keys of a SCAN (section 5.2); a SCAN is so many records, so fewer of them are measured. */
 const SCAN_KEYS = 100;
 const SCANS_SHARE = 20;
@@ -26,14 +23,6 @@ const PER_CLIENT_MIN = 10;
 const KINDS = ['PUT', 'GET', 'SCAN'] as const;
 
 type Kind = (typeof KINDS)[number];
-
-/** An index, and where its servers run if it has any. */
-export interface System {
-  name: string;
-  index: string;
-  wishes: Readonly<Record<string, number>>;
-  deployment?: Deployment;
-}
 
 interface Measured {
   /** Operations a second of virtual time. */
@@ -165,19 +154,8 @@ export function measureAll(
   count: number,
   wanted: readonly Kind[] = KINDS,
 ): Measurements {
-  const { index, wishes, deployment } = system;
-  const cluster = new SimulatedCluster<Index>({
-    model: settings.model,
-    seed: settings.seed,
-    poolBytes: POOL_BYTES,
-    ...(deployment && { local: localModelOf(deployment) }),
-    kind: registeredKind<Index>(index, wishes),
-    clients: count + (deployment ? HStoreServers.clientsOf(deployment) : 0),
-    computeNodes: COMPUTE_NODES,
-  });
-  cluster.load(RECORDS);
-  const servers = deployment && new HStoreServers(cluster, deployment, COMPUTE_NODES);
-  const clients = Array.from({ length: count }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
+  const { deployment } = system;
+  const { cluster, clients, servers } = deployedCluster<Index>(settings, system, count);
   const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(clients[0].index));
   return Object.fromEntries(
     kinds.map((kind) => {

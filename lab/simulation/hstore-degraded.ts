@@ -1,19 +1,17 @@
+import { invariant } from '../../src/errors.ts';
 import type { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
 import { BUCKET_BYTES } from '../../src/indexes/hstore/protocol/slot.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
-import { SimulatedCluster } from './cluster.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import { deployedCluster, RECORDS } from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
+import { DEPLOYMENTS, type Deployment } from './hstore-deployment.ts';
 import type { PoolClient } from './pool-client.ts';
-import { registeredKind } from './registered-kind.ts';
 
 /** HStore Figures 11b and 11c at their two ends. */
 const CLIENTS = [4, 32] as const;
-const RECORDS = 20_000;
-const COMPUTE_NODES = 4;
-const POOL_BYTES = 2 ** 27;
 const WARM_UP = 8;
 
 type Client = PoolClient<HStoreIndex>;
@@ -68,18 +66,10 @@ function rowsOf(settings: Settings, deployment: Deployment, clients: number): Ro
 }
 
 function measure(settings: Settings, deployment: Deployment, count: number): Gets {
-  const cluster = new SimulatedCluster<HStoreIndex>({
-    model: settings.model,
-    seed: settings.seed,
-    poolBytes: POOL_BYTES,
-    local: localModelOf(deployment),
-    kind: registeredKind<HStoreIndex>('hstore', { buckets: 8192, rows: 64, pairs: 1 }),
-    clients: count + HStoreServers.clientsOf(deployment),
-    computeNodes: COMPUTE_NODES,
-  });
-  cluster.load(RECORDS);
-  const servers = new HStoreServers(cluster, deployment, COMPUTE_NODES);
-  const clients = Array.from({ length: count }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
+  const wishes = { buckets: 8192, rows: 64, pairs: 1 };
+  const system = { name: deployment.name, index: 'hstore', wishes, deployment };
+  const { cluster, clients, servers } = deployedCluster<HStoreIndex>(settings, system, count);
+  invariant(servers !== undefined, 'HStore has servers');
   const prng = Prng.fromSeed(settings.seed).fork(1);
   const gets = (operations: number, serve: (isOver: () => boolean) => void) => {
     const latencies = new Histogram();

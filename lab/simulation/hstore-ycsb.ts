@@ -4,17 +4,14 @@ import type { Request } from '../../src/indexes/substrates/request.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { type Distribution, distribution } from '../workloads/index.ts';
-import { SimulatedCluster } from './cluster.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import { deployedCluster, RECORDS, type System } from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import { DEPLOYMENTS, type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
+import { DEPLOYMENTS, type HStoreServers } from './hstore-deployment.ts';
 import type { PoolClient } from './pool-client.ts';
-import { registeredKind } from './registered-kind.ts';
 
 /** HStore section 5.4. */
 const CLIENTS = 16;
-const RECORDS = 20_000;
-const COMPUTE_NODES = 4;
-const POOL_BYTES = 2 ** 27;
 const SCAN_KEYS_MAX = 100;
 const HSTORE = { buckets: 8192, rows: 64 };
 
@@ -40,13 +37,6 @@ const WORKLOADS: readonly Workload[] = [
 const WARM_UP: Workload = { name: 'warm-up', other: 50, steps: ['read', 'update'] };
 /** For each client and pair. */
 const WARM_UPS = 8;
-
-interface System {
-  name: string;
-  index: string;
-  wishes: Readonly<Record<string, number>>;
-  deployment?: Deployment;
-}
 
 /** HStore, and whom the paper compares with or who stands for it here. */
 const SYSTEMS: readonly System[] = [
@@ -86,23 +76,8 @@ export const hstoreYcsb: Experiment = {
 };
 
 /** Operations a second of virtual time; undefined when the index has no scans. */
-function measure(
-  settings: Settings,
-  { index, wishes, deployment }: System,
-  workload: Workload,
-): number | undefined {
-  const cluster = new SimulatedCluster<Index>({
-    model: settings.model,
-    seed: settings.seed,
-    poolBytes: POOL_BYTES,
-    ...(deployment && { local: localModelOf(deployment) }),
-    kind: registeredKind<Index>(index, wishes),
-    clients: CLIENTS + (deployment ? HStoreServers.clientsOf(deployment) : 0),
-    computeNodes: COMPUTE_NODES,
-  });
-  cluster.load(RECORDS);
-  const servers = deployment && new HStoreServers(cluster, deployment, COMPUTE_NODES);
-  const clients = Array.from({ length: CLIENTS }, (_, i) => cluster.addClient(i % COMPUTE_NODES));
+function measure(settings: Settings, system: System, workload: Workload): number | undefined {
+  const { cluster, clients, servers } = deployedCluster<Index>(settings, system, CLIENTS);
   if (workload.name === 'E' && !isOrdered(clients[0].index)) return undefined;
   const prng = Prng.fromSeed(settings.seed).fork(1);
   const chosen = distribution(workload.latest ? 'latest' : 'zipf', RECORDS, prng.fork(2));
@@ -112,7 +87,7 @@ function measure(
   // Not measured: each client claims its rows of the mailboxes with its first requests.
   run(
     new YcsbWork(cluster, WARM_UP, prng.fork(3), chosen),
-    WARM_UPS * CLIENTS * (deployment?.pairs ?? 1),
+    WARM_UPS * CLIENTS * (system.deployment?.pairs ?? 1),
   );
   return run(work, workload.name === 'E' ? settings.operations / 10 : settings.operations);
 }
