@@ -12,7 +12,8 @@ const SHARE_MIN = 3 / 4;
 const OPTIONS = { size: 4 * 2 ** 20, maxClients: 8, index: 'sephash' } as const;
 /** Two clients' own chunks matter less in it. */
 const LARGER = 6 * 2 ** 20;
-const SMALL_SEGMENTS = { ...OPTIONS, sephash: { segmentBytes: 128, ratio: 8, maxDepth: 12 } };
+const SMALL_INDEX = { kind: 'sephash', segmentBytes: 128, ratio: 8, maxDepth: 12 } as const;
+const SMALL_SEGMENTS = { ...OPTIONS, index: SMALL_INDEX };
 
 /** Puts new keys until the pool is full; returns them. */
 function fill(store: Store<Value>, round: number, sizes: readonly number[]): string[] {
