@@ -123,8 +123,8 @@ export async function open(
 }
 
 /**
- * Creates a pool or, when the options name a `store` or an `index`, a store, in a pool that is there
- * or a new one. All or nothing: a new pool whose store cannot be made goes again.
+ * Creates a pool or, when the options name a `store` or an `index`, a store, in a pool that is
+ * there or a new one. All or nothing: a new pool whose store cannot be made goes again.
  *
  * @returns whether the pool is new.
  * @throws StepwellError SW_POOL_EXISTS when the pool is there and nothing else was asked for, or
