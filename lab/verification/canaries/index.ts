@@ -15,6 +15,7 @@ import { publishedResizeCanary } from './published-resize.ts';
 import { sepHashHastyCompactionCanary } from './sephash-hasty-compaction.ts';
 import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
 import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
+import { sepHashNamelessPadCanary } from './sephash-nameless-pad.ts';
 import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
 import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
 import { shardHastyClearingCanary } from './shard-hasty-clearing.ts';
@@ -50,6 +51,7 @@ export const CANARIES: readonly Canary[] = [
   sepHashHastySearchCanary,
   sepHashHastyCompactionCanary,
   sepHashLateFilterCanary,
+  sepHashNamelessPadCanary,
   sepHashNextEntryCanary,
   sepHashOldestKeptCanary,
   shardHastySearchCanary,

@@ -17,7 +17,7 @@ import {
   tagOf,
   unitsOfEntry,
 } from './segments/entry.ts';
-import { HEADER_UNITS } from './segments/header.ts';
+import { HEADER_UNITS, isClosed } from './segments/header.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
@@ -58,6 +58,9 @@ class Check {
     if (main.depth > directory.depth) this.#sink.problem(`${where}: deeper than the directory`);
     if (directory.lookup(main.suffix) !== header) {
       this.#sink.problem(`${where}: the directory does not lead here`);
+    }
+    if (!isClosed(snapshot.metaHigh) && !geometry.hasRoom(main.units, main.count)) {
+      this.#sink.problem(`${where}: its block has no room for the next merge`);
     }
     this.#sink.reachable(header, HEADER_UNITS);
     this.#sink.reachable(main.slots, geometry.slotsUnits);

@@ -3,19 +3,15 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
-  highHalf,
-  lowHalf,
   type Operation,
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/suffix-order.ts';
 import { mergeSealed } from './merging/merge.ts';
-import { firstEmpty } from './operations/append.ts';
-import { postHeader, postSlots } from './operations/lookup.ts';
-import { type SepHashRequest, SLOTS_AT } from './request.ts';
-import { isTombstone, padHigh, padLow } from './segments/entry.ts';
-import { epochOf, mainOf, metaHigh, metaLow } from './segments/header.ts';
+import { seal } from './merging/seal.ts';
+import { isTombstone } from './segments/entry.ts';
+import { epochOf, isClosed, mainOf, metaHigh, metaLow } from './segments/header.ts';
 import { isPoolFull } from './segments/main-blocks.ts';
 import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
@@ -55,12 +51,12 @@ const MERGES_PER_SEGMENT = 2;
  * One client compacts at a time: it is the one that the pool names as its sweeper.
  *
  * **Room at home.** The next merge has to fit the home again, or the segment accepts no deletion
- * any more. A block is chosen with room for a CurSegment of new keys (`geometry.mainUnits`). A
- * merge by way of the spare place uses that room up, so it leaves only as many entries of the
- * CurSegment empty as there is room, and pads in front of them. Without any room it leaves one, for
- * the tombstone of the deletion that waits: a merge of tombstones adds nothing. An insertion does
- * not bring a segment home that is without room. Another client may still insert between the merge
- * and the pads, or take the one entry; that segment then needs memory for its next deletion.
+ * any more. A block is chosen with room for a CurSegment of new keys (`geometry.mainUnits`), and a
+ * merge by way of the spare place uses that room up. So it closes the segment when less than that
+ * is left: until a merge finds a block with room, writers of records meet a closed segment as a
+ * full one, and only deletions take its entries. A merge of those adds nothing: each moves one
+ * entry to the dropped ones. The word that publishes the merge says that the segment is closed, so
+ * no insertion comes in between. For an insertion no segment is closed: it could not use it.
  */
 export class Compaction {
   readonly #table: SepHashTable;
@@ -99,8 +95,8 @@ export class Compaction {
   *#compact(suffix: number): Operation<boolean> {
     for (let merges = 0; ; merges++) {
       yield* this.#snapshot.take(suffix);
-      const { current, main } = this.#snapshot;
-      const isCompact = current.length === 0 && main.dropped === 0;
+      const { current, main, isFull } = this.#snapshot;
+      const isCompact = current.length === 0 && main.dropped === 0 && !isFull;
       if (isCompact || merges === MERGES_PER_SEGMENT) return merges > 0;
       if (!(yield* this.#mergeOnce(suffix))) return merges > 0;
     }
@@ -111,27 +107,18 @@ export class Compaction {
     if (yield* this.#sealAndMerge(0)) return true;
     if (!(yield* this.#freeSpare())) return false;
     yield* this.#snapshot.take(suffix);
-    if (!this.#forDeletion && this.#roomAtHome() < 1) return false;
+    if (!this.#forDeletion && this.#wouldClose()) return false;
     if (!(yield* this.#sealAndMerge(this.#table.directory.parts.spare))) return false;
-    yield* this.#narrow(suffix);
     yield* this.#bringHome(suffix);
     return true;
   }
 
-  /** How many keys more the block of the MainSegment can take; less than 0: it cannot. */
-  #roomAtHome(): number {
+  /** Whether a merge that keeps its block may leave less than the next one needs. */
+  #wouldClose(): boolean {
     const { main, current } = this.#snapshot;
     let keys = main.count;
     for (let at = 1; at < current.length; at += 2) if (!isTombstone(current[at])) keys++;
-    return this.#table.geometry.homeEntries(main.units) - keys;
-  }
-
-  /** Leaves only as many entries empty as the block of the MainSegment has room for: see above. */
-  *#narrow(suffix: number): Operation<void> {
-    yield* this.#snapshot.take(suffix);
-    const { request, main } = this.#snapshot;
-    request.slots = main.slots;
-    yield* seal(this.#table, request, Math.max(1, this.#roomAtHome()));
+    return !this.#table.geometry.hasRoom(main.units, keys);
   }
 
   /** Of the segment in the snapshot; false when there is no memory for its MainSegment. */
@@ -196,29 +183,7 @@ export class Compaction {
     writeHome(image, 0);
     const words = new Scratch(CAS_BYTES);
     setWord(words, 0, low, high);
-    setWord(words, 8, metaLow(home), metaHigh(home, depth, epochOf(high)));
+    setWord(words, 8, metaLow(home), metaHigh(home, depth, epochOf(high), isClosed(high)));
     yield batch.clear().write(home, bytes, image, 0).cas(header, words, 0);
   }
-}
-
-/**
- * Fills the entries that are empty with pads, but for the last ones that are left: 2 round trips.
- * The CASes are executed one behind the other, so entries are filled in their order; one that fails
- * has met another client's entry.
- */
-function* seal(table: SepHashTable, request: SepHashRequest, left = 0): Operation<void> {
-  const { batch, words } = request;
-  yield postHeader(request, postSlots(table, request, batch.clear()));
-  if (!request.metaHolds()) return;
-  const { slots } = table.geometry;
-  const swaps = new Scratch(CAS_BYTES * slots);
-  batch.clear();
-  for (let slot = firstEmpty(request, 0, slots); slot < slots - left; slot++) {
-    const from = SLOTS_AT + 8 * slot;
-    const at = CAS_BYTES * slot;
-    setWord(swaps, at, lowHalf(words, from), highHalf(words, from));
-    setWord(swaps, at + 8, padLow(request.epoch), padHigh(request.sign));
-    batch.cas(request.slots + 8 * slot, swaps, at);
-  }
-  if (batch.length > 0) yield batch;
 }

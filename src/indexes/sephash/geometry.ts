@@ -90,6 +90,11 @@ export class SepHashGeometry {
     return this.mainSizes.unitsFor(kept + Math.max(dropped, this.slots));
   }
 
+  /** Whether the block of a MainSegment of so many entries can take what the next merge adds. */
+  hasRoom(units: number, kept: number): boolean {
+    return units >= this.mainUnits(kept, 0);
+  }
+
   /** Bytes that hold every MainSegment: those of the spare place, see compact.ts. */
   get spareBytes(): number {
     return UNIT_BYTES * this.mainSizes.unitsFor(this.#entriesMax);

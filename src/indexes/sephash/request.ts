@@ -1,6 +1,6 @@
 import { type Address, highHalf, lowHalf, Scratch } from '../../verbs/index.ts';
 import { CANDIDATES_MAX, Request } from '../substrates/request.ts';
-import { depthOf, epochOf, mainOf, signOfEpoch } from './segments/header.ts';
+import { depthOf, epochOf, isClosed, mainOf, signOfEpoch } from './segments/header.ts';
 import type { SegmentView } from './segments/segment-view.ts';
 
 /** Offsets in a request's words. */
@@ -67,6 +67,11 @@ export class SepHashRequest extends Request {
 
   get sign(): number {
     return signOfEpoch(this.epoch);
+  }
+
+  /** Whether the segment takes deletions only, and this operation has a record of its own. */
+  get isShutOut(): boolean {
+    return isClosed(this.metaHigh) && this.block !== 0;
   }
 
   /** Begins an operation: whatever was read before is not fresh any more. */

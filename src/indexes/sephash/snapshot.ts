@@ -44,6 +44,8 @@ export class Snapshot {
   ends!: Uint16Array;
   /** The entries of the CurSegment that say something, oldest first. */
   current: Int32Array = new Int32Array(0);
+  /** Whether the CurSegment has no empty entry: pads may have filled it. */
+  isFull = false;
 
   constructor(table: SepHashTable) {
     this.#table = table;
@@ -122,11 +124,13 @@ export class Snapshot {
     if (highHalf(this.#words, 0) !== this.metaHigh) return false;
     const sign = signOfEpoch(epochOf(this.metaHigh));
     const current: number[] = [];
-    for (let at = 0; at < 8 * slots; at += 8) {
+    let at = 0;
+    for (; at < 8 * slots; at += 8) {
       const high = highHalf(this.#slots, at);
       if (signOf(high) !== sign) break;
       if (!isPad(high)) current.push(lowHalf(this.#slots, at), high);
     }
+    this.isFull = at === 8 * slots;
     this.current = Int32Array.from(current);
     return yield* this.#completeBits();
   }

@@ -47,6 +47,7 @@ import type { SegmentView } from '../segments/segment-view.ts';
 import type { SepHashTable } from '../table.ts';
 import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
+import { seal } from './seal.ts';
 import { Halves, postHalves } from './split.ts';
 
 /** Of which the splitter reads so many while whoever waits looks once: about one a microsecond. */
@@ -57,11 +58,16 @@ const OWN_MERGE_STEPS_MAX = 1_000_000;
 
 /**
  * Merges a segment that an operation has met full. Whoever took its last entry is about to do so;
- * when nothing happens for a while, that client is slow or dead, and this one does it.
+ * when nothing happens for a while, that client is slow or dead, and this one does it. Nobody is
+ * about to merge a closed segment, which looks full to this operation: it fills it with pads.
  */
 export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
   if (yield* awaitOwnMerge(table, request)) return;
   const { batch, words } = request;
+  if (request.isShutOut) {
+    yield* seal(table, request);
+    return yield* merge(table, request);
+  }
   const { polls, microseconds } = table.patience;
   const longer = Math.floor(recordsToRead(table, request.view) / RECORDS_PER_POLL);
   // After a failure of its own this client knows that nobody is about to merge.
@@ -166,6 +172,8 @@ export class Merger {
   #spare: Address = 0;
   /** Whether it stands there, so that its block is still its own. */
   #isDisplaced = false;
+  /** Whether it has given the segment another CurSegment. */
+  #hasMovedSlots = false;
 
   constructor(table: SepHashTable) {
     this.#table = table;
@@ -181,6 +189,7 @@ export class Merger {
     this.#forDeletion = request.forDeletion;
     this.#spare = spare;
     this.#isDisplaced = false;
+    this.#hasMovedSlots = false;
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
     // A segment is split again only when the directory knows of the last split.
@@ -194,7 +203,7 @@ export class Merger {
     // At once: what a client that dies here has not retired is lost until a sweep.
     const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
     if (!this.#isDisplaced) this.#retireBlock(blockOfMain(mainOf(low, high), header), header.units);
-    if (splits || this.#movesSlots) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
+    if (splits || this.#hasMovedSlots) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
     for (const entries of dropped) this.#retireShort(entries);
     for (const entries of dropped) yield* this.#retireLong(entries);
     if (splits) yield* this.#tellDirectory(header);
@@ -262,7 +271,7 @@ export class Merger {
 
   /**
    * The merge without a split: the CurSegment stays, its entries are empty by the sign; without
-   * signs it is replaced by one of zeros, and the sign of the epoch stays.
+   * signs it is replaced by one of zeros, and the sign of the epoch is that of the first.
    */
   *#publishMerge(
     view: SegmentView,
@@ -272,26 +281,28 @@ export class Merger {
     { kept, dropped }: MergePlan,
   ): Operation<boolean> {
     const { suffix, depth } = header;
-    const moves = this.#movesSlots;
     const counts = { kept: kept.length / 2, dropped: dropped.length / 2 };
     const { address: main, units, home } = yield* this.#place(mainOf(low, high), header, counts);
-    const slots = moves ? yield* this.#allocateSlots(main, units) : header.slots;
+    const fresh = yield* this.#freshSlots(main, units, home);
+    const slots = fresh === 0 ? header.slots : fresh;
     const fields = { suffix, depth, slots, sibling: 0, units, home };
     const bytes = writeMain(this.#image, fields, kept, dropped);
-    const epoch = moves ? nextOddEpoch(epochOf(high)) : nextEpoch(epochOf(high));
+    const epoch = fresh === 0 ? nextEpoch(epochOf(high)) : nextOddEpoch(epochOf(high));
+    const closes = !this.#table.geometry.hasRoom(units, counts.kept);
     this.#batch.clear().write(main, bytes, this.#image, 0);
     const { zeros } = this.#halves;
-    if (moves) this.#batch.write(slots, zeros.u8.length, zeros, 0);
-    const desired = [metaLow(main), metaHigh(main, depth, epoch)] as const;
-    yield this.#postSwap(this.#batch, view.header, [low, high, ...desired]);
+    if (fresh !== 0) this.#batch.write(slots, zeros.u8.length, zeros, 0);
+    const desiredHigh = metaHigh(main, depth, epoch, closes);
+    yield this.#postSwap(this.#batch, view.header, [low, high, metaLow(main), desiredHigh]);
     if (!this.#swapped(view)) {
       if (home === 0) this.#giveBack(main, units);
-      if (moves) this.#giveBack(slots, this.#table.geometry.slotsUnits);
+      if (fresh !== 0) this.#giveBack(fresh, this.#table.geometry.slotsUnits);
       return false;
     }
     this.#isDisplaced = home !== 0;
+    this.#hasMovedSlots = fresh !== 0;
     this.#table.merges++;
-    this.#learn(view, main, depth, epoch, { ...fields, count: kept.length / 2 });
+    this.#learn(view, metaLow(main), desiredHigh, { ...fields, count: counts.kept });
     return true;
   }
 
@@ -304,24 +315,26 @@ export class Merger {
       return yield* allocateMain(this.#table, counts, this.#forDeletion);
     } catch (error) {
       const fits = counts.kept + counts.dropped <= this.#table.geometry.homeEntries(header.units);
-      const mayDisplace = this.#spare !== 0 && header.home === 0 && fits && !this.#movesSlots;
+      const mayDisplace = this.#spare !== 0 && header.home === 0 && fits;
       if (!mayDisplace || !isPoolFull(error)) throw error;
       return { address: this.#spare, units: header.units, home: old };
     }
-  }
-
-  get #movesSlots(): boolean {
-    return this.#table.geometry.shape.signs === 0;
   }
 
   #allocate(units: number): Operation<Address> {
     return this.#table.allocator.allocate(this.#table.catalog, units);
   }
 
-  *#allocateSlots(main: Address, mainUnits: number): Operation<Address> {
+  /**
+   * The block of a new CurSegment, or 0: it stays. It stays as well where a deletion finds no block
+   * for another one: its entries are then empty by the sign, whatever the index is to be without.
+   */
+  *#freshSlots(main: Address, mainUnits: number, home: Address): Operation<Address> {
+    if (this.#table.geometry.shape.signs === 1 || home !== 0) return 0;
     try {
       return yield* this.#allocate(this.#table.geometry.slotsUnits);
     } catch (error) {
+      if (this.#forDeletion && isPoolFull(error)) return 0;
       this.#giveBack(main, mainUnits);
       throw error;
     }
@@ -378,13 +391,12 @@ export class Merger {
 
   #learn(
     view: SegmentView,
-    main: Address,
-    depth: number,
-    epoch: number,
+    low: number,
+    high: number,
     fields: { suffix: number; count: number; slots: Address; sibling: Address },
   ): void {
     const cache = this.#table.cacheOf(fields.count, () => parseFpTable(this.#image, 0));
-    view.learn(metaLow(main), metaHigh(main, depth, epoch), fields, cache);
+    view.learn(low, high, fields, cache);
     view.noteOffset(0);
   }
 

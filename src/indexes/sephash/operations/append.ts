@@ -20,7 +20,7 @@ import {
 } from '../segments/filter.ts';
 import { versionAt } from '../segments/header.ts';
 import type { SepHashTable } from '../table.ts';
-import { postHeader, postSlots } from './lookup.ts';
+import { firstEmpty, postHeader, postSlots } from './lookup.ts';
 import { aimForAppend, catchUp } from './refresh.ts';
 
 /** What became of an attempt on an entry. */
@@ -106,22 +106,19 @@ function postWindow(
   return postHeader(request, batch);
 }
 
-/** The first empty entry of what was read, or the window's end, or STALE. */
+/**
+ * The first empty entry of what was read, or the window's end, or STALE. There is none in a closed
+ * segment.
+ */
 function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
   if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
+  if (request.isShutOut) return table.geometry.slots;
   const slot = firstEmpty(request, request.windowStart, request.windowEnd);
   if (slot === request.windowStart && slot > 0) {
     request.view.forgetOffset();
     return STALE;
   }
   noteOffset(request, slot);
-  return slot;
-}
-
-/** The first entry of [from, end) that is empty in the epoch that was read, or `end`. */
-export function firstEmpty({ words, sign }: SepHashRequest, from: number, end: number): number {
-  let slot = from;
-  while (slot < end && signOf(highHalf(words, SLOTS_AT + 8 * slot)) === sign) slot++;
   return slot;
 }
 

@@ -1,4 +1,4 @@
-import type { Batch, Operation } from '../../../verbs/index.ts';
+import { type Batch, highHalf, type Operation } from '../../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../../substrates/claims/candidates.ts';
 import { HEADER_AT, type SepHashRequest, SLOTS_AT } from '../request.ts';
 import {
@@ -30,6 +30,13 @@ export function postSlots(table: SepHashTable, request: SepHashRequest, batch: B
 
 export function postHeader(request: SepHashRequest, batch: Batch): Batch {
   return batch.read(request.view.header, HEADER_BYTES, request.words, HEADER_AT);
+}
+
+/** The first entry of [from, end) that is empty in the epoch that was read, or `end`. */
+export function firstEmpty({ words, sign }: SepHashRequest, from: number, end: number): number {
+  let slot = from;
+  while (slot < end && signOf(highHalf(words, SLOTS_AT + 8 * slot)) === sign) slot++;
+  return slot;
 }
 
 /**

@@ -3,8 +3,7 @@ import type { SepHashRequest } from '../request.ts';
 import { completeBit, filterIsClear, wantsBit } from '../segments/filter.ts';
 import { versionAt } from '../segments/header.ts';
 import type { SepHashTable } from '../table.ts';
-import { firstEmpty } from './append.ts';
-import { gather, postHeader, postRange, postSlots, readCandidates } from './lookup.ts';
+import { firstEmpty, gather, postHeader, postRange, postSlots, readCandidates } from './lookup.ts';
 import { aimForSearch, catchUp } from './refresh.ts';
 
 /**

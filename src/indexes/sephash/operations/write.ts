@@ -130,7 +130,7 @@ function* storeSurveyed(
   attempt: number,
 ): Operation<Outcome | undefined> {
   if (!present && isCrowded(table, request)) throw indexFull(table);
-  if (request.emptySlot === table.geometry.slots) {
+  if (request.emptySlot === table.geometry.slots || request.isShutOut) {
     yield* table.retry(request, 'segmentFull', attempt);
     yield* mergeFull(table, request);
     return undefined;

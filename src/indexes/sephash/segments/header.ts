@@ -3,12 +3,16 @@ import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../../verbs/
 /**
  * A segment's header is one line, at one address for ever; the directory points to it.
  *
- *    0  metadata: MainSegment 36 (64-byte units) | epoch 23 | local depth 5, changed by CAS only
+ *    0  metadata: MainSegment 35 (64-byte units) | closed 1 | epoch 23 | local depth 5, changed by
+ *       CAS only
  *    8  7 filter words: 37 bits for fingerprints | the epoch that they are of
  *
  * The epoch counts the merges of the segment; its lowest bit is the sign. Every merge installs a
  * MainSegment in a new block, so while an operation runs the word never comes back, and an equal
  * word says that nothing has been merged in between.
+ *
+ * A closed segment takes deletions only, because its MainSegment's block has no room for more keys:
+ * see compact.ts. It is closed or open for a whole epoch.
  */
 export const HEADER_BYTES = 64;
 export const HEADER_UNITS = 1;
@@ -19,7 +23,9 @@ const EPOCH_MASK = EPOCH_VALUES - 1;
 const EPOCH_SHIFT = 9;
 const DEPTH_SHIFT = 4;
 const DEPTH_MASK = 0x1f;
-const POINTER_HIGH = 0xf;
+/** A pool has at most 2^35 units. */
+const POINTER_HIGH = 0x7;
+const CLOSED = 0x8;
 
 /** Sign 1, so that the zeros of new CurSegments are empty entries. */
 export const FIRST_EPOCH = 1;
@@ -28,9 +34,14 @@ export function metaLow(main: Address): number {
   return (main / UNIT_BYTES) | 0;
 }
 
-export function metaHigh(main: Address, depth: number, epoch: number): number {
+export function metaHigh(
+  main: Address,
+  depth: number,
+  epoch: number,
+  closed: boolean = false,
+): number {
   const pointer = Math.floor(main / UNIT_BYTES / 2 ** 32);
-  return (epoch << EPOCH_SHIFT) | (depth << DEPTH_SHIFT) | pointer;
+  return (epoch << EPOCH_SHIFT) | (depth << DEPTH_SHIFT) | (closed ? CLOSED : 0) | pointer;
 }
 
 export function mainOf(low: number, high: number): Address {
@@ -39,6 +50,10 @@ export function mainOf(low: number, high: number): Address {
 
 export function depthOf(high: number): number {
   return (high >>> DEPTH_SHIFT) & DEPTH_MASK;
+}
+
+export function isClosed(high: number): boolean {
+  return (high & CLOSED) !== 0;
 }
 
 export function epochOf(high: number): number {

@@ -1,43 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StepwellError } from '../../../errors.ts';
 import {
   type ByHand,
   foundText,
   requestFor,
   sepHashByHand,
 } from '../../../store/tests/support/by-hand.ts';
-import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
-import { sweep } from '../../sweep.ts';
 import type { SepHashIndex } from '../sephash.ts';
+import { succeeds } from './support/full-pool.ts';
 
 type Client = ByHand<SepHashIndex>;
 
 const MIB = 2 ** 20;
 const SEPHASH = { segmentBytes: 128, ratio: 8, maxDepth: 12 };
-
-/** Whether the operation found memory, if need be after the remedies of store/full-pool.ts. */
-function succeeds({ pool, index }: Client, operation: () => Operation<unknown>): boolean {
-  const remedies = [
-    () => pool.betweenOperations(() => pool.reclaiming()) ?? false,
-    () => (pool.betweenOperations(() => sweep(pool, index)) ?? 0) > 0,
-  ];
-  for (;;) {
-    pool.enter();
-    try {
-      pool.run(operation());
-      return true;
-    } catch (error) {
-      assert.ok(error instanceof StepwellError && error.code === 'SW_POOL_FULL', String(error));
-    } finally {
-      pool.exit();
-    }
-    let helped = false;
-    while (!helped && remedies.length > 0) helped = remedies.shift()?.() ?? false;
-    if (!helped) return false;
-  }
-}
 
 /** Puts until the pool is full; returns how many keys there are. */
 function fill(client: Client, value: string): number {

@@ -31,6 +31,7 @@ import {
   epochOf,
   FILTER_WORDS,
   filterWordOf,
+  isClosed,
   mainOf,
   metaHigh,
   metaLow,
@@ -49,6 +50,8 @@ import {
 } from '../segments/main-segment.ts';
 
 const ADDRESSES = [64, 2 ** 31 - 64, 2 ** 32, 1023 * 2 ** 31 + 640, 2 ** 42 - 64];
+/** A pool has at most 2^35 units. */
+const MAINS = ADDRESSES.map((address) => Math.min(address, 2 ** 41 - 64));
 
 test('an entry keeps all its fields', () => {
   for (const record of ADDRESSES) {
@@ -88,13 +91,16 @@ test('depth bits are the four of the round', () => {
   assert.equal(depthBitsFor(-1, 23), 15);
 });
 
-test('metadata keep pointer, depth and epoch, and the epoch wraps around', () => {
-  for (const main of ADDRESSES) {
+test('metadata keep pointer, depth, epoch and whether it is closed, and the epoch wraps around', () => {
+  for (const main of MAINS) {
     for (const depth of [0, 7, 24]) {
       for (const epoch of [0, 1, 2 ** 22, EPOCH_VALUES - 1]) {
         const low = metaLow(main);
-        const high = metaHigh(main, depth, epoch);
-        assert.deepEqual([mainOf(low, high), depthOf(high), epochOf(high)], [main, depth, epoch]);
+        for (const closed of [false, true]) {
+          const high = metaHigh(main, depth, epoch, closed);
+          assert.deepEqual([mainOf(low, high), depthOf(high), epochOf(high)], [main, depth, epoch]);
+          assert.equal(isClosed(high), closed);
+        }
         assert.notEqual(signOfEpoch(nextEpoch(epoch)), signOfEpoch(epoch));
         assert.equal(signOfEpoch(nextOddEpoch(epoch)), 1);
         assert.notEqual(nextOddEpoch(epoch), epoch);

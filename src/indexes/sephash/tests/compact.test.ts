@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StepwellError } from '../../../errors.ts';
+import { type ByHand, requestFor, sepHashByHand } from '../../../store/tests/support/by-hand.ts';
+import type { Scope } from '../../../store/tests/support/pools.ts';
+import { CAS, READ, WRITE } from '../../../verbs/batch.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { ALWAYS } from '../../contract.ts';
+import { eachSegment } from '../each-segment.ts';
+import { metaHigh, metaLow } from '../segments/header.ts';
+import { MAIN_HEADER_BYTES } from '../segments/main-segment.ts';
+import type { SepHashIndex } from '../sephash.ts';
+import { Snapshot } from '../snapshot.ts';
+import { succeeds } from './support/full-pool.ts';
+
+type Client = ByHand<SepHashIndex>;
+
+const OPTIONS = { size: 2.75 * 2 ** 20, maxClients: 8 };
+const SHAPE = { segmentBytes: 128, ratio: 8, maxDepth: 12 };
+/** Blocks for records that a client has put aside before the pool is full. */
+const HOARD = 3000;
+/** How many keys a client puts into a segment as soon as that has been merged. */
+const RIVALS = 16;
+
+interface FullPool {
+  hoarder: Client;
+  other: Client;
+  keys: string[];
+}
+
+/** A pool that one client has filled, a client with blocks for records only, and one without any. */
+function fullPool(scope: Scope, more: object = {}): FullPool {
+  const sephash = { ...SHAPE, ...more };
+  const filler = sepHashByHand(scope, { ...OPTIONS, sephash });
+  const { handle } = filler;
+  const hoarder = sepHashByHand(scope, { sephash, handle });
+  const other = sepHashByHand(scope, { sephash, handle });
+  const { allocator } = hoarder.pool;
+  const { catalog } = hoarder.index;
+  const blocks: Address[] = [];
+  for (let i = 0; i < HOARD; i++) blocks.push(hoarder.pool.run(allocator.allocate(catalog, 1)));
+  allocator.sizeClass(catalog, 1).cache.push(...blocks);
+  const keys: string[] = [];
+  while (isStored(filler, `k${keys.length}`)) keys.push(`k${keys.length}`);
+  // Idle: it holds back nobody.
+  filler.pool.betweenOperations(() => filler.pool.reclamation.goOffline());
+  return { hoarder, other, keys };
+}
+
+/** Puts a key; false when the pool is full. */
+function isStored(client: Client, key: string): boolean {
+  const { pool, index } = client;
+  try {
+    pool.run(index.write(requestFor(client, key, 'v'), ALWAYS));
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof StepwellError && error.code === 'SW_POOL_FULL', String(error));
+    return false;
+  }
+}
+
+function* atOnce(): Operation<boolean> {
+  yield* [];
+  return true;
+}
+
+/** Puts new keys of the segment with this header; returns those that were let in. */
+function insertInto(client: Client, header: Address, round: number): string[] {
+  const { index } = client;
+  const isThere = (key: string) =>
+    index.table.directory.lookup(requestFor(client, key).hash.h1) === header;
+  const candidates = Array.from({ length: 40 * RIVALS }, (_, i) => `more ${round} ${i}`);
+  const rivals = candidates.filter(isThere).slice(0, RIVALS);
+  return rivals.filter((key) => isStored(client, key));
+}
+
+for (const signs of [1, 0]) {
+  const shape = signs === 1 ? '' : ', without signs';
+  test(`insertions right behind the merges of a compaction leave deletions possible${shape}`, (t) => {
+    const { hoarder, other, keys } = fullPool(t, { signs });
+    const { fabric } = other.pool;
+    const compacting = other.index.compact(atOnce, true);
+    let round = 0;
+    for (let step = compacting.next(); !step.done; step = compacting.next()) {
+      fabric.execute(step.value);
+      // A merge, or a MainSegment that was copied home: the CAS on a header comes last.
+      const { kind, address, length } = step.value;
+      const last = length - 1;
+      if (kind[0] !== WRITE || kind[last] !== CAS) continue;
+      keys.push(...insertInto(hoarder, address[last], round++));
+    }
+    assert.ok(round > 0);
+    hoarder.pool.betweenOperations(() => hoarder.pool.reclamation.goOffline());
+    for (const key of keys) {
+      const remove = () => other.index.remove(requestFor(other, key));
+      assert.ok(succeeds(other, remove), `${key} of ${keys.length}`);
+    }
+    assert.equal(other.pool.run(other.index.shape()).records, 0);
+  });
+}
+
+/** A segment whose MainSegment stands in the spare place: the compacting client has died. */
+function displaced(scope: Scope): { other: Client; snapshot: Snapshot } {
+  const { other } = fullPool(scope);
+  let graces = 0;
+  function* dying(): Operation<boolean> {
+    yield* [];
+    return ++graces === 1;
+  }
+  other.pool.run(other.index.compact(dying, true));
+  let snapshot: Snapshot | undefined;
+  other.pool.run(
+    eachSegment(other.index.table, function* ({ main }) {
+      if (main.home === 0) return;
+      snapshot = new Snapshot(other.index.table);
+      yield* snapshot.take(main.suffix);
+    }),
+  );
+  assert.ok(snapshot);
+  return { other, snapshot };
+}
+
+/** Overwrites two halves of a word of the pool. */
+function overwrite({ pool }: Client, address: Address, low: number, high: number): void {
+  const words = new Scratch(8);
+  words.i32.set([low, high]);
+  pool.fabric.execute(new Batch().write(address, 8, words, 0));
+}
+
+function refusesToGoHome({ pool, index }: Client, text: RegExp): void {
+  assert.throws(
+    () => pool.run(index.compact(atOnce, true)),
+    (error) => {
+      assert.ok(error instanceof StepwellError && error.code === 'SW_POOL_CORRUPT', String(error));
+      return text.test(error.message);
+    },
+  );
+}
+
+test('a compaction that died is finished by the next one', (t) => {
+  const { other, snapshot } = displaced(t);
+  other.pool.run(other.index.compact(atOnce, true));
+  other.pool.run(snapshot.take(snapshot.main.suffix));
+  assert.equal(snapshot.main.home, 0);
+});
+
+const HOME = 40;
+
+test('a MainSegment that has a home and stands elsewhere than in the spare place is damage', (t) => {
+  const { other, snapshot } = displaced(t);
+  const { home, depth } = snapshot.main;
+  const image = new Scratch(MAIN_HEADER_BYTES);
+  const { spare } = other.index.table.directory.parts;
+  other.pool.fabric.execute(new Batch().read(spare, MAIN_HEADER_BYTES, image, 0));
+  other.pool.fabric.execute(new Batch().write(home, MAIN_HEADER_BYTES, image, 0));
+  const high = metaHigh(home, depth, snapshot.metaHigh >>> 9);
+  overwrite(other, snapshot.header, metaLow(home), high);
+  refusesToGoHome(other, /has a home/);
+});
+
+test('a MainSegment with more entries than its home takes is not copied there', (t) => {
+  const { other, snapshot } = displaced(t);
+  const { count, units } = snapshot.main;
+  const { geometry, directory } = other.index.table;
+  const dropped = geometry.homeEntries(units) - count + 1;
+  overwrite(other, directory.parts.spare, count, dropped);
+  refusesToGoHome(other, /entries/);
+});
+
+test('a home that is no block of a MainSegment is not written to', (t) => {
+  const { other, snapshot } = displaced(t);
+  const { spare } = other.index.table.directory.parts;
+  overwrite(other, spare + HOME, snapshot.main.home + 64, 0);
+  refusesToGoHome(other, /no block/);
+});
+
+test('what another segment has written to the spare place meanwhile is not copied home', (t) => {
+  const { other } = displaced(t);
+  const { spare } = other.index.table.directory.parts;
+  const going = other.index.compact(atOnce, true);
+  assert.throws(() => {
+    for (let step = going.next(); !step.done; step = going.next()) {
+      const { kind, address, bytes, length } = step.value;
+      const copies = length === 1 && kind[0] === READ && bytes[0] !== MAIN_HEADER_BYTES;
+      if (copies && address[0] === spare) overwrite(other, spare + HOME, 64, 0);
+      other.pool.fabric.execute(step.value);
+    }
+  }, /two segments/);
+});
