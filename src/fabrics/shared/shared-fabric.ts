@@ -21,7 +21,10 @@ import {
 import { readWords, WORD_COPY_BYTES_MAX, writeWords } from './copy.ts';
 import type { Region, RegionSource } from './region.ts';
 
-/** Exact, and cheaper than a division. */
+/**
+ * Exact, and cheaper than a division. An offset is made an integer at once: as a double it would be
+ * an object wherever it is handed over.
+ */
 const REGION_SCALE = 1 / REGION_STRIDE;
 
 /** READs that are touched ahead of one execution; more would push the first out of the cache. */
@@ -80,7 +83,7 @@ export class SharedFabric implements Fabric {
 
   window(address: Address, bytes: number): Uint8Array {
     const index = (address * REGION_SCALE) | 0;
-    const offset = address - index * REGION_STRIDE;
+    const offset = (address - index * REGION_STRIDE) | 0;
     return this.region(index).u8.subarray(offset, offset + bytes);
   }
 
@@ -169,7 +172,7 @@ export class SharedFabric implements Fabric {
       const address = addresses[row];
       const bytes = lengths[row];
       const index = (address * REGION_SCALE) | 0;
-      const offset = address - index * REGION_STRIDE;
+      const offset = (address - index * REGION_STRIDE) | 0;
       const region = this.region(index);
       if (offset + bytes > region.bytes) throw beyond(index, offset);
       if (this.#unfenced) this.#storeLoadFence();
@@ -193,7 +196,7 @@ export class SharedFabric implements Fabric {
     }
     const address = batch.address[row];
     const index = (address * REGION_SCALE) | 0;
-    const offset = address - index * REGION_STRIDE;
+    const offset = (address - index * REGION_STRIDE) | 0;
     const region = this.region(index);
     if (offset + bytes > region.bytes) throw beyond(index, offset);
     const counters = this.traffic.rows;

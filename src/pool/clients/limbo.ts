@@ -9,58 +9,77 @@ import type { Address } from '../../verbs/index.ts';
  */
 export const EPOCHS_TO_RIPEN = 3;
 
-export class Limbo {
-  #addresses: Address[] = [];
-  #units: number[] = [];
-  #tags: number[] = [];
-  #head = 0;
+/** Address, units and tag of a block. */
+const FIELDS = 3;
+const UNITS = 1;
+const TAG = 2;
+const BLOCKS_AT_FIRST = 1024;
 
-  get length(): number {
-    return this.#addresses.length - this.#head;
-  }
+/** A ring of numbers: every write of a record retires one, so nothing is allocated for each. */
+export class Limbo {
+  #ring = new Float64Array(FIELDS * BLOCKS_AT_FIRST);
+  #head = 0;
+  length = 0;
 
   /** The oldest tag, or 0 when empty: what the client publishes as its limbo floor. */
   get floor(): number {
-    return this.length === 0 ? 0 : this.#tags[this.#head];
+    return this.length === 0 ? 0 : this.#ring[this.#at(0) + TAG];
   }
 
   /** Whether the youngest block may be re-used at `epoch`, and so all of them. */
   isRipe(epoch: number): boolean {
-    return this.length === 0 || this.#tags[this.#tags.length - 1] + EPOCHS_TO_RIPEN <= epoch;
+    return this.length === 0 || this.#isRipeAt(this.#at(this.length - 1), epoch);
   }
 
   /** The addresses that wait. */
   addresses(): Address[] {
-    return this.#addresses.slice(this.#head);
+    return Array.from({ length: this.length }, (_, i) => this.#ring[this.#at(i)]);
   }
 
   /** Whether a block waits of which `concerns` says so. */
   some(concerns: (units: number) => boolean): boolean {
-    return this.#units.some((units, i) => i >= this.#head && concerns(units));
+    for (let i = 0; i < this.length; i++) {
+      if (concerns(this.#ring[this.#at(i) + UNITS])) return true;
+    }
+    return false;
   }
 
   push(address: Address, units: number, tag: number): void {
-    this.#addresses.push(address);
-    this.#units.push(units);
-    this.#tags.push(tag);
+    if (FIELDS * this.length === this.#ring.length) this.#grow();
+    const at = this.#at(this.length++);
+    this.#ring[at] = address;
+    this.#ring[at + UNITS] = units;
+    this.#ring[at + TAG] = tag;
   }
 
   /** Removes up to `max` blocks that may be re-used at `epoch` and hands them to `free`. */
   drain(epoch: number, max: number, free: (address: Address, units: number) => void): number {
     let drained = 0;
-    while (drained < max && this.length > 0 && this.#tags[this.#head] + EPOCHS_TO_RIPEN <= epoch) {
-      free(this.#addresses[this.#head], this.#units[this.#head]);
-      this.#head++;
+    while (drained < max && this.length > 0 && this.#isRipeAt(this.#at(0), epoch)) {
+      const at = this.#at(0);
+      free(this.#ring[at], this.#ring[at + UNITS]);
+      this.#head = (this.#head + FIELDS) % this.#ring.length;
+      this.length--;
       drained++;
     }
-    if (this.#head > 4096 && this.#head * 2 > this.#addresses.length) this.#compact();
     return drained;
   }
 
-  #compact(): void {
-    this.#addresses = this.#addresses.slice(this.#head);
-    this.#units = this.#units.slice(this.#head);
-    this.#tags = this.#tags.slice(this.#head);
+  /** Where the block stands that is the i-th oldest. */
+  #at(i: number): number {
+    const at = this.#head + FIELDS * i;
+    return at < this.#ring.length ? at : at - this.#ring.length;
+  }
+
+  #isRipeAt(at: number, epoch: number): boolean {
+    return this.#ring[at + TAG] + EPOCHS_TO_RIPEN <= epoch;
+  }
+
+  #grow(): void {
+    const larger = new Float64Array(2 * this.#ring.length);
+    larger.set(this.#ring.subarray(this.#head));
+    larger.set(this.#ring.subarray(0, this.#head), this.#ring.length - this.#head);
+    this.#ring = larger;
     this.#head = 0;
   }
 }
