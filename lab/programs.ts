@@ -70,6 +70,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Processor time of a call of ordered stores',
     load: () => import('./experiments/ordered-costs.ts'),
   },
+  'compare-builds': {
+    about: 'Processor time and garbage of calls, two builds by turns',
+    load: () => import('./experiments/compare-builds.ts'),
+  },
   refill: {
     about: 'Capacity of a pool that is filled and emptied, with kills',
     load: () => import('./experiments/refill.ts'),

@@ -28,7 +28,7 @@ interface FullPool {
   keys: string[];
 }
 
-/** A pool that one client has filled, a client with blocks for records only, and one without any. */
+/** A pool that one client has filled, a client with blocks for records, and one without any. */
 function fullPool(scope: Scope, more: object = {}): FullPool {
   const sephash = { ...SHAPE, ...more };
   const filler = sepHashByHand(scope, { ...OPTIONS, sephash });
