@@ -92,6 +92,7 @@ export class KeyCalls<V extends Value> {
   }
 
   *read<T>(key: Key, use: (bytes: Uint8Array) => T): Operation<T | undefined> {
+    this.attachment.refuseClosed();
     checkCallback(use);
     const request = this.#requestFor(key);
     yield* this.attachment.enter();
@@ -122,6 +123,7 @@ export class KeyCalls<V extends Value> {
     value: Value,
     options: { when?: WriteCondition; previous?: boolean } = {},
   ): Operation<WriteResult<V>> {
+    this.attachment.refuseClosed();
     const { condition, previous } = conditionOf(options);
     const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
     const outcome = yield* this.#store(key, value, condition, 0, taken);
@@ -154,6 +156,7 @@ export class KeyCalls<V extends Value> {
   }
 
   *increment(key: Key, by: number | bigint = 1): Operation<number | bigint> {
+    this.attachment.refuseClosed();
     checkIncrement(by);
     const sum = yield* this.#add(key, BigInt(by), typeof by === 'number');
     return typeof by === 'number' ? Number(sum) : sum;

@@ -34,9 +34,9 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
     keys: readonly Key[],
     options: { maxBytes?: number } = {},
   ): Operation<(V | undefined)[]> {
+    this.attachment.refuseClosed();
     checkKeys(keys);
     const maxBytes = maxBytesIn(options);
-    this.attachment.refuseClosed();
     if (maxBytes !== Number.POSITIVE_INFINITY) return yield* this.#getBounded(keys, maxBytes);
     if (this.settings.delegation) return yield* this.#getEach(keys);
     const { width } = this.attachment;
@@ -116,6 +116,7 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
 
   /** An entry that is refused ends it; entries before may have been stored. */
   *setMany(entries: Iterable<readonly [Key, Value]>): Operation<void> {
+    this.attachment.refuseClosed();
     checkEntries(entries);
     const { width } = this.attachment;
     const round = new Map<string, readonly [Key, Value]>();
@@ -142,8 +143,8 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
   }
 
   *deleteMany(keys: readonly Key[]): Operation<number> {
-    checkKeys(keys);
     this.attachment.refuseClosed();
+    checkKeys(keys);
     const count = { removed: 0 };
     yield* this.attachment.each([...keys], this.attachment.width, (key) =>
       this.#deleteCounted(key, count),

@@ -33,6 +33,7 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
   }
 
   *scanPage(cursor: number, count = 10): Operation<Page<V>> {
+    this.attachment.refuseClosed();
     checkPage(cursor, count);
     const walk = this.newWalk(cursor);
     const page = new PageOfWalk<Entry<V>>(walk, count);
@@ -41,6 +42,7 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
   }
 
   *scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): Operation<KeyPage> {
+    this.attachment.refuseClosed();
     checkPage(cursor, count);
     const walk = this.newWalk(cursor, prefixIn(options));
     const page = new PageOfWalk<Uint8Array>(walk, count);

@@ -17,7 +17,6 @@ export class SharedScan<T> implements Scan<T> {
   readonly #signal: AbortSignal | undefined;
 
   constructor(attachment: LocalAttachment, calls: StoreCalls<Value>, plan: ScanPlan<T>) {
-    attachment.refuseClosed();
     this.#pool = attachment.pool;
     this.#attachment = attachment;
     this.#calls = calls;

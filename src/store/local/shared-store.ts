@@ -140,21 +140,22 @@ export class SharedStore<V extends Value> implements Store<V> {
   entries(): IterableIterator<[Key, V]>;
   entries(range: ScanOptions): Scan<[Key, V]>;
   entries(range?: ScanOptions): IterableIterator<[Key, V]> {
-    return range === undefined ? this.#walk(({ key, value }) => [key, value]) : this.scan(range);
+    if (range === undefined) return this.#walk(({ key, value }) => [key, value]);
+    return this.#scan(range, 'records', this.#pairs);
   }
 
   keys(): IterableIterator<Key>;
   keys(range: ScanOptions): Scan<Key>;
   keys(range?: ScanOptions): IterableIterator<Key> {
     if (range === undefined) return this.#walk(({ key }) => key);
-    return new SharedScan(this.#attachment, this.#calls, planScan(range, 'keys', this.#keys));
+    return this.#scan(range, 'keys', this.#keys);
   }
 
   values(): IterableIterator<V>;
   values(range: ScanOptions): Scan<V>;
   values(range?: ScanOptions): IterableIterator<V> {
     if (range === undefined) return this.#walk(({ value }) => value);
-    return new SharedScan(this.#attachment, this.#calls, planScan(range, 'records', this.#values));
+    return this.#scan(range, 'records', this.#values);
   }
 
   [Symbol.iterator](): IterableIterator<[Key, V]> {
@@ -170,8 +171,13 @@ export class SharedStore<V extends Value> implements Store<V> {
     return new WalkIterator(() => this.#calls.newWalk(), read, select);
   }
 
+  #scan<T>(range: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): Scan<T> {
+    this.#attachment.refuseClosed();
+    return new SharedScan(this.#attachment, this.#calls, planScan(range, part, taker));
+  }
+
   scan(range: ScanOptions = {}): Scan<[Key, V]> {
-    return new SharedScan(this.#attachment, this.#calls, planScan(range, 'records', this.#pairs));
+    return this.#scan(range, 'records', this.#pairs);
   }
 
   scanPage(cursor: number, count?: number): Page<V> {

@@ -1,7 +1,7 @@
 /** A store is closed by the code that a call of it runs: an iterator, or the user of a value. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Key } from '../api.ts';
+import type { Key, Store } from '../api.ts';
 import { check, checkSync, inspectSync, open, openAloneSync, openSync } from '../open.ts';
 import { rejectsCode, throwsCode } from './support/codes.ts';
 import { freshUrl, keepOpen, numbered, POOL_KINDS, SMALL } from './support/pools.ts';
@@ -90,4 +90,33 @@ test('tcp: loadSorted whose entries close the store', async (t) => {
   await keeper.set('k', 'v');
   const { problems, leaked, unreachable } = await check(url);
   assert.deepEqual({ problems, leaked, unreachable }, NOTHING);
+});
+
+/** Calls with arguments that no store takes. */
+const BAD_CALLS: ((store: Store) => unknown)[] = [
+  (store) => store.scan({ limit: -1 }),
+  (store) => store.keys({ limit: -1 }),
+  (store) => store.values({ limit: -1 }),
+  (store) => store.entries({ limit: -1 }),
+  (store) => store.scanPage(-1),
+  (store) => store.scanKeys(-1),
+  (store) => store.count(7 as never),
+  (store) => store.clear(7 as never),
+  (store) => store.first(7 as never),
+  (store) => store.read('k', 7 as never),
+  (store) => store.write('k', 'v', { when: 'never' as never }),
+  (store) => store.increment('k', 0.5),
+  (store) => store.getMany(7 as never),
+  (store) => store.setMany(7 as never),
+  (store) => store.deleteMany(7 as never),
+];
+
+test('a closed store says that it is closed, also to calls that no store takes', async (t) => {
+  const url = freshUrl(t, 'shm');
+  for (const call of BAD_CALLS) {
+    const store = openSync(url, CHIME);
+    throwsCode('SW_INVALID_ARGUMENT', () => call(store), `open: ${call}`);
+    store.close();
+    throwsCode('SW_CLOSED', () => call(store), `closed: ${call}`);
+  }
 });
