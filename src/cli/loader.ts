@@ -105,7 +105,10 @@ export class Loader {
     throwIfInterrupted(this.#context.signal, 'interrupted');
   }
 
-  /** After a bad record the good ones before it are stored; whoever mends the file counts on it. */
+  /**
+   * After a bad record the good ones before it are stored: a user who repairs the file counts on
+   * it.
+   */
   async #tellWhatIsStored(error: unknown): Promise<void> {
     if (error instanceof InputError) {
       await this.#store.setMany(this.#batch);

@@ -10,7 +10,7 @@ import {
 import { refuseSuccessor } from './refused-sequence.ts';
 import type { Request } from './request-reader.ts';
 
-/** Told of failures that are nobody's mistake but the gateway's or the store's. */
+/** Told of failures that are the gateway's or the store's own mistakes. */
 export type ErrorHook = (error: unknown, command: string) => void;
 
 const QUOTED_NAME_MAX = 128;

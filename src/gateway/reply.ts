@@ -24,7 +24,7 @@ const LF = 10;
 const DIGIT_ZERO = 48;
 const TYPE = { integer: 58, bulk: 36, verbatim: 61, array: 42, set: 126, map: 37 } as const;
 
-/** Whoever sends the bytes, in this order. */
+/** Sends the bytes in this order. */
 export interface ReplySink {
   write(bytes: Uint8Array): void;
 }

@@ -88,8 +88,9 @@ export interface IndexWalk {
   readonly cursor: number;
   /**
    * Visits the next records, maybe none. The visitor finds each as the request's found one, checked
-   * and complete, and its key in `outgoing` as `Request.adoptKey` leaves it. Who wants the keys
-   * only says so: the record need not be complete or checked then, and its value not be read.
+   * and complete, and its key in `outgoing` as `Request.adoptKey` leaves it. A caller that wants
+   * the keys only says so: the record need not be complete or checked then, and its value not be
+   * read.
    */
   next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
 }
@@ -197,7 +198,7 @@ export interface Index {
    */
   eachReachable(visit: (address: Address) => void): Operation<void>;
   /**
-   * Lets go of memory that the index holds for nobody, such as records of deleted keys that wait
+   * Lets go of memory that the index holds to no end, such as records of deleted keys that wait
    * for a merge or claims of dead clients, and does what deletions wait for. Only the client that
    * sweeps a full pool runs it, between operations and in an epoch; it needs no memory. `grace`
    * returns when no client holds an address any more that was unlinked before, or false when that

@@ -37,7 +37,7 @@ export function unpackParameters(kind: IndexKind, packed: readonly number[]): In
   return Object.fromEntries(kind.parameterNames.map((name, i) => [name, packed[i]]));
 }
 
-/** As `findOrCreateStore`, for callers to whom it is one. */
+/** As `findOrCreateStore`, for callers that need not know whether it is new. */
 export function* createStore(
   pool: Pool,
   name: string,

@@ -10,20 +10,20 @@ const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
 /** While it waits, a sweep looks so often whether those that it waits for are still there. */
 const WAITS_PER_LOOK = 8;
-/** A sweep takes milliseconds a hundred megabytes; who waits longer sweeps beside the other. */
+/** A sweep takes milliseconds a hundred megabytes; a client that waits longer sweeps as well. */
 const TURN_WAITS_MAX = 500;
 /** Each further round means that a client has died since the last one. */
 const ROUNDS_MAX = 8;
 
 /**
  * Brings back blocks that dead clients lost: claimed ahead, or retired and never freed. Only in
- * this client's own chunks (those of the dead are adopted first), where nobody else allocates, so a
- * block that no key reaches stays unreachable. It may still be in a living client's limbo, which
- * will free it; therefore the sweep waits until everything unlinked before its walk ended has been
- * freed.
+ * this client's own chunks (those of the dead are adopted first), where no other client allocates,
+ * so a block that no key reaches stays unreachable. It may still be in a living client's limbo,
+ * which will free it; therefore the sweep waits until everything unlinked before its walk ended has
+ * been freed.
  *
  * Runs between operations, when the pool is full; chunks without a block in use become free for any
- * block size, the other adopted ones are left to whoever wants blocks of their size. When there is
+ * block size, the other adopted ones are left to clients that want such blocks. When there is
  * nothing of the kind, chunks come back of stores whose makers died. Returns how many blocks and
  * chunks it brought back, or 1 when another client has just swept.
  *
@@ -33,7 +33,7 @@ const ROUNDS_MAX = 8;
  */
 export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<number> {
   // First, because it tells whether this client was declared dead while it was idle: what such a
-  // client adopts has an owner that nobody cleans up after a second time.
+  // client adopts has an owner that no client cleans up after a second time.
   yield* pool.reclamation.quiesce();
   const turn = yield* takeTurn(pool);
   if (turn === MISSED) return 1;
@@ -72,8 +72,8 @@ function* takeTurn(pool: Pool): Operation<number> {
 }
 
 /**
- * Adopts orphans and sweeps, once more when it was in vain and somebody has died meanwhile: another
- * sweeper perhaps, who owned them all.
+ * Adopts orphans and sweeps, once more when it was in vain and a client has died meanwhile: another
+ * sweeper perhaps, which owned them all.
  */
 function* sweepOrphans(
   pool: Pool,
@@ -110,8 +110,8 @@ function isAlone({ membership }: Pool, before: ClientRow[], after: ClientRow[]):
 }
 
 /**
- * Brings back what nobody reaches or holds in this client's own chunks. `outwaited` tells whether
- * nothing of the kind is left there.
+ * Brings back what no client reaches or holds in this client's own chunks. `outwaited` tells
+ * whether nothing of the kind is left there.
  */
 function* sweepOwn(pool: Pool, index: Index): Operation<{ brought: number; outwaited: boolean }> {
   const { allocator, reclamation } = pool;

@@ -109,7 +109,7 @@ export class Catalog {
    * Finds the store or makes it: under the lock, `build` allocates and fills the index and returns
    * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
    * emptied by the next holder of the lock. Chunks of an index that failed, or whose maker died,
-   * are given back: at once, or by who makes the next store in the same row, or by a sweep.
+   * are given back: at once, or by the maker of the next store in the same row, or by a sweep.
    */
   *findOrCreate(
     name: string,
@@ -160,8 +160,8 @@ export class Catalog {
   }
 
   /**
-   * What makers and droppers who died left behind. Nothing while a store is being made: that is its
-   * maker's.
+   * What makers and droppers that died left behind. Nothing while a store is being made: that is
+   * its maker's.
    */
   *unfinished(): Operation<Unfinished[]> {
     const found = new Map<number, Unfinished>();
@@ -175,13 +175,13 @@ export class Catalog {
   }
 
   /**
-   * Gives back what makers and droppers who died left behind; returns how many chunks. A store that
-   * is not READY is known to its maker alone, which holds the lock until it is, or to clients whose
-   * rows name it. So under the lock, what serves any other such store belongs to a client that is
-   * gone or has given up, and neither comes back to it: no living client loses the lock.
+   * Gives back what makers and droppers that died left behind; returns how many chunks. A store
+   * that is not READY is known to its maker alone, which holds the lock until it is, or to clients
+   * whose rows name it. So under the lock, what serves any other such store belongs to a client
+   * that is gone or has given up, and neither comes back to it: no living client loses the lock.
    */
   *releaseUnfinished(): Operation<number> {
-    // Mostly there is nothing, and then nobody who makes a store has to wait.
+    // Mostly there is nothing, and then no maker of a store has to wait.
     if ((yield* this.#left()).length === 0) return 0;
     const chunks = this.#chunks;
     const left = () => this.#left();
@@ -205,8 +205,8 @@ export class Catalog {
   }
 
   /**
-   * Drops the store: from now on nobody opens it, and its name is free. Clients that have it open
-   * find that out by the count. False when another client has dropped it first.
+   * Drops the store: from now on no client opens it, and its name is free. Clients that have it
+   * open find that out by the count. False when another client has dropped it first.
    */
   *drop(entry: CatalogEntry): Operation<boolean> {
     yield* this.#lock();

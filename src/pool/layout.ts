@@ -47,7 +47,7 @@ export const CATALOG_ENTRY_BYTES = 128;
 export const CLIENTS_OFFSET = CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES + 4096;
 /** Two lines: adjacent-line prefetch would make neighbours share otherwise. */
 export const CLIENT_ENTRY_BYTES = 128;
-/** Client ids have 12 bits in a chunk word; id 0 means nobody. */
+/** Client ids have 12 bits in a chunk word; id 0 means no client. */
 export const CLIENTS_MAX = 4095;
 
 export interface PoolParameters {

@@ -26,7 +26,7 @@ export class LocalPool extends Pool {
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** Clients that share a thread, in a simulation, say with `thread` who they are. */
+  /** Clients that share a thread, in a simulation, name themselves by `thread`. */
   constructor(
     fabric: Fabric,
     parameters: PoolParameters,
@@ -94,7 +94,7 @@ export class LocalPool extends Pool {
     this.#burst ??= setImmediate(() => this.#endBurst()).unref();
   }
 
-  /** The event loop has turned: nothing is in flight, so this client holds back nobody. */
+  /** The event loop has turned: nothing is in flight, so this client holds back no other. */
   #endBurst(): void {
     this.#burst = undefined;
     if (this.#closed || this.#inFlight > 0) return;

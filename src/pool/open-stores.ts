@@ -17,7 +17,7 @@ export interface OpenStore {
 }
 
 /**
- * The stores that this client has open. Its row names them, so that their memory goes to nobody
+ * The stores that this client has open. Its row names them, so that their memory goes to no client
  * else meanwhile:
  *
  * - A client names a store before it looks the store up for the last time, and before it takes a

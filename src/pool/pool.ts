@@ -127,7 +127,7 @@ export class Pool {
 
   /**
    * Cleans up after a dead client: its chunks become orphans that anyone may adopt. What it had
-   * half done in an index is finished by whoever meets it there.
+   * half done in an index is finished by the next client that meets it there.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.membership.claimRecovery(row))) return;

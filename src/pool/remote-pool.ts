@@ -114,7 +114,7 @@ export class RemotePool extends Pool {
       if (this.#gate === gate) this.#gate = undefined;
     });
     this.#gate = gate;
-    // Whoever waits for the gate hears of a failure; when nobody waits, nobody needs to.
+    // A call that waits for the gate hears of a failure; when none waits, none needs to.
     gate.catch(() => {});
     return gate;
   }
@@ -127,7 +127,7 @@ export class RemotePool extends Pool {
     this.#budget = OPERATIONS_PER_QUIESCENCE;
   }
 
-  /** Nothing was begun for a while: this client holds back nobody. */
+  /** Nothing was begun for a while: this client holds back no other. */
   #rest(): void {
     const idle = !this.#busy && this.#inFlight === 0 && this.#gate === undefined;
     this.#busy = false;

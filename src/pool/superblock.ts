@@ -90,7 +90,7 @@ export function formatSuperblock(parameters: PoolParameters): Uint8Array {
 }
 
 /**
- * Reads a superblock that somebody else wrote and trusts nothing in it.
+ * Reads a superblock that another process wrote and trusts nothing in it.
  * Raises SW_POOL_FOREIGN, SW_POOL_VERSION, SW_POOL_CORRUPT or SW_POOL_TRUNCATED.
  */
 export function parseSuperblock(

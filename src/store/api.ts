@@ -325,16 +325,18 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   last(bounds?: RangeBounds): Entry<V, K> | undefined;
   /**
    * Fills an empty store with records in strictly ascending order of their keys' bytes, much faster
-   * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). Nobody sees
+   * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). No client sees
    * anything before all of it is there: when a key does not ascend or the store is not empty
    * (SW_INVALID_ARGUMENT), the pool is full (SW_POOL_FULL) or `entries` throws, nothing is stored.
    * Returns how many records there were. `entries` must not use this store. All of it is one
-   * operation: memory that anybody frees in the pool meanwhile is used again only afterwards.
+   * operation: memory that clients free in the pool meanwhile is used again only afterwards.
    */
   loadSorted(entries: Iterable<readonly [Key, Value]>): number;
   /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
   count(bounds?: RangeBounds): number;
-  /** Exact when nobody writes meanwhile; otherwise off by at most the writes that ran meanwhile. */
+  /**
+   * Exact when no client writes meanwhile; otherwise off by at most the writes that ran meanwhile.
+   */
   readonly size: number;
   /** Removes every key (of the range) that was present when it was called, one by one. */
   clear(range?: RangeOptions): void;

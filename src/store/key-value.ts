@@ -8,6 +8,6 @@ export type Value = string | Uint8Array;
 
 /**
  * How values come back. `auto` (the default) returns what was put: a string for a string, bytes for
- * bytes. `utf8` and `bytes` always decode so, whoever wrote the value.
+ * bytes. `utf8` and `bytes` always decode so, whichever client wrote the value.
  */
 export type Encoding = 'auto' | 'utf8' | 'bytes';

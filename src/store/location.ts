@@ -135,7 +135,8 @@ export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPoo
 
 /**
  * Creates a pool file; false when something has its name. The file is made complete under another
- * name and then linked, so that nobody ever attaches to half a pool, and of two creators one wins.
+ * name and then linked, so that no client ever attaches to half a pool, and of two creators one
+ * wins.
  */
 export function createFile(named: string, url: string, options: PoolOptions): boolean {
   const path = guardIo(url, named, () => linkTarget(named), 'create');

@@ -58,14 +58,14 @@ export interface CheckReport {
   /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
   leaked: number;
   /**
-   * Intact records that no search finds, in a pool that nobody else uses. In a store of which
+   * Intact records that no search finds, in a pool that no other client uses. In a store of which
    * `unswept` is 0 they are problems; a client that was killed leaves such records, which it had
    * removed. HStore marks its records, so there they are problems always.
    */
   unreachable: number;
   /**
    * What was taken for stores whose makers died in the middle of it, by the index that they were to
-   * have. No damage: who makes the next store takes it up, or who next finds the pool full.
+   * have. No damage: the maker of the next store takes it up, or a client that finds the pool full.
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
   problems: string[];

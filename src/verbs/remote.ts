@@ -3,7 +3,7 @@ import type { Operation } from './operation.ts';
 import { advance } from './runners.ts';
 import type { TrafficCounters } from './traffic.ts';
 
-/** Who waits for a batch. */
+/** What waits for a batch. */
 export interface Completion {
   /** All results are in the scratches; or `error` is what the batch failed with. */
   completed(error: unknown): void;

@@ -56,7 +56,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   V
 > {
   readonly #location: string | PoolHandle;
-  /** Where the store is found again: a `memory:` pool lives while somebody holds its handle. */
+  /** Where the store is found again: a `memory:` pool lives while its handle is held. */
   #handle: PoolHandle | undefined;
   #open: Store<Value> | undefined;
 

@@ -4,7 +4,7 @@ import type { BenchClient, BenchClientSetup } from './protocol.ts';
 
 export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {
   const worker = startWorker(import.meta.url, 'worker', setup);
-  // From the beginning: a worker that fails exits long before anybody stops it.
+  // From the beginning: a worker that fails exits long before it is stopped.
   const exited = new Promise((resolve) => worker.once('exit', resolve));
   await once(worker, 'message');
   return {

@@ -54,7 +54,7 @@ function field(content: Key | Value): DumpField {
   return text ?? { base64: Buffer.from(content).toString('base64') };
 }
 
-/** Whether a record of a JSON file is one that `dump` wrote, and not somebody's own. */
+/** Whether a record of a JSON file is one that `dump` wrote, and not the user's own. */
 export function isDumpRecord(record: unknown): record is DumpRecord {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) return false;
   const { key, value, encoding } = record as Partial<DumpRecord>;

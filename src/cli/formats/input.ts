@@ -39,7 +39,7 @@ function standardInput(stdin: Readable): Input {
   stdin.on('data', (chunk: Uint8Array) => {
     done += chunk.length;
   });
-  // The counter must not start the flow before somebody reads.
+  // The counter must not start the flow before a reader is there.
   stdin.pause();
   return {
     name: 'standard input',
@@ -52,7 +52,7 @@ function standardInput(stdin: Readable): Input {
 
 function unpacked(raw: Readable): Readable {
   const gunzip = createGunzip({ chunkSize: READ_SIZE });
-  // An error of either stream reaches whoever reads the unpacked one.
+  // An error of either stream reaches the reader of the unpacked one.
   pipeline(raw, gunzip, () => {});
   return gunzip;
 }

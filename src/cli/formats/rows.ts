@@ -13,6 +13,6 @@ export interface RowSource {
   rows: AsyncIterable<Row>;
   /** How much of the rows has been given, 0..1, where bytes read do not tell it. */
   share?: () => number;
-  /** The column that is the key when nobody says which, if the format has an order of columns. */
+  /** The column that is the key when the user names none, if the format has an order of columns. */
   firstColumn?: () => string | undefined;
 }

@@ -26,7 +26,7 @@ export function styleFor(isTTY: boolean, env: NodeJS.ProcessEnv): Style {
 
 /**
  * Names in a pool come from other processes. Control characters in them could drive the terminal of
- * whoever looks, so they are shown as escapes.
+ * the reader, so they are shown as escapes.
  */
 export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {

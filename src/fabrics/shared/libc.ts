@@ -36,15 +36,15 @@ export interface Libc {
    */
   release(mapping: Mapping): void;
   /**
-   * Lengthens a file to at least `bytes`; never shortens it, whoever else lengthens it too. Returns
-   * 0, or the number of the error with which the system refuses.
+   * Lengthens a file to at least `bytes`; never shortens it, also when others lengthen it too.
+   * Returns 0, or the number of the error with which the system refuses.
    */
   lengthen(fd: number, bytes: number): number;
   /** Takes all of a file from the file system now; returns 0 or an error's number. */
   allocate(fd: number, bytes: number): number;
   /**
-   * Locks the file against others who lock it, until the descriptor is closed or the process ends;
-   * false when somebody has it locked. On a file system that knows no locks it does nothing.
+   * Locks the file against others that lock it, until the descriptor is closed or the process ends;
+   * false when another process has it locked. On a file system that knows no locks it does nothing.
    */
   lock(fd: number): boolean;
   /**

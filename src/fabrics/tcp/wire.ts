@@ -12,7 +12,7 @@ export const HEAD_BYTES = 8;
 
 /** Node to client: its nonce, whether it has a secret, and the work it wants with the proof. */
 export const CHALLENGE = 1;
-/** Client to node: who it is, and the proof. */
+/** Client to node: its identity, and the proof. */
 export const PROOF = 2;
 /** Node to client: the node's proof, its memory and its limits. */
 export const WELCOME = 3;
@@ -25,7 +25,7 @@ export const CALL_FRAME = 6;
 export const RETURN = 7;
 /** Node to client: why a batch or a call failed, or with NO_SEQUENCE why the connection ends. */
 export const FAILURE = 8;
-/** Client to node, and the node answers in kind: somebody is there. */
+/** Client to node, and the node answers in kind: the other end is there. */
 export const HEARTBEAT = 9;
 
 export const NO_SEQUENCE = -1;

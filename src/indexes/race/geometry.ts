@@ -7,7 +7,7 @@ export interface RaceShape {
   groups: number;
   initialDepth: number;
   maxDepth: number;
-  /** Seed of the key hash, so that nobody can prepare keys that collide. */
+  /** Seed of the key hash, so that no client can prepare keys that collide. */
   seed: number;
 }
 

@@ -127,7 +127,7 @@ export function allocateSubtable(
   return allocator.allocate(catalog, geometry.subtableUnits);
 }
 
-/** A child that lost the race for its directory entry was never seen by anybody. */
+/** No other client has seen a child that lost the race for its directory entry. */
 function discardSubtable(table: RaceTable, child: Address): void {
   const units = table.geometry.subtableUnits;
   if (units > BLOCK_UNITS_MAX) return; // a span: left to a sweep
@@ -145,7 +145,7 @@ function writeChild(
   return writeSubtable(geometry, address, { parent, suffix, depth, ready: false });
 }
 
-/** Writes all of a subtable that nobody knows yet. */
+/** Writes all of a subtable that no other client knows yet. */
 export function* writeSubtable(
   geometry: RaceGeometry,
   address: Address,

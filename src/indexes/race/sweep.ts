@@ -57,7 +57,8 @@ export function* eachReachable(
       for (const { address } of blocks) visit(address);
     }
   }
-  // Read anew: a splitter may have died right after it had published a child that nobody met yet.
+  // Read anew: a splitter may have died right after it had published a child that no client has met
+  // yet.
   yield* table.directory.load();
   for (const subtable of table.directory.subtables()) visit(subtable);
 }

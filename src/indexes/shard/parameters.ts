@@ -19,7 +19,7 @@ export interface ShardShape {
   ordered: number;
   /** Tables that the keys are dealt out to, each on one memory node; see partitions.ts. */
   partitions: number;
-  /** Seed of the key hash, so that nobody can prepare keys that collide. */
+  /** Seed of the key hash, so that no client can prepare keys that collide. */
   seed: number;
 }
 

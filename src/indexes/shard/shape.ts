@@ -57,7 +57,7 @@ export function* eachBucket(
   }
 }
 
-/** What nobody has fetched yet of a table that is being migrated. */
+/** What no client has fetched yet of a table that is being migrated. */
 function* fetchAll(table: ShardTable): Operation<void> {
   const { geometry, segments } = table;
   if (segments.former === undefined) return;

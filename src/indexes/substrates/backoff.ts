@@ -6,7 +6,7 @@ import type { Request } from './request.ts';
 const ATTEMPTS_MAX = 1200;
 const ATTEMPTS_WITHOUT_PAUSE = 16;
 const PAUSE_MICROSECONDS_MAX = 500;
-/** Attempts, a tenth of a second of them, over which somebody changes what is in the way. */
+/** Attempts, a tenth of a second of them, over which another client changes what is in the way. */
 const ATTEMPTS_PER_LOOK = 250;
 
 /**
@@ -14,7 +14,7 @@ const ATTEMPTS_PER_LOOK = 250;
  *
  * A conflict is a change: no index here waits for a client that does nothing, and what a dead one
  * has left half done this client completes itself. So when the slots that the operation looks at
- * have stayed the same, to the bit, over hundreds of attempts, nobody is in its way: they
+ * have stayed the same, to the bit, over hundreds of attempts, no client is in its way: they
  * contradict each other, which is damage and is told as such. Raises SW_POOL_CORRUPT then,
  * SW_CONTENTION when others are always faster.
  */

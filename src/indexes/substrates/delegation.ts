@@ -15,7 +15,7 @@ const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 
 /** Operations of this client on one key. */
 interface Lane<R extends Request> {
   key: Uint8Array;
-  /** Whether an operation of the key has posted its READs: who comes now waits for the next. */
+  /** Whether an operation of the key has posted its READs: a later search waits for the next. */
   busy: boolean;
   /** Searches that have queued since, to be served by one READ of the next. */
   searches: Ticket<R>[];
@@ -29,7 +29,7 @@ interface Ticket<R extends Request> {
   write?: PlannedWrite<R>;
   /**
    * Leads: its turn has come. Taken: another does it, and it must wait. Served: it has its answer.
-   * Failed: who had taken it failed. Gone: it waits no longer.
+   * Failed: the operation that had taken it failed. Gone: it waits no longer.
    */
   state: 'waiting' | 'leads' | 'taken' | 'served' | 'failed' | 'gone';
   found: boolean;
@@ -129,13 +129,13 @@ export class LockTable<R extends SharingRequest<R>> {
     lane.searches = [...unserved, ...lane.searches.filter(({ state }) => state === 'waiting')];
     lane.writes = lane.writes.filter(({ state }) => state === 'waiting');
     const next = lane.searches.shift() ?? lane.writes.shift();
-    // Stays busy: nobody may slip in between the release and the next one's turn.
+    // Stays busy: no operation may slip in between the release and the next one's turn.
     if (next) next.state = 'leads';
     else this.#forget(request, lane);
   }
 
   *#wait(ticket: Ticket<R>): Operation<void> {
-    // Not the request's: whoever has taken the ticket works with that one.
+    // Not the request's: the operation that has taken the ticket works with that one.
     const batch = this.#idle.pop() ?? new Batch();
     for (let poll = 0; ticket.state === 'waiting' || ticket.state === 'taken'; poll++) {
       if (ticket.state === 'waiting' && poll >= POLLS_MAX) ticket.state = 'gone';

@@ -129,7 +129,7 @@ function refuses(condition: Condition, expected: number, version: number): boole
   return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
 }
 
-/** As if the key were present with a version that nobody expects, else as if it were absent. */
+/** As if the key were present with a version that no caller expects, else as if it were absent. */
 function guessCarrier(group: readonly PlannedWrite<Request>[], numbers: readonly number[]): number {
   const ifPresent = settle(group, numbers, true, Number.NaN).carrier;
   if (ifPresent !== NOBODY) return ifPresent;

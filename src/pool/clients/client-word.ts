@@ -9,7 +9,7 @@ const FIELDS = [ID_BITS, INCARNATION_BITS] as const;
 export const CLIENT_BITS = ID_BITS + INCARNATION_BITS;
 
 /**
- * A client and its incarnation in CLIENT_BITS, for words that name who holds them; 0 is nobody.
+ * A client and its incarnation in CLIENT_BITS, for words that name their holder; 0 is no client.
  * Asked for by every poll of a client that waits: without BigInt.
  */
 export function clientWord({ id, incarnation }: Membership): number {

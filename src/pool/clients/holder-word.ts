@@ -10,12 +10,12 @@ const HELD_END = 2n ** 28n;
 /** What became of an attempt to be named. */
 export const HELD = 0;
 export const TAKEN = 1;
-/** From a holder that is gone, who may have left half-done what it did. */
+/** From a holder that is gone, which may have left its work half done. */
 export const INHERITED = 2;
 
 /**
- * A word that names the client that does something, or nobody: 0. A holder that is gone is replaced
- * by whoever finds that out.
+ * A word that names the client that does something, or 0. A holder that is gone is replaced
+ * by the client that finds that out.
  */
 export class HolderWord {
   readonly #membership: Membership;
@@ -26,7 +26,7 @@ export class HolderWord {
     this.#address = address;
   }
 
-  /** Puts this client's name where nobody's is, or that of one who is gone. */
+  /** Puts this client's name where none is, or that of a client that is gone. */
   *take(): Operation<number> {
     const held = yield* control.load(this.#address);
     if (held !== 0n && !(yield* this.#holderIsGone(held))) return HELD;
@@ -36,7 +36,7 @@ export class HolderWord {
 
   /**
    * Tried twice: a word that still names a client which is alive, because a verb failed, would keep
-   * everybody else waiting.
+   * all others waiting.
    */
   *leave(): Operation<void> {
     try {

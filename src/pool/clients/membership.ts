@@ -32,8 +32,8 @@ const LIVE = 2;
 const RECOVERING = 3;
 
 /**
- * State, incarnation, pid namespace, thread id: one CAS tells who holds a row, also while the rest
- * of the row is not written. A thread id alone names a thread of its namespace.
+ * State, incarnation, pid namespace, thread id: one CAS tells which client holds a row, also while
+ * the rest of the row is not written. A thread id alone names a thread of its namespace.
  */
 const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22] as const;
 
@@ -54,7 +54,7 @@ export interface ClientRow {
   word: bigint;
 }
 
-/** Who can say of a client that came over the network that it issues no verbs any more. */
+/** Tells whether a client that came over the network can still issue verbs. */
 export interface Registrar {
   /**
    * Makes sure of it where it can: true when no memory node will execute a verb of the session any
@@ -65,7 +65,7 @@ export interface Registrar {
   revoke(session: number): Operation<void>;
 }
 
-/** The client table: who is attached, and who of them is gone. */
+/** The client table: which clients are attached, and which of them are gone. */
 export class Membership {
   readonly #layout: PoolLayout;
   readonly thread: ThreadIdentity;
@@ -238,7 +238,7 @@ export class Membership {
     return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
   }
 
-  /** Whether a state word is this client's, LIVE: nobody has declared it dead. */
+  /** Whether a state word is this client's, LIVE: no client has declared it dead. */
   isOwnState(word: bigint): boolean {
     return BigInt.asUintN(64, word) === this.#ownWord;
   }

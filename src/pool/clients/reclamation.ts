@@ -112,7 +112,10 @@ export class Reclamation {
     this.drops = readInteger(this.#words, DROPS);
   }
 
-  /** As counted now: for who has announced no epoch, before and after looking addresses up. */
+  /**
+   * As counted now: for a client that has announced no epoch, before and after looking addresses
+   * up.
+   */
   *readMigrations(): Operation<number> {
     yield this.#batch.clear().read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
     this.#migrations = readInteger(this.#words, MIGRATIONS);
@@ -206,7 +209,7 @@ export class Reclamation {
       if (this.#announced !== 0) yield* this.#announce(now);
     }
     yield* this.#freeRipe(now);
-    // After the freeing: whoever waits for this client's floor may act on it.
+    // After the freeing: a client that waits for this one's floor may act on it.
     yield* this.#publishFloor();
   }
 
@@ -224,7 +227,7 @@ export class Reclamation {
 
   /**
    * Whether every block that any client had unlinked by `epoch` has been freed or is held by
-   * nobody: every client has passed a quiescent point since, where it published its floor, and no
+   * no client: every one has passed a quiescent point since, where it published its floor, and no
    * floor is that old. Epochs are read before floors, as clients write floors before epochs.
    */
   *drainedUpTo(epoch: number): Operation<boolean> {
@@ -308,7 +311,7 @@ export class Reclamation {
     for (let row = 0; row < clientsMax; row++) {
       const at = row * CLIENT_ENTRY_BYTES;
       // Whatever the row's state: an epoch that is still announced belongs to a client that has not
-      // left, or to a dead one that nobody has cleaned up after yet.
+      // left, or to a dead one that no client has cleaned up after yet.
       const announced = readInteger(this.#table, at + EPOCH);
       if (announced !== 0 && announced !== epoch && row + 1 !== this.#membership.id) {
         found.push(row + 1);

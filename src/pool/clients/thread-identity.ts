@@ -11,7 +11,7 @@ const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
 export const NETWORK_NAMESPACE = NAMESPACE_MASK;
 
 /**
- * Who a client is for the operating system. A client is one thread: a worker may be terminated
+ * What a client is for the operating system. A client is one thread: a worker may be terminated
  * while its process lives on.
  */
 export interface ThreadIdentity {

@@ -88,7 +88,7 @@ export class Allocator {
   /**
    * A block of any size: from a size class, or a span of whole chunks when it is larger. Raises
    * SW_POOL_FULL; with a memory node (counted from 0) when that one is full, whatever the others
-   * have: it is the caller who knows whether another one would do.
+   * have: only the caller knows whether another one would do.
    */
   *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
     if (units > BLOCK_UNITS_MAX) return yield* this.spans.allocate(catalog, units, undefined, node);
@@ -98,7 +98,7 @@ export class Allocator {
     return sizeClass.take();
   }
 
-  /** Takes back a block of which nobody but this client knows. */
+  /** Takes back a block of which no client but this one knows. */
   discard(catalog: number, units: number, address: Address): void {
     this.#classOf(address, catalog, units).cache.push(address);
   }
@@ -264,7 +264,7 @@ export class Allocator {
   }
 
   /**
-   * Takes back a block that nobody can reach any more. One of an own chunk stays claimed in the
+   * Takes back a block that no client can reach any more. One of an own chunk stays claimed in the
    * cache while it has room; otherwise the batch gets a WRITE that marks it free for its owner.
    */
   free(address: Address, units: number, catalog: number, batch: Batch): void {

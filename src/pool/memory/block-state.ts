@@ -1,9 +1,9 @@
 /**
- * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; whoever frees, all others
- * to 0. Between them an index may tell its records that are current, so that a lost table can be
- * told from the memory of the records: HStore's server turns 1 to 2 and 2 to 3, and in the block's
- * next use 3 to 4 and 4 to 1. Even ones are current. None comes again before the block is freed,
- * so a CAS of a server that was overtaken fails.
+ * State bytes in front of a chunk's blocks. Only the owner turns 0 to 1; a client that frees, all
+ * others to 0. Between them an index may tell its records that are current, so that a lost table
+ * can be told from the memory of the records: HStore's server turns 1 to 2 and 2 to 3, and in the
+ * block's next use 3 to 4 and 4 to 1. Even ones are current. None comes again before the block is
+ * freed, so a CAS of a server that was overtaken fails.
  */
 export const BLOCK_FREE = 0;
 export const BLOCK_CLAIMED = 1;

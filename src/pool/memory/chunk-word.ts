@@ -7,7 +7,7 @@ export const CHUNK_BLOCKS = 2;
 /** Part of a contiguous run that belongs to an index. */
 export const CHUNK_SPAN = 3;
 
-/** Recycled and taken; its state bytes are not zero yet, so nobody may adopt it as it is. */
+/** Recycled and taken; its state bytes are not zero yet, so no client may adopt it as it is. */
 export const CHUNK_PREPARING = 4;
 
 export interface ChunkWord {

@@ -195,7 +195,7 @@ export class ChunkTable {
 
   /**
    * Reads the table for chunks to take, but only when their number has changed since: what was seen
-   * then is taken one by one, and a chunk that somebody else took meanwhile fails its CAS.
+   * then is taken one by one, and a chunk that another client took meanwhile fails its CAS.
    */
   *#look(thorough: boolean): Operation<void> {
     const count = yield* control.load(SUPERBLOCK.freeChunks);
@@ -231,7 +231,9 @@ export class ChunkTable {
     return adopted.map(({ chunk, from }) => ({ chunk, units: unpackChunk(from).units }));
   }
 
-  /** Leaves chunks that this client owns, blocks and all, to whoever wants blocks of their size. */
+  /**
+   * Leaves chunks that this client owns, blocks and all, to clients that want blocks of their size.
+   */
   *disown(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<void> {
     const orphaned = (word: ChunkWord) => packChunk({ ...word, owner: 0, incarnation: 0 });
     const swaps = chunks.map(({ chunk, word }) => {
@@ -353,7 +355,7 @@ export class ChunkTable {
     for (let i = 0; i < count; i++) {
       const at = this.#layout.chunkWord(first + i * stripe);
       if (yield* control.swap(at, 0n, word)) continue;
-      // Somebody's frontier may have passed them by now: only as FREE will they be found again.
+      // A client's frontier may have passed them by now: only as FREE will they be found again.
       for (let j = 0; j < i; j++) yield* this.release(first + j * stripe, wanted);
       return i;
     }
@@ -399,13 +401,13 @@ export class ChunkTable {
     }
   }
 
-  /** Makes chunks that nobody knows of any more free for any use; returns how many. */
+  /** Makes chunks that no client knows of any more free for any use; returns how many. */
   *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
     const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
     return (yield* this.#swapMany(swaps, 1n)).length;
   }
 
-  /** Who has the chunk. */
+  /** The owner of the chunk. */
   *wordOf(chunk: number): Operation<ChunkWord> {
     return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
   }

@@ -10,7 +10,7 @@ export interface LeftChunk {
 
 /**
  * Chunks of stores that are not there, of which only their makers knew: spans, and chunks of blocks
- * that nobody owns. One that has an owner is in use by a living client's allocator.
+ * that no client owns. One that has an owner is in use by a living client's allocator.
  */
 export function* chunksLeft(
   chunks: ChunkTable,

@@ -47,7 +47,7 @@ export class Spans {
     return this.#layout.chunkStart(first);
   }
 
-  /** Gives back a span of which nobody but this client knows. */
+  /** Gives back a span of which no client but this one knows. */
   *release(catalog: number, address: Address, units: number): Operation<void> {
     const word = this.#word(catalog);
     for (const chunk of this.#chunksAt(address, units)) yield* this.#chunks.release(chunk, word);
@@ -72,13 +72,13 @@ export class Spans {
     return yield* this.#chunks.handOver(chunk, word, this.#word(catalog));
   }
 
-  /** Adds what gives back a chunk of an own span that nobody can reach any more. */
+  /** Adds what gives back a chunk of an own span that no client can reach any more. */
   free(catalog: number, chunk: number, batch: Batch): void {
     const words = new Scratch(CAS_BYTES + FAA_BYTES);
     words.i64[0] = BigInt.asIntN(64, packChunk(this.#word(catalog)));
     words.i64[1] = BigInt.asIntN(64, RECYCLED);
     words.i64[CAS_BYTES >> 3] = 1n;
-    // Should the chunk be another's by now, the count only makes somebody look once in vain.
+    // Should the chunk be another's by now, the count only makes a client look once in vain.
     batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.freeChunks, words, CAS_BYTES);
   }
 

@@ -61,14 +61,14 @@ export function* checkStores(
     const inStore = (text: string) => problem(`store ${name}: ${text}`);
     stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, options.onProgress));
   }
-  // Blocks that living clients hold are theirs; alone, what no key reaches belongs to nobody.
+  // Blocks that living clients hold are theirs; alone, what no key reaches belongs to no client.
   const blocks = yield* accounts.compare(others === 0);
   if (options.sweep && others === 0 && problems.length === 0) {
     for (const { index, isSwept } of accounts.walkedStores()) {
       if (!isSwept) yield* sweep(pool, index, false);
     }
   }
-  // Until now nobody else could have been given their memory.
+  // Until now no other client could have been given their memory.
   for (const store of opened) pool.stores.close(store);
   const leaked = others === 0 ? blocks.claimed : 0;
   const unfinished = yield* unfinishedStores(pool);
@@ -172,7 +172,7 @@ class BlockAccounts {
     return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
   }
 
-  /** Whoever is alone also looks for records among the blocks that nothing reaches. */
+  /** A checker that is alone also looks for records among the blocks that nothing reaches. */
   *compare(alone: boolean): Operation<CheckReport['blocks']> {
     const totals = { reachable: this.#spans, claimed: 0, free: 0 };
     const untaken = new Set(this.#reached.keys());

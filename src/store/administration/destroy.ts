@@ -21,7 +21,7 @@ import { attachFile } from '../location.ts';
  * Takes a pool's file away. Clients that still have it open are told by a mark in the superblock,
  * which they read at every quiescent point. The mark is written before the file's name goes:
  *
- * - A destroyer that dies in between leaves a marked file, which nobody opens any more. The next
+ * - A destroyer that dies in between leaves a marked file, which no client opens any more. The next
  *   process that wants to make a pool there takes the file away first.
  * - The file is locked meanwhile, and its name is looked up again under the lock. So of two
  *   destroyers the late one does not take away the pool that was made after the first.
@@ -46,7 +46,7 @@ export function destroyFile(path: string, url: string, force: boolean): void {
 
 /**
  * Completes what a destroyer has begun before it died. Whether the name is free now; false when a
- * file has it that nobody was destroying.
+ * file has it that no client was destroying.
  */
 export function finishDestroying(path: string, url: string): boolean {
   try {

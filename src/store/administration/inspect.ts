@@ -12,7 +12,7 @@ import { sumByKind } from './statistics.ts';
 
 type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
 
-/** Describes a pool to whoever is attached to it, on any fabric. */
+/** Describes a pool to a client of it, on any fabric. */
 export function* reportPool(
   pool: Pool,
   place: { url: string; path: string; hugePages: boolean },

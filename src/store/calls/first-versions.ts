@@ -1,6 +1,6 @@
 /**
  * First versions of new records. Updates count on from them; starting at random keeps a key that
- * was deleted and inserted again from repeating a version that somebody remembers.
+ * was deleted and inserted again from repeating a version that a client remembers.
  */
 export class FirstVersions {
   #state: number;

@@ -52,7 +52,7 @@ export async function attachRemote(
   }
 }
 
-/** Who a client over a network is in the client table. */
+/** What a client over a network is in the client table. */
 export function networkThread({ session }: TcpFabric): ThreadIdentity {
   const tid = sessionTag(session);
   return { pid: process.pid, tid, startTime: session, boot: 0, namespace: NETWORK_NAMESPACE };

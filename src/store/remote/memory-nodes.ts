@@ -138,7 +138,7 @@ function addressOf({ host, port }: Endpoint): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** Each step of each move is an operation of its own, so that nobody waits for an epoch. */
+/** Each step of each move is an operation of its own, so that no client waits for an epoch. */
 async function rebalance(
   session: Session,
   index: PlacedIndex,

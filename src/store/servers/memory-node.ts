@@ -57,7 +57,7 @@ export interface MemoryNodeOptions {
   outstandingBytesMax?: number;
   /**
    * The longest frame that the node takes and sends, 8 KiB to 1 MiB (1 MiB). Clients cut up what is
-   * longer; whoever sends a longer one is disconnected.
+   * longer; a client that sends a longer one is disconnected.
    */
   frameBytesMax?: number;
   /** Milliseconds of silence after which a client is revoked (10,000). */
@@ -97,11 +97,12 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   const thread = await NodeThread.start(settings).catch((cause: unknown) => {
     release();
     if (cause instanceof StepwellError) throw cause;
-    // The system refused: nobody has this address, the name is unknown, the port is not allowed.
+    // The system refused: no machine has this address, the name is unknown, the port is not
+    // allowed.
     throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, cause);
   });
   const ended = thread.ended.finally(release);
-  // Whoever waits for the end hears of a failure; nobody has to.
+  // A caller that waits for the end hears of a failure; none has to.
   ended.catch(() => {});
   return {
     host,
@@ -178,8 +179,8 @@ function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) 
 
 /**
  * All of the file is taken at once: a full file system is an error now, and never a bus error. Two
- * nodes must not lend the same file: who was revoked by one could go on at the other. So the file
- * stays locked as long as the node is there, however it ends.
+ * nodes must not lend the same file: a client that was revoked by one could go on at the other. So
+ * the file stays locked as long as the node is there, however it ends.
  */
 function fileMemory(path: string, options: MemoryNodeOptions): Memory {
   const fd = openFile(path);

@@ -31,7 +31,7 @@ export const IS_CONNECTED = 2;
 export const REVOKE = 3;
 /**
  * Makes the memory blank, if it begins with the bytes given: all other clients are revoked first,
- * and nobody is let in until it is done. Of a blank memory the clients are revoked alone.
+ * and no client is let in until it is done. Of a blank memory the clients are revoked alone.
  */
 export const ERASE = 4;
 /** As many bytes of a pool's beginning never change as long as it is there. */

@@ -30,7 +30,7 @@ export class Inbox {
     return this.#end - this.start;
   }
 
-  /** Allows longer frames, once it is known who sends them. */
+  /** Allows longer frames, once the sender is known. */
   allow(frameBytesMax: number): void {
     this.#frameBytesMax = frameBytesMax;
   }

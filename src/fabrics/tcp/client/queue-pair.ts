@@ -54,7 +54,7 @@ export interface Credentials {
   timeoutMs?: number;
 }
 
-/** Where a queue pair belongs: which node of how many, and who hears of its end. */
+/** Where a queue pair belongs: which node of how many, and what hears of its end. */
 export interface Place {
   node: number;
   nodes: number;

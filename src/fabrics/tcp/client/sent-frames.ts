@@ -8,7 +8,7 @@ export class SentFrame {
   batch!: Batch;
   /** Which part of a flight it is of; undefined when the frame is all of its batch. */
   part: Part | undefined = undefined;
-  /** Who waits for the batch, when the frame is all of it. */
+  /** What waits for the batch, when the frame is all of it. */
   completion!: Completion;
   sequence = 0;
   /** Whole READs of a pool with one node, which are placed in one pass. */

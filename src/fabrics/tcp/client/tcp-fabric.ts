@@ -29,7 +29,7 @@ const SHORT_PAUSE_MICROSECONDS = 500;
  * one turn of the event loop leaves in one send a node, and its answers come in one receive.
  *
  * A connection that breaks ends the session: whatever was under way fails and nothing can be posted
- * any more, because nobody can tell any longer whether this client was declared dead.
+ * any more, because no client can tell any longer whether this client was declared dead.
  */
 export class TcpFabric implements RemoteFabric {
   readonly traffic = new TrafficCounters();
@@ -111,7 +111,7 @@ export class TcpFabric implements RemoteFabric {
     this.#advance((this.#idle.pop() ?? new Flight()).begin(batch, completion));
   }
 
-  /** A two-sided call to one node, for whoever has no batch to put it in. */
+  /** A two-sided call to one node, for callers without a batch to put it in. */
   call(node: number, method: number, request: Uint8Array): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       this.#pairs[node].call(method, request, (error, reply) => {

@@ -11,7 +11,7 @@ const TOUCHED_BYTES_MAX = 1024;
 const ERASE_BYTES = 4 * 1024 * 1024;
 const ZEROS = new Uint8Array(ERASE_BYTES);
 
-/** Pages that nobody has touched stay so: comparing reads them, and takes no memory. */
+/** Untouched pages stay so: comparing reads them, and takes no memory. */
 function clear(bytes: Uint8Array): void {
   if (Buffer.compare(bytes, ZEROS.subarray(0, bytes.length)) !== 0) bytes.fill(0);
 }
@@ -230,7 +230,7 @@ export class NodeMemory {
 
   /**
    * Writes `image` at the start of the memory when nothing is there yet; returns what stands there
-   * afterwards. The first word is written last: who maps the memory itself sees all or nothing.
+   * afterwards. The first word is written last: a process that maps the memory sees all or nothing.
    */
   initialise(image: Uint8Array): Uint8Array {
     const [{ u8, i64 }] = this.regions;

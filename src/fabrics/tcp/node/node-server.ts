@@ -97,7 +97,7 @@ export class NodeServer implements NodeContext {
       ? createTlsServer({ ...options.tls, ...settings, handshakeTimeout: handshakeMs }, accept)
       : createServer(settings, accept);
     this.#server.on('connection', (socket: Socket) => this.#hold(socket));
-    // With half-open sockets nobody else would end one that failed to shake hands.
+    // With half-open sockets nothing else would end one that failed to shake hands.
     this.#server.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
     this.#clock = setInterval(() => this.#tick(), this.limits.leaseMs / TICKS_PER_LEASE);
     this.#clock.unref();

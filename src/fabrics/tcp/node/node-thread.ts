@@ -38,7 +38,7 @@ export class NodeThread {
       worker.once('error', reject);
       worker.once('exit', () => resolve());
     });
-    // Whoever waits for the end hears of a failure; before that it is heard of here.
+    // The caller that waits for the end hears of a failure; before that it is heard of here.
     ended.catch(() => {});
     const [message] = (await once(worker, 'message')) as [ThreadMessage];
     if (message.kind === 'listening') return new NodeThread(worker, message.port, ended);

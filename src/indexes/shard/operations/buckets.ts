@@ -164,7 +164,7 @@ export function gather(table: ShardTable, request: ShardRequest, place: number):
   const { geometry } = table;
   const start = request.at[place];
   if (!isInUse(highHalf(request.words, start))) {
-    // Words behind it may be a slow mover's, written to a place that nobody uses any more.
+    // Words behind it may be a slow mover's, written to a place that no client uses any more.
     request.isSettled = false;
     return;
   }

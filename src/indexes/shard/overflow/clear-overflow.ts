@@ -43,7 +43,7 @@ interface Marked {
  *   3  CLEARING -> OVERFLOW where a key of the bucket was found, else CLEARING -> nothing
  *
  * A claim below that 2 has missed was made after 1, so its owner reads CLEARING, or nothing, behind
- * its claim: it sets both bits, which nobody changes any more before the bucket is moved, or
+ * its claim: it sets both bits, which no client changes any more before the bucket is moved, or
  * withdraws. Only the client that has set CLEARING takes it back, so the word of step 3 is that of
  * step 1 or one with both bits. When that client dies in between, the bit stays until the bucket is
  * moved, and counts as overflow.

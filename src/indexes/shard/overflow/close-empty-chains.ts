@@ -29,15 +29,16 @@ interface Link {
  * that came from the one in which it began, so
  *
  *   1  every entry is frozen as an empty one, and last the link behind the last node: from then on
- *      nothing can come into the chain, for ever. Who freezes that link gives the nodes back.
+ *      nothing can come into the chain, for ever. The client that freezes that link gives the nodes
+ *      back.
  *   2  the link is taken from every bucket, until none is left in the table: a pass over all of
  *      them, segment by segment, that finds none, is the end, because links only go from a bucket
- *      to one of a later segment, and never into a bucket that has none. Anybody may help.
- *   3  the nodes are retired: whoever has read a link still may read them
+ *      to one of a later segment, and never into a bucket that has none. Any client may help.
+ *   3  the nodes are retired: a client that has read a link may still read them
  *
  * A table that begins to be migrated meanwhile is left alone, as if this client had died.
  *
- * Of one who dies in between, the chain is unlinked by whoever meets it, and a sweep finds the
+ * When a client dies in between, the next to meet the chain unlinks it, and a sweep finds the
  * nodes. Entries stay frozen when step 1 finds out that the chain is in use after all.
  */
 export function* closeEmptyChains(table: ShardTable): Operation<number> {

@@ -20,7 +20,9 @@ export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
 /** Chain nodes are not moved: when a bucket of level 3 is split, both halves share its chain. */
 const NODE_VERSION = 0;
 
-/** Adds an empty node to the chain of the key's level 3 bucket, unless somebody was faster. */
+/**
+ * Adds an empty node to the chain of the key's level 3 bucket, unless another client was faster.
+ */
 export function* extendChain(table: ShardTable, request: ShardRequest): Operation<void> {
   if (request.nodes.length > 0 && isClosed(request)) return yield* unlinkOwn(table, request);
   const { allocator, catalog } = table;

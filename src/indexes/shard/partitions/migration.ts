@@ -26,18 +26,19 @@ const ROUNDS_MAX = 10_000;
  * is done by what resizes do (section 3.3), because a table that moves is a table whose every
  * bucket leaves for a new one:
  *
- *   1  segments like those that there are, and a root, on the new node; nobody knows of them
+ *   1  segments like those that there are, and a root, on the new node; no client knows of them
  *   2  one CAS in the old root, where the next segment's address would be: the table has left.
  *      A client that meets a bucket from then on fetches it (fetch-bucket.ts), as after a resize
  *   3  this client fetches the others, in order
  *   4  the directory names the new root
- *   5  the migration is counted: at its next quiescent point everybody looks the root up again
+ *   5  the migration is counted: at its next quiescent point each client looks the root up again
  *   6  the new root forgets the old one, whose segments are retired
  *
- * Everything that is done stands in the pool. Of one who dies, whoever brings the table to its node
- * next goes on: before 2 the segments are lost, for the next resizer or a sweep to find; after it
- * 3 to 6 are done by who comes, and done twice they do no harm. The old segments are reachable for
- * a sweep until 6, and so until after 5: nobody gives them back whom others do not know of.
+ * Everything that is done stands in the pool. After a death, the client that brings the table to
+ * its node next goes on: before 2 the segments are lost, for the next resizer or a sweep to find;
+ * after it 3 to 6 are done by any client, and done twice they do no harm. The old segments are
+ * reachable for a sweep until 6, and so until after 5: no client gives back segments that others
+ * still use.
  */
 export class Migration {
   readonly #partitions: Partitions;
@@ -86,7 +87,10 @@ export class Migration {
     }
   }
 
-  /** Step 3; true when all buckets are there. Who has come by the new root knows that they are. */
+  /**
+   * Step 3; true when all buckets are there. A client that came by the new root knows that they
+   * are.
+   */
   *#fetchSome(segments: Segments): Operation<boolean> {
     if (segments.former === undefined) return true;
     if (this.#root !== segments.root) {
@@ -101,7 +105,7 @@ export class Migration {
     const count = Math.min(BUCKETS_AT_ONCE, all - this.#bucket);
     const words = new Scratch(8 * count);
     const batch = new Batch();
-    // Who fetches a bucket sets its first word last, and may die before that.
+    // A client that fetches a bucket sets its first word last, and may die before that.
     for (let i = 0; i < count; i++) {
       batch.read(segments.bucketAddress(this.#level, this.#bucket + i), 8, words, 8 * i);
     }
@@ -163,7 +167,7 @@ function* finish(
   yield* pool.reclamation.countMigration();
   yield* learnRelocations(table, former);
   if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);
-  // Also when another one was faster: what this client owns nobody else can give back.
+  // Also when another one was faster: what this client owns no other can give back.
   pool.reclamation.retireSpan(spans, catalog);
 }
 

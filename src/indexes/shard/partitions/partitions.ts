@@ -45,7 +45,7 @@ export class Partitions {
   /**
    * Whether the addresses that this client has of the tables are still theirs. A table that is
    * being migrated is met by what stands in its old place; when it has been, that place is given
-   * up, and who goes by it must not look there any more: see Reclamation.migrations.
+   * up, and a client that goes by it must not look there any more: see Reclamation.migrations.
    */
   get isCurrent(): boolean {
     return this.#seen === this.pool.reclamation.migrations;
@@ -102,7 +102,7 @@ export class Partitions {
       records: new RecordIo(pool.allocator, reclamation, catalog),
       techniques: newTechniques(),
     };
-    // Who opens a store may have announced no epoch, so what it reads may be given up meanwhile.
+    // A client that opens a store may have announced no epoch: what it reads may be given up.
     const isMovable = pool.layout.stripe > 1;
     let now = isMovable ? yield* reclamation.readMigrations() : 0;
     for (let look = 0; look < LOOKS_MAX; look++) {

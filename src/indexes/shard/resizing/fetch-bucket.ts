@@ -32,9 +32,9 @@ export interface Journey {
  *   2  freeze every word of it, as one of a later version                D[CAS x n; READ bucket]
  *   3  set every word of the new bucket, from 0, at the same index       D[CAS x n; READ new]
  *
- * Who goes by the old place finds words of a later version there, so it reads the root, which has
+ * A client at the old place finds words of a later version there, so it reads the root, which has
  * been telling of the new place since before the first word was frozen. Frozen words stay as they
- * are for ever: whoever comes late sets the same words, from 0, which they are no more. Nobody
+ * are for ever: a late client sets the same words, from 0, which they are no more. No client
  * writes to a bucket before all of its words are set, so while one may still be written to in the
  * old place, nothing can be written in the new one. Emptied slots become fresh and pending ones are
  * dropped, as by every move.

@@ -8,11 +8,11 @@ import type { ShardTable } from '../table/table.ts';
  * Gives back the spans of resizers that died after they had taken a segment and before they
  * published it; smaller segments are blocks, which a sweep finds. The order proves it:
  *
- *   1  the chunk table    whoever takes a span from now on is not concerned, be it a new client
- *   2  who lives          the owners of all other spans issue no verbs any more
+ *   1  the chunk table    spans that are taken from now on do not matter, be it by a new client
+ *   2  living clients     the owners of all other spans issue no verbs any more
  *   3  all roots          so they name every segment that they have published
  *
- * A span of 1 without an owner in 2 that 3 does not name is nobody's. A few READs once a resize.
+ * A span of 1 without an owner in 2 that 3 does not name is no client's. A few READs once a resize.
  * Returns how many chunks came back.
  */
 export function* releaseLostSegments(table: ShardTable): Operation<number> {
@@ -45,7 +45,7 @@ function nameOf(owner: number, incarnation: number): string {
 }
 
 /**
- * Where tables are migrated it may also be what a migration has left, by one who died before it was
+ * Where tables are migrated it may also be what a migration has left whose mover died before it was
  * given back: others may still be looking at that.
  */
 function* giveBack({ catalog, pool }: ShardTable, chunk: number, word: ChunkWord): Operation<void> {

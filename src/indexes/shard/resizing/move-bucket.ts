@@ -7,7 +7,7 @@ import { DONE, Move, type View } from './move.ts';
  * Moves a bucket to `version`, one resize after the other. Any number of clients may do this for
  * the same bucket at the same time and die anywhere. In the old bucket every step is a CAS from a
  * word that occurs once, because stamps only grow and a record's address is not used again while
- * anybody moves; the new one is filled by one mover, see new-bucket.ts.
+ * any client moves; the new one is filled by one mover, see new-bucket.ts.
  *
  *   1  settle every word of the old bucket: what is in flight fails       D[CAS x n; CAS take new;
  *      what goes to the new bucket is frozen, the rest is at once             READ bucket]
@@ -17,10 +17,10 @@ import { DONE, Move, type View } from './move.ts';
  *   4  set what was frozen to the next version, the first word last         CAS x m]
  *
  * The first word of the old bucket is frozen until 3 is done. So a bucket all of whose words are of
- * a version has a complete new bucket, and nobody writes to one before: until 3 is done no record
- * that leaves can be changed. From then on the frozen words that leave mean nothing. Emptied slots
- * become fresh ones; pending ones are dropped, their owners begin again. The overflow bit goes to
- * both buckets, the chain of level 3 is shared by both.
+ * a version has a complete new bucket, and no client writes to one before: until 3 is done no
+ * record that leaves can be changed. From then on the frozen words that leave mean nothing. Emptied
+ * slots become fresh ones; pending ones are dropped, their owners begin again. The overflow bit
+ * goes to both buckets, the chain of level 3 is shared by both.
  *
  * Returns whether this client made the last step, and with it the READs of the tail.
  */
@@ -47,7 +47,7 @@ export function* moveBucket(
 interface MoveOptions {
   /** The bucket as the caller has read it: spares the first round trip. */
   seen?: View;
-  /** Adds READs behind the last step, for whom the move is made. */
+  /** Adds READs behind the last step, for the caller of the move. */
   tail?: (batch: Batch) => void;
   /** Those that the bucket is in; the table's own when left out. */
   segments?: Segments;

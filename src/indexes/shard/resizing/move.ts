@@ -211,7 +211,7 @@ export class Move {
     return geometry.segmentId(isSecond ? hashOfPlace(hash, place + 1) : first, next);
   }
 
-  /** The new bucket as it is to be published; nobody looks at it when it is already. */
+  /** The new bucket as it is to be published; no client looks at it when it is already. */
   #fillImage(): void {
     for (let at = 0; at < this.#bytes; at += 8) {
       // What is of the next version already has nothing in the new bucket.

@@ -81,7 +81,7 @@ export function* learnRelocations(
  * use. So when the taker does not go on, the others ask whether it is gone, which means that
  * nothing comes from it any more: then one of them takes its place over. If it lives, they do not
  * touch the place: one writes the same bucket into a block and turns the first word from TAKEN to
- * RELOCATED. From then on the bucket is there for ever, and nobody looks at what the late one
+ * RELOCATED. From then on the bucket is there for ever, and no client looks at what the late one
  * writes.
  *
  *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
@@ -168,7 +168,7 @@ export class NewBucket {
     this.noteTake();
   }
 
-  /** Publishes the image in another place, unless somebody else has gone on meanwhile. */
+  /** Publishes the image in another place, unless another client has gone on meanwhile. */
   *relocate(image: Scratch, bytes: number): Operation<void> {
     const { allocator, catalog, geometry } = this.#table;
     const units = geometry.relocatedUnits(this.#level);
@@ -182,7 +182,7 @@ export class NewBucket {
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /** A block; none when somebody went on while this client waited for a pool that is full. */
+  /** A block; none when another client went on while this one waited for a pool that is full. */
   *#room(units: number): Operation<Address> {
     const { patience } = this.#table;
     for (let poll = 1; ; poll++) {

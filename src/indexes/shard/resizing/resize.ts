@@ -14,8 +14,8 @@ const CLAIM_PATIENCE = 8;
 
 /**
  * Doubles the table (section 3.3): a segment as large as all before it, and one CAS that publishes
- * it. There is no table lock and no barrier: whoever knows only the earlier version goes on with
- * the buckets that have not been moved, and finds out at the first that has.
+ * it. There is no table lock and no barrier: a client that knows only the earlier version goes on
+ * with the buckets that have not been moved, and finds out at the first that has.
  *
  * One client at a time makes a segment, so that memory is not taken many times over. The claim
  * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
@@ -32,7 +32,7 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
     yield* segments.unclaim(segment);
     return false;
   }
-  // Whoever had claimed it before may have died with a segment that nobody knows of.
+  // A client that had claimed it before may have died with a segment that no other knows of.
   const units = geometry.pieceUnits(geometry.firstPiece(segment));
   if (units > BLOCK_UNITS_MAX) yield* releaseLostSegments(table);
   let place: SegmentPlace;

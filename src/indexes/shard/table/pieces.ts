@@ -117,7 +117,7 @@ function* fill(address: Address, bytes: number, high: number): Operation<void> {
   }
 }
 
-/** Gives back a segment, or some of its pieces, of which nobody but this client knows. */
+/** Gives back a segment, or some of its pieces, of which no client but this one knows. */
 export function* discardSegment(
   allocator: Allocator,
   catalog: number,

@@ -19,7 +19,7 @@ import { isRelocated, pointerOf, VERSION_MAX } from './slot.ts';
  * A table's root, with the client's cache of it: O(log n) words (the paper's metadata).
  *
  *    0  records that clients have reported
- *   64  how many resizes have been claimed: whoever moves it on is the one to do the next
+ *   64  how many resizes have been claimed: the client that moves it on does the next
  *   72  of a table that is being migrated to here: its former root; 0 when all of it is here
  *   80  … and the version at which its buckets come from there
  *  128  addresses of the segments, 8 bytes each; of one that was cut into pieces, that of the list
@@ -27,8 +27,8 @@ import { isRelocated, pointerOf, VERSION_MAX } from './slot.ts';
  *       set): the table has left, at this version, for the segments of that one
  *
  * The version of the table is the number of its segments less one. A CAS of the next segment's word
- * from 0 is the whole resize: from then on whoever meets a bucket of an earlier version moves it.
- * The same CAS with a root makes the table leave, so it does one or the other: migration.ts.
+ * from 0 is the whole resize: from then on a client that meets a bucket of an earlier version moves
+ * it. The same CAS with a root makes the table leave, so it does one or the other: migration.ts.
  */
 const RECORDS = 0;
 const CLAIMS = 64;
@@ -54,7 +54,7 @@ export class Segments {
   readonly #lists: { address: Address; units: number }[] = [];
   /** By level and piece: what to add to the offset of a bucket that counts from bucket 0. */
   readonly #bases: Address[][] = Array.from({ length: LEVELS }, () => []);
-  /** The segments that this table is being migrated from, for who came by them. */
+  /** The segments that this table is being migrated from, for clients that came by them. */
   former: Segments | undefined;
   /** The root of those, as it stands in the pool. */
   formerRoot: Address = NULL_ADDRESS;
@@ -210,7 +210,7 @@ export class Segments {
     yield* control.swap(this.root + CLAIMS, BigInt(segment), BigInt(segment - 1));
   }
 
-  /** The resize: of all who have made segment `segment`, one wins. */
+  /** The resize: of all clients that have made segment `segment`, one wins. */
   *publish(segment: number, place: SegmentPlace): Operation<boolean> {
     const word = BigInt(wordOf(place));
     const won = yield* control.swap(this.root + SEGMENTS + 8 * segment, 0n, word);

@@ -31,7 +31,7 @@ export const FROZEN = 1 << 13;
 export const PENDING = 1 << 14;
 /**
  * In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. Either bit says so;
- * CLEARING alone that somebody is finding out whether that is still true, and both that it was
+ * CLEARING alone that a client is finding out whether that is still true, and both that it was
  * found to be: see clear-overflow.ts.
  */
 export const OVERFLOW = 1 << 15;
@@ -50,7 +50,7 @@ export const MATCH_MASK = (0xff << 24) | STAMP_MASK | FROZEN | PENDING | SEGMENT
 export const SETTLED_MASK = STAMP_MASK | FROZEN;
 /** What a word keeps when another entry is put into it. */
 export const KEPT_MASK = STAMP_MASK | OVERFLOW_MASK;
-/** The overflow bits of a bucket stand in its first entry, whoever has claimed that. */
+/** The overflow bits of a bucket stand in its first entry, whichever client has claimed that. */
 export const SHARD_SLOTS: SlotFormat = {
   pointer: 0x7,
   pending: PENDING,
@@ -149,7 +149,7 @@ export function leaves(high: number): boolean {
 
 /**
  * A word of a bucket of `version` that is about to be migrated (migration.ts): it stays as it is in
- * its old place for ever. To whoever goes by the old place it is a word of a later version.
+ * its old place for ever. At the old place it reads as a word of a later version.
  */
 export function gone(high: number, version: number): number {
   return (high & ~STAMP_MASK) | stampFor(version + 1) | FROZEN;
@@ -171,7 +171,7 @@ export function advanced(high: number, version: number, segmentId: number | unde
   return entry | stampFor(version);
 }
 
-/** Keys below stay below; nobody has found out anything yet about the new buckets. */
+/** Keys below stay below; no client has found out anything yet about the new buckets. */
 export function overflowAfterMove(high: number): number {
   return (high & OVERFLOW_MASK) === 0 ? 0 : OVERFLOW;
 }

@@ -28,7 +28,7 @@ export type RetryReason =
 const ROOTS_AT_ONCE = 32;
 /** The paper's techniques, as far as a client can do without them; see README. */
 export interface Techniques {
-  /** Buckets are moved by who meets them first; else whoever resizes moves all of them. */
+  /** The first client to meet a bucket moves it; else the resizer moves all of them. */
   lazy: boolean;
   /** New and old bucket in one doorbell; else one after the other. */
   combining: boolean;
@@ -193,8 +193,8 @@ export class ShardTable {
     const segments = new Segments(root, this.geometry);
     this.reported = yield* segments.load();
     const { root: knownRoot, version } = this.#segments;
-    // Another operation of this client may have come here meanwhile, and know more by now: who goes
-    // by the table's segments between two verbs must not find fewer.
+    // Another operation of this client may have come here meanwhile, and know more by now: a client
+    // that goes by the table's segments between two verbs must not find fewer.
     if (knownRoot !== root || version < segments.version) this.#segments = segments;
     const current = this.#segments;
     if (current.successor !== NULL_ADDRESS) yield* this.#follow(current);

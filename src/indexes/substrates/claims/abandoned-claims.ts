@@ -43,7 +43,7 @@ interface Claim {
 }
 
 /**
- * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. Nobody
+ * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. No client
  * meets such a claim but an inserter of the same key, so without this it stays for ever, and the
  * record that it names pins a chunk to its block size.
  *

@@ -51,7 +51,7 @@ export function* claimSlot<R extends SlotRequest>(
   }
   copyWord(words, SWAP_AT + 8, SWAP_AT);
 
-  // Look. Whoever claims a slot of the key from now on sees this claim.
+  // Look. A client that claims a slot of the key from now on sees this claim.
   if (!(yield* slots.isCertain(request))) {
     yield* withdraw(slots, request, slot);
     yield* slots.catchUp(request, attempt);

@@ -18,7 +18,7 @@ export class RecordWalk<V extends Value> {
   readonly #walk: IndexWalk;
   readonly #entries: Taker<Entry<V>>;
 
-  /** Where keys have no order a prefix spares nothing: whoever asked leaves out the others. */
+  /** Where keys have no order a prefix spares nothing: the caller leaves out the others. */
   constructor(
     index: Index,
     encodings: { keys: Encoding; values: Encoding },

@@ -9,7 +9,7 @@ export interface EtcdOptions {
   ttl?: number;
   /** What all keys begin with. */
   prefix?: string;
-  /** Who stands, for people who look into etcd. */
+  /** The candidate's name, for people who look into etcd. */
   candidate?: string;
 }
 
@@ -73,7 +73,7 @@ export class EtcdCoordinator implements Coordinator {
 }
 
 /**
- * Stands for one role for as long as the process lives. The key can be created only while nobody
+ * Stands for one role for as long as the process lives. The key can be created only while no server
  * has it, and goes with its lease; the revision of its creation is greater than that of any key
  * before: the fencing token.
  *
