@@ -76,6 +76,8 @@ export interface CheckSink {
   /** A block that the index or a key reaches. */
   reachable(address: Address, units: number): void;
   progress(records: number): void;
+  /** Does something with every item, many of them at a time; left out where verbs take no time. */
+  each?<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void>;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Address, Operation, Scratch } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
+import { checkEach } from '../substrates/check-each.ts';
 import { postCandidates, postLongKeys } from '../substrates/claims/slot-candidates.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { gatherLive, postBuckets, slotAddress } from './buckets.ts';
@@ -23,7 +24,6 @@ interface LiveSlot {
  * a bucket of its key, under its fingerprint and length, and findable there once and only once.
  */
 export function* checkTable(table: RaceTable, sink: CheckSink): Operation<number> {
-  const request = table.newRequest();
   const slots: LiveSlot[] = [];
   yield* eachBucket(table, (words, at, subtable, bucket) => {
     checkHeader(table, words, at, subtable, bucket, sink);
@@ -32,11 +32,10 @@ export function* checkTable(table: RaceTable, sink: CheckSink): Operation<number
   for (const subtable of table.directory.subtables()) {
     sink.reachable(subtable, table.geometry.subtableUnits);
   }
-  let checked = 0;
-  for (const slot of slots) {
-    yield* checkRecord(table, request, slot, sink);
-    if (++checked % 10_000 === 0) sink.progress(checked);
-  }
+  const newRequest = () => table.newRequest();
+  yield* checkEach(sink, slots, newRequest, (slot, request) =>
+    checkRecord(table, request, slot, sink),
+  );
   return slots.length;
 }
 

@@ -1,5 +1,6 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
+import { checkEach } from '../substrates/check-each.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { search } from './operations/search.ts';
 import { NODE_UNITS } from './overflow/extend-chain.ts';
@@ -55,7 +56,6 @@ export function* checkTables(partitions: Partitions, sink: CheckSink): Operation
  * for its key finds.
  */
 function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
-  const request = table.newRequest();
   const entries: LiveEntry[] = [];
   const versions = Array.from({ length: LEVELS }, () => new Map<number, number>());
   const overflowed = new Set<number>();
@@ -74,13 +74,23 @@ function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
   versions.forEach((ofLevel, level) => {
     checkLineage(table, level, ofLevel, sink);
   });
-  let checked = 0;
-  for (const entry of entries) {
-    yield* checkRecord(table, request, entry, sink);
-    if (entry.level > 0) checkOverflow(table, request, entry, versions[0], overflowed, sink);
-    if (++checked % 10_000 === 0) sink.progress(checked);
-  }
+  const newRequest = () => table.newRequest();
+  yield* checkEach(sink, entries, newRequest, (entry, request) =>
+    checkEntry(table, request, entry, versions[0], overflowed, sink),
+  );
   return entries.length;
+}
+
+function* checkEntry(
+  table: ShardTable,
+  request: ShardRequest,
+  entry: LiveEntry,
+  versions: ReadonlyMap<number, number>,
+  overflowed: ReadonlySet<number>,
+  sink: CheckSink,
+): Operation<void> {
+  yield* checkRecord(table, request, entry, sink);
+  if (entry.level > 0) checkOverflow(table, request, entry, versions, overflowed, sink);
 }
 
 function checkStamps(

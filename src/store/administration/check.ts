@@ -1,5 +1,5 @@
 import { type ErrorCode, StepwellError } from '../../errors.ts';
-import type { Index } from '../../indexes/contract.ts';
+import type { CheckSink, Index } from '../../indexes/contract.ts';
 import { INDEX_KINDS } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
@@ -43,7 +43,7 @@ export function* checkStores(
   pool: Pool,
   url: string,
   openIndex: (entry: CatalogEntry) => Operation<Index>,
-  options: CheckOptions = {},
+  options: CheckOptions & Pick<CheckSink, 'each'> = {},
 ): Operation<CheckReport> {
   const problems: string[] = [];
   const problem = (text: string) => {
@@ -59,7 +59,7 @@ export function* checkStores(
     if (one === undefined) continue;
     opened.push(one.store);
     const inStore = (text: string) => problem(`store ${name}: ${text}`);
-    stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, options.onProgress));
+    stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, options));
   }
   // Blocks that living clients hold are theirs; alone, what no key reaches belongs to no client.
   const blocks = yield* accounts.compare(others === 0);
@@ -89,7 +89,7 @@ function* checkStore(
   openIndex: (entry: CatalogEntry) => Operation<Index>,
   accounts: BlockAccounts,
   problem: (text: string) => void,
-  onProgress: ((done: number, total: number) => void) | undefined,
+  { onProgress, each }: CheckOptions & Pick<CheckSink, 'each'>,
 ): Operation<CheckReport['stores'][number]> {
   const { name, unswept } = entry;
   const found = { name, records: 0, subtables: 0, slots: 0, bytes: 0, unswept };
@@ -104,6 +104,7 @@ function* checkStore(
         accounts.reach(address, units, entry.id);
       },
       progress: (done) => onProgress?.(done, records),
+      ...(each && { each }),
     });
     accounts.walked({ index, isSwept: unswept === 0 });
   } catch (error) {

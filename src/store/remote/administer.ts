@@ -2,7 +2,7 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
-import type { Operation } from '../../verbs/index.ts';
+import { type Operation, waitFor } from '../../verbs/index.ts';
 import { type CheckOptions, checkStores } from '../administration/check.ts';
 import { freeDropped, markDropped } from '../administration/drop-store.ts';
 import { reportPool } from '../administration/inspect.ts';
@@ -13,6 +13,10 @@ import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
 import { destroyOnNodes } from './destroy-on-nodes.ts';
+import { inFlight } from './session.ts';
+
+/** Records that a check looks at together. */
+const CHECKED_AT_ONCE = 128;
 
 /** What the pool on memory nodes is; see `inspect`. */
 export function inspectRemote(url: string, options: OpenOptions): Promise<PoolReport> {
@@ -26,9 +30,12 @@ export function checkRemote(
   url: string,
   options: OpenOptions & CheckOptions,
 ): Promise<CheckReport> {
-  return withPool(url, options, (pool, place) =>
-    checkStores(pool, place.url, (entry) => openIndex(pool, entry), options),
-  );
+  return withPool(url, options, (pool, place) => {
+    function* each<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+      yield* waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => pool.run(act(item))));
+    }
+    return checkStores(pool, place.url, (entry) => openIndex(pool, entry), { ...options, each });
+  });
 }
 
 /** As `dropStoreSync`; see `dropStore`. */

@@ -108,7 +108,8 @@ export class Session implements Attachment {
   }
 }
 
-async function inFlight<T>(
+/** Acts on every item, at most `width` at a time; the first failure ends it. */
+export async function inFlight<T>(
   items: readonly T[],
   width: number,
   act: (item: T) => Promise<void>,

@@ -1,0 +1,39 @@
+import type { Operation } from '../../verbs/index.ts';
+import type { CheckSink } from '../contract.ts';
+import type { Request } from './request.ts';
+
+const PROGRESS_EVERY = 10_000;
+
+/**
+ * Checks every item with a request of its own: one after the other, or as many together as the sink
+ * wants.
+ */
+export function* checkEach<T, R extends Request>(
+  sink: CheckSink,
+  items: readonly T[],
+  newRequest: () => R,
+  check: (item: T, request: R) => Operation<void>,
+): Operation<void> {
+  const idle: R[] = [];
+  const progress = { checked: 0 };
+  const { each } = sink;
+  if (each) {
+    yield* each(items, (item) => checkOne(sink, idle, newRequest, item, check, progress));
+    return;
+  }
+  for (const item of items) yield* checkOne(sink, idle, newRequest, item, check, progress);
+}
+
+function* checkOne<T, R extends Request>(
+  sink: CheckSink,
+  idle: R[],
+  newRequest: () => R,
+  item: T,
+  check: (item: T, request: R) => Operation<void>,
+  progress: { checked: number },
+): Operation<void> {
+  const request = idle.pop() ?? newRequest();
+  yield* check(item, request);
+  idle.push(request);
+  if (++progress.checked % PROGRESS_EVERY === 0) sink.progress(progress.checked);
+}
