@@ -1,5 +1,4 @@
 import type { OptionSpecs, OptionValues, Program } from './command.ts';
-import { STEPWELL } from './commands/index.ts';
 import type { Context } from './context.ts';
 import { describeFailure, EXIT, UsageError } from './failures.ts';
 import { helpFor } from './help.ts';
@@ -10,7 +9,7 @@ import { printable, styleFor } from './terminal/style.ts';
 export async function run(
   words: readonly string[],
   context: Context,
-  program: Program = STEPWELL,
+  program: Program,
 ): Promise<number> {
   try {
     return await dispatch(words, context, program);

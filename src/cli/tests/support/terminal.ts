@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Program } from '../../command.ts';
+import { STEPWELL } from '../../commands/index.ts';
 import type { Context } from '../../context.ts';
 import { run } from '../../run.ts';
 import { Output, type Sink } from '../../terminal/output.ts';
@@ -90,7 +91,7 @@ export function fakeContext(setting: Setting = {}): Context {
 export async function stepwell(
   words: readonly string[],
   setting: Setting = {},
-  program?: Program,
+  program: Program = STEPWELL,
 ): Promise<Outcome> {
   const stdout = setting.stdout ?? new Recorder();
   const stderr = setting.stderr ?? new Recorder();
