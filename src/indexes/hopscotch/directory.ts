@@ -116,7 +116,10 @@ export class LinkDirectory {
   *ensureLoaded(): Operation<void> {
     // Again when the directory was deepened between the two: then a link may say more suffix bits
     // than the memory tells apart. That happens once for each bit.
-    while (!this.#isLoaded) yield* this.#load();
+    for (let loads = 0; !this.#isLoaded; loads++) {
+      invariant(loads <= this.maxDepth, 'a link is deeper than the directory');
+      yield* this.#load();
+    }
   }
 
   *#load(): Operation<void> {
@@ -171,6 +174,7 @@ export class LinkDirectory {
   learn(suffix: number, { low, high }: Link, epoch = this.#epoch): void {
     if (!this.#isLoaded) return;
     const depth = depthOfLink(high);
+    invariant(depth <= this.maxDepth, `a link has ${depth} suffix bits of ${this.maxDepth}`);
     this.#growMemory(depth);
     const count = 2 ** this.#depth;
     for (let i = suffix; i < count; i += 2 ** depth) {

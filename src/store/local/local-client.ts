@@ -79,7 +79,11 @@ export class LocalClient {
   end(): void {
     if (this.pool.closed) return;
     this.#onEnd(this);
-    this.pool.close();
-    this.source.close();
+    try {
+      this.pool.close();
+    } finally {
+      // Of a pool that is damaged, too, nothing stays mapped.
+      this.source.close();
+    }
   }
 }

@@ -1,8 +1,9 @@
 /** Stores of one pool that a thread has open share one client. */
 import assert from 'node:assert/strict';
-import { linkSync, renameSync, symlinkSync } from 'node:fs';
+import { linkSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { StepwellError } from '../../errors.ts';
 import { CHUNK_BLOCKS, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../api.ts';
 import { attach, checkSync, destroySync, inspectSync, openAloneSync, openSync } from '../open.ts';
@@ -198,4 +199,17 @@ test('a store that cannot be opened takes no row', (t) => {
   assert.equal(clientsOf(keeper.url), 2);
   store.set('k', 'v');
   assert.equal(keeper.get('k'), 'v');
+});
+
+test('of a pool whose leaving fails nothing stays mapped', (t) => {
+  const url = freshUrl(t, 'file');
+  openSync(url, SMALL).close();
+  const isMapped = () => readFileSync('/proc/self/maps', 'utf8').includes(pathOf(url));
+  const { client } = attach(url, { create: false });
+  assert.ok(isMapped());
+  t.mock.method(client.pool, 'close', () => {
+    throw new StepwellError('SW_POOL_CORRUPT', 'damaged');
+  });
+  assert.throws(() => client.end(), { code: 'SW_POOL_CORRUPT' });
+  assert.equal(isMapped(), false);
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { control } from '../../../pool/control.ts';
 import {
   type ByHand,
   type ByHandOptions,
@@ -11,6 +12,7 @@ import {
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { Batch, type Operation } from '../../../verbs/index.ts';
 import { fingerprintOf } from '../../chime/geometry.ts';
+import { depthFlags } from '../../chime/link.ts';
 import { ALWAYS, IF_PRESENT, INSERTED, REPLACED } from '../../contract.ts';
 import { HOPSCOTCH, type HopscotchIndex } from '../hopscotch.ts';
 
@@ -224,4 +226,25 @@ test('a writer may stop for good after any verb of an insertion that splits', (t
       if (done < verbs) break;
     }
   }
+});
+
+test('a link with more suffix bits than there can be is damage, and no size', (t) => {
+  const { pool, index } = hopscotchByHand(t, { hopscotch: { maxDepth: 8 } });
+  const { directory } = index.table;
+  pool.run(directory.ensureLoaded());
+  const { bytes } = directory;
+  const link = { low: 64, high: depthFlags(31) };
+  assert.throws(() => directory.learn(0, link), { code: 'SW_POOL_CORRUPT' });
+  assert.equal(directory.bytes, bytes);
+});
+
+test('a link that stays deeper than the directory ends the loading of it', (t) => {
+  const { pool, index, handle } = hopscotchByHand(t, { hopscotch: { maxDepth: 8 } });
+  const found = pool.run(index.table.directory.find(0));
+  assert.ok(found);
+  const high = BigInt((found.high | depthFlags(5)) >>> 0);
+  pool.run(control.store(found.owner, (high << 32n) | BigInt(found.low >>> 0)));
+  const other = hopscotchByHand(t, { handle });
+  const loading = () => other.pool.run(other.index.table.directory.ensureLoaded());
+  assert.throws(loading, { code: 'SW_POOL_CORRUPT' });
 });
