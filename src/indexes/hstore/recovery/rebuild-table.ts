@@ -113,7 +113,7 @@ function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Ope
   for (let node = 1; node < nodes.end; node++) {
     if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
     if (nodes.slot[node] === 0) continue;
-    hash.compute(nodes.keyWords(node), nodes.keyOffset(node) >> 2, nodes.keyBytes(node), seed);
+    hash.compute(nodes.keyWords, nodes.keyOffset(node) / 4, nodes.keyBytes(node), seed);
     if (!image.hasRoom(hash.h1)) yield* image.chain(hash.h1);
     relocation.place(node, image.place(hash.h1, nodes.low[node], nodes.high[node]));
   }

@@ -127,12 +127,9 @@ export class SkiplistImage {
   #partitionOf(node: number): number {
     const { nodes, partitions } = this;
     if (partitions.length === 1) return 0;
-    const page = nodes.keyPage(node);
-    const first = nodes.keyOffset(node);
+    const { u8, at, bytes } = nodes.keyOf(node);
     let hash = 0x811c9dc5;
-    for (let at = first; at < first + nodes.keyBytes(node); at++) {
-      hash = Math.imul(hash ^ page[at], 0x01000193);
-    }
+    for (let i = at; i < at + bytes; i++) hash = Math.imul(hash ^ u8[i], 0x01000193);
     return (hash >>> 0) % partitions.length;
   }
 }

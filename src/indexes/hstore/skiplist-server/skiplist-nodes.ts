@@ -1,7 +1,7 @@
 import type { Prng } from '../../../random/prng.ts';
-import type { KeyBytes, PaddedKey } from '../protocol/record-keys.ts';
+import { HASH_PADDING } from '../../../records/hash.ts';
+import { type KeyBytes, type PaddedKey, paddedBytes } from '../protocol/record-keys.ts';
 import type { NamedSlot } from '../protocol/slot.ts';
-import { KeyHeap, offsetOf, unitsOf } from './key-heap.ts';
 
 /** No node. */
 export const NONE = 0;
@@ -24,14 +24,19 @@ function grown<T extends Column>(column: T, length: number): T {
  */
 export class SkiplistNodes {
   readonly #prng: Prng;
-  readonly #heap = new KeyHeap();
+  /** The keys' bytes, and the same memory as words and as text. */
+  #keys = new Uint8Array(FIRST_CAPACITY * HASH_PADDING);
+  #keyWords = new Int32Array(this.#keys.buffer);
+  #keyTexts = Buffer.from(this.#keys.buffer);
+  #keyUnitsUsed = 0;
   /** The slot of the hash table that has the key; 0 of heads, and of nodes that were given back. */
   slot = new Float64Array(FIRST_CAPACITY);
   /** The slot's word: which record the key has. */
   low = new Int32Array(FIRST_CAPACITY);
   high = new Int32Array(FIRST_CAPACITY);
   previous = new Uint32Array(FIRST_CAPACITY);
-  #place = new Uint32Array(FIRST_CAPACITY);
+  /** Where a node's key begins, in units of 16 bytes: so it can be hashed where it stands. */
+  #keyAt = new Uint32Array(FIRST_CAPACITY);
   #keyBytes = new Uint16Array(FIRST_CAPACITY);
   #height = new Uint8Array(FIRST_CAPACITY);
   /** Where a node's tower is: its next nodes, level by level. */
@@ -52,9 +57,9 @@ export class SkiplistNodes {
     const units = unitsOf(key.bytes);
     const free = this.#free.get(units) ?? NONE;
     const node = free === NONE ? this.#add(this.#drawHeight()) : free;
-    if (free === NONE) this.#place[node] = this.#heap.take(key.bytes);
+    if (free === NONE) this.#keyAt[node] = this.#takeUnits(units);
     else this.#free.set(units, this.previous[free]);
-    this.#heap.put(this.#place[node], key);
+    this.#putKey(node, key);
     this.#keyBytes[node] = key.bytes;
     this.slot[node] = slot;
     this.low[node] = low;
@@ -87,12 +92,30 @@ export class SkiplistNodes {
     return node;
   }
 
+  #takeUnits(units: number): number {
+    const first = this.#keyUnitsUsed;
+    this.#keyUnitsUsed += units;
+    if (this.#keyUnitsUsed * HASH_PADDING > this.#keys.length) {
+      this.#keys = grown(this.#keys, 2 * this.#keyUnitsUsed * HASH_PADDING);
+      this.#keyWords = new Int32Array(this.#keys.buffer);
+      this.#keyTexts = Buffer.from(this.#keys.buffer);
+    }
+    return first;
+  }
+
+  #putKey(node: number, { i32, at, bytes }: PaddedKey): void {
+    const to = this.keyOffset(node) / 4;
+    for (let i = 0, from = at >> 2; i < paddedBytes(bytes) >> 2; i++) {
+      this.#keyWords[to + i] = i32[from + i];
+    }
+  }
+
   #growNodes(capacity: number): void {
     this.slot = grown(this.slot, capacity);
     this.low = grown(this.low, capacity);
     this.high = grown(this.high, capacity);
     this.previous = grown(this.previous, capacity);
-    this.#place = grown(this.#place, capacity);
+    this.#keyAt = grown(this.#keyAt, capacity);
     this.#keyBytes = grown(this.#keyBytes, capacity);
     this.#height = grown(this.#height, capacity);
     this.#tower = grown(this.#tower, capacity);
@@ -114,26 +137,28 @@ export class SkiplistNodes {
     return this.#keyBytes[node];
   }
 
-  /** The bytes among which a node's key stands, from `keyOffset` on. */
-  keyPage(node: number): Uint8Array {
-    return this.#heap.bytesAt(this.#place[node]);
-  }
-
-  keyWords(node: number): Int32Array {
-    return this.#heap.wordsAt(this.#place[node]);
+  /** The words among which the keys stand, each from its `keyOffset` on. */
+  get keyWords(): Int32Array {
+    return this.#keyWords;
   }
 
   keyOffset(node: number): number {
-    return offsetOf(this.#place[node]);
+    return this.#keyAt[node] * HASH_PADDING;
+  }
+
+  /** A byte of a node's key, -1 behind its end. */
+  byteAt(node: number, depth: number): number {
+    return depth < this.#keyBytes[node] ? this.#keys[this.keyOffset(node) + depth] : -1;
   }
 
   /** A character for each byte of the key. */
   text(node: number): string {
-    return this.#heap.textAt(this.#place[node], this.#keyBytes[node]);
+    const at = this.keyOffset(node);
+    return this.#keyTexts.latin1Slice(at, at + this.#keyBytes[node]);
   }
 
   keyOf(node: number): KeyBytes {
-    return { u8: this.keyPage(node), at: this.keyOffset(node), bytes: this.#keyBytes[node] };
+    return { u8: this.#keys, at: this.keyOffset(node), bytes: this.#keyBytes[node] };
   }
 
   /**
@@ -142,13 +167,12 @@ export class SkiplistNodes {
    */
   compare(node: number, key: KeyBytes, depth = 0): number {
     const { u8, at, bytes } = key;
-    const place = this.#place[node];
-    const page = this.#heap.bytesAt(place);
-    const offset = offsetOf(place);
+    const keys = this.#keys;
+    const offset = this.keyOffset(node);
     const own = this.#keyBytes[node];
     const shared = Math.min(own, bytes);
     for (let i = depth; i < shared; i++) {
-      const difference = page[offset + i] - u8[at + i];
+      const difference = keys[offset + i] - u8[at + i];
       if (difference !== 0) return difference;
     }
     return own - bytes;
@@ -161,4 +185,9 @@ export class SkiplistNodes {
     const zeros = bits === 0 ? 32 : 31 - Math.clz32(bits & -bits);
     return Math.min(LEVELS_MAX, 1 + (zeros >> 1));
   }
+}
+
+/** Units that a key takes. */
+function unitsOf(bytes: number): number {
+  return Math.max(1, paddedBytes(bytes) / HASH_PADDING);
 }
