@@ -17,10 +17,10 @@ import {
 } from '../../../verbs/index.ts';
 import { stateBytesOf } from '../protocol/current-marks.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
-import { encodeReply, headerOf } from '../protocol/hash-messages.ts';
-import { encodeEntry, LOG_DELETE, LOG_UPDATE } from '../protocol/log.ts';
+import { encodeReply } from '../protocol/hash-messages.ts';
+import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
-import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf, vacated } from '../protocol/slot.ts';
+import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,
   type Decision,
@@ -35,7 +35,6 @@ import {
   turnAfter,
   turnIn,
 } from '../protocol/turn.ts';
-import type { Answer } from './posted-request.ts';
 
 export interface RunOptions {
   /** Gives the lease back in the last doorbell. */
@@ -104,14 +103,12 @@ export class Commit {
    * it was not when another server has done the turn (`isDone`).
    */
   *run(
-    answers: readonly Answer[],
+    record: TurnRecord,
     before: TurnWord,
-    committed: number,
     block: RecordBlock,
     options: RunOptions,
   ): Operation<{ released: boolean; isDone: boolean } | undefined> {
     const turn = turnAfter(before, block.address, block.units);
-    const record = { before: committed, decisions: decisionsOf(answers, committed) };
     const marks = yield* this.#marksOf(record, netChangesOf(record.decisions));
     // All of the block: a server that does the turn again reads as much.
     const bytes = block.units * UNIT_BYTES;
@@ -334,11 +331,11 @@ export class Commit {
   #postEntries({ before, decisions }: TurnRecord): void {
     this.#written.ensure(decisions.length * LOG_ENTRY_BYTES);
     let sequence = before;
-    decisions.forEach(({ event, slot, low, high }, i) => {
-      if (event === 0) return;
+    decisions.forEach((decision, i) => {
+      if (decision.event === 0) return;
       sequence++;
       const at = i * LOG_ENTRY_BYTES;
-      encodeEntry({ sequence, event, slot, low, high }, this.#written, at);
+      encodeEntry(decision, sequence, this.#written, at);
       const entry = this.#pair.geometry.logEntry(sequence);
       this.#batch.write(entry, LOG_ENTRY_BYTES, this.#written, at);
     });
@@ -418,18 +415,3 @@ export class Commit {
     if (address !== 0) reclamation.retire(address, units, catalog);
   }
 }
-
-function decisionsOf(answers: readonly Answer[], committed: number): Decision[] {
-  let sequence = committed;
-  return answers.map(({ posted: { row, number, request }, reply, change }) => {
-    if (change === undefined) return { ...NO_CHANGE, row, number, reply };
-    reply.sequence = ++sequence;
-    const { event, slot } = change;
-    // Versions of those that replace others are known only now: no client has read their headers.
-    const header = event === LOG_UPDATE ? headerOf(request, reply.version) : [];
-    const word = event === LOG_DELETE ? vacated(sequence) : change;
-    return { row, number, reply, event, slot, low: word.low, high: word.high, header };
-  });
-}
-
-const NO_CHANGE = { event: 0, slot: 0, low: 0, high: 0, header: [] };

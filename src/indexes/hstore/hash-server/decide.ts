@@ -11,50 +11,69 @@ import {
 import {
   type HashReply,
   type HashRequest,
+  headerOf,
   IF_SLOT,
   isRemoval,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
 import { LOG_DELETE, LOG_INSERT, LOG_UPDATE } from '../protocol/log.ts';
-import { type NamedSlot, signatureOf, slotWord } from '../protocol/slot.ts';
+import { type NamedSlot, signatureOf, slotWord, vacated } from '../protocol/slot.ts';
+import type { Decision } from '../protocol/turn.ts';
 import type { BucketChains } from './bucket-chains.ts';
-import type { Answer, PostedRequest } from './posted-request.ts';
+import type { PostedRequest } from './posted-request.ts';
 
 /**
- * Decides a request, given the slot that has its key and the version of that record; undefined when
- * another server has been at work meanwhile.
+ * Decides a request, given the slot that has its key, the version of that record, and the sequence
+ * that a change gets; undefined when another server has been at work meanwhile.
  */
 export function* decide(
   chains: BucketChains,
   posted: PostedRequest,
   match: NamedSlot | undefined,
   version: number,
-): Operation<Answer | undefined> {
-  const { request } = posted;
-  const reply = (outcome: HashReply['outcome'], newVersion: number): HashReply => {
-    const [oldLow, oldHigh] = [match?.low ?? 0, match?.high ?? 0];
-    return { outcome, version: newVersion, oldLow, oldHigh, sequence: 0 };
-  };
-  if (refuses(request, match, version)) {
-    return { posted, reply: reply(REFUSED, version), change: undefined };
-  }
-  const word = slotWord(request.block, request.units, signatureOf(request.h2));
+  sequence: number,
+): Operation<Decision | undefined> {
+  const { row, number, request } = posted;
+  if (refuses(request, match, version)) return noChange(posted, REFUSED, match, version);
+  const record = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
     const slot = yield* chains.emptySlot(posted);
-    if (slot === 'full') {
-      return { posted, reply: reply(OUT_OF_MEMORY, version), change: undefined };
-    }
+    if (slot === 'full') return noChange(posted, OUT_OF_MEMORY, match, version);
     if (slot === 'overtaken') return undefined;
-    const change = { event: LOG_INSERT, slot, low: word.low, high: word.high };
-    return { posted, reply: reply(INSERTED, request.firstVersion), change };
+    const { low, high } = record;
+    const reply = replyOf(INSERTED, match, request.firstVersion, sequence);
+    return { row, number, reply, event: LOG_INSERT, slot, low, high, header: [] };
   }
   const { slot } = match;
   if (isRemoval(request.operation)) {
-    const change = { event: LOG_DELETE, slot, low: 0, high: 0 };
-    return { posted, reply: reply(REPLACED, version), change };
+    const reply = replyOf(REPLACED, match, version, sequence);
+    const { low, high } = vacated(sequence);
+    return { row, number, reply, event: LOG_DELETE, slot, low, high, header: [] };
   }
-  const change = { event: LOG_UPDATE, slot, low: word.low, high: word.high };
-  return { posted, reply: reply(REPLACED, (version + 1) >>> 0), change };
+  const { low, high } = record;
+  // The version of a record that replaces another is known only now: no client has read its header.
+  const reply = replyOf(REPLACED, match, (version + 1) >>> 0, sequence);
+  const header = headerOf(request, reply.version);
+  return { row, number, reply, event: LOG_UPDATE, slot, low, high, header };
+}
+
+function noChange(
+  { row, number }: PostedRequest,
+  outcome: HashReply['outcome'],
+  match: NamedSlot | undefined,
+  version: number,
+): Decision {
+  const reply = replyOf(outcome, match, version, 0);
+  return { row, number, reply, event: 0, slot: 0, low: 0, high: 0, header: [] };
+}
+
+function replyOf(
+  outcome: HashReply['outcome'],
+  match: NamedSlot | undefined,
+  version: number,
+  sequence: number,
+): HashReply {
+  return { outcome, version, oldLow: match?.low ?? 0, oldHigh: match?.high ?? 0, sequence };
 }
 
 function refuses(

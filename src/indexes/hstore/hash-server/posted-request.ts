@@ -1,5 +1,5 @@
 import { type Address, Scratch } from '../../../verbs/index.ts';
-import type { HashReply, HashRequest } from '../protocol/hash-messages.ts';
+import type { HashRequest } from '../protocol/hash-messages.ts';
 import { BUCKET_BYTES, type NamedSlot } from '../protocol/slot.ts';
 
 /** A bucket of a chain as the server has read it. */
@@ -38,11 +38,4 @@ export class PostedRequest {
     this.first = first;
     this.chain = first ? first.chain : [];
   }
-}
-
-/** The reply to a request, and the slot that the request changes. */
-export interface Answer {
-  posted: PostedRequest;
-  reply: HashReply;
-  change: ({ event: number } & NamedSlot) | undefined;
 }

@@ -7,6 +7,7 @@ import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts'
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
 import {
   countOfTurn,
+  type Decision,
   isEmptyTurn,
   isSame,
   type RecordBlock,
@@ -18,7 +19,7 @@ import { BucketChains } from './bucket-chains.ts';
 import { Commit } from './commit.ts';
 import { decide } from './decide.ts';
 import { KeyMatch } from './key-match.ts';
-import { type Answer, PostedRequest } from './posted-request.ts';
+import { PostedRequest } from './posted-request.ts';
 
 /** Offsets in what the beginning of a turn reads. */
 const BEGUN = 0;
@@ -37,7 +38,7 @@ export const ATTEMPTS_MAX = 10_000;
 
 /** What a turn has answered, and whether it has given the lease back. */
 export interface Turn {
-  answers: readonly Answer[];
+  answers: readonly Decision[];
   released: boolean;
   /** The generation of a table that has to be built anew before anything can be answered. */
   lost: number | undefined;
@@ -163,14 +164,14 @@ export class TurnWorker {
   ): Operation<Turn> {
     const posted = yield* this.#take(look, chosen);
     if (posted === undefined) return OVERTAKEN;
-    const answers = yield* this.#decide(posted);
+    const answers = yield* this.#decide(posted, look.committed);
     if (answers === 'overtaken') return OVERTAKEN;
     if (typeof answers === 'number') return { ...NOTHING, lost: answers };
     const releases = release && answers.length === waiting.length;
     // A client goes on as long as its own request waits, a server process in any case. A client
     // whose request was answered by another server's turn looks for its reply.
     const isOpen = waiting.some(({ row }) => row === spare?.row);
-    const isOwnDone = !isOpen || answers.some(({ posted: { row } }) => row === spare?.row);
+    const isOwnDone = !isOpen || answers.some(({ row }) => row === spare?.row);
     const looksAhead = !isLast && (spare === undefined || !isOwnDone) && !releases;
     const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
     const { address, units } = block;
@@ -178,9 +179,8 @@ export class TurnWorker {
     block.address = 0;
     const { isAlone, turn, committed } = look;
     const run = yield* this.#commit.run(
-      answers,
+      { before: committed, decisions: answers },
       turn,
-      committed,
       { address, units },
       { releases, isAlone, ahead },
     );
@@ -188,16 +188,17 @@ export class TurnWorker {
       block.address = address;
       return OVERTAKEN;
     }
-    for (const { posted: one, reply } of answers) {
-      this.#pair.replies.answer(one.row, one.number, reply);
-    }
+    for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
     const seen = looksAhead && run.isDone ? this.#seen() : undefined;
     const next = seen && { worker: this, look: seen };
     return { ...NOTHING, answers, released: run.released, next };
   }
 
   /** The generation of a table of which a bucket was none. */
-  *#decide(posted: PostedRequest[]): Operation<Answer[] | number | 'overtaken'> {
+  *#decide(
+    posted: PostedRequest[],
+    committed: number,
+  ): Operation<Decision[] | number | 'overtaken'> {
     try {
       yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
     } catch (error) {
@@ -206,19 +207,22 @@ export class TurnWorker {
       return error.generation;
     }
     yield* this.#keys.readCandidates(posted);
-    const answers: Answer[] = [];
+    const decisions: Decision[] = [];
+    let sequence = committed;
     for (const one of posted) {
       const { first = one } = one;
       if (first === one) this.#keys.match(one);
       else if (!this.#keys.follows(one)) continue;
-      const answer = yield* decide(this.#chains, one, first.match, first.version);
-      if (answer === undefined) return 'overtaken';
-      answers.push(answer);
-      if (answer.change === undefined) continue;
-      first.match = answer.change;
-      first.version = answer.reply.version;
+      const { match, version } = first;
+      const decision = yield* decide(this.#chains, one, match, version, sequence + 1);
+      if (decision === undefined) return 'overtaken';
+      decisions.push(decision);
+      if (decision.event === 0) continue;
+      sequence++;
+      first.match = decision;
+      first.version = decision.reply.version;
     }
-    return answers;
+    return decisions;
   }
 
   /**

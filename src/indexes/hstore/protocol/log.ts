@@ -1,7 +1,13 @@
-import { type Address, Batch, type Operation, Scratch, setWord } from '../../../verbs/index.ts';
-import { LOG_ENTRY_BYTES, type PairGeometry } from './geometry.ts';
-import type { PairAccess } from './pair-access.ts';
-import { readState } from './pair-state.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  setWord,
+} from '../../../verbs/index.ts';
+import { LOG_ENTRY_BYTES, PAIR, type PairGeometry } from './geometry.ts';
+import type { NamedSlot } from './slot.ts';
 
 export const LOG_INSERT = 1;
 export const LOG_UPDATE = 2;
@@ -11,14 +17,9 @@ const EVENT_SHIFT = 24;
 /** Entries that are read in one doorbell. */
 const ENTRIES_PER_READ = 256;
 
-/** A change of the table. */
-export interface LogEntry {
-  sequence: number;
+/** A change of the table: the slot as it is from now on, empty when the key was deleted. */
+export interface LogEntry extends NamedSlot {
   event: number;
-  slot: Address;
-  /** The slot as it is from now on; empty when the key was deleted. */
-  low: number;
-  high: number;
 }
 
 /**
@@ -31,8 +32,8 @@ export interface LogEntry {
  * entry after the ring has come round. The sequence in each word tells such an entry from the one
  * that a reader expects; the reader then builds its skiplist anew.
  */
-export function encodeEntry(entry: LogEntry, words: Scratch, at: number): void {
-  const { sequence, event, slot, low, high } = entry;
+export function encodeEntry(entry: LogEntry, sequence: number, words: Scratch, at: number): void {
+  const { event, slot, low, high } = entry;
   setWord(words, at, slot | 0, sequence);
   setWord(words, at + 8, Math.floor(slot / 2 ** 32) | (event << EVENT_SHIFT), sequence);
   setWord(words, at + 16, low, sequence);
@@ -46,7 +47,6 @@ function decodeEntry(words: Scratch, at: number, sequence: number): LogEntry | u
   for (let i = 1; i < 8; i += 2) if (i32[word + i] !== (sequence | 0)) return undefined;
   const slotHigh = i32[word + 2] & (2 ** EVENT_SHIFT - 1);
   return {
-    sequence,
     event: i32[word + 2] >>> EVENT_SHIFT,
     slot: slotHigh * 2 ** 32 + (i32[word] >>> 0),
     low: i32[word + 4],
@@ -54,39 +54,67 @@ function decodeEntry(words: Scratch, at: number, sequence: number): LogEntry | u
   };
 }
 
-/**
- * The entries after `from` up to `to` of a log that goes on meanwhile; undefined when newer ones
- * have overwritten them. A server writes entries of at most one turn ahead of `begun`, so what was
- * read is whole unless `begun`, read afterwards, is as far ahead as the ring is long, less a turn.
- */
-export function* readLog(
-  pair: PairAccess,
-  from: number,
-  to: number,
-): Operation<LogEntry[] | undefined> {
-  const { geometry } = pair;
-  const kept = geometry.entriesKept;
-  if (to - from > kept) return undefined;
-  const entries: LogEntry[] = [];
-  const words = new Scratch(Math.min(ENTRIES_PER_READ, Math.max(1, to - from)) * LOG_ENTRY_BYTES);
-  for (let first = from; first < to; first += ENTRIES_PER_READ) {
-    const count = Math.min(ENTRIES_PER_READ, to - first);
-    yield postEntries(geometry, first + 1, count, words);
-    for (let i = 0; i < count; i++) {
-      const entry = decodeEntry(words, i * LOG_ENTRY_BYTES, first + 1 + i);
-      if (entry === undefined) return undefined;
-      entries.push(entry);
-    }
-    const { begun } = yield* readState(pair);
-    if (begun - from > kept) return undefined;
-  }
-  return entries;
+/** What the entries of a slot come to, one after the other. */
+export interface Folded extends NamedSlot {
+  /** Whether the slot has lost the key that it had before, if it had one. */
+  rekeyed: boolean;
 }
 
-function postEntries(geometry: PairGeometry, first: number, count: number, words: Scratch): Batch {
-  const batch = new Batch();
-  for (let i = 0; i < count; i++) {
-    batch.read(geometry.logEntry(first + i), LOG_ENTRY_BYTES, words, i * LOG_ENTRY_BYTES);
+/** What the log has said since a sequence: each slot's last word, and whether its key changed. */
+export class FoldedLog {
+  readonly #geometry: PairGeometry;
+  readonly #bySlot = new Map<Address, Folded>();
+  readonly #words = new Scratch(8);
+  /** Up to here it was read. */
+  #sequence: number;
+
+  constructor(geometry: PairGeometry, from: number) {
+    this.#geometry = geometry;
+    this.#sequence = from;
   }
-  return batch;
+
+  get changes(): Folded[] {
+    return [...this.#bySlot.values()];
+  }
+
+  /**
+   * Reads on to a committed sequence while the log goes on; false when newer entries have
+   * overwritten what is missing. A server writes entries of at most one turn ahead of `begun`, so
+   * what was read is whole unless `begun`, read after it, is as far ahead as the ring is long, less
+   * a turn.
+   */
+  *follow(target: number): Operation<boolean> {
+    const kept = this.#geometry.entriesKept;
+    while (this.#sequence < target) {
+      const count = Math.min(ENTRIES_PER_READ, target - this.#sequence);
+      if (target - this.#sequence > kept) return false;
+      yield this.#postEntries(count);
+      const entries: (LogEntry | undefined)[] = Array.from({ length: count }, (_, i) =>
+        decodeEntry(this.#words, 8 + i * LOG_ENTRY_BYTES, this.#sequence + 1 + i),
+      );
+      if (readInteger(this.#words, 0) - this.#sequence > kept) return false;
+      for (const entry of entries) {
+        if (entry === undefined) return false;
+        this.#sequence++;
+        this.#fold(entry);
+      }
+    }
+    return true;
+  }
+
+  /** The next entries, and then `begun`. */
+  #postEntries(count: number): Batch {
+    this.#words.ensure(8 + count * LOG_ENTRY_BYTES);
+    const batch = new Batch();
+    for (let i = 0; i < count; i++) {
+      const entry = this.#geometry.logEntry(this.#sequence + 1 + i);
+      batch.read(entry, LOG_ENTRY_BYTES, this.#words, 8 + i * LOG_ENTRY_BYTES);
+    }
+    return batch.read(this.#geometry.base + PAIR.begun, 8, this.#words, 0);
+  }
+
+  #fold({ event, slot, low, high }: LogEntry): void {
+    const rekeyed = event !== LOG_UPDATE || (this.#bySlot.get(slot)?.rekeyed ?? false);
+    this.#bySlot.set(slot, { slot, low, high, rekeyed });
+  }
 }

@@ -10,6 +10,7 @@ import {
   writeInteger,
 } from '../../../verbs/index.ts';
 import { decodeReply, encodeReply, type HashReply } from './hash-messages.ts';
+import type { LogEntry } from './log.ts';
 
 const POINTER_HIGH_BITS = 10;
 const UNITS_BITS = 8;
@@ -74,16 +75,11 @@ export function blockOfTurn({ low, high }: TurnWord): RecordBlock {
 const HEAD_BYTES = 16;
 const DECISION_BYTES = 80;
 
-/** What a turn decides of one request. */
-export interface Decision {
+/** What a turn decides of one request: a change, with event 0 for none, and the reply. */
+export interface Decision extends LogEntry {
   row: number;
   number: number;
   reply: HashReply;
-  /** The slot that this changes and its new word; event 0 for a refusal. */
-  event: number;
-  slot: Address;
-  low: number;
-  high: number;
   /** The header that the new record of an update gets. */
   header: readonly number[];
 }
@@ -146,9 +142,9 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
 export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRecord {
   const { i32 } = words;
   const length = readInteger(words, 0);
-  const damaged = { before: 0, decisions: [], isDamaged: true };
-  if (HEAD_BYTES + length * DECISION_BYTES > bytes) return damaged;
   const before = readInteger(words, 8);
+  const damaged = { before, decisions: [], isDamaged: true };
+  if (HEAD_BYTES + length * DECISION_BYTES > bytes) return damaged;
   const decisions = Array.from({ length }, (_, i) => {
     const start = HEAD_BYTES + i * DECISION_BYTES;
     const word = start >> 2;

@@ -3,6 +3,7 @@ import { control } from '../../../pool/control.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { Stillness } from '../protocol/lease.ts';
+import { type Folded, FoldedLog } from '../protocol/log.ts';
 import { readState, readTableState, TableLost } from '../protocol/pair-state.ts';
 import { readHeads, readKeys } from '../protocol/record-keys.ts';
 import { isEmpty } from '../protocol/slot.ts';
@@ -10,7 +11,6 @@ import { walkSlots } from '../protocol/table-reader.ts';
 import { pauseAfter } from '../protocol/waiting.ts';
 import { holding, readingAlone } from '../recovery/hold-lease.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
-import { type Folded, FoldedLog } from './folded-log.ts';
 import type { SkiplistImage } from './skiplist-image.ts';
 
 /** Attempts to follow a log that is overwritten as it is read, before writes are held. */
@@ -103,7 +103,7 @@ function* rebuild(pair: Pair, attempt: number): Operation<void> {
  */
 function* walkFollowing(pair: Pair, image: SkiplistImage): Operation<Built | undefined> {
   const { committed: from, generation } = yield* settledState(pair);
-  const log = new FoldedLog(pair, from);
+  const log = new FoldedLog(pair.geometry, from);
   // What was overwritten is found missing at the end.
   yield* fill(pair, image, function* () {
     yield* log.follow((yield* readState(pair)).committed);

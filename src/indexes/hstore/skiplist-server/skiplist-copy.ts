@@ -1,8 +1,8 @@
 import type { Operation } from '../../../verbs/index.ts';
+import { type Folded, FoldedLog } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { readKeys } from '../protocol/record-keys.ts';
-import { type Folded, FoldedLog } from './folded-log.ts';
 import { type Relocation, SkiplistImage } from './skiplist-image.ts';
 
 /**
@@ -74,7 +74,7 @@ export class SkiplistCopy {
       if (this.applied >= target) return true;
       // Again, when an interleaved operation was faster with a part of it.
       const from = this.applied;
-      const log = new FoldedLog(this.#pair, from);
+      const log = new FoldedLog(this.#pair.geometry, from);
       if (!(yield* log.follow(target))) return false;
       yield* this.#apply(from, target, log.changes);
     }

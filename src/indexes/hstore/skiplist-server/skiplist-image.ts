@@ -1,9 +1,9 @@
 import { invariant } from '../../../errors.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
+import type { Folded } from '../protocol/log.ts';
 import type { PaddedKey } from '../protocol/record-keys.ts';
 import { isEmpty, type NamedSlot } from '../protocol/slot.ts';
-import type { Folded } from './folded-log.ts';
 import { Skiplist } from './skiplist.ts';
 import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
 import { SlotMap, type Slotted } from './slot-map.ts';
