@@ -34,9 +34,9 @@ function changingTurns(pair: Pair, change: ChangeDoorbell): void {
   const isTurn = (batch: Batch) => (row: number) => {
     return batch.kind[row] === CAS && batch.address[row] === geometry.base + PAIR.turn;
   };
-  const turn = hashServer.turn.bind(hashServer);
-  hashServer.turn = function* (options) {
-    const steps = turn(options);
+  const serve = hashServer.serve.bind(hashServer);
+  hashServer.serve = function* (options, goesOn) {
+    const steps = serve(options, goesOn);
     for (let step = steps.next(); ; step = steps.next()) {
       if (step.done) return step.value;
       yield* change(step.value, isTurn(step.value));

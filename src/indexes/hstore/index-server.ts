@@ -2,7 +2,6 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Candidacy, IndexServer, ServedRound, ServerSettings } from '../contract.ts';
 import type { HStoreTable } from './client/table.ts';
-import type { Turn } from './hash-server/turn-worker.ts';
 import type { Pair } from './pair.ts';
 import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
 import { readLease, readState, readTableState } from './protocol/pair-state.ts';
@@ -102,16 +101,16 @@ export class PairServers implements IndexServer {
    */
   *#hashRound(pair: Pair, role: Role): Operation<number> {
     let answered = 0;
-    let turn: Turn | undefined;
-    for (let i = 0; i < TURNS_IN_A_ROUND && role.held === role.candidacy.token; i++) {
-      const isLast = i === TURNS_IN_A_ROUND - 1;
-      turn = yield* pair.hashServer.turn({ release: false, isLast, after: turn });
+    const options = { release: false, turnsMax: TURNS_IN_A_ROUND };
+    const beat = () => this.#beat(role);
+    const { lost } = yield* pair.hashServer.serve(options, function* (turn) {
       answered += turn.answers.length;
-      if (turn.next === undefined) break;
-      yield* this.#beat(role);
-    }
+      if (turn.next === undefined) return false;
+      yield* beat();
+      return role.held === role.candidacy.token;
+    });
     // An operation of this client's own that builds the table does so under this lease.
-    if (turn?.lost === undefined) return answered;
+    if (lost === undefined) return answered;
     if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
     return answered;
   }

@@ -1,13 +1,14 @@
 import { StepwellError } from '../../../errors.ts';
 import { type Operation, swapped, writeInteger } from '../../../verbs/index.ts';
-import type { SpareBlock, Turn } from '../hash-server/turn-worker.ts';
+import type { SpareBlock } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES } from '../protocol/geometry.ts';
 import { encodeRequest, type HashReply, type HashRequest } from '../protocol/hash-messages.ts';
+import type { Holder } from '../protocol/lease.ts';
 import type { Ticket } from '../protocol/replies.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
-import { restoreTable } from '../recovery/rebuild-table.ts';
+import { servingTurns } from '../recovery/serve-turns.ts';
 import { BODY_AT, type HStoreRequest, type HStoreTable, NUMBER_AT, SWAP_AT } from './table.ts';
 
 /**
@@ -77,29 +78,20 @@ function postTake(pair: Pair, request: HStoreRequest) {
  */
 function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
   const { replies } = pair;
-  let released = false;
-  let lost: number | undefined;
-  replies.lead(ticket);
+  replies.serving++;
   try {
-    let turn: Turn | undefined;
-    while (ticket.reply === undefined && lost === undefined) {
-      turn = yield* pair.hashServer.turn({ release: true, spare, after: turn });
-      ({ released, lost } = turn);
-      // Given back in that turn's doorbell, the lease may be another operation's of this client.
-      if (ticket.reply || lost !== undefined) continue;
+    yield* servingTurns(pair, spare, function* (turn) {
+      if (ticket.reply) return false;
       // It knows what waits: the own request, or nothing if another server has answered it.
-      if (turn.next) continue;
-      if (released && !replies.leads(ticket)) return;
+      if (turn.next) return true;
       yield* replies.look();
-      if (ticket.reply) continue;
-      if (turn.isOvertaken) return;
-      if (released || turn.answers.length === 0) throw forgotten();
-    }
+      if (ticket.reply || turn.isOvertaken) return false;
+      if (turn.released || turn.answers.length === 0) throw forgotten();
+      return true;
+    });
   } finally {
-    replies.follow(ticket);
-    if (!released) yield* pair.hashLease.releaseTurns();
+    replies.serving--;
   }
-  if (lost !== undefined) yield* restoreTable(pair, lost);
 }
 
 function* wait(
@@ -116,31 +108,22 @@ function* wait(
   const waiting = new Waiting(hashLease, pair.patience, what);
   try {
     for (;;) {
-      const leads = replies.leads(ticket);
-      if (leads) {
+      const looks = replies.mayLook(ticket);
+      if (looks) {
         retries.waits++;
         yield* replies.look();
       }
       if (ticket.reply) return ticket.reply;
       const state = replies.newState(ticket);
-      if (state) yield* waiting.poll(state.holder, state.progress);
-      if (!leads || !state) {
+      if (state === undefined) {
         yield batch.clear().pause(waiting.localPause, words);
         continue;
       }
-      const { holder } = state;
+      const { holder, progress } = state;
+      yield* waiting.poll(holder, progress);
       const isOwn = holder.client === hashLease.own;
-      if (holder.word === 0n) {
-        batch.clear();
-        yield postTake(pair, request);
-        if (!swapped(words, SWAP_AT)) continue;
-        yield* serve(pair, ticket, spare);
-      } else if (
-        !isOwn &&
-        waiting.isTime &&
-        (yield* hashLease.takeForTurns(waiting.seen(holder)))
-      ) {
-        retries.takeovers++;
+      if (looks && (yield* takeLease(pair, holder, waiting))) {
+        if (holder.client !== 0) retries.takeovers++;
         yield* serve(pair, ticket, spare);
       }
       if (ticket.reply) return ticket.reply;
@@ -149,6 +132,14 @@ function* wait(
   } finally {
     retries.fences += waiting.fences;
   }
+}
+
+/** Takes the lease if it is free, or, now and then, if its holder can be followed. */
+function* takeLease(pair: Pair, holder: Holder, waiting: Waiting): Operation<boolean> {
+  const { hashLease } = pair;
+  if (holder.client === hashLease.own) return false;
+  if (holder.client !== 0 && !waiting.isTime) return false;
+  return yield* hashLease.takeForTurns(waiting.seen(holder));
 }
 
 function forgotten(): StepwellError {

@@ -36,18 +36,22 @@ export class HashServer {
     this.#pair = pair;
   }
 
-  /** Answers what waits. When nothing waited there is no answer, and the lease is kept. */
-  *turn(options: TurnOptions): Operation<Turn> {
-    const ahead = options.after?.next;
-    const worker = ahead?.worker ?? this.#idle.pop() ?? new TurnWorker(this.#pair);
-    let isFree = true;
+  /**
+   * Answers what waits, in one turn after the other, as long as `goesOn` says; returns the last.
+   * When nothing waited there is no answer, and the lease is kept.
+   */
+  *serve(options: TurnOptions, goesOn: (turn: Turn) => Operation<boolean>): Operation<Turn> {
+    const { turnsMax = Number.POSITIVE_INFINITY } = options;
+    const worker = this.#idle.pop() ?? new TurnWorker(this.#pair);
     try {
-      const turn = yield* worker.turn(options, ahead?.look);
-      // Else it is the next turn's alone.
-      isFree = turn.next === undefined;
+      let turn = yield* worker.turn(options, undefined, turnsMax === 1);
+      for (let turns = 2; yield* goesOn(turn); turns++) {
+        if (turns > turnsMax) break;
+        turn = yield* worker.turn(options, turn.next, turns === turnsMax);
+      }
       return turn;
     } finally {
-      if (isFree) this.#idle.push(worker);
+      this.#idle.push(worker);
     }
   }
 

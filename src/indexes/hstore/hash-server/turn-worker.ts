@@ -44,14 +44,8 @@ export interface Turn {
   lost: number | undefined;
   /** Another server was faster: nothing of this turn has happened. */
   isOvertaken: boolean;
-  /** What the last doorbell saw: where a turn begins that follows in the same operation. */
-  next: Ahead | undefined;
-}
-
-/** A turn that has begun: in the memory of its worker stands what it has read. */
-interface Ahead {
-  readonly worker: TurnWorker;
-  readonly look: Look;
+  /** What the last doorbell saw: where the worker's next turn begins. */
+  next: Look | undefined;
 }
 
 const NOTHING: Turn = {
@@ -64,12 +58,10 @@ const NOTHING: Turn = {
 const OVERTAKEN: Turn = { ...NOTHING, isOvertaken: true };
 
 export interface TurnOptions {
-  /** The turn before, of the same operation. */
-  after?: Turn | undefined;
   /** Gives the lease back in the same doorbell when nothing is left. */
   release: boolean;
-  /** No turn follows in the same operation: nothing is read for one. */
-  isLast?: boolean;
+  /** Turns at most that follow one another. */
+  turnsMax?: number;
   spare?: SpareBlock;
 }
 
@@ -81,7 +73,7 @@ export interface SpareBlock extends RecordBlock {
   readonly row: number;
 }
 
-/** What is known at the beginning of a turn. */
+/** What is known at the beginning of a turn; the rest stands in the memory of its worker. */
 interface Look {
   /** The last turn, which is done. */
   turn: TurnWord;
@@ -125,7 +117,8 @@ export class TurnWorker {
     this.#words = new Scratch(HEADER + 16 * pair.geometry.hashMailbox.rows);
   }
 
-  *turn(options: TurnOptions, begun: Look | undefined): Operation<Turn> {
+  /** Nothing is read for a turn behind the last one. */
+  *turn(options: TurnOptions, begun: Look | undefined, isLast: boolean): Operation<Turn> {
     const look = begun ?? (yield* this.look());
     if (!look.isHolder) return OVERTAKEN;
     if (look.lost !== undefined) return { ...NOTHING, lost: look.lost };
@@ -138,10 +131,10 @@ export class TurnWorker {
     if (block === undefined) {
       const own = waiting.filter(({ row }) => row === spare?.row);
       if (spare === undefined || own.length === 0) return NOTHING;
-      return yield* this.#answer(look, own, waiting, spare, options);
+      return yield* this.#answer(look, own, waiting, spare, options, isLast);
     }
     try {
-      return yield* this.#answer(look, chosen, waiting, block, options);
+      return yield* this.#answer(look, chosen, waiting, block, options, isLast);
     } finally {
       const { allocator, catalog } = this.#pair;
       if (block.address !== 0) allocator.discard(catalog, block.units, block.address);
@@ -160,7 +153,8 @@ export class TurnWorker {
     chosen: readonly Unanswered[],
     waiting: readonly Unanswered[],
     block: RecordBlock,
-    { release, spare, isLast }: TurnOptions,
+    { release, spare }: TurnOptions,
+    isLast: boolean,
   ): Operation<Turn> {
     const posted = yield* this.#take(look, chosen);
     if (posted === undefined) return OVERTAKEN;
@@ -189,8 +183,7 @@ export class TurnWorker {
       return OVERTAKEN;
     }
     for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
-    const seen = looksAhead && run.isDone ? this.#seen() : undefined;
-    const next = seen && { worker: this, look: seen };
+    const next = looksAhead && run.isDone ? this.#seen() : undefined;
     return { ...NOTHING, answers, released: run.released, next };
   }
 

@@ -9,7 +9,7 @@ import { decodeReply, type HashReply } from './hash-messages.ts';
 import type { Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
 
-/** Turns that an operation waits in without any news from the one that leads. */
+/** Turns of an operation without any news from the others of its client. */
 const TURNS_WITHOUT_NEWS_MAX = 1000;
 
 /** A request of this client that waits for its answer. */
@@ -25,10 +25,11 @@ export interface Ticket {
 }
 
 /**
- * The requests of one client that wait in a pair's mailbox. One of their operations leads: it is
- * the server, and what it answers need not be read from the pool; or it looks, and one doorbell
- * brings what all of them wait for. The others only let time pass. Leading is a courtesy within a
- * client: an operation that hears nothing for long leads in place of one that was abandoned.
+ * The requests of one client that wait in a pair's mailbox. Their operations look in turn: one
+ * doorbell brings what all of them wait for, so none looks before it has heard what the last look
+ * has brought, nor while another one looks. While an operation of this client is the server, what
+ * it answers need not be read from the pool. That is a courtesy within a client: an operation that
+ * hears nothing for long looks all the same, because another one may have been abandoned.
  */
 export class Replies {
   readonly #mailbox: MailboxGeometry;
@@ -36,12 +37,13 @@ export class Replies {
   readonly #lease: Lease;
   /** By row; one row has one request at a time. */
   readonly #waiting = new Map<number, Ticket>();
-  #leader: Ticket | undefined;
   readonly #batch = new Batch();
   readonly #words = new Scratch(PAIR_STATE_BYTES);
-  /** Whether they are on their way: a second look meanwhile, of another leader, has its own. */
+  /** Whether they are on their way: a second look meanwhile has its own. */
   #looking = false;
-  /** Turns of the own server, and looks: counted, so that an operation that waits sees them. */
+  /** Operations of this client that are the server. */
+  serving = 0;
+  /** Turns of the own server, and looks: counted, for operations that wait to see any. */
   #news = 0;
   #looks = 0;
   #state: PairState | undefined;
@@ -50,13 +52,6 @@ export class Replies {
     this.#base = base;
     this.#mailbox = hashMailbox;
     this.#lease = lease;
-  }
-
-  /** How far the server is, when an operation has looked since the ticket's asked last. */
-  newState(ticket: Ticket): PairState | undefined {
-    if (ticket.looks === this.#looks) return undefined;
-    ticket.looks = this.#looks;
-    return this.#state;
   }
 
   /** The request stands in the mailbox from now on. */
@@ -69,7 +64,6 @@ export class Replies {
 
   /** Its operation has ended, whichever way. */
   forget(ticket: Ticket): void {
-    this.follow(ticket);
     if (this.#waiting.get(ticket.row) === ticket) this.#waiting.delete(ticket.row);
   }
 
@@ -80,26 +74,25 @@ export class Replies {
     if (ticket?.number === number) ticket.reply = { ...reply };
   }
 
-  /** Whether this one leads: none does, or nothing has been heard of the leader for long. */
-  leads(ticket: Ticket): boolean {
-    if (this.#leader === ticket) return true;
+  /** Whether the ticket's operation is to look, and not to wait for what others bring. */
+  mayLook(ticket: Ticket): boolean {
+    if (ticket.looks !== this.#looks) return false;
     if (ticket.heard !== this.#news) ticket.turns = 0;
     ticket.heard = this.#news;
-    if (this.#leader !== undefined && ++ticket.turns < TURNS_WITHOUT_NEWS_MAX) return false;
-    this.lead(ticket);
+    const isBusy = this.#looking || this.serving > 0;
+    if (isBusy && ++ticket.turns < TURNS_WITHOUT_NEWS_MAX) return false;
+    ticket.turns = 0;
     return true;
   }
 
-  lead(ticket: Ticket): void {
-    this.#leader = ticket;
-    ticket.turns = 0;
+  /** How far the server is, if there was a look since the ticket's operation asked last. */
+  newState(ticket: Ticket): PairState | undefined {
+    if (ticket.looks === this.#looks) return undefined;
+    ticket.looks = this.#looks;
+    return this.#state;
   }
 
-  follow(ticket: Ticket): void {
-    if (this.#leader === ticket) this.#leader = undefined;
-  }
-
-  /** Reads the pair's state and the answers to all that wait: one doorbell, of the leader. */
+  /** Reads the pair's state and the answers to all that wait: one doorbell. */
   *look(): Operation<void> {
     if (this.#looking) {
       yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES));

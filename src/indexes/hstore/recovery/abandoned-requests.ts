@@ -1,7 +1,6 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
 import { control } from '../../../pool/control.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
-import type { Turn } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
@@ -9,7 +8,7 @@ import { readUnanswered } from '../protocol/mailbox.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
-import { restoreTable } from './rebuild-table.ts';
+import { servingTurns } from './serve-turns.ts';
 
 /** Longer than a client waits for a holder that stands still; a store opens in a full pool, too. */
 const POLLS_MAX = 512;
@@ -75,21 +74,14 @@ function* isSettled(pair: Pair): Operation<boolean> {
 }
 
 /**
- * Turns until nothing waits, or there is no memory for them. False if this client can do nothing
- * for what waits: in a full pool another one may, after a sweep.
+ * Turns until no dead client's request waits, or there is no memory for them. False if this client
+ * can do nothing for what waits: in a full pool another one may, after a sweep.
  */
 function* serve(pair: Pair): Operation<boolean> {
-  const { hashServer, hashLease } = pair;
-  let turn: Turn | undefined;
   let answers = 0;
-  try {
-    do {
-      turn = yield* hashServer.turn({ release: true, after: turn });
-      answers += turn.answers.length;
-    } while (!turn.released && turn.answers.length > 0);
-  } finally {
-    if (!turn?.released) yield* hashLease.releaseTurns();
-  }
-  if (turn.lost !== undefined) yield* restoreTable(pair, turn.lost);
-  return answers > 0 || turn.isOvertaken || turn.lost !== undefined;
+  const last = yield* servingTurns(pair, undefined, function* (turn) {
+    answers += turn.answers.length;
+    return turn.answers.length > 0 && !turn.released && !(yield* isSettled(pair));
+  });
+  return answers > 0 || last.isOvertaken || last.lost !== undefined;
 }
