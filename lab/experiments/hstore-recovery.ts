@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
 import { segmentBuckets } from '../../src/indexes/hstore/protocol/geometry.ts';
-import { loadSegments, readTableState } from '../../src/indexes/hstore/protocol/pair-state.ts';
+import { loadSegments, readState } from '../../src/indexes/hstore/protocol/pair-state.ts';
 import { BUCKET_BYTES } from '../../src/indexes/hstore/protocol/slot.ts';
 import { classOfHead } from '../../src/indexes/substrates/record-io.ts';
 import { control } from '../../src/pool/control.ts';
@@ -86,7 +86,7 @@ class TableMemory {
   }
 
   get generation(): number {
-    return this.#client.pool.run(readTableState(this.#geometry)).generation;
+    return this.#client.pool.run(readState({ geometry: this.#geometry })).table.generation;
   }
 
   /** As a memory node that comes back without its memory. */

@@ -5,7 +5,7 @@ import type { HStoreRequest, HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import type { Pair } from './pair.ts';
 import { isMarked } from './protocol/current-marks.ts';
-import { readState, readTurn } from './protocol/pair-state.ts';
+import { readState } from './protocol/pair-state.ts';
 import { type NamedSlot, recordOf, signatureOf, unitsOfSlot } from './protocol/slot.ts';
 import { blockOfTurn } from './protocol/turn.ts';
 
@@ -32,9 +32,9 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
 function* checkPair(pair: Pair, sink: CheckSink): Operation<void> {
   // What a dead server has begun is part of the table: the next server completes it.
   yield* pair.hashServer.complete();
-  const { begun, committed, table } = yield* readState(pair);
+  const { begun, committed, table, turn } = yield* readState(pair);
   if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);
-  const { address, units } = blockOfTurn(yield* readTurn(pair));
+  const { address, units } = blockOfTurn(turn);
   if (address !== 0) sink.reachable(address, units);
   if (table.isLost) sink.problem(`table of pair ${pair.geometry.number}: lost`);
 }

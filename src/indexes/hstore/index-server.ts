@@ -4,7 +4,7 @@ import type { Candidacy, IndexServer, ServedRound, ServerSettings } from '../con
 import type { HStoreTable } from './client/table.ts';
 import type { Pair } from './pair.ts';
 import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
-import { readLease, readState, readTableState } from './protocol/pair-state.ts';
+import { readState } from './protocol/pair-state.ts';
 import { hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
 import { answerScans } from './skiplist-server/answer-scans.ts';
 
@@ -129,8 +129,8 @@ export class PairServers implements IndexServer {
    */
   *#letGo({ pair, hash }: Served): Operation<void> {
     if (hash?.held === undefined || pair.works) return;
-    const { isLost } = yield* readTableState(pair.geometry);
-    if (isLost && (yield* hasOtherSkiplistServer(pair))) yield* this.#giveUp(pair, hash);
+    const { table } = yield* readState(pair);
+    if (table.isLost && (yield* hasOtherSkiplistServer(pair))) yield* this.#giveUp(pair, hash);
   }
 
   /** Of the rounds, what is done in the midst of long work as well. */
@@ -207,14 +207,16 @@ function pairsOf({ pairs }: HStoreTable, numbers: readonly number[] | undefined)
 }
 
 function* skiplistRound(pair: Pair): Operation<number> {
-  const { isLost } = yield* readTableState(pair.geometry);
-  if (isLost) yield* repair(pair);
+  const { table } = yield* readState(pair);
+  if (table.isLost) yield* repair(pair);
   return yield* answerScans(pair);
 }
 
 function* lookAt(pair: Pair, lease: Lease): Operation<Look> {
-  if (lease === pair.skiplistLease) return { ...(yield* readLease(lease)), isBusy: false };
-  const { holder, progress, table } = yield* readState(pair);
+  const { holder, progress, table, skiplist } = yield* readState(pair);
+  if (lease === pair.skiplistLease) {
+    return { holder: skiplist.holder, progress: skiplist.progress, isBusy: false };
+  }
   return { holder, progress, isBusy: table.isLost && (yield* hasOtherSkiplistServer(pair)) };
 }
 

@@ -3,7 +3,7 @@ import type { Address, Operation } from '../../verbs/index.ts';
 import type { HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import type { Pair } from './pair.ts';
-import { readTurn } from './protocol/pair-state.ts';
+import { readState } from './protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from './protocol/slot.ts';
 import { blockOfTurn } from './protocol/turn.ts';
 import { abandonedRequests, abandonedScans } from './recovery/abandoned-requests.ts';
@@ -16,7 +16,7 @@ type Visit = (address: Address) => void;
  */
 export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void> {
   for (const pair of table.pairs) {
-    const { address } = blockOfTurn(yield* readTurn(pair));
+    const { address } = blockOfTurn((yield* readState(pair)).turn);
     if (address !== 0) visit(address);
     yield* eachAbandoned(table, pair, visit);
     for (const block of yield* abandonedScans(pair)) visit(block);

@@ -1,7 +1,6 @@
 import { HEADER_BYTES } from '../../../records/layout.ts';
-import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
-import { PAIR } from '../protocol/geometry.ts';
-import { reportLost, tableStateIn } from '../protocol/pair-state.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import { readState, reportLost } from '../protocol/pair-state.ts';
 import type { SlotWord } from '../protocol/slot.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import { askForSlots } from './scan-call.ts';
@@ -19,17 +18,13 @@ export function* searchDegraded(
   met: number,
 ): Operation<SlotWord | 'nowhere' | 'table'> {
   const pair = table.pairOf(request);
-  const { geometry, skiplistLease } = pair;
-  const words = new Scratch(16);
-  yield new Batch()
-    .read(geometry.base + PAIR.table, 8, words, 0)
-    .read(geometry.base + PAIR.skiplistLease, 8, words, 8);
-  const { isLost, generation } = tableStateIn(words, 0);
+  const { table: state, skiplist } = yield* readState(pair);
+  const { isLost, generation } = state;
   // Waiting finds out whether that client is gone: to ask first costs a walk over all clients.
-  const { client } = skiplistLease.holderIn(words, 8);
-  const isServed = client !== 0 && client !== skiplistLease.own;
+  const { client } = skiplist.holder;
+  const isServed = client !== 0 && client !== pair.skiplistLease.own;
   const isMet = generation === met;
-  if (isMet && !isLost) yield* reportLost(geometry, met);
+  if (isMet && !isLost) yield* reportLost(pair.geometry, met);
   if ((isMet || isLost) && isServed) {
     const { outgoing, keyBytes } = request;
     const key = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);

@@ -12,7 +12,7 @@ import {
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
 import { allocateUnlessFull } from '../protocol/pair-access.ts';
-import { readLease } from '../protocol/pair-state.ts';
+import { readState } from '../protocol/pair-state.ts';
 import { readKeys, textOfKey } from '../protocol/record-keys.ts';
 import { answerOffset, encodeScan } from '../protocol/scan-messages.ts';
 import type { SlotWord } from '../protocol/slot.ts';
@@ -142,7 +142,7 @@ function* waitForScan(
     waiting.pass();
     if (waiting.isTime) {
       if (yield* withdraw(pair, row, number)) return undefined;
-      const { holder, progress } = yield* readLease(skiplistLease);
+      const { holder, progress } = (yield* readState(pair)).skiplist;
       yield* waiting.check(holder, progress);
     }
     yield batch.clear().pause(waiting.pause, words);

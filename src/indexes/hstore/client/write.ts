@@ -16,7 +16,6 @@ import {
 import { backOff } from '../../substrates/backoff.ts';
 import { classOfHead } from '../../substrates/record-io.ts';
 import type { Pair } from '../pair.ts';
-import { PAIR } from '../protocol/geometry.ts';
 import {
   type HashReply,
   type HashRequest,
@@ -26,7 +25,7 @@ import {
   OP_WRITE,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
-import { readLease } from '../protocol/pair-state.ts';
+import { readState } from '../protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import { Waiting } from '../protocol/waiting.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
@@ -203,13 +202,12 @@ function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): Operatio
 }
 
 function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
-  const { skiplistLease, patience, geometry } = pair;
+  const { skiplistLease, patience } = pair;
   const waiting = new Waiting(skiplistLease, patience, 'the write is done, and not applied');
   for (;;) {
-    const { holder, progress } = yield* readLease(skiplistLease);
+    const { holder, progress, applied } = (yield* readState(pair)).skiplist;
     const { client } = holder;
     if (client === 0 || client === skiplistLease.own) return yield* catchUp(pair);
-    const applied = yield* control.load(geometry.base + PAIR.applied);
     if (applied >= sequence) return;
     yield* waiting.poll(holder, progress);
     if (waiting.isTime && (yield* skiplistLease.take(holder))) {

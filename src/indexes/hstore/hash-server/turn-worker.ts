@@ -2,6 +2,7 @@ import { StepwellError } from '../../../errors.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
+import { holderIn } from '../protocol/lease.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
 import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
@@ -274,7 +275,7 @@ export class TurnWorker {
       return undefined;
     }
     const committed = readInteger(this.#words, COMMITTED);
-    const holder = hashLease.holderIn(this.#words, LEASE);
+    const holder = holderIn(this.#words, LEASE);
     const isHolder = hashLease.isForTurns(holder);
     const isAlone = isHolder && !holder.yields;
     const isWhole = this.#rows <= ROWS_READ_WHOLE;

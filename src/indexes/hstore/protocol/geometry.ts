@@ -23,8 +23,8 @@ export const PAIR = {
   applied: 192,
 } as const;
 const PAIR_HEADER = 256;
-/** The hash server's part of it. */
-export const PAIR_STATE_BYTES = 128;
+/** The words above. */
+export const PAIR_STATE_BYTES = 200;
 
 export const LOG_ENTRY_BYTES = 32;
 export const BODY_BYTES = 64;

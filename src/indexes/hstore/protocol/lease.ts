@@ -32,6 +32,18 @@ export interface Holder {
   readonly token: number;
 }
 
+/** The holder, of a word that was READ. */
+export function holderIn(words: Scratch, at: number): Holder {
+  const [low, high] = [lowHalf(words, at), highHalf(words, at)];
+  return {
+    word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
+    client: low & (SERVES - 1),
+    serves: (low & SERVES) !== 0,
+    yields: (low & YIELDS) !== 0,
+    token: (high >>> 0) * 2 ** (32 - TOKEN_SHIFT) + (low >>> TOKEN_SHIFT),
+  };
+}
+
 function wordOf(client: number, serves: boolean, token: number): bigint {
   return packFields([
     [client, CLIENT_BITS],
@@ -91,19 +103,7 @@ export class Lease {
   *holder(): Operation<Holder> {
     const words = new Scratch(8);
     yield new Batch().read(this.address, 8, words, 0);
-    return this.holderIn(words, 0);
-  }
-
-  /** The holder, of a word that was READ. */
-  holderIn(words: Scratch, at: number): Holder {
-    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
-    return {
-      word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
-      client: low & (SERVES - 1),
-      serves: (low & SERVES) !== 0,
-      yields: (low & YIELDS) !== 0,
-      token: (high >>> 0) * 2 ** (32 - TOKEN_SHIFT) + (low >>> TOKEN_SHIFT),
-    };
+    return holderIn(words, 0);
   }
 
   /** Takes the lease for a repair. */

@@ -2,15 +2,7 @@ import { StepwellError } from '../../../errors.ts';
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import { control } from '../../../pool/control.ts';
-import {
-  Batch,
-  CAS_BYTES,
-  type Operation,
-  readInteger,
-  Scratch,
-  swapped,
-  writeInteger,
-} from '../../../verbs/index.ts';
+import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import type { MailboxGeometry } from './geometry.ts';
 import { PATIENCE, pauseAfter } from './waiting.ts';
 
@@ -158,7 +150,8 @@ export class Mailbox {
       // Only now that its owner posts no more: an older look would miss its last request, whose
       // answer would then pass for that to the first one of this client.
       const last = yield* this.#lastAnswered(row);
-      if (last === undefined || !(yield* this.#swapOwner(row, owner))) continue;
+      if (last === undefined) continue;
+      if (!(yield* control.swap(geometry.owner(row), BigInt(owner), BigInt(own)))) continue;
       this.#last.set(row, last);
       yield* this.#raiseRowsUsed(row + 1);
       return row;
@@ -174,14 +167,6 @@ export class Mailbox {
       .read(this.geometry.answered(row), 8, words, 8);
     const last = readInteger(words, 0);
     return last === readInteger(words, 8) ? last : undefined;
-  }
-
-  *#swapOwner(row: number, owner: number): Operation<boolean> {
-    const words = new Scratch(CAS_BYTES);
-    writeInteger(words, 0, owner);
-    writeInteger(words, 8, clientWord(this.#membership));
-    yield new Batch().cas(this.geometry.owner(row), words, 0);
-    return swapped(words, 0);
   }
 
   /** Before the first request of the row: servers look no further than this. */

@@ -2,24 +2,28 @@ import { StepwellError } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { PAIR, PAIR_STATE_BYTES, type PairGeometry, segmentCount } from './geometry.ts';
-import type { Holder, Lease } from './lease.ts';
+import { type Holder, holderIn } from './lease.ts';
 import { type TurnWord, turnIn } from './turn.ts';
 
-/** Where the words of a pair stand. */
-interface PairWords {
-  readonly geometry: PairGeometry;
-  readonly hashLease: Lease;
-}
-
-/** The words of a pair that tell how far the hash server is. */
+/** The words of a pair that tell how far its servers are. */
 export interface PairState {
   /** The client that is the hash server. */
   holder: Holder;
   begun: number;
   committed: number;
   table: TableState;
+  /** The last turn that was decided. */
+  turn: TurnWord;
   /** Changes whenever a hash server gets ahead: its beat, and how far the log is. */
   progress: number;
+  skiplist: SkiplistState;
+}
+
+/** How far the skiplist server is; its beat is its progress. */
+export interface SkiplistState {
+  holder: Holder;
+  progress: number;
+  applied: number;
 }
 
 /**
@@ -58,46 +62,31 @@ export class TableLost extends StepwellError {
  * Words of one READ are not of one moment. The table's is read last: a sequence that was committed
  * to another table than it tells is never taken for one of this table.
  */
-export function* readState(pair: PairWords): Operation<PairState> {
+export function* readState({ geometry }: { geometry: PairGeometry }): Operation<PairState> {
   const words = new Scratch(PAIR_STATE_BYTES);
-  const { base } = pair.geometry;
+  const { base } = geometry;
   yield new Batch()
     .read(base, PAIR_STATE_BYTES, words, 0)
     .read(base + PAIR.table, 8, words, PAIR.table);
-  return stateIn(pair, words);
+  return stateIn(words);
 }
 
 /** The state of a pair whose first words were READ. */
-export function stateIn({ hashLease }: Pick<PairWords, 'hashLease'>, words: Scratch): PairState {
+export function stateIn(words: Scratch): PairState {
   const begun = readInteger(words, PAIR.begun);
   const committed = readInteger(words, PAIR.committed);
   const beat = readInteger(words, PAIR.hashLease + 8);
-  const holder = hashLease.holderIn(words, PAIR.hashLease);
+  const holder = holderIn(words, PAIR.hashLease);
   const table = tableStateIn(words, PAIR.table);
-  // A turn of refusals alone is in no count but its own.
   const turn = turnIn(words, PAIR.turn);
+  // A turn of refusals alone is in no count but its own.
   const progress = begun + committed + beat + (turn.high >>> 0) / 2 ** 32;
-  return { holder, begun, committed, table, progress };
-}
-
-/** The last turn that was decided. */
-export function* readTurn({ geometry }: Pick<PairWords, 'geometry'>): Operation<TurnWord> {
-  const words = new Scratch(8);
-  yield new Batch().read(geometry.base + PAIR.turn, 8, words, 0);
-  return turnIn(words, 0);
-}
-
-/** The client that holds a lease, and its beat. */
-export function* readLease(lease: Lease): Operation<{ holder: Holder; progress: number }> {
-  const words = new Scratch(16);
-  yield new Batch().read(lease.address, 16, words, 0);
-  return { holder: lease.holderIn(words, 0), progress: readInteger(words, 8) };
-}
-
-export function* readTableState({ base }: PairGeometry): Operation<TableState> {
-  const words = new Scratch(8);
-  yield new Batch().read(base + PAIR.table, 8, words, 0);
-  return tableStateIn(words, 0);
+  const skiplist = {
+    holder: holderIn(words, PAIR.skiplistLease),
+    progress: readInteger(words, PAIR.skiplistLease + 8),
+    applied: readInteger(words, PAIR.applied),
+  };
+  return { holder, begun, committed, table, turn, progress, skiplist };
 }
 
 /** Reports that the table of this generation is lost, unless another client has, or built one. */
@@ -113,8 +102,8 @@ export function* reportLost({ base }: PairGeometry, generation: number): Operati
 export function* loadSegments(geometry: PairGeometry): Operation<void> {
   const count = segmentCount(geometry.shape);
   const words = new Scratch(8 * count);
-  const { generation } = yield* readTableState(geometry);
+  const { table } = yield* readState({ geometry });
   yield new Batch().read(geometry.segmentTable, 8 * count, words, 0);
   for (let i = 0; i < count; i++) geometry.segments[i] = readInteger(words, 8 * i);
-  geometry.generation = generation;
+  geometry.generation = table.generation;
 }

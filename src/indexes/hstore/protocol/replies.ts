@@ -6,7 +6,6 @@ import {
   REPLY_BYTES,
 } from './geometry.ts';
 import { decodeReply, type HashReply } from './hash-messages.ts';
-import type { Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
 
 /** Turns of an operation without any news from the others of its client. */
@@ -34,7 +33,6 @@ export interface Ticket {
 export class Replies {
   readonly #mailbox: MailboxGeometry;
   readonly #base: number;
-  readonly #lease: Lease;
   /** By row; one row has one request at a time. */
   readonly #waiting = new Map<number, Ticket>();
   readonly #batch = new Batch();
@@ -48,10 +46,9 @@ export class Replies {
   #looks = 0;
   #state: PairState | undefined;
 
-  constructor({ base, hashMailbox }: PairGeometry, lease: Lease) {
+  constructor({ base, hashMailbox }: PairGeometry) {
     this.#base = base;
     this.#mailbox = hashMailbox;
-    this.#lease = lease;
   }
 
   /** The request stands in the mailbox from now on. */
@@ -123,7 +120,7 @@ export class Replies {
     yield batch;
     this.#news++;
     this.#looks++;
-    const state = stateIn({ hashLease: this.#lease }, words);
+    const state = stateIn(words);
     this.#state = state;
     asked.forEach((ticket, i) => {
       if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== ticket.number) return;

@@ -1,6 +1,6 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import { readState, readTurn } from '../protocol/pair-state.ts';
+import { readState } from '../protocol/pair-state.ts';
 import { isSame } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
 
@@ -68,7 +68,7 @@ export function* readingAlone<T>(
   try {
     const before = yield* hashServer.recover();
     const value = yield* work();
-    return isSame(before, yield* readTurn(pair)) ? value : undefined;
+    return isSame(before, (yield* readState(pair)).turn) ? value : undefined;
   } finally {
     yield* hashLease.releaseTurns();
   }

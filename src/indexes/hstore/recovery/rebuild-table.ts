@@ -2,16 +2,10 @@ import { StepwellError } from '../../../errors.ts';
 import { isGone } from '../../../pool/clients/client-word.ts';
 import { KeyHash } from '../../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
-import { Batch, type Operation, Scratch, writeInteger } from '../../../verbs/index.ts';
+import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import { PAIR, type PairGeometry, pairOf, segmentCount } from '../protocol/geometry.ts';
-import {
-  loadSegments,
-  readLease,
-  readState,
-  reportLost,
-  wholeTable,
-} from '../protocol/pair-state.ts';
+import { type PairGeometry, pairOf } from '../protocol/geometry.ts';
+import { loadSegments, readState, reportLost } from '../protocol/pair-state.ts';
 import { readHeads } from '../protocol/record-keys.ts';
 import { BUCKET_BYTES, NEXT, type SlotWord, signatureOf, slotWord } from '../protocol/slot.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -55,10 +49,10 @@ export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
 }
 
 /** Whether another process is the skiplist server: it knows what was in the table. */
-export function* hasOtherSkiplistServer({ skiplistLease, membership }: Pair): Operation<boolean> {
-  const { client } = (yield* readLease(skiplistLease)).holder;
-  if (client === 0 || client === skiplistLease.own) return false;
-  return !(yield* isGone(membership, client));
+export function* hasOtherSkiplistServer(pair: Pair): Operation<boolean> {
+  const { client } = (yield* readState(pair)).skiplist.holder;
+  if (client === 0 || client === pair.skiplistLease.own) return false;
+  return !(yield* isGone(pair.membership, client));
 }
 
 /**
@@ -82,7 +76,7 @@ function* rebuildTable(pair: Pair): Operation<void> {
   const image = new TableImage(pair);
   const { known, relocation } = yield* fill(pair, image, table.generation, committed);
   yield* unmarkBuckets(geometry);
-  yield* publish(geometry, image, table.generation + 1);
+  yield* image.publish(table.generation + 1);
   if (relocation) skiplist.relocate(known, relocation, table.generation + 1);
 }
 
@@ -152,21 +146,4 @@ function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
     }
     yield batch;
   }
-}
-
-function* publish(
-  geometry: PairGeometry,
-  { segments }: TableImage,
-  generation: number,
-): Operation<void> {
-  const bytes = 8 * segmentCount(geometry.shape);
-  const words = new Scratch(bytes + 8);
-  segments.forEach((segment, i) => {
-    writeInteger(words, 8 * i, segment);
-  });
-  writeInteger(words, bytes, wholeTable(generation));
-  yield new Batch()
-    .write(geometry.segmentTable, bytes, words, 0)
-    .write(geometry.base + PAIR.table, 8, words, bytes);
-  yield* loadSegments(geometry);
 }

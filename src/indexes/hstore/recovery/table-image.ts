@@ -6,9 +6,9 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
-import { takeSegment } from '../create.ts';
-import { SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol/geometry.ts';
+import { PAIR, SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol/geometry.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
+import { loadSegments, wholeTable } from '../protocol/pair-state.ts';
 import { BUCKET_BYTES, isEmpty, NEXT, SLOTS, VALID } from '../protocol/slot.ts';
 
 /** Bytes of one WRITE. */
@@ -26,7 +26,8 @@ interface BucketAt {
 export class TableImage {
   readonly #pair: PairAccess;
   readonly #segmentBytes: number;
-  readonly segments: Address[] = [];
+  readonly #segments: Address[] = [];
+  /** By segment, of those that have a slot. */
   readonly #images: Scratch[] = [];
   /** The last bucket of each chain that has more than one, by the number of the first. */
   readonly #last = new Map<number, BucketAt>();
@@ -40,11 +41,9 @@ export class TableImage {
   /** Takes memory for the segments: new memory, because others may read the old one yet. */
   *allocate(): Operation<void> {
     const { geometry, allocator, catalog } = this.#pair;
+    const units = Math.ceil(this.#segmentBytes / UNIT_BYTES);
     for (let i = 0; i < segmentCount(geometry.shape); i++) {
-      this.segments.push(yield* takeSegment(allocator, geometry.shape, catalog));
-      const image = new Scratch(this.#segmentBytes);
-      for (let at = NEXT; at < image.u8.length; at += BUCKET_BYTES) writeInteger(image, at, VALID);
-      this.#images.push(image);
+      this.#segments.push(yield* allocator.spans.allocate(catalog, units));
     }
   }
 
@@ -72,7 +71,8 @@ export class TableImage {
     if (last) return last;
     const segment = Math.floor(bucket / SEGMENT_BUCKETS);
     const at = BUCKET_BYTES * (bucket % SEGMENT_BUCKETS);
-    return { address: this.segments[segment] + at, image: this.#images[segment], at };
+    this.#images[segment] ??= emptyBuckets(this.#segmentBytes);
+    return { address: this.#segments[segment] + at, image: this.#images[segment], at };
   }
 
   /** Puts an empty bucket at the end of a key's chain. */
@@ -81,8 +81,7 @@ export class TableImage {
     const bucket = this.#bucketOf(h1);
     const before = this.#lastOf(bucket);
     const address = yield* allocator.allocate(catalog, 1);
-    const chained = { address, image: new Scratch(BUCKET_BYTES), at: 0 };
-    writeInteger(chained.image, NEXT, VALID);
+    const chained = { address, image: emptyBuckets(BUCKET_BYTES), at: 0 };
     writeInteger(before.image, before.at + NEXT, address + VALID);
     this.#last.set(bucket, chained);
     this.#chained.push(chained);
@@ -92,17 +91,18 @@ export class TableImage {
   *discard(): Operation<void> {
     const { allocator, catalog } = this.#pair;
     const units = this.#segmentBytes / UNIT_BYTES;
-    for (const segment of this.segments) yield* allocator.spans.release(catalog, segment, units);
+    for (const segment of this.#segments) yield* allocator.spans.release(catalog, segment, units);
     for (const { address } of this.#chained) allocator.discard(catalog, 1, address);
   }
 
   /** Writes it where no client looks yet. */
   *write(): Operation<void> {
     const bytes = this.#segmentBytes;
-    for (const [i, segment] of this.segments.entries()) {
+    const empty = emptyBuckets(bytes);
+    for (const [i, segment] of this.#segments.entries()) {
       for (let at = 0; at < bytes; at += WRITE_BYTES) {
         const some = Math.min(WRITE_BYTES, bytes - at);
-        yield new Batch().write(segment + at, some, this.#images[i], at);
+        yield new Batch().write(segment + at, some, this.#images[i] ?? empty, at);
       }
       yield* this.#pair.meanwhile();
     }
@@ -114,6 +114,27 @@ export class TableImage {
       yield batch;
     }
   }
+
+  /** Says where the segments are, and then that they are the table of this generation. */
+  *publish(generation: number): Operation<void> {
+    const { geometry } = this.#pair;
+    const bytes = 8 * this.#segments.length;
+    const words = new Scratch(bytes + 8);
+    this.#segments.forEach((segment, i) => {
+      writeInteger(words, 8 * i, segment);
+    });
+    writeInteger(words, bytes, wholeTable(generation));
+    yield new Batch()
+      .write(geometry.segmentTable, bytes, words, 0)
+      .write(geometry.base + PAIR.table, 8, words, bytes);
+    yield* loadSegments(geometry);
+  }
+}
+
+function emptyBuckets(bytes: number): Scratch {
+  const image = new Scratch(bytes);
+  for (let at = NEXT; at < bytes; at += BUCKET_BYTES) writeInteger(image, at, VALID);
+  return image;
 }
 
 /** The first empty slot of a bucket, -1 for none. */

@@ -4,7 +4,7 @@ import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { Stillness } from '../protocol/lease.ts';
 import { type Folded, FoldedLog } from '../protocol/log.ts';
-import { readState, readTableState, TableLost } from '../protocol/pair-state.ts';
+import { readState, TableLost } from '../protocol/pair-state.ts';
 import { readHeads, readKeys } from '../protocol/record-keys.ts';
 import { isEmpty } from '../protocol/slot.ts';
 import { walkSlots } from '../protocol/table-reader.ts';
@@ -69,8 +69,8 @@ function* advance(
 
 function* settledState(pair: Pair): Operation<{ committed: number; generation: number }> {
   const committed = yield* pair.hashServer.settled();
-  const { generation } = yield* readTableState(pair.geometry);
-  return { committed, generation };
+  const { table } = yield* readState(pair);
+  return { committed, generation: table.generation };
 }
 
 /**

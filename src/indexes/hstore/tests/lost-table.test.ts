@@ -7,7 +7,7 @@ import { numbered } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { SEGMENT_BUCKETS, segmentBuckets } from '../protocol/geometry.ts';
-import { readTableState } from '../protocol/pair-state.ts';
+import { readState } from '../protocol/pair-state.ts';
 import { BUCKET_BYTES } from '../protocol/slot.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
@@ -54,7 +54,7 @@ function verify(client: Client, values: ReadonlyMap<string, string>): void {
 }
 
 function generationOf({ pool, index }: Client): number {
-  return pool.run(readTableState(index.table.pairs[0].geometry)).generation;
+  return pool.run(readState(index.table.pairs[0])).table.generation;
 }
 
 for (const buckets of [1, SHAPE.buckets]) {
@@ -246,7 +246,7 @@ test('two servers have a role of each of two pairs, and both tables are lost', (
   for (const { index } of clients) for (const pair of index.table.pairs) pair.skiplist.forget();
   const rounds = [round(0), round(1)];
   const isRestored = ({ geometry }: Client['index']['table']['pairs'][0]) =>
-    one.pool.run(readTableState(geometry)).generation === 1;
+    one.pool.run(readState({ geometry })).table.generation === 1;
   for (let steps = 0; !one.index.table.pairs.every(isRestored); steps++) {
     assert.ok(steps < STEPS_MAX, 'each waits for the other');
     rounds.forEach((running, i) => {

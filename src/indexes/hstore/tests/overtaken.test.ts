@@ -11,7 +11,7 @@ import type { Address, Batch } from '../../../verbs/index.ts';
 import type { Candidacy, Coordinator } from '../../contract.ts';
 import { ALWAYS } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
-import { readState, readTurn } from '../protocol/pair-state.ts';
+import { readState } from '../protocol/pair-state.ts';
 import { blockOfTurn } from '../protocol/turn.ts';
 import { holding } from '../recovery/hold-lease.ts';
 import { type Client, newClient as clientOf, get, put, SHAPE } from './support/clients.ts';
@@ -167,7 +167,7 @@ test('the record of a turn stays when the doorbell that decided it was not answe
     for (; !step.done; step = operation.next()) pool.fabric.execute(step.value);
   };
   assert.throws(failing, /no answer/);
-  const turn = blockOfTurn(pool.run(readTurn(pairOf(client))));
+  const turn = blockOfTurn(pool.run(readState(pairOf(client))).turn);
   assertKept(client, turn.units, turn.address);
 });
 

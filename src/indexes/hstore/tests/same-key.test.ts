@@ -15,7 +15,7 @@ import {
   REPLACED,
   STORED,
 } from '../../contract.ts';
-import { readTurn } from '../protocol/pair-state.ts';
+import { readState } from '../protocol/pair-state.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
 
 const STEPS_MAX = 1000;
@@ -56,7 +56,7 @@ function served(scope: Scope, count: number, old?: string) {
 
 /** Of a count of 14 bits. */
 function turnsOf({ pool, index }: Client): number {
-  return pool.run(readTurn(index.table.pairs[0])).high >>> 18;
+  return pool.run(readState(index.table.pairs[0])).turn.high >>> 18;
 }
 
 test('a turn answers all writes of one key, one after the other', (t) => {
