@@ -4,7 +4,7 @@ import type { Candidacy, IndexServer, ServedRound, ServerSettings } from '../con
 import type { HStoreTable } from './client/table.ts';
 import type { Pair } from './pair.ts';
 import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
-import { readState } from './protocol/pair-state.ts';
+import { type PairState, readState } from './protocol/pair-state.ts';
 import { hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
 import { answerScans } from './skiplist-server/answer-scans.ts';
 
@@ -15,13 +15,6 @@ const TURNS_IN_A_ROUND = 16;
 const BEAT_MS = 100;
 /** Without a coordination service the CAS of the lease alone elects. */
 const NOT_ELECTED: Candidacy = { token: 0 };
-
-/** What a candidate sees; `isBusy` when another client has to hold the lease first. */
-interface Look {
-  holder: Holder;
-  progress: number;
-  isBusy: boolean;
-}
 
 /** One role of one pair, for which this process stands. */
 class Role {
@@ -129,8 +122,8 @@ export class PairServers implements IndexServer {
    */
   *#letGo({ pair, hash }: Served): Operation<void> {
     if (hash?.held === undefined || pair.works) return;
-    const { table } = yield* readState(pair);
-    if (table.isLost && (yield* hasOtherSkiplistServer(pair))) yield* this.#giveUp(pair, hash);
+    const state = yield* readState(pair);
+    if (yield* isForBuilder(pair, state)) yield* this.#giveUp(pair, hash);
   }
 
   /** Of the rounds, what is done in the midst of long work as well. */
@@ -159,8 +152,10 @@ export class PairServers implements IndexServer {
       yield* this.#giveUp(pair, role);
     }
     if (token === undefined || !(yield* this.#isProvided(pair, role))) return false;
-    const { holder, progress, isBusy } = yield* lookAt(pair, lease);
-    if (isBusy || isOutvoted(token, holder)) return false;
+    const state = yield* readState(pair);
+    const { holder, progress } = lease === pair.hashLease ? state : state.skiplist;
+    if (lease === pair.hashLease && (yield* isForBuilder(pair, state))) return false;
+    if (isOutvoted(token, holder)) return false;
     const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
     const stands = !isOwn && this.#standsStill(role, holder, progress);
     if (!isOwn && !(yield* lease.takeToServe({ ...holder, stands }, token))) {
@@ -212,12 +207,9 @@ function* skiplistRound(pair: Pair): Operation<number> {
   return yield* answerScans(pair);
 }
 
-function* lookAt(pair: Pair, lease: Lease): Operation<Look> {
-  const { holder, progress, table, skiplist } = yield* readState(pair);
-  if (lease === pair.skiplistLease) {
-    return { holder: skiplist.holder, progress: skiplist.progress, isBusy: false };
-  }
-  return { holder, progress, isBusy: table.isLost && (yield* hasOtherSkiplistServer(pair)) };
+/** Whether the table is lost, and the lease for the skiplist server, another process. */
+function* isForBuilder(pair: Pair, { table }: PairState): Operation<boolean> {
+  return table.isLost && (yield* hasOtherSkiplistServer(pair));
 }
 
 /** Whether there was a later primary: then this process has to be elected anew. */

@@ -5,19 +5,15 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
-  highHalf,
-  lowHalf,
   type Operation,
   readInteger,
   Scratch,
   setWord,
   swapped,
   UNIT_BYTES,
-  writeInteger,
 } from '../../../verbs/index.ts';
 import { stateBytesOf } from '../protocol/current-marks.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
-import { encodeReply } from '../protocol/hash-messages.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf } from '../protocol/slot.ts';
@@ -30,6 +26,7 @@ import {
   type NetChange,
   netChangesOf,
   type RecordBlock,
+  replyOffset,
   type TurnRecord,
   type TurnWord,
   turnAfter,
@@ -47,6 +44,10 @@ export interface RunOptions {
 
 /** A word as its halves. */
 type Word = TurnWord;
+
+function wordOf(value: number): Word {
+  return { low: value | 0, high: Math.floor(value / 2 ** 32) };
+}
 
 /** A state byte that says whether a record is current, and whether it has to say so. */
 interface Mark {
@@ -89,8 +90,7 @@ export class Commit {
   readonly #written = new Scratch(1024);
   readonly #swaps = new Scratch(1024);
   readonly #states = new Scratch(64);
-  readonly #reply = new Scratch(REPLY_BYTES);
-  readonly #words = new Scratch(64);
+  readonly #words = new Scratch(8);
   #swapCount = 0;
 
   constructor(pair: PairAccess) {
@@ -99,15 +99,15 @@ export class Commit {
 
   /**
    * Decides a turn after `before`, and does it. Undefined when another server was faster: then the
-   * block is still the caller's. `released` says whether the lease was given back in its doorbell;
-   * it was not when another server has done the turn (`isDone`).
+   * block is still the caller's. False when another server has done the turn: then the lease was
+   * not given back in its doorbell.
    */
   *run(
     record: TurnRecord,
     before: TurnWord,
     block: RecordBlock,
     options: RunOptions,
-  ): Operation<{ released: boolean; isDone: boolean } | undefined> {
+  ): Operation<boolean | undefined> {
     const turn = turnAfter(before, block.address, block.units);
     const marks = yield* this.#marksOf(record, netChangesOf(record.decisions));
     // All of the block: a server that does the turn again reads as much.
@@ -123,8 +123,7 @@ export class Commit {
     yield batch;
     if (!swapped(this.#swaps, 0)) return undefined;
     this.#retire(before);
-    const isDone = yield* this.#finish(before, turn, record, marks, options);
-    return { released: options.releases && isDone, isDone };
+    return yield* this.#finish(before, turn, record, marks, options);
   }
 
   /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
@@ -369,19 +368,15 @@ export class Commit {
     }
   }
 
-  #postReply({ row, number, reply }: Decision, i: number): void {
+  #postReply({ row, number }: Decision, i: number): void {
     const { hashMailbox } = this.#pair.geometry;
-    const wanted = this.#reply;
-    encodeReply(reply, number, wanted, 0);
     for (let at = 0; at < REPLY_BYTES; at += 8) {
       const seen = i * SEEN_BYTES + REPLY_AT + at;
-      const [low, high] = [lowHalf(wanted, at), highHalf(wanted, at)];
+      const { low, high } = turnIn(this.#record, replyOffset(i) + at);
       this.#postFrom(hashMailbox.reply(row) + at, seen, low, high);
     }
-    const seen = i * SEEN_BYTES + ANSWERED_AT;
-    writeInteger(this.#words, 8, number);
-    const [low, high] = [lowHalf(this.#words, 8), highHalf(this.#words, 8)];
-    this.#postFrom(hashMailbox.answered(row), seen, low, high);
+    const { low, high } = wordOf(number);
+    this.#postFrom(hashMailbox.answered(row), i * SEEN_BYTES + ANSWERED_AT, low, high);
   }
 
   /** From what was seen at `seen`, unless that is what is wanted. */
@@ -391,14 +386,12 @@ export class Commit {
   }
 
   #postCount(word: number, from: number, to: number): void {
-    writeInteger(this.#words, 8, from);
-    writeInteger(this.#words, 16, to);
-    this.#postSwap(this.#at(word), turnIn(this.#words, 8), turnIn(this.#words, 16));
+    this.#postSwap(this.#at(word), wordOf(from), wordOf(to));
   }
 
   #postRelease(): void {
-    writeInteger(this.#words, 8, this.#pair.hashLease.forTurns);
-    this.#postSwap(this.#at(PAIR.hashLease), turnIn(this.#words, 8), { low: 0, high: 0 });
+    const own = wordOf(this.#pair.hashLease.forTurns);
+    this.#postSwap(this.#at(PAIR.hashLease), own, { low: 0, high: 0 });
   }
 
   #postSwap(word: Address, from: Word, to: Word): void {

@@ -173,19 +173,19 @@ export class TurnWorker {
     // A doorbell that fails, too, may have decided the turn: then the block is the pair's.
     block.address = 0;
     const { isAlone, turn, committed } = look;
-    const run = yield* this.#commit.run(
+    const isDone = yield* this.#commit.run(
       { before: committed, decisions: answers },
       turn,
       { address, units },
       { releases, isAlone, ahead },
     );
-    if (run === undefined) {
+    if (isDone === undefined) {
       block.address = address;
       return OVERTAKEN;
     }
     for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
-    const next = looksAhead && run.isDone ? this.#seen() : undefined;
-    return { ...NOTHING, answers, released: run.released, next };
+    const next = looksAhead && isDone ? this.#seen() : undefined;
+    return { ...NOTHING, answers, released: releases && isDone, next };
   }
 
   /** The generation of a table of which a bucket was none. */

@@ -1,7 +1,7 @@
 import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../../pool/clients/client-word.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import { NETWORK_NAMESPACE } from '../../../pool/clients/thread-identity.ts';
-import { control, packFields } from '../../../pool/control.ts';
+import { control } from '../../../pool/control.ts';
 import {
   type Address,
   Batch,
@@ -11,7 +11,6 @@ import {
   Scratch,
 } from '../../../verbs/index.ts';
 
-const TOKEN_BITS = 34;
 const SERVES = 2 ** CLIENT_BITS;
 const YIELDS = 2 * SERVES;
 const TOKEN_SHIFT = CLIENT_BITS + 2;
@@ -45,12 +44,7 @@ export function holderIn(words: Scratch, at: number): Holder {
 }
 
 function wordOf(client: number, serves: boolean, token: number): bigint {
-  return packFields([
-    [client, CLIENT_BITS],
-    [serves ? 1 : 0, 1],
-    [0, 1],
-    [token, TOKEN_BITS],
-  ]);
+  return BigInt(client + (serves ? SERVES : 0)) + (BigInt(token) << BigInt(TOKEN_SHIFT));
 }
 
 /**

@@ -121,6 +121,11 @@ export function unitsOfRecord(decisions: number): number {
   return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
 }
 
+/** Where the reply of a decision stands in the record, as it is to stand in the mailbox. */
+export function replyOffset(decision: number): number {
+  return HEAD_BYTES + decision * DECISION_BYTES + 32;
+}
+
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {
   writeInteger(words, 0, decisions.length);
   writeInteger(words, 8, before);
@@ -130,7 +135,7 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
     writeInteger(words, start + 8, number);
     writeInteger(words, start + 16, slot);
     setWord(words, start + 24, low, high);
-    encodeReply(reply, number, words, start + 32);
+    encodeReply(reply, number, words, replyOffset(i));
     words.i32.set(header, (start + 64) >> 2);
   });
 }
@@ -155,7 +160,7 @@ export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRec
       slot: readInteger(words, start + 16),
       low: i32[word + 6],
       high: i32[word + 7],
-      reply: decodeReply(words, start + 32, before),
+      reply: decodeReply(words, replyOffset(i), before),
       header: [...i32.subarray(word + 16, word + 20)],
     };
   });
