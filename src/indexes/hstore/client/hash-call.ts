@@ -4,7 +4,6 @@ import type { SpareBlock } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES } from '../protocol/geometry.ts';
 import { encodeRequest, type HashReply, type HashRequest } from '../protocol/hash-messages.ts';
-import type { Holder } from '../protocol/lease.ts';
 import type { Ticket } from '../protocol/replies.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -77,21 +76,15 @@ function postTake(pair: Pair, request: HStoreRequest) {
  * table was lost and is there again: the lease is given back, and everything as before.
  */
 function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
-  const { replies } = pair;
-  replies.serving++;
-  try {
-    yield* servingTurns(pair, spare, function* (turn) {
-      if (ticket.reply) return false;
-      // It knows what waits: the own request, or nothing if another server has answered it.
-      if (turn.next) return true;
-      yield* replies.look();
-      if (ticket.reply || turn.isOvertaken) return false;
-      if (turn.released || turn.answers.length === 0) throw forgotten();
-      return true;
-    });
-  } finally {
-    replies.serving--;
-  }
+  yield* servingTurns(pair, spare, function* (turn) {
+    if (ticket.reply) return false;
+    // It knows what waits: the own request, or nothing if another server has answered it.
+    if (turn.next) return true;
+    yield* pair.replies.look();
+    if (ticket.reply || turn.isOvertaken) return false;
+    if (turn.released || turn.answers.length === 0) throw forgotten();
+    return true;
+  });
 }
 
 function* wait(
@@ -122,7 +115,9 @@ function* wait(
       const { holder, progress } = state;
       yield* waiting.poll(holder, progress);
       const isOwn = holder.client === hashLease.own;
-      if (looks && (yield* takeLease(pair, holder, waiting))) {
+      // Of operations that have heard of a free lease one tries for it: the one that has looked.
+      const tries = holder.client === 0 ? looks : !isOwn && waiting.isTime;
+      if (tries && (yield* hashLease.takeForTurns(waiting.seen(holder)))) {
         if (holder.client !== 0) retries.takeovers++;
         yield* serve(pair, ticket, spare);
       }
@@ -132,14 +127,6 @@ function* wait(
   } finally {
     retries.fences += waiting.fences;
   }
-}
-
-/** Takes the lease if it is free, or, now and then, if its holder can be followed. */
-function* takeLease(pair: Pair, holder: Holder, waiting: Waiting): Operation<boolean> {
-  const { hashLease } = pair;
-  if (holder.client === hashLease.own) return false;
-  if (holder.client !== 0 && !waiting.isTime) return false;
-  return yield* hashLease.takeForTurns(waiting.seen(holder));
 }
 
 function forgotten(): StepwellError {

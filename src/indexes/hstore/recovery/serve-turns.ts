@@ -12,8 +12,10 @@ export function* servingTurns(
   spare: SpareBlock | undefined,
   goesOn: (turn: Turn) => Operation<boolean>,
 ): Operation<Turn> {
+  const { replies } = pair;
   let released = false;
   let turn: Turn;
+  replies.serving++;
   try {
     turn = yield* pair.hashServer.serve({ release: true, spare }, function* (last) {
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
@@ -21,6 +23,7 @@ export function* servingTurns(
       return last.lost === undefined && (yield* goesOn(last));
     });
   } finally {
+    replies.serving--;
     if (!released) yield* pair.hashLease.releaseTurns();
   }
   if (turn.lost !== undefined) yield* restoreTable(pair, turn.lost);

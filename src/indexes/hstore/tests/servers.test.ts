@@ -184,6 +184,26 @@ test('a server that stands by takes over from one that is gone', (t) => {
   assert.equal(get(client, 'k'), 'v');
 });
 
+test('operations of one client that look in turn take over from a server that is gone', (t) => {
+  const client = newClient(t);
+  const server = newClient(t, { handle: client.handle });
+  const servers = server.index.server({ role: 'hash' });
+  server.pool.run(servers.round());
+  const writes = ['a', 'b'].map((key) => {
+    const request = requestFor(client, key, key);
+    return new Stepped<unknown>(client.pool.fabric, client.index.write(request, ALWAYS));
+  });
+  // They are posted while it lives, and step by step from then on.
+  for (let steps = 0; writes.some(({ done }) => !done); steps++) {
+    if (steps === 10) bury(server, client);
+    assert.ok(steps < 10 * STEPS_MAX, 'neither gets ahead');
+    // After each pause the other one is the first to look.
+    const write = writes[(steps >> 2) & 1];
+    if (!write.done) write.step();
+  }
+  assert.deepEqual([get(client, 'a'), get(client, 'b')], ['a', 'b']);
+});
+
 test('nothing can be learnt of a server that attached in another way, and the error says so', (t) => {
   const server = newClient(t);
   const one = server.index.server({ role: 'both' });
