@@ -23,7 +23,12 @@ const SPEC = {
     fallback: 'race,sephash,shard,chime,hopscotch,hstore',
     help: 'names, with commas',
   },
-  records: { kind: 'integer', fallback: 200_000, minimum: 1000, help: 'keys' },
+  records: {
+    kind: 'integer',
+    fallback: 200_000,
+    minimum: 1000,
+    help: 'calls of each kind that count',
+  },
   rounds: { kind: 'integer', fallback: 5, minimum: 1, help: 'turns of each build' },
   url: { kind: 'text', fallback: 'memory:', help: 'where each process makes its pool' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
@@ -73,10 +78,9 @@ async function measure(task: Task): Promise<Costs> {
   const calls = callsOf(task, store, write);
   const costs = { insert: 0, set: 0, get: 0 };
   for (const call of CALLS) {
-    // Values and keys are made before the clock starts.
-    const turns = task.measures === 'time' ? [task.records] : [COUNTED, COUNTED];
-    // The second turn counts: until then functions are compiled.
-    for (const count of turns) costs[call] = calls[call](count);
+    const count = task.measures === 'time' ? task.records : COUNTED;
+    // The second turn counts: in the first one functions are compiled.
+    for (let turn = 0; turn < 2; turn++) costs[call] = calls[call](count);
   }
   store.close();
   return costs;
@@ -93,6 +97,7 @@ function callsOf(
   const order = new Permutation(records, seed);
   const cost = measures === 'time' ? processorTime : garbage;
   let inserted = 0;
+  // Keys and values are made before the clock starts.
   const phase = (
     count: number,
     record: (i: number) => number,
@@ -143,7 +148,8 @@ function ask(node: string, task: Task): Promise<Costs> {
     const flags = task.measures === 'garbage' ? GARBAGE_FLAGS : ['--expose-gc'];
     const child: ChildProcess = fork(process.argv[1], ['compare-builds'], {
       execPath: node,
-      execArgv: [...process.execArgv, ...flags],
+      // Without a loader, which would compile the builds once more.
+      execArgv: flags,
       env: { ...process.env, STEPWELL_COMPARE: '1' },
     });
     let answer: Costs | undefined;

@@ -1,7 +1,7 @@
 import type { Address, Batch } from '../../verbs/index.ts';
 import { BUCKETS_AT } from '../substrates/claims/slot-request.ts';
 import type { RaceRequest } from './request.ts';
-import { depthOf, isReady, isVacant, ownsHash, PENDING, stampOf, UNMOVED } from './slot.ts';
+import { depthOf, isAhead, isReady, isVacant, ownsHash, PENDING, stampOf } from './slot.ts';
 import type { RaceTable } from './table.ts';
 
 /** Adds the READs of the key's two combined buckets, in the subtable that the cache names. */
@@ -71,9 +71,8 @@ export function slotsSettled(
   depth: number,
 ): boolean {
   const end = (bucket + bytes) >> 2;
-  for (let word = (bucket >> 2) + 2; word < end; word += 2) {
-    const high = words[word + 1];
-    if ((high & UNMOVED) !== 0 || stampOf(high) > depth) return false;
+  for (let word = (bucket >> 2) + 3; word < end; word += 2) {
+    if (isAhead(words[word], depth)) return false;
   }
   return true;
 }

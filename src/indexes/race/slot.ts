@@ -43,6 +43,14 @@ export function stampOf(high: number): number {
   return (high & STAMP_MASK) >>> STAMP_SHIFT;
 }
 
+/**
+ * Whether a slot of a bucket of this depth waits for its parent's record or is stamped for a later
+ * depth. Every search asks for 28 slots: UNMOVED is above all stamps, so one comparison tells both.
+ */
+export function isAhead(high: number, depth: number): boolean {
+  return (high & (UNMOVED | STAMP_MASK)) > depth << STAMP_SHIFT;
+}
+
 export function withStamp(high: number, depth: number): number {
   return (high & ~STAMP_MASK) | (depth << STAMP_SHIFT);
 }

@@ -28,19 +28,26 @@ import {
  * the key's bucket was computed by, and not frozen: a key that was there throughout then stood in
  * one of those words when it was read.
  *
+ * The first entry that agrees with the key is tried alone. Where it is another key's, which is rare,
+ * all entries of the bucket are looked at, and a round trip more is made.
+ *
  * Only a bucket that has overflowed makes a search look into levels 2 and 3: one doorbell, and one
  * round trip for each node of a chain.
  */
 export function* search(table: ShardTable, request: ShardRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     if (!isReadAgain(table, request)) yield postLevel1(table, request, request.batch.clear());
-    beginGathering(request);
-    gather(table, request, 0);
-    const { isSettled } = request;
-    if (yield* readMatch(request)) return yield* movingOn(table, request);
-    if (!isSettled) {
-      yield* catchUp(table, request, 0, attempt);
-      continue;
+    gatherFirst(table, request);
+    if (yield* readMatch(request)) return true;
+    if (!request.isSettled) {
+      beginGathering(request);
+      gather(table, request, 0);
+      const { isSettled } = request;
+      if (yield* readMatch(request)) return yield* movingOn(table, request);
+      if (!isSettled) {
+        yield* catchUp(table, request, 0, attempt);
+        continue;
+      }
     }
     if (!hasOverflowed(request)) return false;
     if (yield* searchLower(table, request)) return yield* movingOn(table, request);
