@@ -3,27 +3,29 @@ import { HASH_PADDING, KeyHash } from '../../../src/records/hash.ts';
 import { Scratch } from '../../../src/verbs/index.ts';
 import type { Subject } from '../subjects/subject.ts';
 
-export function hashOf(name: string, seed: number): KeyHash {
-  const scratch = new Scratch(64 + HASH_PADDING);
-  for (let i = 0; i < name.length; i++) scratch.u8[i] = name.charCodeAt(i);
-  const hash = new KeyHash();
-  hash.compute(scratch.i32, 0, name.length, seed);
-  return hash;
+/** Hashes names, one after the other in one place: a choice of keys goes through many thousands. */
+export class NameHasher {
+  readonly #scratch = new Scratch(64 + HASH_PADDING);
+  readonly #hash = new KeyHash();
+  readonly #seed: number;
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
+
+  /** The hash of a name, until the next one is asked for. */
+  of(name: string): KeyHash {
+    const { u8, i32 } = this.#scratch;
+    for (let i = 0; i < name.length; i++) u8[i] = name.charCodeAt(i);
+    u8.fill(0, name.length);
+    this.#hash.compute(i32, 0, name.length, this.#seed);
+    return this.#hash;
+  }
 }
 
 /** Keys that an index tells apart only by their records, in the same places. */
 export function keysAlike(count: number, subject: Subject, parameters: IndexParameters): string[] {
-  const keys: string[] = [];
-  let wanted = '';
-  for (let i = 0; keys.length < count; i++) {
-    const name = `k${i.toString(36)}`;
-    const hash = hashOf(name, parameters.seed);
-    const likeness = `${subject.place(hash, parameters)}/${subject.fingerprint(hash)}`;
-    if (keys.length > 0 && likeness !== wanted) continue;
-    wanted = likeness;
-    keys.push(name);
-  }
-  return keys;
+  return chooseKeys(count, subject, parameters, (fingerprint, last) => fingerprint === last);
 }
 
 /** Keys in the same places, each with a smaller fingerprint than the one before. */
@@ -32,16 +34,31 @@ export function keysInDescent(
   subject: Subject,
   parameters: IndexParameters,
 ): string[] {
-  const keys: { name: string; hash: KeyHash }[] = [];
-  const placeOf = (hash: KeyHash) => subject.place(hash, parameters);
+  return chooseKeys(count, subject, parameters, (fingerprint, last) => fingerprint < last);
+}
+
+/** Keys in the same places, each with a fingerprint that may follow the one before. */
+function chooseKeys(
+  count: number,
+  subject: Subject,
+  parameters: IndexParameters,
+  mayFollow: (fingerprint: number, last: number) => boolean,
+): string[] {
+  const hasher = new NameHasher(parameters.seed);
+  const keys: string[] = [];
+  let lastFingerprint = 0;
+  let place = '';
   for (let i = 0; keys.length < count; i++) {
     const name = `k${i.toString(36)}`;
-    const hash = hashOf(name, parameters.seed);
-    const last = keys.at(-1)?.hash;
-    const isNext =
-      last === undefined ||
-      (placeOf(hash) === placeOf(last) && subject.fingerprint(hash) < subject.fingerprint(last));
-    if (isNext) keys.push({ name, hash });
+    const hash = hasher.of(name);
+    const fingerprint = subject.fingerprint(hash);
+    // The fingerprint first: nearly all names end here, and a place costs more.
+    if (keys.length > 0 && !mayFollow(fingerprint, lastFingerprint)) continue;
+    const own = subject.place(hash, parameters);
+    if (keys.length > 0 && own !== place) continue;
+    lastFingerprint = fingerprint;
+    place = own;
+    keys.push(name);
   }
-  return keys.map(({ name }) => name);
+  return keys;
 }

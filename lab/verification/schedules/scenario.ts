@@ -12,7 +12,7 @@ import { UNIT_BYTES } from '../../../src/verbs/index.ts';
 import { type Call, LAST_SEEN } from '../checks/history.ts';
 import { RACE_SUBJECT } from '../subjects/race.ts';
 import type { Subject } from '../subjects/subject.ts';
-import { hashOf } from './keys.ts';
+import { NameHasher } from './keys.ts';
 import {
   CHUNKS_MAX,
   chooseSwarm,
@@ -228,10 +228,11 @@ function chooseKeys(
   const alike = prng.below(crowded ? 6 : 2) === 0;
   // Suffixes that agree make one split after the other necessary.
   const suffixMask = 2 ** prng.below(4) - 1;
+  const hasher = new NameHasher(parameters.seed);
   let wanted = '';
   for (let i = 0; keys.length < count; i++) {
     const name = `k${i.toString(36)}`;
-    const hash = hashOf(name, parameters.seed);
+    const hash = hasher.of(name);
     let likeness = '';
     if (alike) likeness += subject.fingerprint(hash);
     if (crowded) likeness += `/${hash.h1 & suffixMask}/${subject.place(hash, parameters)}`;
