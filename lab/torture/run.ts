@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { kindNamed } from '../../src/indexes/kinds.ts';
 import type { IndexName } from '../../src/store/api.ts';
 import { parseOptions } from '../support/options.ts';
-import { Round, RoundFailure, type RoundReport } from './round.ts';
+import { type Disturbances, Round, RoundFailure, type RoundReport } from './round.ts';
 import { type Canary, drawRound, type RoundSettings } from './settings.ts';
 
 const SPEC = {
@@ -35,59 +35,16 @@ const SPEC = {
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
 } as const;
 
+type Options = ReturnType<typeof parseOptions<typeof SPEC>>;
+
 export async function main(argv: string[]): Promise<void> {
   const command = 'stepwell-lab torture';
   const options = parseOptions(command, SPEC, argv);
   const folder = mkdtempSync(join(tmpdir(), 'stepwell-torture-'));
-  const end = performance.now() + 60_000 * options.minutes;
   const first = options.seed || 1 + Math.floor(Math.random() * 2 ** 30);
-  const total = {
-    rounds: 0,
-    operations: 0,
-    kills: 0,
-    suicides: 0,
-    stops: 0,
-    splits: 0,
-    full: 0,
-    stall: 0,
-    repeated: 0,
-  };
+  const total = newTotal();
   try {
-    for (let seed = first; performance.now() < end; seed++) {
-      if (options.rounds > 0 && total.rounds === options.rounds) break;
-      const name = `torture-${process.pid}-${seed}`;
-      const settings = drawRound({
-        seed,
-        url: options.place === 'file' ? `file:${join(folder, name)}` : `shm:${name}`,
-        oracle: `/dev/shm/stepwell-${name}.oracle`,
-        index: kindNamed(options.index).manifest.name as IndexName,
-        processes: options.processes,
-        operations: options.operations,
-        keys: options.keys || undefined,
-        suicideEvery: options.suicide,
-        canary: options.canary as Canary,
-      });
-      const disturbances = {
-        kills: options.kill ? options.kills : 0,
-        massacres: options.kill ? 1 : 0,
-        stops: options.stop ? 4 : 0,
-        strict: options.strict,
-        stallMs: options.stall,
-        startMs: options.start,
-      };
-      const began = performance.now();
-      const report = await Round.run(settings, disturbances);
-      total.rounds++;
-      total.operations += report.operations;
-      total.kills += report.kills;
-      total.suicides += report.suicides;
-      total.stops += report.stops;
-      total.splits += report.splits;
-      total.full += report.poolFull;
-      total.repeated += report.repeated;
-      total.stall = Math.max(total.stall, report.longestStallMs);
-      console.log(line(seed, report, performance.now() - began, settings));
-    }
+    await runRounds(options, folder, first, total);
     console.log(`all rounds held: ${JSON.stringify(total)}`);
   } catch (error) {
     if (!(error instanceof RoundFailure)) throw error;
@@ -103,6 +60,72 @@ export async function main(argv: string[]): Promise<void> {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function newTotal() {
+  return {
+    rounds: 0,
+    operations: 0,
+    kills: 0,
+    suicides: 0,
+    stops: 0,
+    splits: 0,
+    full: 0,
+    stall: 0,
+    repeated: 0,
+  };
+}
+
+/** One round a seed until the time is over, or as many as are wanted; throws where one fails. */
+async function runRounds(
+  options: Options,
+  folder: string,
+  first: number,
+  total: ReturnType<typeof newTotal>,
+): Promise<void> {
+  const end = performance.now() + 60_000 * options.minutes;
+  for (let seed = first; performance.now() < end; seed++) {
+    if (options.rounds > 0 && total.rounds === options.rounds) break;
+    const settings = settingsOf(options, folder, seed);
+    const began = performance.now();
+    const report = await Round.run(settings, disturbancesOf(options));
+    total.rounds++;
+    total.operations += report.operations;
+    total.kills += report.kills;
+    total.suicides += report.suicides;
+    total.stops += report.stops;
+    total.splits += report.splits;
+    total.full += report.poolFull;
+    total.repeated += report.repeated;
+    total.stall = Math.max(total.stall, report.longestStallMs);
+    console.log(line(seed, report, performance.now() - began, settings));
+  }
+}
+
+function settingsOf(options: Options, folder: string, seed: number): RoundSettings {
+  const name = `torture-${process.pid}-${seed}`;
+  return drawRound({
+    seed,
+    url: options.place === 'file' ? `file:${join(folder, name)}` : `shm:${name}`,
+    oracle: `/dev/shm/stepwell-${name}.oracle`,
+    index: kindNamed(options.index).manifest.name as IndexName,
+    processes: options.processes,
+    operations: options.operations,
+    keys: options.keys || undefined,
+    suicideEvery: options.suicide,
+    canary: options.canary as Canary,
+  });
+}
+
+function disturbancesOf(options: Options): Disturbances {
+  return {
+    kills: options.kill ? options.kills : 0,
+    massacres: options.kill ? 1 : 0,
+    stops: options.stop ? 4 : 0,
+    strict: options.strict,
+    stallMs: options.stall,
+    startMs: options.start,
+  };
 }
 
 function line(seed: number, report: RoundReport, ms: number, settings: RoundSettings): string {

@@ -52,8 +52,8 @@ const CATALOGUES = [
   'lab/simulation',
   'lab/verification/canaries',
 ];
-/** Folders that are written anew next, and those that do not meet every rule yet. */
-const WRITTEN_ANEW = ['src/indexes/chime', 'src/indexes/hopscotch', 'lab/torture'];
+/** Folders that are written anew next. */
+const WRITTEN_ANEW = ['src/indexes/chime', 'src/indexes/hopscotch'];
 
 interface SourceFile {
   path: string;
