@@ -27,11 +27,15 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
   canary('the upper half of a split gets no entry', 'error', ({ table }) => {
     table.directory.fill = nothing;
   }),
-  canary('a link that says that its segment was split is taken for the one before', 'linearizability', ({ table }) => {
-    const { directory } = table;
-    const { learn } = directory;
-    directory.learn = (suffix, link, epoch) => {
-      learn.call(directory, suffix & 0, link, epoch);
-    };
-  }),
+  canary(
+    'a link that says that its segment was split is taken for the one before',
+    'linearizability',
+    ({ table }) => {
+      const { directory } = table;
+      const { learn } = directory;
+      directory.learn = (suffix, link, epoch) => {
+        learn.call(directory, suffix & 0, link, epoch);
+      };
+    },
+  ),
 ];
