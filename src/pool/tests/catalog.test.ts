@@ -14,7 +14,7 @@ const TINY: OpenOptions = {
 };
 
 test('a pool has room for 64 stores', (t) => {
-  const store = freshStore(t, 'memory', TINY);
+  const store = freshStore(t, 'memory', { ...TINY, size: 64 * 2 ** 20 });
   store.set('k', 'v');
   for (let i = 1; i < CATALOG_ENTRIES; i++) attachTo(t, store, { store: `s${i}`, ...TINY }).close();
   throwsCode('SW_TOO_MANY_STORES', () => openSync(store.handle, { store: 'one more', ...TINY }));

@@ -32,7 +32,10 @@ function chunksOf(t: TestContext, handle: PoolHandle, catalog: number, owned: bo
 
 for (const kind of ['memory', 'shm', 'file'] as const) {
   test(`${kind}: stores of a thread take one row, and the last close gives it back`, (t) => {
-    const keeper = keepOpen(t, openAloneSync(freshUrl(t, kind), { ...SMALL, maxClients: 3 }));
+    const keeper = keepOpen(
+      t,
+      openAloneSync(freshUrl(t, kind), { ...SMALL, size: 64 * 2 ** 20, maxClients: 3 }),
+    );
     const names = numbered('s', 30);
     const stores = names.map((store) => openSync(keeper.handle, { store, ...TINY }));
     assert.equal(clientsOf(keeper.handle), 2);

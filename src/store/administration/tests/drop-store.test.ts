@@ -266,7 +266,7 @@ test('a client that opens the store while it is dropped: one of the two sees the
 });
 
 test('a pool whose catalog is full has room again after a drop', (t) => {
-  const keeper = freshStore(t, 'memory', TINY);
+  const keeper = freshStore(t, 'memory', { ...TINY, size: 64 * 2 ** 20 });
   for (let i = 1; i < 64; i++) openSync(keeper.handle, { store: `s${i}`, ...TINY }).close();
   const more = () => openSync(keeper.handle, { store: 'one more', ...TINY });
   throwsCode('SW_TOO_MANY_STORES', more);
