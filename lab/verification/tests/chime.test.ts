@@ -11,7 +11,7 @@ import { CHIME_SUBJECT } from '../subjects/chime.ts';
 import type { Subject } from '../subjects/subject.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = 250;
+const SEEDS = 125;
 const SHRINK_MS = 10_000;
 
 /** Programs with so many keys that the tree gets several levels of the smallest nodes. */
@@ -39,7 +39,7 @@ const SPECULATING: Subject = {
 const SUBJECTS = { CHIME: CHIME_SUBJECT, 'Deep CHIME': DEEP, 'Speculating CHIME': SPECULATING };
 
 /** What all runs have done at least. */
-const EXERCISED = { splits: 120, crashes: 30, walks: 90, sweeps: 25, refusals: 40 };
+const EXERCISED = { splits: 60, crashes: 15, walks: 45, sweeps: 12, refusals: 20 };
 
 function explain(options: RunOptions): string {
   const report = runSchedule(options);

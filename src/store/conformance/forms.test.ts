@@ -104,14 +104,20 @@ for (const { manifest } of INDEX_KINDS) {
 
   test(`no generator runs in a synchronous store of ${name}`, async () => {
     const prototype = Object.getPrototypeOf(Object.getPrototypeOf((function* () {})()));
-    const next = mock.method(prototype, 'next');
+    const { next } = prototype;
+    let calls = 0;
+    // No mock: it would remember each of a million calls.
+    prototype.next = function (this: Generator, value: unknown) {
+      calls++;
+      return next.call(this, value);
+    };
     try {
       useStore(await form(''), name);
-      assert.equal(next.mock.callCount(), 0);
+      assert.equal(calls, 0);
       useStore(await form('generators/'), name);
-      assert.ok(next.mock.callCount() > OPERATIONS, 'the other form runs them');
+      assert.ok(calls > OPERATIONS, 'the other form runs them');
     } finally {
-      next.mock.restore();
+      prototype.next = next;
     }
   });
 }

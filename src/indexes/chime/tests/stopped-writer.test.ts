@@ -107,7 +107,8 @@ test('a writer that stops at any verb of a split leaves nothing that others cann
 
 test('in a full pool every key is found, updated where it stands, and removed', () => {
   // Nothing is freed: the client stays in one epoch, so that also the limbo fills the pool.
-  const client = clientOf({ after: () => {} }, { span: 64, neighbourhood: 2, fanout: 64 });
+  const shape = { span: 64, neighbourhood: 2, fanout: 64 };
+  const client = clientOf({ after: () => {} }, shape, undefined, 4 * 2 ** 20);
   const stored: string[] = [];
   const fill = () => {
     for (;;) {

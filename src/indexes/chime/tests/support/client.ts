@@ -17,10 +17,15 @@ export interface Client {
 }
 
 /** A new `memory:` pool with one tree, or another client of one. Within an operation's epoch. */
-export function clientOf(scope: Scope, shape: ChimeParameters, handle?: PoolHandle): Client {
+export function clientOf(
+  scope: Scope,
+  shape: ChimeParameters,
+  handle?: PoolHandle,
+  size = SMALL.size,
+): Client {
   const buffers = handle === undefined ? undefined : poolOf(handle);
   const memory = typeof buffers === 'object' ? buffers : undefined;
-  const created = memory ? undefined : createInMemory({ ...SMALL, size: 16 * 2 ** 20 });
+  const created = memory ? undefined : createInMemory({ ...SMALL, size });
   const { fabric, parameters, source } = created ?? attachInMemory(memory ?? []);
   const pool = new LocalPool(fabric, parameters, source);
   pool.join('by hand');
