@@ -28,8 +28,8 @@ import {
  * the key's bucket was computed by, and not frozen: a key that was there throughout then stood in
  * one of those words when it was read.
  *
- * The first entry that agrees with the key is tried alone. Where it is another key's, which is rare,
- * all entries of the bucket are looked at, and a round trip more is made.
+ * The first entry that agrees with the key is tried alone. Where it is another key's, which is
+ * rare, all entries of the bucket are looked at, and a round trip more is made.
  *
  * Only a bucket that has overflowed makes a search look into levels 2 and 3: one doorbell, and one
  * round trip for each node of a chain.
