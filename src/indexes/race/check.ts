@@ -1,6 +1,6 @@
 import type { Address, Operation, Scratch } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/check-each.ts';
+import { checkEach } from '../substrates/claims/check-each.ts';
 import { postCandidates, postLongKeys } from '../substrates/claims/slot-candidates.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { gatherLive, postBuckets, slotAddress } from './buckets.ts';

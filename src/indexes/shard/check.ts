@@ -1,6 +1,6 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/check-each.ts';
+import { checkEach } from '../substrates/claims/check-each.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { search } from './operations/search.ts';
 import { NODE_UNITS } from './overflow/extend-chain.ts';

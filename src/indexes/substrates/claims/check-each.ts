@@ -1,6 +1,6 @@
-import type { Operation } from '../../verbs/index.ts';
-import type { CheckSink } from '../contract.ts';
-import type { Request } from './request.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { CheckSink } from '../../contract.ts';
+import type { Request } from '../request.ts';
 
 const PROGRESS_EVERY = 10_000;
 
