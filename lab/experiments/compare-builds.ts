@@ -94,7 +94,7 @@ function callsOf(
 ): Record<Call, (count: number) => number> {
   const keys = new KeyGenerator();
   const values = new ValueGenerator();
-  const order = new Permutation(records, seed);
+  const order = new Permutation(Math.max(records, COUNTED), seed);
   const cost = measures === 'time' ? processorTime : garbage;
   let inserted = 0;
   // Keys and values are made before the clock starts.
