@@ -108,7 +108,12 @@ export function parseSuperblock(
   if (bytes.length < SUPERBLOCK_BYTES) throw fail('SW_POOL_TRUNCATED', 'ends in its superblock');
   const version = view.getUint32(SUPERBLOCK.versionAndChecksum, true);
   if (version !== LAYOUT_VERSION) {
-    throw fail('SW_POOL_VERSION', `has layout version ${version}; this is ${LAYOUT_VERSION}`);
+    throw fail(
+      'SW_POOL_VERSION',
+      `has layout version ${version}, this version of Stepwell has ${LAYOUT_VERSION}: its records ` +
+        'are written to a file with `stepwell dump` by the version that made it, and read from ' +
+        'there with `stepwell load` by this one',
+    );
   }
   if (view.getUint32(SUPERBLOCK.versionAndChecksum + 4, true) !== checksum(bytes)) {
     throw fail('SW_POOL_CORRUPT', 'has a superblock that does not match its checksum');
