@@ -45,6 +45,7 @@ export type ErrorCode =
   | 'SW_REVOKED' // other clients took this one for dead; it must open the pool again
   | 'SW_CLOSED'; // the store or pool has been closed
 
+/** Every error that Stepwell raises on purpose. Test `code`, not `message`. */
 export class StepwellError extends Error {
   readonly code: ErrorCode;
 

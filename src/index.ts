@@ -19,6 +19,7 @@ export {
 } from './store/open.ts';
 export type * from './store/ordered-api.ts';
 export {
+  type MemoryNodeReport,
   type MemoryNodesOptions,
   type MemoryNodesReport,
   memoryNodes,

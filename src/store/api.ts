@@ -18,8 +18,10 @@ export interface Entry<V, K extends Key = Key> {
   version: number;
 }
 
+/** When a write stores its value: in any case, or only if the key is absent or present. */
 export type WriteCondition = 'always' | 'absent' | 'present';
 
+/** The outcome of `write`. */
 export interface WriteResult<V> {
   /** Whether the condition held and the value was stored. */
   written: boolean;
@@ -39,6 +41,7 @@ export interface KeyPage {
   keys: Uint8Array[];
 }
 
+/** Parameters of the index `race`, lock-free extendible hashing. */
 export interface RaceParameters {
   /** Slots in a bucket (the paper's K), 1..64. 7 makes a bucket one 64-byte line. */
   associativity?: number;
@@ -50,6 +53,7 @@ export interface RaceParameters {
   maxDepth?: number;
 }
 
+/** Parameters of the index `shard`, iceberg hashing resized lazily. */
 export interface ShardParameters {
   /**
    * Tables that the keys are dealt out to, up to 1024, each on one memory node: 1 in a pool on one
@@ -74,6 +78,7 @@ export interface ShardParameters {
   ordered?: boolean;
 }
 
+/** Parameters of the index `sephash`, write-optimised two-level hashing. */
 export interface SepHashParameters {
   /** Bytes of a CurSegment's entries, a power of two up to 2048 (1024; the paper's
    * smallest are 128). */
@@ -101,6 +106,7 @@ export interface SepHashParameters {
   maxDepth?: number;
 }
 
+/** Parameters of the index `chime`, an ordered tree. */
 export interface ChimeParameters {
   /** Entries of a leaf, 2..1024 (64). */
   span?: number;
@@ -133,6 +139,7 @@ export interface HopscotchParameters {
   hotspots?: number;
 }
 
+/** Parameters of the index `hstore`, hash table and skiplist servers. */
 export interface HStoreParameters {
   /** Pairs of a hash server and a skiplist server, 1..16 (1). */
   pairs?: number;
@@ -158,11 +165,13 @@ export interface ParametersOf {
   hopscotch: HopscotchParameters;
 }
 
+/** Name of an index; what each is for stands in docs/choosing-an-index.md. */
 export type IndexName = keyof ParametersOf;
 
 /** An index with parameters of its own, such as `{ kind: 'shard', partitions: 64 }`. */
 export type IndexChoice = { [K in IndexName]: { kind: K } & ParametersOf[K] }[IndexName];
 
+/** Sizes of a pool that is created; a pool that exists keeps its own. */
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
   size?: number;
@@ -172,6 +181,7 @@ export interface PoolOptions {
   maxClients?: number;
 }
 
+/** Options of `open` and `create`. */
 export interface OpenOptions extends PoolOptions {
   /**
    * Name of the store inside the pool, at most 48 bytes. Default: the store that the `handle` is
@@ -212,7 +222,9 @@ export interface OpenOptions extends PoolOptions {
   timeoutMs?: number;
 }
 
+/** Verbs that a client has posted, and bytes that they carried. */
 export interface Traffic {
+  /** Doorbell batches. */
   roundTrips: number;
   reads: number;
   writes: number;
@@ -222,6 +234,7 @@ export interface Traffic {
   bytesWritten: number;
 }
 
+/** What `stats` tells: counters of this client, and the whole store's size and memory. */
 export interface StoreStats {
   /**
    * Of the client. On this machine it is the one that all stores share that this thread has open of
@@ -253,17 +266,24 @@ interface Named {
 
 /** Map-like and synchronous: each call finishes before it returns (shared memory). */
 export interface Store<V extends Value = Value, K extends Key = Key> extends Named {
+  /** The value; undefined when the key is absent. */
   get(key: Key): V | undefined;
   /** The value with its version, for compareAndSet. */
   getEntry(key: Key): Entry<V> | undefined;
+  /** Whether the key is present. */
   has(key: Key): boolean;
-  /** Stores the value whether or not the key exists. */
+  /**
+   * Stores the value whether or not the key exists.
+   *
+   * @throws StepwellError SW_POOL_FULL, SW_INDEX_FULL, SW_INVALID_KEY or SW_INVALID_VALUE, as every
+   *   call that stores; with SW_CLOSED and SW_CONTENTION, as every call.
+   */
   set(key: Key, value: Value): void;
   /** Stores the value if the key is absent. */
   insert(key: Key, value: Value): boolean;
   /** Stores the value if the key is present. */
   update(key: Key, value: Value): boolean;
-  /** The general form of put, insert and update, which can also return what it replaced. */
+  /** The general form of set, insert and update, which can also return what it replaced. */
   write(
     key: Key,
     value: Value,
@@ -277,7 +297,12 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   compareAndSet(key: Key, version: number, value: Value): number | undefined;
   /** Removes the record if it still has `version`; false if it has another one or is absent. */
   compareAndDelete(key: Key, version: number): boolean;
-  /** Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint. */
+  /**
+   * Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint.
+   *
+   * @throws StepwellError SW_NOT_INTEGER when the value is none, SW_OVERFLOW when the sum would
+   *   leave the range.
+   */
   increment(key: Key, by?: number): number;
   increment(key: Key, by: bigint): bigint;
   /**
@@ -285,6 +310,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * value with which they would be more bytes together, but returns one at least.
    */
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[];
+  /** Stores the records one by one: when it fails, those before it stay. */
   setMany(entries: Iterable<readonly [Key, Value]>): void;
   /** Removes the keys; returns how many were present. */
   deleteMany(keys: readonly Key[]): number;
@@ -296,8 +322,10 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   /** All records, or with a range, on an ordered index, those of the range as `scan` hands them. */
   entries(): IterableIterator<[K, V]>;
   entries(range: ScanOptions): Scan<[K, V]>;
+  /** All keys, or those of a range; no values are read. */
   keys(): IterableIterator<K>;
   keys(range: ScanOptions): Scan<K>;
+  /** All values, or those of a range. */
   values(): IterableIterator<V>;
   values(range: ScanOptions): Scan<V>;
   [Symbol.iterator](): IterableIterator<[K, V]>;
@@ -340,6 +368,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   readonly size: number;
   /** Removes every key (of the range) that was present when it was called, one by one. */
   clear(range?: RangeOptions): void;
+  /** Counters of this client, and what a walk of the store finds. */
   stats(): StoreStats;
   /** The same store returning promises. */
   readonly async: AsyncStore<V, K>;
@@ -349,10 +378,12 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * of this process alone.
    */
   readonly handle: PoolHandle;
+  /** Lets go of the store; calls then raise SW_CLOSED. The records stay in the pool. */
   close(): void;
   [Symbol.dispose](): void;
 }
 
+/** The calls of `Store`, returning promises: each does what the one of the same name does. */
 export interface AsyncStore<V extends Value = Value, K extends Key = Key> extends Named {
   get(key: Key): Promise<V | undefined>;
   getEntry(key: Key): Promise<Entry<V> | undefined>;

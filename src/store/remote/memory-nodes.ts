@@ -28,6 +28,7 @@ export interface MemoryNodeReport {
   memory: { tables: number; records: number; spans: number };
 }
 
+/** Which memory nodes a store's index is placed on; the rest is as for `open`. */
 export interface MemoryNodesOptions
   extends Pick<OpenOptions, 'store' | 'secret' | 'tls' | 'timeoutMs' | 'client'> {
   /** Nodes to place parts on: numbers from 1 on, or addresses as in the URL. */
@@ -36,6 +37,7 @@ export interface MemoryNodesOptions
   remove?: readonly string[];
   /** Called after each part that has been looked after. */
   onProgress?: (done: number, total: number) => void;
+  /** Ends the moving between two steps. What has been moved stays; a later call goes on. */
   signal?: AbortSignal;
 }
 
@@ -51,6 +53,7 @@ const OPTIONS: Readonly<Record<keyof MemoryNodesOptions, true>> = {
   signal: true,
 };
 
+/** What of a store is where, after the moves. */
 export interface MemoryNodesReport {
   store: string;
   index: string;

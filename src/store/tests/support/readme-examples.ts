@@ -19,7 +19,7 @@ export function readmeExamples(): Example[] {
 }
 
 function pages(): string[] {
-  const below = ['src', 'lab'].flatMap((tree) =>
+  const below = ['docs', 'src', 'lab'].flatMap((tree) =>
     readdirSync(join(ROOT, tree), { recursive: true, encoding: 'utf8' }).map(
       (path) => `${tree}/${path}`,
     ),
