@@ -1,7 +1,7 @@
 import { hasCode, StepwellError } from '../errors.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
-import { type CheckOptions, checkStores } from './administration/check.ts';
+import { checkStores } from './administration/check.ts';
 import { destroyFile } from './administration/destroy.ts';
 import { freeDropped, markDropped } from './administration/drop-store.ts';
 import { reportPool } from './administration/inspect.ts';
@@ -31,7 +31,7 @@ import {
 } from './remote/administer.ts';
 import { BlockingStore } from './remote/blocking-store.ts';
 import { openRemote } from './remote/remote-store.ts';
-import type { CheckReport, DropReport, PoolReport } from './reports.ts';
+import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
 import {
   checkClientOptions,
   checkStoreName,

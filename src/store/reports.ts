@@ -39,6 +39,17 @@ export interface PoolReport {
   }[];
 }
 
+/** How a pool is checked. */
+export interface CheckOptions {
+  /** Called as the walk goes on, with steps done and in all. */
+  onProgress?: ((done: number, total: number) => void) | undefined;
+  /**
+   * In a pool without other clients and without problems: gives back what clients that died left
+   * behind, so that the next check is certain of each record that no search finds.
+   */
+  sweep?: boolean | undefined;
+}
+
 /** What `stepwell check` found. `problems` empty means that every invariant holds. */
 export interface CheckReport {
   url: string;

@@ -16,23 +16,13 @@ import {
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
-import type { CheckReport } from '../reports.ts';
+import type { CheckOptions, CheckReport } from '../reports.ts';
 import { UnreachableRecords, type UnreachedBlock, type Walked } from './unreachable-records.ts';
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
 /** What a walk of a damaged index raises. */
 const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
-
-/** How a pool is checked. */
-export interface CheckOptions {
-  onProgress?: ((done: number, total: number) => void) | undefined;
-  /**
-   * In a pool without other clients and without problems: gives back what clients that died left
-   * behind, so that the next check is certain of each record that no search finds.
-   */
-  sweep?: boolean | undefined;
-}
 
 /**
  * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
