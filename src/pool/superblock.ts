@@ -110,7 +110,7 @@ export function parseSuperblock(
   if (version !== LAYOUT_VERSION) {
     throw fail(
       'SW_POOL_VERSION',
-      `has layout version ${version}, this version of Stepwell has ${LAYOUT_VERSION}: its records ` +
+      `has layout version ${version}, this version of Stepwell ${LAYOUT_VERSION}: its records ` +
         'are written to a file with `stepwell dump` by the version that made it, and read from ' +
         'there with `stepwell load` by this one',
     );
