@@ -93,13 +93,3 @@ export interface DropReport {
    */
   heldBy: string[];
 }
-
-/** How a pool is checked. */
-export interface CheckOptions {
-  onProgress?: ((done: number, total: number) => void) | undefined;
-  /**
-   * In a pool without other clients and without problems: gives back what clients that died left
-   * behind, so that the next check is certain of each record that no search finds.
-   */
-  sweep?: boolean | undefined;
-}
