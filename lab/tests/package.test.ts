@@ -12,7 +12,7 @@ interface Manifest {
 
 function programs(): string[] {
   return readdirSync(LAB, { recursive: true, encoding: 'utf8' })
-    .filter((path) => /^(?!dist\/).*(?<!\.d)\.[tj]s$/.test(path) && !path.includes('tests/'))
+    .filter((path) => path.endsWith('.ts') && !/^dist|tests\//.test(path))
     .map((path) => join(LAB, path));
 }
 
