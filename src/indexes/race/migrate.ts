@@ -56,7 +56,7 @@ export function* settle(table: RaceTable, subtable: Address, bucket: number): Op
  *
  *   1  freeze every slot of the parent's bucket with the new depth's stamp: what is in flight fails
  *   2  read the records, to tell by one more bit of their keys' hashes who moves; nothing changes
- *   now 3  copy each slot to the child's (UNMOVED -> record or vacant)
+ *   3  copy each slot to the child's (UNMOVED -> record or vacant)
  *   4  clear the parent's slots that moved, and pending ones, whose owners begin again
  *   5  make the child's bucket ready: from now on it is written to
  *   6  raise the depth in the parent's header: its slots thaw
