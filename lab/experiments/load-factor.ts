@@ -1,6 +1,6 @@
 /** How full one RACE subtable gets before an insert finds no free slot, by associativity. */
 import { writeFileSync } from 'node:fs';
-import { StepwellError } from '../../src/errors.ts';
+import { hasCode } from '../../src/errors.ts';
 import type { Store } from '../../src/store/api.ts';
 import { openSync } from '../../src/store/open.ts';
 import { describeMachine } from '../support/machine.ts';
@@ -78,7 +78,7 @@ function insertUntilFull(store: Store<Uint8Array>, capacity: number, seed: numbe
     try {
       store.insert(key, value);
     } catch (error) {
-      if (error instanceof StepwellError && error.code === 'SW_INDEX_FULL') return index;
+      if (hasCode(error, 'SW_INDEX_FULL')) return index;
       throw error;
     }
   }

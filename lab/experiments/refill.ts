@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { StepwellError } from '../../src/errors.ts';
+import { hasCode } from '../../src/errors.ts';
 import { kindNamed } from '../../src/indexes/kinds.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { IndexName, Store, Value } from '../../src/store/api.ts';
@@ -104,7 +104,7 @@ async function empty(store: Store<Value>, seed: number): Promise<Answer> {
 }
 
 function isFull(error: unknown): boolean {
-  return error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+  return hasCode(error, 'SW_POOL_FULL');
 }
 
 /** A run: the capacities of its rounds. */

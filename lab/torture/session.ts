@@ -1,4 +1,4 @@
-import { StepwellError } from '../../src/errors.ts';
+import { hasCode, StepwellError } from '../../src/errors.ts';
 import type { Key, Store, Value } from '../../src/store/api.ts';
 import type { Prng } from '../workloads/index.ts';
 import { type ExpectedValues, expected, ROW } from './expected-values.ts';
@@ -223,7 +223,7 @@ export class Session {
     try {
       return act();
     } catch (error) {
-      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       this.#oracle.addRow(this.#row, ROW.poolFull);
       if (allowed || this.#oracle.fullAllowed) return FULL;
       throw new Violation(`the pool is full although nobody holds back re-use: ${error.message}`);

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../src/errors.ts';
+import { hasCode } from '../../../src/errors.ts';
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import { discardSegment, makeSegment } from '../../../src/indexes/shard/table/pieces.ts';
@@ -41,7 +41,7 @@ function* growHastily(table: ShardTable): Operation<void> {
     const won = yield* segments.publish(segment, place);
     if (!won) yield* discardSegment(allocator, catalog, geometry, segment, place);
   } catch (error) {
-    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
   }
   yield* segments.load();
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../src/errors.ts';
+import { hasCode } from '../../../src/errors.ts';
 import type { Index } from '../../../src/indexes/contract.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
 import { SUPERBLOCK } from '../../../src/pool/layout.ts';
@@ -294,7 +294,7 @@ export class SimulatedClient {
     try {
       yield* operation;
     } catch (error) {
-      if (!(error instanceof StepwellError && error.code === 'SW_REVOKED')) throw error;
+      if (!hasCode(error, 'SW_REVOKED')) throw error;
       note.text += '; notices that it was declared dead';
       this.#leaveExpelled();
     }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../src/errors.ts';
+import { hasCode } from '../../../src/errors.ts';
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
 import { partitionOf } from '../../../src/indexes/shard/partitions/placement.ts';
 import { resize } from '../../../src/indexes/shard/resizing/resize.ts';
@@ -112,7 +112,7 @@ function* migrateSomewhat(index: ShardIndex, prng: Prng): Operation<void> {
     }
   } catch (error) {
     // The node is full; the write is done all the same.
-    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
   }
 }
 

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { StepwellError } from '../../errors.ts';
+import { hasCode } from '../../errors.ts';
 import type { PoolHandle } from '../../store/api.ts';
 import type { BenchClient, BenchTask } from '../bench/protocol.ts';
 import { defineCommand } from '../command.ts';
@@ -104,7 +104,7 @@ async function makePool(library: Library, url: string, size: number | undefined)
     await library.create(url, definedOnly({ size }));
     return true;
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_EXISTS') return false;
+    if (hasCode(error, 'SW_POOL_EXISTS')) return false;
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { hasCode, invariant } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { type Address, type Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, leaveGone, reach, refresh } from './descent.ts';
@@ -183,7 +183,7 @@ export class LeafWalk {
     try {
       yield* mendWay(this.#tree, { u8: position, at: 0, bytes: position.length }, -1);
     } catch (error) {
-      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     }
     this.#tree.cache.forget();
     yield* this.skip();

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode } from '../../errors.ts';
 import { type Operation, setWord } from '../../verbs/index.ts';
 import { descend } from './descent.ts';
 import { packRoutes } from './internal-node.ts';
@@ -142,7 +142,7 @@ function* takeUpHere(
     return true;
   } catch (error) {
     // The tree is in order all the same, only its ways are longer: `mend` sees what can be done.
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return false;
+    if (hasCode(error, 'SW_POOL_FULL')) return false;
     throw error;
   } finally {
     tree.spareBenches.give(bench);

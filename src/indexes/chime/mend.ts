@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode, StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { descend, refresh } from './descent.ts';
@@ -134,7 +134,7 @@ function* rebuildIfRoom(tree: ChimeTree, node: Visit, state: MendState): Operati
   try {
     yield* rebuildNode(tree, node);
   } catch (error) {
-    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     state.lean = true;
   }
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode } from '../../errors.ts';
 import type { KeyHash } from '../../records/hash.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { LeafCheck } from '../chime/check-leaf.ts';
@@ -47,7 +47,7 @@ function* mendAll(table: HopscotchTable): Operation<void> {
     try {
       yield* mend(table, request);
     } catch (error) {
-      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     }
     yield* walk.next();
   }

@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { hasCode, invariant } from '../../errors.ts';
 import { control } from '../../pool/control.ts';
 import { CHUNK_BYTES, type PoolLayout } from '../../pool/layout.ts';
 import { fullError } from '../../pool/memory/chunk-memory.ts';
@@ -252,7 +252,7 @@ function* takePart(
   try {
     return yield* allocator.spans.allocate(catalog, units, bytes, node);
   } catch (error) {
-    const isFull = error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+    const isFull = hasCode(error, 'SW_POOL_FULL');
     if (!isFull || node === ANY_NODE) throw error;
     return yield* allocator.spans.allocate(catalog, units, bytes);
   }

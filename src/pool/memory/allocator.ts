@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode } from '../../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import {
@@ -137,7 +137,7 @@ export class Allocator {
     try {
       yield* this.refill(sizeClass);
     } catch (error) {
-      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     }
   }
 

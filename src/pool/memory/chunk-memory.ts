@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { hasCode, invariant, type StepwellError } from '../../errors.ts';
 import { type Address, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
@@ -79,6 +79,6 @@ export class ChunkMemory {
 
 /** The error, if it says that there is no memory left; raises any other. */
 export function fullError(error: unknown): StepwellError {
-  if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return error;
+  if (hasCode(error, 'SW_POOL_FULL')) return error;
   throw error;
 }

@@ -8,7 +8,7 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { StepwellError } from '../../errors.ts';
+import { hasCode, StepwellError } from '../../errors.ts';
 import { loadLibc } from '../../fabrics/shared/libc.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { SUPERBLOCK } from '../../pool/layout.ts';
@@ -52,7 +52,7 @@ export function finishDestroying(path: string, url: string): boolean {
   try {
     return finish(path, url);
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_NOT_FOUND') return true;
+    if (hasCode(error, 'SW_POOL_NOT_FOUND')) return true;
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode, StepwellError } from '../../errors.ts';
 import { ERASE } from '../../fabrics/tcp/client/calls.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
@@ -61,7 +61,7 @@ function poolByForce(head: Uint8Array, url: string): PoolParameters | undefined 
   try {
     return poolOf(head, url);
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FOREIGN') throw error;
+    if (hasCode(error, 'SW_POOL_FOREIGN')) throw error;
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
@@ -59,7 +59,7 @@ export class Session implements Attachment {
     try {
       await gate;
     } catch (error) {
-      if (error instanceof StepwellError && error.code === 'SW_REVOKED') this.fabric.lost(error);
+      if (hasCode(error, 'SW_REVOKED')) this.fabric.lost(error);
       throw error;
     }
   }

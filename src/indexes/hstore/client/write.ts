@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../../errors.ts';
+import { hasCode, invariant, StepwellError } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import { lowHalf, type Operation } from '../../../verbs/index.ts';
@@ -104,7 +104,7 @@ function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number 
     if (!records.take(request)) yield* records.allocate(request);
     return OP_REMOVE;
   } catch (error) {
-    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
   }
   if (!(yield* search(table, request))) return undefined;
   // There is nothing to be written.

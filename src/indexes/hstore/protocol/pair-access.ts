@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { hasCode } from '../../../errors.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
@@ -24,7 +24,7 @@ export function* allocateUnlessFull(
   try {
     return yield* allocator.allocate(catalog, units);
   } catch (error) {
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') return undefined;
+    if (hasCode(error, 'SW_POOL_FULL')) return undefined;
     throw error;
   }
 }

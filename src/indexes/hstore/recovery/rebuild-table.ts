@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { hasCode } from '../../../errors.ts';
 import { isGone } from '../../../pool/clients/client-word.ts';
 import { KeyHash } from '../../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
@@ -93,7 +93,7 @@ function* fill(pair: Pair, image: TableImage, generation: number, committed: num
     return { known, relocation };
   } catch (error) {
     // Else each attempt in a full pool would make it fuller.
-    if (error instanceof StepwellError && error.code === 'SW_POOL_FULL') yield* image.discard();
+    if (hasCode(error, 'SW_POOL_FULL')) yield* image.discard();
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { hasCode } from '../../../errors.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import type { SepHashTable } from '../table.ts';
 
@@ -41,5 +41,5 @@ export function* allocateMain(
 }
 
 export function isPoolFull(error: unknown): boolean {
-  return error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+  return hasCode(error, 'SW_POOL_FULL');
 }

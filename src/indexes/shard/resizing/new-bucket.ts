@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { hasCode, StepwellError } from '../../../errors.ts';
 import { clientWord, isGone } from '../../../pool/clients/client-word.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
@@ -239,5 +239,5 @@ export class NewBucket {
 }
 
 function isFull(error: unknown): boolean {
-  return error instanceof StepwellError && error.code === 'SW_POOL_FULL';
+  return hasCode(error, 'SW_POOL_FULL');
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { hasCode } from '../../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { LEVELS } from '../table/geometry.ts';
@@ -40,7 +40,7 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
     place = yield* makeOwnSegment(table, segment);
   } catch (error) {
     // A full pool is no error yet: there is room for records in level 3, and the next may succeed.
-    if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     table.postponed++;
     return false;
   }
@@ -76,7 +76,7 @@ function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentP
     try {
       return yield* makeSegment(allocator, catalog, geometry, segment, table.node);
     } catch (error) {
-      if (!(error instanceof StepwellError && error.code === 'SW_POOL_FULL')) throw error;
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       table.displaced++;
     }
   }
