@@ -9,6 +9,8 @@ export const REGION_STRIDE = 2 ** 31;
 // Private, so that the compiler knows their values: it loads and checks what a module exports.
 const REGIONS_PER_BYTE = 2 ** -31;
 const OFFSET_BITS = 2 ** 31 - 1;
+/** A region that no pool has: addresses of 2^53 and more are words that were never addresses. */
+const NO_REGION = 2 ** 22;
 export const NULL_ADDRESS: Address = 0;
 
 /** Memory is handed out in units of one cache line; packed pointers count units. */
@@ -18,8 +20,10 @@ export function addressOf(region: number, offset: number): Address {
   return region * REGION_STRIDE + offset;
 }
 
+/** The region of an address; of a damaged word one that is in no pool, never another one's. */
 export function regionOf(address: Address): number {
-  return (address * REGIONS_PER_BYTE) | 0;
+  const region = address * REGIONS_PER_BYTE;
+  return region < NO_REGION ? region | 0 : NO_REGION;
 }
 
 export function offsetOf(address: Address): number {

@@ -8,10 +8,11 @@ import {
   CAS,
   FAA,
   type Fabric,
+  offsetOf,
   PAUSE,
   READ,
   READS,
-  REGION_STRIDE,
+  regionOf,
   ROUND_TRIPS,
   SWAPS,
   TrafficCounters,
@@ -20,12 +21,6 @@ import {
 } from '../../verbs/index.ts';
 import { readWords, WORD_COPY_BYTES_MAX, writeWords } from './copy.ts';
 import type { Region, RegionSource } from './region.ts';
-
-/**
- * Exact, and cheaper than a division. An offset is made an integer at once: as a double it would be
- * an object wherever it is handed over.
- */
-const REGION_SCALE = 1 / REGION_STRIDE;
 
 /** READs that are touched ahead of one execution; more would push the first out of the cache. */
 const NOTED_MAX = 256;
@@ -82,8 +77,8 @@ export class SharedFabric implements Fabric {
   }
 
   window(address: Address, bytes: number): Uint8Array {
-    const index = (address * REGION_SCALE) | 0;
-    const offset = (address - index * REGION_STRIDE) | 0;
+    const index = regionOf(address);
+    const offset = offsetOf(address);
     return this.region(index).u8.subarray(offset, offset + bytes);
   }
 
@@ -111,9 +106,9 @@ export class SharedFabric implements Fabric {
       const length = bytes[row];
       if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
       const address = addresses[row];
-      const index = (address * REGION_SCALE) | 0;
+      const index = regionOf(address);
       const { i32 } = this.region(index);
-      const first = (address - index * REGION_STRIDE) >>> 2;
+      const first = offsetOf(address) >>> 2;
       const end = first + (length >> 2);
       for (let word = first; word < end; word += WORDS_PER_LINE) sum = (sum + i32[word]) | 0;
     }
@@ -129,9 +124,9 @@ export class SharedFabric implements Fabric {
       if (kind[row] !== READ || length > WORD_COPY_BYTES_MAX) continue;
       if (count === NOTED_MAX) break;
       const address = addresses[row];
-      const index = (address * REGION_SCALE) | 0;
+      const index = regionOf(address);
       if (this.#regions[index] === undefined) this.#map(index);
-      const first = (address - index * REGION_STRIDE) >>> 2;
+      const first = offsetOf(address) >>> 2;
       this.#notedRegions[count] = index;
       this.#notedFirst[count] = first;
       this.#notedEnd[count++] = first + (length >> 2);
@@ -171,8 +166,8 @@ export class SharedFabric implements Fabric {
       }
       const address = addresses[row];
       const bytes = lengths[row];
-      const index = (address * REGION_SCALE) | 0;
-      const offset = (address - index * REGION_STRIDE) | 0;
+      const index = regionOf(address);
+      const offset = offsetOf(address);
       const region = this.region(index);
       if (offset + bytes > region.bytes) throw beyond(index, offset);
       if (this.#unfenced) this.#storeLoadFence();
@@ -195,8 +190,8 @@ export class SharedFabric implements Fabric {
       return;
     }
     const address = batch.address[row];
-    const index = (address * REGION_SCALE) | 0;
-    const offset = (address - index * REGION_STRIDE) | 0;
+    const index = regionOf(address);
+    const offset = offsetOf(address);
     const region = this.region(index);
     if (offset + bytes > region.bytes) throw beyond(index, offset);
     const counters = this.traffic.rows;

@@ -40,8 +40,8 @@ export const FRAME_BYTES_MIN = 8 * 1024;
 const FRAME_BUDGET = 256 * 1024;
 /** A verb that is longer is sent as several: its length has 19 bits. */
 const VERB_BYTES_MAX = 256 * 1024;
-/** Regions of one node have 10 bits in a verb. */
-export const NODE_REGIONS_MAX = 1024;
+/** Regions of one node have 10 bits in a verb; the last number names none. */
+export const NODE_REGIONS_MAX = 1023;
 
 const LENGTH_SHIFT = 4;
 const REGION_SHIFT = 3;
@@ -59,9 +59,13 @@ export function frameBytes(head: number): number {
   return (head >>> LENGTH_SHIFT) * 8;
 }
 
-/** The first half-word of a verb; the second is the offset in the region. */
+/**
+ * The first half-word of a verb; the second is the offset in the region. A region that no node has,
+ * of a damaged word, stays one that the node refuses.
+ */
 export function verbWord(kind: number, region: number, bytes: number): number {
-  return kind | (region << REGION_SHIFT) | (bytes << BYTES_SHIFT);
+  const place = region < NODE_REGIONS_MAX ? region : NODE_REGIONS_MAX;
+  return kind | (place << REGION_SHIFT) | (bytes << BYTES_SHIFT);
 }
 
 export function verbKind(word: number): number {

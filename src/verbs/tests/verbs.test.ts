@@ -52,6 +52,12 @@ test('an address is a region and an offset', () => {
   }
 });
 
+test('a word that can be no address names a region of no pool, never another one', () => {
+  for (const word of [2 ** 53, 2 ** 63, 2 ** 63 + 2 ** 32, 2 ** 64 - 2048]) {
+    assert.equal(regionOf(word), 2 ** 22);
+  }
+});
+
 test('words keep 64-bit patterns and integers below 2^53', () => {
   const scratch = new Scratch(64);
   for (const value of [0, 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 40 + 5, 2 ** 53 - 1]) {

@@ -135,7 +135,10 @@ test('an address outside the pool is an error and no crash', () => {
   throwsCode('SW_POOL_CORRUPT', reach(REGION_BYTES, 8));
   throwsCode('SW_POOL_CORRUPT', reach(REGION_BYTES - 8, 16));
   throwsCode('SW_POOL_CORRUPT', reach(2 * REGION_STRIDE, 8));
-  throwsCode('SW_POOL_CORRUPT', reach(2 ** 52, 8));
+  for (const word of [2 ** 52, 2 ** 53, 2 ** 63, 2 ** 64 - 2048]) {
+    throwsCode('SW_POOL_CORRUPT', reach(word, 8));
+    throwsCode('SW_POOL_CORRUPT', () => fabric.execute(new Batch().write(word, 8, words, 0)));
+  }
   reach(REGION_BYTES - 8, 8)();
 });
 

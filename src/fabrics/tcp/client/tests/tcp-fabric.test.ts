@@ -82,6 +82,9 @@ test('a batch beyond the memory is refused whole; others and later ones go on', 
     [addressOf(1, REGION_BYTES - 8), 16],
     [addressOf(2, 0), 8],
     [addressOf(1023, 0), 8],
+    [addressOf(1024, 0), 8],
+    [2 ** 52 + 64, 8],
+    [2 ** 63, 8],
   ] as const;
   const wide = new Scratch(64);
   for (const [address, bytes] of beyond) {
@@ -89,9 +92,11 @@ test('a batch beyond the memory is refused whole; others and later ones go on', 
     const good = runRemote(fabric, counting(1));
     await assert.rejects(execute(fabric, bad), { code: 'SW_POOL_CORRUPT' });
     await good;
+    const readAlone = new Batch().read(address, bytes, wide, 0);
+    await assert.rejects(execute(fabric, readAlone), { code: 'SW_POOL_CORRUPT' });
   }
   assert.equal(local.region(0).i64[8], 0n, 'the WRITE in front was not executed either');
-  assert.equal(local.region(0).i64[16], 4n);
+  assert.equal(local.region(0).i64[16], 7n);
 });
 
 test('calls carry bytes both ways and may be answered late', async (scope) => {
