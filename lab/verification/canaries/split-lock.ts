@@ -10,8 +10,8 @@ import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
 /**
- * A lock of the published split (published-systems.md section 4.4, no. 6): who dies with it blocks
- * everybody who needs a split of the subtable, for ever.
+ * The lock of the published split (RACE, section 3.4.2). A client that dies with it blocks every
+ * client that needs a split of the subtable, for ever.
  */
 export const splitLockCanary: Canary = {
   name: 'a split under a lock that a dead client keeps',

@@ -136,7 +136,7 @@ export class Compaction {
     }
   }
 
-  /** Makes sure that nobody uses the spare place: a client may have died as it compacted. */
+  /** Makes sure that no client uses the spare place: one may have died as it compacted. */
   *#freeSpare(): Operation<boolean> {
     for (let suffix: number | undefined = 0; suffix !== undefined && !this.#spareIsFree; ) {
       yield* this.#snapshot.take(suffix);

@@ -114,7 +114,7 @@ const SEQUENCE_BITS = 29;
 
 export interface HashReply {
   outcome: Outcome | typeof OUT_OF_MEMORY;
-  /** Of the record that was written; of a refusal, of the one that is there. */
+  /** Version of the record that was written; in a refusal, of the record that is there. */
   version: number;
   /** The slot as it was, 0 when the key was absent. */
   oldLow: number;

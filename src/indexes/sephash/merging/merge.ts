@@ -50,7 +50,7 @@ import { RecordKeys } from './record-keys.ts';
 import { seal } from './seal.ts';
 import { Halves, postHalves } from './split.ts';
 
-/** Of which the splitter reads so many while whoever waits looks once: about one a microsecond. */
+/** Records that a splitter reads between two looks of a waiting client: about one a microsecond. */
 const RECORDS_PER_POLL = 20;
 
 /** Far more steps than any merge takes. */
@@ -70,7 +70,7 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
   }
   const { polls, microseconds } = table.patience;
   const longer = Math.floor(recordsToRead(table, request.view) / RECORDS_PER_POLL);
-  // After a failure of its own this client knows that nobody is about to merge.
+  // After a failure of its own this client knows that no client is about to merge.
   const patience = request.view.mergeFailure === undefined ? polls + longer : 0;
   for (let poll = 0; poll < patience; poll++) {
     // Not at first: an operation of this client that took the last entry may be about to merge.
@@ -99,7 +99,7 @@ function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation
 
 /**
  * Records that the merge reads if it is a split that refills depth bits. That takes milliseconds:
- * whoever is impatient then reads them all again, and everybody is slower for it.
+ * an impatient client then reads them all again, and every client is slower for it.
  */
 function recordsToRead({ geometry }: SepHashTable, { depth, count }: SegmentView): number {
   const refills = geometry.shape.depthBits === 0 || (depth + 1) % SPLITS_PER_ROUND === 0;
@@ -355,7 +355,7 @@ export class Merger {
   ): Operation<boolean> {
     const halves = this.#halves;
     yield* halves.divide(kept, header.depth);
-    // Before the split: memory that the directory lacks must not keep anybody from the sibling.
+    // Before the split: memory that the directory lacks must keep no client from the sibling.
     if (yield* this.#table.directory.deepen(header.depth)) this.#table.doublings++;
     yield* halves.allocate(this.#forDeletion);
     const desired = postHalves(halves, this.#batch.clear(), header, epochOf(high));

@@ -38,7 +38,7 @@ const FULL = -2;
  *   D[WRITE record; READ window; READ header] -> D[CAS filter; CAS first empty entry]
  *
  * The CAS succeeds only if the entry is still empty in the same epoch: a merge needs all entries
- * full, and no word comes back while somebody may expect it (see README). So all writes of a
+ * full, and no word comes back while a client may expect it (see README). So all writes of a
  * segment have one order, that of the entries, and an append that has returned is found by every
  * later search. `tombstone` deletes without telling whether there was anything.
  */

@@ -52,7 +52,7 @@ export function* catchUp(
   yield* table.retry(request, 'staleDirectory', attempt);
   const header = yield* table.directory.refresh(hash.h1);
   if (header !== met.header) return;
-  // Split, and whoever did it has not told the directory yet, or never will.
+  // Split, and the splitter has not told the directory yet, or never will.
   request.view = met;
   request.fresh = undefined;
   yield* loadView(table, request);
@@ -79,7 +79,7 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
 
 /**
  * Tells the directory of the segment that was split off (suffix, depth), unless it knows: done by
- * the splitter, or by whoever meets a split of which the directory was not told.
+ * the splitter, or by a client that meets a split of which the directory was not told.
  */
 export function* publishSibling(
   table: SepHashTable,

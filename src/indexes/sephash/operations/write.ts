@@ -22,9 +22,9 @@ import { aim, catchUp } from './refresh.ts';
 import { survey } from './survey.ts';
 
 /**
- * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips; what has
- * to know the old record searches first: 2 round trips for a key whose fingerprints nobody else
- * has, else 3.
+ * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips. A
+ * condition that needs the old record searches first: 2 round trips for a key whose fingerprints
+ * no other key has, else 3.
  */
 export function* write(
   table: SepHashTable,

@@ -18,7 +18,7 @@ import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from 
  * Here the bit is set by CAS in front of the CAS of the entry, in the same doorbell, unless it is
  * set already. When another bit of the word was set in between, the first CAS fails and the second
  * may succeed: then the entry stands without its bit, and counts only when the bit is set, by its
- * writer before it returns, or by whoever looks at the entry and would act on it. Several entries
+ * writer before it returns, or by a client that looks at the entry and would act on it. Entries
  * that wait for one bit come to count at once, in their order; and a merge makes all count.
  */
 export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {

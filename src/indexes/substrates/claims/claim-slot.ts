@@ -17,10 +17,12 @@ import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 const SWAP_ROUNDS_MAX = 10_000;
 
 /**
- * Inserts the outgoing record into the vacant slot at `at` (RACE Algorithm 1; SHARD section 3.2,
- * where Ordered-CAS does not do). The slot is pending until its owner has read, after claiming it,
- * every slot in which the key may be: so two copies of a key are never visible, and a client that
- * dies leaves a claim, never a duplicate.
+ * Inserts the outgoing record into the vacant slot at `at`: the second and third round trip of
+ * RACE's insertion (section 3.3, "Lock-free Insertion", Algorithm 1), and step 4 of SHARD's
+ * (section 3.2.1) where Ordered-CAS does not do. The paper's RACE makes the slot live by its CAS
+ * and removes duplicates after its re-read. Here the slot is pending until its owner has read,
+ * after claiming it, every slot in which the key may be. So two copies of a key are never visible,
+ * and a client that dies leaves a claim, never a duplicate.
  *
  *   D[WRITE record; CAS vacant -> pending; READ the key's places]
  *   READ the records that may have the key                             only when there are any
@@ -39,7 +41,8 @@ export function* claimSlot<R extends SlotRequest>(
   request.slotAt = at;
   prepareClaim(slots, request, at);
 
-  // Claim the slot, and read every place of the key behind it.
+  // Algorithm 1, 2nd RTT (CAS) and 3rd (re-read) in one doorbell: claim the slot, then read every
+  // place of the key.
   slots.records.postFirst(request, batch.clear());
   slots.postPlaces(request, batch.cas(slot, words, SWAP_AT));
   request.blockExposed = true;
@@ -51,7 +54,8 @@ export function* claimSlot<R extends SlotRequest>(
   }
   copyWord(words, SWAP_AT + 8, SWAP_AT);
 
-  // Look. A client that claims a slot of the key from now on sees this claim.
+  // IsBucketCorrect and RemoveDuplicate: a client that claims a slot of the key from now on sees
+  // this claim.
   if (!(yield* slots.isCertain(request))) {
     yield* withdraw(slots, request, slot);
     yield* slots.catchUp(request, attempt);
@@ -66,7 +70,7 @@ export function* claimSlot<R extends SlotRequest>(
     return false;
   }
 
-  // Commit.
+  // Commit: a third round trip, in place of the re-read's own.
   if (yield* swapOwn(request, slot, prepareCommit)) return true;
   // Withdrawn by another inserter, or frozen by a mover, which drops pending slots.
   slots.records.retireOutgoing(request);
