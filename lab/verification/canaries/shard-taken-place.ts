@@ -2,7 +2,7 @@ import { Move } from '../../../src/indexes/shard/resizing/move.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
-/** A mover's WRITE of a whole bucket (SHARD, Algorithm 3, line 11) without its barrier (Algorithm 4). */
+/** A mover's WRITE of a bucket (SHARD, Algorithm 3, line 11) without its barrier (Algorithm 4). */
 export const shardTakenPlaceCanary: Canary = {
   name: 'a SHARD bucket is filled in its place by every mover that meets it, however late',
   caughtBy: 'linearizability',
