@@ -19,8 +19,9 @@ export interface ThreadIdentity {
   tid: number;
   /** Clock ticks after boot at which the thread started: tells a re-used pid from the old one. */
   startTime: number;
-  /** Differs after a reboot and between pid namespaces, where pids cannot be compared. */
+  /** Differs after a reboot. LXC and systemd-nspawn show each container a boot id of its own. */
   boot: number;
+  /** Of the process ids: those of two namespaces cannot be compared. */
   namespace: number;
 }
 
@@ -36,7 +37,7 @@ export function currentThread(): ThreadIdentity {
   }
   try {
     const [pid, , tid] = readlinkSync('/proc/thread-self').split('/').map(Number);
-    const namespace = fingerprint(readlinkSync('/proc/self/ns/pid'));
+    const namespace = fingerprint(`${readlinkSync('/proc/self/ns/pid')}${foreignIds(pid)}`);
     const stat = readStat(tid);
     if (stat === undefined || stat === 'unreadable') throw new Error('/proc shows no own thread');
     return {
@@ -49,6 +50,16 @@ export function currentThread(): ThreadIdentity {
   } catch (cause) {
     throw noProc(cause);
   }
+}
+
+/**
+ * In a pid namespace without a /proc of its own the ids here are those of another namespace: they
+ * name other processes to clients of this one, and to `kill`. Only threads of this process may be
+ * compared then.
+ */
+function foreignIds(pid: number): string {
+  const status = readFileSync('/proc/thread-self/status', 'latin1');
+  return /^NSpid:\t\d+\t/m.test(status) ? ` ${pid}` : '';
 }
 
 function noProc(cause: unknown): StepwellError {
@@ -65,11 +76,12 @@ function noProc(cause: unknown): StepwellError {
 /**
  * Whether the thread can still issue verbs, asked of the operating system. Only its word that there
  * is no such thread counts as gone: a table of open files that is full, or a /proc that hides
- * others, says nothing. Threads of another pid namespace cannot be asked about.
+ * others, says nothing. Threads of another pid namespace cannot be asked about, not even when they
+ * name another boot: a container may have been given that id.
  */
 export function livenessOf(other: ThreadIdentity, self: ThreadIdentity): Liveness {
-  if (self.tid === 0 || other.tid === 0) return processExists(other.pid) ? 'unknown' : 'gone';
   if (other.namespace !== self.namespace) return 'unknown';
+  if (self.tid === 0 || other.tid === 0) return exists(other.pid) ? 'unknown' : 'gone';
   if (other.boot !== self.boot) return 'gone';
   const stat = readStat(other.tid);
   if (stat === 'unreadable') return 'unknown';
@@ -100,7 +112,8 @@ export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean
 
 /**
  * A thread's own entry, which a thread id alone names; undefined when there is no such thread, or
- * none of this process.
+ * none of this process. A /proc that is mounted with hidepid=2 has no entries of processes that
+ * this one may not look into.
  */
 function readStat(
   tid: number,
@@ -111,19 +124,21 @@ function readStat(
     text = readFileSync(`/proc/${pid}/task/${tid}/stat`, 'latin1');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return code === 'ENOENT' || code === 'ESRCH' ? undefined : 'unreadable';
+    const hasNone = code === 'ENOENT' || code === 'ESRCH';
+    return hasNone && !exists(tid) ? undefined : 'unreadable';
   }
   // The second field is the command in parentheses and may hold spaces and parentheses itself.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0], startTime: Number(fields[19]) };
 }
 
-function processExists(pid: number): boolean {
+/** Whether a process or a thread has the id; one that may not be signalled is there, too. */
+function exists(id: number): boolean {
   try {
-    process.kill(pid, 0);
+    process.kill(id, 0);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 

@@ -51,19 +51,20 @@ test('a child is alive, gone as a zombie, and gone afterwards', { skip }, async 
 test('without /proc only the process can be asked for', () => {
   const poor = { pid: process.pid, tid: 0, startTime: 0, boot: 0, namespace: 0 };
   assert.equal(livenessOf(poor, poor), 'unknown', 'the thread may have ended');
-  assert.equal(livenessOf({ ...poor, pid: 1 }, self), 'unknown', 'also of another user');
-  assert.equal(livenessOf({ ...poor, pid: 4_194_303 }, self), 'gone');
+  assert.equal(livenessOf({ ...poor, pid: 1 }, poor), 'unknown', 'also of another user');
+  assert.equal(livenessOf({ ...poor, pid: 4_194_303 }, poor), 'gone');
 });
 
 test('a row that names one process and a thread of another one kills neither', { skip }, (t) => {
-  const killed = t.mock.method(process, 'kill', () => true);
+  const { mock } = t.mock.method(process, 'kill', () => true);
+  const killed = () => mock.calls.filter(({ arguments: [, signal] }) => signal === 'SIGKILL');
   const { startTime } = statOf(process.ppid);
   const parent = { ...self, pid: process.ppid, tid: process.ppid, startTime };
   for (const pid of [0, 1, 4_194_303]) {
     if (pid === parent.pid) continue;
     assert.equal(endProcess({ ...parent, pid }, self), false);
   }
-  assert.equal(killed.mock.callCount(), 0);
+  assert.equal(killed().length, 0);
   assert.equal(endProcess(parent, self), true, 'which is only counted here');
-  assert.deepEqual(killed.mock.calls[0].arguments, [process.ppid, 'SIGKILL']);
+  assert.deepEqual(killed()[0].arguments, [process.ppid, 'SIGKILL']);
 });
