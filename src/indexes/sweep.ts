@@ -83,22 +83,28 @@ function* sweepOrphans(
 ): Operation<number> {
   const adopted = new Set<number>();
   let swept = 0;
-  for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
-    yield* pool.recovering(() => true);
-    const unswept = yield* pool.catalog.unswept(index.catalog);
-    const rows = yield* pool.membership.rows(true);
-    const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
-    if (round > 0 && orphans.length === 0) break;
-    for (const chunk of orphans) adopted.add(chunk);
-    // A client that sweeps beside another must not: compactions share the index's spare place.
-    if (round === 0 && compacts) swept += yield* compact(pool, index, forDeletion);
-    const own = yield* sweepOwn(pool, index);
-    swept += own.brought;
-    // Alone, this client owned every chunk of the store: nothing of the dead can be elsewhere.
-    const isComplete = own.outwaited && isAlone(pool, rows, yield* pool.membership.rows(true));
-    if (isComplete) yield* pool.catalog.addUnswept(index.catalog, -unswept);
+  try {
+    for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
+      yield* pool.recovering(() => true);
+      const unswept = yield* pool.catalog.unswept(index.catalog);
+      const rows = yield* pool.membership.rows(true);
+      const orphans = yield* pool.allocator.adoptOrphans(index.catalog);
+      if (round > 0 && orphans.length === 0) break;
+      for (const chunk of orphans) adopted.add(chunk);
+      // A client that sweeps beside another must not: compactions share the index's spare place.
+      if (round === 0 && compacts) swept += yield* compact(pool, index, forDeletion);
+      const own = yield* sweepOwn(pool, index);
+      swept += own.brought;
+      // Alone, this client owned every chunk of the store: nothing of the dead can be elsewhere.
+      const isComplete = own.outwaited && isAlone(pool, rows, yield* pool.membership.rows(true));
+      if (isComplete) yield* pool.catalog.addUnswept(index.catalog, -unswept);
+    }
+  } finally {
+    // Also of a sweep that fails: others wait for what this client has adopted and retired.
+    yield* pool.reclamation.goOffline();
+    yield* pool.allocator.surrenderCaches(index.catalog);
+    yield* pool.allocator.disown(index.catalog, adopted);
   }
-  yield* pool.allocator.disown(index.catalog, adopted);
   return swept;
 }
 

@@ -1,6 +1,6 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
-import { HELD, HolderWord } from './clients/holder-word.ts';
+import { HELD, HolderWord, INHERITED } from './clients/holder-word.ts';
 import type { Membership } from './clients/membership.ts';
 import { control, packFields, unpackFields } from './control.ts';
 import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
@@ -61,9 +61,12 @@ export class Catalog {
   readonly #lockWord: HolderWord;
   readonly #chunks: ChunkTable;
   readonly #membership: Membership;
+  /** Cleans up after clients that are gone. */
+  readonly #recover: () => Operation<void>;
 
-  constructor(membership: Membership, chunks: ChunkTable) {
+  constructor(membership: Membership, chunks: ChunkTable, recover: () => Operation<void>) {
     this.#chunks = chunks;
+    this.#recover = recover;
     this.#membership = membership;
     this.#lockWord = new HolderWord(membership, SUPERBLOCK.catalogLock);
   }
@@ -119,10 +122,12 @@ export class Catalog {
   ): Operation<Made> {
     const existing = yield* this.find(name);
     if (existing) return { entry: existing, isNew: false };
-    yield* this.#lock();
+    const isInherited = yield* this.#lock();
     try {
       const made = yield* this.find(name);
       if (made) return { entry: made, isNew: false };
+      // The dead holder may have been making a store: what it took is still its own.
+      if (isInherited) yield* this.#recover();
       return { entry: yield* this.#create(name, kind, parameters, build), isNew: true };
     } finally {
       yield* this.#lockWord.leave();
@@ -288,9 +293,11 @@ export class Catalog {
     return Number(yield* control.load(rowAt(id) + LEFT_BEHIND));
   }
 
-  *#lock(): Operation<void> {
+  /** Whether the holder before this one is gone. */
+  *#lock(): Operation<boolean> {
     for (let waits = 0; waits < WAITS_MAX; waits++) {
-      if ((yield* this.#lockWord.take()) !== HELD) return;
+      const taken = yield* this.#lockWord.take();
+      if (taken !== HELD) return taken === INHERITED;
       yield* control.pause(WAIT_MICROSECONDS);
     }
     throw new StepwellError('SW_TIMEOUT', 'another client holds the catalog for too long');

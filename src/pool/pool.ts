@@ -51,7 +51,7 @@ export class Pool {
     this.membership = new Membership(this.layout, thread, registrar);
     this.chunks = new ChunkTable(this.layout, memory);
     this.allocator = new Allocator(this.layout, this.chunks);
-    this.catalog = new Catalog(this.membership, this.chunks);
+    this.catalog = new Catalog(this.membership, this.chunks, () => this.recovering(() => true));
     this.reclamation = new Reclamation(this.layout, this.membership, this.allocator);
     const { membership, catalog, allocator, reclamation } = this;
     this.stores = new OpenStores(membership, catalog, allocator, reclamation);

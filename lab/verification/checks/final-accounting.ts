@@ -20,7 +20,11 @@ export interface EndedRun {
 }
 
 /** The table and the pool's memory, then what a sweep makes of it. `open` opens the index anew. */
-export function checkMemory(pool: LocalPool, open: () => Index, run: EndedRun): void {
+export function checkMemory(
+  pool: LocalPool,
+  open: (pool: LocalPool) => Index,
+  run: EndedRun,
+): void {
   const { scenario, clients, deaths, oracle, records, losses } = run;
   const { subject, chains } = scenario;
   const alive = clients.filter((client) => !client.left && !deaths.has(client));
@@ -42,26 +46,26 @@ export function checkMemory(pool: LocalPool, open: () => Index, run: EndedRun): 
     givenUp > 0 ||
     (deaths.count > 0 && answersTheDead === true) ||
     (crashed > 0 && (chains || unlinksMany === true));
-  check(open(), (address, chunk) => {
+  check(open(pool), (address, chunk) => {
     if (unlinked) return true;
     const holder = clients[oracle.holderOf(address) ?? 0];
     return holder.left || deaths.has(holder) || deaths.taintedChunks.has(chunk);
   });
   // A sweep brings back all that the dead had: then nothing is lost any more.
   if (deaths.count === 0 && losses === 0 && givenUp === 0) return;
-  sweepAll(alive);
+  sweepAll(alive, open);
   // Who opens the index may do for the dead what there was no memory for before, and leaves to a
   // sweep what the dead have replaced so.
-  const index = open();
-  sweepAll(alive);
+  const index = open(pool);
+  sweepAll(alive, open);
   check(index, () => false);
 }
 
 /** First all let go of what they retired, as idle clients do: a sweep waits for that. */
-function sweepAll(alive: readonly SimulatedClient[]): void {
+function sweepAll(alive: readonly SimulatedClient[], open: (pool: LocalPool) => Index): void {
   for (const { pool } of alive) pool.run(pool.reclamation.goOffline());
   for (const { pool } of alive) pool.run(pool.reclamation.collect());
-  for (const client of alive) client.sweepAtOnce();
+  for (const client of alive) client.sweepAtOnce(open);
 }
 
 function givenUpIn({ clients, records }: EndedRun): number {

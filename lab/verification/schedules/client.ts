@@ -128,8 +128,9 @@ export class SimulatedClient {
     this.pool.run(this.#start());
   }
 
-  sweepAtOnce(): void {
-    this.pool.run(this.#sweep());
+  /** With patience: a client that gives up its sweep brings nothing back. */
+  sweepAtOnce(open: (pool: LocalPool) => Index): void {
+    this.pool.run(this.#sweep(this.plan.haste > 0 ? open(this.pool) : undefined));
   }
 
   get atDuty(): boolean {
@@ -340,10 +341,10 @@ export class SimulatedClient {
     if (kind === 'collect') yield* reclamation.collect();
   }
 
-  *#sweep(): Operation<void> {
+  *#sweep(index = this.#index as Index): Operation<void> {
     this.sweeps++;
     this.#online = false;
-    yield* this.#patiently(sweep(this.pool, this.#index as Index));
+    yield* this.#patiently(sweep(this.pool, index));
   }
 
   *#depart(): Operation<void> {

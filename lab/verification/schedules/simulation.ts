@@ -251,7 +251,7 @@ class Simulation {
       const { subject, parameters, keys } = this.#scenario;
       auditHistories(this.#records, keys);
       if (subject.scansSnapshots?.(parameters)) auditSnapshots(this.#steps, this.#records, keys);
-      const open = () => pool.run(openIndex(pool, this.#entry as CatalogEntry));
+      const open = (by: LocalPool) => by.run(openIndex(by, this.#entry as CatalogEntry));
       checkMemory(pool, open, {
         scenario: this.#scenario,
         clients: this.#clients,

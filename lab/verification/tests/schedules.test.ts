@@ -58,6 +58,19 @@ test(`SepHash is linearizable under ${SEPHASH_SEEDS} schedules of each policy`, 
   assert.ok(growths > 1000 && crashes > 50, `${growths} merges, ${crashes} deaths`);
 });
 
+/** A client that gives up its sweep; and a maker of the store that dies in a pool of 6 chunks. */
+const ONCE_FAILED = [
+  { seed: 501384, policy: 'uniform' },
+  { seed: 21019, policy: 'priorities' },
+] as const;
+
+for (const { seed, policy } of ONCE_FAILED) {
+  test(`SepHash holds in the ${policy} schedule of seed ${seed}`, () => {
+    const options = { seed, policy, subject: SEPHASH_SUBJECT };
+    if (runSchedule(options).failure) assert.fail(explain(options));
+  });
+}
+
 // Those of CHIME (in deeper trees), its hash table and HStore have tests of their own.
 const ELSEWHERE = CANARIES.filter(({ chime, hstore, hopscotch }) => chime || hstore || hopscotch);
 // Random programs seldom compact without memory, or twice within an append: an exhaustive scope

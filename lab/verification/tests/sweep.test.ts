@@ -182,6 +182,21 @@ test('what a sweep has adopted and could not empty is left to others', () => {
   assert.equal(stage.usedChunks(second), chunks, 'a chunk of the dead client has room');
 });
 
+test('a sweep that fails lets go of what it has adopted', () => {
+  const stage = new Stage();
+  const [first, second] = [stage.client(), stage.client()];
+  dieWithBlocks(stage);
+  const failing = Object.create(first.index, {
+    eachReachable: {
+      value: () => {
+        throw new Error('no walk');
+      },
+    },
+  });
+  assert.throws(() => stage.sweep({ ...first, index: failing }), /no walk/);
+  assert.ok(stage.sweep(second) > 100);
+});
+
 test('a sweep costs few doorbells beside its walk, however many chunks there are', () => {
   const stage = new Stage();
   const dead = stage.client();

@@ -5,8 +5,10 @@ import type { IndexKind } from '../../indexes/contract.ts';
 import { createStore, INDEX_KINDS, openIndex } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { currentThread } from '../../pool/clients/thread-identity.ts';
+import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import type { Operation } from '../../verbs/index.ts';
 import { checkStores } from '../administration/check.ts';
 import type { OpenOptions } from '../api.ts';
 import { createInMemory } from '../location.ts';
@@ -113,6 +115,20 @@ test("a store that is being made is nobody else's to give back", () => {
   making.finish();
   assert.equal(maker.run(maker.catalog.find('new'))?.ready, true);
   survivor.run(sweep(survivor, index));
+  assert.deepEqual(check(survivor).problems, []);
+});
+
+test('the next maker of a store has what a dead one took, before a client has cleaned up', () => {
+  const { survivor, maker } = stage(false);
+  const [race] = INDEX_KINDS;
+  const parameters = race.parameters({ groups: 8, maxDepth: 4 }, MIB, 1);
+  const { chunksMax, reservedChunks } = survivor.layout;
+  const takeAll = function* (id: number): Operation<number> {
+    for (;;) yield* maker.allocator.allocate(id, BLOCK_UNITS_MAX);
+  };
+  const making = new Stepped(maker.fabric, maker.catalog.findOrCreate('new', 1, [], takeAll));
+  while (usedChunks(survivor) < chunksMax - reservedChunks) making.step();
+  survivor.run(createStore(survivor, 'new', race, parameters));
   assert.deepEqual(check(survivor).problems, []);
 });
 
