@@ -12,6 +12,11 @@ export interface IndexManifest {
   orderedWalk: boolean;
   lockFreeReads: boolean;
   onlineResize: boolean;
+  /**
+   * Whether a client that dies may leave a lock behind, which another one takes over as soon as it
+   * learns of the death. Where no client could learn of it, such an index is not opened.
+   */
+  locks?: true;
 }
 
 /** When a write takes effect. */

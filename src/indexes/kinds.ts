@@ -3,7 +3,7 @@ import type { CatalogEntry, Made } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { CHIME, ChimeIndex } from './chime/chime.ts';
-import type { Index, IndexKind, IndexParameters } from './contract.ts';
+import type { Index, IndexKind, IndexManifest, IndexParameters } from './contract.ts';
 import { HOPSCOTCH, HopscotchIndex } from './hopscotch/hopscotch.ts';
 import { HSTORE } from './hstore/hstore.ts';
 import { RACE } from './race/race.ts';
@@ -64,7 +64,16 @@ export function openIndex(pool: Pool, entry: CatalogEntry): Operation<Index> {
   const kind = kindOf(entry);
   const parameters = unpackParameters(kind, entry.parameters);
   refuseDamaged(pool, kind, parameters, entry.name);
+  refuseBlind(pool, kind.manifest);
   return kind.open(pool, parameters, entry.id, entry.root);
+}
+
+/** Raises SW_UNSUPPORTED. */
+export function refuseBlind({ membership }: Pool, { name, locks }: IndexManifest): void {
+  const { blindness } = membership;
+  if (!locks || blindness === undefined) return;
+  const why = `the lock of a client that died would stay, because ${blindness}`;
+  throw new StepwellError('SW_UNSUPPORTED', `the index ${name} cannot be used here: ${why}`);
 }
 
 /**

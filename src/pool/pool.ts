@@ -3,6 +3,7 @@ import { Catalog } from './catalog.ts';
 import { HolderWord } from './clients/holder-word.ts';
 import { type ClientRow, Membership, type Registrar, storesIn } from './clients/membership.ts';
 import { Reclamation } from './clients/reclamation.ts';
+import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
@@ -48,7 +49,8 @@ export class Pool {
   ) {
     this.#livenessIntervalMs = livenessIntervalMs;
     this.layout = new PoolLayout(parameters);
-    this.membership = new Membership(this.layout, thread, registrar);
+    const locks = registrar ?? (memory.locks && new LocalRowLocks(memory.locks));
+    this.membership = new Membership(this.layout, thread, registrar, locks);
     this.chunks = new ChunkTable(this.layout, memory);
     this.allocator = new Allocator(this.layout, this.chunks);
     this.catalog = new Catalog(this.membership, this.chunks, () => this.recovering(() => true));

@@ -228,7 +228,7 @@ export function filePlace(path: string, url: string): PoolPlace {
     }
     return {
       identity: `${dev} ${ino} ${parameters.poolId}`,
-      open: () => mapFile(path, fd, parameters),
+      open: () => mapFile(path, url, fd, parameters),
       release: () => closeSync(fd),
     };
   } catch (error) {
@@ -237,9 +237,10 @@ export function filePlace(path: string, url: string): PoolPlace {
   }
 }
 
-function mapFile(path: string, fd: number, parameters: PoolParameters): OpenedPool {
+function mapFile(path: string, url: string, fd: number, parameters: PoolParameters): OpenedPool {
   try {
-    const source = new MappedSource(path, fd, parameters.regionBytes);
+    const reopen = () => guardIo(url, path, () => openSync(path, 'r+'));
+    const source = new MappedSource(path, fd, parameters.regionBytes, reopen);
     return { source, fabric: new SharedFabric(source), parameters };
   } catch (error) {
     closeSync(fd);

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { StepwellError } from '../../errors.ts';
+import type { ByteLocks } from './file-locks.ts';
 import { isFull } from './refused-memory.ts';
 
 const PROT_READ_WRITE = 3;
@@ -21,6 +22,12 @@ const EINVAL = 22;
 const ATTEMPTS_MAX = 1000;
 const PAGE_BYTES = 4096;
 const LOCK_EXCLUSIVE_AT_ONCE = 2 | 4;
+const F_OFD_GETLK = 36;
+const F_OFD_SETLK = 37;
+const F_WRLCK = 1;
+const F_UNLCK = 2;
+/** Bytes of `struct flock`: type 16 | whence 16 | 32 | start 64 | length 64 | process 32 | 32. */
+const FLOCK_BYTES = 32;
 
 export interface Mapping {
   readonly memory: ArrayBuffer;
@@ -28,7 +35,7 @@ export interface Mapping {
 }
 
 /** The few system calls that Node does not offer, through koffi (Linux). */
-export interface Libc {
+export interface Libc extends ByteLocks {
   mapShared(fd: number, offset: number, bytes: number): Mapping;
   /**
    * Gives the file's pages back while the addresses stay valid: a stale typed array then reads
@@ -69,6 +76,28 @@ function mapFailed(errno: number): StepwellError {
   }
   const why = 'the file system of the pool cannot map files into memory; use another';
   return new StepwellError('SW_UNSUPPORTED', `${why} (mmap: errno ${errno})`);
+}
+
+function byteLocks(libc: Foreign, koffi: Foreign): ByteLocks {
+  const fcntl = libc.func('int fcntl(int, int, void *)');
+  return {
+    lockByte(fd, offset, taken) {
+      const one = byteLock(taken ? F_WRLCK : F_UNLCK, offset);
+      return fcntl(fd, F_OFD_SETLK, one) === 0 ? 0 : koffi.errno();
+    },
+    isByteLocked(fd, offset) {
+      const one = byteLock(F_WRLCK, offset);
+      return fcntl(fd, F_OFD_GETLK, one) !== 0 || one.readInt16LE(0) !== F_UNLCK;
+    },
+  };
+}
+
+function byteLock(type: number, offset: bigint): Buffer {
+  const one = Buffer.alloc(FLOCK_BYTES);
+  one.writeInt16LE(type, 0);
+  one.writeBigInt64LE(offset, 8);
+  one.writeBigInt64LE(1n, 16);
+  return one;
 }
 
 /**
@@ -143,6 +172,7 @@ export function loadLibc(): Libc {
     lengthen: (fd, bytes) => allocateRange(fd, bytes - PAGE_BYTES, PAGE_BYTES),
     allocate: (fd, bytes) => allocateRange(fd, 0, bytes),
     lock: (fd) => flock(fd, LOCK_EXCLUSIVE_AT_ONCE) === 0 || koffi.errno() !== EAGAIN,
+    ...byteLocks(libc, koffi),
     populate({ address }, offset, bytes) {
       const start = address + BigInt(offset);
       const errno = errorOf(() => madvise(start, bytes, MADV_POPULATE_WRITE));

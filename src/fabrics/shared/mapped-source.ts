@@ -1,4 +1,5 @@
-import { closeSync, fstatSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { FileLocks } from './file-locks.ts';
 import { type Libc, loadLibc, type Mapping } from './libc.ts';
 import { fileSystemRefused } from './refused-memory.ts';
 import { Region, type RegionSource } from './region.ts';
@@ -6,6 +7,7 @@ import { Region, type RegionSource } from './region.ts';
 /** `shm:` and `file:`: one sparse file, mapped region by region. */
 export class MappedSource implements RegionSource {
   readonly path: string;
+  readonly locks: FileLocks;
   readonly #fd: number;
   readonly #regionBytes: number;
   readonly #libc: Libc;
@@ -13,12 +15,13 @@ export class MappedSource implements RegionSource {
   readonly #mappings: Mapping[] = [];
   readonly #regions: Region[] = [];
 
-  /** Owns the open file from now on. */
-  constructor(path: string, fd: number, regionBytes: number) {
+  /** Owns the open file from now on; `reopen` opens it once more, for locks. */
+  constructor(path: string, fd: number, regionBytes: number, reopen = () => openSync(path, 'r+')) {
     this.path = path;
     this.#fd = fd;
     this.#regionBytes = regionBytes;
     this.#libc = loadLibc();
+    this.locks = new FileLocks(this.#libc, fd, reopen);
   }
 
   map(index: number): Region | undefined {
@@ -62,8 +65,10 @@ export class MappedSource implements RegionSource {
     return false;
   }
 
+  /** The locks say that the memory is in use, so they go last. */
   close(): void {
     for (const mapping of this.#mappings.splice(0)) if (mapping) this.#libc.release(mapping);
+    this.locks.close();
     closeSync(this.#fd);
   }
 }

@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import type { FileLocks } from './file-locks.ts';
 
 /** One mapped region of the pool with the views that verbs use. */
 export class Region {
@@ -21,6 +22,8 @@ export class Region {
 export interface RegionSource {
   /** The pool's location for people: a path, or '' for `memory:`. */
   readonly path: string;
+  /** Of a pool in a file. */
+  readonly locks?: FileLocks;
   /** Maps region `index`, which the superblock says exists; undefined when it does not exist. */
   map(index: number): Region | undefined;
   /** Makes the pool's memory cover regions 0..count-1. Harmless when they exist. */

@@ -7,7 +7,7 @@ import { CALL, CAS, CAS_BYTES, FAA, READ, WRITE } from '../../verbs/index.ts';
  *   word 0, low half    type 0-3 | length in words 4-31, the head included
  *   word 0, high half   sequence number of what is asked; the answer repeats it
  */
-export const WIRE_VERSION = 2;
+export const WIRE_VERSION = 3;
 export const HEAD_BYTES = 8;
 
 /** Node to client: its nonce, whether it has a secret, and the work it wants with the proof. */

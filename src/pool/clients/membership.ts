@@ -1,7 +1,14 @@
 import { invariant, StepwellError } from '../../errors.ts';
+import {
+  LOCK_HELD,
+  LOCK_NEEDLESS,
+  LOCK_REFUSED,
+  LOCK_TAKEN,
+} from '../../fabrics/shared/file-locks.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { control, packFields, unpackFields } from '../control.ts';
 import { CATALOG_ENTRIES, CLIENT_ENTRY_BYTES, type PoolLayout } from '../layout.ts';
+import type { RowLocks } from './row-locks.ts';
 import {
   currentThread,
   endProcess,
@@ -32,10 +39,15 @@ const LIVE = 2;
 const RECOVERING = 3;
 
 /**
- * State, incarnation, pid namespace, thread id: one CAS tells which client holds a row, also while
- * the rest of the row is not written. A thread id alone names a thread of its namespace.
+ * State, incarnation, pid namespace, thread id, whether the client has the row's lock. One CAS
+ * tells which client holds a row, also while the rest of the row is not written. A thread id alone
+ * names a thread of its namespace.
  */
-const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22] as const;
+const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22, 1] as const;
+/** A row may look taken for a moment, while a client leaves it or has just found it taken, too. */
+const JOIN_ATTEMPTS = 5;
+const JOIN_PAUSE_MICROSECONDS = 1000;
+const CLAIM_PAUSE_MICROSECONDS = 1000;
 
 export interface ClientRow {
   id: number;
@@ -43,6 +55,8 @@ export interface ClientRow {
   live: boolean;
   isFree: boolean;
   incarnation: number;
+  /** Whether its client has the row's lock (row-locks.ts), as long as it lives. */
+  locked: boolean;
   thread: ThreadIdentity;
   epoch: number;
   limboFloor: number;
@@ -54,8 +68,11 @@ export interface ClientRow {
   word: bigint;
 }
 
-/** Tells whether a client that came over the network can still issue verbs. */
-export interface Registrar {
+/**
+ * Tells whether a client that came over the network can still issue verbs. The memory nodes hold
+ * the locks of such clients' rows.
+ */
+export interface Registrar extends RowLocks {
   /**
    * Makes sure of it where it can: true when no memory node will execute a verb of the session any
    * more. With `tagOnly` the number is a tag, which may be of several sessions.
@@ -75,11 +92,21 @@ export class Membership {
   #ownWord = 0n;
   #ownStores = 0n;
   readonly #registrar: Registrar | undefined;
+  readonly #locks: RowLocks | undefined;
+  /** Rows whose lock this client has: its own, and those that it cleans up. */
+  readonly #locked = new Set<number>();
+  #refused = false;
 
-  constructor(layout: PoolLayout, thread = currentThread(), registrar?: Registrar) {
+  constructor(
+    layout: PoolLayout,
+    thread = currentThread(),
+    registrar?: Registrar,
+    locks?: RowLocks,
+  ) {
     this.#layout = layout;
     this.thread = thread;
     this.#registrar = registrar;
+    this.#locks = locks;
   }
 
   get clientsMax(): number {
@@ -92,20 +119,12 @@ export class Membership {
 
   /** Takes a row. JOINING already names the thread, so that a row of a dead joiner can be freed. */
   *join(name: string): Operation<void> {
-    for (const row of yield* this.rows(true)) {
-      if (!row.isFree) continue;
-      const incarnation = (row.incarnation + 1) & 0xffff;
-      const address = this.#layout.clientEntry(row.id);
-      const joining = this.#stateWord(JOINING, incarnation);
-      if (!(yield* control.swap(address, row.word, joining))) continue;
-      yield* this.#writeRow(address, name);
-      if (!(yield* control.swap(address, joining, this.#stateWord(LIVE, incarnation)))) {
-        throw new StepwellError('SW_CONTENTION', 'this client was declared dead while joining');
-      }
-      this.id = row.id;
-      this.incarnation = incarnation;
-      this.#ownWord = this.#stateWord(LIVE, incarnation);
-      return;
+    for (let attempt = 1; attempt <= JOIN_ATTEMPTS; attempt++) {
+      const free = (yield* this.rows(true)).filter(({ isFree }) => isFree);
+      for (const row of free) if (yield* this.#joinAt(row, name)) return;
+      if (free.length === 0) break;
+      if (attempt === JOIN_ATTEMPTS) throw lockedElsewhere();
+      yield* control.pause(JOIN_PAUSE_MICROSECONDS);
     }
     throw new StepwellError(
       'SW_TOO_MANY_CLIENTS',
@@ -115,21 +134,49 @@ export class Membership {
     );
   }
 
+  /** False when another client was faster. */
+  *#joinAt(row: ClientRow, name: string): Operation<boolean> {
+    const { id } = row;
+    if ((yield* this.#lock(id)) === LOCK_HELD) return false;
+    const incarnation = (row.incarnation + 1) & 0xffff;
+    const address = this.#layout.clientEntry(id);
+    const joining = this.#stateWord(JOINING, incarnation, id);
+    if (!(yield* control.swap(address, row.word, joining))) {
+      yield* this.#unlock(id);
+      return false;
+    }
+    yield* this.#writeRow(address, name);
+    const live = this.#stateWord(LIVE, incarnation, id);
+    if (!(yield* control.swap(address, joining, live))) {
+      throw new StepwellError('SW_CONTENTION', 'this client was declared dead while joining');
+    }
+    this.id = id;
+    this.incarnation = incarnation;
+    this.#ownWord = live;
+    return true;
+  }
+
+  *#lock(row: number): Operation<number> {
+    if (this.#locks === undefined) return LOCK_NEEDLESS;
+    const outcome = yield* this.#locks.take(row);
+    if (outcome === LOCK_TAKEN) this.#locked.add(row);
+    if (outcome === LOCK_REFUSED) this.#refused = true;
+    return outcome;
+  }
+
+  /** After the row has changed: until then it says that a client has the lock. */
+  *#unlock(row: number): Operation<void> {
+    if (this.#locks !== undefined && this.#locked.delete(row)) yield* this.#locks.release(row);
+  }
+
   *leave(): Operation<void> {
     const address = this.#layout.clientEntry(this.id);
     yield* control.store(address + EPOCH, 0n);
     yield* control.store(address + LIMBO_FLOOR, 0n);
     yield* control.store(address + STORES, 0n);
     this.#ownStores = 0n;
-    const live = this.#stateWord(LIVE, this.incarnation);
-    yield* control.swap(
-      address,
-      live,
-      packFields([
-        [FREE, 2],
-        [this.incarnation, 16],
-      ]),
-    );
+    yield* control.swap(address, this.#ownWord, freeWord(this.incarnation));
+    yield* this.#unlock(this.id);
     this.id = 0;
   }
 
@@ -167,29 +214,62 @@ export class Membership {
   }
 
   /**
-   * Whether the row's client cannot issue verbs any more. The words of one READ can be of different
-   * times, so the row is read again: what stands beside a LIVE word that was seen before is
-   * complete.
+   * Whether the row's client cannot issue verbs any more: its session was revoked, or its thread is
+   * gone, or the lock of its row is free.
    */
   *isGone(row: ClientRow): Operation<boolean> {
-    const overNetwork = row.thread.namespace === NETWORK_NAMESPACE;
-    if (overNetwork ? !this.#registrar : this.liveness(row) !== 'gone') return false;
-    const address = this.#layout.clientEntry(row.id);
-    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
-    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
-    if (again.word !== row.word) return false;
-    if (!overNetwork || !this.#registrar) return this.liveness(again) === 'gone';
-    const { tid, startTime } = again.thread;
-    return yield* this.#registrar.isGone(again.live ? startTime : tid, !again.live);
+    if (row.thread.namespace === NETWORK_NAMESPACE && this.#registrar) {
+      const again = yield* this.#again(row);
+      if (again === undefined) return false;
+      const { tid, startTime } = again.thread;
+      return yield* this.#registrar.isGone(again.live ? startTime : tid, !again.live);
+    }
+    if (this.liveness(row) === 'gone') {
+      const again = yield* this.#again(row);
+      if (again === undefined || this.liveness(again) === 'gone') return again !== undefined;
+    }
+    return yield* this.#lostLock(row);
+  }
+
+  /** A client that lives lets go of the lock after its row is free, so the row is read last. */
+  *#lostLock(row: ClientRow): Operation<boolean> {
+    if (!row.locked || this.#locks === undefined) return false;
+    if (yield* this.#locks.isTaken(row.id)) return false;
+    return (yield* this.#again(row)) !== undefined;
   }
 
   /**
-   * Whether this client can never learn that the row's client is gone: that one reaches the pool by
-   * another door (a mapped file, a network), or from another pid namespace.
+   * The row, if it is the same client's still. The words of one READ can be of different times:
+   * what stands beside a LIVE word that was seen before is complete.
+   */
+  *#again(row: ClientRow): Operation<ClientRow | undefined> {
+    const address = this.#layout.clientEntry(row.id);
+    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
+    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
+    return again.word === row.word ? again : undefined;
+  }
+
+  /**
+   * Whether this client can never learn that the row's client is gone: that one has no lock, and
+   * reaches the pool by another door (a mapped file, a network), or from another pid namespace.
    */
   isOutOfSight(row: ClientRow): boolean {
+    if (row.locked && this.#locks !== undefined) return false;
     if (row.thread.namespace === NETWORK_NAMESPACE) return this.#registrar === undefined;
     return this.liveness(row) === 'unknown';
+  }
+
+  /**
+   * Why this client may die and others never learn it; undefined when all of them do. Known as soon
+   * as it has joined.
+   */
+  get blindness(): string | undefined {
+    if (this.#refused) {
+      return 'the file system of the pool refuses locks of open files (F_OFD_SETLK)';
+    }
+    const { tid, namespace } = this.thread;
+    if (tid !== 0 || namespace === NETWORK_NAMESPACE) return undefined;
+    return 'this system does not tell which threads are gone';
   }
 
   /** Kills the process of a client that stands still. Whether it could be tried. */
@@ -204,11 +284,8 @@ export class Membership {
    */
   *fence(row: ClientRow, mayBeKilled: boolean): Operation<void> {
     if (!row.live) return;
-    // As in `isGone`: only what stands beside a LIVE word that was seen before is complete.
-    const address = this.#layout.clientEntry(row.id);
-    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
-    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
-    if (again.word !== row.word) return;
+    const again = yield* this.#again(row);
+    if (again === undefined) return;
     if (again.thread.namespace !== NETWORK_NAMESPACE) {
       if (mayBeKilled) this.kill(again);
     } else if (this.#registrar) {
@@ -249,7 +326,13 @@ export class Membership {
    */
   *claimRecovery(row: ClientRow): Operation<boolean> {
     const address = this.#layout.clientEntry(row.id);
-    return yield* control.swap(address, row.word, this.#stateWord(RECOVERING, row.incarnation));
+    // By another client that is about to claim the row; or by a descriptor that a terminated thread
+    // has left behind, and then this client has to do without the lock.
+    if ((yield* this.#lock(row.id)) === LOCK_HELD) yield* control.pause(CLAIM_PAUSE_MICROSECONDS);
+    const recovering = this.#stateWord(RECOVERING, row.incarnation, row.id);
+    const isClaimed = yield* control.swap(address, row.word, recovering);
+    if (!isClaimed) yield* this.#unlock(row.id);
+    return isClaimed;
   }
 
   *finishRecovery(row: ClientRow): Operation<void> {
@@ -258,15 +341,9 @@ export class Membership {
     yield* this.#clear(address + LIMBO_FLOOR);
     // Last of all: the memory of a store that is dropped waits for this.
     yield* this.#clear(address + STORES);
-    const recovering = this.#stateWord(RECOVERING, row.incarnation);
-    yield* control.swap(
-      address,
-      recovering,
-      packFields([
-        [FREE, 2],
-        [row.incarnation, 16],
-      ]),
-    );
+    const recovering = this.#stateWord(RECOVERING, row.incarnation, row.id);
+    yield* control.swap(address, recovering, freeWord(row.incarnation));
+    yield* this.#unlock(row.id);
   }
 
   /** By CAS: a recoverer that was itself taken for dead must not clear the next tenant's word. */
@@ -275,9 +352,9 @@ export class Membership {
     if (value !== 0n) yield* control.swap(address, value, 0n);
   }
 
-  #stateWord(state: number, incarnation: number): bigint {
+  #stateWord(state: number, incarnation: number, row: number): bigint {
     const { namespace, tid } = this.thread;
-    const fields = [state, incarnation, namespace, tid];
+    const fields = [state, incarnation, namespace, tid, this.#locked.has(row) ? 1 : 0];
     return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
   }
 
@@ -296,7 +373,8 @@ export class Membership {
 
   #parse(id: number, view: DataView, at: number): ClientRow {
     const word = view.getBigUint64(at + STATE, true);
-    const [state, incarnation, namespace, tid] = unpackFields(word, STATE_FIELDS);
+    const [state, incarnation, namespace, tid, lock] = unpackFields(word, STATE_FIELDS);
+    const locked = lock === 1;
     const name = new Uint8Array(view.buffer, at + NAME, CLIENT_NAME_BYTES);
     const live = state === LIVE;
     return {
@@ -304,12 +382,14 @@ export class Membership {
       live,
       isFree: state === FREE,
       incarnation,
+      locked,
       thread: {
         pid: live ? view.getUint32(at + MACHINE + 4, true) : tid,
         tid,
         // Only a LIVE row is known to be written; the others name a thread of this boot.
         startTime: live ? Number(view.getBigUint64(at + START_TIME, true)) : 0,
-        boot: live ? view.getUint32(at + MACHINE, true) : this.thread.boot,
+        // No lock outlives its boot, and a container may be given a boot id of its own.
+        boot: live && !locked ? view.getUint32(at + MACHINE, true) : this.thread.boot,
         namespace,
       },
       epoch: Number(view.getBigUint64(at + EPOCH, true)),
@@ -322,6 +402,20 @@ export class Membership {
       word,
     };
   }
+}
+
+function lockedElsewhere(): StepwellError {
+  const why = 'processes that are no clients hold the locks of all free rows of the client table';
+  const remedy =
+    'end those that clients forked, and keep the pool on a local file system (/proc/locks)';
+  return new StepwellError('SW_TOO_MANY_CLIENTS', `${why}: ${remedy}`);
+}
+
+function freeWord(incarnation: number): bigint {
+  return packFields([
+    [FREE, 2],
+    [incarnation, 16],
+  ]);
 }
 
 /** The stores that a row's word names. */

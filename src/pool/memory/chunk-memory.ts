@@ -1,4 +1,5 @@
 import { hasCode, invariant, type StepwellError } from '../../errors.ts';
+import type { FileLocks } from '../../fabrics/shared/file-locks.ts';
 import { type Address, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
@@ -6,8 +7,10 @@ import type { ChunkWord } from './chunk-word.ts';
 
 const PAGE_BYTES = 4096;
 
-/** What the chunk table needs of the machine below the verbs. */
+/** What a pool needs of the machine below the verbs. */
 export interface PoolMemory {
+  /** Of a pool in a file. */
+  readonly locks?: FileLocks;
   extend(regions: number): void;
   reserve(region: number, offset: number, bytes: number): void;
 }

@@ -34,6 +34,17 @@ export const REVOKE = 3;
  * and no client is let in until it is done. Of a blank memory the clients are revoked alone.
  */
 export const ERASE = 4;
+/**
+ * Takes a lock of the memory's file for the session, which has it until it lets go of it or ends;
+ * lets go of it; and whether any client has it, also one that maps the file (shared/file-locks.ts).
+ */
+export const LOCK = 5;
+export const UNLOCK = 6;
+export const IS_LOCKED = 7;
+/** A lock's number, of so many. */
+export const LOCK_BYTES = 8;
+export const LOCKS_MAX = 4096;
+
 /** As many bytes of a pool's beginning never change as long as it is there. */
 export const HEAD_IMAGE_BYTES = 64;
 export const FIRST_FREE_METHOD = 256;
@@ -53,6 +64,18 @@ export function writeSession(bytes: Uint8Array, session: number, tagOnly: boolea
 }
 
 export const SESSION_BYTES = 16;
+
+export function writeLock(bytes: Uint8Array, lock: number): void {
+  new DataView(bytes.buffer, bytes.byteOffset).setFloat64(0, lock, true);
+}
+
+/** Raises RangeError. */
+export function readLock(bytes: Uint8Array): number {
+  if (bytes.length < LOCK_BYTES) throw new RangeError('no lock');
+  const lock = new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0, true);
+  if (!Number.isInteger(lock) || lock < 0 || lock >= LOCKS_MAX) throw new RangeError('no lock');
+  return lock;
+}
 
 export function readSession(bytes: Uint8Array): { session: number; tagOnly: boolean } {
   if (bytes.length < SESSION_BYTES) throw new RangeError('no session');

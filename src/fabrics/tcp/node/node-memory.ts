@@ -1,5 +1,6 @@
 import { CAS, FAA, READ, type Scratch, UNIT_BYTES, WRITE } from '../../../verbs/index.ts';
 import { copyLine, readWords, writeWords } from '../../shared/copy.ts';
+import type { FileLocks } from '../../shared/file-locks.ts';
 import type { Region, RegionSource } from '../../shared/region.ts';
 import { requestBytes, resultBytes, verbBytes, verbKind, verbRegion, WireError } from '../wire.ts';
 
@@ -37,6 +38,8 @@ export class BeyondMemory extends Error {
 export class NodeMemory {
   readonly regions: readonly Region[];
   readonly regionBytes: number;
+  /** Of a memory in a file. */
+  readonly locks: FileLocks | undefined;
   readonly #fence = new Int32Array(new SharedArrayBuffer(4));
   /** Whether a WRITE may still stand in the store buffer; see SharedFabric. */
   #unfenced = false;
@@ -48,6 +51,7 @@ export class NodeMemory {
 
   constructor(source: RegionSource, regions: number, regionBytes: number) {
     this.regionBytes = regionBytes;
+    this.locks = source.locks;
     this.regions = Array.from({ length: regions }, (_, index) => {
       const region = source.map(index);
       if (region === undefined || region.bytes < regionBytes) {

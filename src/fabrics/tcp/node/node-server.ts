@@ -9,15 +9,20 @@ import {
   HEAD_IMAGE_BYTES,
   INITIALISE,
   IS_CONNECTED,
+  IS_LOCKED,
+  LOCK,
   REVOKE,
+  readLock,
   readSession,
   sessionTag,
+  UNLOCK,
 } from '../client/calls.ts';
 import { FRAME_BYTES_MAX } from '../wire.ts';
 import { Guesses } from './guesses.ts';
 import { Handshakes } from './handshakes.ts';
 import { NodeConnection, type NodeContext } from './node-connection.ts';
 import type { NodeMemory } from './node-memory.ts';
+import { SessionLocks } from './session-locks.ts';
 
 const CONNECTIONS_MAX = 1024;
 const OUTSTANDING_BYTES_MAX = 8 * 1024 * 1024;
@@ -74,11 +79,13 @@ export class NodeServer implements NodeContext {
   readonly #handshakes: Handshakes;
   readonly #sessions = new Map<number, NodeConnection>();
   readonly #ended = new Set<number>();
+  readonly #locks: SessionLocks;
   readonly #clock: NodeJS.Timeout;
   #erasing = false;
 
   private constructor(options: NodeOptions) {
     this.memory = options.memory;
+    this.#locks = new SessionLocks(options.memory.locks);
     this.secret = options.secret;
     this.guesses = options.guesses ?? new Guesses();
     this.limits = {
@@ -190,6 +197,7 @@ export class NodeServer implements NodeContext {
     if (this.#sessions.get(session) !== connection) return;
     this.#sessions.delete(session);
     this.#remember(session);
+    this.#locks.end(session);
   }
 
   #remember(session: number): void {
@@ -210,8 +218,16 @@ export class NodeServer implements NodeContext {
     if (method === IS_CONNECTED) return flag(this.#isConnected(request));
     if (method === ERASE) return this.#erase(session, request);
     if (method === REVOKE) return flag(this.#revoke(readSession(request).session));
+    if (method === LOCK) return byte(this.#locks.take(session, readLock(request)));
+    if (method === UNLOCK) return this.#unlock(session, request);
+    if (method === IS_LOCKED) return flag(this.#locks.isTaken(readLock(request)));
     if (method >= FIRST_FREE_METHOD && this.#calls) return this.#calls(method, request, session);
     throw new StepwellError('SW_UNSUPPORTED', `this node has no method ${method}`);
+  }
+
+  #unlock(session: number, request: Uint8Array): Uint8Array {
+    this.#locks.release(session, readLock(request));
+    return flag(true);
   }
 
   #initialise(image: Uint8Array): Uint8Array {
@@ -252,6 +268,7 @@ export class NodeServer implements NodeContext {
     if (connection === undefined) return false;
     connection.end('SW_REVOKED', 'other clients took this one for dead; open the pool again');
     this.#sessions.delete(session);
+    this.#locks.end(session);
     return true;
   }
 
@@ -276,7 +293,11 @@ export class NodeServer implements NodeContext {
 }
 
 function flag(value: boolean): Uint8Array {
-  return new Uint8Array([value ? 1 : 0, 0, 0, 0]);
+  return byte(value ? 1 : 0);
+}
+
+function byte(value: number): Uint8Array {
+  return new Uint8Array([value, 0, 0, 0]);
 }
 
 export function isLoopback(host: string): boolean {

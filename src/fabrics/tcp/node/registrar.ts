@@ -5,11 +5,25 @@ import {
   type Operation,
   Scratch,
 } from '../../../verbs/index.ts';
-import { IS_CONNECTED, REVOKE, SESSION_BYTES, writeSession } from '../client/calls.ts';
+import { LOCK_NEEDLESS } from '../../shared/file-locks.ts';
+import {
+  IS_CONNECTED,
+  IS_LOCKED,
+  LOCK,
+  LOCK_BYTES,
+  REVOKE,
+  SESSION_BYTES,
+  UNLOCK,
+  writeLock,
+  writeSession,
+} from '../client/calls.ts';
 
 const AREA_BYTES = CALL_HEAD_BYTES + SESSION_BYTES;
 
-/** Asks all memory nodes about a session, and ends it on all of them when one has lost it. */
+/**
+ * Asks all memory nodes about a session, and ends it on all of them when one has lost it. Clients
+ * can map the file of an only node, too: its locks tell them and this client about one another.
+ */
 export class TcpRegistrar {
   readonly #nodes: number;
 
@@ -33,6 +47,27 @@ export class TcpRegistrar {
 
   *revoke(session: number): Operation<void> {
     yield* this.#ask(REVOKE, session, false);
+  }
+
+  *take(lock: number): Operation<number> {
+    return this.#nodes > 1 ? LOCK_NEEDLESS : yield* this.#askOnly(LOCK, lock);
+  }
+
+  *release(lock: number): Operation<void> {
+    yield* this.#askOnly(UNLOCK, lock);
+  }
+
+  *isTaken(lock: number): Operation<boolean> {
+    return this.#nodes > 1 || (yield* this.#askOnly(IS_LOCKED, lock)) !== 0;
+  }
+
+  *#askOnly(method: number, lock: number): Operation<number> {
+    const area = new Scratch(CALL_HEAD_BYTES + LOCK_BYTES);
+    area.i32[0] = LOCK_BYTES;
+    area.i32[1] = method;
+    writeLock(area.u8.subarray(CALL_HEAD_BYTES), lock);
+    yield new Batch().call(addressOf(0, 0), area.u8.length, area, 0);
+    return area.u8[CALL_HEAD_BYTES];
   }
 
   /** On how many nodes the answer is yes; all are asked at once. */

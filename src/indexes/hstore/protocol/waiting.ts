@@ -48,7 +48,7 @@ export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Pat
 /** So many times longer than a server may stand still does a client wait without any progress. */
 const LAPSES = 3;
 
-/** A client cannot take the place of a server that attached in another way. */
+/** A client cannot take the place of a server whose death it cannot see. */
 const OUT_OF_SIGHT =
   '; it reaches the pool in another way than this client (a file, a network, another pid' +
   ' namespace): start an index-server that attaches as it did, which can take its place';

@@ -82,7 +82,6 @@ test('a server by the file of a memory node answers clients that come over TCP',
   const options = ['--role', 'both', '--store', 's'];
   const second = await new ServerProcess(t, `file:${file}`, options).says('standing by');
   const counting = increment();
-  // Only who reaches the pool as it did can tell that it is gone: the one that stands by.
   await first.kill();
   await counting;
   await second.says('holds');
@@ -91,7 +90,8 @@ test('a server by the file of a memory node answers clients that come over TCP',
   for await (const key of store.keys({})) found.push(String(key));
   assert.deepEqual(found, keys);
   for (const key of keys) assert.equal(await store.get(key), '3');
-  await second.kill('SIGTERM');
+  // No server is left that maps the file: the client over TCP learns of its death and goes on.
+  await second.kill();
   await increment();
   assert.deepEqual((await check(url)).problems, []);
 });

@@ -12,7 +12,7 @@ import {
   scratchOf,
   startNode,
 } from '../../tests/support/rig.ts';
-import { CHALLENGE, FAILURE, typeOf } from '../../wire.ts';
+import { CHALLENGE, FAILURE, typeOf, WIRE_VERSION } from '../../wire.ts';
 import { FREE_GUESSES, Guesses, hasWork } from '../guesses.ts';
 
 const secret = Buffer.from('correct horse');
@@ -114,7 +114,7 @@ test('a client does not work for a node without bound', async () => {
   const content = new Uint8Array(56);
   const view = new DataView(content.buffer);
   view.setUint32(0, 0x50_54_57_53, true);
-  view.setUint32(4, 2, true);
+  view.setUint32(4, WIRE_VERSION, true);
   view.setUint32(20, 16, true);
   assert.equal(readChallenge(content).workBits, 16);
   view.setUint32(20, 17, true);

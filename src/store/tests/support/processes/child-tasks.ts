@@ -1,9 +1,12 @@
 /** The other end of `Child`: runs in a process of its own. */
+import { once } from 'node:events';
 import { StepwellError } from '../../../../errors.ts';
+import { startWorker } from '../../../../fabrics/tcp/node/start-worker.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
 import type { OpenOptions, Store } from '../../../api.ts';
 import { attach, createSync, openSync } from '../../../open.ts';
 import { openStore } from '../../../store-in-pool.ts';
+import type { ThreadTask } from './worker-tasks.ts';
 
 export type Order =
   | { kind: 'open'; url: string; options: OpenOptions; at: number; key: string }
@@ -16,26 +19,31 @@ export type Order =
   | { kind: 'churn'; url: string; options: OpenOptions; keys: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
   | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
+  /** The same, and stands still then with the catalog's lock. */
+  | { kind: 'hold'; url: string; options: OpenOptions; chunks: number }
+  /** Opens the store in a thread, which it terminates. */
+  | { kind: 'terminate'; url: string; options: OpenOptions }
   /** Of the first store that was opened. */
   | { kind: 'read'; key: string }
   | { kind: 'close' };
 
 const open: Store[] = [];
 
-process.on('message', (order: Order) => {
-  process.send?.(answer(order));
+process.on('message', async (order: Order) => {
+  process.send?.(await answer(order));
 });
 process.on('disconnect', () => process.exit());
 
-function answer(order: Order): unknown {
+async function answer(order: Order): Promise<unknown> {
   try {
+    if (order.kind === 'terminate') return await terminateThread(order);
     return obey(order);
   } catch (error) {
     return error instanceof StepwellError ? error.code : `raw ${String(error)}`;
   }
 }
 
-function obey(order: Order): unknown {
+function obey(order: Exclude<Order, { kind: 'terminate' }>): unknown {
   if (order.kind === 'close') {
     for (const store of open.splice(0)) store.close();
     return 'closed';
@@ -43,7 +51,8 @@ function obey(order: Order): unknown {
   if (order.kind === 'read') return open[0].get(order.key) ?? 'absent';
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
   if (order.kind === 'churn') return churn(order);
-  if (order.kind === 'die') return dieMaking(order);
+  if (order.kind === 'die') return makeUntil(order, () => process.kill(process.pid, 'SIGKILL'));
+  if (order.kind === 'hold') return makeUntil(order, () => {});
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
   if (order.kind === 'refill') return refill(order.url, order.options, order.valueBytes);
   // Both children spin to the same moment, so that they really meet.
@@ -111,16 +120,33 @@ function churn({ url, options, keys }: Extract<Order, { kind: 'churn' }>): strin
   return 'churned';
 }
 
-function dieMaking({ url, options, chunks }: Extract<Order, { kind: 'die' }>): string {
+function makeUntil(
+  { url, options, chunks }: Extract<Order, { kind: 'die' | 'hold' }>,
+  then: () => void,
+): string {
   const { pool } = attach(url, options).client;
   const making = openStore(pool, options);
   const isSpan = ([, word]: [number, bigint]) => unpackChunk(word).state === CHUNK_SPAN;
   for (let step = making.next(); !step.done; step = making.next()) {
     pool.fabric.execute(step.value);
     const taken = pool.run(pool.chunks.words()).filter(isSpan).length;
-    if (taken >= chunks) process.kill(process.pid, 'SIGKILL');
+    if (taken < chunks) continue;
+    then();
+    return 'holding';
   }
   return 'made';
+}
+
+async function terminateThread({ url, options }: Extract<Order, { kind: 'terminate' }>) {
+  const nothing = { increments: 0, prefix: '', inserts: 0, store: options.store ?? 'default' };
+  const worker = startWorker(import.meta.url, 'worker-tasks', {
+    ...nothing,
+    handle: url,
+    forever: true,
+  } satisfies ThreadTask);
+  await once(worker, 'message');
+  await worker.terminate();
+  return 'terminated';
 }
 
 function codeOf(action: () => void): string {

@@ -1,20 +1,36 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { startWorker } from '../../../../fabrics/tcp/node/start-worker.ts';
 import type { Scope } from '../pools.ts';
 import { RUNTIME } from '../runtime.ts';
 import type { Order } from './child-tasks.ts';
+import { untilStopped } from './remote-processes.ts';
 import type { ThreadTask } from './worker-tasks.ts';
 
 const SCRIPT = new URL('./child-tasks.ts', import.meta.url);
 
-/** A child process that obeys one order at a time (child-tasks.ts). */
+const UNSHARE = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'] as const;
+
+/** Why a test is left out that needs processes in a pid namespace of their own. */
+export function noPidNamespaces(): false | string {
+  const { status } = spawnSync(UNSHARE[0], [...UNSHARE.slice(1), 'true'], { stdio: 'ignore' });
+  return status === 0 ? false : 'needs the right to make pid namespaces (unshare)';
+}
+
+/**
+ * A child process that obeys one order at a time (child-tasks.ts); with `alone` in a pid namespace
+ * of its own, as a container is.
+ */
 export class Child {
   readonly process: ChildProcess;
   readonly exited: Promise<unknown[]>;
+  readonly #alone: boolean;
 
-  constructor(scope: Scope) {
-    this.process = fork(SCRIPT, [], { execArgv: [...RUNTIME], silent: true });
+  constructor(scope: Scope, alone = false) {
+    const [execPath, ...words] = alone ? [...UNSHARE, process.execPath] : [process.execPath];
+    this.process = fork(SCRIPT, [], { execPath, execArgv: [...words, ...RUNTIME], silent: true });
+    this.#alone = alone;
     this.exited = once(this.process, 'exit');
     scope.after(async () => {
       if (this.process.exitCode === null && this.process.signalCode === null) {
@@ -22,6 +38,19 @@ export class Child {
         await this.exited;
       }
     });
+  }
+
+  /** The process that obeys; `unshare` is its parent. */
+  get #pid(): number {
+    const pid = this.process.pid as number;
+    if (!this.#alone) return pid;
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8'));
+  }
+
+  async signal(name: NodeJS.Signals): Promise<void> {
+    process.kill(this.#pid, name);
+    if (name === 'SIGSTOP') await untilStopped(this.#pid);
+    if (name === 'SIGKILL') await this.exited;
   }
 
   /** What the order returned; a text with the error when it failed. */

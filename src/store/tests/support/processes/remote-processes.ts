@@ -84,7 +84,7 @@ export class NodeProcess {
 }
 
 /** Each thread goes on until the signal reaches it, and may answer a request meanwhile. */
-async function untilStopped(pid: number): Promise<void> {
+export async function untilStopped(pid: number): Promise<void> {
   const threads = `/proc/${pid}/task`;
   const isStopped = (thread: string) =>
     / T /.test(readFileSync(join(threads, thread, 'stat'), 'utf8').replace(/^.*\)/s, ''));

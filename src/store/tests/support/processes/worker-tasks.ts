@@ -11,6 +11,8 @@ export interface ThreadTask {
   churn?: { stay: string[]; come: string[]; roundsMax: number };
   handle: PoolHandle;
   store: string;
+  /** Instead of the rest: opens the store and keeps it open until the thread is terminated. */
+  forever?: boolean;
   /** Increments of the key `counter`. */
   increments: number;
   /** Keys `prefix0`… that this thread alone inserts, each with its own name as value. */
@@ -21,6 +23,10 @@ export interface ThreadTask {
 function perform(task: ThreadTask): number {
   const { handle, store: name, increments, prefix, inserts } = task;
   const store = openSync(handle, { store: name, create: false });
+  if (task.forever) {
+    setInterval(() => store.has('nothing'), 10);
+    return 0;
+  }
   try {
     if (task.churn) return churn(store, task.churn);
     let inserted = 0;

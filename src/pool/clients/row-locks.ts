@@ -1,0 +1,40 @@
+import type { FileLocks } from '../../fabrics/shared/file-locks.ts';
+import type { Operation } from '../../verbs/index.ts';
+
+/**
+ * A lock for each row of the client table, which ends with the client, however that one ends and
+ * wherever it runs. A client takes the lock before the row says that there is a client, and lets go
+ * of it after the row is free. So a row whose lock is free, and which says the same afterwards,
+ * belongs to a client that is gone.
+ */
+export interface RowLocks {
+  /** LOCK_TAKEN, LOCK_HELD, LOCK_REFUSED or LOCK_NEEDLESS. */
+  take(row: number): Operation<number>;
+  release(row: number): Operation<void>;
+  /** Whether any client has it; true when nobody can tell. */
+  isTaken(row: number): Operation<boolean>;
+}
+
+/** Of a pool file that this process maps. */
+export class LocalRowLocks implements RowLocks {
+  readonly #locks: FileLocks;
+
+  constructor(locks: FileLocks) {
+    this.#locks = locks;
+  }
+
+  // biome-ignore lint/correctness/useYield: over a network this step waits
+  *take(row: number): Operation<number> {
+    return this.#locks.take(row);
+  }
+
+  // biome-ignore lint/correctness/useYield: over a network this step waits
+  *release(row: number): Operation<void> {
+    this.#locks.release(row);
+  }
+
+  // biome-ignore lint/correctness/useYield: over a network this step waits
+  *isTaken(row: number): Operation<boolean> {
+    return this.#locks.isTaken(row);
+  }
+}
