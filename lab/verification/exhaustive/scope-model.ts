@@ -194,7 +194,11 @@ export class ScopeModel implements Model {
         this.#failure ??= new VerificationFailure('reclamation', text);
       },
       // Grace is a matter of time, which steps that commute do not keep: its consequences count.
-      { grace: false, readsAhead: subject.readsAhead, overwrites: subject.overwrites },
+      {
+        grace: false,
+        readsAhead: subject.readsAhead,
+        overwrites: (units) => subject.overwrites?.(units, this.#parameters.nodes) === true,
+      },
     );
     this.#memory.observer = {
       onAccess: (client, kind, address) => {

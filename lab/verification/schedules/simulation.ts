@@ -158,7 +158,7 @@ class Simulation {
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
       readsAhead: this.#scenario.subject.readsAhead,
-      overwrites: this.#scenario.subject.overwrites,
+      overwrites: (units) => subject.overwrites?.(units, this.#parameters.nodes) === true,
     });
     this.#scenario.clients.forEach((plan, i) => {
       const kept = options.keep ? plan.items.filter(({ id }) => options.keep?.has(id)) : plan.items;

@@ -56,6 +56,9 @@ export const SHARD_SUBJECT: Subject = {
   placesOfKey: ({ level1, level2 }: IndexParameters) => level1 + level2,
   walksOnce: true,
   unlinksMany: true,
+  // A mover that has taken a new bucket fills it whenever it goes on (new-bucket.ts): also after
+  // another client has relocated the bucket, and a migration has retired its segment.
+  overwrites: (_, nodes = 1) => nodes > 1,
   migrates: true,
   vary(index, prng) {
     const shard = index as ShardIndex;

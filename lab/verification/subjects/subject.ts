@@ -42,9 +42,9 @@ export interface Subject {
   readonly readsAhead?: (units: number) => boolean;
   /**
    * Whether a client may write a block of this size that another one has retired meanwhile: in an
-   * epoch that it announced while the block was linked, so nobody can re-use it yet.
+   * epoch that it announced while the block was linked, so no client can re-use it yet.
    */
-  readonly overwrites?: (units: number) => boolean;
+  readonly overwrites?: (units: number, nodes?: number) => boolean;
   /** Whether who dies may have unlinked blocks that it has not retired yet, in anybody's chunks. */
   readonly unlinksMany?: boolean;
   /** Switches a client's techniques on and off: each run has a mix of its own. */

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { scopes } from '../exhaustive/scope.ts';
-import { searchScope } from '../exhaustive/search.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { SHARD_SUBJECT } from '../subjects/shard.ts';
@@ -29,16 +27,4 @@ test('SHARD is linearizable, and keeps its memory, while tables go from node to 
     }
   }
   assert.ok(crashes > 5 && freed > 1000, `${crashes} deaths, ${freed} blocks given back`);
-});
-
-test('SHARD is linearizable under every schedule and crash of a search and a migration', () => {
-  const scope = scopes(SHARD_SUBJECT).find(({ name }) => name === 'migrate-search');
-  assert.ok(scope);
-  const search = searchScope(scope);
-  let step = search.next();
-  while (!step.done) step = search.next();
-  const { failure, exhausted, cut, schedules, crashed } = step.value;
-  assert.equal(failure?.text, undefined);
-  assert.ok(exhausted && cut === 0);
-  assert.ok(crashed > 100 && schedules > crashed, `${schedules} schedules, ${crashed} deaths`);
 });

@@ -44,6 +44,9 @@ const inflicted: string[] = [];
 
 const ROUNDS: [IndexName, number][] = [
   ['race', 11],
+  ['sephash', 21],
+  ['chime', 22],
+  ['hopscotch', 23],
   ['hstore', 100],
   // Whose tables go from node to node meanwhile.
   ['shard', 7],

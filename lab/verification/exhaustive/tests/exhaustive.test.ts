@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CANARIES } from '../../canaries/index.ts';
+import { HSTORE_SUBJECT } from '../../subjects/hstore.ts';
 import { RACE_SUBJECT } from '../../subjects/race.ts';
 import { SEPHASH_SUBJECT } from '../../subjects/sephash.ts';
+import { SHARD_SUBJECT } from '../../subjects/shard.ts';
+import type { Subject } from '../../subjects/subject.ts';
 import { QUICK_SCOPES, type Scope, scopes } from '../scope.ts';
 import { clientOf, ScopeModel } from '../scope-model.ts';
 import { type Coverage, type SearchOptions, searchScope } from '../search.ts';
@@ -18,69 +21,101 @@ function searched(
   }
 }
 
-for (const scope of scopes(RACE_SUBJECT).filter(({ name }) => QUICK_SCOPES.includes(name))) {
-  test(`RACE is linearizable under every schedule and crash of ${scope.name}`, () => {
-    const { failure, exhausted, cut, schedules, crashed } = searched(scope);
-    assert.equal(failure?.text, undefined);
-    assert.ok(exhausted && cut === 0);
-    assert.ok(crashed > 10 && schedules > crashed);
-  });
+/** Of the scopes of an index those whose schedules are run within seconds. */
+const EXHAUSTED: Readonly<Record<string, [Subject, readonly string[]]>> = {
+  RACE: [RACE_SUBJECT, QUICK_SCOPES],
+  SepHash: [
+    SEPHASH_SUBJECT,
+    [
+      'put-search',
+      'put-put',
+      'insert-insert',
+      'put-remove',
+      'increment-increment',
+      'compare-update',
+      'compare-reinsert',
+      'merge-search',
+      'split-search',
+      'split-update',
+      'reuse',
+      'compact-late-walk',
+    ],
+  ],
+  SHARD: [
+    SHARD_SUBJECT,
+    [
+      'put-search',
+      'put-put',
+      'insert-insert',
+      'put-remove',
+      'increment-increment',
+      'compare-update',
+      'compare-reinsert',
+      'put-put-vacate',
+      'migrate-search',
+      'reuse',
+    ],
+  ],
+  HStore: [HSTORE_SUBJECT, ['put-search', 'merge-search', 'split-search', 'reuse']],
+};
+
+function scopeOf(subject: Subject, name: string): Scope {
+  const scope = scopes(subject).find((one) => one.name === name);
+  assert.ok(scope, `${name} is no scope`);
+  return scope;
 }
 
-/** Of the scopes of SepHash, those whose schedules are run within seconds. */
-const SEPHASH_SCOPES = [
-  'put-search',
-  'put-put',
-  'insert-insert',
-  'put-remove',
-  'increment-increment',
-  'compare-update',
-  'compare-reinsert',
-  'merge-search',
-  'split-search',
-  'split-update',
-  'reuse',
-  'compact-late-walk',
-];
-
-for (const scope of scopes(SEPHASH_SUBJECT).filter(({ name }) => SEPHASH_SCOPES.includes(name))) {
-  test(`SepHash is linearizable under every schedule and crash of ${scope.name}`, () => {
-    const { failure, exhausted, cut, schedules, crashed } = searched(scope);
-    assert.equal(failure?.text, undefined);
-    assert.ok(exhausted && cut === 0);
-    assert.ok(crashed > 5 && schedules > crashed);
-  });
+for (const [index, [subject, names]] of Object.entries(EXHAUSTED)) {
+  for (const scope of scopes(subject).filter(({ name }) => names.includes(name))) {
+    test(`${index} is linearizable under every schedule and crash of ${scope.name}`, () => {
+      const { failure, exhausted, cut, schedules, crashed } = searched(scope);
+      assert.equal(failure?.text, undefined);
+      assert.ok(exhausted && cut === 0);
+      assert.ok(crashed > 5 && schedules > crashed);
+    });
+  }
 }
 
 test('a SepHash write that returns before its filter bit is set is caught in put-search', () => {
   const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash write'));
-  const scope = scopes(SEPHASH_SUBJECT).find(({ name }) => name === 'put-search');
-  assert.ok(canary && scope);
-  assert.ok(searched(scope, { canary }).failure);
+  assert.ok(canary);
+  assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'put-search'), { canary }).failure);
 });
 
 test('a SepHash compaction without a grace period is caught in compact-late-walk', () => {
   const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash compaction'));
-  const scope = scopes(SEPHASH_SUBJECT).find(({ name }) => name === 'compact-late-walk');
-  assert.ok(canary && scope);
-  assert.ok(searched(scope, { canary }).failure);
+  assert.ok(canary);
+  assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'compact-late-walk'), { canary }).failure);
 });
 
-// All schedules of this scope take too long. Among these a merge retires the block to which the
-// compaction is about to copy a MainSegment home.
-test('SepHash withstands a client that stops once, anywhere in compact-merge', () => {
-  const scope = scopes(SEPHASH_SUBJECT).find(({ name }) => name === 'compact-merge');
-  assert.ok(scope);
-  const model = new ScopeModel(scope);
-  for (const client of [0, 1]) {
-    let steps = 0;
-    while (stopsAfter(model, client, steps)) {
-      assert.equal(model.verdict(), undefined);
-      steps++;
-    }
-    assert.ok(steps > 50, `${steps} steps`);
+/**
+ * All schedules of these scopes take too long. Among those that are run here a merge of SepHash
+ * retires the block to which the compaction is about to copy a MainSegment home.
+ */
+const STOPPED: Readonly<Record<string, [Subject, readonly string[]]>> = {
+  SepHash: [SEPHASH_SUBJECT, ['compact-merge']],
+  SHARD: [
+    SHARD_SUBJECT,
+    ['split-search', 'split-insert', 'split-split', 'grown-insert', 'migrate-split'],
+  ],
+  HStore: [HSTORE_SUBJECT, ['put-put', 'put-remove', 'split-split']],
+};
+
+for (const [index, [subject, names]] of Object.entries(STOPPED)) {
+  for (const name of names) {
+    test(`${index} withstands a client that stops once, anywhere in ${name}`, () => {
+      const model = new ScopeModel(scopeOf(subject, name));
+      for (const client of [0, 1]) {
+        let steps = 0;
+        while (stopsAfter(model, client, steps)) {
+          assert.equal(model.verdict(), undefined, `client ${client} stops after ${steps} steps`);
+          steps++;
+        }
+        assert.ok(steps > 20, `${steps} steps`);
+      }
+    });
   }
-});
+}
 
 /** Lets the client stand still after so many steps, until the other has finished. */
 function stopsAfter(model: ScopeModel, client: number, steps: number): boolean {
@@ -107,19 +142,18 @@ const CAUGHT: [canary: string, scope: string][] = [
 for (const [begin, name] of CAUGHT) {
   test(`the canary is caught in ${name}: ${begin}`, () => {
     const canary = CANARIES.find((one) => one.name.startsWith(begin));
-    const [scope] = scopes(RACE_SUBJECT).filter((one) => one.name === name);
-    assert.ok(canary && scope);
-    assert.ok(searched(scope, { canary }).failure);
+    assert.ok(canary);
+    assert.ok(searched(scopeOf(RACE_SUBJECT, name), { canary }).failure);
   });
 }
 
 test('a search sees a put before, while or after it is claimed, and two real-time orders', () => {
-  const [scope] = scopes(RACE_SUBJECT).filter(({ name }) => name === 'put-search');
+  const scope = scopeOf(RACE_SUBJECT, 'put-search');
   assert.equal(searched(scope, { crashes: false }).schedules, 5);
 });
 
 test('a program too long to finish is given up, and counted', () => {
-  const [scope] = scopes(RACE_SUBJECT).filter(({ name }) => name === 'put-put-impatient');
+  const scope = scopeOf(RACE_SUBJECT, 'put-put-impatient');
   const { cut, schedules } = searched(scope, {
     crashes: false,
     enough: (coverage) => coverage.cut >= 3,
@@ -129,6 +163,6 @@ test('a program too long to finish is given up, and counted', () => {
 });
 
 test('the same search covers the same schedules', () => {
-  const [scope] = scopes(RACE_SUBJECT).filter(({ name }) => name === 'put-remove');
+  const scope = scopeOf(RACE_SUBJECT, 'put-remove');
   assert.deepEqual(searched(scope), searched(scope));
 });
