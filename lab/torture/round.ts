@@ -53,6 +53,9 @@ export class RoundFailure extends Error {
 const POLL_MS = 20;
 const OPERATIONS_AFTER_STOP = 300;
 
+/** A signal reaches `unshare`, with which the worker dies; it does not stop with it. */
+const ALONE = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'];
+
 interface Crewman {
   row: number;
   incarnation: number;
@@ -223,9 +226,13 @@ export class Round {
   #hire(row: number, incarnation: number, role: WorkOrder['role'] = 'work'): Crewman {
     const script = new URL(`./worker${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
     const order: WorkOrder = { role, settings: this.#settings, row, incarnation };
+    const [command, ...words] = this.#settings.alone
+      ? [...ALONE, process.execPath]
+      : [process.execPath];
     const child = spawn(
-      process.execPath,
+      command,
       [
+        ...words,
         ...process.execArgv.filter(isLoader),
         fileURLToPath(script),
         '--torture-order',
@@ -297,6 +304,9 @@ export class Round {
     if (verifier.child.exitCode !== 0) {
       throw new RoundFailure(`verification (code ${verifier.child.exitCode}): ${verifier.errors}`);
     }
+    // No worker is there any more. A row that is left is that of a worker whose death is not seen.
+    const left = inspectSync(this.#settings.url).clients.filter(({ self }) => !self);
+    if (left.length > 0) throw new RoundFailure(`rows are left: ${JSON.stringify(left)}`);
     const { values } = this.#oracle;
     const verdict = JSON.parse(verifier.output) as Verdict;
     const kinds = KINDS.map((kind, i) => [kind, values.total(ROW.kinds + i)] as const);

@@ -23,6 +23,10 @@ const SPEC = {
     fallback: 0,
     help: 'workers kill themselves at one doorbell of so many',
   },
+  alone: {
+    kind: 'flag',
+    help: 'workers in pid namespaces of their own; without --stop, --suicide',
+  },
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
   start: { kind: 'integer', fallback: 120_000, help: 'milliseconds to start in, if it can run' },
@@ -41,6 +45,9 @@ export async function main(argv: string[]): Promise<void> {
   const command = 'stepwell-lab torture';
   const options = parseOptions(command, SPEC, argv);
   const folder = mkdtempSync(join(tmpdir(), 'stepwell-torture-'));
+  if (options.alone && (options.stop || options.suicide > 0)) {
+    throw new RangeError('the first process of a pid namespace cannot be stopped, nor kill itself');
+  }
   const first = options.seed || 1 + Math.floor(Math.random() * 2 ** 30);
   const total = newTotal();
   try {
@@ -113,6 +120,7 @@ function settingsOf(options: Options, folder: string, seed: number): RoundSettin
     operations: options.operations,
     keys: options.keys || undefined,
     suicideEvery: options.suicide,
+    alone: options.alone,
     canary: options.canary as Canary,
   });
 }

@@ -33,6 +33,8 @@ export interface RoundSettings {
    * of those that move slots; 0 for never.
    */
   suicideEvery: number;
+  /** Each worker has a pid namespace of its own, as in a container. */
+  alone: boolean;
   canary: Canary;
 }
 
@@ -46,6 +48,7 @@ export interface RoundWishes {
   operations: number;
   keys?: number;
   suicideEvery?: number;
+  alone?: boolean;
   canary?: Canary;
 }
 
@@ -132,6 +135,7 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     burst: pick(20, 200, 1000),
     mix,
     suicideEvery: wishes.suicideEvery ?? 0,
+    alone: wishes.alone ?? false,
     canary: wishes.canary ?? '',
   };
 }

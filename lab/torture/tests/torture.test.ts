@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { IndexName } from '../../../src/store/api.ts';
 import { openSync } from '../../../src/store/open.ts';
+import { noPidNamespaces } from '../../../src/store/tests/support/processes/children.ts';
 import { Prng } from '../../workloads/index.ts';
 import { withCanary } from '../canary.ts';
 import { ExpectedValues } from '../expected-values.ts';
@@ -40,11 +41,12 @@ interface Plan extends Partial<Disturbances> {
   operations: number;
   place?: 'shm' | 'file';
   suicideEvery?: number;
+  alone?: boolean;
   canary?: Canary;
   index?: IndexName;
 }
 
-function settingsOf({ seed, operations, place, suicideEvery, canary, index }: Plan) {
+function settingsOf({ seed, operations, place, suicideEvery, alone, canary, index }: Plan) {
   const name = `torture-${process.pid}-${seed}`;
   return drawRound({
     seed,
@@ -54,6 +56,7 @@ function settingsOf({ seed, operations, place, suicideEvery, canary, index }: Pl
     operations,
     keys: 500,
     suicideEvery,
+    alone,
     canary,
     index,
   });
@@ -69,6 +72,7 @@ async function torture(plan: Plan): Promise<RoundReport> {
       plan.place === 'file' ? ' --place file' : '',
       kills > 0 ? ` --kill --kills ${kills}` : '',
       stops > 0 ? ' --stop' : '',
+      plan.alone ? ' --alone' : '',
       plan.suicideEvery ? ` --suicide ${plan.suicideEvery}` : '',
       plan.index ? ` --index ${plan.index}` : '',
     ];
@@ -100,6 +104,11 @@ describe('torture by processes', { timeout: 300_000 }, () => {
       stops: 2,
     });
     assert.ok(report.kills >= 1);
+  });
+
+  it('kill -9 of workers in pid namespaces of their own', { skip: noPidNamespaces() }, async () => {
+    const report = await torture({ seed: 108, operations: 4000, kills: 10, alone: true });
+    assert.ok(report.kills > 0);
   });
 
   it('workers that die between two verbs', async () => {
