@@ -9,7 +9,11 @@ const SPEC = {
   minutes: { kind: 'integer', fallback: 2, help: 'begin no round after so long' },
   rounds: { kind: 'integer', fallback: 0, help: 'end after so many rounds; 0 for no bound' },
   seed: { kind: 'integer', fallback: 0, help: 'of the first round; 0 draws one' },
-  index: { kind: 'text', fallback: 'race', help: 'race, sephash, shard, chime, hstore or hopscotch' },
+  index: {
+    kind: 'text',
+    fallback: 'race',
+    help: 'race, sephash, shard, chime, hstore or hopscotch',
+  },
   nodes: { kind: 'integer', fallback: 2, minimum: 1, help: 'memory nodes' },
   clients: { kind: 'integer', fallback: 3, minimum: 1, help: 'client processes' },
   faults: { kind: 'integer', fallback: 8, minimum: 0, help: 'of a round' },
