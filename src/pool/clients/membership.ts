@@ -137,7 +137,9 @@ export class Membership {
   /** False when another client was faster. */
   *#joinAt(row: ClientRow, name: string): Operation<boolean> {
     const { id } = row;
-    if ((yield* this.#lock(id)) === LOCK_HELD) return false;
+    const lock = yield* this.#lock(id);
+    if (lock === LOCK_HELD) return false;
+    this.#refused = lock === LOCK_REFUSED;
     const incarnation = (row.incarnation + 1) & 0xffff;
     const address = this.#layout.clientEntry(id);
     const joining = this.#stateWord(JOINING, incarnation, id);
@@ -160,7 +162,6 @@ export class Membership {
     if (this.#locks === undefined) return LOCK_NEEDLESS;
     const outcome = yield* this.#locks.take(row);
     if (outcome === LOCK_TAKEN) this.#locked.add(row);
-    if (outcome === LOCK_REFUSED) this.#refused = true;
     return outcome;
   }
 

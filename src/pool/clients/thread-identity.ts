@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
 
 /** A row's state word has room for so many bits of the namespace. */
@@ -21,7 +21,7 @@ export interface ThreadIdentity {
   startTime: number;
   /** Differs after a reboot. LXC and systemd-nspawn show each container a boot id of its own. */
   boot: number;
-  /** Of the process ids: those of two namespaces cannot be compared. */
+  /** Of process ids and start times: those of two namespaces cannot be compared. */
   namespace: number;
 }
 
@@ -37,7 +37,7 @@ export function currentThread(): ThreadIdentity {
   }
   try {
     const [pid, , tid] = readlinkSync('/proc/thread-self').split('/').map(Number);
-    const namespace = fingerprint(`${readlinkSync('/proc/self/ns/pid')}${foreignIds(pid)}`);
+    const namespace = fingerprint(namespaceOf(pid));
     const stat = readStat(tid);
     if (stat === undefined || stat === 'unreadable') throw new Error('/proc shows no own thread');
     return {
@@ -55,11 +55,13 @@ export function currentThread(): ThreadIdentity {
 /**
  * In a pid namespace without a /proc of its own the ids here are those of another namespace: they
  * name other processes to clients of this one, and to `kill`. Only threads of this process may be
- * compared then.
+ * compared then. A start time is told from the boot of the reader's time namespace, if any.
  */
-function foreignIds(pid: number): string {
-  const status = readFileSync('/proc/thread-self/status', 'latin1');
-  return /^NSpid:\t\d+\t/m.test(status) ? ` ${pid}` : '';
+function namespaceOf(pid: number): string {
+  const ids = readlinkSync('/proc/self/ns/pid');
+  const times = existsSync('/proc/self/ns/time') ? readlinkSync('/proc/self/ns/time') : '';
+  const hasForeignIds = /^NSpid:\t\d+\t/m.test(readFileSync('/proc/thread-self/status', 'latin1'));
+  return `${ids} ${times} ${hasForeignIds ? pid : ''}`;
 }
 
 function noProc(cause: unknown): StepwellError {

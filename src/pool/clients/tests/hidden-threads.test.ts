@@ -73,3 +73,16 @@ test('ids that are those of another pid namespace say nothing', {
   await once(child, 'close');
   assert.deepEqual(JSON.parse(answer), ['unknown']);
 });
+
+const LATER = ['unshare', '--time', '--boottime', '5000', '--fork'];
+
+test('start times from another boot say nothing', { skip: cannot(...LATER) }, () => {
+  const self = JSON.stringify(currentThread());
+  for (const [words, liveness] of [
+    [[], 'alive'],
+    [LATER, 'unknown'],
+  ] as const) {
+    const [command, ...rest] = [...words, ...NODE, self];
+    assert.deepEqual(JSON.parse(`${execFileSync(command, rest)}`), [liveness]);
+  }
+});
