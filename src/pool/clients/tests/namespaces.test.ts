@@ -105,7 +105,12 @@ test('a thread that was terminated in another pid namespace is gone', { skip }, 
 /** A memory node in this process, and the file that it lends. */
 async function lentFile(t: TestContext) {
   const file = freshUrl(t, 'file');
-  const node = await startMemoryNode({ port: 0, size: 16 * MIB, file: pathOf(file) });
+  const node = await startMemoryNode({
+    port: 0,
+    size: 16 * MIB,
+    file: pathOf(file),
+    leaseMs: 120_000,
+  });
   t.after(() => node.stop());
   return { file, url: `tcp://127.0.0.1:${node.port}` };
 }
@@ -127,7 +132,8 @@ test('clients over a network learn of local ones that they are gone', { skip }, 
 
 test('local clients learn of those over a network that they are gone', async (t) => {
   const file = freshUrl(t, 'file');
-  const words = ['--size', '16m', '--file', pathOf(file)];
+  // A busy machine may keep a writer silent for long.
+  const words = ['--size', '16m', '--file', pathOf(file), '--lease', '120'];
   const node = await NodeProcess.start(t, words);
   const url = `tcp://127.0.0.1:${node.port}`;
   const options: OpenOptions = { index: { kind: 'race', groups: 8, maxDepth: 8 } };
