@@ -133,9 +133,7 @@ export class LocalPool extends Pool {
   lookAgain(): void {
     this.#budget = 0;
     if (this.#closed || this.#inFlight > 0) return;
-    this.run(this.reclamation.goOffline());
-    if (this.reclamation.retired > 0) this.run(this.reclamation.collect());
-    this.run(this.stores.lookAgain());
+    this.run(this.lettingGo());
   }
 
   recoverGone(): void {

@@ -84,6 +84,16 @@ export class Pool {
     if (reclamation.retired === 0 && allocator.mayHaveEmptied) yield* allocator.releaseEmptied();
   }
 
+  /**
+   * Stores may have been closed, or dropped by another client of this thread: gives up at once what
+   * this client has of them. Only between operations.
+   */
+  *lettingGo(): Operation<void> {
+    yield* this.reclamation.goOffline();
+    if (this.reclamation.retired > 0) yield* this.reclamation.collect();
+    yield* this.stores.lookAgain();
+  }
+
   /** Whether this client may go on: it was not declared dead, nor the pool destroyed. */
   *usable(): Operation<boolean> {
     if ((yield* control.load(SUPERBLOCK.destroyed)) !== 0n) return false;

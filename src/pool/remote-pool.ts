@@ -154,6 +154,11 @@ export class RemotePool extends Pool {
     return result.value as T;
   }
 
+  /** As `LocalPool.lookAgain`; waits for the operations in flight. */
+  lookAgain(): Promise<void> {
+    return this.exclusive(() => this.lettingGo());
+  }
+
   /** Leaves the pool, as `LocalPool.close` does. */
   async close(): Promise<void> {
     if (this.#closed) return;

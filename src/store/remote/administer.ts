@@ -13,6 +13,7 @@ import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
 import { destroyOnNodes } from './destroy-on-nodes.ts';
+import { RemoteClients } from './remote-clients.ts';
 import { inFlight } from './session.ts';
 
 /** Records that a check looks at together. */
@@ -45,8 +46,12 @@ export function dropRemote(
   force: boolean,
   options: OpenOptions,
 ): Promise<DropReport> {
+  const clients = RemoteClients.ofThread();
   return withPool(url, options, function* (pool, place) {
-    return yield* freeDropped(pool, yield* markDropped(pool, place.url, store, force));
+    const dropped = yield* markDropped(pool, place.url, store, force);
+    // So that those of this thread let go of it now.
+    yield* waitFor(clients.lookAgain());
+    return yield* freeDropped(pool, dropped);
   });
 }
 

@@ -41,7 +41,7 @@ export async function attachRemote(
     // So that the clean-up in joining finds this client's own former row.
     if (former !== undefined) await revoke(fabric, former.session);
     const parameters = await adopt(fabric, location.url, options);
-    if (former !== undefined) refuseOtherPool(parameters, former, location.url);
+    if (former !== undefined) refuseOtherPool(parameters.poolId, former.poolId, location.url);
     const registrar = new TcpRegistrar(fabric.nodes);
     const pool = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
     await pool.join(client);
@@ -90,8 +90,8 @@ async function notThere(
 }
 
 /** A pool that was destroyed and created again has another identity, and not this store's data. */
-function refuseOtherPool({ poolId }: PoolParameters, former: Former, url: string): void {
-  if (poolId === former.poolId) return;
+export function refuseOtherPool(poolId: number, former: number, url: string): void {
+  if (poolId === former) return;
   const why = 'has been replaced by another one; open the store anew';
   throw new StepwellError('SW_POOL_NOT_FOUND', `the pool at ${url} ${why}`);
 }

@@ -6,6 +6,7 @@ import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/memory/chunk-w
 import type { OpenOptions } from '../api.ts';
 import { checkOptions, invalid, shown } from '../calls/arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
+import { RemoteClients } from './remote-clients.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
 
@@ -85,7 +86,8 @@ export async function memoryNodes(
   const location = parseRemote(url);
   const name = store ?? location.store ?? 'default';
   const named = { client: options.client ?? 'memory nodes', store: name, create: false };
-  const opener = new SessionOpener(location, credentialsOf(location, options), named);
+  const credentials = credentialsOf(location, options);
+  const opener = new SessionOpener(location, credentials, named, new RemoteClients());
   const session = await opener.open();
   try {
     const change = changeOf(location, add, remove);

@@ -17,14 +17,16 @@ import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import type { RemoteSettings } from '../store-settings.ts';
 import { credentialsOf, parseRemote } from './address.ts';
+import { RemoteClients } from './remote-clients.ts';
 import { type OpenSession, RemoteScan } from './remote-scan.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
 
-/** Opens a store in a pool on memory nodes; see `open`. */
+/** Opens a store in a pool on memory nodes, by a client of this thread; see `open`. */
 export async function openRemote<V extends Value>(
   url: string,
   options: OpenOptions,
+  clients = RemoteClients.ofThread(),
 ): Promise<AsyncStore<V>> {
   checkClientOptions(options);
   const location = parseRemote(url);
@@ -35,7 +37,7 @@ export async function openRemote<V extends Value>(
       `the URL names the store ${location.store}, the options ${named.store}`,
     );
   }
-  const opener = new SessionOpener(location, credentialsOf(location, options), named);
+  const opener = new SessionOpener(location, credentialsOf(location, options), named, clients);
   const session = await opener.open();
   return new RemoteStore<V>(opener, session, {
     name: named.store ?? 'default',

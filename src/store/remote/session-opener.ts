@@ -1,28 +1,47 @@
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import type { OpenOptions } from '../api.ts';
-import { clientName, openStore } from '../store-in-pool.ts';
+import { clientName } from '../store-in-pool.ts';
 import type { RemoteLocation } from './address.ts';
-import { attachRemote } from './attach.ts';
-import { Session } from './session.ts';
+import { attachRemote, refuseOtherPool } from './attach.ts';
+import { RemoteClient } from './remote-client.ts';
+import type { RemoteClients } from './remote-clients.ts';
+import type { Session } from './session.ts';
 
 /** Opens one session after the other of the same store. */
 export class SessionOpener {
   readonly #location: RemoteLocation;
   readonly #credentials: Credentials;
   readonly #options: OpenOptions;
+  readonly #clients: RemoteClients;
 
-  constructor(location: RemoteLocation, credentials: Credentials, options: OpenOptions) {
+  constructor(
+    location: RemoteLocation,
+    credentials: Credentials,
+    options: OpenOptions,
+    clients: RemoteClients,
+  ) {
     this.#location = location;
     this.#credentials = credentials;
     this.#options = options;
+    this.#clients = clients;
   }
 
   /**
    * With a former session nothing is created: a node that lost its memory is an error, and so is
    * another pool in the place of the former session's.
    */
-  async open(former?: Session): Promise<Session> {
+  open(former?: Session): Promise<Session> {
     const options = former ? { ...this.#options, create: false } : this.#options;
+    const { endpoints, url } = this.#location;
+    const credentials = this.#credentials;
+    const entrance = { endpoints, credentials, delegation: options.delegation ?? false };
+    return this.#clients.open(entrance, options, {
+      attach: () => this.#attach(options, former?.client),
+      accept: ({ poolId }) => former && refuseOtherPool(poolId, former.client.poolId, url),
+    });
+  }
+
+  async #attach(options: OpenOptions, former: RemoteClient | undefined): Promise<RemoteClient> {
     const { pool, fabric, parameters } = await attachRemote(
       this.#location,
       this.#credentials,
@@ -30,13 +49,6 @@ export class SessionOpener {
       clientName(options),
       former && { session: former.fabric.session, poolId: former.poolId },
     );
-    try {
-      const { index, store } = await pool.run(openStore(pool, options));
-      return new Session(fabric, pool, index, store, parameters.poolId);
-    } catch (error) {
-      await pool.close().catch(() => {});
-      fabric.close();
-      throw error;
-    }
+    return new RemoteClient(fabric, pool, parameters.poolId);
   }
 }

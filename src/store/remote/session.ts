@@ -1,41 +1,38 @@
 import { hasCode, StepwellError } from '../../errors.ts';
-import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
 import type { Attachment } from '../calls/attachment.ts';
+import type { RemoteClient } from './remote-client.ts';
 
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
 
-/**
- * One life of a client in a pool over the network: its connections, its row, its index. It ends
- * when a connection breaks or a node revokes it; the store then opens another.
- */
+/** A store that a client has open, as one handle uses it; a store whose client ends opens another. */
 export class Session implements Attachment {
-  readonly fabric: TcpFabric;
-  readonly pool: RemotePool;
+  readonly client: RemoteClient;
   readonly index: Index;
-  readonly poolId: number;
   readonly width = WIDTH;
   readonly #store: OpenStore;
   #closed = false;
 
-  constructor(fabric: TcpFabric, pool: RemotePool, index: Index, store: OpenStore, poolId: number) {
-    this.fabric = fabric;
-    this.pool = pool;
+  constructor(client: RemoteClient, index: Index, store: OpenStore) {
+    this.client = client;
     this.index = index;
     this.#store = store;
-    this.poolId = poolId;
+  }
+
+  get pool(): RemotePool {
+    return this.client.pool;
   }
 
   get over(): boolean {
-    return this.fabric.failure !== undefined;
+    return this.client.over;
   }
 
   get traffic(): TrafficCounters {
-    return this.fabric.traffic;
+    return this.client.fabric.traffic;
   }
 
   refuseClosed(): void {
@@ -46,8 +43,10 @@ export class Session implements Attachment {
   *enter(): Operation<void> {
     const gate = this.pool.enter();
     if (gate !== undefined) yield* waitFor(this.#passed(gate));
-    if (!this.#store.dropped) return;
+    // Meanwhile the client may have let go of the store.
+    if (!this.#closed && !this.#store.dropped) return;
     this.pool.exit();
+    this.refuseClosed();
     throw storeDropped(this.#store.name);
   }
 
@@ -59,7 +58,7 @@ export class Session implements Attachment {
     try {
       await gate;
     } catch (error) {
-      if (hasCode(error, 'SW_REVOKED')) this.fabric.lost(error);
+      if (hasCode(error, 'SW_REVOKED')) this.client.fabric.lost(error);
       throw error;
     }
   }
@@ -97,14 +96,7 @@ export class Session implements Attachment {
 
   async close(): Promise<void> {
     this.#closed = true;
-    try {
-      await this.pool.close();
-    } catch (error) {
-      // Other clients clean up after this one then.
-      if (!(error instanceof StepwellError)) throw error;
-    } finally {
-      this.fabric.close();
-    }
+    await this.client.close(this.#store);
   }
 }
 

@@ -5,7 +5,7 @@ import type { AsyncStore, OpenOptions, Value } from '../../api.ts';
 import { open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import type { Scope } from '../../tests/support/pools.ts';
-import { startNodes } from '../../tests/support/remote.ts';
+import { openAlone, startNodes } from '../../tests/support/remote.ts';
 import { type MemoryNodeReport, memoryNodes } from '../memory-nodes.ts';
 
 const NODES = 3;
@@ -15,7 +15,7 @@ const CAPACITY: Record<number, number> = { 2: 40, 3: 27 };
 
 async function opened(scope: Scope, index: OpenOptions['index']) {
   const { url } = await startNodes(scope, NODES, { bytes: 32 * 2 ** 20 });
-  const stores = [await open(url, { index }), await open(url)];
+  const stores = [await openAlone(url, { index }), await openAlone(url)];
   scope.after(async () => {
     for (const store of stores) await store.close();
   });

@@ -2,8 +2,9 @@ import { MemorySource } from '../../../fabrics/shared/memory-source.ts';
 import { NodeMemory } from '../../../fabrics/tcp/node/node-memory.ts';
 import { type NodeOptions, NodeServer } from '../../../fabrics/tcp/node/node-server.ts';
 import type { AsyncStore, Key, OpenOptions, Value } from '../../api.ts';
-import { open } from '../../open.ts';
 import type { AsyncScan, ScanOptions } from '../../ordered-api.ts';
+import { RemoteClients } from '../../remote/remote-clients.ts';
+import { openRemote } from '../../remote/remote-store.ts';
 import { endAfter, type Scope } from './pools.ts';
 
 const NODE_BYTES = 64 * 2 ** 20;
@@ -122,6 +123,11 @@ function deferredScan<T>(begin: () => Promise<AsyncScan<T>>): AsyncScan<T> {
   };
 }
 
+/** By a client of its own, whatever else this thread has open. */
+export function openAlone(url: string, options: OpenOptions = {}): Promise<AsyncStore<Value>> {
+  return openRemote(url, options, new RemoteClients());
+}
+
 /** What the conformance suite opens its stores with. */
 export function remoteOpener(index: OpenOptions['index'], nodeCount: number) {
   const nodes = new WeakMap<AsyncStore<Value>, Promise<Nodes>>();
@@ -131,7 +137,7 @@ export function remoteOpener(index: OpenOptions['index'], nodeCount: number) {
     const opening = starting.then((started) => {
       url = started.url;
       const kind = first === undefined ? { index } : {};
-      return open(url, { client: 'test', maxClients: 16, ...kind, ...options });
+      return openAlone(url, { client: 'test', maxClients: 16, ...kind, ...options });
     });
     const name = options.store ?? first?.name ?? 'default';
     const store = deferredStore(opening, { name, url: () => url });
