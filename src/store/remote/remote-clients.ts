@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { hasCode, StepwellError } from '../../errors.ts';
 import type { Credentials, Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
 import type { OpenOptions } from '../api.ts';
-import type { RemoteClient } from './remote-client.ts';
-import type { Session } from './session.ts';
+import type { RemoteClient, Session } from './session.ts';
 
 /** Not in the registry of symbols; see `ThreadClients`. */
 const CLIENTS = Symbol('stepwell.remoteClients');

@@ -3,9 +3,8 @@ import type { OpenOptions } from '../api.ts';
 import { clientName } from '../store-in-pool.ts';
 import type { RemoteLocation } from './address.ts';
 import { attachRemote, refuseOtherPool } from './attach.ts';
-import { RemoteClient } from './remote-client.ts';
 import type { RemoteClients } from './remote-clients.ts';
-import type { Session } from './session.ts';
+import { RemoteClient, type Session } from './session.ts';
 
 /** Opens one session after the other of the same store. */
 export class SessionOpener {
