@@ -35,7 +35,7 @@ import { check, destroy, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { isMissing } from '../../tests/support/missing-tools.ts';
 import { patternBytes, type Scope, temporaryDirectory } from '../../tests/support/pools.ts';
-import { startNodes } from '../../tests/support/remote.ts';
+import { openAlone, startNodes } from '../../tests/support/remote.ts';
 import { type MemoryNodeOptions, startMemoryNode } from '../memory-node.ts';
 
 const MIB = 2 ** 20;
@@ -103,7 +103,7 @@ test('a node keeps to its limits', async (scope) => {
   assert.deepEqual(await Promise.all(values.map((_, i) => store.get(`k${i}`))), values);
   const raw = await rawConnection(scope, node.port);
   await greet(raw, 99);
-  await rejectsCode('SW_TOO_MANY_CLIENTS', () => open(url, { maxClients: 8 }));
+  await rejectsCode('SW_TOO_MANY_CLIENTS', () => openAlone(url, { maxClients: 8 }));
   // A frame that says that it is longer than 1 MiB: nobody waits for the rest of it.
   raw.write(frameOf(BATCH, 1, Buffer.alloc(MIB + 8)).subarray(0, 64));
   assert.match((await receive(raw, 1000)).toString('latin1'), /SW_PROTOCOL.*a frame of/s);
