@@ -124,7 +124,7 @@ test('clients over a network learn of local ones that they are gone', { skip }, 
   await child.signal('SIGSTOP');
   assert.deepEqual(await others(url), [true, true]);
   await child.signal('SIGKILL');
-  const late = await open(url, { store: 'other' });
+  const late = await open(url, { store: 'other', client: 'late' });
   t.after(() => late.close());
   assert.deepEqual(await others(url), [true, true]);
   assert.deepEqual(await others(file), [true, true]);
