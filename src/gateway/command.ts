@@ -1,10 +1,10 @@
 import type { Key, Store } from '../store/api.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../store/ordered-api.ts';
 import type { ClientMemory } from './client-memory.ts';
+import type { ConnectionState } from './connection-state.ts';
 import type { GatewayLimits } from './limits.ts';
 import type { ReplyWriter } from './reply.ts';
 import type { Request } from './request-reader.ts';
-import type { Session } from './session.ts';
 
 /**
  * The part of a store that the gateway calls. Open the store with `values: 'bytes'`: replies are
@@ -77,7 +77,7 @@ export type LongReply = Iterator<undefined, undefined>;
 export interface CommandContext {
   readonly store: GatewayStore;
   readonly reply: ReplyWriter;
-  readonly session: Session;
+  readonly state: ConnectionState;
   readonly commands: CommandTable;
   readonly server: ServerView;
 }

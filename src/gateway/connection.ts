@@ -7,12 +7,12 @@ import type {
   LongReply,
   ServerView,
 } from './command.ts';
+import { ConnectionState } from './connection-state.ts';
 import { dispatch, type ErrorHook, writePart } from './dispatch.ts';
 import { GetRun } from './get-run.ts';
 import { OUTPUT_BYTES_MAX } from './limits.ts';
 import { ReplyWriter } from './reply.ts';
 import { type Request, RequestReader, requestLimits } from './request-reader.ts';
-import { Session } from './session.ts';
 
 /**
  * What the views and lists of one argument of a request take beside its bytes, about: a client
@@ -44,7 +44,7 @@ export class Connection {
   readonly #account: MemoryAccount;
   readonly #reply = new ReplyWriter();
   readonly #getRun = new GetRun();
-  readonly #session: Session;
+  readonly #state: ConnectionState;
   readonly #context: CommandContext;
 
   /** Requests that have come, and the first of them that has not run. */
@@ -67,8 +67,8 @@ export class Connection {
     this.#onError = onError;
     this.#reader = new RequestReader(requestLimits(server.limits.requestBytesMax));
     this.#account = server.memory.open(() => this.#evict());
-    this.#session = new Session(id);
-    this.#context = { store, commands, server, session: this.#session, reply: this.#reply };
+    this.#state = new ConnectionState(id);
+    this.#context = { store, commands, server, state: this.#state, reply: this.#reply };
     this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
     socket.once('close', () => this.#release());
     socket.on('data', (chunk) => this.#guard(() => this.#receive(chunk)));
@@ -117,18 +117,18 @@ export class Connection {
 
   /** Runs all requests that have come; their replies leave together. */
   #run(): void {
-    while (!this.#session.ended && this.#step()) {
+    while (!this.#state.ended && this.#step()) {
       if (this.#reply.length > OUTPUT_BYTES_MAX) this.#flush();
       if (this.#blocked) return;
     }
     // An idle connection must not keep the memory of the last bytes that it read.
     this.#dropRequests();
     const { failure } = this.#reader;
-    if (failure !== undefined && !this.#session.ended) {
+    if (failure !== undefined && !this.#state.ended) {
       this.#reply.error(`ERR Protocol error: ${failure}`);
-      this.#session.ended = true;
+      this.#state.ended = true;
     }
-    if (this.#session.ended || this.#inputEnded) this.#finish();
+    if (this.#state.ended || this.#inputEnded) this.#finish();
     else this.#flush();
   }
 
@@ -139,7 +139,7 @@ export class Connection {
       return true;
     }
     if (this.#next === this.#requests.length) return false;
-    let count = this.#session.isRefusing
+    let count = this.#state.isRefusing
       ? 0
       : this.#getRun.serve(this.#requests, this.#next, this.#context);
     if (count === 0) {
@@ -190,7 +190,7 @@ export class Connection {
       this.#socket.destroy();
       return;
     }
-    this.#session.ended = true;
+    this.#state.ended = true;
     this.#reader.abandon(EVICTED);
     this.#reply.error(EVICTED);
     this.#finish();

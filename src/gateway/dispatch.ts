@@ -30,12 +30,12 @@ export function dispatch(
   try {
     const command = resolve(request, context);
     name = command.name;
-    refuseSuccessor(command, context.session);
+    refuseSuccessor(command, context.state);
     return command.run(request, context);
   } catch (error) {
     context.server.totals.errors++;
     // Half a reply cannot be taken back, and whatever follows it would be read as its rest.
-    if (reply.length > before) context.session.ended = true;
+    if (reply.length > before) context.state.ended = true;
     else reply.error(errorText(error));
     if (!(error instanceof ReplyError || error instanceof StepwellError)) onError(error, name);
     return undefined;
@@ -48,7 +48,7 @@ export function writePart(rest: LongReply, context: CommandContext, onError: Err
     return rest.next().done !== true;
   } catch (error) {
     context.server.totals.errors++;
-    context.session.ended = true;
+    context.state.ended = true;
     // Its client sees nothing but the end of the connection.
     onError(error, '');
     return false;

@@ -1,5 +1,5 @@
 import { type Command, ReplyError } from './command.ts';
-import type { Session } from './session.ts';
+import type { ConnectionState } from './connection-state.ts';
 
 /** What ends a refused transaction, and what Redis refuses in any transaction with a text. */
 const SERVED_IN_TRANSACTION: ReadonlySet<string> = new Set([
@@ -16,13 +16,13 @@ const SERVED_IN_TRANSACTION: ReadonlySet<string> = new Set([
  * take effect one by one, and so would those that the client meant to discard. SELECT: a write (a
  * FLUSHDB) that was meant for another database would land in this one.
  */
-export function refuseSuccessor(command: Command, session: Session): void {
-  if (session.inRefusedTransaction && !SERVED_IN_TRANSACTION.has(command.name)) {
+export function refuseSuccessor(command: Command, state: ConnectionState): void {
+  if (state.inRefusedTransaction && !SERVED_IN_TRANSACTION.has(command.name)) {
     throw new ReplyError(
       'ERR not run: MULTI was refused on this connection; EXEC, DISCARD or RESET ends that',
     );
   }
-  if (session.inRefusedDatabase && reachesKeys(command)) {
+  if (state.inRefusedDatabase && reachesKeys(command)) {
     throw new ReplyError(
       'ERR not run: SELECT was refused on this connection; SELECT 0 or RESET ends that',
     );

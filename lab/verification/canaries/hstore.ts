@@ -152,12 +152,12 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     };
   }),
   canary('a scan does not see what a GET has seen before', (pair) => {
-    pair.hashServer.settled = function* () {
+    pair.hashServer.committedFromNow = function* () {
       return (yield* readState(pair)).committed;
     };
   }),
   canary('a scan sees what a GET does not see yet', (pair) => {
-    pair.hashServer.settled = function* () {
+    pair.hashServer.committedFromNow = function* () {
       return (yield* readState(pair)).begun;
     };
   }),

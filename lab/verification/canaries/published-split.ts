@@ -59,7 +59,7 @@ function* splitUnderLock(table: RaceTable, subtable: Address, tally: MoveTally):
   const identity = { parent: subtable, suffix: suffix + 2 ** depth, depth: depth + 1, ready: true };
   yield* writeSubtable(geometry, child, identity);
   yield* control.store(child + FILLING, 1n);
-  yield* directory.publish(suffix, depth, child);
+  yield* directory.link(suffix, depth, child);
   table.splits++;
   const mover = { table, request: table.newRequest(), child, depth: depth + 1, tally };
   for (let bucket = 0; bucket < geometry.buckets; bucket++) {

@@ -73,7 +73,7 @@ class Stage {
     this.run(client, table.directory.deepen(depth));
     const child = this.run(client, allocateSubtable(table.allocator, 1, this.geometry));
     this.run(client, writeSubtable(this.geometry, child, { ...identity, ready: false }));
-    assert.ok(this.run(client, table.directory.publish(suffix, depth, child)));
+    assert.ok(this.run(client, table.directory.link(suffix, depth, child)));
     return child;
   }
 

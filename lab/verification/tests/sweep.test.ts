@@ -12,7 +12,7 @@ function* publishChild({ index: { table } }: Client, parent: Address): Operation
   yield* table.directory.deepen(0);
   const child = yield* allocateSubtable(table.allocator, table.catalog, table.geometry);
   yield* writeSubtable(table.geometry, child, { parent, suffix: 1, depth: 1, ready: false });
-  assert.ok(yield* table.directory.publish(0, 0, child));
+  assert.ok(yield* table.directory.link(0, 0, child));
   return child;
 }
 

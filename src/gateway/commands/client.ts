@@ -11,8 +11,8 @@ const id: Command = {
   name: 'client|id',
   summary: 'Returns the number of this connection.',
   arity: 2,
-  run(_request, { reply, session }) {
-    reply.integer(session.id);
+  run(_request, { reply, state }) {
+    reply.integer(state.id);
   },
 };
 
@@ -21,8 +21,8 @@ const getName: Command = {
   name: 'client|getname',
   summary: 'Returns the name of this connection, or null.',
   arity: 2,
-  run(_request, { reply, session }) {
-    reply.bulkOrNull(session.name === '' ? undefined : session.name);
+  run(_request, { reply, state }) {
+    reply.bulkOrNull(state.name === '' ? undefined : state.name);
   },
 };
 
@@ -31,9 +31,9 @@ const setName: Command = {
   name: 'client|setname',
   summary: 'Names this connection; an empty name takes the name away.',
   arity: 3,
-  run(request, { reply, session }) {
+  run(request, { reply, state }) {
     if (!isPlainName(request[2])) throw new ReplyError(INVALID_NAME);
-    session.name = request[2].toString('latin1');
+    state.name = request[2].toString('latin1');
     reply.ok();
   },
 };
@@ -43,7 +43,7 @@ const setInfo: Command = {
   name: 'client|setinfo',
   summary: 'Tells the name (lib-name) or version (lib-ver) of the library that connects.',
   arity: 4,
-  run(request, { reply, session }) {
+  run(request, { reply, state }) {
     const attribute = keyword(request[2]);
     if (attribute !== 'LIB-NAME' && attribute !== 'LIB-VER') {
       throw new ReplyError(`ERR Unrecognized option '${request[2].toString('utf8', 0, 128)}'`);
@@ -53,8 +53,8 @@ const setInfo: Command = {
       throw new ReplyError(`ERR ${name} cannot contain spaces, newlines or special characters.`);
     }
     const value = request[3].toString('latin1');
-    if (attribute === 'LIB-NAME') session.libraryName = value;
-    else session.libraryVersion = value;
+    if (attribute === 'LIB-NAME') state.libraryName = value;
+    else state.libraryVersion = value;
     reply.ok();
   },
 };
@@ -64,7 +64,7 @@ const replyMode: Command = {
   name: 'client|reply',
   summary: 'Takes ON, which is how it is; OFF and SKIP are refused and end the connection.',
   arity: 3,
-  run(request, { reply, session }) {
+  run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode === 'ON') {
       reply.ok();
@@ -72,7 +72,7 @@ const replyMode: Command = {
     }
     if (mode !== 'OFF' && mode !== 'SKIP') throw new ReplyError(SYNTAX_ERROR);
     // The client counts on replies that do not come: it would take each for another command's.
-    session.ended = true;
+    state.ended = true;
     throw new ReplyError(`ERR CLIENT REPLY ${mode} is not supported`);
   },
 };

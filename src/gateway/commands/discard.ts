@@ -6,9 +6,9 @@ export const discard: Command = {
   group: 'transactions',
   arity: 1,
   flags: ['fast', 'loading', 'stale'],
-  run(_request, { session, reply }) {
-    if (!session.inRefusedTransaction) throw new ReplyError('ERR DISCARD without MULTI');
-    session.inRefusedTransaction = false;
+  run(_request, { state, reply }) {
+    if (!state.inRefusedTransaction) throw new ReplyError('ERR DISCARD without MULTI');
+    state.inRefusedTransaction = false;
     reply.ok();
   },
 };

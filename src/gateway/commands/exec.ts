@@ -6,9 +6,9 @@ export const exec: Command = {
   group: 'transactions',
   arity: 1,
   flags: ['loading', 'stale'],
-  run(_request, { session }) {
-    if (!session.inRefusedTransaction) throw new ReplyError('ERR EXEC without MULTI');
-    session.inRefusedTransaction = false;
+  run(_request, { state }) {
+    if (!state.inRefusedTransaction) throw new ReplyError('ERR EXEC without MULTI');
+    state.inRefusedTransaction = false;
     // Clients know this text: they report the errors of the commands before it.
     throw new ReplyError('EXECABORT Transaction discarded because of previous errors.');
   },

@@ -20,11 +20,11 @@ export const hello: Command = {
   arity: -1,
   flags: ['fast', 'loading', 'stale'],
   run(request, context) {
-    const { reply, session } = context;
+    const { reply, state } = context;
     const protocol = request.length > 1 ? parseVersion(request[1]) : reply.protocol;
     const name = parseName(request);
     // Only now, so that a refused HELLO changes nothing.
-    if (name !== undefined) session.name = name;
+    if (name !== undefined) state.name = name;
     reply.protocol = protocol;
     describe(context);
   },
@@ -54,7 +54,7 @@ function parseName(request: Request): string | undefined {
   return name;
 }
 
-function describe({ reply, session }: CommandContext): void {
+function describe({ reply, state }: CommandContext): void {
   reply.map(7);
   reply.bulk('server');
   reply.bulk('redis');
@@ -63,7 +63,7 @@ function describe({ reply, session }: CommandContext): void {
   reply.bulk('proto');
   reply.integer(reply.protocol);
   reply.bulk('id');
-  reply.integer(session.id);
+  reply.integer(state.id);
   reply.bulk('mode');
   reply.bulk('standalone');
   reply.bulk('role');

@@ -6,9 +6,9 @@ export const multi: Command = {
   group: 'transactions',
   arity: 1,
   flags: ['fast', 'loading', 'stale'],
-  run(_request, { session }) {
-    if (session.inRefusedTransaction) throw new ReplyError('ERR MULTI calls can not be nested');
-    session.inRefusedTransaction = true;
+  run(_request, { state }) {
+    if (state.inRefusedTransaction) throw new ReplyError('ERR MULTI calls can not be nested');
+    state.inRefusedTransaction = true;
     throw new ReplyError('ERR MULTI is not supported; what follows is not run up to EXEC');
   },
 };

@@ -6,8 +6,8 @@ export const quit: Command = {
   group: 'connection',
   arity: -1,
   flags: ['fast', 'loading', 'stale'],
-  run(_request, { reply, session }) {
-    session.ended = true;
+  run(_request, { reply, state }) {
+    state.ended = true;
     reply.ok();
   },
 };

@@ -6,8 +6,8 @@ export const reset: Command = {
   group: 'connection',
   arity: 1,
   flags: ['fast', 'loading', 'stale'],
-  run(_request, { reply, session }) {
-    session.reset();
+  run(_request, { reply, state }) {
+    state.reset();
     reply.protocol = 2;
     reply.simple('RESET');
   },

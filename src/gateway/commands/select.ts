@@ -6,10 +6,10 @@ export const select: Command = {
   group: 'connection',
   arity: 2,
   flags: ['fast', 'loading', 'stale'],
-  run(request, { reply, session }) {
-    session.inRefusedDatabase = true;
+  run(request, { reply, state }) {
+    state.inRefusedDatabase = true;
     if (parseInteger(request[1]) !== 0n) throw new ReplyError('ERR DB index is out of range');
-    session.inRefusedDatabase = false;
+    state.inRefusedDatabase = false;
     reply.ok();
   },
 };

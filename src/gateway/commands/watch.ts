@@ -6,8 +6,8 @@ export const watch: Command = {
   group: 'transactions',
   arity: -2,
   flags: ['fast', 'loading', 'stale'],
-  run(_request, { session }) {
-    if (session.inRefusedTransaction) throw new ReplyError('ERR WATCH inside MULTI is not allowed');
+  run(_request, { state }) {
+    if (state.inRefusedTransaction) throw new ReplyError('ERR WATCH inside MULTI is not allowed');
     // The MULTI that makes use of it is refused, too.
     throw new ReplyError('ERR WATCH is not supported: there are no transactions');
   },

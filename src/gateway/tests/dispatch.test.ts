@@ -3,27 +3,27 @@ import { describe, it } from 'node:test';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Command, CommandContext } from '../command.ts';
 import { COMMANDS } from '../commands/index.ts';
+import { ConnectionState } from '../connection-state.ts';
 import { dispatch, errorText } from '../dispatch.ts';
 import { ReplyWriter } from '../reply.ts';
-import { Session } from '../session.ts';
 import { FakeStore } from './support/fake-store.ts';
 
 function run(words: string[], { failure, commands = COMMANDS }: RunOptions = {}) {
   const store = new FakeStore();
   store.failure = failure;
   const reply = new ReplyWriter();
-  const session = new Session(1);
+  const state = new ConnectionState(1);
   const server = { totals: { errors: 0 } } as unknown as CommandContext['server'];
   const reported: unknown[][] = [];
   dispatch(
     words.map((word) => Buffer.from(word)),
-    { store, reply, session, commands, server },
+    { store, reply, state, commands, server },
     (...report) => reported.push(report),
   );
   const parts: Uint8Array[] = [];
   reply.flush({ write: (bytes) => parts.push(bytes) });
   const { errors } = server.totals;
-  return { text: Buffer.concat(parts).toString(), reported, session, errors };
+  return { text: Buffer.concat(parts).toString(), reported, state, errors };
 }
 
 interface RunOptions {
@@ -34,19 +34,19 @@ interface RunOptions {
 describe('dispatch', () => {
   it('replies with the error of the store, which is not reported', () => {
     const failure = new StepwellError('SW_POOL_FULL', 'no memory left');
-    const { text, reported, session, errors } = run(['SET', 'a', '1'], { failure });
+    const { text, reported, state, errors } = run(['SET', 'a', '1'], { failure });
     assert.equal(text, '-OOM command not allowed: no memory left\r\n');
     assert.deepEqual(reported, []);
-    assert.equal(session.ended, false);
+    assert.equal(state.ended, false);
     assert.equal(errors, 1);
   });
 
   it('hides and reports a failure that is nobody’s mistake', () => {
     for (const failure of [new TypeError('planted'), 'a string']) {
-      const { text, reported, session } = run(['get', 'a'], { failure });
+      const { text, reported, state } = run(['get', 'a'], { failure });
       assert.equal(text, '-ERR internal error\r\n');
       assert.deepEqual(reported, [[failure, 'get']]);
-      assert.equal(session.ended, false);
+      assert.equal(state.ended, false);
     }
   });
 
@@ -64,9 +64,9 @@ describe('dispatch', () => {
       },
     };
     const commands = { all: [broken], find: () => broken };
-    const { text, reported, session } = run(['broken'], { commands });
+    const { text, reported, state } = run(['broken'], { commands });
     assert.equal(text, '*2\r\n');
-    assert.equal(session.ended, true);
+    assert.equal(state.ended, true);
     assert.deepEqual(reported, [[failure, 'broken']]);
   });
 

@@ -46,7 +46,7 @@ export function* split(table: RaceTable, request: RaceRequest): Operation<void> 
     if (yield* directory.deepen(depth)) table.doublings++;
     child = yield* allocateSubtable(table.allocator, table.catalog, table.geometry);
     yield* writeChild(table.geometry, child, subtable, suffix + 2 ** depth, depth + 1);
-    if (yield* directory.publish(suffix, depth, child)) {
+    if (yield* directory.link(suffix, depth, child)) {
       table.splits++;
       yield* moveAll(table, subtable, child);
       return;

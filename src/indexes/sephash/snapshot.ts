@@ -7,7 +7,7 @@ import {
   type Operation,
   Scratch,
 } from '../../verbs/index.ts';
-import { catchUp, publishSibling } from './operations/refresh.ts';
+import { catchUp, linkSibling } from './operations/refresh.ts';
 import { HEADER_AT, type SepHashRequest } from './request.ts';
 import { isPad, signOf, tagOf } from './segments/entry.ts';
 import { canSetBit, completeBit, doubt, wantsBit } from './segments/filter.ts';
@@ -64,7 +64,7 @@ export class Snapshot {
         yield* this.#findOther(suffix);
         continue;
       }
-      yield* publishSibling(this.#table, own, depth, sibling);
+      yield* linkSibling(this.#table, own, depth, sibling);
       if (yield* this.#readCurrent()) return;
     }
     return invariant(false, 'a segment does not come to rest') as never;

@@ -124,8 +124,8 @@ export class Directory {
     return this.parts.deepen(depth, this.#chunks);
   }
 
-  /** Publishes the child of (suffix, depth): of all splitters of a subtable, one wins. */
-  *publish(suffix: number, depth: number, child: Address): Operation<boolean> {
+  /** Links the child of (suffix, depth): of all splitters of a subtable, one wins. */
+  *link(suffix: number, depth: number, child: Address): Operation<boolean> {
     const index = suffix + 2 ** depth;
     const won = yield* control.swap(this.parts.entry(index), 0n, BigInt(child));
     if (won) {

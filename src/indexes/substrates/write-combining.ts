@@ -20,7 +20,7 @@ const ABSENT = -2;
 const NOBODY = -1;
 
 /** How writes that happen at one moment, one after the other, end. */
-interface Settlement {
+interface Combination {
   outcomes: Outcome[];
   /** By write: whose record it met, a write of the group, IN_TABLE or ABSENT. */
   met: number[];
@@ -58,18 +58,18 @@ export function* writeTogether<R extends SharingRequest<R>>(
       const { request } = group[carrier];
       if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
       const present = yield* protocol.locate(request);
-      const settlement = settle(group, numbers, present, request.foundVersion);
-      if (settlement.carrier !== NOBODY && settlement.carrier !== carrier) {
+      const combined = combine(group, numbers, present, request.foundVersion);
+      if (combined.carrier !== NOBODY && combined.carrier !== carrier) {
         records.discard(request);
-        carrier = settlement.carrier;
+        carrier = combined.carrier;
         yield* otherCarrier(request, attempt);
         continue;
       }
       const isDone =
-        settlement.carrier === NOBODY ||
-        (yield* perform(protocol, request, present, settlement, attempt));
+        combined.carrier === NOBODY ||
+        (yield* perform(protocol, request, present, combined, attempt));
       if (!isDone) continue;
-      deliver(group, settlement, carrier);
+      deliver(group, combined, carrier);
       return;
     }
   } finally {
@@ -85,7 +85,7 @@ function* perform<R extends Request>(
   { insert, replace }: SlotProtocol<R>,
   request: R,
   present: boolean,
-  { versions, carrier }: Settlement,
+  { versions, carrier }: Combination,
   attempt: number,
 ): Operation<boolean> {
   const version = versions[carrier];
@@ -97,28 +97,28 @@ function* perform<R extends Request>(
 }
 
 /** What each write of the group comes to when the key has this state at first. */
-function settle(
+function combine(
   group: readonly PlannedWrite<Request>[],
   numbers: readonly number[],
   present: boolean,
   version: number,
-): Settlement {
-  const settlement: Settlement = { outcomes: [], met: [], versions: [], carrier: NOBODY };
+): Combination {
+  const combined: Combination = { outcomes: [], met: [], versions: [], carrier: NOBODY };
   let owner = present ? IN_TABLE : ABSENT;
   let current = version;
   group.forEach(({ condition, expected }, i) => {
-    settlement.met.push(owner);
+    combined.met.push(owner);
     const refused =
       owner === ABSENT ? needsRecord(condition) : refuses(condition, expected, current);
     if (!refused) current = owner === ABSENT ? numbers[i] : (current + 1) >>> 0;
     const done = owner === ABSENT ? INSERTED : REPLACED;
-    settlement.outcomes.push(refused ? REFUSED : done);
-    settlement.versions.push(current);
+    combined.outcomes.push(refused ? REFUSED : done);
+    combined.versions.push(current);
     if (refused) return;
     owner = i;
-    settlement.carrier = i;
+    combined.carrier = i;
   });
-  return settlement;
+  return combined;
 }
 
 function needsRecord(condition: Condition): boolean {
@@ -131,15 +131,15 @@ function refuses(condition: Condition, expected: number, version: number): boole
 
 /** As if the key were present with a version that no caller expects, else as if it were absent. */
 function guessCarrier(group: readonly PlannedWrite<Request>[], numbers: readonly number[]): number {
-  const ifPresent = settle(group, numbers, true, Number.NaN).carrier;
+  const ifPresent = combine(group, numbers, true, Number.NaN).carrier;
   if (ifPresent !== NOBODY) return ifPresent;
-  return Math.max(0, settle(group, numbers, false, 0).carrier);
+  return Math.max(0, combine(group, numbers, false, 0).carrier);
 }
 
 /** Gives each caller its outcome, its version and the record that it met. */
 function deliver<R extends SharingRequest<R>>(
   group: readonly PlannedWrite<R>[],
-  { outcomes, met, versions }: Settlement,
+  { outcomes, met, versions }: Combination,
   carrier: number,
 ): void {
   // The carrier's found record is still the table's, until it takes the one that it met.

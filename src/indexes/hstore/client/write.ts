@@ -48,9 +48,9 @@ export function* write(
   try {
     if (!records.take(request)) yield* records.allocate(request);
     const reply = yield* call(table, request, OP_WRITE, condition, expected);
-    if (reply.outcome === INSERTED) return linked(request, reply, INSERTED);
+    if (reply.outcome === INSERTED) return handedOver(request, reply, INSERTED);
     if (reply.outcome === REPLACED) {
-      linked(request, reply, REPLACED);
+      handedOver(request, reply, REPLACED);
       return yield* replaced(table, request, reply, condition === ALWAYS);
     }
     request.foundAt = -1;
@@ -128,9 +128,9 @@ export function* modify(
       if (!records.take(request)) yield* records.allocate(request);
       const condition = present ? IF_SLOT : IF_ABSENT;
       const reply = yield* call(table, request, OP_WRITE, condition, request.foundVersion);
-      if (reply.outcome === INSERTED) return linked(request, reply, INSERTED);
+      if (reply.outcome === INSERTED) return handedOver(request, reply, INSERTED);
       if (reply.outcome === REPLACED) {
-        linked(request, reply, REPLACED);
+        handedOver(request, reply, REPLACED);
         yield* retireFound(table, request);
         return REPLACED;
       }
@@ -219,7 +219,7 @@ function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
 }
 
 /** The record belongs to the index from now on; its version is the server's. */
-function linked(request: HStoreRequest, { version }: HashReply, outcome: Outcome): Outcome {
+function handedOver(request: HStoreRequest, { version }: HashReply, outcome: Outcome): Outcome {
   request.reseal(version);
   request.forgetBlock();
   return outcome;

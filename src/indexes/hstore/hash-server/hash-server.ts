@@ -113,7 +113,7 @@ export class HashServer {
   }
 
   /** A committed sequence that is no less than what had begun when it was called. */
-  *settled(): Operation<number> {
+  *committedFromNow(): Operation<number> {
     const { hashLease, patience, geometry } = this.#pair;
     const { begun } = yield* readState(this.#pair);
     const waiting = new Waiting(hashLease, patience, 'it does not complete its turn');

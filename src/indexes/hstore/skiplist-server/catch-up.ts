@@ -68,7 +68,7 @@ function* advance(
 }
 
 function* settledState(pair: Pair): Operation<{ committed: number; generation: number }> {
-  const committed = yield* pair.hashServer.settled();
+  const committed = yield* pair.hashServer.committedFromNow();
   const { table } = yield* readState(pair);
   return { committed, generation: table.generation };
 }

@@ -10,7 +10,7 @@ import {
   setWord,
   swapped,
 } from '../../../verbs/index.ts';
-import { publishSibling } from '../operations/refresh.ts';
+import { linkSibling } from '../operations/refresh.ts';
 import { HEADER_AT, type SepHashRequest } from '../request.ts';
 import {
   ENTRY_UNITS_MAX,
@@ -193,7 +193,7 @@ export class Merger {
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
     // A segment is split again only when the directory knows of the last split.
-    yield* publishSibling(this.#table, header.suffix, header.depth, header.sibling);
+    yield* linkSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
     const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
     const plan = yield* this.#planner.plan(old.entries, current);
@@ -373,7 +373,7 @@ export class Merger {
   *#tellDirectory({ suffix, depth }: MainHeader): Operation<void> {
     const { sibling } = this.#halves;
     this.#halves.forget();
-    yield* this.#table.directory.publish(suffix, depth, sibling);
+    yield* this.#table.directory.link(suffix, depth, sibling);
   }
 
   #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {

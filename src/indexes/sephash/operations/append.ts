@@ -171,7 +171,7 @@ export function* claim(
   if (zeroWait === 0) yield* completeBit(table, request);
   if (!maySwap(table, request)) return CHANGED;
   yield postClaim(table, request, slot, low, high);
-  const fate = settleClaim(request, slot);
+  const fate = noteClaim(request, slot);
   if (fate !== WON) return fate;
   if (!request.bitStands) yield* completeBit(table, request);
   if (ordered === 0) yield* reread(table, request);
@@ -203,7 +203,7 @@ function postClaim(
 }
 
 /** What became of the claim that was posted; `bitStands` tells whether its filter bit is set. */
-function settleClaim(request: SepHashRequest, slot: number): number {
+function noteClaim(request: SepHashRequest, slot: number): number {
   const { words } = request;
   const at = SLOTS_AT + 8 * slot;
   request.inDoubt = false;

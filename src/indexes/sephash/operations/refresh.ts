@@ -56,7 +56,7 @@ export function* catchUp(
   request.view = met;
   request.fresh = undefined;
   yield* loadView(table, request);
-  if (!met.owns(hash.h1)) yield* publishSibling(table, met.suffix, met.depth, met.sibling);
+  if (!met.owns(hash.h1)) yield* linkSibling(table, met.suffix, met.depth, met.sibling);
 }
 
 /** Reads the metadata, unless this operation has, and the beginning of its MainSegment. */
@@ -81,7 +81,7 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
  * Tells the directory of the segment that was split off (suffix, depth), unless it knows: done by
  * the splitter, or by a client that meets a split of which the directory was not told.
  */
-export function* publishSibling(
+export function* linkSibling(
   table: SepHashTable,
   suffix: number,
   depth: number,
@@ -90,5 +90,5 @@ export function* publishSibling(
   if (sibling === 0) return;
   const before = depth - 1;
   if (yield* table.directory.deepen(before)) table.doublings++;
-  yield* table.directory.publish(suffixOf(suffix, before), before, sibling);
+  yield* table.directory.link(suffixOf(suffix, before), before, sibling);
 }

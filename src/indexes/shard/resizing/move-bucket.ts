@@ -9,7 +9,7 @@ import { DONE, Move, type View } from './move.ts';
  * word that occurs once, because stamps only grow and a record's address is not used again while
  * any client moves; the new one is filled by one mover, see new-bucket.ts.
  *
- *   1  settle every word of the old bucket: what is in flight fails       D[CAS x n; CAS take new;
+ *   1  change every word of the old bucket: what is in flight fails       D[CAS x n; CAS take new;
  *      what goes to the new bucket is frozen, the rest is at once             READ bucket]
  *      what it is at the next version
  *   2  every fourth resize: read the records for their next segment ids   D[READ x m]
@@ -34,7 +34,7 @@ export function* moveBucket(
   const move = table.idleMoves.pop() ?? new Move(table);
   move.begin(segments, level, bucket, seen);
   let finished = false;
-  while (move.isBelow(version) && (yield* move.settle(version)) !== DONE) {
+  while (move.isBelow(version) && (yield* move.freeze(version)) !== DONE) {
     yield* move.complete();
     yield* move.finish(tail);
     finished = true;

@@ -25,7 +25,7 @@ import {
 } from '../table/slot.ts';
 import { type MovedTable, NewBucket } from './new-bucket.ts';
 
-const SETTLE_ROUNDS_MAX = 10_000;
+const FREEZE_ROUNDS_MAX = 10_000;
 /** A bucket stands in its segment or, for ever, where it was relocated to. */
 const PLACES_OF_BUCKET = 2;
 /** Of a batch besides the CASes of a bucket's words. */
@@ -39,7 +39,7 @@ export interface View {
   at: number;
 }
 
-/** What `settle` says of a bucket that need not be moved. */
+/** What `freeze` says of a bucket that need not be moved. */
 export const DONE = true;
 
 /** The moves of one bucket; reused, because a resize is many of them. */
@@ -90,16 +90,16 @@ export class Move {
   }
 
   /** Step 1. DONE when the bucket is of `version` at least. */
-  *settle(version: number): Operation<boolean> {
+  *freeze(version: number): Operation<boolean> {
     if (!this.#isRead) yield* this.#read();
     this.#isRead = false;
-    for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+    for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
       const from = this.#lowestStamp() - 1;
       if (from >= version) return DONE;
       invariant(from >= 0, 'only an initialised bucket is moved');
       const target = this.#aim(from);
       this.#old.batch.clear();
-      for (let at = 0; at < this.#bytes; at += 8) this.#postSettling(at);
+      for (let at = 0; at < this.#bytes; at += 8) this.#postFreezing(at);
       if (this.#old.batch.length === 0 && target.isKnown) return !DONE;
       const asks = !target.isKnown;
       if (asks) target.postTake(this.#old.batch);
@@ -139,7 +139,7 @@ export class Move {
     return this.#new;
   }
 
-  #postSettling(at: number): void {
+  #postFreezing(at: number): void {
     const [low, high] = [this.#old.low(at), this.#old.high(at)];
     if ((high & FROZEN) !== 0 || !this.#isOld(high)) return;
     const next = this.#isNeeded(at) ? { low, high: high | FROZEN } : this.#next(at, false);

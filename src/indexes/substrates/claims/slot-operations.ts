@@ -36,13 +36,13 @@ export function* writeSlot<R extends Request>(
       if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
       if (yield* protocol.locate(request)) {
         if (refuses(condition, expected, request.foundVersion)) return REFUSED;
-        if (yield* protocol.replace(request, attempt)) return linked(request, REPLACED);
+        if (yield* protocol.replace(request, attempt)) return handedOver(request, REPLACED);
       } else {
         if (condition === IF_PRESENT || condition === IF_VERSION) {
           request.foundAt = -1;
           return REFUSED;
         }
-        if (yield* protocol.insert(request, attempt)) return linked(request, INSERTED);
+        if (yield* protocol.insert(request, attempt)) return handedOver(request, INSERTED);
       }
     }
   } finally {
@@ -82,9 +82,9 @@ export function* modifySlot<R extends Request>(
       compute(present);
       if (!records.take(request)) yield* records.allocate(request);
       if (present) {
-        if (yield* protocol.replace(request, attempt)) return linked(request, REPLACED);
+        if (yield* protocol.replace(request, attempt)) return handedOver(request, REPLACED);
       } else if (yield* protocol.insert(request, attempt)) {
-        return linked(request, INSERTED);
+        return handedOver(request, INSERTED);
       }
     }
   } finally {
@@ -103,7 +103,7 @@ export function refuses(condition: Condition, expected: number, version: number)
 }
 
 /** The record belongs to the index from now on. */
-export function linked(request: Request, outcome: Outcome): Outcome {
+export function handedOver(request: Request, outcome: Outcome): Outcome {
   request.forgetBlock();
   return outcome;
 }

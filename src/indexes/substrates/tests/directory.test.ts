@@ -48,8 +48,8 @@ test('a split is published once, and learnt by who refreshes', (t) => {
   assert.equal(pool.run(one.deepen(0)), true);
   assert.equal(pool.run(two.deepen(0)), false, 'somebody did already');
   assert.equal(pool.run(one.child(0, 0)), 0);
-  assert.equal(pool.run(one.publish(0, 0, 7000)), true);
-  assert.equal(pool.run(two.publish(0, 0, 8000)), false);
+  assert.equal(pool.run(one.link(0, 0, 7000)), true);
+  assert.equal(pool.run(two.link(0, 0, 8000)), false);
   assert.equal(pool.run(two.child(0, 0)), 7000);
   assert.equal(one.depth, 1);
   assert.equal(one.lookup(1), 7000);
@@ -67,7 +67,7 @@ test('a doubled directory inherits: nothing is copied', (t) => {
   const directory = attach();
   for (let depth = 1; depth < 5; depth++) pool.run(directory.deepen(depth));
   // Only suffix 0 was split, down to depth 5.
-  for (let depth = 1; depth < 5; depth++) pool.run(directory.publish(0, depth, 100 * depth));
+  for (let depth = 1; depth < 5; depth++) pool.run(directory.link(0, depth, 100 * depth));
   const fresh = attach();
   assert.equal(fresh.depth, 5);
   for (let hash = 0; hash < 32; hash++) {
@@ -98,7 +98,7 @@ test('random splits: caches of every age are right after a refresh', (t) => {
       const splitter = caches[Math.floor(Math.random() * caches.length)];
       const child = 100_000 + round;
       pool.run(splitter.deepen(leaf.depth));
-      assert.equal(pool.run(splitter.publish(leaf.suffix, leaf.depth, child)), true);
+      assert.equal(pool.run(splitter.link(leaf.suffix, leaf.depth, child)), true);
       const born = { suffix: leaf.suffix + 2 ** leaf.depth, depth: leaf.depth + 1 };
       leaf.depth++;
       leaves.push(born);

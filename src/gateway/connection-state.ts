@@ -2,7 +2,7 @@
  * What a connection says about itself, and what it was refused: a client that pipelines sends the
  * commands behind a refused one before it reads the refusal.
  */
-export class Session {
+export class ConnectionState {
   readonly id: number;
   name = '';
   libraryName = '';
