@@ -7,7 +7,6 @@ import type { RowSource } from './rows.ts';
 export const LOAD_FORMATS = ['jsonl', 'json', 'csv', 'tsv'] as const;
 export const DUMP_FORMATS = ['jsonl', 'csv', 'tsv'] as const;
 export type LoadFormat = (typeof LOAD_FORMATS)[number];
-export type DumpFormat = (typeof DUMP_FORMATS)[number];
 
 const EXTENSIONS: Record<string, LoadFormat> = {
   jsonl: 'jsonl',

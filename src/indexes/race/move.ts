@@ -1,6 +1,4 @@
 import { invariant } from '../../errors.ts';
-import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
-import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../records/layout.ts';
 import {
   type Address,
   type Batch,
@@ -9,10 +7,10 @@ import {
   NULL_ADDRESS,
   type Operation,
   Scratch,
-  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { BucketWords } from '../substrates/bucket-words.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
+import { KeyHashes } from '../substrates/key-hashes.ts';
 import { IDENTITY, type RaceGeometry } from './geometry.ts';
 import {
   bucketHeaderHigh,
@@ -26,8 +24,6 @@ import {
   withStamp,
 } from './slot.ts';
 
-/** Lines of a record that a mover reads at first; a longer key costs one more READ. */
-const KEY_UNITS = 4;
 const FREEZE_ROUNDS_MAX = 10_000;
 
 /** One move of some buckets; reused, because a split is many of them. */
@@ -38,17 +34,17 @@ export class Move {
   #child: Address = NULL_ADDRESS;
   #first = 0;
   #count = 0;
-  /** The parent's buckets; the child's identity; the beginnings of records; a key to hash. */
+  /** The parent's buckets; the child's identity. */
   readonly #buckets = new BucketWords();
   readonly #identity = new Scratch(64);
-  readonly #records = new Scratch(64);
-  readonly #key = new Scratch(KEY_UNITS * UNIT_BYTES + HASH_PADDING);
-  readonly #hash = new KeyHash();
+  readonly #hashes = new KeyHashes();
   /** Local depth and suffix of the child. */
   #depth = 0;
   #suffix = 0;
   /** By slot, in the order of the buckets: whether its record belongs to the child. */
   readonly #moves: boolean[] = [];
+  /** Slots whose records are read. */
+  readonly #live: number[] = [];
 
   constructor(geometry: RaceGeometry) {
     this.#geometry = geometry;
@@ -62,7 +58,7 @@ export class Move {
     this.#count = count;
     const slots = count * this.#geometry.shape.associativity;
     this.#buckets.ensure(count * this.#bucketBytes, 2 * slots + 2 * count);
-    this.#records.ensure(slots * KEY_UNITS * UNIT_BYTES);
+    this.#hashes.ensure(slots);
   }
 
   *identify(): Operation<void> {
@@ -104,50 +100,24 @@ export class Move {
     this.#buckets.postSwap(this.#parent + at, low, high, low, withStamp(high, this.#depth));
   }
 
-  /** Step 2. */
+  /** Step 2: whose record belongs to the child, by one more bit of its key's hash. */
   *readKeys(): Operation<void> {
-    const { batch } = this.#buckets;
-    batch.clear();
+    this.#hashes.clear();
+    this.#live.length = 0;
     let slot = 0;
     this.#eachSlot((at) => {
+      const low = this.#buckets.low(at);
+      const high = this.#buckets.high(at);
       this.#moves[slot] = false;
-      if (isLive(this.#buckets.low(at), this.#buckets.high(at))) this.#postRecord(slot, at);
+      if (isLive(low, high)) {
+        this.#live.push(slot);
+        this.#hashes.add(pointerOf(low, high), lengthOf(high));
+      }
       slot++;
     });
-    if (batch.length === 0) return;
-    yield batch;
-    slot = 0;
-    for (let at = 0; at < this.#count * this.#bucketBytes; at += 8) {
-      if (at % this.#bucketBytes === 0) continue;
-      if (isLive(this.#buckets.low(at), this.#buckets.high(at)))
-        this.#moves[slot] = yield* this.#belongs(slot, at);
-      slot++;
-    }
-  }
-
-  #postRecord(slot: number, at: number): void {
-    const high = this.#buckets.high(at);
-    const bytes = Math.min(lengthOf(high), KEY_UNITS) * UNIT_BYTES;
-    const here = slot * KEY_UNITS * UNIT_BYTES;
-    this.#buckets.batch.read(pointerOf(this.#buckets.low(at), high), bytes, this.#records, here);
-  }
-
-  /** Whether the record of a slot belongs to the child, by one more bit of its key's hash. */
-  *#belongs(slot: number, at: number): Operation<boolean> {
-    const here = slot * KEY_UNITS * UNIT_BYTES;
-    const keyBytes = this.#records.i32[(here + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    const key = this.#key;
-    key.ensure(keyBytes + 2 * HASH_PADDING);
-    if (HEADER_BYTES + keyBytes <= KEY_UNITS * UNIT_BYTES) {
-      const from = here + HEADER_BYTES;
-      for (let i = 0; i < keyBytes; i++) key.u8[i] = this.#records.u8[from + i];
-    } else {
-      const address = pointerOf(this.#buckets.low(at), this.#buckets.high(at)) + HEADER_BYTES;
-      yield this.#buckets.batch.clear().read(address, pad8(keyBytes), key, 0);
-    }
-    for (let i = keyBytes; i < keyBytes + HASH_PADDING; i++) key.u8[i] = 0;
-    this.#hash.compute(key.i32, 0, keyBytes, this.#geometry.shape.seed);
-    return ((this.#hash.h1 >>> (this.#depth - 1)) & 1) === 1;
+    yield* this.#hashes.read(this.#geometry.shape.seed, (i, { h1 }) => {
+      this.#moves[this.#live[i]] = ((h1 >>> (this.#depth - 1)) & 1) === 1;
+    });
   }
 
   /** Steps 3 to 6 in one doorbell: atomics of a queue pair are executed in order. */

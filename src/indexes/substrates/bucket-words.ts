@@ -54,13 +54,4 @@ export class BucketWords {
   swapped(verb: number): boolean {
     return swapped(this.#swaps, CAS_BYTES * verb);
   }
-
-  /** The high half of what CAS `verb` of the last doorbell found; the low one by `foundLow`. */
-  foundHigh(verb: number): number {
-    return this.#swaps.i32[(CAS_BYTES * verb + 20) >> 2];
-  }
-
-  foundLow(verb: number): number {
-    return this.#swaps.i32[(CAS_BYTES * verb + 16) >> 2];
-  }
 }

@@ -78,7 +78,6 @@ export class QueuePair {
   readonly endpoint: Endpoint;
   /** What the node said of itself; there once connected. */
   welcome!: Welcome;
-  boot = 0;
   /** How frames are cut for the node; there once connected. */
   #shape!: FrameShape;
   readonly #place: Place;
@@ -348,7 +347,6 @@ export class QueuePair {
     const isWanted = () => this.#failure === undefined;
     this.#greeting.prove(challenge, isWanted).then((proof) => {
       if (proof === undefined || !isWanted()) return;
-      this.boot = challenge.boot;
       this.#outbox.put(PROOF, 0, proof);
       this.#outbox.flush();
     });

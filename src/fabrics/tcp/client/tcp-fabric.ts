@@ -91,10 +91,6 @@ export class TcpFabric implements RemoteFabric {
     return this.#pairs.map(({ welcome }) => welcome);
   }
 
-  get boots(): number[] {
-    return this.#pairs.map(({ boot }) => boot);
-  }
-
   /** Why nothing can be posted any more. */
   get failure(): StepwellError | undefined {
     return this.#failure;

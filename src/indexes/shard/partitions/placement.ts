@@ -6,12 +6,6 @@ const POINTS = 64;
 /** How much more than its even share a node may get, in per cent. */
 const SLACK = 25;
 
-export interface PartitionMove {
-  partition: number;
-  from: number;
-  to: number;
-}
-
 /**
  * Which memory node holds which part of the keys, by consistent hashing with bounded loads
  * (Mirrokni et al., SODA 2018; SHARD section 3.5). The keys are cut into a fixed number of
@@ -35,14 +29,6 @@ export class Placement {
 
   nodeOf(partition: number): number {
     return this.#nodeOf[partition];
-  }
-
-  /** What has to move for another placement of as many partitions to hold. */
-  movesTo(other: Placement): PartitionMove[] {
-    return this.#nodeOf.flatMap((from, partition) => {
-      const to = other.nodeOf(partition);
-      return from === to ? [] : [{ partition, from, to }];
-    });
   }
 }
 

@@ -109,13 +109,3 @@ export function isEmptyRange({ lower, upper }: KeyRange): boolean {
 function isWithin(bound: KeyBound | undefined, key: Uint8Array, side: 1 | -1): boolean {
   return bound === undefined || Buffer.compare(key, bound.key) * side < 0;
 }
-
-/**
- * Whether `scan` was asked for a range, and not to go on at a cursor. Raises SW_INVALID_ARGUMENT
- * at once for what is neither: a promise would be nothing that `for await` goes through.
- */
-export function isRange(from: ScanOptions | number): from is ScanOptions {
-  if (typeof from === 'number') return false;
-  if (isRecord(from)) return true;
-  throw invalid(`scan takes a range, or a cursor of this store, a number, not ${shown(from)}`);
-}

@@ -15,6 +15,11 @@ const loads = (placement: Placement) => {
 };
 const nodes = (count: number) => Array.from({ length: count }, (_, i) => 10 * i + 1);
 
+function moves(before: Placement, after: Placement): number[] {
+  const all = Array.from({ length: PARTITIONS }, (_, partition) => partition);
+  return all.filter((partition) => before.nodeOf(partition) !== after.nodeOf(partition));
+}
+
 test('no memory node holds more than its share and a quarter', () => {
   for (let count = 1; count <= 20; count++) {
     const load = loads(new Placement(nodes(count), PARTITIONS));
@@ -28,15 +33,9 @@ test('a node that comes or goes moves about its own share', () => {
   for (let count = 2; count <= 16; count++) {
     const before = new Placement(nodes(count), PARTITIONS);
     const after = new Placement(nodes(count + 1), PARTITIONS);
-    const moves = before.movesTo(after);
-    assert.ok(moves.some(({ to }) => to === 10 * count + 1));
-    assert.ok(moves.length <= 2.5 * (PARTITIONS / count), `${moves.length} of ${count}`);
-    const back = after.movesTo(before);
-    assert.equal(back.length, moves.length);
-    for (const { from, to, partition } of moves) {
-      assert.equal(before.nodeOf(partition), from);
-      assert.equal(after.nodeOf(partition), to);
-    }
+    const moved = moves(before, after);
+    assert.ok(moved.some((partition) => after.nodeOf(partition) === 10 * count + 1));
+    assert.ok(moved.length <= 2.5 * (PARTITIONS / count), `${moved.length} of ${count}`);
   }
 });
 
@@ -52,7 +51,8 @@ test('keys are spread over the partitions, and the order of the nodes does not m
     counts[partitionOf(hash, 64)]++;
   }
   assert.ok(Math.min(...counts) > 50 && Math.max(...counts) < 160);
-  assert.deepEqual(placement.movesTo(turned), []);
+  const all = Array.from({ length: 64 }, (_, partition) => partition);
+  assert.ok(all.every((partition) => placement.nodeOf(partition) === turned.nodeOf(partition)));
   assert.equal(
     codeOf(() => new Placement([1, 1], 8)),
     'SW_INVALID_ARGUMENT',
