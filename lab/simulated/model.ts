@@ -67,7 +67,7 @@ export const CONNECTX5: NetworkModel = {
   callNs: 1000,
 };
 
-/** Node sockets on the loopback device (shared/reference/fabrics.md). */
+/** Node sockets on the loopback device, as measured from Node. */
 export const LOOPBACK_TCP: NetworkModel = {
   name: 'tcp',
   // 80-95 us for one verb, with everything below.
@@ -90,7 +90,7 @@ export const LOOPBACK_TCP: NetworkModel = {
   callNs: 1000,
 };
 
-/** Memory of the same machine (shared/reference/fabrics.md). */
+/** Memory of the same machine, as measured from Node. */
 export const SHARED_MEMORY: NetworkModel = {
   name: 'shm',
   // A dependent random READ takes 380-450 ns with 4 KiB pages, with everything below.
