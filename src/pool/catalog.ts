@@ -25,6 +25,9 @@ export const STORE_PARAMETERS = 12;
 
 const WAIT_MICROSECONDS = 500;
 const WAITS_MAX = 10_000;
+/** Of a holder that makes no store: what else is done under the lock is short. */
+const IDLE_WAITS_MAX = 1600;
+const WAITS_PER_LOOK = 32;
 
 export interface CatalogEntry {
   /** 1-based row: the catalog number in chunk words. */
@@ -293,14 +296,23 @@ export class Catalog {
     return Number(yield* control.load(rowAt(id) + LEFT_BEHIND));
   }
 
-  /** Whether the holder before this one is gone. */
+  /**
+   * Whether the holder before this one is gone. A holder that makes a store is waited for, five
+   * seconds; one that does not, less than a second: a damaged word may name any living client.
+   */
   *#lock(): Operation<boolean> {
-    for (let waits = 0; waits < WAITS_MAX; waits++) {
+    let idle = 0;
+    for (let waits = 0; waits < WAITS_MAX && idle < IDLE_WAITS_MAX; waits++, idle++) {
       const taken = yield* this.#lockWord.take();
       if (taken !== HELD) return taken === INHERITED;
       yield* control.pause(WAIT_MICROSECONDS);
+      if (waits % WAITS_PER_LOOK === 0 && (yield* this.#isMaking())) idle = 0;
     }
     throw new StepwellError('SW_TIMEOUT', 'another client holds the catalog for too long');
+  }
+
+  *#isMaking(): Operation<boolean> {
+    return (yield* this.entries()).some(({ ready, dropped }) => !ready && !dropped);
   }
 }
 

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { StepwellError } from '../../errors.ts';
 import type { OpenOptions } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
-import { clientByHand } from '../../store/tests/support/by-hand.ts';
+import { type ByHand, clientByHand } from '../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../store/tests/support/codes.ts';
 import { attachTo, freshStore, keepOpen } from '../../store/tests/support/pools.ts';
-import type { Operation } from '../../verbs/index.ts';
-import { CATALOG_ENTRIES } from '../layout.ts';
+import { type Batch, type Operation, PAUSE } from '../../verbs/index.ts';
+import { control } from '../control.ts';
+import { CATALOG_ENTRIES, SUPERBLOCK } from '../layout.ts';
 import { CHUNK_SPAN, unpackChunk } from '../memory/chunk-word.ts';
 
 const TINY: OpenOptions = {
@@ -61,4 +63,48 @@ test('a name that begins with a byte order mark is a name of its own', (t) => {
   marked.set('k', 'marked');
   assert.equal(plain.get('k'), undefined);
   assert.equal(attachTo(t, marked, { store: '\ufeffx', create: false }).get('k'), 'marked');
+});
+
+/** Microseconds for which an operation pauses until it has failed with this code. */
+function pausesUntil(code: string, { pool }: ByHand, operation: Operation<unknown>): number {
+  let pauses = 0;
+  try {
+    for (let step = operation.next(); !step.done; step = operation.next()) {
+      const { kind, bytes, length } = step.value;
+      for (let row = 0; row < length; row++) {
+        if (kind[row] !== PAUSE) continue;
+        pauses += bytes[row];
+        bytes[row] = 0;
+      }
+      pool.fabric.execute(step.value);
+    }
+  } catch (error) {
+    assert.equal((error as StepwellError).code, code);
+    return pauses;
+  }
+  assert.fail('the operation ended');
+}
+
+test('a lock word that names a client which makes no store ends calls within a second', (t) => {
+  const holder = clientByHand(t);
+  const other = clientByHand(t, { handle: holder.handle });
+  const { id, incarnation } = holder.pool.membership;
+  holder.pool.run(control.store(SUPERBLOCK.catalogLock, BigInt(id + incarnation * 2 ** 12)));
+  const make = () =>
+    other.pool.catalog.findOrCreate('new', 1, [], () => holder.pool.catalog.unswept(1));
+  assert.ok(pausesUntil('SW_TIMEOUT', other, make()) < 1_000_000);
+  const [entry] = other.pool.run(other.pool.catalog.entries());
+  assert.ok(pausesUntil('SW_TIMEOUT', other, other.pool.catalog.drop(entry)) < 1_000_000);
+});
+
+test('a living client that makes a store is waited for longer', (t) => {
+  const maker = clientByHand(t);
+  const other = clientByHand(t, { handle: maker.handle });
+  const build = function* (): Operation<number> {
+    for (;;) yield* control.pause(1);
+  };
+  const making = maker.pool.catalog.findOrCreate('slow', 1, [], build);
+  for (let i = 0; i < 40; i++) maker.pool.fabric.execute(making.next().value as Batch);
+  const make = other.pool.catalog.findOrCreate('new', 1, [], build);
+  assert.ok(pausesUntil('SW_TIMEOUT', other, make) > 4_000_000);
 });

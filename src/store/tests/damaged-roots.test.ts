@@ -38,3 +38,19 @@ for (const index of ['race', 'sephash', 'chime', 'hopscotch', 'shard', 'hstore']
     assert.ok(cases > 0 && inspectSync(sample.handle));
   });
 }
+
+test('hstore: no bit of a lease keeps calls waiting for a primary that was never elected', (t) => {
+  const sample = new DamagedPool('hstore', new Work(t));
+  const [lease] = sample.rootAndChunkWords(1);
+  const raw: string[] = [];
+  for (let bit = 30n; bit < 64n; bit += 3n) {
+    sample.restore();
+    sample.regions[lease.region][lease.index] = BigInt.asIntN(64, 1n << bit);
+    const outcomes = sample.use(false);
+    assert.ok(outcomes.some(([, outcome]) => outcome === 'SW_POOL_CORRUPT'));
+    for (const [call, outcome] of outcomes) {
+      if (outcome.startsWith('raw')) raw.push(`bit ${bit}: ${call}: ${outcome}`);
+    }
+  }
+  assert.deepEqual(raw, []);
+});

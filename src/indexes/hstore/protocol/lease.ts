@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { CLIENT_BITS, clientWord, isGone, rowOf } from '../../../pool/clients/client-word.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import { NETWORK_NAMESPACE } from '../../../pool/clients/thread-identity.ts';
@@ -14,6 +15,9 @@ import {
 const SERVES = 2 ** CLIENT_BITS;
 const YIELDS = 2 * SERVES;
 const TOKEN_SHIFT = CLIENT_BITS + 2;
+/** Where a lease notes that primaries are elected, and what stands there then. */
+const ELECTED_AT = 16;
+const ELECTED = 0x64_65_74_63_65_6c_45n;
 
 /** What the word of a lease says. */
 export interface Holder {
@@ -55,6 +59,7 @@ function wordOf(client: number, serves: boolean, token: number): bigint {
  *
  *   client 28 | whether it is a server process 1 | whether it yields 1 | fencing token 34
  *   beat 64
+ *   whether primaries are elected 64
  *
  * A client of this machine that takes the lease for turns yields it. A process that was stopped may
  * go on at any time and cannot be hindered, so others may overtake it; turns bear that (commit.ts).
@@ -115,6 +120,8 @@ export class Lease {
   /** Takes the lease for good, as the server process that was elected with this token. */
   *takeToServe(held: Holder, token: number): Operation<boolean> {
     if (token < held.token) return false;
+    // Before the word has a token: see `refuseUnelected`.
+    if (token !== 0) yield* control.store(this.address + ELECTED_AT, ELECTED);
     return yield* this.#takeFrom(held, wordOf(this.own, true, token));
   }
 
@@ -139,6 +146,16 @@ export class Lease {
   /** Gives back what was taken for turns, unless another has overtaken this client. */
   *releaseTurns(): Operation<void> {
     yield* control.swap(this.address, BigInt(this.forTurns), 0n);
+  }
+
+  /**
+   * A word with a token keeps clients waiting for an elected primary. Raises SW_POOL_CORRUPT where
+   * none was ever elected: the word is damaged.
+   */
+  *refuseUnelected({ token }: Holder): Operation<void> {
+    if (token === 0) return;
+    const elected = yield* control.load(this.address + ELECTED_AT);
+    invariant(elected === ELECTED, `a lease has the token ${token}, and no primary was elected`);
   }
 
   /** Shows that the holder, this client, is at work. */

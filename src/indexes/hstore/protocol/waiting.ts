@@ -98,6 +98,7 @@ export class Waiting {
     const still = this.#stillness.look(holder.word, progress, this.#polls);
     this.#still = still;
     if (this.#polls > pollsMax || still > LAPSES * lapse) throw yield* this.#inVain(holder);
+    if (this.isTime) yield* this.#lease.refuseUnelected(holder);
     const { client, yields } = holder;
     const isOther = client !== 0 && client !== this.#lease.own && !yields;
     if (isOther && still >= lapse && this.isTime) {
