@@ -37,9 +37,7 @@ import { Partitions } from './partitions/partitions.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
 import { shapeOf } from './shape.ts';
 import { compact, eachReachable } from './sweep.ts';
-import { listUnits } from './table/pieces.ts';
 import type { ShardRequest } from './table/request.ts';
-import { ROOT_UNITS } from './table/segments.ts';
 import { pointerOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
@@ -106,16 +104,14 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return sums;
   }
 
+  /** Without roots and lists of pieces: most blocks of a few lines are records. */
   get tableUnits(): readonly number[] {
     const { geometry, tables } = this.partitions;
     const version = Math.max(...tables.map(({ segments }) => segments.version));
     const units = new Set<number>();
     for (let segment = 0; segment <= version; segment++) {
       units.add(geometry.pieceUnits(geometry.firstPiece(segment)));
-      const pieces = geometry.piecesOf(segment);
-      if (pieces > 1) units.add(listUnits(pieces));
     }
-    if (tables.length > 1) units.add(ROOT_UNITS);
     return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
   }
 

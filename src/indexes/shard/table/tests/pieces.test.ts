@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { control } from '../../../../pool/control.ts';
+import { CHUNK_BYTES } from '../../../../pool/layout.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
+import { sumByKind } from '../../../../store/administration/statistics.ts';
 import { Stepped, shardByHand } from '../../../../store/tests/support/by-hand.ts';
 import { codeOf, throwsCode } from '../../../../store/tests/support/codes.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
@@ -198,4 +200,18 @@ test('a table in pieces is migrated to another memory node, and its pieces are g
   assert.equal(spanChunks(mover), before);
   assert.deepEqual(check(other).problems, []);
   for (const key of KEYS) assert.equal(get(other, key), key);
+});
+
+test('chunks of short records are no index memory, when segments are in pieces', (t) => {
+  for (const shape of Object.values(SHAPES)) {
+    const one = client(t, shape);
+    grow(one, VERSION);
+    for (const key of KEYS) put(one, key, 'v');
+    const { pool, index } = one;
+    const words = pool.run(pool.chunks.words());
+    const lines = words.map(([, word]) => unpackChunk(word)).filter(({ units }) => units === 1);
+    assert.ok(lines.length > 0);
+    const { records } = sumByKind(words, index.catalog, index.tableUnits);
+    assert.equal(records, lines.length * CHUNK_BYTES);
+  }
 });
