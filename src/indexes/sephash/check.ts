@@ -1,5 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
+import { checkEach } from '../substrates/claims/check-each.ts';
 import { eachSegment } from './each-segment.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';
@@ -31,17 +32,27 @@ export function checkTable(table: SepHashTable, sink: CheckSink): Operation<numb
   return new Check(table, sink).run();
 }
 
+interface Place {
+  suffix: number;
+  depth: number;
+}
+
+interface Entry {
+  low: number;
+  high: number;
+  /** Whether it stands in the MainSegment, which has no key twice. */
+  isMain: boolean;
+}
+
 class Check {
   readonly #table: SepHashTable;
   readonly #sink: CheckSink;
-  readonly #request: SepHashRequest;
   readonly #planner: MergePlanner;
   #checked = 0;
 
   constructor(table: SepHashTable, sink: CheckSink) {
     this.#table = table;
     this.#sink = sink;
-    this.#request = table.newRequest();
     this.#planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
   }
 
@@ -98,54 +109,74 @@ class Check {
     entries: Int32Array,
     current: Int32Array,
     dropped: Int32Array,
-    place: { suffix: number; depth: number },
+    place: Place,
   ): Operation<void> {
     const reached = new Set<number>();
     const texts = new Set<string>();
-    for (let at = 0; at < entries.length; at += 2) {
-      yield* this.#record(where, [entries[at], entries[at + 1]], place, reached);
-      if (texts.has(this.#keyText())) this.#sink.problem(`${where}: a key stands twice in Main`);
-      texts.add(this.#keyText());
-    }
-    for (let at = 0; at < current.length; at += 2) {
-      yield* this.#record(where, [current[at], current[at + 1]], place, reached);
-    }
-    for (let at = 0; at < dropped.length; at += 2) {
-      const record = recordOf(dropped[at], dropped[at + 1]);
-      if (reached.has(record)) this.#sink.problem(`${where}: a dropped record is in use`);
-      yield* this.#blocks(record, unitsOfEntry(dropped[at + 1]), reached);
-    }
+    yield* this.#each(
+      [...entriesIn(entries, true), ...entriesIn(current, false)],
+      (entry, request) => this.#record(where, entry, request, place, reached, texts),
+    );
+    yield* this.#each(entriesIn(dropped, false), (entry, request) =>
+      this.#dropped(where, entry, request, reached),
+    );
+  }
+
+  #each(
+    entries: readonly Entry[],
+    check: (entry: Entry, request: SepHashRequest) => Operation<void>,
+  ): Operation<void> {
+    return checkEach(this.#sink, entries, () => this.#table.newRequest(), check);
   }
 
   /** Checks what an entry says of its record, and that a search finds the record's key. */
   *#record(
     where: string,
-    [low, high]: [number, number],
-    { suffix, depth }: { suffix: number; depth: number },
+    { low, high, isMain }: Entry,
+    request: SepHashRequest,
+    { suffix, depth }: Place,
     reached: Set<number>,
+    texts: Set<string>,
   ): Operation<void> {
     const record = recordOf(low, high);
     const problem = (text: string) => this.#sink.problem(`${where}: record at ${record}: ${text}`);
-    yield* this.#blocks(record, unitsOfEntry(high), reached);
+    yield* this.#blocks(record, unitsOfEntry(high), request, reached);
     try {
-      yield* this.#table.records.complete(this.#request);
+      yield* this.#table.records.complete(request);
     } catch (error) {
       return problem((error as Error).message);
     }
-    const { hash } = this.#request;
+    const { hash } = request;
     if ((hash.h1 & (2 ** depth - 1)) !== suffix) problem('not of this segment');
     if (tagFor(hash.h2) !== tagOf(high)) problem('wrong fingerprints');
     if (depthBitsFor(hash.h1, depth) !== depthBitsOf(high)) problem('wrong depth bits');
+    const text = keyText(request);
+    if (isMain && texts.has(text)) this.#sink.problem(`${where}: a key stands twice in Main`);
+    if (isMain) texts.add(text);
     if (isTombstone(high)) return;
-    const text = this.#keyText();
-    const found = yield* search(this.#table, this.#request);
-    if (found || this.#request.match >= 0) return;
+    const found = yield* search(this.#table, request);
+    if (found || request.match >= 0) return;
     problem(`its key of ${text.length} bytes is not found`);
   }
 
+  *#dropped(
+    where: string,
+    { low, high }: Entry,
+    request: SepHashRequest,
+    reached: Set<number>,
+  ): Operation<void> {
+    const record = recordOf(low, high);
+    if (reached.has(record)) this.#sink.problem(`${where}: a dropped record is in use`);
+    yield* this.#blocks(record, unitsOfEntry(high), request, reached);
+  }
+
   /** Reads a record and reports its blocks, once. */
-  *#blocks(record: number, units: number, reached: Set<number>): Operation<void> {
-    const request = this.#request;
+  *#blocks(
+    record: number,
+    units: number,
+    request: SepHashRequest,
+    reached: Set<number>,
+  ): Operation<void> {
     const { records, geometry } = this.#table;
     yield* records.adopt(request, record, Math.min(units, ENTRY_UNITS_MAX), geometry.shape.seed);
     if (reached.has(record)) return;
@@ -154,9 +185,14 @@ class Check {
       this.#sink.reachable(block.address, block.units);
     }
   }
+}
 
-  #keyText(): string {
-    const { outgoing, keyBytes } = this.#request;
-    return outgoing.buffer.toString('latin1', 16, 16 + keyBytes);
-  }
+function entriesIn(words: Int32Array, isMain: boolean): Entry[] {
+  return Array.from({ length: words.length / 2 }, (_, i) => {
+    return { low: words[2 * i], high: words[2 * i + 1], isMain };
+  });
+}
+
+function keyText({ outgoing, keyBytes }: SepHashRequest): string {
+  return outgoing.buffer.toString('latin1', 16, 16 + keyBytes);
 }

@@ -30,7 +30,7 @@ class Together {
   }
 }
 
-for (const index of ['race', 'shard'] as const satisfies IndexName[]) {
+for (const index of ['race', 'shard', 'sephash', 'hstore'] as const satisfies IndexName[]) {
   test(`${index}: the records of a check are in flight together`, (t) => {
     const url = freshUrl(t, 'file');
     const store = keepOpen(t, openSync(url, { ...SMALL, index }));
