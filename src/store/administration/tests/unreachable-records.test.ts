@@ -48,8 +48,8 @@ function closedPool(t: TestContext, index: IndexName): string {
   return pathOf(url);
 }
 
-/** The same after a client was killed, and after a sweep of what it had left. */
-async function sweptPool(t: TestContext, index: IndexName): Promise<string> {
+/** The same after a client was killed. */
+async function killedPool(t: TestContext, index: IndexName): Promise<string> {
   const path = closedPool(t, index);
   const url = `file:${path}`;
   const child = new Child(t);
@@ -57,6 +57,13 @@ async function sweptPool(t: TestContext, index: IndexName): Promise<string> {
   assert.equal(await child.ask(order), 'churned');
   child.process.kill('SIGKILL');
   await child.exited;
+  return path;
+}
+
+/** The same after a sweep of what it had left. */
+async function sweptPool(t: TestContext, index: IndexName): Promise<string> {
+  const path = await killedPool(t, index);
+  const url = `file:${path}`;
   const { problems, unreachable, stores } = checkSync(url, { sweep: true });
   assert.deepEqual(problems, []);
   // HStore's server marks records, so none that was removed is taken for a lost one.
@@ -135,6 +142,27 @@ function endAll(store: Store): void {
   ];
   for (const call of calls) assert.notEqual(outcome(call), 'SW_CONTENTION');
   store.close();
+}
+
+for (const index of ['race', 'sephash', 'shard', 'hstore'] as const) {
+  test(`${index}: after a client was killed, the records that zeros cost are counted`, async (t) => {
+    const path = await killedPool(t, index);
+    const before = checkSync(zeroed(path, CHUNKS_AT, 0));
+    assert.deepEqual(before.problems, []);
+    const used = usedWords(path);
+    const random = Prng.fromSeed(9);
+    let damaged = 0;
+    for (let place = 0; place < 16; place++) {
+      const at = Math.floor(used[random.below(used.length)] / 64) * 64;
+      const lost = lostKeys(zeroed(path, at, 64));
+      if (lost === 0) continue;
+      damaged++;
+      const { problems, unreachable } = checkSync(zeroed(path, at, 64));
+      const isTold = problems.length > 0 || unreachable >= before.unreachable + lost;
+      assert.ok(isTold, `zeros at ${at}: ${unreachable} unreachable, ${lost} lost`);
+    }
+    assert.ok(damaged > 0);
+  });
 }
 
 for (const index of ['race', 'sephash', 'shard'] as const) {
