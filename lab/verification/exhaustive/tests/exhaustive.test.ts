@@ -130,20 +130,23 @@ function stopsAfter(model: ScopeModel, client: number, steps: number): boolean {
   return done > steps;
 }
 
-const CAUGHT: [canary: string, scope: string][] = [
-  ['published insert', 'put-put-vacate'],
-  ['a search whose miss', 'split-search'],
-  ['blocks are re-used', 'reuse'],
-  ['an update that expects', 'put-remove'],
-  ['a removal that compares', 'compare-update'],
-  ['a removal that compares', 'compare-reinsert'],
+const CAUGHT: [Subject, canary: string, scope: string][] = [
+  [RACE_SUBJECT, 'published insert', 'put-put-vacate'],
+  [RACE_SUBJECT, 'a search whose miss', 'split-search'],
+  [RACE_SUBJECT, 'blocks are re-used', 'reuse'],
+  [RACE_SUBJECT, 'an update that expects', 'put-remove'],
+  [RACE_SUBJECT, 'a removal that compares', 'compare-update'],
+  [RACE_SUBJECT, 'a removal that compares', 'compare-reinsert'],
+  [SHARD_SUBJECT, 'published Ordered-CAS', 'put-put-vacate'],
+  [HSTORE_SUBJECT, 'blocks are re-used', 'merge-search'],
 ];
 
-for (const [begin, name] of CAUGHT) {
-  test(`the canary is caught in ${name}: ${begin}`, () => {
+for (const [subject, begin, name] of CAUGHT) {
+  const index = subject.kind.manifest.name;
+  test(`the canary is caught in ${name} of ${index}: ${begin}`, () => {
     const canary = CANARIES.find((one) => one.name.startsWith(begin));
     assert.ok(canary);
-    assert.ok(searched(scopeOf(RACE_SUBJECT, name), { canary }).failure);
+    assert.ok(searched(scopeOf(subject, name), { canary }).failure);
   });
 }
 
