@@ -170,7 +170,8 @@ function drawChime(random: Prng): ChimeParameters {
 function drawHopscotch(random: Prng): HopscotchParameters {
   const pick = <T>(...choices: T[]) => choices[random.below(choices.length)];
   const span = pick(4, 8, 16, 64);
-  return { span, neighbourhood: Math.min(span, pick(2, 4, 8)), initialDepth: 0, maxDepth: 16 };
+  const neighbourhood = Math.min(span, pick(2, 4, 8));
+  return { span, neighbourhood, inlineBytes: pick(0, 24, 48), initialDepth: 0, maxDepth: 16 };
 }
 
 /** Tables so small that chains form, logs so short that they come round all the time. */

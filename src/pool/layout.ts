@@ -5,7 +5,7 @@ import { type Address, addressOf, regionOf, UNIT_BYTES } from '../verbs/index.ts
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 6;
+export const LAYOUT_VERSION = 7;
 
 /** Memory is handed to clients in chunks; a client carves one block size out of each. */
 export const CHUNK_BYTES = 256 * 1024;
@@ -50,6 +50,10 @@ export const CLIENT_ENTRY_BYTES = 128;
 /** Client ids have 12 bits in a chunk word; id 0 means no client. */
 export const CLIENTS_MAX = 4095;
 
+/** What a client is about to do under a lock: `intents/`. Slots of each client on each node. */
+export const INTENTS_PER_CLIENT = 8;
+export const INTENT_BYTES = 1024;
+
 export interface PoolParameters {
   regionBytes: number;
   regionsMax: number;
@@ -72,6 +76,8 @@ export class PoolLayout {
    * next of the same region.
    */
   readonly stripe: number;
+  /** Where the intent slots begin, in the first region of every memory node. */
+  readonly intents: number;
   /** Chunks before the first usable one: those of region 0 hold the superblock and the tables. */
   readonly reservedChunks: number;
 
@@ -81,7 +87,10 @@ export class PoolLayout {
     this.chunksMax = this.chunksPerRegion * parameters.regionsMax;
     this.chunkTable = CLIENTS_OFFSET + parameters.clientsMax * CLIENT_ENTRY_BYTES;
     this.stripe = parameters.nodes ?? 1;
-    const reserved = Math.ceil((this.chunkTable + 8 * this.chunksMax) / parameters.chunkBytes);
+    const tables = this.chunkTable + 8 * this.chunksMax;
+    this.intents = Math.ceil(tables / INTENT_BYTES) * INTENT_BYTES;
+    const slots = parameters.clientsMax * INTENTS_PER_CLIENT;
+    const reserved = Math.ceil((this.intents + slots * INTENT_BYTES) / parameters.chunkBytes);
     this.reservedChunks = reserved * this.stripe;
     if (reserved + 3 > this.chunksPerRegion) {
       const needed = (reserved + 3) * parameters.chunkBytes;
@@ -134,6 +143,11 @@ export class PoolLayout {
 
   clientEntry(id: number): Address {
     return CLIENTS_OFFSET + (id - 1) * CLIENT_ENTRY_BYTES;
+  }
+
+  /** An intent slot of a client on a memory node. */
+  intentSlot(node: number, id: number, slot: number): Address {
+    return addressOf(node, this.intents + ((id - 1) * INTENTS_PER_CLIENT + slot) * INTENT_BYTES);
   }
 }
 

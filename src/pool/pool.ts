@@ -6,6 +6,8 @@ import { Reclamation } from './clients/reclamation.ts';
 import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
+import { IntentSlots } from './intents/intent-slots.ts';
+import { isRowSettled, settleRow } from './intents/repair.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
@@ -29,6 +31,7 @@ export class Pool {
   readonly catalog: Catalog;
   readonly reclamation: Reclamation;
   readonly stores: OpenStores;
+  readonly intents: IntentSlots;
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */
@@ -57,14 +60,19 @@ export class Pool {
     this.reclamation = new Reclamation(this.layout, this.membership, this.allocator);
     const { membership, catalog, allocator, reclamation } = this;
     this.stores = new OpenStores(membership, catalog, allocator, reclamation);
+    this.intents = new IntentSlots(this.layout, membership, this.chunks);
     this.sweeper = new HolderWord(this.membership, SUPERBLOCK.sweeper);
   }
 
-  /** Cleans up after clients that are gone, then takes a row of the client table. */
+  /**
+   * Cleans up after clients that are gone, so that a row is free, and takes one. What dead clients
+   * were doing under locks it can finish only then, because that takes an intent slot.
+   */
   *joining(name: string): Operation<void> {
     yield* this.recovering(() => true);
     yield* this.membership.join(name);
     this.allocator.own(this.membership.id, this.membership.incarnation);
+    yield* this.recovering(() => true);
   }
 
   /** Claims blocks ahead of need, off the path of the operations (RACE section 4.2). */
@@ -138,11 +146,14 @@ export class Pool {
   }
 
   /**
-   * Cleans up after a dead client: its chunks become orphans that anyone may adopt. What it had
-   * half done in an index is finished by the next client that meets it there.
+   * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
+   * about to link may be swept. Then its chunks become orphans that any client may adopt. What it
+   * had half done without locks is finished by the client that meets it.
    */
   *#takeOver(row: ClientRow): Operation<void> {
+    if (this.membership.id === 0 && !(yield* isRowSettled(this, row))) return;
     if (!(yield* this.membership.claimRecovery(row))) return;
+    yield* settleRow(this, row);
     yield* this.#bury(row.id);
     yield* this.chunks.orphan(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);

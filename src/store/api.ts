@@ -125,18 +125,18 @@ export interface ChimeParameters {
   splitAt?: number;
 }
 
-/** The stand-alone hash table of CHIME's leaves. */
+/** The stand-alone hash table of hopscotch leaves. */
 export interface HopscotchParameters {
   /** Entries of a segment, 2..1024 (64). */
   span?: number;
-  /** Entries from its home on in which a key may stand, 2..16 (16). */
+  /** Entries from its home on in which a key may stand, 2..16 (8). */
   neighbourhood?: number;
+  /** Bytes of a key and a value, each padded to 8, that stand in the segment, 0..240 (48). */
+  inlineBytes?: number;
   /** Suffix bits of the directory at creation. */
   initialDepth?: number;
   /** Suffix bits for which directory space is reserved, at most 24. */
   maxDepth?: number;
-  /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
-  hotspots?: number;
 }
 
 /** Parameters of the index `hstore`, hash table and skiplist servers. */

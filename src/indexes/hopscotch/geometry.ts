@@ -1,4 +1,4 @@
-import { LeafGeometry, type LeafShape, leafShape } from '../chime/geometry.ts';
+import { LeafGeometry, type LeafShape, leafShape } from '../substrates/leaf/layout.ts';
 import { inRange } from '../substrates/parameters.ts';
 
 /** Parameters of a hopscotch hash table; kept in the catalog. */
@@ -9,10 +9,10 @@ export interface HopscotchShape extends LeafShape {
   maxDepth: number;
 }
 
-/** Hash word 1 gives the suffix, and its highest 8 bits the fingerprint. */
+/** Hash word 1 gives the suffix. */
 const DEPTH_MAX = 24;
 
-/** The segments of a hopscotch hash table: leaves of the tree. */
+/** The segments of a hopscotch hash table. */
 export class HopscotchGeometry extends LeafGeometry<HopscotchShape> {}
 
 export function hopscotchShape(
@@ -21,8 +21,9 @@ export function hopscotchShape(
   seed: number,
 ): HopscotchShape {
   const leaf = leafShape(wishes, seed);
-  // A level more than a pool of half empty segments and their records could use.
-  const segments = poolBytes / (36 * leaf.span);
+  const { leafBytes } = new LeafGeometry(leaf);
+  // A level more than a pool of half empty segments could use.
+  const segments = (2 * poolBytes) / leafBytes;
   const reachable = Math.min(DEPTH_MAX, Math.max(4, Math.ceil(Math.log2(segments)) + 1));
   const maxDepth = inRange('maxDepth', wishes.maxDepth ?? reachable, 0, DEPTH_MAX);
   const first = wishes.initialDepth ?? Math.min(1, maxDepth);

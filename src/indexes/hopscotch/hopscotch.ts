@@ -1,10 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, Batch, type Operation } from '../../verbs/index.ts';
-import { unitsBeside } from '../chime/geometry.ts';
-import { LeafIndex } from '../chime/leaf-index.ts';
-import { depthFlags } from '../chime/link.ts';
-import { type Link, NewNodes } from '../chime/node-io.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type {
   CheckSink,
   IndexKind,
@@ -12,7 +8,11 @@ import type {
   IndexParameters,
   IndexShape,
 } from '../contract.ts';
-import { DirectoryParts } from '../substrates/directory-parts.ts';
+import { Directory } from '../substrates/directory.ts';
+import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
+import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
+import { newLeaf } from '../substrates/leaf/split-leaf.ts';
+import { writeBounds } from './bounds.ts';
 import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
 import { eachReachable } from './reachable.ts';
@@ -26,12 +26,9 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   name: 'hopscotch',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
+  lockFreeReads: false,
   onlineResize: true,
 };
-
-/** Lines of the node over the two segments of a split. */
-const FORK_UNITS = unitsBeside(1);
 
 /** The stand-alone one-sided hopscotch hash table (CHIME section 4.5) behind the index contract. */
 export class HopscotchIndex extends LeafIndex<HopscotchTable> {
@@ -47,7 +44,7 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
   }
 
   get tableUnits(): readonly number[] {
-    return [this.table.geometry.leafUnits, FORK_UNITS];
+    return [this.table.geometry.leafUnits];
   }
 
   shape(): Operation<IndexShape> {
@@ -73,21 +70,26 @@ export function* buildHopscotch(
   shape: HopscotchShape,
   catalog: number,
 ): Operation<Address> {
-  const parts = yield* DirectoryParts.make(pool, catalog, shape);
-  const table = new HopscotchTable(pool, new HopscotchGeometry(shape), parts, catalog);
-  const links: Link[] = [];
-  while (links.length < 2 ** shape.initialDepth) links.push(yield* makeSegment(table));
-  yield* parts.fill(links);
-  return parts.root;
+  const segments: Address[] = [];
+  for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
+    segments.push(yield* makeSegment(pool, shape, catalog, suffix));
+  }
+  return yield* Directory.build(pool, catalog, shape, segments);
 }
 
-function* makeSegment(table: HopscotchTable): Operation<Link> {
-  const { span, initialDepth } = table.geometry.shape;
-  const nodes = new NewNodes(table);
-  const address = yield* nodes.allocateLeaf();
-  const link = nodes.leafAt(address, new Int32Array(2 * span), depthFlags(initialDepth));
-  yield nodes.post(new Batch());
-  return link;
+function* makeSegment(
+  { allocator }: Pool,
+  shape: HopscotchShape,
+  catalog: number,
+  suffix: number,
+): Operation<Address> {
+  const geometry = new HopscotchGeometry(shape);
+  const address = yield* allocator.allocate(catalog, geometry.leafUnits);
+  const image = new Scratch(geometry.leafBytes);
+  newLeaf(geometry, address, image);
+  writeBounds(image, BOUNDS_AT, suffix, shape.initialDepth, 0);
+  yield new Batch().write(address, geometry.leafBytes, image, 0);
+  return address;
 }
 
 export function* openHopscotch(
@@ -97,15 +99,16 @@ export function* openHopscotch(
   root: Address,
 ): Operation<HopscotchIndex> {
   invariant(root > 0, 'a store without a root');
-  const { parts } = yield* DirectoryParts.read(root, shape);
-  return new HopscotchIndex(new HopscotchTable(pool, new HopscotchGeometry(shape), parts, catalog));
+  const directory = yield* Directory.open(root, shape, pool.chunks);
+  const geometry = new HopscotchGeometry(shape);
+  return new HopscotchIndex(new HopscotchTable(pool, geometry, directory, catalog));
 }
 
 /** The hopscotch hash table as a store's index. */
 export const HOPSCOTCH: IndexKind = {
   number: HOPSCOTCH_KIND,
   manifest: HOPSCOTCH_MANIFEST,
-  parameterNames: ['span', 'neighbourhood', 'initialDepth', 'maxDepth', 'hotspots', 'seed'],
+  parameterNames: ['span', 'neighbourhood', 'inlineBytes', 'initialDepth', 'maxDepth', 'seed'],
   flags: [],
   parameters: (wishes, poolBytes, seed) => ({ ...hopscotchShape(wishes, poolBytes, seed) }),
   create: (pool, parameters, catalog) => buildHopscotch(pool, shapeFrom(parameters), catalog),
@@ -114,6 +117,6 @@ export const HOPSCOTCH: IndexKind = {
 };
 
 export function shapeFrom(parameters: IndexParameters): HopscotchShape {
-  const { span, neighbourhood, initialDepth, maxDepth, hotspots, seed } = parameters;
-  return { span, neighbourhood, initialDepth, maxDepth, hotspots, seed };
+  const { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed } = parameters;
+  return { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed };
 }

@@ -1,117 +1,134 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Operation } from '../../verbs/index.ts';
-import { homeAt, isVacantAt, placeAt, type Slots } from '../chime/hopscotch.ts';
-import { type ChimeRequest, LeafClient } from '../chime/leaf-client.ts';
-import { depthFlags, depthOfLink } from '../chime/link.ts';
-import type { Link, Visit } from '../chime/node-io.ts';
-import type { LeafHalves } from '../chime/rebuild-leaf.ts';
-import { lengthOf, recordOf } from '../chime/slot.ts';
-import type { DirectoryParts } from '../substrates/directory-parts.ts';
-import { KeyHashes } from '../substrates/key-hashes.ts';
-import { RecordIo } from '../substrates/record-io.ts';
-import { LinkDirectory } from './directory.ts';
+import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
+import { pad8 } from '../../records/layout.ts';
+import { type Address, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
+import type { Directory } from '../substrates/directory.ts';
+import { fingerprintOf, isIndirect, itemHigh, keyBytesOf } from '../substrates/leaf/entry.ts';
+import { CONTENT_AT, identityHigh, identityLow } from '../substrates/leaf/layout.ts';
+import { LeafClient } from '../substrates/leaf/leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import { isLeafStill } from '../substrates/leaf/read-leaf.ts';
+import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
+import { childIn, depthIn, suffixIn, writeBounds } from './bounds.ts';
 import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
-import { linkReplacement, mend } from './mend.ts';
-import { aim, leaveGone, reach } from './way.ts';
 
-const NO_KEY = new Uint8Array(0);
+/** Segments are never freed: a block is one segment as long as the table is there. */
+export const SEGMENT_TAG = 0;
+const KEY_BYTES_INLINE_MAX = 256;
+
+/** Where bounds are to be written. */
+interface BoundsPlace {
+  memory: Scratch;
+  at: number;
+}
 
 /** One client's handle of a hopscotch hash table. */
 export class HopscotchTable extends LeafClient<HopscotchShape> {
-  readonly directory: LinkDirectory;
+  readonly directory: Directory;
+  readonly #key = new Scratch(KEY_BYTES_INLINE_MAX + HASH_PADDING);
+  readonly #hash = new KeyHash();
 
-  constructor(pool: Pool, geometry: HopscotchGeometry, parts: DirectoryParts, catalog: number) {
-    const { allocator, reclamation, chunks } = pool;
-    const records = new RecordIo(allocator, reclamation, catalog);
-    super(geometry, records, allocator, reclamation, catalog);
-    this.directory = new LinkDirectory(parts, geometry.shape, chunks, reclamation);
+  constructor(pool: Pool, geometry: HopscotchGeometry, directory: Directory, catalog: number) {
+    super(geometry, pool, catalog);
+    this.directory = directory;
   }
 
-  begin(): void {
-    this.directory.begin();
+  aim(request: LeafRequest): void {
+    const { seed } = this.geometry.shape;
+    request.leaf = this.directory.lookup(request.hash.h1);
+    request.idLow = identityLow(request.leaf, SEGMENT_TAG, seed);
+    request.idHigh = identityHigh(request.leaf, SEGMENT_TAG, seed);
   }
 
-  aim(request: ChimeRequest): boolean {
-    return aim(this, request);
+  owns({ words, hash }: LeafRequest): boolean {
+    const mask = 2 ** depthIn(words, IMAGE_AT) - 1;
+    return (hash.h1 & mask) === suffixIn(words, IMAGE_AT);
   }
 
-  reach(request: ChimeRequest): Operation<void> {
-    return reach(this, request);
+  *redirect(request: LeafRequest, attempt: number): Operation<void> {
+    this.count('otherLeaf', attempt);
+    const { leaf, hash } = request;
+    invariant(isLeafStill(request), `what stands at ${leaf} is no segment`);
+    // Of the split that the header tells of, the directory may not have the child yet.
+    if ((yield* this.directory.refresh(hash.h1)) === leaf) yield* this.linkChild(request);
   }
 
-  isSure({ child }: ChimeRequest): boolean {
-    return this.directory.isKnown(child);
+  /**
+   * Puts the child that the request's header names into the directory, if it is not there. The
+   * splitter does so, or, when it died or is slow, the client that meets the child's keys; and in
+   * any case the client that splits the segment next, which forgets the child.
+   */
+  *linkChild({ words, leaf }: LeafRequest): Operation<void> {
+    const suffix = suffixIn(words, IMAGE_AT);
+    const depth = depthIn(words, IMAGE_AT);
+    const child = childIn(words, IMAGE_AT);
+    const { maxDepth } = this.geometry.shape;
+    const isSplit = child !== 0 && depth > 0 && depth <= maxDepth;
+    invariant(isSplit, `the segment at ${leaf} has keys of another one`);
+    yield* this.#publish(suffix, depth - 1, child);
   }
 
-  confirm({ child, leafLow, leafHigh }: ChimeRequest): void {
-    this.directory.confirm(child, leafLow, leafHigh);
+  /** The directory is deep enough before the entry counts. */
+  *#publish(suffix: number, depth: number, child: Address): Operation<void> {
+    const { directory } = this;
+    yield* directory.deepen(depth);
+    if (!(yield* directory.publish(suffix, depth, child))) {
+      yield* directory.refresh(suffix + 2 ** depth);
+    }
   }
 
-  leaveGone(request: ChimeRequest, attempt: number): Operation<void> {
-    return leaveGone(this, request, attempt);
-  }
-
-  /** Nothing takes up segments: the block holds something else that looks like one taken up. */
-  *searchTakenUp(request: ChimeRequest, attempt: number): Operation<undefined> {
-    yield* leaveGone(this, request, attempt);
-  }
-
-  mend(request: ChimeRequest): Operation<void> {
-    return mend(this, request);
-  }
-
-  makePlace(request: ChimeRequest): Operation<void> {
-    return mend(this, request, true);
-  }
-
-  /** By the next bit of the keys' hashes, which their records tell. */
-  *halve({ high }: Visit, slots: Int32Array): Operation<LeafHalves> {
-    const depth = depthOfLink(high);
+  *makeRoom(request: LeafRequest, attempt: number): Operation<void> {
+    const { words } = request;
+    const depth = depthIn(words, IMAGE_AT);
     if (depth >= this.geometry.shape.maxDepth) {
       const why = `a segment of the ${2 ** depth} that the table can have is full`;
       throw new StepwellError('SW_INDEX_FULL', why);
     }
-    const keys = new KeyHashes();
-    const occupied: number[] = [];
-    for (let slot = 0; slot < slots.length / 2; slot++) {
-      if (!isVacantAt(slots, slot)) occupied.push(slot);
-    }
-    keys.clear();
-    keys.ensure(occupied.length);
-    for (const slot of occupied) {
-      const [low, end] = slots.subarray(2 * slot, 2 * slot + 2);
-      keys.add(recordOf(low, end), lengthOf(end));
-    }
-    const lower: number[] = [];
-    const upper: number[] = [];
-    yield* keys.read(this.geometry.shape.seed, (i, { h1 }) => {
-      ((h1 & (1 << depth)) === 0 ? lower : upper).push(occupied[i]);
-    });
-    const [left, right] = [lower, upper].map((some) => this.#arranged(slots, some));
-    return { left, right, separator: NO_KEY, flags: depthFlags(depth + 1), flagsOver: 0 };
+    if (!this.maySplit(request)) yield* this.linkChild(request);
+    const child = yield* splitLeaf(this, request, attempt);
+    if (child === NULL_ADDRESS) return;
+    yield* this.#publish(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), child);
   }
 
-  /** Some entries near their homes; where that does not fit, where they were. */
-  #arranged(slots: Slots, some: readonly number[]): Slots {
-    const { neighbourhood } = this.geometry.shape;
-    const fresh = new Int32Array(slots.length);
-    const fits = some.every((slot) => {
-      const [low, high] = [slots[2 * slot], slots[2 * slot + 1]];
-      return placeAt(fresh, low, high, homeAt(slots, slot), neighbourhood);
-    });
-    if (fits) return fresh;
-    fresh.fill(0);
-    for (const slot of some) fresh.set(slots.subarray(2 * slot, 2 * slot + 2), 2 * slot);
-    return fresh;
+  /** Only when the directory has the child that the header names, for a split names another. */
+  maySplit({ words }: LeafRequest): boolean {
+    const child = childIn(words, IMAGE_AT);
+    const depth = depthIn(words, IMAGE_AT);
+    if (child === NULL_ADDRESS) return depth < this.geometry.shape.maxDepth;
+    const sibling = suffixIn(words, IMAGE_AT) + 2 ** (depth - 1);
+    return depth < this.geometry.shape.maxDepth && this.directory.lookup(sibling) === child;
   }
 
-  /** Nobody scans a hash table in the order of its keys. */
-  hintOf(): number {
-    return 0;
+  /** By the next bit of the keys' hashes, which an indirect item has as its fingerprint. */
+  isUpper({ words }: LeafRequest, entry: number): boolean {
+    const bit = 1 << depthIn(words, IMAGE_AT);
+    return (this.hashAt(words, entry) & bit) !== 0;
   }
 
-  link(leaf: Visit, to: Link): Operation<boolean> {
-    return linkReplacement(this, leaf, to);
+  /** Hash word 1 of the key of the item at `entry`. */
+  hashAt(words: Scratch, entry: number): number {
+    const item = itemHigh(words, entry);
+    if (isIndirect(item)) return fingerprintOf(words, entry);
+    const keyBytes = keyBytesOf(item);
+    const count = pad8(keyBytes) >> 2;
+    const from = (entry + CONTENT_AT) >> 2;
+    const { i32 } = this.#key;
+    for (let i = 0; i < count; i++) i32[i] = words.i32[from + i];
+    i32.fill(0, count, count + (HASH_PADDING >> 2));
+    this.#hash.compute(i32, 0, keyBytes, this.geometry.shape.seed);
+    return this.#hash.h1;
+  }
+
+  writeBounds(
+    { words }: LeafRequest,
+    sibling: Address,
+    lower: BoundsPlace,
+    upper: BoundsPlace,
+  ): void {
+    const suffix = suffixIn(words, IMAGE_AT);
+    const depth = depthIn(words, IMAGE_AT);
+    writeBounds(lower.memory, lower.at, suffix, depth + 1, sibling);
+    writeBounds(upper.memory, upper.at, suffix + 2 ** depth, depth + 1, 0);
   }
 }

@@ -71,6 +71,8 @@ export class Request extends Frame {
   foundCodec = CODEC_BYTES;
   foundVersion = 0;
   foundChained = false;
+  /** Whether it is no record but an item of a leaf, whose checksum was verified as it was read. */
+  foundInline = false;
 
   /** Slots whose fingerprint matches: their records in the pool and in `incoming`. */
   candidateRecord = new Float64Array(CANDIDATES_MAX);
@@ -171,6 +173,7 @@ export class Request extends Frame {
 
   #adoptRecord(at: number, kind: number): void {
     const { i32 } = this.incoming;
+    this.foundInline = false;
     this.found = this.incoming;
     this.foundAt = at;
     this.foundValueBytes = i32[(at + VALUE_BYTES) >> 2] >>> 0;
@@ -185,16 +188,33 @@ export class Request extends Frame {
    * for a key but meet one.
    */
   adoptKey(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
+    this.adoptKeyAt(scratch, at + HEADER_BYTES, keyBytes, seed);
+    this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
+  }
+
+  /** Takes the key whose bytes stand at `at` of a scratch, zero-padded to 8 bytes. */
+  adoptKeyAt(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
     this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
     const { i32 } = this.outgoing;
-    // A record's key is padded like this one; by words, because a view of it costs more to make.
-    const from = (at + HEADER_BYTES) >> 2;
+    // By words, because a view of the key costs more to make.
+    const from = at >> 2;
     const words = pad8(keyBytes) >> 2;
     for (let i = 0; i < words; i++) i32[(HEADER_BYTES >> 2) + i] = scratch.i32[from + i];
     zeroPad(this.outgoing, HEADER_BYTES + keyBytes);
     this.keyBytes = keyBytes;
     this.hash.compute(i32, HEADER_BYTES >> 2, keyBytes, seed);
-    this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
+  }
+
+  /** Takes an item of a leaf for found, whose value stands in one piece in a scratch. */
+  adoptItem(from: Scratch, at: number, bytes: number, codec: number, version: number): void {
+    this.found = from;
+    this.foundAt = at;
+    this.foundValueAt = at;
+    this.foundValueBytes = bytes;
+    this.foundCodec = codec;
+    this.foundVersion = version;
+    this.foundChained = false;
+    this.foundInline = true;
   }
 
   /**
@@ -222,6 +242,7 @@ export class Request extends Frame {
 
   /** Checks the found record, whose value is contiguous at `foundValueAt` of `found`. */
   verifies(): boolean {
+    if (this.foundInline) return true;
     const header = this.incoming.i32;
     const kind = header[(this.foundAt + KEY_BYTES_AND_KIND) >> 2];
     const words = pad8(this.foundValueBytes) >> 2;

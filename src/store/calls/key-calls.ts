@@ -288,8 +288,9 @@ export class KeyCalls<V extends Value> {
     else this.index.records.check(request);
   }
 
-  /** The found value in the pool itself, where that is within reach. */
+  /** The found value in the pool itself, where that is within reach and never changes. */
   #bytesInPool(request: Request): Uint8Array {
+    if (request.foundInline) return foundBytes(request);
     const { foundAt, foundValueAt, foundValueBytes } = request;
     const address = this.index.foundAddress(request) + (foundValueAt - foundAt);
     return this.attachment.window(address, foundValueBytes) ?? foundBytes(request);

@@ -125,6 +125,7 @@ const SHAPES: { [K in IndexName]: fc.Arbitrary<ParametersOf[K]> } = {
   hopscotch: fc.record({
     span: fc.integer({ min: 4, max: 9 }),
     neighbourhood: fc.integer({ min: 2, max: 4 }),
+    inlineBytes: fc.constantFrom(0, 16, 48),
     ...depths,
   }),
 };

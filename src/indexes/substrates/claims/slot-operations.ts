@@ -12,9 +12,12 @@ import {
 import type { RecordIo } from '../record-io.ts';
 import type { Request } from '../request.ts';
 
+/** What becomes of the block of a record that is written. */
+type RecordBlocks = Pick<RecordIo, 'take' | 'allocate' | 'discard' | 'complete'>;
+
 /** The steps of an index whose slots point at records, of which its operations are made. */
 export interface SlotProtocol<R extends Request> {
-  readonly records: RecordIo;
+  readonly records: RecordBlocks;
   /** Writes the outgoing record, if it has a block, and looks for the key in slots to write to. */
   locate(request: R): Operation<boolean>;
   /** Each of these is false when the operation must begin again. */

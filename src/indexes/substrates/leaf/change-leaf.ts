@@ -1,0 +1,186 @@
+import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
+import { HEADER_BYTES as RECORD_HEADER_BYTES, pad8 } from '../../../records/layout.ts';
+import {
+  type Address,
+  type Batch,
+  NULL_ADDRESS,
+  type Operation,
+  readInteger,
+  type Scratch,
+  writeInteger,
+} from '../../../verbs/index.ts';
+import {
+  hopsOf,
+  indirectItem,
+  inlineItem,
+  itemHigh,
+  LINES_AT,
+  PREFIX_AT,
+  RECORD_AT,
+  setHops,
+} from './entry.ts';
+import { CONTENT_AT, ITEM_AT, SEQUENCE_AT, SUM_AT, VACANCY_AT } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { makeRoom, noteEmptied, noteTaken } from './make-room.ts';
+import { imageOf } from './read-leaf.ts';
+
+/**
+ * Puts the request's new item into an entry of some memory, beside the hop bitmap that stands
+ * there, and completes it.
+ */
+function encodeItem(
+  client: LeafClient,
+  request: LeafRequest,
+  memory: Scratch,
+  entry: number,
+  version: number,
+): void {
+  const { keyBytes, valueBytes, valueCodec, outgoing, inline } = request;
+  const { i32 } = memory;
+  const content = (entry + CONTENT_AT) >> 2;
+  const item = (entry + ITEM_AT) >> 2;
+  const from = RECORD_HEADER_BYTES >> 2;
+  i32[item] = version;
+  if (inline) {
+    i32[item + 1] = inlineItem(keyBytes, valueBytes, valueCodec);
+    const words = (pad8(keyBytes) + pad8(valueBytes)) >> 2;
+    for (let i = 0; i < words; i++) i32[content + i] = outgoing.i32[from + i];
+  } else {
+    i32[item + 1] = indirectItem(keyBytes);
+    i32[content] = request.fingerprint;
+    i32[(entry + LINES_AT) >> 2] = request.headUnits;
+    writeInteger(memory, entry + RECORD_AT, request.block);
+    const prefix = (entry + PREFIX_AT) >> 2;
+    const room = (client.geometry.entryBytes - PREFIX_AT) >> 2;
+    const words = Math.min(room, pad8(keyBytes) >> 2);
+    for (let i = 0; i < room; i++) i32[prefix + i] = i < words ? outgoing.i32[from + i] : 0;
+  }
+  client.sums.seal(memory, entry, request.idLow, request.idHigh);
+}
+
+/** D[intent; (record's header); entry; owner]: the found item gets the request's value. */
+export function* updateItem(client: LeafClient, request: LeafRequest): Operation<void> {
+  const { intent, words, entry, leaf, block, outgoing, inline } = request;
+  const version = (request.foundVersion + 1) >>> 0;
+  request.reseal(version);
+  if (!inline) {
+    // The record's version is known only now; nobody knows the record yet.
+    const at = intent.add(FIRST_LEAF, block, RECORD_HEADER_BYTES);
+    for (let i = 0; i < RECORD_HEADER_BYTES >> 2; i++) {
+      intent.memory.i32[(at >> 2) + i] = outgoing.i32[i];
+    }
+  }
+  const used = inline
+    ? CONTENT_AT + pad8(request.keyBytes) + pad8(request.valueBytes)
+    : client.geometry.entryBytes;
+  const at = intent.add(FIRST_LEAF, leaf + entry - IMAGE_AT, used);
+  setHops(intent.memory, at, hopsOf(words, entry));
+  encodeItem(client, request, intent.memory, at, version);
+  // From here on the record is linked, by this client or by one that repairs.
+  request.forgetBlock();
+  yield* carryOut(client, request, NULL_ADDRESS);
+  yield* retireOld(client, request);
+}
+
+/**
+ * D[intent; sequence odd; entries; hop bitmaps; vacancy; sequence even; owner]: inserts the
+ * request's item, which is not there, into its neighbourhood. An empty entry that is too far is
+ * brought near by hopping, for which one more READ may be needed. False when that is impossible:
+ * nothing has changed then, and the leaf is still locked.
+ */
+export function* insertItem(client: LeafClient, request: LeafRequest): Operation<boolean> {
+  const free = yield* makeRoom(client, request);
+  if (free < 0) return false;
+  if (request.moved.length > 0) client.hops++;
+  if (request.outgoingVersion !== request.firstVersion) request.reseal(request.firstVersion);
+  const { words, home, moved, homes } = request;
+  encodeItem(client, request, words, imageOf(client, free), request.outgoingVersion | 0);
+  const homeEntry = imageOf(client, home);
+  setHops(words, homeEntry, hopsOf(words, homeEntry) | (1 << client.geometry.distance(home, free)));
+  addSequence(request, 1);
+  // An item's new copy stands there before its old one is overwritten: a hit never misses both.
+  moved.push(free);
+  for (const entry of moved) addEntry(client, request, entry);
+  homes.push(home);
+  for (const changed of homes) if (!moved.includes(changed)) addHops(client, request, changed);
+  // The entry that was empty; what was moved out of the others has made room for the next.
+  noteTaken(client, request, moved[0]);
+  addVacancy(request);
+  addSequence(request, 2);
+  request.forgetBlock();
+  yield* carryOut(client, request, NULL_ADDRESS);
+  return true;
+}
+
+/** D[intent; sequence odd; entry; hop bitmap; vacancy; sequence even; owner]. */
+export function* removeItem(client: LeafClient, request: LeafRequest): Operation<void> {
+  const { intent, words, entry, leaf, home } = request;
+  const { geometry } = client;
+  const at = entry - IMAGE_AT;
+  const position = Math.round((at - geometry.entryAt(0)) / geometry.entryBytes);
+  const homeEntry = imageOf(client, home);
+  setHops(words, homeEntry, hopsOf(words, homeEntry) & ~(1 << geometry.distance(home, position)));
+  addSequence(request, 1);
+  intent.addWord(FIRST_LEAF, leaf + at + ITEM_AT, 0, 0);
+  addHops(client, request, home);
+  noteEmptied(client, request, position);
+  addVacancy(request);
+  addSequence(request, 2);
+  yield* carryOut(client, request, NULL_ADDRESS);
+  yield* retireOld(client, request);
+}
+
+/** The last batch of an operation under the lock: D[intent; writes; …; owner]. */
+export function* carryOut(
+  { pool }: LeafClient,
+  request: LeafRequest,
+  block: Address,
+  before?: (batch: Batch) => void,
+): Operation<void> {
+  const { intent, slot, leaf, batch } = request;
+  intent.addRelease(FIRST_LEAF);
+  batch.clear();
+  before?.(batch);
+  intent.postWhole(pool.intents.address(pool.layout.nodeOf(leaf), slot), batch, block);
+  intent.postWrites(batch);
+  // Should the batch fail, its intent may be whole: then the lock is not this operation's to free.
+  request.locked = false;
+  yield batch;
+}
+
+/** Retires the record of the found item, which was replaced or removed. */
+function* retireOld({ records }: LeafClient, request: LeafRequest): Operation<void> {
+  if (request.foundInline) return;
+  const { foundRecord } = request;
+  if (request.foundChained) yield* records.retireChain(request, foundRecord);
+  else records.retireFound(request, foundRecord, request.foundLines);
+}
+
+/** Adds the WRITE of the sequence as it was read, and `more`. */
+export function addSequence({ intent, leaf, words }: LeafRequest, more: number): void {
+  const at = intent.add(FIRST_LEAF, leaf + SEQUENCE_AT, 8);
+  writeInteger(intent.memory, at, readInteger(words, IMAGE_AT + SEQUENCE_AT) + more);
+}
+
+/** Adds the WRITE of a whole entry of the image. */
+function addEntry(client: LeafClient, request: LeafRequest, entry: number): void {
+  const { intent, leaf, words } = request;
+  const from = imageOf(client, entry);
+  const bytes = client.sums.usedBytes(itemHigh(words, from));
+  const at = intent.add(FIRST_LEAF, leaf + from - IMAGE_AT, bytes);
+  for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[(at >> 2) + i] = words.i32[(from >> 2) + i];
+}
+
+/** Adds the WRITE of the word with an entry's hop bitmap. */
+function addHops(client: LeafClient, { intent, leaf, words }: LeafRequest, entry: number): void {
+  const from = imageOf(client, entry) + SUM_AT;
+  const { i32 } = words;
+  intent.addWord(FIRST_LEAF, leaf + from - IMAGE_AT, i32[from >> 2], i32[(from >> 2) + 1]);
+}
+
+export function addVacancy({ intent, leaf, words }: LeafRequest): void {
+  const { i32 } = words;
+  const from = (IMAGE_AT + VACANCY_AT) >> 2;
+  intent.addWord(FIRST_LEAF, leaf + VACANCY_AT, i32[from], i32[from + 1]);
+}

@@ -1,0 +1,126 @@
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { CheckSink } from '../../contract.ts';
+import {
+  fingerprintOf,
+  hopsOf,
+  isEmpty,
+  isIndirect,
+  itemHigh,
+  keyBytesOf,
+  linesOf,
+  recordOf,
+} from './entry.ts';
+import { CONTENT_AT, VACANCY_AT } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { imageOf } from './read-leaf.ts';
+
+/** Whether a key, of which hash word 1 is given, belongs to a leaf. */
+type Belongs = (key: Uint8Array, h1: number) => boolean;
+
+/**
+ * Verifies pictures of leaves, whose items have been found whole: each record is intact, each key
+ * in its leaf, in its neighbourhood as its home's hop bitmap says, and there only once; each empty
+ * entry is told by the vacancy.
+ */
+export class LeafCheck {
+  readonly #client: LeafClient;
+  readonly #sink: CheckSink;
+  readonly #request: LeafRequest;
+  records = 0;
+
+  constructor(client: LeafClient, sink: CheckSink) {
+    this.#client = client;
+    this.#sink = sink;
+    this.#request = client.newRequest();
+  }
+
+  *leaf(picture: LeafRequest, belongs: Belongs): Operation<void> {
+    const { span } = this.#client.geometry.shape;
+    const seen = new Set<string>();
+    const hops = new Int32Array(span);
+    for (let entry = 0; entry < span; entry++) {
+      const at = imageOf(this.#client, entry);
+      if (isEmpty(itemHigh(picture.words, at))) {
+        if (!this.#isVacant(picture, entry)) this.#report(picture, entry, 'empty, yet no vacancy');
+        continue;
+      }
+      if (this.#client.geometry.perVacancyBit === 1 && this.#isVacant(picture, entry)) {
+        this.#report(picture, entry, 'taken, yet a vacancy');
+      }
+      const home = yield* this.#item(picture, entry, belongs, seen);
+      if (home >= 0) hops[home] |= 1 << this.#client.geometry.distance(home, entry);
+      if (++this.records % 10_000 === 0) this.#sink.progress(this.records);
+    }
+    for (let entry = 0; entry < span; entry++) {
+      const said = hopsOf(picture.words, imageOf(this.#client, entry));
+      if (said !== hops[entry]) this.#report(picture, entry, 'its hop bitmap names other entries');
+    }
+  }
+
+  #isVacant({ words }: LeafRequest, entry: number): boolean {
+    const bit = Math.floor(entry / this.#client.geometry.perVacancyBit);
+    const half = words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2];
+    return (half & (1 << (bit & 31))) !== 0;
+  }
+
+  #report({ leaf }: LeafRequest, entry: number, text: string): void {
+    this.#sink.problem(`entry ${entry} of the leaf at ${leaf}: ${text}`);
+  }
+
+  /** The home of the key, or less than 0 when its record tells none. */
+  *#item(
+    picture: LeafRequest,
+    entry: number,
+    belongs: Belongs,
+    seen: Set<string>,
+  ): Operation<number> {
+    const { geometry } = this.#client;
+    const { words } = picture;
+    const at = imageOf(this.#client, entry);
+    const item = itemHigh(words, at);
+    const request = this.#request;
+    const report = (text: string) => this.#report(picture, entry, text);
+    if (!isIndirect(item)) {
+      request.adoptKeyAt(words, at + CONTENT_AT, keyBytesOf(item), geometry.shape.seed);
+    } else if (!(yield* this.#record(picture, at, report))) {
+      return -1;
+    }
+    const { hash, outgoing, keyBytes } = request;
+    const key = outgoing.u8.slice(RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + keyBytes);
+    const home = geometry.homeOf(hash.h2);
+    if (geometry.distance(home, entry) >= geometry.shape.neighbourhood) {
+      report('outside of its neighbourhood');
+      return -1;
+    }
+    if (!belongs(key, hash.h1)) report('its key is of another leaf');
+    const name = Buffer.from(key).toString('latin1');
+    if (seen.has(name)) report('its key has two entries');
+    seen.add(name);
+    return home;
+  }
+
+  /** Whether the record of an indirect item could be read and is intact. */
+  *#record(
+    { words }: LeafRequest,
+    at: number,
+    report: (text: string) => void,
+  ): Operation<boolean> {
+    const { records, geometry } = this.#client;
+    const request = this.#request;
+    const record = recordOf(words, at);
+    yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
+    try {
+      yield* records.complete(request);
+    } catch (error) {
+      report((error as Error).message);
+      return false;
+    }
+    if (fingerprintOf(words, at) !== request.hash.h1) report('wrong fingerprint');
+    for (const { address, units } of yield* records.foundBlocks(request, record)) {
+      this.#sink.reachable(address, units);
+    }
+    return true;
+  }
+}

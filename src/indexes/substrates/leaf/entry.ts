@@ -1,0 +1,132 @@
+import { finalMix } from '../../../records/hash.ts';
+import { pad8 } from '../../../records/layout.ts';
+import { type Address, readInteger, type Scratch } from '../../../verbs/index.ts';
+import { CONTENT_AT, ITEM_AT, SUM_AT } from './layout.ts';
+
+/** Flags of an item; the high half of an occupied entry's item word is never 0. */
+const OCCUPIED = 1 << 31;
+const INDIRECT = 1 << 30;
+const HOP_SHIFT = 16;
+const SUM_HIGH_MASK = 0xffff;
+
+/** Offsets in the content of an indirect item. */
+export const FINGERPRINT_AT = CONTENT_AT;
+export const LINES_AT = CONTENT_AT + 4;
+export const RECORD_AT = CONTENT_AT + 8;
+export const PREFIX_AT = CONTENT_AT + 16;
+
+/** The high half of the item word of an inline item. */
+export function inlineItem(keyBytes: number, valueBytes: number, codec: number): number {
+  return OCCUPIED | (codec << 16) | (valueBytes << 8) | keyBytes;
+}
+
+/** The same of an indirect one, with the lowest bits of the key's length. */
+export function indirectItem(keyBytes: number): number {
+  return OCCUPIED | INDIRECT | (keyBytes & 0xff);
+}
+
+export function itemHigh({ i32 }: Scratch, entry: number): number {
+  return i32[(entry + ITEM_AT + 4) >> 2];
+}
+
+export function isEmpty(item: number): boolean {
+  return item === 0;
+}
+
+export function isIndirect(item: number): boolean {
+  return (item & INDIRECT) !== 0;
+}
+
+/** Of an inline item; of an indirect one the lowest 8 bits. */
+export function keyBytesOf(item: number): number {
+  return item & 0xff;
+}
+
+export function valueBytesOf(item: number): number {
+  return (item >>> 8) & 0xff;
+}
+
+/** The codec's number: see records/codec.ts. */
+export function codecOf(item: number): number {
+  return (item >>> 16) & 0xff;
+}
+
+export function versionOf({ i32 }: Scratch, entry: number): number {
+  return i32[(entry + ITEM_AT) >> 2] >>> 0;
+}
+
+export function hopsOf({ i32 }: Scratch, entry: number): number {
+  return i32[(entry + SUM_AT + 4) >> 2] >>> HOP_SHIFT;
+}
+
+export function setHops({ i32 }: Scratch, entry: number, hops: number): void {
+  const word = (entry + SUM_AT + 4) >> 2;
+  i32[word] = (i32[word] & SUM_HIGH_MASK) | (hops << HOP_SHIFT);
+}
+
+export function fingerprintOf({ i32 }: Scratch, entry: number): number {
+  return i32[(entry + FINGERPRINT_AT) >> 2];
+}
+
+export function recordOf(words: Scratch, entry: number): Address {
+  return readInteger(words, entry + RECORD_AT);
+}
+
+export function linesOf({ i32 }: Scratch, entry: number): number {
+  return i32[(entry + LINES_AT) >> 2] >>> 0;
+}
+
+/** Where the value of an inline item stands, from its entry on. */
+export function valueAt(item: number): number {
+  return CONTENT_AT + pad8(keyBytesOf(item));
+}
+
+/** Checksums of the entries of a leaf: 48 bits over an item, seeded with the leaf's identity. */
+export class EntrySums {
+  readonly #entryBytes: number;
+  #low = 0;
+  #high = 0;
+
+  constructor(entryBytes: number) {
+    this.#entryBytes = entryBytes;
+  }
+
+  /** Bytes of an entry that its item takes. */
+  usedBytes(item: number): number {
+    if (isIndirect(item)) return this.#entryBytes;
+    return valueAt(item) + pad8(valueBytesOf(item));
+  }
+
+  /** Whether an occupied entry is one whole item of the leaf with this identity. */
+  holds(words: Scratch, entry: number, idLow: number, idHigh: number): boolean {
+    const used = this.usedBytes(itemHigh(words, entry));
+    // Lengths that no item has: the words are of several items.
+    if (used > this.#entryBytes) return false;
+    this.#compute(words, entry, used, idLow, idHigh);
+    const { i32 } = words;
+    const sum = (entry + SUM_AT) >> 2;
+    return i32[sum] === this.#low && (i32[sum + 1] & SUM_HIGH_MASK) === this.#high;
+  }
+
+  /** Completes an entry whose item and hop bitmap stand there. */
+  seal(words: Scratch, entry: number, idLow: number, idHigh: number): void {
+    this.#compute(words, entry, this.usedBytes(itemHigh(words, entry)), idLow, idHigh);
+    const { i32 } = words;
+    const sum = (entry + SUM_AT) >> 2;
+    i32[sum] = this.#low;
+    i32[sum + 1] = (i32[sum + 1] & ~SUM_HIGH_MASK) | this.#high;
+  }
+
+  #compute({ i32 }: Scratch, entry: number, used: number, idLow: number, idHigh: number): void {
+    let low = idLow;
+    let high = idHigh;
+    const end = (entry + used) >> 2;
+    for (let word = (entry + ITEM_AT) >> 2; word < end; word++) {
+      low = Math.imul(low ^ i32[word], 0x9e3779b1);
+      low ^= low >>> 15;
+      high = (Math.imul((high << 13) | (high >>> 19), 5) + i32[word]) | 0;
+    }
+    this.#low = finalMix(low);
+    this.#high = finalMix(high ^ low) >>> 16;
+  }
+}

@@ -1,0 +1,136 @@
+import { HEAD_BYTES, writeBytes } from '../../../pool/intents/intent.ts';
+import { INTENT_BYTES } from '../../../pool/layout.ts';
+import { finalMix } from '../../../records/hash.ts';
+import { pad8 } from '../../../records/layout.ts';
+import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
+import { inRange } from '../parameters.ts';
+
+/**
+ * The hopscotch leaf (CHIME section 4): a header line, then `span` entries. Each entry is the home
+ * of some keys; a key stands in one of the `neighbourhood` entries from its home on, round the end.
+ *
+ *   leaf    0 owner | 8 identity | 16 sequence | 24 vacancy | 32 bounds, four words of the index's
+ *          64 entry x span
+ *   entry   0 checksum 48 | hop bitmap 16
+ *           8 version 32 | key bytes 8 | value bytes 8 | codec 8 | flags 8      0 when empty
+ *          16 key, zero-padded to 8 bytes | value, zero-padded to 8 bytes            inline
+ *          16 fingerprint 32 | record's lines 32 | record's address | key's first bytes   indirect
+ *
+ * Owner and identity are a lock of the pool (pool/intents). The sequence is odd while keys come, go
+ * or move; updates leave it. A bit of the vacancy is set while one of its entries may be empty. Bit
+ * i of an entry's hop bitmap says that the i-th entry from it on holds a key whose home it is. The
+ * checksum covers what stands behind it, and is seeded with the identity; the hop bitmap, which
+ * changes without the item, is not covered.
+ */
+export const SEQUENCE_AT = 16;
+export const VACANCY_AT = 24;
+export const BOUNDS_AT = 32;
+export const HEADER_BYTES = UNIT_BYTES;
+
+/** Offsets in an entry. */
+export const SUM_AT = 0;
+export const ITEM_AT = 8;
+export const CONTENT_AT = 16;
+
+const SPAN_MAX = 1024;
+/** The hop bitmap has so many bits. */
+const NEIGHBOURHOOD_MAX = 16;
+/** Lengths of inline keys and values have 8 bits. */
+const INLINE_MAX = 240;
+/** What an indirect item needs. */
+const INDIRECT_BYTES = 24;
+const VACANCY_BITS = 64;
+/** Of an insertion, beside entries and hop bitmaps: the sequence twice, vacancy and owner. */
+const WORDS_WRITTEN = 4;
+
+/** Parameters of every index with these leaves; kept in the catalog. */
+export interface LeafShape {
+  /** Entries of a leaf. */
+  span: number;
+  /** Entries, from its home on, in which a key may be. */
+  neighbourhood: number;
+  /** A key and a value, padded, of up to so many bytes stand in the leaf itself. */
+  inlineBytes: number;
+  seed: number;
+}
+
+export class LeafGeometry<S extends LeafShape = LeafShape> {
+  readonly shape: S;
+  readonly entryBytes: number;
+  readonly leafBytes: number;
+  readonly leafUnits: number;
+  /** Entries that share a bit of the vacancy. */
+  readonly perVacancyBit: number;
+  /** Items that an insertion can move so that its intent fits a slot. */
+  readonly movesMax: number;
+  readonly #scale: number;
+
+  constructor(shape: S) {
+    const { span, inlineBytes } = shape;
+    this.shape = shape;
+    this.entryBytes = CONTENT_AT + Math.max(INDIRECT_BYTES, pad8(inlineBytes));
+    this.leafBytes = HEADER_BYTES + span * this.entryBytes;
+    this.leafUnits = Math.ceil(this.leafBytes / UNIT_BYTES);
+    this.perVacancyBit = Math.ceil(span / VACANCY_BITS);
+    const perMove = writeBytes(this.entryBytes) + writeBytes(8);
+    const others = HEAD_BYTES + WORDS_WRITTEN * writeBytes(8);
+    this.movesMax = Math.floor((INTENT_BYTES - others) / perMove) - 1;
+    this.#scale = span / 2 ** 32;
+  }
+
+  /** The entry from which on a key with this hash word may stand. */
+  homeOf(h2: number): number {
+    return ((h2 >>> 0) * this.#scale) | 0;
+  }
+
+  /** Where an entry stands in its leaf. */
+  entryAt(entry: number): number {
+    return HEADER_BYTES + entry * this.entryBytes;
+  }
+
+  /** The entry `distance` behind another one, round the end. */
+  after(entry: number, distance: number): number {
+    const { span } = this.shape;
+    const next = entry + distance;
+    return next < span ? next : next - span;
+  }
+
+  /** How far behind `home` an entry is, round the end. */
+  distance(home: number, entry: number): number {
+    return entry >= home ? entry - home : entry - home + this.shape.span;
+  }
+
+  fitsInline(keyBytes: number, valueBytes: number): boolean {
+    const { inlineBytes } = this.shape;
+    return inlineBytes > 0 && pad8(keyBytes) + pad8(valueBytes) <= inlineBytes;
+  }
+}
+
+export function leafShape(
+  wishes: Partial<Pick<LeafShape, 'span' | 'neighbourhood' | 'inlineBytes'>>,
+  seed: number,
+): LeafShape {
+  const span = inRange('span', wishes.span ?? 64, 2, SPAN_MAX);
+  const most = Math.min(span, NEIGHBOURHOOD_MAX);
+  const neighbourhood = inRange(
+    'neighbourhood',
+    wishes.neighbourhood ?? Math.min(8, most),
+    2,
+    most,
+  );
+  const inlineBytes = inRange('inlineBytes', wishes.inlineBytes ?? 48, 0, INLINE_MAX);
+  return { span, neighbourhood, inlineBytes, seed };
+}
+
+/**
+ * The identity of a leaf: what no other leaf, and no other use of the block, has. `tag` tells a
+ * block's uses from each other.
+ */
+export function identityLow(address: Address, tag: number, seed: number): number {
+  return finalMix(finalMix(address ^ seed) ^ finalMix(tag + Math.floor(address / 2 ** 32)));
+}
+
+/** Never 0, so that an erased identity is none. */
+export function identityHigh(address: Address, tag: number, seed: number): number {
+  return finalMix(identityLow(address, tag, seed) ^ finalMix(seed + tag)) | 1;
+}

@@ -1,0 +1,98 @@
+import type { Address, Batch, Operation } from '../../../verbs/index.ts';
+import type {
+  CheckSink,
+  Condition,
+  Index,
+  IndexManifest,
+  IndexShape,
+  IndexWalk,
+  Outcome,
+} from '../../contract.ts';
+import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
+import { ClientIndex } from '../client-index.ts';
+import { LockTable } from '../delegation.ts';
+import type { PlannedWrite } from '../planned-write.ts';
+import { writeTogether } from '../write-combining.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { leafProtocol, removeKey, writeItem } from './leaf-operations.ts';
+import type { LeafRequest } from './leaf-request.ts';
+import { searchLeaf, searchLeaves } from './search-leaf.ts';
+
+/** What the index contract asks for of operations on one key, over a client's handle. */
+export abstract class LeafIndex<C extends LeafClient>
+  extends ClientIndex<LeafRequest, C>
+  implements Index
+{
+  abstract readonly manifest: IndexManifest;
+  readonly #protocol: SlotProtocol<LeafRequest>;
+  readonly #locks = new LockTable<LeafRequest>();
+
+  constructor(client: C) {
+    super(client, client.geometry.shape);
+    this.#protocol = leafProtocol(client);
+  }
+
+  abstract get resizes(): Readonly<Record<string, number>>;
+  abstract get tableUnits(): readonly number[];
+  abstract shape(): Operation<IndexShape>;
+  abstract walk(cursor?: number): IndexWalk;
+  abstract check(sink: CheckSink): Operation<number>;
+  abstract eachReachable(visit: (address: Address) => void): Operation<void>;
+
+  foundAddress({ foundRecord }: LeafRequest): Address {
+    return foundRecord;
+  }
+
+  search(request: LeafRequest): Operation<boolean> {
+    const { client } = this;
+    if (!client.techniques.delegation) return searchLeaf(client, request);
+    return this.#locks.search(request, (one) => searchLeaf(client, one));
+  }
+
+  searchMany(
+    requests: readonly LeafRequest[],
+    count: number,
+    batch: Batch,
+    found: boolean[],
+  ): Operation<void> {
+    return searchLeaves(this.client, requests, count, batch, found);
+  }
+
+  *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { client } = this;
+    if (!client.techniques.delegation) {
+      return yield* writeItem(client, request, condition, expected);
+    }
+    const write: PlannedWrite<LeafRequest> = { request, condition, expected };
+    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
+  }
+
+  *#writeTogether(group: readonly PlannedWrite<LeafRequest>[]): Operation<void> {
+    const { client } = this;
+    if (group.length > 1) {
+      yield* writeTogether(this.#protocol, group, (request, attempt) =>
+        this.#otherCarrier(request, attempt),
+      );
+      return;
+    }
+    const [write] = group;
+    write.outcome = yield* writeItem(client, write.request, write.condition, write.expected);
+  }
+
+  // biome-ignore lint/correctness/useYield: others need round trips for this
+  *#otherCarrier(_request: LeafRequest, attempt: number): Operation<void> {
+    this.client.count('otherCarrier', attempt);
+  }
+
+  remove(request: LeafRequest, expected?: number): Operation<boolean> {
+    return this.#inTurn(request, () => removeKey(this.client, request, expected));
+  }
+
+  modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    return this.#inTurn(request, () => modifySlot(this.#protocol, request, compute));
+  }
+
+  #inTurn<T>(request: LeafRequest, change: () => Operation<T>): Operation<T> {
+    return this.client.techniques.delegation ? this.#locks.inTurn(request, change) : change();
+  }
+}

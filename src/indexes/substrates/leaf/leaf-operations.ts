@@ -1,0 +1,189 @@
+import type { Operation } from '../../../verbs/index.ts';
+import {
+  type Condition,
+  IF_PRESENT,
+  IF_VERSION,
+  INSERTED,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../../contract.ts';
+import { isOtherVersion, refuses, type SlotProtocol } from '../claims/slot-operations.ts';
+import { insertItem, removeItem, updateItem } from './change-leaf.ts';
+import { versionOf } from './entry.ts';
+import { SUM_AT } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import type { LeafRequest } from './leaf-request.ts';
+import { letGo, lockLeaf, unlock } from './lock-leaf.ts';
+import { lookAtCandidates, lookInNeighbourhood, prepare } from './read-leaf.ts';
+import { searchLeaf } from './search-leaf.ts';
+
+/** Gives the request's item a block for its record, unless it fits the leaf. */
+export function* prepareItem(client: LeafClient, request: LeafRequest): Operation<void> {
+  if (takeBlock(client, request)) return;
+  yield* client.records.allocate(request);
+}
+
+/** False when a block must be claimed first. */
+function takeBlock({ geometry, records }: LeafClient, request: LeafRequest): boolean {
+  request.inline = geometry.fitsInline(request.keyBytes, request.valueBytes);
+  return request.inline || request.block !== 0 || records.take(request);
+}
+
+/** Whether the locked leaf has the key, which is then the found item. */
+function* isInLocked(client: LeafClient, request: LeafRequest): Operation<boolean> {
+  if (lookInNeighbourhood(client, request)) return true;
+  return request.candidateCount > 0 && (yield* lookAtCandidates(request));
+}
+
+/** `Index.write`: 2 round trips where nothing is in the way. */
+export function* writeItem(
+  client: LeafClient,
+  request: LeafRequest,
+  condition: Condition,
+  expected: number,
+): Operation<Outcome> {
+  prepare(client, request);
+  try {
+    for (let attempt = 1; ; attempt++) {
+      yield* prepareItem(client, request);
+      if (!(yield* lockLeaf(client, request, attempt))) continue;
+      if (yield* isInLocked(client, request)) {
+        if (refuses(condition, expected, request.foundVersion)) {
+          yield* unlock(request);
+          return REFUSED;
+        }
+        yield* updateItem(client, request);
+        return REPLACED;
+      }
+      if (condition === IF_PRESENT || condition === IF_VERSION) {
+        yield* unlock(request);
+        request.foundAt = -1;
+        return REFUSED;
+      }
+      if (yield* insertItem(client, request)) return INSERTED;
+      yield* makePlace(client, request, attempt);
+    }
+  } finally {
+    yield* letGo(client, request);
+    client.records.discard(request);
+  }
+}
+
+/** The neighbourhood of the locked leaf is full, and no hop makes room. */
+function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
+  yield* letGo(client, request);
+  client.count('leafFull', attempt);
+  yield* client.makeRoom(request, attempt);
+}
+
+/** `Index.remove` */
+export function* removeKey(
+  client: LeafClient,
+  request: LeafRequest,
+  expected?: number,
+): Operation<boolean> {
+  prepare(client, request);
+  try {
+    for (let attempt = 1; ; attempt++) {
+      if (!(yield* lockLeaf(client, request, attempt))) continue;
+      const isThere = yield* isInLocked(client, request);
+      if (!isThere || isOtherVersion(request, expected)) {
+        yield* unlock(request);
+        return false;
+      }
+      yield* removeItem(client, request);
+      return true;
+    }
+  } finally {
+    yield* letGo(client, request);
+  }
+}
+
+/**
+ * What `modify` and write combining are made of: a search first, because what they compute from is
+ * known only then and no user code runs under a lock; then a change under the lock, if the item is
+ * still the same.
+ */
+export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
+  const { records } = client;
+  return {
+    records: {
+      take: (request) => takeBlock(client, request as LeafRequest),
+      allocate: (request) => records.allocate(request),
+      discard: (request) => records.discard(request),
+      complete: (request) => records.complete(request),
+    },
+    locate: (request) => searchLeaf(client, request),
+    insert: (request, attempt) => insertIfAbsent(client, request, attempt),
+    replace: (request, attempt) => replaceIfSame(client, request, attempt),
+    vacate: (request, attempt) => vacateIfSame(client, request, attempt),
+  };
+}
+
+function* insertIfAbsent(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+): Operation<boolean> {
+  try {
+    if (!(yield* lockLeaf(client, request, attempt))) return false;
+    if (yield* isInLocked(client, request)) {
+      client.count('itemChanged', attempt);
+      return false;
+    }
+    if (yield* insertItem(client, request)) return true;
+    yield* makePlace(client, request, attempt);
+    return false;
+  } finally {
+    yield* letGo(client, request);
+  }
+}
+
+function replaceIfSame(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+): Operation<boolean> {
+  return changeIfSame(client, request, attempt, false);
+}
+
+function vacateIfSame(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+): Operation<boolean> {
+  return changeIfSame(client, request, attempt, true);
+}
+
+/** By version and checksum: the bytes of the item are those that the search has found. */
+function* changeIfSame(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+  removes: boolean,
+): Operation<boolean> {
+  // Of writes that were merged the last one counts on from those before it.
+  const wanted = request.foundVersion;
+  const seen = versionOf(request.words, request.entry);
+  const sum = sumOf(request);
+  try {
+    if (!(yield* lockLeaf(client, request, attempt))) return false;
+    const isThere = yield* isInLocked(client, request);
+    if (!isThere || request.foundVersion !== seen || sumOf(request) !== sum) {
+      client.count('itemChanged', attempt);
+      return false;
+    }
+    request.foundVersion = wanted;
+    if (removes) yield* removeItem(client, request);
+    else yield* updateItem(client, request);
+    request.foundVersion = seen;
+    return true;
+  } finally {
+    yield* letGo(client, request);
+  }
+}
+
+function sumOf({ words, entry }: LeafRequest): number {
+  return words.i32[(entry + SUM_AT) >> 2];
+}

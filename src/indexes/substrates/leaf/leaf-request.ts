@@ -1,0 +1,64 @@
+import { Intent } from '../../../pool/intents/intent.ts';
+import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
+import { pad8 } from '../../../records/layout.ts';
+import type { Address } from '../../../verbs/index.ts';
+import { Request } from '../request.ts';
+import { HEADER_BYTES, type LeafGeometry } from './layout.ts';
+
+/**
+ * Offsets in a request's words: of a CAS, of an owner word that is polled, of the header as it was
+ * before the entries were read, and of the leaf's image.
+ */
+export const SWAP_AT = 0;
+export const POLL_AT = 24;
+export const FIRST_HEADER_AT = 64;
+export const IMAGE_AT = 128;
+
+/** A request with what operations on a leaf remember between their round trips. */
+export class LeafRequest extends Request {
+  /** Addresses and identity of the key's leaf, and the key's home in it. */
+  leaf: Address = 0;
+  idLow = 0;
+  idHigh = 0;
+  home = 0;
+  /** What indirect items tell of their keys beside a prefix. */
+  fingerprint = 0;
+  /** The entry that holds the key, as an offset in `words`, when it was found. */
+  entry = 0;
+  /** Entries of the image, from `home` on, that were read. */
+  known = 0;
+  /** The item whose bytes an insertion or update is for. */
+  inline = false;
+  /** Entries that an insertion fills with others' items, in order, and homes whose items it moves. */
+  readonly moved: number[] = [];
+  readonly homes: number[] = [];
+  readonly intent = new Intent();
+  /** The intent slot of this operation, and the owner word of its locks. */
+  slot = NO_SLOT;
+  ownLow = 0;
+  ownHigh = 0;
+  /** Whether it holds its leaf's lock. */
+  locked = false;
+
+  constructor(geometry: LeafGeometry) {
+    super(IMAGE_AT + HEADER_BYTES + geometry.shape.span * geometry.entryBytes);
+  }
+
+  /** Takes over what another request of the same key has found. */
+  takeFound(from: LeafRequest): void {
+    this.entry = from.entry;
+    if (!from.foundInline) {
+      this.takeFoundRecord(from, from.foundLines);
+      return;
+    }
+    const { found, foundValueAt: at, foundValueBytes: bytes } = from;
+    const padded = pad8(bytes);
+    this.incoming.ensure(padded);
+    this.incoming.u8.set(found.u8.subarray(at, at + padded), 0);
+    this.adoptItem(this.incoming, 0, bytes, from.foundCodec, from.foundVersion);
+  }
+
+  /** Lines of the found record's first block, and where it stands; of an indirect item. */
+  foundLines = 0;
+  foundRecord: Address = 0;
+}

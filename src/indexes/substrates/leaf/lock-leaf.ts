@@ -1,0 +1,144 @@
+import { invariant, StepwellError } from '../../../errors.ts';
+import { isGone } from '../../../pool/clients/client-word.ts';
+import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
+import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
+import { clientOf, freeHigh, isLocked } from '../../../pool/intents/lock-word.ts';
+import { repair } from '../../../pool/intents/repair.ts';
+import {
+  highHalf,
+  lowHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import { HEADER_BYTES } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { IMAGE_AT, type LeafRequest, POLL_AT, SWAP_AT } from './leaf-request.ts';
+import { isLeafStill, postEntries } from './read-leaf.ts';
+
+/** Looks of a waiting client, with their pauses about a second. */
+const LOOKS_MAX = 500;
+
+/**
+ * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
+ * and `count` entries from `first` on]. The READs are behind a CAS that has succeeded, so under the
+ * lock. True when the operation holds the leaf and the leaf is the key's.
+ *
+ * The head names lock and leaf before the lock is tried: every lock leads to its operation, and no
+ * older intent in the slot can be taken for its.
+ */
+export function* lockLeaf(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+  whole = false,
+): Operation<boolean> {
+  if (request.slot === NO_SLOT && !(yield* takeSlot(client, request, attempt))) return false;
+  const { words, batch, block } = request;
+  client.aim(request);
+  postHead(client, request);
+  if (block !== 0) client.records.postFirst(request, batch);
+  batch.cas(request.leaf, words, SWAP_AT).read(request.leaf, HEADER_BYTES, words, IMAGE_AT);
+  const { span, neighbourhood } = client.geometry.shape;
+  request.known = whole ? span : neighbourhood;
+  yield postEntries(client, request, whole ? 0 : request.home, request.known, batch);
+  if (!swapped(words, SWAP_AT)) {
+    yield* afterRefusal(client, request, attempt);
+    return false;
+  }
+  request.locked = true;
+  if (client.owns(request)) return true;
+  yield* unlock(request);
+  yield* client.redirect(request, attempt);
+  return false;
+}
+
+function* takeSlot(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+): Operation<boolean> {
+  request.slot = client.pool.intents.take();
+  if (request.slot !== NO_SLOT) return true;
+  client.count('noSlot', attempt);
+  yield request.batch.clear().pause(client.patience.microseconds, request.words);
+  return false;
+}
+
+/** Begins the intent, and the batch with the WRITE of its head. */
+function postHead({ pool }: LeafClient, request: LeafRequest): void {
+  const { intent, leaf, slot, idLow, idHigh, words, batch } = request;
+  const { intents, layout } = pool;
+  const node = layout.nodeOf(leaf);
+  const ticket = intents.nextTicket(slot);
+  request.ownLow = intents.wordLow(ticket, node, slot);
+  request.ownHigh = intents.wordHigh(ticket);
+  intent.begin(request.ownLow, request.ownHigh);
+  intent.setLeaf(FIRST_LEAF, leaf, idLow, idHigh);
+  setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
+  setWord(words, SWAP_AT + 8, request.ownLow, request.ownHigh);
+  intent.postHead(intents.address(node, slot), batch.clear());
+}
+
+/** The CAS met another word: the leaf is another one by now, or another client holds it. */
+function* afterRefusal(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+): Operation<void> {
+  const low = lowHalf(request.words, SWAP_AT + 16);
+  const high = highHalf(request.words, SWAP_AT + 16);
+  // The identity was read behind the owner: only then the word is an owner at all.
+  if (!isLeafStill(request)) return yield* client.redirect(request, attempt);
+  invariant(isLocked(high), `the free word of the leaf at ${request.leaf} is another one`);
+  yield* outwait(client, request, low, high, attempt);
+}
+
+/**
+ * Waits while another client holds the request's leaf with this owner word, and does what that one
+ * was about to do when it is gone.
+ */
+export function* outwait(
+  client: LeafClient,
+  request: LeafRequest,
+  low: number,
+  high: number,
+  attempt: number,
+): Operation<void> {
+  const { patience, pool } = client;
+  client.retries.locked++;
+  if (attempt <= patience.spins) return;
+  const { batch, words, leaf } = request;
+  for (let poll = 0; poll < patience.polls; poll++) {
+    yield batch.clear().pause(patience.microseconds, words).read(leaf, 8, words, POLL_AT);
+    if (lowHalf(words, POLL_AT) !== low || highHalf(words, POLL_AT) !== high) return;
+  }
+  const owner = clientOf({ low, high });
+  if (yield* isGone(pool.membership, owner)) yield* repair(pool, leaf, { low, high });
+  else if (attempt >= LOOKS_MAX) throw heldTooLong(owner);
+}
+
+function heldTooLong(owner: number): StepwellError {
+  const why = `client ${owner & 0xfff} holds the lock of a leaf, lives, and does not go on`;
+  return new StepwellError('SW_CONTENTION', why);
+}
+
+/** Releases the leaf unchanged. */
+export function* unlock(request: LeafRequest): Operation<void> {
+  const { words, leaf, idLow, idHigh, batch } = request;
+  setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
+  yield batch.clear().write(leaf, 8, words, SWAP_AT);
+  request.locked = false;
+}
+
+/** The end of an operation that may hold a slot: what fails under the lock must release it. */
+export function* letGo({ pool }: LeafClient, request: LeafRequest): Operation<void> {
+  if (request.slot === NO_SLOT) return;
+  try {
+    if (request.locked) yield* unlock(request);
+  } finally {
+    pool.intents.give(request.slot);
+    request.slot = NO_SLOT;
+    request.locked = false;
+  }
+}

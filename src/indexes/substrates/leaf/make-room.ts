@@ -1,0 +1,124 @@
+import type { Operation } from '../../../verbs/index.ts';
+import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
+import { ITEM_AT, SUM_AT, VACANCY_AT } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { imageOf, postEntries } from './read-leaf.ts';
+
+const NONE = -1;
+
+/**
+ * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. The nearest
+ * empty entry that the vacancy tells of is brought near by hopping (CHIME section 2.3): each time
+ * by the farthest hop that leaves an item in its own neighbourhood. One more READ, of the hop range,
+ * when the neighbourhood itself is full.
+ */
+export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
+  const { geometry } = client;
+  const { home } = request;
+  request.moved.length = 0;
+  request.homes.length = 0;
+  const { neighbourhood, span } = geometry.shape;
+  let away = emptyFrom(client, request, 0, Math.min(request.known, neighbourhood));
+  if (away !== NONE) return geometry.after(home, away);
+  // The image may hold the whole leaf: then its entries are known from entry 0 on.
+  away = emptyFrom(client, request, neighbourhood, request.known);
+  if (away === NONE && request.known < span) away = yield* readToVacancy(client, request);
+  while (away >= neighbourhood) {
+    const hop = request.moved.length < geometry.movesMax ? hopInto(client, request, away) : 0;
+    if (hop === 0) return NONE;
+    away -= hop;
+  }
+  return away === NONE ? NONE : geometry.after(home, away);
+}
+
+/** Distance from the home of the first empty entry between two distances, or NONE. */
+function emptyFrom(
+  client: LeafClient,
+  { words, home }: LeafRequest,
+  from: number,
+  to: number,
+): number {
+  for (let away = from; away < to; away++) {
+    const entry = imageOf(client, client.geometry.after(home, away));
+    if (isEmpty(itemHigh(words, entry))) return away;
+  }
+  return NONE;
+}
+
+/** Reads on up to the next entries of which the vacancy says that one may be empty. */
+function* readToVacancy(client: LeafClient, request: LeafRequest): Operation<number> {
+  const { geometry } = client;
+  const { span } = geometry.shape;
+  const { home, known, batch } = request;
+  const first = vacancyFrom(client, request, known);
+  if (first === NONE) return NONE;
+  // Where several entries share a bit, which of them it is for only the entries tell.
+  const end = geometry.perVacancyBit === 1 ? first + 1 : span;
+  yield postEntries(client, request, geometry.after(home, known), end - known, batch.clear());
+  request.known = end;
+  return emptyFrom(client, request, known, end);
+}
+
+function vacancyFrom({ geometry }: LeafClient, { words, home }: LeafRequest, from: number): number {
+  for (let away = from; away < geometry.shape.span; away++) {
+    const bit = Math.floor(geometry.after(home, away) / geometry.perVacancyBit);
+    const half = words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2];
+    if ((half & (1 << (bit & 31))) !== 0) return away;
+  }
+  return NONE;
+}
+
+/** Moves an item into the empty entry `away` behind the home; how far the gap came nearer, or 0. */
+function hopInto(client: LeafClient, request: LeafRequest, away: number): number {
+  const { geometry } = client;
+  const { words, home } = request;
+  const empty = geometry.after(home, away);
+  for (let back = geometry.shape.neighbourhood - 1; back > 0; back--) {
+    const other = geometry.after(home, away - back);
+    const otherEntry = imageOf(client, other);
+    const hops = hopsOf(words, otherEntry);
+    const nearest = 31 - Math.clz32(hops & -hops);
+    if (hops === 0 || nearest >= back) continue;
+    const from = geometry.after(other, nearest);
+    moveItem(client, request, from, empty);
+    setHops(words, otherEntry, (hops & ~(1 << nearest)) | (1 << back));
+    request.moved.push(empty);
+    request.homes.push(other);
+    return back - nearest;
+  }
+  return 0;
+}
+
+/** The item with its checksum; each entry keeps its own hop bitmap. */
+function moveItem(client: LeafClient, { words }: LeafRequest, from: number, to: number): void {
+  const source = imageOf(client, from);
+  const target = imageOf(client, to);
+  const [hopsThere, hopsHere] = [hopsOf(words, target), hopsOf(words, source)];
+  const { i32 } = words;
+  const count = client.geometry.entryBytes >> 2;
+  for (let i = 0; i < count; i++) i32[(target >> 2) + i] = i32[(source >> 2) + i];
+  setHops(words, target, hopsThere);
+  i32.fill(0, (source + SUM_AT) >> 2, (source + ITEM_AT + 8) >> 2);
+  setHops(words, source, hopsHere);
+}
+
+/** Notes in the image that an entry is empty now. */
+export function noteEmptied({ geometry }: LeafClient, { words }: LeafRequest, entry: number): void {
+  const bit = Math.floor(entry / geometry.perVacancyBit);
+  words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] |= 1 << (bit & 31);
+}
+
+/** Notes that an entry is taken; the others of its bit must be known for the bit to go. */
+export function noteTaken(client: LeafClient, request: LeafRequest, entry: number): void {
+  const { geometry } = client;
+  const { words, home, known } = request;
+  const bit = Math.floor(entry / geometry.perVacancyBit);
+  const first = bit * geometry.perVacancyBit;
+  const end = Math.min(first + geometry.perVacancyBit, geometry.shape.span);
+  for (let one = first; one < end; one++) {
+    const isKnown = geometry.distance(home, one) < known;
+    if (!isKnown || isEmpty(itemHigh(words, imageOf(client, one)))) return;
+  }
+  words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] &= ~(1 << (bit & 31));
+}

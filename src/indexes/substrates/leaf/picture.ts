@@ -1,0 +1,108 @@
+import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
+import { type SlotRecord, visitRecords } from '../record-visits.ts';
+import {
+  codecOf,
+  isEmpty,
+  isIndirect,
+  itemHigh,
+  keyBytesOf,
+  linesOf,
+  recordOf,
+  valueAt,
+  valueBytesOf,
+  versionOf,
+} from './entry.ts';
+import { CONTENT_AT } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import type { LeafRequest } from './leaf-request.ts';
+import { imageOf, isLeafStill, isStill, postBracket } from './read-leaf.ts';
+import { lookAgain } from './search-leaf.ts';
+
+/** Reads the whole leaf of the request: keys of one moment, items each of one of their own. */
+export function* readPicture(client: LeafClient, request: LeafRequest): Operation<void> {
+  for (let attempt = 1; ; attempt++) {
+    client.aim(request);
+    const { span } = client.geometry.shape;
+    yield postBracket(client, request, 0, span, request.batch.clear());
+    const isPicture =
+      isStill(request) &&
+      isLeafStill(request) &&
+      client.owns(request) &&
+      isWhole(client, request);
+    if (isPicture) return;
+    yield* lookAgain(client, request, attempt);
+  }
+}
+
+/** Whether every item of the image is whole. One that is not is no empty entry: it is a key's. */
+function isWhole(client: LeafClient, { words, idLow, idHigh }: LeafRequest): boolean {
+  for (let entry = 0; entry < client.geometry.shape.span; entry++) {
+    const at = imageOf(client, entry);
+    if (isEmpty(itemHigh(words, at))) continue;
+    if (!client.sums.holds(words, at, idLow, idHigh)) return false;
+  }
+  return true;
+}
+
+/** Visits the items of a picture, whose records are read together: each as the found one. */
+export function* visitItems(
+  client: LeafClient,
+  picture: LeafRequest,
+  request: LeafRequest,
+  visit: (request: LeafRequest, keyBytes: number) => void,
+  keysOnly = false,
+): Operation<void> {
+  const { words } = picture;
+  const { seed, span } = client.geometry.shape;
+  const slots: SlotRecord[] = [];
+  for (let entry = 0; entry < span; entry++) {
+    const at = imageOf(client, entry);
+    const item = itemHigh(words, at);
+    if (isEmpty(item)) continue;
+    if (isIndirect(item)) {
+      slots.push({ address: recordOf(words, at), units: linesOf(words, at) });
+      continue;
+    }
+    const keyBytes = keyBytesOf(item);
+    request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
+    const version = versionOf(words, at);
+    request.adoptItem(words, at + valueAt(item), valueBytesOf(item), codecOf(item), version);
+    visit(request, keyBytes);
+  }
+  yield* visitRecords(client.records, request, slots, seed, every, visit, keysOnly);
+}
+
+function every(): boolean {
+  return true;
+}
+
+/** Items of a picture. */
+export function countItems(client: LeafClient, { words }: LeafRequest): number {
+  let count = 0;
+  for (let entry = 0; entry < client.geometry.shape.span; entry++) {
+    if (!isEmpty(itemHigh(words, imageOf(client, entry)))) count++;
+  }
+  return count;
+}
+
+/** Visits the blocks of all records that a picture's items name. */
+export function* visitRecordBlocks(
+  client: LeafClient,
+  { words }: LeafRequest,
+  request: LeafRequest,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const { records, geometry } = client;
+  for (let entry = 0; entry < geometry.shape.span; entry++) {
+    const at = imageOf(client, entry);
+    const item = itemHigh(words, at);
+    if (isEmpty(item) || !isIndirect(item)) continue;
+    const record = recordOf(words, at);
+    visit(record);
+    // Only a record of so many lines can have further blocks.
+    if (linesOf(words, at) < SLOT_UNITS_MAX) continue;
+    yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
+    for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
+  }
+}

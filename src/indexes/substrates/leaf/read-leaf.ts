@@ -1,0 +1,211 @@
+import { HEADER_BYTES as RECORD_HEADER_BYTES, pad8 } from '../../../records/layout.ts';
+import { type Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import {
+  codecOf,
+  fingerprintOf,
+  hopsOf,
+  isEmpty,
+  isIndirect,
+  itemHigh,
+  keyBytesOf,
+  linesOf,
+  PREFIX_AT,
+  recordOf,
+  valueAt,
+  valueBytesOf,
+  versionOf,
+} from './entry.ts';
+import { BOUNDS_AT, CONTENT_AT, HEADER_BYTES, SEQUENCE_AT } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { FIRST_HEADER_AT, IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+
+/** Where an entry stands in a request's words. */
+export function imageOf({ geometry }: LeafClient, entry: number): number {
+  return IMAGE_AT + geometry.entryAt(entry);
+}
+
+/** Where the request's key may stand, and what its item tells of it. */
+export function prepare({ geometry }: LeafClient, request: LeafRequest): void {
+  request.home = geometry.homeOf(request.hash.h2);
+  request.fingerprint = request.hash.h1;
+}
+
+/** Adds the READs of `count` entries from one on, round the end. */
+export function postEntries(
+  { geometry }: LeafClient,
+  { leaf, words }: LeafRequest,
+  first: number,
+  count: number,
+  batch: Batch,
+): Batch {
+  const { entryBytes } = geometry;
+  const straight = Math.min(count, geometry.shape.span - first);
+  const at = geometry.entryAt(first);
+  batch.read(leaf + at, straight * entryBytes, words, IMAGE_AT + at);
+  if (straight < count) {
+    const bytes = (count - straight) * entryBytes;
+    batch.read(leaf + HEADER_BYTES, bytes, words, IMAGE_AT + HEADER_BYTES);
+  }
+  return batch;
+}
+
+/** Adds the READs of a search. */
+export function postSearch(client: LeafClient, request: LeafRequest, batch: Batch): Batch {
+  return postBracket(client, request, request.home, client.geometry.shape.neighbourhood, batch);
+}
+
+/** Adds D[READ header; READ entries; READ header]: see `isStill`. */
+export function postBracket(
+  client: LeafClient,
+  request: LeafRequest,
+  first: number,
+  count: number,
+  batch: Batch,
+): Batch {
+  const { leaf, words } = request;
+  request.known = count;
+  batch.read(leaf, HEADER_BYTES, words, FIRST_HEADER_AT);
+  postEntries(client, request, first, count, batch);
+  return batch.read(leaf, HEADER_BYTES, words, IMAGE_AT);
+}
+
+/** Whether the image is of the leaf that the request is aimed at. */
+export function isLeafStill({ words, idLow, idHigh }: LeafRequest): boolean {
+  const { i32 } = words;
+  return i32[(IMAGE_AT + 8) >> 2] === idLow && i32[(IMAGE_AT + 12) >> 2] === idHigh;
+}
+
+/**
+ * Whether no key of the leaf came, went or moved while its entries were read: the sequence was the
+ * same before and after, and even. The bounds must be the same before and after, too: the words of
+ * one READ come in any order, so those of the last one alone may be of a split that came behind its
+ * sequence, and those of the first one of before a split. Bounds never come back, so bounds that
+ * are the same were so in between.
+ */
+export function isStill({ words }: LeafRequest): boolean {
+  const { i32 } = words;
+  const before = FIRST_HEADER_AT >> 2;
+  const after = IMAGE_AT >> 2;
+  const sequence = SEQUENCE_AT >> 2;
+  if ((i32[before + sequence] & 1) !== 0) return false;
+  if (i32[before + sequence] !== i32[after + sequence]) return false;
+  if (i32[before + sequence + 1] !== i32[after + sequence + 1]) return false;
+  for (let word = BOUNDS_AT >> 2; word < HEADER_BYTES >> 2; word++) {
+    if (i32[before + word] !== i32[after + word]) return false;
+  }
+  return true;
+}
+
+/**
+ * Looks for the key among the items of its home; true when it is there, inline, and the found one.
+ * Indirect items that may be the key's are gathered as candidates.
+ */
+export function lookInNeighbourhood(client: LeafClient, request: LeafRequest): boolean {
+  const { geometry } = client;
+  const { words, home } = request;
+  request.candidateCount = 0;
+  for (let hops = hopsOf(words, imageOf(client, home)); hops !== 0; hops &= hops - 1) {
+    const distance = 31 - Math.clz32(hops & -hops);
+    if (distance >= geometry.shape.neighbourhood) return false;
+    if (isKey(client, request, imageOf(client, geometry.after(home, distance)))) return true;
+  }
+  return false;
+}
+
+/** As `lookInNeighbourhood`, whatever the hop bitmap says: while keys move. */
+export function lookEverywhere(client: LeafClient, request: LeafRequest): boolean {
+  const { geometry } = client;
+  request.candidateCount = 0;
+  for (let distance = 0; distance < geometry.shape.neighbourhood; distance++) {
+    const entry = imageOf(client, geometry.after(request.home, distance));
+    if (isKey(client, request, entry)) return true;
+  }
+  return false;
+}
+
+/** Whether the entry holds the key, whole; it is then the found one, or a candidate. */
+function isKey(client: LeafClient, request: LeafRequest, entry: number): boolean {
+  const { words, keyBytes, idLow, idHigh } = request;
+  const item = itemHigh(words, entry);
+  if (isEmpty(item) || keyBytesOf(item) !== (keyBytes & 0xff)) return false;
+  if (isIndirect(item)) {
+    if (fingerprintOf(words, entry) !== request.fingerprint) return false;
+    if (!isPrefix(client, request, entry)) return false;
+    if (client.sums.holds(words, entry, idLow, idHigh)) addCandidate(request, entry);
+    return false;
+  }
+  if (!isSameKey(request, entry + CONTENT_AT, pad8(keyBytes))) return false;
+  if (!client.sums.holds(words, entry, idLow, idHigh)) return false;
+  adopt(request, entry, item);
+  return true;
+}
+
+function adopt(request: LeafRequest, entry: number, item: number): void {
+  const { words } = request;
+  request.entry = entry;
+  const version = versionOf(words, entry);
+  request.adoptItem(words, entry + valueAt(item), valueBytesOf(item), codecOf(item), version);
+}
+
+function isSameKey({ words, outgoing }: LeafRequest, at: number, bytes: number): boolean {
+  const theirs = words.i32;
+  const ours = outgoing.i32;
+  const key = RECORD_HEADER_BYTES >> 2;
+  for (let i = 0; i < bytes >> 2; i++) if (theirs[(at >> 2) + i] !== ours[key + i]) return false;
+  return true;
+}
+
+function isPrefix({ geometry }: LeafClient, request: LeafRequest, entry: number): boolean {
+  const room = geometry.entryBytes - PREFIX_AT;
+  return isSameKey(request, entry + PREFIX_AT, Math.min(room, pad8(request.keyBytes)));
+}
+
+function addCandidate(request: LeafRequest, entry: number): void {
+  const { words } = request;
+  const i = request.candidateCount++;
+  request.candidateAt[i] = entry;
+  request.candidateRecord[i] = recordOf(words, entry);
+  request.candidateUnits[i] = linesOf(words, entry);
+}
+
+/** Adds the READ of a candidate's record. */
+export function postCandidate(request: LeafRequest, i: number, batch: Batch): Batch {
+  const { incoming, candidateRecord, candidateUnits } = request;
+  const bytes = candidateUnits[i] * UNIT_BYTES;
+  incoming.ensure(bytes);
+  return batch.read(candidateRecord[i], bytes, incoming, 0);
+}
+
+/** Whether the candidate's record, which was read, is the key's: it is then the found one. */
+export function isCandidate(request: LeafRequest, i: number): boolean {
+  if (!request.matches(0)) return false;
+  request.entry = request.candidateAt[i];
+  request.foundRecord = request.candidateRecord[i];
+  request.foundLines = request.candidateUnits[i];
+  return true;
+}
+
+/** Reads the candidates' records, one after the other: fingerprint and prefix agree by chance. */
+export function* lookAtCandidates(request: LeafRequest): Operation<boolean> {
+  for (let i = 0; i < request.candidateCount; i++) {
+    yield postCandidate(request, i, request.batch.clear());
+    if (isCandidate(request, i)) return true;
+  }
+  return false;
+}
+
+/**
+ * Whether every item that the hop bitmap of the key's home names is whole: a key that is not among
+ * them is absent, if the leaf was still. An item that is being written may be any key.
+ */
+export function isNeighbourhoodWhole(client: LeafClient, request: LeafRequest): boolean {
+  const { geometry, sums } = client;
+  const { words, home, idLow, idHigh } = request;
+  for (let hops = hopsOf(words, imageOf(client, home)); hops !== 0; hops &= hops - 1) {
+    const distance = 31 - Math.clz32(hops & -hops);
+    if (distance >= geometry.shape.neighbourhood) return false;
+    const entry = imageOf(client, geometry.after(home, distance));
+    if (isEmpty(itemHigh(words, entry)) || !sums.holds(words, entry, idLow, idHigh)) return false;
+  }
+  return true;
+}

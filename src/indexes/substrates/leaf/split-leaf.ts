@@ -1,0 +1,182 @@
+import { FIRST_LEAF, HEAD_BYTES, SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
+import { freeHigh } from '../../../pool/intents/lock-word.ts';
+import { INTENT_BYTES } from '../../../pool/layout.ts';
+import {
+  type Address,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  setWord,
+} from '../../../verbs/index.ts';
+import { addSequence, addVacancy, carryOut } from './change-leaf.ts';
+import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
+import {
+  BOUNDS_AT,
+  HEADER_BYTES,
+  ITEM_AT,
+  identityHigh,
+  identityLow,
+  type LeafGeometry,
+  SUM_AT,
+  VACANCY_AT,
+} from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import type { LeafRequest } from './leaf-request.ts';
+import { letGo, lockLeaf } from './lock-leaf.ts';
+import { makeRoom, noteEmptied } from './make-room.ts';
+import { imageOf, postEntries } from './read-leaf.ts';
+
+/** Words of a leaf that a split writes beside its entries: sequence twice, vacancy, two owners. */
+const WORDS_WRITTEN = 5;
+const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
+
+/**
+ * Half-split (CHIME section 4.4): items that `client.isUpper` names go to the same entries of a new
+ * sibling.
+ *
+ *   D[WRITE sibling; WRITE block of the intent; intent; sequence odd; entries; bounds; vacancy;
+ *     sequence even; unlock sibling; unlock leaf]
+ *
+ * The sibling is born locked: until the old copies of its items are gone nothing may change the new
+ * ones, or a search that still meets an old one would tell what is past. Memory is claimed before
+ * the lock. Returns the sibling, or NULL_ADDRESS: there may be room by now, or another client has the
+ * lock.
+ */
+export function* splitLeaf(
+  client: LeafClient,
+  request: LeafRequest,
+  attempt: number,
+): Operation<Address> {
+  const { allocator, catalog, geometry } = client;
+  const { leafUnits } = geometry;
+  const bytes = intentBytes(geometry);
+  const blocks: Address[] = [];
+  try {
+    blocks.push(yield* allocator.allocate(catalog, leafUnits));
+    if (bytes > INTENT_BYTES) blocks.push(yield* allocator.allocate(catalog, leafUnits));
+    request.intent.ensure(bytes);
+    if (!(yield* lockLeaf(client, request, attempt, true))) return NULL_ADDRESS;
+    if (!client.maySplit(request)) return NULL_ADDRESS;
+    if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
+    // What was tried in the image and led nowhere is not what the leaf holds.
+    if (request.moved.length > 0) {
+      yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
+    }
+    const [sibling, block = NULL_ADDRESS] = blocks;
+    blocks.shift();
+    yield* halve(client, request, sibling, block);
+    client.splits++;
+    return sibling;
+  } finally {
+    for (const block of blocks) allocator.discard(catalog, leafUnits, block);
+    yield* letGo(client, request);
+  }
+}
+
+/** Bytes of the longest intent of a split. It fits a block of a leaf's size, or a slot. */
+function intentBytes({ shape }: LeafGeometry): number {
+  const words = WORDS_WRITTEN * writeBytes(8) + writeBytes(BOUNDS_BYTES);
+  return HEAD_BYTES + words + shape.span * writeBytes(ITEM_AT + 8);
+}
+
+function* halve(
+  client: LeafClient,
+  request: LeafRequest,
+  sibling: Address,
+  block: Address,
+): Operation<void> {
+  const { geometry } = client;
+  const { intent, leaf } = request;
+  const image = new Scratch(geometry.leafBytes);
+  newSibling(client, request, sibling, image);
+  const changed = share(client, request, image);
+  addSequence(request, 1);
+  for (const entry of changed) {
+    const from = imageOf(client, entry) >> 2;
+    const at = intent.add(FIRST_LEAF, leaf + geometry.entryAt(entry) + SUM_AT, ITEM_AT + 8) >> 2;
+    for (let i = 0; i < (ITEM_AT + 8) >> 2; i++) {
+      intent.memory.i32[at + i] = request.words.i32[from + i];
+    }
+  }
+  const at = intent.add(FIRST_LEAF, leaf + BOUNDS_AT, BOUNDS_BYTES);
+  const lower = { memory: intent.memory, at };
+  client.writeBounds(request, sibling, lower, { memory: image, at: BOUNDS_AT });
+  addVacancy(request);
+  addSequence(request, 2);
+  intent.addRelease(SECOND_LEAF);
+  yield* carryOut(client, request, block, (batch) =>
+    batch.write(sibling, geometry.leafBytes, image, 0),
+  );
+}
+
+/** The header of the sibling, locked by this operation. */
+function newSibling(
+  { geometry }: LeafClient,
+  request: LeafRequest,
+  sibling: Address,
+  image: Scratch,
+): void {
+  const { seed, span } = geometry.shape;
+  const low = identityLow(sibling, 0, seed);
+  const high = identityHigh(sibling, 0, seed);
+  request.intent.setLeaf(SECOND_LEAF, sibling, low, high);
+  setWord(image, 0, request.ownLow, request.ownHigh);
+  setWord(image, 8, low, high);
+  const bits = Math.ceil(span / geometry.perVacancyBit);
+  setWord(image, VACANCY_AT, maskOf(bits), maskOf(bits - 32));
+}
+
+/** So many of the lowest of 32 bits. */
+function maskOf(bits: number): number {
+  if (bits >= 32) return -1;
+  return bits <= 0 ? 0 : (1 << bits) - 1;
+}
+
+/** Moves items of the image to that of the sibling; returns the entries of the leaf that change. */
+function share(client: LeafClient, request: LeafRequest, image: Scratch): number[] {
+  const { geometry, sums } = client;
+  const { words, intent } = request;
+  const { span, neighbourhood } = geometry.shape;
+  const { low, high } = intent.identity(SECOND_LEAF);
+  const upper: boolean[] = [];
+  for (let entry = 0; entry < span; entry++) {
+    const at = imageOf(client, entry);
+    upper.push(!isEmpty(itemHigh(words, at)) && client.isUpper(request, at));
+  }
+  const changed: number[] = [];
+  for (let entry = 0; entry < span; entry++) {
+    const at = imageOf(client, entry);
+    const there = geometry.entryAt(entry);
+    if (upper[entry]) {
+      image.u8.set(words.u8.subarray(at, at + geometry.entryBytes), there);
+      sums.seal(image, there, low, high);
+      setWord(words, at + ITEM_AT, 0, 0);
+      noteEmptied(client, request, entry);
+      if (geometry.perVacancyBit === 1) clearVacancy(image, entry);
+    }
+    const hops = hopsOf(words, at);
+    let gone = 0;
+    for (let away = 0; away < neighbourhood; away++) {
+      if (upper[geometry.after(entry, away)]) gone |= hops & (1 << away);
+    }
+    setHops(image, there, gone);
+    setHops(words, at, hops & ~gone);
+    if (upper[entry] || gone !== 0) changed.push(entry);
+  }
+  return changed;
+}
+
+function clearVacancy({ i32 }: Scratch, bit: number): void {
+  i32[(VACANCY_AT + 4 * (bit >>> 5)) >> 2] &= ~(1 << (bit & 31));
+}
+
+/** An empty leaf, free; the rest of its header is the index's. */
+export function newLeaf(geometry: LeafGeometry, leaf: Address, image: Scratch): void {
+  const { seed, span } = geometry.shape;
+  const low = identityLow(leaf, 0, seed);
+  const high = identityHigh(leaf, 0, seed);
+  setWord(image, 0, low, freeHigh(high));
+  setWord(image, 8, low, high);
+  const bits = Math.ceil(span / geometry.perVacancyBit);
+  setWord(image, VACANCY_AT, maskOf(bits), maskOf(bits - 32));
+}

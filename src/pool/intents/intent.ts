@@ -1,0 +1,192 @@
+import { invariant } from '../../errors.ts';
+import {
+  type Address,
+  type Batch,
+  readInteger,
+  Scratch,
+  setWord,
+  writeInteger,
+} from '../../verbs/index.ts';
+import { INTENT_BYTES } from '../layout.ts';
+import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, type Word } from './lock-word.ts';
+
+/**
+ * What an operation is about to write under its locks, so that another client can do it when the
+ * operation's client dies: all WRITEs in their order, as addresses and bytes. The last one of each
+ * locked leaf releases it, and that of the first leaf is the last of all.
+ *
+ *    0  owner word of the first leaf      8  owner word of the second leaf
+ *   16  bytes of the writes 32 | checksum 32; both 0 until the intent is whole
+ *   24  address of a block that holds the writes, or 0: they stand behind the head
+ *   32  first leaf's address, identity   48  second leaf's address (or 0), identity
+ *   64  writes: address 8 | bytes 32 | leaf 32 | data, padded to 8 bytes
+ *
+ * The head is written before the lock is tried, in the same batch. The two owner words differ only
+ * in the copy that a client makes which takes over the first leaf from a dead one.
+ */
+const OWN_AT = 0;
+const OTHER_AT = 8;
+const LENGTH_AT = 16;
+const SUM_AT = 20;
+const BLOCK_AT = 24;
+const LEAVES_AT = 32;
+const LEAF_BYTES = 16;
+export const HEAD_BYTES = 64;
+const WRITE_HEAD_BYTES = 16;
+
+export const FIRST_LEAF = 0;
+export const SECOND_LEAF = 1;
+
+/** Bytes of a write of `bytes` in an intent. */
+export function writeBytes(bytes: number): number {
+  return WRITE_HEAD_BYTES + bytes;
+}
+
+/** The local image of an intent: of one that is being made, or of one that was read. */
+export class Intent {
+  readonly memory = new Scratch(INTENT_BYTES);
+  #end = HEAD_BYTES;
+
+  /** Bytes of the head and the writes. */
+  get bytes(): number {
+    return this.#end;
+  }
+
+  /** Room for an intent of so many bytes; before `begin`. */
+  ensure(bytes: number): void {
+    this.memory.ensure(bytes);
+  }
+
+  begin(ownLow: number, ownHigh: number): void {
+    const { memory } = this;
+    memory.i32.fill(0, 0, HEAD_BYTES >> 2);
+    setWord(memory, OWN_AT, ownLow, ownHigh);
+    setWord(memory, OTHER_AT, ownLow, ownHigh);
+    this.#end = HEAD_BYTES;
+  }
+
+  setLeaf(leaf: number, address: Address, identityLow: number, identityHigh: number): void {
+    const at = LEAVES_AT + leaf * LEAF_BYTES;
+    writeInteger(this.memory, at, address);
+    setWord(this.memory, at + IDENTITY_AT, identityLow, identityHigh);
+  }
+
+  /** Adds a WRITE of whole words; returns where its data are to be put. */
+  add(leaf: number, address: Address, bytes: number): number {
+    const { memory } = this;
+    const at = this.#end;
+    invariant(at + WRITE_HEAD_BYTES + bytes <= memory.u8.length, 'an intent outgrows its memory');
+    writeInteger(memory, at, address);
+    memory.i32[(at + 8) >> 2] = bytes;
+    memory.i32[(at + 12) >> 2] = leaf;
+    this.#end = at + WRITE_HEAD_BYTES + bytes;
+    return at + WRITE_HEAD_BYTES;
+  }
+
+  addWord(leaf: number, address: Address, low: number, high: number): void {
+    setWord(this.memory, this.add(leaf, address, 8), low, high);
+  }
+
+  /** Adds the WRITE that releases a leaf. */
+  addRelease(leaf: number): void {
+    const { i32 } = this.memory;
+    const word = (LEAVES_AT + leaf * LEAF_BYTES + IDENTITY_AT) >> 2;
+    this.addWord(leaf, this.leaf(leaf) + OWNER_AT, i32[word], freeHigh(i32[word + 1]));
+  }
+
+  /** Adds the WRITE of the head, which names the lock that is tried in the same batch. */
+  postHead(slot: Address, batch: Batch): void {
+    batch.write(slot, HEAD_BYTES, this.memory, 0);
+  }
+
+  /** Adds the WRITE of the whole intent, whose writes stand in `block` if they are too long. */
+  postWhole(slot: Address, batch: Batch, block: Address): void {
+    const { memory } = this;
+    const isLong = this.#end > INTENT_BYTES;
+    invariant(!isLong || block !== 0, 'a long intent without a block');
+    writeInteger(memory, BLOCK_AT, isLong ? block : 0);
+    memory.i32[LENGTH_AT >> 2] = this.#end - HEAD_BYTES;
+    if (isLong) batch.write(block, this.#end - HEAD_BYTES, memory, HEAD_BYTES);
+    this.#postSealed(slot, batch);
+  }
+
+  /** Adds the WRITE of the intent as it was read, but of another client: see `repair.ts`. */
+  postCopy(slot: Address, batch: Batch, ownLow: number, ownHigh: number): void {
+    setWord(this.memory, OWN_AT, ownLow, ownHigh);
+    this.#postSealed(slot, batch);
+  }
+
+  #postSealed(slot: Address, batch: Batch): void {
+    this.memory.i32[SUM_AT >> 2] = this.#sum();
+    batch.write(slot, this.block === 0 ? this.#end : HEAD_BYTES, this.memory, 0);
+  }
+
+  /** Adds the WRITEs themselves. */
+  postWrites(batch: Batch, isGuarded: (leaf: number) => boolean = always): void {
+    const { memory } = this;
+    for (let at = HEAD_BYTES; at < this.#end; ) {
+      const bytes = memory.i32[(at + 8) >> 2];
+      if (isGuarded(memory.i32[(at + 12) >> 2])) {
+        batch.write(readInteger(memory, at), bytes, memory, at + WRITE_HEAD_BYTES);
+      }
+      at += WRITE_HEAD_BYTES + bytes;
+    }
+  }
+
+  get own(): Word {
+    return this.#word(OWN_AT);
+  }
+
+  /** What the second leaf is locked with. */
+  get other(): Word {
+    return this.#word(OTHER_AT);
+  }
+
+  leaf(leaf: number): Address {
+    return readInteger(this.memory, LEAVES_AT + leaf * LEAF_BYTES);
+  }
+
+  identity(leaf: number): Word {
+    return this.#word(LEAVES_AT + leaf * LEAF_BYTES + IDENTITY_AT);
+  }
+
+  names(address: Address): boolean {
+    return this.leaf(FIRST_LEAF) === address || this.leaf(SECOND_LEAF) === address;
+  }
+
+  /** Bytes of writes that a slot as it was read says there are, and the block that holds them. */
+  get length(): number {
+    return this.memory.i32[LENGTH_AT >> 2] >>> 0;
+  }
+
+  get block(): Address {
+    return readInteger(this.memory, BLOCK_AT);
+  }
+
+  /** Whether what was read is a whole intent of the operation with this lock word. */
+  isWholeOf(word: Word): boolean {
+    const { length, memory } = this;
+    if (!isSame(this.own, word) || length === 0) return false;
+    if (HEAD_BYTES + length > memory.u8.length) return false;
+    this.#end = HEAD_BYTES + length;
+    return memory.i32[SUM_AT >> 2] === this.#sum();
+  }
+
+  /** FNV-1a by words, over all but itself. */
+  #sum(): number {
+    const { i32 } = this.memory;
+    let sum = 0x811c9dc5;
+    for (let word = 0; word < this.#end >> 2; word++) {
+      if (word !== SUM_AT >> 2) sum = Math.imul(sum ^ i32[word], 0x01000193);
+    }
+    return sum ^ (sum >>> 15);
+  }
+
+  #word(at: number): Word {
+    return { low: this.memory.i32[at >> 2], high: this.memory.i32[(at >> 2) + 1] };
+  }
+}
+
+function always(): boolean {
+  return true;
+}

@@ -1,0 +1,240 @@
+import { invariant } from '../../errors.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  swapped,
+} from '../../verbs/index.ts';
+import { isGone } from '../clients/client-word.ts';
+import type { ClientRow, Membership } from '../clients/membership.ts';
+import { CHUNK_BYTES, INTENT_BYTES, INTENTS_PER_CLIENT, type PoolLayout } from '../layout.ts';
+import { FIRST_LEAF, HEAD_BYTES, Intent, SECOND_LEAF } from './intent.ts';
+import { type IntentSlots, NO_SLOT } from './intent-slots.ts';
+import {
+  clientOf,
+  freeHigh,
+  IDENTITY_AT,
+  isLocked,
+  isSame,
+  LOCK_BYTES,
+  nodeOf,
+  OWNER_AT,
+  slotOf,
+  type Word,
+} from './lock-word.ts';
+
+const WAIT_MICROSECONDS = 200;
+/** How often a recovery looks whether another client's repair has ended. */
+const SETTLE_LOOKS_MAX = 5000;
+
+/** What repairs need of a pool. */
+export interface RepairPool {
+  readonly layout: PoolLayout;
+  readonly membership: Membership;
+  readonly intents: IntentSlots;
+}
+
+/** A lock as it was read: the identity after the owner. */
+interface Lock {
+  owner: Word;
+  identity: Word;
+}
+
+/**
+ * Does what a dead client was about to do under the lock at `address`, or finds that it had not
+ * begun. `word` was read there, and membership says that its client is gone. Afterwards the word is
+ * another one, or another client is at it: look again.
+ *
+ * Crashes. Before the copy's WRITE and CAS: nothing has changed. After it: the first leaf's word
+ * leads to the copy, which holds the same writes, so the next client goes on from there; the second
+ * leaf still has the dead client's word, which the copy names. After some of the writes: they are
+ * done again, and each stores what it stored before.
+ */
+export function* repair(pool: RepairPool, address: Address, word: Word): Operation<void> {
+  const intent = yield* readIntent(pool, address, word);
+  if (intent === undefined) return;
+  if (!intent.isWholeOf(word) || !intent.names(address)) {
+    yield* releaseUntouched(address, word);
+    return;
+  }
+  const first = intent.leaf(FIRST_LEAF);
+  if (first === address) yield* takeOver(pool, intent, word);
+  else yield* repairFirst(pool, first, intent);
+}
+
+/**
+ * The intent in the slot that a word names. Undefined when the lock has another word by now: until
+ * then the row is not settled, so the slot is still the dead client's.
+ */
+function* readIntent(
+  { layout }: RepairPool,
+  address: Address,
+  word: Word,
+): Operation<Intent | undefined> {
+  const intent = new Intent();
+  const slot = slotAddress(layout, word);
+  const owner = new Scratch(8);
+  yield new Batch().read(slot, INTENT_BYTES, intent.memory, 0).read(address, 8, owner, 0);
+  if (intent.block !== NULL_ADDRESS && isSame(intent.own, word)) {
+    const { block, length } = intent;
+    invariant(length <= CHUNK_BYTES, `an intent of ${length} bytes`);
+    intent.ensure(HEAD_BYTES + length);
+    yield new Batch()
+      .read(slot, HEAD_BYTES, intent.memory, 0)
+      .read(block, length, intent.memory, HEAD_BYTES)
+      .read(address, 8, owner, 0);
+  }
+  return isSame(wordAt(owner, 0), word) ? intent : undefined;
+}
+
+function slotAddress(layout: PoolLayout, word: Word): Address {
+  const row = clientOf(word) & 0xfff;
+  const [node, slot] = [nodeOf(word), slotOf(word)];
+  const { clientsMax } = layout.parameters;
+  const isInPool = row >= 1 && row <= clientsMax && node < layout.stripe;
+  invariant(isInPool && slot < INTENTS_PER_CLIENT, `a lock names slot ${slot} of row ${row}`);
+  return layout.intentSlot(node, row, slot);
+}
+
+/** A whole intent is there before the first WRITE to a leaf: nothing was written. */
+function* releaseUntouched(address: Address, word: Word): Operation<void> {
+  const { owner, identity } = yield* readLock(address);
+  if (!isSame(owner, word)) return;
+  invariant(identity.low !== 0 || identity.high !== 0, `a leaf at ${address} has no identity`);
+  const words = new Scratch(24);
+  setWords(words, word, { low: identity.low, high: freeHigh(identity.high) });
+  yield new Batch().cas(address + OWNER_AT, words, 0);
+}
+
+/** D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes. */
+function* takeOver(pool: RepairPool, intent: Intent, word: Word): Operation<void> {
+  const { layout, intents } = pool;
+  const slot = intents.takeForRepair();
+  if (slot === NO_SLOT) return yield* pause();
+  try {
+    const first = intent.leaf(FIRST_LEAF);
+    const node = layout.nodeOf(first);
+    const ticket = intents.nextTicket(slot);
+    const own = { low: intents.wordLow(ticket, node, slot), high: intents.wordHigh(ticket) };
+    const words = new Scratch(24);
+    setWords(words, word, own);
+    const batch = new Batch();
+    intent.postCopy(intents.address(node, slot), batch, own.low, own.high);
+    yield batch.cas(first + OWNER_AT, words, 0);
+    if (!swapped(words, 0)) return;
+    yield* redo(intent);
+  } finally {
+    intents.give(slot);
+  }
+}
+
+/**
+ * The writes to the first leaf, which this client holds by now, and those to the second one, if
+ * that still has the word it had: else it was released, and may be anybody's.
+ */
+function* redo(intent: Intent): Operation<void> {
+  const second = intent.leaf(SECOND_LEAF);
+  let holdsSecond = false;
+  if (second !== NULL_ADDRESS) holdsSecond = isSame((yield* readLock(second)).owner, intent.other);
+  const batch = new Batch();
+  intent.postWrites(batch, (leaf) => leaf === FIRST_LEAF || holdsSecond);
+  yield batch;
+}
+
+/** From the second leaf: the repair begins at the first one, with whoever holds that. */
+function* repairFirst(pool: RepairPool, first: Address, intent: Intent): Operation<void> {
+  const { owner, identity } = yield* readLock(first);
+  if (!isSame(identity, intent.identity(FIRST_LEAF)) || !isLocked(owner.high)) return;
+  if (yield* isGone(pool.membership, clientOf(owner))) yield* repair(pool, first, owner);
+  else yield* pause();
+}
+
+/**
+ * Before a dead client's row is given away and its chunks are adopted: every intent of its slots is
+ * done, or was never whole, and no repair of one is under way. So no lock names the row any more,
+ * and nothing that an intent links is swept before it is linked. Only a client that holds no lock
+ * does this.
+ */
+export function* settleRow(pool: RepairPool, row: ClientRow): Operation<void> {
+  for (const head of yield* readHeads(pool.layout, row.id)) yield* settle(pool, head);
+}
+
+/** Whether there is nothing to settle: then also a client without a row may clean up. */
+export function* isRowSettled(pool: RepairPool, row: ClientRow): Operation<boolean> {
+  for (const head of yield* readHeads(pool.layout, row.id)) {
+    if ((yield* unsettledOwner(pool, head)) !== undefined) return false;
+  }
+  return true;
+}
+
+/** The heads of a row's slots that name a lock. */
+function* readHeads(layout: PoolLayout, id: number): Operation<Intent[]> {
+  const batch = new Batch();
+  const heads: Intent[] = [];
+  for (let node = 0; node < layout.stripe; node++) {
+    for (let slot = 0; slot < INTENTS_PER_CLIENT; slot++) {
+      const head = new Intent();
+      batch.read(layout.intentSlot(node, id, slot), HEAD_BYTES, head.memory, 0);
+      heads.push(head);
+    }
+  }
+  yield batch;
+  return heads.filter(
+    (head) =>
+      isLocked(head.own.high) &&
+      (clientOf(head.own) & 0xfff) === id &&
+      head.leaf(FIRST_LEAF) !== NULL_ADDRESS,
+  );
+}
+
+function* settle(pool: RepairPool, head: Intent): Operation<void> {
+  const first = head.leaf(FIRST_LEAF);
+  for (let look = 0; look < SETTLE_LOOKS_MAX; look++) {
+    const owner = yield* unsettledOwner(pool, head);
+    if (owner === undefined) return;
+    if (yield* isGone(pool.membership, clientOf(owner))) yield* repair(pool, first, owner);
+    else yield* pause();
+  }
+  invariant(false, `the lock at ${first} stays with a client that repairs it`);
+}
+
+/**
+ * Who holds the first leaf of an intent: its operation, or a client that repairs it. Undefined when
+ * that is over.
+ */
+function* unsettledOwner(pool: RepairPool, head: Intent): Operation<Word | undefined> {
+  const { owner, identity } = yield* readLock(head.leaf(FIRST_LEAF));
+  if (!isSame(identity, head.identity(FIRST_LEAF)) || !isLocked(owner.high)) return undefined;
+  if (isSame(owner, head.own)) return owner;
+  return (yield* isCopyOf(pool, owner, head.other)) ? owner : undefined;
+}
+
+/** Whether the lock's present holder does what the operation with the word `other` was doing. */
+function* isCopyOf({ layout }: RepairPool, owner: Word, other: Word): Operation<boolean> {
+  const head = new Intent();
+  yield new Batch().read(slotAddress(layout, owner), HEAD_BYTES, head.memory, 0);
+  return isSame(head.own, owner) && isSame(head.other, other);
+}
+
+function* readLock(address: Address): Operation<Lock> {
+  const words = new Scratch(LOCK_BYTES);
+  yield new Batch().read(address + OWNER_AT, 8, words, 0).read(address + IDENTITY_AT, 8, words, 8);
+  return { owner: wordAt(words, 0), identity: wordAt(words, 8) };
+}
+
+function* pause(): Operation<void> {
+  yield new Batch().pause(WAIT_MICROSECONDS, new Scratch(8));
+}
+
+function setWords({ i32 }: Scratch, expected: Word, desired: Word): void {
+  i32[0] = expected.low;
+  i32[1] = expected.high;
+  i32[2] = desired.low;
+  i32[3] = desired.high;
+}
+
+function wordAt({ i32 }: Scratch, at: number): Word {
+  return { low: i32[at >> 2], high: i32[(at >> 2) + 1] };
+}
