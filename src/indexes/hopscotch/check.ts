@@ -20,7 +20,8 @@ export function* checkTable(table: HopscotchTable, sink: CheckSink): Operation<n
     const suffix = suffixIn(words, IMAGE_AT);
     const depth = depthIn(words, IMAGE_AT);
     sink.reachable(leaf, table.geometry.leafUnits);
-    if (depth > table.directory.depth) sink.problem(`segment at ${leaf}: deeper than the directory`);
+    if (depth > table.directory.depth)
+      sink.problem(`segment at ${leaf}: deeper than the directory`);
     const belongs = (_: Uint8Array, h1: number) => suffixOf(h1, depth) === suffix;
     yield* check.leaf(walk.picture, belongs);
   }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { control } from '../../../pool/control.ts';
 import {
   type ByHand,
   type ByHandOptions,
@@ -11,14 +10,12 @@ import {
 } from '../../../store/tests/support/by-hand.ts';
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { Batch, type Operation } from '../../../verbs/index.ts';
-import { fingerprintOf } from '../../chime/geometry.ts';
-import { depthFlags } from '../../chime/link.ts';
-import { ALWAYS, IF_PRESENT, INSERTED, REPLACED } from '../../contract.ts';
+import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
 import { HOPSCOTCH, type HopscotchIndex } from '../hopscotch.ts';
 
 type Client = ByHand<HopscotchIndex>;
 
-/** A client within an epoch, in which it remembers the directory. */
+/** A client within an epoch. */
 function hopscotchByHand(scope: Scope, options: ByHandOptions = {}): Client {
   const client = clientOf<HopscotchIndex>(HOPSCOTCH, scope, options.hopscotch ?? {}, options);
   client.pool.enter();
@@ -26,8 +23,8 @@ function hopscotchByHand(scope: Scope, options: ByHandOptions = {}): Client {
   return client;
 }
 
-function insertion(client: Client, key: string): Operation<number> {
-  return client.index.write(requestFor(client, key, `${key} one`), ALWAYS);
+function insertion(client: Client, key: string, value = `${key} one`): Operation<number> {
+  return client.index.write(requestFor(client, key, value), ALWAYS);
 }
 
 function textOf(client: Client, key: string): string | undefined {
@@ -51,49 +48,62 @@ function problemsOf({ pool, index }: Client): { problems: string[]; records: num
   return { problems, records };
 }
 
-test('search 2, insert 3, update 3, delete 3 round trips; a batch of searches 2', (t) => {
+/** Keys whose neighbourhoods do not go over the end, and with room for them without a hop. */
+function plainKeys(client: Client): string[] {
+  const { geometry } = client.index.table;
+  return numbered('key ', 100)
+    .filter((key) => geometry.homeOf(requestFor(client, key).hash.h2) <= 64 - 8)
+    .slice(0, 20);
+}
+
+const SEARCH = 'READ READ READ';
+const LOCK = 'WRITE CAS READ READ';
+const UNLOCK = 'WRITE';
+const UPDATE = 'WRITE WRITE WRITE';
+
+test('search 1, insert 2, update 2, delete 2 round trips; a batch of searches 1', (t) => {
   const client = hopscotchByHand(t);
   const { pool, index } = client;
-  const { allocator } = pool;
-  pool.run(allocator.refill(allocator.sizeClass(index.catalog, 1)));
-  const seen = new Set<number>();
-  const keys = numbered('key ', 200).filter((key) => {
-    const { hash } = requestFor(client, key);
-    const print = fingerprintOf(hash.h1);
-    // No two share a fingerprint, and no neighbourhood goes over the end.
-    if (seen.has(print) || index.table.geometry.homeOf(hash.h2) > 64 - 16) return false;
-    return seen.add(print);
-  });
-  pool.run(index.search(requestFor(client, 'nothing')));
+  const some = plainKeys(client);
   const trips = <T>(operation: Operation<T>) => traced(pool.fabric, operation).trips;
-  const some = keys.slice(0, 20);
   for (const key of some) {
-    assert.deepEqual(trips(insertion(client, key)), ['READ WRITE', 'CAS READ', 'CAS']);
+    assert.deepEqual(trips(index.search(requestFor(client, key))), [SEARCH], 'a miss');
+    const [lock, change, ...rest] = trips(insertion(client, key));
+    assert.deepEqual([lock, rest], [LOCK, []]);
+    assert.match(change, /^WRITE( WRITE)*$/, 'intent, sequence, entry, hops, vacancy, …, owner');
   }
   const requests = some.map((key) => requestFor(client, key));
-  for (const request of requests) assert.deepEqual(trips(index.search(request)), ['READ', 'READ']);
+  for (const request of requests) assert.deepEqual(trips(index.search(request)), [SEARCH]);
   const found: boolean[] = [];
-  assert.equal(trips(index.searchMany(requests, 20, new Batch(), found)).length, 2);
+  assert.equal(trips(index.searchMany(requests, 20, new Batch(), found)).length, 1);
   assert.ok(found.every(Boolean));
   for (const key of some) {
-    const update = index.write(requestFor(client, key, 'two'), IF_PRESENT);
-    assert.deepEqual(trips(update), ['READ WRITE', 'READ', 'WRITE CAS']);
+    assert.deepEqual(trips(index.write(requestFor(client, key, 'two'), IF_PRESENT)), [LOCK, UPDATE]);
+    assert.deepEqual(trips(index.write(requestFor(client, key, 'no'), IF_ABSENT)), [LOCK, UNLOCK]);
+    assert.equal(textOf(client, key), 'two');
   }
   for (const key of some) {
-    assert.deepEqual(trips(index.remove(requestFor(client, key))), ['READ', 'READ', 'CAS']);
+    assert.equal(trips(index.remove(requestFor(client, key))).length, 2);
+    assert.equal(textOf(client, key), undefined);
   }
   assert.ok(Object.values(index.retries).every((count) => count === 0));
 });
 
-test('who remembers nothing reads the directory first, whatever its depth', (t) => {
-  const writer = hopscotchByHand(t, { hopscotch: { span: 8, neighbourhood: 4 } });
-  for (const key of numbered('key ', 300)) writer.pool.run(insertion(writer, key));
-  const reader = hopscotchByHand(t, { handle: writer.handle });
-  const { pool, index } = reader;
-  const first = traced(pool.fabric, index.search(requestFor(reader, 'key 7')));
-  assert.deepEqual(first.trips, ['READ', 'READ', 'READ', 'READ']);
-  const second = traced(pool.fabric, index.search(requestFor(reader, 'key 8')));
-  assert.deepEqual(second.trips, ['READ', 'READ']);
+test('items that do not fit cost a search one READ more, and move out and back', (t) => {
+  const client = hopscotchByHand(t);
+  const { pool, index } = client;
+  const [key] = plainKeys(client);
+  const trips = <T>(operation: Operation<T>) => traced(pool.fabric, operation).trips.length;
+  for (const value of ['short', 'long '.repeat(40), 'short again', 'l'.repeat(40_000), 's']) {
+    pool.run(insertion(client, key, value));
+    const request = requestFor(client, key);
+    assert.equal(trips(index.search(request)), value.length < 48 ? 1 : 2);
+    pool.run(index.search(request));
+    pool.run(index.records.complete(request));
+    assert.equal(foundText(request), value);
+  }
+  assert.equal(pool.run(index.remove(requestFor(client, key))), true);
+  assert.deepEqual(problemsOf(client), { problems: [], records: 0 });
 });
 
 test('a client that is many splits behind finds everything, and so does a walk', (t) => {
@@ -121,36 +131,22 @@ test('a client that is many splits behind finds everything, and so does a walk',
   assert.ok(subtables <= 2 ** globalDepth && records === 500);
 });
 
-test('of a batch of searches each looks whether its own link may be old', (t) => {
-  const client = hopscotchByHand(t, { hopscotch: { initialDepth: 1 } });
-  const { pool, index } = client;
-  const { directory } = index.table;
-  // Of one segment, so of one place in what is remembered.
-  const keys = numbered('key ', 50).filter((key) => (requestFor(client, key).hash.h1 & 1) === 0);
-  for (const key of keys) pool.run(insertion(client, key));
-  const [first, second] = keys.map((key) => requestFor(client, key));
-  pool.exit();
-  pool.run(pool.reclamation.goOffline());
-  pool.run(pool.reclamation.advanceBeyond(pool.run(pool.reclamation.readEpoch())));
-  pool.run(pool.reclamation.quiesce());
-  pool.enter();
-  // The second key's place was read while a split was half done, and has to be looked up.
-  const { lookup } = directory;
-  let unknown = true;
-  directory.lookup = (hash) =>
-    hash === second.hash.h1 && unknown ? -1 : lookup.call(directory, hash);
-  const { find } = directory;
-  directory.find = function* (hash) {
-    unknown = false;
-    return yield* find.call(directory, hash);
-  };
-  const operation = index.searchMany([first, second], 2, new Batch(), []);
-  for (let step = operation.next(); !step.done && unknown; step = operation.next()) {
-    pool.fabric.execute(step.value);
-  }
-  assert.ok(first.checked, 'the link may lead to a block that holds something else by now');
-  operation.return();
-});
+for (const shape of [{}, { inlineBytes: 0 }, { span: 100, neighbourhood: 16 }]) {
+  test(`hops and splits with ${JSON.stringify(shape)} leave every item where it is found`, (t) => {
+    const client = hopscotchByHand(t, { hopscotch: shape });
+    const { pool, index } = client;
+    const keys = numbered('key ', 1500);
+    for (const key of keys) pool.run(insertion(client, key));
+    const gone = keys.filter((_, i) => i % 3 === 0);
+    for (const key of gone) assert.ok(pool.run(index.remove(requestFor(client, key))));
+    for (const key of gone) assert.equal(pool.run(insertion(client, key, 'again')), INSERTED);
+    for (const key of keys) {
+      assert.equal(textOf(client, key), gone.includes(key) ? 'again' : `${key} one`);
+    }
+    assert.ok(index.resizes.splits > 10 && index.resizes.hops > 50, JSON.stringify(index.resizes));
+    assert.deepEqual(problemsOf(client), { problems: [], records: keys.length });
+  });
+}
 
 test('a table that may not grow says that it is full, and loses nothing', (t) => {
   const shape = { span: 4, neighbourhood: 4, initialDepth: 0, maxDepth: 1 };
@@ -177,11 +173,35 @@ test('a table that may not grow says that it is full, and loses nothing', (t) =>
   assert.deepEqual(problemsOf(client), { problems: [], records: 1 });
 });
 
+test('a writer that waits for a living holder gives up, and nothing has happened', (t) => {
+  const holder = hopscotchByHand(t);
+  const writer = hopscotchByHand(t, { handle: holder.handle });
+  const operation = insertion(holder, 'key', 'held');
+  const { value: lock } = operation.next();
+  holder.pool.fabric.execute(lock as Batch);
+  writer.index.table.patience = { spins: 0, polls: 1, microseconds: 1 };
+  assert.throws(() => writer.pool.run(insertion(writer, 'key', 'other')), {
+    code: 'SW_CONTENTION',
+    message: /client 1 holds the lock/,
+  });
+  // What the holder has not begun to write is no obstacle to a search.
+  assert.equal(textOf(writer, 'key'), undefined);
+  for (let step = operation.next(); !step.done; step = operation.next()) {
+    holder.pool.fabric.execute(step.value);
+  }
+  assert.equal(textOf(writer, 'key'), 'held');
+  assert.equal(writer.pool.run(lateInsertion(writer)), REFUSED);
+});
+
+function lateInsertion(client: Client): Operation<number> {
+  return client.index.write(requestFor(client, 'key', 'late'), IF_ABSENT);
+}
+
 const SHAPE = { span: 4, neighbourhood: 2, initialDepth: 0 };
 const KEYS = Array.from({ length: 14 }, (_, i) => `key ${i}`);
 
 /** Executes so many verbs of an operation, and no more; how many it did, when it ended before. */
-function stopAfter({ pool }: Client, operation: Operation<number>, verbs: number): number {
+function stopAfter({ pool }: Client, operation: Operation<unknown>, verbs: number): number {
   for (let left = verbs; left > 0; ) {
     const step = operation.next();
     if (step.done) return verbs - left;
@@ -195,56 +215,61 @@ function stopAfter({ pool }: Client, operation: Operation<number>, verbs: number
   return verbs;
 }
 
-/** Which of the insertions, by one client, split a segment. */
-function splitting(scope: Scope): number[] {
-  const client = hopscotchByHand(scope, { hopscotch: SHAPE });
-  return KEYS.flatMap((key, i) => {
-    const before = client.index.resizes.splits;
-    client.pool.run(insertion(client, key));
-    return client.index.resizes.splits > before ? [i] : [];
-  });
+/** The operations of a client count as those of one that is gone. */
+function isGoneFor(client: Client, dead: Client): void {
+  const { id } = dead.pool.membership;
+  client.pool.membership.liveness = (row) => (row.id === id ? 'gone' : 'alive');
+  client.index.table.patience = { spins: 0, polls: 1, microseconds: 1 };
 }
 
-test('a writer may stop for good after any verb of an insertion that splits', (t) => {
-  const insertions = splitting(t);
-  assert.ok(insertions.length >= 3, `${insertions.length} splits`);
-  for (const last of insertions.slice(0, 3)) {
+const CHANGES: Record<string, (client: Client) => Operation<unknown>> = {
+  'an insertion': (client) => insertion(client, 'new'),
+  'an update': (client) => insertion(client, KEYS[1], 'two'),
+  'an update by a record': (client) => insertion(client, KEYS[1], 'two'.repeat(40)),
+  'a removal': (client) => client.index.remove(requestFor(client, KEYS[1])),
+};
+
+for (const [name, change] of Object.entries(CHANGES)) {
+  test(`a writer may die after any verb of ${name}: all of it happens, or nothing`, (t) => {
+    const seen = new Set<string>();
     for (let verbs = 0; ; verbs++) {
       const writer = hopscotchByHand(t, { hopscotch: SHAPE });
       const others = [0, 1].map(() => hopscotchByHand(t, { handle: writer.handle }));
+      for (const key of KEYS.slice(0, 6)) writer.pool.run(insertion(writer, key));
+      const done = stopAfter(writer, change(writer), verbs);
+      for (const other of others) isGoneFor(other, writer);
+      // Hits go on beside a dead holder; the misses among these make the first client repair.
+      const states = others.map((other) => [...KEYS, 'new'].map((key) => textOf(other, key)));
+      seen.add(JSON.stringify(states[1]));
+      for (const key of KEYS) others[1].pool.run(insertion(others[1], key, 'late'));
+      for (const key of KEYS) assert.equal(textOf(others[0], key), 'late');
+      assert.deepEqual(problemsOf(others[0]).problems, []);
+      if (done < verbs) break;
+    }
+    assert.equal(seen.size, 2, 'before and after');
+  });
+}
+
+test('a splitter may die after any verb, and its repairer too', (t) => {
+  for (let last = 3; last < 9; last++) {
+    for (let verbs = 0; ; verbs += 3) {
+      const writer = hopscotchByHand(t, { hopscotch: SHAPE });
+      const [repairer, reader] = [0, 1].map(() => hopscotchByHand(t, { handle: writer.handle }));
       const present = KEYS.slice(0, last);
       for (const key of present) writer.pool.run(insertion(writer, key));
-      // One of the others remembers the directory as it was.
-      for (const key of present) assert.equal(textOf(others[0], key), `${key} one`);
       const done = stopAfter(writer, insertion(writer, KEYS[last]), verbs);
-      for (const other of others) {
-        for (const key of present) assert.equal(textOf(other, key), `${key} one`);
-      }
-      for (const key of KEYS.slice(last)) others[1].pool.run(insertion(others[1], key));
-      for (const key of KEYS) assert.equal(textOf(others[0], key), `${key} one`);
-      assert.deepEqual(problemsOf(others[0]), { problems: [], records: KEYS.length });
+      isGoneFor(repairer, writer);
+      stopAfter(repairer, insertion(repairer, KEYS[0], 'two'), verbs % 29);
+      const { id } = repairer.pool.membership;
+      isGoneFor(reader, writer);
+      const { liveness } = reader.pool.membership;
+      reader.pool.membership.liveness = (row) => (row.id === id ? 'gone' : liveness(row));
+      for (const key of present.slice(1)) assert.equal(textOf(reader, key), `${key} one`);
+      assert.match(textOf(reader, KEYS[0]) ?? '', /one|two/);
+      for (const key of KEYS.slice(last)) reader.pool.run(insertion(reader, key));
+      for (const key of KEYS.slice(1)) assert.equal(textOf(reader, key), `${key} one`);
+      assert.deepEqual(problemsOf(reader), { problems: [], records: KEYS.length });
       if (done < verbs) break;
     }
   }
-});
-
-test('a link with more suffix bits than there can be is damage, and no size', (t) => {
-  const { pool, index } = hopscotchByHand(t, { hopscotch: { maxDepth: 8 } });
-  const { directory } = index.table;
-  pool.run(directory.ensureLoaded());
-  const { bytes } = directory;
-  const link = { low: 64, high: depthFlags(31) };
-  assert.throws(() => directory.learn(0, link), { code: 'SW_POOL_CORRUPT' });
-  assert.equal(directory.bytes, bytes);
-});
-
-test('a link that stays deeper than the directory ends the loading of it', (t) => {
-  const { pool, index, handle } = hopscotchByHand(t, { hopscotch: { maxDepth: 8 } });
-  const found = pool.run(index.table.directory.find(0));
-  assert.ok(found);
-  const high = BigInt((found.high | depthFlags(5)) >>> 0);
-  pool.run(control.store(found.owner, (high << 32n) | BigInt(found.low >>> 0)));
-  const other = hopscotchByHand(t, { handle });
-  const loading = () => other.pool.run(other.index.table.directory.ensureLoaded());
-  assert.throws(loading, { code: 'SW_POOL_CORRUPT' });
 });

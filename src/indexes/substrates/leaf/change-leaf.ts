@@ -1,5 +1,5 @@
 import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
-import { HEADER_BYTES as RECORD_HEADER_BYTES, pad8 } from '../../../records/layout.ts';
+import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import {
   type Address,
   type Batch,
@@ -169,7 +169,8 @@ function addEntry(client: LeafClient, request: LeafRequest, entry: number): void
   const from = imageOf(client, entry);
   const bytes = client.sums.usedBytes(itemHigh(words, from));
   const at = intent.add(FIRST_LEAF, leaf + from - IMAGE_AT, bytes);
-  for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[(at >> 2) + i] = words.i32[(from >> 2) + i];
+  for (let i = 0; i < bytes >> 2; i++)
+    intent.memory.i32[(at >> 2) + i] = words.i32[(from >> 2) + i];
 }
 
 /** Adds the WRITE of the word with an entry's hop bitmap. */

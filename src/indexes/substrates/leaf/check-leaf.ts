@@ -102,11 +102,7 @@ export class LeafCheck {
   }
 
   /** Whether the record of an indirect item could be read and is intact. */
-  *#record(
-    { words }: LeafRequest,
-    at: number,
-    report: (text: string) => void,
-  ): Operation<boolean> {
+  *#record({ words }: LeafRequest, at: number, report: (text: string) => void): Operation<boolean> {
     const { records, geometry } = this.#client;
     const request = this.#request;
     const record = recordOf(words, at);

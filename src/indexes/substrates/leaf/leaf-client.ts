@@ -6,7 +6,7 @@ import type { Pool } from '../../../pool/pool.ts';
 import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
 import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
-import { type LeafGeometry, type LeafShape } from './layout.ts';
+import type { LeafGeometry, LeafShape } from './layout.ts';
 import { LeafRequest } from './leaf-request.ts';
 
 /** Why an operation had to begin again. */

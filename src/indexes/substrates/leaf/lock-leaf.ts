@@ -4,13 +4,7 @@ import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { clientOf, freeHigh, isLocked } from '../../../pool/intents/lock-word.ts';
 import { repair } from '../../../pool/intents/repair.ts';
-import {
-  highHalf,
-  lowHalf,
-  type Operation,
-  setWord,
-  swapped,
-} from '../../../verbs/index.ts';
+import { highHalf, lowHalf, type Operation, setWord, swapped } from '../../../verbs/index.ts';
 import { HEADER_BYTES } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest, POLL_AT, SWAP_AT } from './leaf-request.ts';
@@ -53,11 +47,7 @@ export function* lockLeaf(
   return false;
 }
 
-function* takeSlot(
-  client: LeafClient,
-  request: LeafRequest,
-  attempt: number,
-): Operation<boolean> {
+function* takeSlot(client: LeafClient, request: LeafRequest, attempt: number): Operation<boolean> {
   request.slot = client.pool.intents.take();
   if (request.slot !== NO_SLOT) return true;
   client.count('noSlot', attempt);
@@ -81,11 +71,7 @@ function postHead({ pool }: LeafClient, request: LeafRequest): void {
 }
 
 /** The CAS met another word: the leaf is another one by now, or another client holds it. */
-function* afterRefusal(
-  client: LeafClient,
-  request: LeafRequest,
-  attempt: number,
-): Operation<void> {
+function* afterRefusal(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
   const low = lowHalf(request.words, SWAP_AT + 16);
   const high = highHalf(request.words, SWAP_AT + 16);
   // The identity was read behind the owner: only then the word is an owner at all.

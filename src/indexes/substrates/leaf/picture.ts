@@ -26,10 +26,7 @@ export function* readPicture(client: LeafClient, request: LeafRequest): Operatio
     const { span } = client.geometry.shape;
     yield postBracket(client, request, 0, span, request.batch.clear());
     const isPicture =
-      isStill(request) &&
-      isLeafStill(request) &&
-      client.owns(request) &&
-      isWhole(client, request);
+      isStill(request) && isLeafStill(request) && client.owns(request) && isWhole(client, request);
     if (isPicture) return;
     yield* lookAgain(client, request, attempt);
   }

@@ -1,4 +1,4 @@
-import { HEADER_BYTES as RECORD_HEADER_BYTES, pad8 } from '../../../records/layout.ts';
+import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import { type Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
 import {
   codecOf,
