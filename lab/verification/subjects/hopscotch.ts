@@ -41,7 +41,8 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     const { count } = table;
     table.count = (reason: LeafRetry, attempt: number) => {
       count.call(table, reason, attempt);
-      if (attempt < attempts) return;
+      // What a sweep meets on its way: one that is given up keeps what it has adopted.
+      if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
       throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
     };
   },

@@ -10,8 +10,8 @@ import { HOPSCOTCH_SUBJECT } from '../subjects/hopscotch.ts';
 import { findFailure } from './support/find-failure.ts';
 
 const SEEDS = 120;
-/** The long ones are the tree's, too, on the same leaves. */
-const SCOPES = ['put-search', 'put-remove', 'increment-increment', 'split-search', 'reuse'];
+/** The others have schedules by the ten thousand: `stepwell-lab verify hopscotch --scope all`. */
+const SCOPES = ['put-search', 'put-remove'];
 
 test(`the hopscotch hash table is linearizable under ${SEEDS} schedules of each policy`, () => {
   const memory = newSimulationMemory();

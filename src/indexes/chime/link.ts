@@ -52,15 +52,6 @@ export function sizeOfLink(high: number): number {
   return (high >>> SIZE_SHIFT) & 0xf;
 }
 
-/** `LEAF_FLAGS` of a leaf of a hash table, 0 to 31, and back. */
-export function depthFlags(depth: number): number {
-  return ((depth & 0xf) << SIZE_SHIFT) | (depth > 0xf ? ABSORB : 0);
-}
-
-export function depthOfLink(high: number): number {
-  return sizeOfLink(high) | ((high & ABSORB) === 0 ? 0 : 0x10);
-}
-
 /**
  * The first word of a node that is in use: what nobody can guess who does not know the seed, so
  * that a cached link to a block that holds something else by now is found out. A node that was

@@ -5,7 +5,7 @@ import { INTENT_BYTES, INTENTS_PER_CLIENT, type PoolLayout } from '../layout.ts'
 import type { ChunkTable } from '../memory/chunks.ts';
 import { lockedHigh, lockedLow } from './lock-word.ts';
 
-/** The last slot is for repairs: an operation that waits for a dead client holds one of the rest. */
+/** The last slot is for repairs: operations that wait for dead clients may hold all the others. */
 const REPAIR_SLOT = INTENTS_PER_CLIENT - 1;
 export const NO_SLOT = -1;
 
@@ -36,14 +36,20 @@ export class IntentSlots {
     return (this.#free & (1 << REPAIR_SLOT)) === 0 ? NO_SLOT : this.#hold(REPAIR_SLOT);
   }
 
-  #hold(slot: number): number {
+  /**
+   * Takes the memory of this client's slots from the operating system: a full file system must be
+   * an error, not a bus error at a WRITE. Raises SW_POOL_FULL.
+   */
+  reserve(): void {
     const { id } = this.#membership;
-    if (this.#reservedFor !== id) {
-      // Of a file: a full file system must be an error, not a bus error at the WRITE.
-      const bytes = INTENTS_PER_CLIENT * INTENT_BYTES;
-      this.#chunks.reserve(this.#layout.intentSlot(0, id, 0), bytes);
-      this.#reservedFor = id;
-    }
+    if (this.#reservedFor === id) return;
+    const bytes = INTENTS_PER_CLIENT * INTENT_BYTES;
+    this.#chunks.reserve(this.#layout.intentSlot(0, id, 0), bytes);
+    this.#reservedFor = id;
+  }
+
+  #hold(slot: number): number {
+    this.reserve();
     this.#free &= ~(1 << slot);
     return slot;
   }

@@ -78,7 +78,8 @@ test('search 1, insert 2, update 2, delete 2 round trips; a batch of searches 1'
   assert.equal(trips(index.searchMany(requests, 20, new Batch(), found)).length, 1);
   assert.ok(found.every(Boolean));
   for (const key of some) {
-    assert.deepEqual(trips(index.write(requestFor(client, key, 'two'), IF_PRESENT)), [LOCK, UPDATE]);
+    const two = requestFor(client, key, 'two');
+    assert.deepEqual(trips(index.write(two, IF_PRESENT)), [LOCK, UPDATE]);
     assert.deepEqual(trips(index.write(requestFor(client, key, 'no'), IF_ABSENT)), [LOCK, UNLOCK]);
     assert.equal(textOf(client, key), 'two');
   }

@@ -78,13 +78,13 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
   /** The leaf is not the key's: learns which one is. */
   abstract redirect(request: LeafRequest, attempt: number): Operation<void>;
 
-  /** Makes room for the request's key in its leaf, as the image of the lock just released has it. */
+  /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
   abstract makeRoom(request: LeafRequest, attempt: number): Operation<void>;
 
   /** Whether the locked leaf may be split now, as its bounds in the image say. */
   abstract maySplit(request: LeafRequest): boolean;
 
-  /** Of a leaf that is being split: whether the item at `entry` of the image goes to the sibling. */
+  /** Of a leaf that is split: whether the item at `entry` of the image goes to the sibling. */
   abstract isUpper(request: LeafRequest, entry: number): boolean;
 
   /** Puts the bounds of both halves where they are to be written. */

@@ -29,7 +29,7 @@ export class LeafRequest extends Request {
   known = 0;
   /** The item whose bytes an insertion or update is for. */
   inline = false;
-  /** Entries that an insertion fills with others' items, in order, and homes whose items it moves. */
+  /** Entries that an insertion moves items to, in order, and the homes of these items. */
   readonly moved: number[] = [];
   readonly homes: number[] = [];
   readonly intent = new Intent();

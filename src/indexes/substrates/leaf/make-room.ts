@@ -10,8 +10,8 @@ const NONE = -1;
 /**
  * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. The nearest
  * empty entry that the vacancy tells of is brought near by hopping (CHIME section 2.3): each time
- * by the farthest hop that leaves an item in its own neighbourhood. One more READ, of the hop range,
- * when the neighbourhood itself is full.
+ * by the farthest hop that leaves an item in its own neighbourhood. A full neighbourhood costs one
+ * more READ, of the hop range.
  */
 export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;

@@ -39,8 +39,8 @@ const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
  *
  * The sibling is born locked: until the old copies of its items are gone nothing may change the new
  * ones, or a search that still meets an old one would tell what is past. Memory is claimed before
- * the lock. Returns the sibling, or NULL_ADDRESS: there may be room by now, or another client has the
- * lock.
+ * the lock. Returns the sibling, or NULL_ADDRESS: there may be room by now, or another client holds
+ * the lock.
  */
 export function* splitLeaf(
   client: LeafClient,
