@@ -5,28 +5,18 @@ import {
   type LeafRequest,
 } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
 import { freeHigh } from '../../../src/pool/intents/lock-word.ts';
-import { INTENTS_PER_CLIENT } from '../../../src/pool/layout.ts';
-import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { type Address, type Batch, type Scratch, setWord } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
-import type { FailureKind } from '../checks/failure.ts';
-import type { ScenarioOptions } from '../schedules/swarm.ts';
 
-type Plant = (index: HopscotchIndex, pool: LocalPool) => void;
+type Plant = (index: HopscotchIndex) => void;
 
 /** A bug in the hopscotch hash table or its leaves, planted in one client's handle. */
-function canary(
-  name: string,
-  plant: Plant,
-  caughtBy: FailureKind = 'linearizability',
-  scenario?: ScenarioOptions,
-): Canary {
+function canary(name: string, plant: Plant): Canary {
   return {
     name: `hopscotch: ${name}`,
-    caughtBy,
-    scenario,
-    hopscotch: (index, pool) => {
-      plant(index, pool);
+    caughtBy: 'linearizability',
+    hopscotch: (index) => {
+      plant(index);
       return index;
     },
   };
@@ -75,11 +65,6 @@ function bracketAt(end: typeof FIRST_HEADER_AT | typeof IMAGE_AT): Plant {
   });
 }
 
-/** Of clients that repair what other clients left, too. */
-const MANY_DEATHS: ScenarioOptions = {
-  swarm: { deaths: 95, replacements: 100, crowded: true, lateNotice: 0, freezes: 0 },
-};
-
 export const HOPSCOTCH_CANARIES: readonly Canary[] = [
   canary('items are believed without their checksums', ({ table }) => {
     table.sums.holds = () => true;
@@ -107,17 +92,6 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
     }),
   ),
   canary(
-    'a repairer takes over without a copy of the intent',
-    (_, { intents }) => {
-      const { address } = intents;
-      // Its copies go to a slot that no lock of the repair names.
-      intents.address = (node, slot) =>
-        address.call(intents, node, slot === INTENTS_PER_CLIENT - 1 ? 0 : slot);
-    },
-    'linearizability',
-    MANY_DEATHS,
-  ),
-  canary(
     'the sibling of a split is born unlocked',
     inRequests(({ batch }, { table }) => {
       onWrites(batch, (post) => (address, bytes, scratch, offset) => {
@@ -128,13 +102,5 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
         return post(address, bytes, scratch, offset);
       });
     }),
-  ),
-  canary(
-    'the child of a split is not put into the directory before the next split',
-    ({ table }) => {
-      table.maySplit = () => true;
-    },
-    'linearizability',
-    MANY_DEATHS,
   ),
 ];
