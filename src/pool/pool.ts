@@ -10,7 +10,7 @@ import { IntentSlots } from './intents/intent-slots.ts';
 import { isRowSettled, settleRow } from './intents/repair.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { Allocator } from './memory/allocator.ts';
-import { fullError, type PoolMemory } from './memory/chunk-memory.ts';
+import type { PoolMemory } from './memory/chunk-memory.ts';
 import { ChunkTable } from './memory/chunks.ts';
 import { OpenStores } from './open-stores.ts';
 
@@ -72,18 +72,7 @@ export class Pool {
     yield* this.recovering(() => true);
     yield* this.membership.join(name);
     this.allocator.own(this.membership.id, this.membership.incarnation);
-    this.#reserveIntents();
     yield* this.recovering(() => true);
-  }
-
-  /** Ahead of need: when records have filled the file system it is too late to lock anything. */
-  #reserveIntents(): void {
-    try {
-      this.intents.reserve();
-    } catch (error) {
-      // The first lock tries again: a client that only reads needs none.
-      fullError(error);
-    }
   }
 
   /** Claims blocks ahead of need, off the path of the operations (RACE section 4.2). */

@@ -1,7 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
+import { nextSuffix } from '../substrates/directory.ts';
 import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { readPicture } from '../substrates/leaf/picture.ts';
-import { nextSuffix } from '../substrates/suffix-order.ts';
 import { depthIn } from './bounds.ts';
 import type { HopscotchTable } from './table.ts';
 

@@ -7,7 +7,7 @@ import {
   Scratch,
   setWord,
 } from '../../verbs/index.ts';
-import { nextSuffix } from '../substrates/suffix-order.ts';
+import { nextSuffix } from '../substrates/directory.ts';
 import { mergeSealed } from './merging/merge.ts';
 import { seal } from './merging/seal.ts';
 import { isTombstone } from './segments/entry.ts';

@@ -1,5 +1,5 @@
 import type { Operation } from '../../verbs/index.ts';
-import { nextSuffix } from '../substrates/suffix-order.ts';
+import { nextSuffix } from '../substrates/directory.ts';
 import { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 

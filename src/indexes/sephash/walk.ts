@@ -1,7 +1,7 @@
 import { KEY_BYTES_AND_KIND } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
-import { nextSuffix } from '../substrates/suffix-order.ts';
+import { nextSuffix } from '../substrates/directory.ts';
 import { DEPTH_MAX } from './geometry.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';

@@ -2,6 +2,7 @@ import type { Address } from '../../verbs/index.ts';
 import { clientWord } from '../clients/client-word.ts';
 import type { Membership } from '../clients/membership.ts';
 import { INTENT_BYTES, INTENTS_PER_CLIENT, type PoolLayout } from '../layout.ts';
+import { fullError } from '../memory/chunk-memory.ts';
 import type { ChunkTable } from '../memory/chunks.ts';
 import { lockedHigh, lockedLow } from './lock-word.ts';
 
@@ -36,11 +37,21 @@ export class IntentSlots {
     return (this.#free & (1 << REPAIR_SLOT)) === 0 ? NO_SLOT : this.#hold(REPAIR_SLOT);
   }
 
+  /** Ahead of need: when records have filled the file system it is too late to lock anything. */
+  prepare(): void {
+    try {
+      this.#reserve();
+    } catch (error) {
+      // The first lock tries again: a client that only reads needs none.
+      fullError(error);
+    }
+  }
+
   /**
    * Takes the memory of this client's slots from the operating system: a full file system must be
    * an error, not a bus error at a WRITE. Raises SW_POOL_FULL.
    */
-  reserve(): void {
+  #reserve(): void {
     const { id } = this.#membership;
     if (this.#reservedFor === id) return;
     const bytes = INTENTS_PER_CLIENT * INTENT_BYTES;
@@ -49,7 +60,7 @@ export class IntentSlots {
   }
 
   #hold(slot: number): number {
-    this.reserve();
+    this.#reserve();
     this.#free &= ~(1 << slot);
     return slot;
   }

@@ -132,7 +132,8 @@ test('a client that is many splits behind finds everything, and so does a walk',
   assert.ok(subtables <= 2 ** globalDepth && records === 500);
 });
 
-for (const shape of [{}, { inlineBytes: 0 }, { span: 100, neighbourhood: 16 }]) {
+const SHAPES: Record<string, number>[] = [{}, { inlineBytes: 0 }, { span: 100, neighbourhood: 16 }];
+for (const shape of SHAPES) {
   test(`hops and splits with ${JSON.stringify(shape)} leave every item where it is found`, (t) => {
     const client = hopscotchByHand(t, { hopscotch: shape });
     const { pool, index } = client;
