@@ -7,14 +7,15 @@ import {
 import { freeHigh } from '../../../src/pool/intents/lock-word.ts';
 import { type Address, type Batch, type Scratch, setWord } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
+import type { FailureKind } from '../checks/failure.ts';
 
 type Plant = (index: HopscotchIndex) => void;
 
 /** A bug in the hopscotch hash table or its leaves, planted in one client's handle. */
-function canary(name: string, plant: Plant): Canary {
+function canary(name: string, caughtBy: FailureKind, plant: Plant): Canary {
   return {
     name: `hopscotch: ${name}`,
-    caughtBy: 'linearizability',
+    caughtBy,
     hopscotch: (index) => {
       plant(index);
       return index;
@@ -66,19 +67,29 @@ function bracketAt(end: typeof FIRST_HEADER_AT | typeof IMAGE_AT): Plant {
 }
 
 export const HOPSCOTCH_CANARIES: readonly Canary[] = [
-  canary('items are believed without their checksums', ({ table }) => {
+  canary('items are believed without their checksums', 'linearizability', ({ table }) => {
     table.sums.holds = () => true;
   }),
-  canary('both headers of a search are read before its entries', bracketAt(FIRST_HEADER_AT)),
-  canary('both headers of a search are read after its entries', bracketAt(IMAGE_AT)),
+  canary(
+    'both headers of a search are read before its entries',
+    'linearizability',
+    bracketAt(FIRST_HEADER_AT),
+  ),
+  canary(
+    'both headers of a search are read after its entries',
+    'linearizability',
+    bracketAt(IMAGE_AT),
+  ),
   canary(
     'no intent is written',
+    'error',
     inRequests(({ intent }) => {
       intent.postWhole = () => {};
     }),
   ),
   canary(
     'the intent is written behind the leaf',
+    'error',
     inRequests(({ intent }) => {
       const { postWhole, postWrites } = intent;
       let late: Parameters<typeof postWhole> | undefined;
@@ -93,6 +104,7 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
   ),
   canary(
     'the sibling of a split is born unlocked',
+    'error',
     inRequests(({ batch }, { table }) => {
       onWrites(batch, (post) => (address, bytes, scratch, offset) => {
         if (bytes === table.geometry.leafBytes) {
