@@ -17,6 +17,8 @@ export class IntentSlots {
   readonly #chunks: ChunkTable;
   /** A bit for each slot that no operation holds. */
   #free = 2 ** INTENTS_PER_CLIENT - 1;
+  /** How often a slot came free: operations that wait for one see others go on. */
+  given = 0;
   readonly #tickets = new Int32Array(INTENTS_PER_CLIENT);
   /** Of the row whose slots are in memory. */
   #reservedFor = 0;
@@ -67,6 +69,7 @@ export class IntentSlots {
 
   give(slot: number): void {
     this.#free |= 1 << slot;
+    this.given++;
   }
 
   /** Where the slot stands on a memory node. */

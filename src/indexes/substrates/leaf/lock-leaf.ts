@@ -27,7 +27,7 @@ export function* lockLeaf(
   attempt: number,
   whole = false,
 ): Operation<boolean> {
-  if (request.slot === NO_SLOT && !(yield* takeSlot(client, request, attempt))) return false;
+  if (request.slot === NO_SLOT) yield* takeSlot(client, request);
   const { words, batch, block } = request;
   client.aim(request);
   postHead(client, request);
@@ -47,12 +47,21 @@ export function* lockLeaf(
   return false;
 }
 
-function* takeSlot(client: LeafClient, request: LeafRequest, attempt: number): Operation<boolean> {
-  request.slot = client.pool.intents.take();
-  if (request.slot !== NO_SLOT) return true;
-  client.count('noSlot', attempt);
-  yield request.batch.clear().pause(client.patience.microseconds, request.words);
-  return false;
+/**
+ * Waits while other operations of this client hold all slots. Over a network hundreds are in flight
+ * and take turns, so the wait is bounded by looks between which no slot came free.
+ */
+function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
+  const { intents } = client.pool;
+  let { given } = intents;
+  for (let looks = 1; ; looks++) {
+    request.slot = intents.take();
+    if (request.slot !== NO_SLOT) return;
+    if (intents.given !== given) looks = 1;
+    given = intents.given;
+    client.count('noSlot', looks);
+    yield request.batch.clear().pause(client.patience.microseconds, request.words);
+  }
 }
 
 /** Begins the intent, and the batch with the WRITE of its head. */
