@@ -78,7 +78,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     }
   }
 
-  *makeRoom(request: LeafRequest, attempt: number): Operation<void> {
+  *makeRoom(request: LeafRequest): Operation<void> {
     const { words } = request;
     const depth = depthIn(words, IMAGE_AT);
     if (depth >= this.geometry.shape.maxDepth) {
@@ -86,7 +86,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
       throw new StepwellError('SW_INDEX_FULL', why);
     }
     if (!this.maySplit(request)) yield* this.linkChild(request);
-    const child = yield* splitLeaf(this, request, attempt);
+    const child = yield* splitLeaf(this, request);
     if (child === NULL_ADDRESS) return;
     yield* this.#publish(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), child);
   }

@@ -1,4 +1,5 @@
 import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
+import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import {
   type Address,
@@ -144,9 +145,12 @@ export function* carryOut(
   before?.(batch);
   intent.postWhole(pool.intents.address(pool.layout.nodeOf(leaf), slot), batch, block);
   intent.postWrites(batch);
-  // Should the batch fail, its intent may be whole: then the lock is not this operation's to free.
+  // Should the batch fail, its intent may be whole: then the lock is not this operation's to free,
+  // and the slot, which the lock names, is for no other one.
   request.locked = false;
+  request.slot = NO_SLOT;
   yield batch;
+  request.slot = slot;
 }
 
 /** Retires the record of the found item, which was replaced or removed. */

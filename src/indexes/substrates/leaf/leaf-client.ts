@@ -8,6 +8,7 @@ import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
 import type { LeafGeometry, LeafShape } from './layout.ts';
 import { LeafRequest } from './leaf-request.ts';
+import { LeafTurns } from './leaf-turns.ts';
 
 /** Why an operation had to begin again. */
 export type LeafRetry =
@@ -40,6 +41,7 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
   readonly reclamation: Reclamation;
   readonly pool: RepairPool;
   readonly catalog: number;
+  readonly turns = new LeafTurns();
   readonly techniques: Techniques = { delegation: false };
   readonly retries: Record<LeafRetry, number> = {
     otherLeaf: 0,
@@ -80,7 +82,7 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
   abstract redirect(request: LeafRequest, attempt: number): Operation<void>;
 
   /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
-  abstract makeRoom(request: LeafRequest, attempt: number): Operation<void>;
+  abstract makeRoom(request: LeafRequest): Operation<void>;
 
   /** Whether the locked leaf may be split now, as its bounds in the image say. */
   abstract maySplit(request: LeafRequest): boolean;

@@ -45,9 +45,9 @@ export function* writeItem(
 ): Operation<Outcome> {
   prepare(client, request);
   try {
-    for (let attempt = 1; ; attempt++) {
+    for (let fulls = 1; ; fulls++) {
       yield* prepareItem(client, request);
-      if (!(yield* lockLeaf(client, request, attempt))) continue;
+      yield* lock(client, request);
       if (yield* isInLocked(client, request)) {
         if (refuses(condition, expected, request.foundVersion)) {
           yield* unlock(request);
@@ -62,7 +62,7 @@ export function* writeItem(
         return REFUSED;
       }
       if (yield* insertItem(client, request)) return INSERTED;
-      yield* makePlace(client, request, attempt);
+      yield* makePlace(client, request, fulls);
     }
   } finally {
     yield* letGo(client, request);
@@ -70,11 +70,19 @@ export function* writeItem(
   }
 }
 
-/** The neighbourhood of the locked leaf is full, and no hop makes room. */
+/** Attempts count from the last change of what is in the way: others that go on are no reason. */
+function* lock(client: LeafClient, request: LeafRequest): Operation<void> {
+  for (let attempt = 1; !(yield* lockLeaf(client, request, attempt)); ) attempt++;
+}
+
+/**
+ * The neighbourhood of the locked leaf is full, and no hop makes room. The operation keeps its turn:
+ * others of this client that find the leaf full would only be in the way of the split.
+ */
 function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
-  yield* letGo(client, request);
+  yield* unlock(request);
   client.count('leafFull', attempt);
-  yield* client.makeRoom(request, attempt);
+  yield* client.makeRoom(request);
 }
 
 /** `Index.remove` */
@@ -85,16 +93,14 @@ export function* removeKey(
 ): Operation<boolean> {
   prepare(client, request);
   try {
-    for (let attempt = 1; ; attempt++) {
-      if (!(yield* lockLeaf(client, request, attempt))) continue;
-      const isThere = yield* isInLocked(client, request);
-      if (!isThere || isOtherVersion(request, expected)) {
-        yield* unlock(request);
-        return false;
-      }
-      yield* removeItem(client, request);
-      return true;
+    yield* lock(client, request);
+    const isThere = yield* isInLocked(client, request);
+    if (!isThere || isOtherVersion(request, expected)) {
+      yield* unlock(request);
+      return false;
     }
+    yield* removeItem(client, request);
+    return true;
   } finally {
     yield* letGo(client, request);
   }
@@ -127,7 +133,7 @@ function* insertIfAbsent(
   attempt: number,
 ): Operation<boolean> {
   try {
-    if (!(yield* lockLeaf(client, request, attempt))) return false;
+    yield* lock(client, request);
     if (yield* isInLocked(client, request)) {
       client.count('itemChanged', attempt);
       return false;
@@ -168,7 +174,7 @@ function* changeIfSame(
   const seen = versionOf(request.words, request.entry);
   const sum = sumOf(request);
   try {
-    if (!(yield* lockLeaf(client, request, attempt))) return false;
+    yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
     if (!isThere || request.foundVersion !== seen || sumOf(request) !== sum) {
       client.count('itemChanged', attempt);

@@ -1,9 +1,11 @@
+import type { StepwellError } from '../../../errors.ts';
 import { Intent } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { pad8 } from '../../../records/layout.ts';
-import type { Address } from '../../../verbs/index.ts';
+import { type Address, NULL_ADDRESS } from '../../../verbs/index.ts';
 import { Request } from '../request.ts';
 import { HEADER_BYTES, type LeafGeometry } from './layout.ts';
+import type { LeafTurn } from './leaf-turns.ts';
 
 /**
  * Offsets in a request's words: of a CAS, of an owner word that is polled, of the header as it was
@@ -15,7 +17,7 @@ export const FIRST_HEADER_AT = 64;
 export const IMAGE_AT = 128;
 
 /** A request with what operations on a leaf remember between their round trips. */
-export class LeafRequest extends Request {
+export class LeafRequest extends Request implements LeafTurn {
   /** Addresses and identity of the key's leaf, and the key's home in it. */
   leaf: Address = 0;
   idLow = 0;
@@ -39,6 +41,9 @@ export class LeafRequest extends Request {
   ownHigh = 0;
   /** Whether it holds its leaf's lock. */
   locked = false;
+  turnAt: Address = NULL_ADDRESS;
+  hasTurn = false;
+  turnRefused: StepwellError | undefined;
 
   constructor(geometry: LeafGeometry) {
     super(IMAGE_AT + HEADER_BYTES + geometry.shape.span * geometry.entryBytes);

@@ -4,7 +4,14 @@ import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { clientOf, freeHigh, isLocked } from '../../../pool/intents/lock-word.ts';
 import { repair } from '../../../pool/intents/repair.ts';
-import { highHalf, lowHalf, type Operation, setWord, swapped } from '../../../verbs/index.ts';
+import {
+  type Address,
+  highHalf,
+  lowHalf,
+  type Operation,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
 import { HEADER_BYTES } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest, POLL_AT, SWAP_AT } from './leaf-request.ts';
@@ -15,27 +22,31 @@ const LOOKS_MAX = 500;
 
 /**
  * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
- * and `count` entries from `first` on]. The READs are behind a CAS that has succeeded, so under the
+ * and entries]. The READs are behind a CAS that has succeeded, so under the
  * lock. True when the operation holds the leaf and the leaf is the key's.
  *
  * The head names lock and leaf before the lock is tried: every lock leads to its operation, and no
  * older intent in the slot can be taken for its.
+ *
+ * With blocks, which a split has claimed, the READ is of the whole leaf. They are touched before
+ * the CAS: a region that cannot be mapped must fail this batch, not the one under the lock.
  */
 export function* lockLeaf(
   client: LeafClient,
   request: LeafRequest,
   attempt: number,
-  whole = false,
+  blocks?: readonly Address[],
 ): Operation<boolean> {
+  yield* takeTurn(client, request);
   if (request.slot === NO_SLOT) yield* takeSlot(client, request);
   const { words, batch, block } = request;
-  client.aim(request);
   postHead(client, request);
   if (block !== 0) client.records.postFirst(request, batch);
+  if (blocks !== undefined) for (const one of blocks) batch.read(one, 8, words, POLL_AT);
   batch.cas(request.leaf, words, SWAP_AT).read(request.leaf, HEADER_BYTES, words, IMAGE_AT);
   const { span, neighbourhood } = client.geometry.shape;
-  request.known = whole ? span : neighbourhood;
-  yield postEntries(client, request, whole ? 0 : request.home, request.known, batch);
+  request.known = blocks ? span : neighbourhood;
+  yield postEntries(client, request, blocks ? 0 : request.home, request.known, batch);
   if (!swapped(words, SWAP_AT)) {
     yield* afterRefusal(client, request, attempt);
     return false;
@@ -47,9 +58,21 @@ export function* lockLeaf(
   return false;
 }
 
+/** Aims the request at its leaf, and waits while other operations of this client are at that. */
+function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
+  const { turns } = client;
+  client.aim(request);
+  while (!request.hasTurn || request.turnAt !== request.leaf) {
+    turns.give(request);
+    yield* turns.take(request, request.leaf);
+    // An operation that had its turn before may have split the leaf.
+    client.aim(request);
+  }
+}
+
 /**
- * Waits while other operations of this client hold all slots. Over a network hundreds are in flight
- * and take turns, so the wait is bounded by looks between which no slot came free.
+ * Waits while other operations of this client, each at a leaf of its own, hold all slots. Bounded by
+ * looks between which no slot came free.
  */
 function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intents } = client.pool;
@@ -110,7 +133,11 @@ export function* outwait(
   }
   const owner = clientOf({ low, high });
   if (yield* isGone(pool.membership, owner)) yield* repair(pool, leaf, { low, high });
-  else if (attempt >= LOOKS_MAX) throw heldTooLong(owner);
+  else if (attempt >= LOOKS_MAX) {
+    const error = heldTooLong(owner);
+    client.turns.refuse(request, error);
+    throw error;
+  }
 }
 
 function heldTooLong(owner: number): StepwellError {
@@ -127,13 +154,13 @@ export function* unlock(request: LeafRequest): Operation<void> {
 }
 
 /** The end of an operation that may hold a slot: what fails under the lock must release it. */
-export function* letGo({ pool }: LeafClient, request: LeafRequest): Operation<void> {
-  if (request.slot === NO_SLOT) return;
+export function* letGo({ pool, turns }: LeafClient, request: LeafRequest): Operation<void> {
   try {
     if (request.locked) yield* unlock(request);
   } finally {
-    pool.intents.give(request.slot);
+    if (request.slot !== NO_SLOT) pool.intents.give(request.slot);
     request.slot = NO_SLOT;
     request.locked = false;
+    turns.give(request);
   }
 }

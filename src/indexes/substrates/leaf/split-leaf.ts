@@ -22,7 +22,7 @@ import {
 } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import type { LeafRequest } from './leaf-request.ts';
-import { letGo, lockLeaf } from './lock-leaf.ts';
+import { lockLeaf, unlock } from './lock-leaf.ts';
 import { makeRoom, noteEmptied } from './make-room.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
 
@@ -39,14 +39,10 @@ const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
  *
  * The sibling is born locked: until the old copies of its items are gone nothing may change the new
  * ones, or a search that still meets an old one would tell what is past. Memory is claimed before
- * the lock. Returns the sibling, or NULL_ADDRESS: there may be room by now, or another client holds
- * the lock.
+ * the lock. Returns the sibling, or NULL_ADDRESS when there is room by now, or a split that must be
+ * completed first.
  */
-export function* splitLeaf(
-  client: LeafClient,
-  request: LeafRequest,
-  attempt: number,
-): Operation<Address> {
+export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Address> {
   const { allocator, catalog, geometry } = client;
   const { leafUnits } = geometry;
   const bytes = intentBytes(geometry);
@@ -55,21 +51,22 @@ export function* splitLeaf(
     blocks.push(yield* allocator.allocate(catalog, leafUnits));
     if (bytes > INTENT_BYTES) blocks.push(yield* allocator.allocate(catalog, leafUnits));
     request.intent.ensure(bytes);
-    if (!(yield* lockLeaf(client, request, attempt, true))) return NULL_ADDRESS;
+    for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
     if (!client.maySplit(request)) return NULL_ADDRESS;
     if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
     // What was tried in the image and led nowhere is not what the leaf holds.
     if (request.moved.length > 0) {
       yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
     }
-    const [sibling, block = NULL_ADDRESS] = blocks;
-    blocks.shift();
+    // From here on both are another client's to read, should this one die or fail.
+    const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
     yield* halve(client, request, sibling, block);
+    if (block !== NULL_ADDRESS) allocator.discard(catalog, leafUnits, block);
     client.splits++;
     return sibling;
   } finally {
     for (const block of blocks) allocator.discard(catalog, leafUnits, block);
-    yield* letGo(client, request);
+    if (request.locked) yield* unlock(request);
   }
 }
 

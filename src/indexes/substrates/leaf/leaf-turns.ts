@@ -1,0 +1,74 @@
+import { StepwellError } from '../../../errors.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+
+/** Looks between which no operation of the client gave up its turn. */
+const LOOKS_MAX = 100_000;
+
+/** An operation's place among those of its client that want to lock one leaf. */
+export interface LeafTurn {
+  /** The leaf, or NULL_ADDRESS when the operation wants none. */
+  turnAt: Address;
+  hasTurn: boolean;
+  /** Why the operation need not wait: the one before it found the leaf's lock stuck. */
+  turnRefused: StepwellError | undefined;
+}
+
+/**
+ * Operations of one client that lock the same leaf take turns before they try it, as in the local
+ * lock table of Sherman, on which CHIME builds. Over a network hundreds are in flight: without
+ * turns they would take the lock from the one that splits the leaf, and hold all intent slots
+ * while they wait. The turn protects nothing in the pool.
+ */
+export class LeafTurns {
+  /** In the order in which they came. */
+  readonly #queue: LeafTurn[] = [];
+  #given = 0;
+  readonly #words = new Scratch(8);
+
+  /** Waits for the turn at a leaf. Raises SW_CONTENTION. */
+  *take(turn: LeafTurn, leaf: Address): Operation<void> {
+    turn.turnAt = leaf;
+    turn.turnRefused = undefined;
+    turn.hasTurn = !this.#queue.some(({ turnAt }) => turnAt === leaf);
+    this.#queue.push(turn);
+    if (turn.hasTurn) return;
+    const batch = new Batch();
+    let given = this.#given;
+    for (let looks = 1; !turn.hasTurn; looks++) {
+      if (turn.turnRefused !== undefined) throw turn.turnRefused;
+      if (this.#given !== given) looks = 1;
+      given = this.#given;
+      if (looks > LOOKS_MAX) throw stuck();
+      yield batch.clear().pause(0, this.#words);
+    }
+  }
+
+  /** Gives up the turn, or stops waiting for it. */
+  give(turn: LeafTurn): void {
+    const at = this.#queue.indexOf(turn);
+    if (at < 0) return;
+    this.#queue.splice(at, 1);
+    const { turnAt, hasTurn } = turn;
+    turn.turnAt = 0;
+    turn.hasTurn = false;
+    if (!hasTurn) return;
+    this.#given++;
+    const next = this.#queue.find((one) => one.turnAt === turnAt);
+    if (next !== undefined) next.hasTurn = true;
+  }
+
+  /** The leaf's lock is stuck: operations that wait would find the same, one after the other. */
+  refuse({ turnAt, hasTurn }: LeafTurn, error: StepwellError): void {
+    if (!hasTurn) return;
+    for (let i = this.#queue.length - 1; i >= 0; i--) {
+      const one = this.#queue[i];
+      if (one.turnAt !== turnAt || one.hasTurn) continue;
+      one.turnRefused = error;
+      this.#queue.splice(i, 1);
+    }
+  }
+}
+
+function stuck(): StepwellError {
+  return new StepwellError('SW_CONTENTION', 'operations of this client on a leaf do not go on');
+}
