@@ -53,6 +53,8 @@ export const CLIENTS_MAX = 4095;
 /** What a client is about to do under a lock: `intents/`. Slots of each client on each node. */
 export const INTENTS_PER_CLIENT = 8;
 export const INTENT_BYTES = 1024;
+/** Clients, by their rows, whose intent slots on a node stand in one chunk. */
+export const CLIENTS_PER_INTENT_CHUNK = CHUNK_BYTES / (INTENTS_PER_CLIENT * INTENT_BYTES);
 
 export interface PoolParameters {
   regionBytes: number;
@@ -76,8 +78,10 @@ export class PoolLayout {
    * next of the same region.
    */
   readonly stripe: number;
-  /** Where the intent slots begin, in the first region of every memory node. */
-  readonly intents: number;
+  /** A word for each chunk of intent slots: its number, or 0 while there is none. */
+  readonly #intentTable: number;
+  /** Groups of clients whose intent slots share a chunk. */
+  readonly intentGroups: number;
   /** Chunks before the first usable one: those of region 0 hold the superblock and the tables. */
   readonly reservedChunks: number;
 
@@ -87,10 +91,10 @@ export class PoolLayout {
     this.chunksMax = this.chunksPerRegion * parameters.regionsMax;
     this.chunkTable = CLIENTS_OFFSET + parameters.clientsMax * CLIENT_ENTRY_BYTES;
     this.stripe = parameters.nodes ?? 1;
-    const tables = this.chunkTable + 8 * this.chunksMax;
-    this.intents = Math.ceil(tables / INTENT_BYTES) * INTENT_BYTES;
-    const slots = parameters.clientsMax * INTENTS_PER_CLIENT;
-    const reserved = Math.ceil((this.intents + slots * INTENT_BYTES) / parameters.chunkBytes);
+    this.#intentTable = this.chunkTable + 8 * this.chunksMax;
+    this.intentGroups = Math.ceil(parameters.clientsMax / CLIENTS_PER_INTENT_CHUNK);
+    const end = this.#intentTable + 8 * this.intentGroups * this.stripe;
+    const reserved = Math.ceil(end / parameters.chunkBytes);
     this.reservedChunks = reserved * this.stripe;
     if (reserved + 3 > this.chunksPerRegion) {
       const needed = (reserved + 3) * parameters.chunkBytes;
@@ -145,9 +149,9 @@ export class PoolLayout {
     return CLIENTS_OFFSET + (id - 1) * CLIENT_ENTRY_BYTES;
   }
 
-  /** An intent slot of a client on a memory node. */
-  intentSlot(node: number, id: number, slot: number): Address {
-    return addressOf(node, this.intents + ((id - 1) * INTENTS_PER_CLIENT + slot) * INTENT_BYTES);
+  /** The word that names the chunk of a group of clients' intent slots on a memory node. */
+  intentChunkWord(group: number, node: number): Address {
+    return this.#intentTable + 8 * (group * this.stripe + node);
   }
 }
 

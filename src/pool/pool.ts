@@ -177,6 +177,9 @@ export class Pool {
   *departing(): Operation<void> {
     if (!(yield* this.membership.holdsRow())) return;
     yield* this.reclamation.goOffline();
+    // An operation failed under its lock. The row is kept, as a dead client's, until the thread
+    // ends: then others do what its intent says.
+    if (!this.intents.areFree) return;
     for (let i = 0; this.reclamation.retired > 0 && i < DEPARTURE_ATTEMPTS; i++) {
       yield* this.reclamation.collect();
       if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);

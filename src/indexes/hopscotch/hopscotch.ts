@@ -70,6 +70,8 @@ export function* buildHopscotch(
   shape: HopscotchShape,
   catalog: number,
 ): Operation<Address> {
+  // A store that no client could open for want of them must not be made.
+  yield* pool.intents.open();
   const segments: Address[] = [];
   for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
     segments.push(yield* makeSegment(pool, shape, catalog, suffix));
@@ -99,6 +101,7 @@ export function* openHopscotch(
   root: Address,
 ): Operation<HopscotchIndex> {
   invariant(root > 0, 'a store without a root');
+  yield* pool.intents.open();
   const directory = yield* Directory.open(root, shape, pool.chunks);
   const geometry = new HopscotchGeometry(shape);
   return new HopscotchIndex(new HopscotchTable(pool, geometry, directory, catalog));

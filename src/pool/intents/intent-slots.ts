@@ -1,27 +1,44 @@
-import type { Address } from '../../verbs/index.ts';
+import { invariant } from '../../errors.ts';
+import { type Address, NULL_ADDRESS, type Operation } from '../../verbs/index.ts';
 import { clientWord } from '../clients/client-word.ts';
 import type { Membership } from '../clients/membership.ts';
-import { INTENT_BYTES, INTENTS_PER_CLIENT, type PoolLayout } from '../layout.ts';
-import { fullError } from '../memory/chunk-memory.ts';
+import { control } from '../control.ts';
+import {
+  CLIENTS_PER_INTENT_CHUNK,
+  INTENT_BYTES,
+  INTENTS_PER_CLIENT,
+  type PoolLayout,
+} from '../layout.ts';
+import { CHUNK_INTENTS, type ChunkWord } from '../memory/chunk-word.ts';
 import type { ChunkTable } from '../memory/chunks.ts';
 import { lockedHigh, lockedLow } from './lock-word.ts';
 
 /** The last slot is for repairs: operations that wait for dead clients may hold all the others. */
 const REPAIR_SLOT = INTENTS_PER_CLIENT - 1;
+const ALL = 2 ** INTENTS_PER_CLIENT - 1;
 export const NO_SLOT = -1;
 
-/** This client's intent slots: an operation holds one from before its lock until its unlock. */
+/**
+ * This client's intent slots: an operation holds one from before its lock until its unlock.
+ *
+ * The slots of 32 rows on a memory node share a chunk, which the first of these clients takes that
+ * opens a store with locks, and which stays. A word for each group and node names it. So a pool
+ * without such stores keeps no memory for them, and whoever has opened one can lock also when the
+ * pool is full.
+ */
 export class IntentSlots {
   readonly #layout: PoolLayout;
   readonly #membership: Membership;
   readonly #chunks: ChunkTable;
+  /** By group and node, where the chunks begin that this client has found. */
+  readonly #starts: Address[] = [];
+  /** By node, where this client's slots begin. */
+  readonly #own: Address[] = [];
   /** A bit for each slot that no operation holds. */
-  #free = 2 ** INTENTS_PER_CLIENT - 1;
+  #free = ALL;
   /** How often a slot came free: operations that wait for one see others go on. */
   given = 0;
   readonly #tickets = new Int32Array(INTENTS_PER_CLIENT);
-  /** Of the row whose slots are in memory. */
-  #reservedFor = 0;
 
   constructor(layout: PoolLayout, membership: Membership, chunks: ChunkTable) {
     this.#layout = layout;
@@ -29,7 +46,16 @@ export class IntentSlots {
     this.#chunks = chunks;
   }
 
-  /** A slot, or NO_SLOT while the operations of this client hold all. Raises SW_POOL_FULL. */
+  /** Makes sure of this client's slots on every memory node. Raises SW_POOL_FULL. */
+  *open(): Operation<void> {
+    const { id } = this.#membership;
+    for (let node = this.#own.length; node < this.#layout.stripe; node++) {
+      const start = (yield* this.#find(id, node)) || (yield* this.#make(id, node));
+      this.#own[node] = slotIn(start, id, 0);
+    }
+  }
+
+  /** A slot, or NO_SLOT while the operations of this client hold all. */
   take(): number {
     const free = this.#free & ~(1 << REPAIR_SLOT);
     return free === 0 ? NO_SLOT : this.#hold(31 - Math.clz32(free & -free));
@@ -39,30 +65,7 @@ export class IntentSlots {
     return (this.#free & (1 << REPAIR_SLOT)) === 0 ? NO_SLOT : this.#hold(REPAIR_SLOT);
   }
 
-  /** Ahead of need: when records have filled the file system it is too late to lock anything. */
-  prepare(): void {
-    try {
-      this.#reserve();
-    } catch (error) {
-      // The first lock tries again: a client that only reads needs none.
-      fullError(error);
-    }
-  }
-
-  /**
-   * Takes the memory of this client's slots from the operating system: a full file system must be
-   * an error, not a bus error at a WRITE. Raises SW_POOL_FULL.
-   */
-  #reserve(): void {
-    const { id } = this.#membership;
-    if (this.#reservedFor === id) return;
-    const bytes = INTENTS_PER_CLIENT * INTENT_BYTES;
-    this.#chunks.reserve(this.#layout.intentSlot(0, id, 0), bytes);
-    this.#reservedFor = id;
-  }
-
   #hold(slot: number): number {
-    this.#reserve();
     this.#free &= ~(1 << slot);
     return slot;
   }
@@ -72,9 +75,53 @@ export class IntentSlots {
     this.given++;
   }
 
-  /** Where the slot stands on a memory node. */
+  /** Whether no operation holds a slot, nor failed under its lock. */
+  get areFree(): boolean {
+    return this.#free === ALL;
+  }
+
+  /** Where an own slot stands on a memory node. */
   address(node: number, slot: number): Address {
-    return this.#layout.intentSlot(node, this.#membership.id, slot);
+    return this.#own[node] + slot * INTENT_BYTES;
+  }
+
+  /** Where any client's slot stands; NULL_ADDRESS when its group has none. */
+  *locate(node: number, id: number, slot: number): Operation<Address> {
+    const start = yield* this.#find(id, node);
+    return start === NULL_ADDRESS ? start : slotIn(start, id, slot);
+  }
+
+  /** The chunk with the slots of a row's group, or NULL_ADDRESS. Raises SW_POOL_CORRUPT. */
+  *#find(id: number, node: number): Operation<Address> {
+    const group = groupOf(id);
+    const at = group * this.#layout.stripe + node;
+    const known = this.#starts[at];
+    if (known !== undefined) return known;
+    const chunk = Number(yield* control.load(this.#layout.intentChunkWord(group, node)));
+    if (chunk === 0) return NULL_ADDRESS;
+    const { reservedChunks, chunksMax } = this.#layout;
+    invariant(chunk >= reservedChunks && chunk < chunksMax, `intent slots in chunk ${chunk}`);
+    const { state, units } = yield* this.#chunks.wordOf(chunk);
+    const isIt = state === CHUNK_INTENTS && units === group;
+    invariant(isIt && this.#layout.nodeOfChunk(chunk) === node, `intent slots in chunk ${chunk}`);
+    this.#starts[at] = this.#layout.chunkStart(chunk);
+    return this.#starts[at];
+  }
+
+  /**
+   * Takes a chunk, all zero and in memory, and names it. When another client of the group was
+   * first, its own goes back; of a client that dies in between, `ChunkTable.orphan` gives it back.
+   */
+  *#make(id: number, node: number): Operation<Address> {
+    const group = groupOf(id);
+    const { incarnation } = this.#membership;
+    const own = { state: CHUNK_INTENTS, catalog: 0, units: group, owner: id, incarnation };
+    const chunk = yield* this.#chunks.takeSpan(own, 1, this.#layout.parameters.chunkBytes, node);
+    const word = this.#layout.intentChunkWord(group, node);
+    const isFirst = yield* control.swap(word, 0n, BigInt(chunk));
+    if (isFirst) yield* this.#chunks.handOver(chunk, own, withoutOwner(own));
+    else yield* this.#chunks.release(chunk, own);
+    return yield* this.#find(id, node);
   }
 
   nextTicket(slot: number): number {
@@ -89,4 +136,17 @@ export class IntentSlots {
   wordHigh(ticket: number): number {
     return lockedHigh(clientWord(this.#membership), ticket);
   }
+}
+
+function groupOf(id: number): number {
+  return Math.floor((id - 1) / CLIENTS_PER_INTENT_CHUNK);
+}
+
+function slotIn(start: Address, id: number, slot: number): Address {
+  const slots = ((id - 1) % CLIENTS_PER_INTENT_CHUNK) * INTENTS_PER_CLIENT + slot;
+  return start + slots * INTENT_BYTES;
+}
+
+function withoutOwner(word: ChunkWord): ChunkWord {
+  return { ...word, owner: 0, incarnation: 0 };
 }

@@ -69,12 +69,12 @@ export function* repair(pool: RepairPool, address: Address, word: Word): Operati
  * then the row is not settled, so the slot is still the dead client's.
  */
 function* readIntent(
-  { layout }: RepairPool,
+  pool: RepairPool,
   address: Address,
   word: Word,
 ): Operation<Intent | undefined> {
   const intent = new Intent();
-  const slot = slotAddress(layout, word);
+  const slot = yield* locate(pool, word);
   const owner = new Scratch(8);
   yield new Batch().read(slot, INTENT_BYTES, intent.memory, 0).read(address, 8, owner, 0);
   if (intent.block !== NULL_ADDRESS && isSame(intent.own, word)) {
@@ -89,13 +89,16 @@ function* readIntent(
   return isSame(wordAt(owner, 0), word) ? intent : undefined;
 }
 
-function slotAddress(layout: PoolLayout, word: Word): Address {
+/** The slot that a lock names. Raises SW_POOL_CORRUPT. */
+function* locate({ layout, intents }: RepairPool, word: Word): Operation<Address> {
   const row = clientOf(word) & 0xfff;
   const [node, slot] = [nodeOf(word), slotOf(word)];
   const { clientsMax } = layout.parameters;
   const isInPool = row >= 1 && row <= clientsMax && node < layout.stripe;
-  invariant(isInPool && slot < INTENTS_PER_CLIENT, `a lock names slot ${slot} of row ${row}`);
-  return layout.intentSlot(node, row, slot);
+  const isSlot = isInPool && slot < INTENTS_PER_CLIENT;
+  const address = isSlot ? yield* intents.locate(node, row, slot) : NULL_ADDRESS;
+  invariant(address !== NULL_ADDRESS, `a lock names slot ${slot} of row ${row} on node ${node}`);
+  return address;
 }
 
 /** A whole intent is there before the first WRITE to a leaf: nothing was written. */
@@ -158,29 +161,31 @@ function* repairFirst(pool: RepairPool, first: Address, intent: Intent): Operati
  * does this.
  */
 export function* settleRow(pool: RepairPool, row: ClientRow): Operation<void> {
-  for (const head of yield* readHeads(pool.layout, row.id)) yield* settle(pool, head);
+  for (const head of yield* readHeads(pool, row.id)) yield* settle(pool, head);
 }
 
 /** Whether there is nothing to settle: then also a client without a row may clean up. */
 export function* isRowSettled(pool: RepairPool, row: ClientRow): Operation<boolean> {
-  for (const head of yield* readHeads(pool.layout, row.id)) {
+  for (const head of yield* readHeads(pool, row.id)) {
     if ((yield* unsettledOwner(pool, head)) !== undefined) return false;
   }
   return true;
 }
 
 /** The heads of a row's slots that name a lock. */
-function* readHeads(layout: PoolLayout, id: number): Operation<Intent[]> {
+function* readHeads({ layout, intents }: RepairPool, id: number): Operation<Intent[]> {
   const batch = new Batch();
   const heads: Intent[] = [];
   for (let node = 0; node < layout.stripe; node++) {
+    const first = yield* intents.locate(node, id, 0);
+    if (first === NULL_ADDRESS) continue;
     for (let slot = 0; slot < INTENTS_PER_CLIENT; slot++) {
       const head = new Intent();
-      batch.read(layout.intentSlot(node, id, slot), HEAD_BYTES, head.memory, 0);
+      batch.read(first + slot * INTENT_BYTES, HEAD_BYTES, head.memory, 0);
       heads.push(head);
     }
   }
-  yield batch;
+  if (batch.length > 0) yield batch;
   return heads.filter(
     (head) =>
       isLocked(head.own.high) &&
@@ -212,9 +217,10 @@ function* unsettledOwner(pool: RepairPool, head: Intent): Operation<Word | undef
 }
 
 /** Whether the lock's present holder does what the operation with the word `other` was doing. */
-function* isCopyOf({ layout }: RepairPool, owner: Word, other: Word): Operation<boolean> {
+function* isCopyOf(pool: RepairPool, owner: Word, other: Word): Operation<boolean> {
   const head = new Intent();
-  yield new Batch().read(slotAddress(layout, owner), HEAD_BYTES, head.memory, 0);
+  const slot = yield* locate(pool, owner);
+  yield new Batch().read(slot, HEAD_BYTES, head.memory, 0);
   return isSame(head.own, owner) && isSame(head.other, other);
 }
 

@@ -9,12 +9,14 @@ export const CHUNK_SPAN = 3;
 
 /** Recycled and taken; its state bytes are not zero yet, so no client may adopt it as it is. */
 export const CHUNK_PREPARING = 4;
+/** Intent slots of a group of clients: see intents/intent-slots.ts. */
+export const CHUNK_INTENTS = 5;
 
 export interface ChunkWord {
   state: number;
   /** Row of the catalog whose store the chunk serves. */
   catalog: number;
-  /** Lines of a block; for a span, of which kind it is. */
+  /** Lines of a block; for a span, of which kind it is; for intent slots, their group. */
   units: number;
   owner: number;
   incarnation: number;

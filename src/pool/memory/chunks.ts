@@ -16,6 +16,7 @@ import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-me
 import {
   CHUNK_BLOCKS,
   CHUNK_FREE,
+  CHUNK_INTENTS,
   CHUNK_PREPARING,
   type ChunkWord,
   packChunk,
@@ -438,8 +439,19 @@ export class ChunkTable {
       const word = unpackChunk(packed);
       if (word.owner !== owner || word.incarnation !== incarnation) continue;
       if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
+      if (word.state === CHUNK_INTENTS) yield* this.#settleIntents(chunk, word);
       if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
     }
     yield* this.disown(left);
+  }
+
+  /** Its taker died or left before it let go of the chunk: nobody's, if it is its group's. */
+  *#settleIntents(chunk: number, word: ChunkWord): Operation<void> {
+    const node = this.#layout.nodeOfChunk(chunk);
+    const isGroup = word.units < this.#layout.intentGroups;
+    invariant(isGroup, `chunk ${chunk} has the intent slots of group ${word.units}`);
+    const named = yield* control.load(this.#layout.intentChunkWord(word.units, node));
+    if (named !== BigInt(chunk)) yield* this.release(chunk, word);
+    else yield* this.handOver(chunk, word, { ...word, owner: 0, incarnation: 0 });
   }
 }

@@ -9,6 +9,7 @@ import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
 import {
   CHUNK_BLOCKS,
   CHUNK_FREE,
+  CHUNK_INTENTS,
   CHUNK_PREPARING,
   CHUNK_SPAN,
   unpackChunk,
@@ -18,6 +19,8 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckOptions, CheckReport } from '../reports.ts';
 import { UnreachableRecords, type UnreachedBlock, type Walked } from './unreachable-records.ts';
+
+const CHUNK_STATES = [CHUNK_BLOCKS, CHUNK_FREE, CHUNK_INTENTS, CHUNK_PREPARING, CHUNK_SPAN];
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
@@ -176,7 +179,7 @@ class BlockAccounts {
         const walked = this.#walked.get(word.catalog);
         if (alone && walked) yield* this.#lost.look(walked, word.units, unreached);
       }
-      if (![CHUNK_BLOCKS, CHUNK_FREE, CHUNK_SPAN, CHUNK_PREPARING].includes(word.state)) {
+      if (!CHUNK_STATES.includes(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
       }
     }

@@ -68,7 +68,6 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
     this.allocator = pool.allocator;
     this.reclamation = pool.reclamation;
     this.pool = pool;
-    pool.intents.prepare();
     this.catalog = catalog;
   }
 
