@@ -7,7 +7,7 @@ import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
 import { IntentSlots } from './intents/intent-slots.ts';
-import { isRowSettled, settleRow } from './intents/repair.ts';
+import { settleRow } from './intents/repair.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
@@ -147,13 +147,13 @@ export class Pool {
 
   /**
    * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
-   * about to link may be swept. Then its chunks become orphans that any client may adopt. What it
-   * had half done without locks is finished by the client that meets it.
+   * about to link may be swept. That may fail, so the row is claimed only afterwards. Then its
+   * chunks become orphans that any client may adopt. What it had half done without locks is finished
+   * by the client that meets it.
    */
   *#takeOver(row: ClientRow): Operation<void> {
-    if (this.membership.id === 0 && !(yield* isRowSettled(this, row))) return;
+    if (!(yield* settleRow(this, row))) return;
     if (!(yield* this.membership.claimRecovery(row))) return;
-    yield* settleRow(this, row);
     yield* this.#bury(row.id);
     yield* this.chunks.orphan(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);

@@ -1,4 +1,4 @@
-import { invariant } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import {
   type Address,
   Batch,
@@ -10,6 +10,7 @@ import {
 import { isGone } from '../clients/client-word.ts';
 import type { ClientRow, Membership } from '../clients/membership.ts';
 import { CHUNK_BYTES, INTENT_BYTES, INTENTS_PER_CLIENT, type PoolLayout } from '../layout.ts';
+import { fullError } from '../memory/chunk-memory.ts';
 import { FIRST_LEAF, HEAD_BYTES, Intent, SECOND_LEAF } from './intent.ts';
 import { type IntentSlots, NO_SLOT } from './intent-slots.ts';
 import {
@@ -158,18 +159,27 @@ function* repairFirst(pool: RepairPool, first: Address, intent: Intent): Operati
  * Before a dead client's row is given away and its chunks are adopted: every intent of its slots is
  * done, or was never whole, and no repair of one is under way. So no lock names the row any more,
  * and nothing that an intent links is swept before it is linked. Only a client that holds no lock
- * does this.
+ * does this. False when there is something to settle and this client has no slot for it.
  */
-export function* settleRow(pool: RepairPool, row: ClientRow): Operation<void> {
-  for (const head of yield* readHeads(pool, row.id)) yield* settle(pool, head);
-}
-
-/** Whether there is nothing to settle: then also a client without a row may clean up. */
-export function* isRowSettled(pool: RepairPool, row: ClientRow): Operation<boolean> {
+export function* settleRow(pool: RepairPool, row: ClientRow): Operation<boolean> {
   for (const head of yield* readHeads(pool, row.id)) {
-    if ((yield* unsettledOwner(pool, head)) !== undefined) return false;
+    if ((yield* unsettledOwner(pool, head)) === undefined) continue;
+    if (!(yield* canRepair(pool))) return false;
+    yield* settle(pool, head);
   }
   return true;
+}
+
+/** A client that joins has no row yet, and so no slots; and the pool may have no room for them. */
+function* canRepair({ membership, intents }: RepairPool): Operation<boolean> {
+  if (membership.id === 0) return false;
+  try {
+    yield* intents.open();
+    return true;
+  } catch (error) {
+    fullError(error);
+    return false;
+  }
 }
 
 /** The heads of a row's slots that name a lock. */
@@ -202,7 +212,8 @@ function* settle(pool: RepairPool, head: Intent): Operation<void> {
     if (yield* isGone(pool.membership, clientOf(owner))) yield* repair(pool, first, owner);
     else yield* pause();
   }
-  invariant(false, `the lock at ${first} stays with a client that repairs it`);
+  const why = `the lock at ${first} stays with a living client that repairs it`;
+  throw new StepwellError('SW_CONTENTION', why);
 }
 
 /**

@@ -76,8 +76,8 @@ function* lock(client: LeafClient, request: LeafRequest): Operation<void> {
 }
 
 /**
- * The neighbourhood of the locked leaf is full, and no hop makes room. The operation keeps its turn:
- * others of this client that find the leaf full would only be in the way of the split.
+ * The neighbourhood of the locked leaf is full, and no hop makes room. The operation keeps its
+ * turn: others of this client that find the leaf full would only be in the way of the split.
  */
 function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
   yield* unlock(request);

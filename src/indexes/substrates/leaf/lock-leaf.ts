@@ -28,7 +28,7 @@ const LOOKS_MAX = 500;
  * The head names lock and leaf before the lock is tried: every lock leads to its operation, and no
  * older intent in the slot can be taken for its.
  *
- * With blocks, which a split has claimed, the READ is of the whole leaf. They are touched before
+ * With blocks, which a split has claimed, the READ is of the whole leaf. They are written to before
  * the CAS: a region that cannot be mapped must fail this batch, not the one under the lock.
  */
 export function* lockLeaf(
@@ -42,7 +42,8 @@ export function* lockLeaf(
   const { words, batch, block } = request;
   postHead(client, request);
   if (block !== 0) client.records.postFirst(request, batch);
-  if (blocks !== undefined) for (const one of blocks) batch.read(one, 8, words, POLL_AT);
+  setWord(words, POLL_AT, 0, 0);
+  if (blocks !== undefined) for (const one of blocks) batch.write(one, 8, words, POLL_AT);
   batch.cas(request.leaf, words, SWAP_AT).read(request.leaf, HEADER_BYTES, words, IMAGE_AT);
   const { span, neighbourhood } = client.geometry.shape;
   request.known = blocks ? span : neighbourhood;
@@ -71,8 +72,8 @@ function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
 }
 
 /**
- * Waits while other operations of this client, each at a leaf of its own, hold all slots. Bounded by
- * looks between which no slot came free.
+ * Waits while other operations of this client, each at a leaf of its own, hold all slots. Bounded
+ * by looks between which no slot came free.
  */
 function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intents } = client.pool;
