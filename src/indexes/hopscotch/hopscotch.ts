@@ -28,6 +28,7 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: false,
   onlineResize: true,
+  locks: true,
 };
 
 /** The stand-alone one-sided hopscotch hash table (CHIME section 4.5) behind the index contract. */
