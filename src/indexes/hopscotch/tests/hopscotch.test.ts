@@ -9,8 +9,9 @@ import {
   traced,
 } from '../../../store/tests/support/by-hand.ts';
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
-import { Batch, type Operation } from '../../../verbs/index.ts';
+import { Batch, type Operation, type Scratch } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
+import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
 import { HOPSCOTCH, type HopscotchIndex } from '../hopscotch.ts';
 
 type Client = ByHand<HopscotchIndex>;
@@ -273,5 +274,98 @@ test('a splitter may die after any verb, and its repairer too', (t) => {
       assert.deepEqual(problemsOf(reader), { problems: [], records: KEYS.length });
       if (done < verbs) break;
     }
+  }
+});
+
+/** Steps operations of one client in turn, as a network has them in flight; their outcomes. */
+function together({ pool }: Client, operations: Operation<number>[]): number[] {
+  const outcomes: number[] = [];
+  let going = operations.map((operation, i) => ({ operation, i }));
+  while (going.length > 0) {
+    const batches = going.map(({ operation, i }) => {
+      const step = operation.next();
+      if (step.done) outcomes[i] = step.value;
+      return step.done ? undefined : step.value;
+    });
+    for (const batch of batches) if (batch !== undefined) pool.fabric.execute(batch);
+    going = going.filter((_, n) => batches[n] !== undefined);
+  }
+  return outcomes;
+}
+
+test('of many writes in flight on few full leaves one splits each, and the others wait', (t) => {
+  const client = hopscotchByHand(t, { hopscotch: { span: 6, neighbourhood: 3, initialDepth: 0 } });
+  const keys = numbered('key ', 400);
+  const outcomes = together(
+    client,
+    keys.map((key) => insertion(client, key)),
+  );
+  assert.ok(outcomes.length === 400 && outcomes.every((outcome) => outcome === INSERTED));
+  const { retries, resizes } = client.index;
+  assert.ok(resizes.splits > 50 && retries.leafFull < 2 * resizes.splits, JSON.stringify(retries));
+  assert.equal(retries.locked, 0, 'no operation is in the way of another');
+  assert.deepEqual(problemsOf(client), { problems: [], records: 400 });
+});
+
+test('writes that wait for a stuck leaf leave the slots to writes on others', (t) => {
+  const holder = hopscotchByHand(t);
+  const client = hopscotchByHand(t, { handle: holder.handle });
+  const { pool, index } = client;
+  const keys = numbered('key ', 40);
+  const leafOf = (key: string) => index.table.directory.lookup(requestFor(client, key).hash.h1);
+  const stuck = keys.filter((key) => leafOf(key) === leafOf(keys[0]));
+  const others = keys.filter((key) => leafOf(key) !== leafOf(keys[0]));
+  assert.ok(stuck.length > 8 && others.length > 8);
+  const held = insertion(holder, keys[0], 'held');
+  holder.pool.fabric.execute(held.next().value as Batch);
+  index.table.patience = { spins: 0, polls: 1, microseconds: 1 };
+  const waiting = stuck.map((key) => insertion(client, key));
+  for (const operation of waiting) pool.fabric.execute(operation.next().value as Batch);
+  for (const key of others) assert.equal(pool.run(insertion(client, key)), INSERTED);
+  // All that waited learn of it when the first has lost its patience, and nothing has happened.
+  const failures = waiting.map((operation) => {
+    try {
+      return pool.run(operation);
+    } catch (error) {
+      return (error as { code: string }).code;
+    }
+  });
+  assert.ok(
+    failures.every((code) => code === 'SW_CONTENTION'),
+    String(failures),
+  );
+  for (let step = held.next(); !step.done; step = held.next())
+    holder.pool.fabric.execute(step.value);
+  assert.equal(textOf(client, keys[0]), 'held');
+  for (const key of stuck.slice(1)) assert.equal(textOf(client, key), undefined);
+  for (const key of stuck.slice(1)) assert.equal(pool.run(insertion(client, key)), INSERTED);
+});
+
+test('a walk throws a segment away whose bounds are of a split behind its sequence', (t) => {
+  const splitter = hopscotchByHand(t, {
+    hopscotch: { span: 8, neighbourhood: 2, initialDepth: 0 },
+  });
+  const reader = hopscotchByHand(t, { handle: splitter.handle });
+  const keys: string[] = [];
+  const { pool, index } = splitter;
+  for (let i = 0; index.resizes.splits === 0; i++) {
+    const walk = reader.index.walk();
+    const met: string[] = [];
+    const reading = walk.next((request) => met.push(foundText(request)));
+    const batch = reading.next().value as Batch;
+    reader.pool.fabric.execute(batch);
+    const before = index.resizes.splits;
+    keys.push(`key ${i}`);
+    pool.run(insertion(splitter, keys[i]));
+    if (index.resizes.splits === before) continue;
+    // Of the last READ the words with the bounds come last, behind the split.
+    const [last, at] = [batch.length - 1, BOUNDS_AT];
+    const scratch = batch.scratch[last] as Scratch;
+    const header = new Batch().read(batch.address[last] + at, 32, scratch, batch.offset[last] + at);
+    reader.pool.fabric.execute(header);
+    reader.pool.run(reading);
+    while (!walk.done) reader.pool.run(walk.next((request) => met.push(foundText(request))));
+    assert.equal(new Set(met).size, met.length, 'a key comes twice');
+    assert.deepEqual(met.sort(), keys.map((key) => `${key} one`).sort());
   }
 });

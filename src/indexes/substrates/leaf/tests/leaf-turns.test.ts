@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StepwellError } from '../../../../errors.ts';
+import type { Operation } from '../../../../verbs/index.ts';
+import { type LeafTurn, LeafTurns } from '../leaf-turns.ts';
+
+const [LEAF, OTHER] = [64, 128];
+
+function newTurn(): LeafTurn {
+  return { turnAt: 0, hasTurn: false, turnRefused: undefined };
+}
+
+/** Whether the operation ends with its next step. */
+function ends(operation: Operation<void>): boolean {
+  return operation.next().done === true;
+}
+
+test('operations on one leaf have their turns in the order in which they came', () => {
+  const turns = new LeafTurns();
+  const [first, second, third, elsewhere] = [0, 1, 2, 3].map(newTurn);
+  assert.ok(ends(turns.take(first, LEAF)));
+  const [two, three] = [turns.take(second, LEAF), turns.take(third, LEAF)];
+  assert.ok(!ends(two) && !ends(three));
+  assert.ok(ends(turns.take(elsewhere, OTHER)), 'another leaf is free');
+  turns.give(first);
+  assert.ok(!ends(three) && ends(two));
+  turns.give(second);
+  assert.ok(ends(three));
+  turns.give(third);
+  assert.ok(ends(turns.take(first, LEAF)));
+});
+
+test('an operation that stops waiting holds up no other', () => {
+  const turns = new LeafTurns();
+  const [first, second, third] = [0, 1, 2].map(newTurn);
+  assert.ok(ends(turns.take(first, LEAF)));
+  const [two, three] = [turns.take(second, LEAF), turns.take(third, LEAF)];
+  assert.ok(!ends(two) && !ends(three));
+  turns.give(second);
+  assert.ok(!ends(three));
+  turns.give(first);
+  assert.ok(ends(three));
+});
+
+test('a stuck lock is an error of all that wait for it, and of none that come later', () => {
+  const turns = new LeafTurns();
+  const [first, second, late] = [0, 1, 2].map(newTurn);
+  assert.ok(ends(turns.take(first, LEAF)));
+  const two = turns.take(second, LEAF);
+  assert.ok(!ends(two));
+  const error = new StepwellError('SW_CONTENTION', 'stuck');
+  turns.refuse(first, error);
+  assert.throws(() => two.next(), error);
+  turns.give(second);
+  turns.give(first);
+  assert.ok(ends(turns.take(late, LEAF)));
+});
+
+test('a turn that is never given up is SW_CONTENTION', () => {
+  const turns = new LeafTurns();
+  const [abandoned, waiting] = [newTurn(), newTurn()];
+  assert.ok(ends(turns.take(abandoned, LEAF)));
+  const operation = turns.take(waiting, LEAF);
+  assert.throws(
+    () => {
+      while (!ends(operation));
+    },
+    { code: 'SW_CONTENTION' },
+  );
+});
