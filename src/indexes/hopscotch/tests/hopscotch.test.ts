@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { control } from '../../../pool/control.ts';
+import { LocalPool } from '../../../pool/local-pool.ts';
+import { poolOf } from '../../../store/handle.ts';
+import { attachInMemory } from '../../../store/location.ts';
 import {
   type ByHand,
   type ByHandOptions,
@@ -8,7 +12,7 @@ import {
   requestFor,
   traced,
 } from '../../../store/tests/support/by-hand.ts';
-import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
+import { endAfter, numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { Batch, type Operation, type Scratch } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
 import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
@@ -368,4 +372,58 @@ test('a walk throws a segment away whose bounds are of a split behind its sequen
     assert.equal(new Set(met).size, met.length, 'a key comes twice');
     assert.deepEqual(met.sort(), keys.map((key) => `${key} one`).sort());
   }
+});
+
+/** A client that died with its whole intent written, and others that know. */
+function deadHolder(scope: Scope): { dead: Client; others: Client[] } {
+  const dead = hopscotchByHand(scope, { hopscotch: SHAPE });
+  const others = [0, 1].map(() => hopscotchByHand(scope, { handle: dead.handle }));
+  const operation = insertion(dead, 'key', 'of the dead');
+  dead.pool.fabric.execute(operation.next().value as Batch);
+  const change = operation.next().value as Batch;
+  change.length = 1;
+  dead.pool.fabric.execute(change);
+  for (const other of others) isGoneFor(other, dead);
+  return { dead, others };
+}
+
+function rowIds({ pool }: { pool: LocalPool }): number[] {
+  return pool.run(pool.membership.rows()).map(({ id }) => id);
+}
+
+test('a row that cannot be settled now is not claimed: the next client cleans it up', (t) => {
+  const { dead, others } = deadHolder(t);
+  const [repairer, late] = others;
+  const { id } = dead.pool.membership;
+  const leaf = repairer.index.table.directory.lookup(requestFor(repairer, 'key').hash.h1);
+  const update = insertion(repairer, 'key', 'two');
+  for (;;) {
+    repairer.pool.fabric.execute(update.next().value as Batch);
+    const word = Number(late.pool.run(control.load(leaf)) >> 32n);
+    if ((word & 0xfff) === repairer.pool.membership.id) break;
+  }
+  // The repair is under way, and its client stands still.
+  assert.throws(() => late.pool.recoverGone(), { code: 'SW_CONTENTION' });
+  for (let step = update.next(); !step.done; step = update.next()) {
+    repairer.pool.fabric.execute(step.value);
+  }
+  late.pool.recoverGone();
+  assert.ok(!rowIds(late).includes(id));
+  assert.equal(textOf(late, 'key'), 'two');
+});
+
+test('a client that joins does what a dead one was about to, once it has a row', (t) => {
+  const { dead, others } = deadHolder(t);
+  const { id } = dead.pool.membership;
+  const memory = poolOf(dead.handle);
+  assert.ok(typeof memory === 'object');
+  const { fabric, parameters, source } = attachInMemory(memory);
+  const joiner = new LocalPool(fabric, parameters, source);
+  endAfter(t, joiner, (pool) => pool.close());
+  joiner.membership.liveness = (row) => (row.id === id ? 'gone' : 'alive');
+  joiner.join('a client');
+  const living = others.map(({ pool }) => pool.membership.id);
+  assert.deepEqual(rowIds({ pool: joiner }).sort(), [...living, joiner.membership.id].sort());
+  assert.equal(textOf(others[0], 'key'), 'of the dead');
+  assert.deepEqual(problemsOf(others[0]), { problems: [], records: 1 });
 });
