@@ -148,8 +148,8 @@ export class Pool {
   /**
    * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
    * about to link may be swept. That may fail, so the row is claimed only afterwards. Then its
-   * chunks become orphans that any client may adopt. What it had half done without locks is finished
-   * by the client that meets it.
+   * chunks become orphans that any client may adopt. What it had half done without locks is
+   * finished by the client that meets it.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* settleRow(this, row))) return;

@@ -7,7 +7,7 @@ import { sweep } from '../../indexes/sweep.ts';
 import { currentThread } from '../../pool/clients/thread-identity.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
-import { CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { CHUNK_FREE, CHUNK_INTENTS, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { checkStores } from '../administration/check.ts';
 import type { OpenOptions } from '../api.ts';
@@ -49,9 +49,10 @@ function stage(makerLives: boolean) {
   return { survivor, index, maker };
 }
 
+/** Without those of intent slots, which are the pool's and stay. */
 function usedChunks(pool: LocalPool): number {
-  const words = pool.run(pool.chunks.words());
-  return words.filter(([, word]) => unpackChunk(word).state !== CHUNK_FREE).length;
+  const states = pool.run(pool.chunks.words()).map(([, word]) => unpackChunk(word).state);
+  return states.filter((state) => state !== CHUNK_FREE && state !== CHUNK_INTENTS).length;
 }
 
 function check(pool: LocalPool): CheckReport {
