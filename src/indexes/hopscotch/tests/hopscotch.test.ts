@@ -32,6 +32,16 @@ function insertion(client: Client, key: string, value = `${key} one`): Operation
   return client.index.write(requestFor(client, key, value), ALWAYS);
 }
 
+/** Adds to the value, if there is one. */
+function modification(client: Client, key: string, more: string): Operation<number> {
+  const { index } = client;
+  const request = requestFor(client, key);
+  return index.modify(request, (present) => {
+    const value = `${present ? foundText(request) : ''}${more}`;
+    index.records.encodeValue(request, value, 9);
+  });
+}
+
 function textOf(client: Client, key: string): string | undefined {
   const request = requestFor(client, key);
   return client.pool.run(client.index.search(request)) ? foundText(request) : undefined;
@@ -87,6 +97,8 @@ test('search 1, insert 2, update 2, delete 2 round trips; a batch of searches 1'
     assert.deepEqual(trips(index.write(two, IF_PRESENT)), [LOCK, UPDATE]);
     assert.deepEqual(trips(index.write(requestFor(client, key, 'no'), IF_ABSENT)), [LOCK, UNLOCK]);
     assert.equal(textOf(client, key), 'two');
+    assert.deepEqual(trips(modification(client, key, ' three')), [LOCK, UPDATE]);
+    assert.equal(textOf(client, key), 'two three');
   }
   for (const key of some) {
     assert.equal(trips(index.remove(requestFor(client, key))).length, 2);
@@ -107,6 +119,9 @@ test('items that do not fit cost a search one READ more, and move out and back',
     pool.run(index.search(request));
     pool.run(index.records.complete(request));
     assert.equal(foundText(request), value);
+    if (value.length > 4000) continue;
+    pool.run(modification(client, key, '!'.repeat(40)));
+    assert.equal(textOf(client, key), value + '!'.repeat(40));
   }
   assert.equal(pool.run(index.remove(requestFor(client, key))), true);
   assert.deepEqual(problemsOf(client), { problems: [], records: 0 });

@@ -14,7 +14,7 @@ import { LockTable } from '../delegation.ts';
 import type { PlannedWrite } from '../planned-write.ts';
 import { writeTogether } from '../write-combining.ts';
 import type { LeafClient } from './leaf-client.ts';
-import { leafProtocol, removeKey, writeItem } from './leaf-operations.ts';
+import { leafProtocol, modifyItem, removeKey, writeItem } from './leaf-operations.ts';
 import type { LeafRequest } from './leaf-request.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
@@ -89,7 +89,12 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    return this.#inTurn(request, () => modifySlot(this.#protocol, request, compute));
+    return this.#inTurn(request, () => this.#modify(request, compute));
+  }
+
+  *#modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    const outcome = yield* modifyItem(this.client, request, compute);
+    return outcome ?? (yield* modifySlot(this.#protocol, request, compute));
   }
 
   #inTurn<T>(request: LeafRequest, change: () => Operation<T>): Operation<T> {

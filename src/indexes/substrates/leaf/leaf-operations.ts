@@ -107,9 +107,39 @@ export function* removeKey(
 }
 
 /**
- * What `modify` and write combining are made of: a search first, because what they compute from is
- * known only then and no user code runs under a lock; then a change under the lock, if the item is
- * still the same.
+ * `Index.modify`: 2 round trips for items that stand in the leaf. Undefined, and nothing was done,
+ * when the new or the found one needs blocks: a record is written before the lock is tried.
+ */
+export function* modifyItem(
+  client: LeafClient,
+  request: LeafRequest,
+  compute: (present: boolean) => void,
+): Operation<Outcome | undefined> {
+  prepare(client, request);
+  try {
+    for (let fulls = 1; ; fulls++) {
+      yield* lock(client, request);
+      const present = yield* isInLocked(client, request);
+      if (present && !request.foundInline) return undefined;
+      compute(present);
+      request.inline = client.geometry.fitsInline(request.keyBytes, request.valueBytes);
+      if (!request.inline) return undefined;
+      if (present) {
+        yield* updateItem(client, request);
+        return REPLACED;
+      }
+      if (yield* insertItem(client, request)) return INSERTED;
+      yield* makePlace(client, request, fulls);
+    }
+  } finally {
+    yield* letGo(client, request);
+  }
+}
+
+/**
+ * What write combining, and `modify` of items with records, are made of: a search first, because
+ * what they compute from is known only then; then a change under the lock, if the item is still the
+ * same.
  */
 export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
   const { records } = client;
