@@ -66,14 +66,14 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     const { maxDepth } = this.geometry.shape;
     const isSplit = child !== 0 && depth > 0 && depth <= maxDepth;
     invariant(isSplit, `the segment at ${leaf} has keys of another one`);
-    yield* this.#publish(suffix, depth - 1, child);
+    yield* this.#link(suffix, depth - 1, child);
   }
 
   /** The directory is deep enough before the entry counts. */
-  *#publish(suffix: number, depth: number, child: Address): Operation<void> {
+  *#link(suffix: number, depth: number, child: Address): Operation<void> {
     const { directory } = this;
     yield* directory.deepen(depth);
-    if (!(yield* directory.publish(suffix, depth, child))) {
+    if (!(yield* directory.link(suffix, depth, child))) {
       yield* directory.refresh(suffix + 2 ** depth);
     }
   }
@@ -88,7 +88,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     if (!this.maySplit(request)) yield* this.linkChild(request);
     const child = yield* splitLeaf(this, request);
     if (child === NULL_ADDRESS) return;
-    yield* this.#publish(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), child);
+    yield* this.#link(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), child);
   }
 
   /** Only when the directory has the child that the header names, for a split names another. */
