@@ -1,11 +1,24 @@
 import type { HopscotchIndex } from '../../../src/indexes/hopscotch/hopscotch.ts';
 import {
+  HEADER_BYTES,
+  ITEM_AT,
+  SEQUENCE_AT,
+  VACANCY_AT,
+} from '../../../src/indexes/substrates/leaf/layout.ts';
+import {
   FIRST_HEADER_AT,
   IMAGE_AT,
   type LeafRequest,
 } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
-import { freeHigh } from '../../../src/pool/intents/lock-word.ts';
-import { type Address, type Batch, type Scratch, setWord } from '../../../src/verbs/index.ts';
+import { freeHigh, IDENTITY_AT } from '../../../src/pool/intents/lock-word.ts';
+import {
+  type Address,
+  type Batch,
+  highHalf,
+  lowHalf,
+  Scratch,
+  setWord,
+} from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 import type { FailureKind } from '../checks/failure.ts';
 
@@ -115,4 +128,39 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
       });
     }),
   ),
+  canary(
+    'owner and vacancy are released by one WRITE',
+    'error',
+    inRequests((request) => {
+      const { batch } = request;
+      onWrites(batch, (post) => {
+        const words = new Scratch(SEQUENCE_AT + 16);
+        let hasVacancy = false;
+        return (address, bytes, scratch, offset) => {
+          const at = address - request.leaf;
+          const isWord = bytes === 8 && at >= 0 && at < HEADER_BYTES;
+          if (!isWord) return post(address, bytes, scratch, offset);
+          setWord(words, at, lowHalf(scratch, offset), highHalf(scratch, offset));
+          if (at === VACANCY_AT) hasVacancy = true;
+          if (at === VACANCY_AT) return batch;
+          if (at !== 0 || !hasVacancy) return post(address, bytes, scratch, offset);
+          hasVacancy = false;
+          setWord(words, IDENTITY_AT, request.idLow, request.idHigh);
+          return post(address, VACANCY_AT + 8, words, 0);
+        };
+      });
+    }),
+  ),
+  canary('a picture takes an entry whose checksum fails for empty', 'linearizability', (index) => {
+    const { sums, geometry } = index.table;
+    const { holds } = sums;
+    const pictures = new Map<Scratch, LeafRequest>();
+    inRequests((request) => void pictures.set(request.words, request))(index);
+    sums.holds = (words, entry, idLow, idHigh) => {
+      if (holds.call(sums, words, entry, idLow, idHigh)) return true;
+      if (pictures.get(words)?.known !== geometry.shape.span) return false;
+      setWord(words, entry + ITEM_AT, 0, 0);
+      return true;
+    };
+  }),
 ];
