@@ -115,7 +115,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   }
 
   #records(pool: LocalPool): RecordIo {
-    return new RecordIo(pool.allocator, pool.reclamation, this.#entry.id);
+    return new RecordIo(pool, this.#entry.id);
   }
 
   /** As LocalPool.join, without asking the system about the others: they all are in this thread. */

@@ -18,7 +18,7 @@ class RemoteRecordIo extends RecordIo {
   readonly #node: number;
 
   constructor(pool: LocalPool, { id, root }: CatalogEntry) {
-    super(pool.allocator, pool.reclamation, id);
+    super(pool, id);
     this.#node = root;
   }
 

@@ -17,6 +17,8 @@ export interface IndexManifest {
    * learns of the death. Where no client could learn of it, such an index is not opened.
    */
   locks?: true;
+  /** Whether records may expire. */
+  expires: boolean;
 }
 
 /** When a write takes effect. */

@@ -3,7 +3,14 @@ import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
 import { HELD, HolderWord, INHERITED } from './clients/holder-word.ts';
 import type { Membership } from './clients/membership.ts';
 import { control, packFields, unpackFields } from './control.ts';
-import { CATALOG_ENTRIES, CATALOG_ENTRY_BYTES, CATALOG_OFFSET, SUPERBLOCK } from './layout.ts';
+import {
+  CATALOG_ENTRIES,
+  CATALOG_ENTRY_BYTES,
+  CATALOG_OFFSET,
+  STORE_WORDS_BYTES,
+  STORE_WORDS_OFFSET,
+  SUPERBLOCK,
+} from './layout.ts';
 import type { ChunkTable } from './memory/chunks.ts';
 import { chunksLeft, type LeftChunk } from './memory/left-chunks.ts';
 
@@ -22,6 +29,11 @@ export const STORE_NAME_BYTES = 48;
 /** How many clients have left blocks of the store behind since its last complete sweep. */
 const LEFT_BEHIND = 120;
 export const STORE_PARAMETERS = 12;
+
+/** In the line of a store: whether it has records that expire; the last turn, and its cursor. */
+const TIMED = 0;
+const TURN_AT = 8;
+const TURN_CURSOR = 16;
 
 const WAIT_MICROSECONDS = 500;
 const WAITS_MAX = 10_000;
@@ -156,6 +168,7 @@ export class Catalog {
       yield* control.store(at, 0n);
       throw error;
     }
+    yield* control.writeBytes(wordsOf(id), new Uint8Array(STORE_WORDS_BYTES));
     yield* control.writeBytes(at + ROOT, encodeEntry(name, root, parameters));
     const ready = yield* control.swap(at, creating, stateWord(READY, kind));
     invariant(ready, 'the catalog changed under its lock');
@@ -296,6 +309,38 @@ export class Catalog {
     return Number(yield* control.load(rowAt(id) + LEFT_BEHIND));
   }
 
+  /** Notes that the store may have records that expire, from now on. */
+  *noteTimed(id: number): Operation<void> {
+    yield* control.store(wordsOf(id) + TIMED, 1n);
+  }
+
+  /** Whether the store may have records that expire. */
+  *isTimed(id: number): Operation<boolean> {
+    return (yield* control.load(wordsOf(id) + TIMED)) !== 0n;
+  }
+
+  /**
+   * Takes a turn at something that clients do for a store now and then, one at a time: true when
+   * the last turn was taken `interval` milliseconds ago or more, by the clocks of its takers.
+   */
+  *takeTurn(id: number, now: number, interval: number): Operation<boolean> {
+    const address = wordsOf(id) + TURN_AT;
+    const last = yield* control.load(address);
+    // A turn in the future is that of a client whose clock was wrong.
+    const age = now - Number(last);
+    if (age >= 0 && age < interval) return false;
+    return yield* control.swap(address, last, BigInt(Math.floor(now)));
+  }
+
+  /** Where the walk of those turns goes on. */
+  *turnCursor(id: number): Operation<number> {
+    return Number(yield* control.load(wordsOf(id) + TURN_CURSOR));
+  }
+
+  *setTurnCursor(id: number, cursor: number): Operation<void> {
+    yield* control.store(wordsOf(id) + TURN_CURSOR, BigInt(cursor));
+  }
+
   /**
    * Whether the holder before this one is gone. A holder that makes a store is waited for, five
    * seconds; one that does not, less than a second: a damaged word may name any living client.
@@ -318,6 +363,10 @@ export class Catalog {
 
 function rowAt(id: number): Address {
   return CATALOG_OFFSET + (id - 1) * CATALOG_ENTRY_BYTES;
+}
+
+function wordsOf(id: number): Address {
+  return STORE_WORDS_OFFSET + (id - 1) * STORE_WORDS_BYTES;
 }
 
 function stateWord(state: number, kind: number): bigint {

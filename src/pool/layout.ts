@@ -44,7 +44,10 @@ export const CATALOG_OFFSET = 4096;
 /** At most 64: a client's row has a bit for each store. */
 export const CATALOG_ENTRIES = 64;
 export const CATALOG_ENTRY_BYTES = 128;
-export const CLIENTS_OFFSET = CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES + 4096;
+/** Behind the catalog, a line for each store: words that clients change while it is in use. */
+export const STORE_WORDS_OFFSET = CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES;
+export const STORE_WORDS_BYTES = 64;
+export const CLIENTS_OFFSET = STORE_WORDS_OFFSET + CATALOG_ENTRIES * STORE_WORDS_BYTES;
 /** Two lines: adjacent-line prefetch would make neighbours share otherwise. */
 export const CLIENT_ENTRY_BYTES = 128;
 /** Client ids have 12 bits in a chunk word; id 0 means no client. */

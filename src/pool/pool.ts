@@ -5,6 +5,7 @@ import { type ClientRow, Membership, type Registrar, storesIn } from './clients/
 import { Reclamation } from './clients/reclamation.ts';
 import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
+import type { Clock } from './clock.ts';
 import { control } from './control.ts';
 import { IntentSlots } from './intents/intent-slots.ts';
 import { settleRow } from './intents/repair.ts';
@@ -32,6 +33,8 @@ export class Pool {
   readonly reclamation: Reclamation;
   readonly stores: OpenStores;
   readonly intents: IntentSlots;
+  /** Of this client: by which it judges whether records have expired. */
+  readonly clock: Clock = { now: Date.now };
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */

@@ -9,6 +9,7 @@ import { UNIT_BYTES } from '../verbs/index.ts';
  *  12  version 32
  *  16  key, zero-padded to 8 bytes
  *      [link of 16 bytes when CHAINED: next address 8, next units 4, value bytes in this block 4]
+ *      [times of 16 bytes when TIMED, counted as the beginning of the value: see times.ts]
  *      value, zero-padded to 8 bytes
  *
  * 16-byte keys with 32-byte values take one 64-byte unit. A block that others may know is never
@@ -22,6 +23,13 @@ export const HEADER_BYTES = 16;
 export const LINK_BYTES = 16;
 
 export const FLAG_CHAINED = 1;
+/** The value begins with times. */
+export const FLAG_TIMED = 2;
+/** The deadline of the times is a span that begins with each access. */
+export const FLAG_SLIDING = 4;
+
+/** Times in front of a value; the first block of a chained record has all of them. */
+export const TIMES_BYTES = 16;
 
 export const KEY_BYTES_MAX = 65_535;
 export const VALUE_BYTES_MAX = 64 * 1024 * 1024;
@@ -52,6 +60,19 @@ export function valueOffset(keyBytes: number): number {
   return HEADER_BYTES + pad8(keyBytes);
 }
 
+/** The most bytes of a record in front of its value: key, link and times. */
+export function headBytes(keyBytes: number): number {
+  return valueOffset(keyBytes) + LINK_BYTES + TIMES_BYTES;
+}
+
+/** Bytes of a record in front of its value; `kind` is the word of its header. */
+export function bytesToValue(kind: number): number {
+  const flags = kind >>> 24;
+  const link = (flags & FLAG_CHAINED) === 0 ? 0 : LINK_BYTES;
+  const times = (flags & FLAG_TIMED) === 0 ? 0 : TIMES_BYTES;
+  return valueOffset(kind & 0xffff) + link + times;
+}
+
 export function unitsOf(bytes: number): number {
   return Math.ceil(bytes / UNIT_BYTES);
 }
@@ -78,7 +99,7 @@ export function headUnitsOf(keyBytes: number, valueBytes: number, chained: boole
 /** Value bytes of a chained record that its first block holds. */
 function inlineBytesOf(keyBytes: number, valueBytes: number): number {
   const room = HEAD_BYTES_MAX - valueOffset(keyBytes) - LINK_BYTES;
-  return Math.max(0, Math.min(valueBytes, room));
+  return Math.min(valueBytes, Math.max(TIMES_BYTES, room));
 }
 
 /** How a record that does not fit one block is cut up. */

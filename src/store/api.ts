@@ -18,8 +18,37 @@ export interface Entry<V, K extends Key = Key> {
   version: number;
 }
 
+/**
+ * When a record expires: from then on it is absent to every call of every client, by the clock of
+ * that client. Clocks of machines differ: a record may expire as much earlier or later.
+ */
+export interface ExpiryOptions {
+  /** Milliseconds from now on; Infinity for never. Default: that of `open`, else never. */
+  ttlMs?: number;
+  /** Milliseconds since 1970, instead of `ttlMs`; a time that has passed is allowed. */
+  expiresAt?: number;
+  /**
+   * Whether each read begins `ttlMs` anew, up to a 64th of it late. Default: that of `open`, else
+   * false.
+   */
+  sliding?: boolean;
+}
+
 /** When a write stores its value: in any case, or only if the key is absent or present. */
 export type WriteCondition = 'always' | 'absent' | 'present';
+
+/** Options of `write`. */
+export interface WriteOptions extends ExpiryOptions {
+  /** Default `always`. */
+  when?: WriteCondition;
+  /** Whether the value is wanted that the write found. Default false. */
+  previous?: boolean;
+  /**
+   * Whether the record that is replaced says when the new one expires; `ttlMs` and the like are for
+   * a key that is absent. Default false.
+   */
+  keepTtl?: boolean;
+}
 
 /** The outcome of `write`. */
 export interface WriteResult<V> {
@@ -183,6 +212,15 @@ export interface PoolOptions {
 
 /** Options of `open` and `create`. */
 export interface OpenOptions extends PoolOptions {
+  /** How long records live that this handle writes, in milliseconds. Default: for ever. */
+  ttlMs?: number;
+  /** Whether each read begins `ttlMs` anew. Default false. */
+  sliding?: boolean;
+  /**
+   * The time of day in milliseconds since 1970, by which records expire: for tests. All stores of
+   * the pool that this thread has open go by it. Default `Date.now`.
+   */
+  clock?: () => number;
   /**
    * Name of the store inside the pool, at most 48 bytes. Default: the store that the `handle` is
    * of, for a URL `default`.
@@ -278,40 +316,49 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * @throws StepwellError SW_POOL_FULL, SW_INDEX_FULL, SW_INVALID_KEY or SW_INVALID_VALUE, as every
    *   call that stores; with SW_CLOSED and SW_CONTENTION, as every call.
    */
-  set(key: Key, value: Value): void;
+  set(key: Key, value: Value, options?: ExpiryOptions): void;
   /** Stores the value if the key is absent. */
-  insert(key: Key, value: Value): boolean;
+  insert(key: Key, value: Value, options?: ExpiryOptions): boolean;
   /** Stores the value if the key is present. */
-  update(key: Key, value: Value): boolean;
+  update(key: Key, value: Value, options?: ExpiryOptions): boolean;
   /** The general form of set, insert and update, which can also return what it replaced. */
-  write(
-    key: Key,
-    value: Value,
-    options?: { when?: WriteCondition; previous?: boolean },
-  ): WriteResult<V>;
+  write(key: Key, value: Value, options?: WriteOptions): WriteResult<V>;
+  /**
+   * Has the record expire at another time; without options at that of `open`. False if the key is
+   * absent. A read that `sliding` would count begins nothing anew.
+   */
+  expire(key: Key, options?: ExpiryOptions): boolean;
+  /** Milliseconds until the record expires: Infinity for never, undefined if the key is absent. */
+  ttl(key: Key): number | undefined;
   /** Removes the key; false if it was absent. */
   delete(key: Key): boolean;
   /** Removes the key and returns its value. */
   take(key: Key): V | undefined;
   /** Stores the value if the record still has `version`; returns the new version or undefined. */
-  compareAndSet(key: Key, version: number, value: Value): number | undefined;
+  compareAndSet(
+    key: Key,
+    version: number,
+    value: Value,
+    options?: ExpiryOptions,
+  ): number | undefined;
   /** Removes the record if it still has `version`; false if it has another one or is absent. */
   compareAndDelete(key: Key, version: number): boolean;
   /**
-   * Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint.
+   * Adds to a decimal integer (absent counts as 0) and returns the sum. 64-bit with a bigint. The
+   * options are for a counter that begins: one that is there expires when it would have.
    *
    * @throws StepwellError SW_NOT_INTEGER when the value is none, SW_OVERFLOW when the sum would
    *   leave the range.
    */
-  increment(key: Key, by?: number): number;
-  increment(key: Key, by: bigint): bigint;
+  increment(key: Key, by?: number, options?: ExpiryOptions): number;
+  increment(key: Key, by: bigint, options?: ExpiryOptions): bigint;
   /**
    * The values of the keys, in their order. With `maxBytes` only the first ones: it ends before the
    * value with which they would be more bytes together, but returns one at least.
    */
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[];
   /** Stores the records one by one: when it fails, those before it stay. */
-  setMany(entries: Iterable<readonly [Key, Value]>): void;
+  setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): void;
   /** Removes the keys; returns how many were present. */
   deleteMany(keys: readonly Key[]): number;
   /**
@@ -388,22 +435,25 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   get(key: Key): Promise<V | undefined>;
   getEntry(key: Key): Promise<Entry<V> | undefined>;
   has(key: Key): Promise<boolean>;
-  set(key: Key, value: Value): Promise<void>;
-  insert(key: Key, value: Value): Promise<boolean>;
-  update(key: Key, value: Value): Promise<boolean>;
-  write(
-    key: Key,
-    value: Value,
-    options?: { when?: WriteCondition; previous?: boolean },
-  ): Promise<WriteResult<V>>;
+  set(key: Key, value: Value, options?: ExpiryOptions): Promise<void>;
+  insert(key: Key, value: Value, options?: ExpiryOptions): Promise<boolean>;
+  update(key: Key, value: Value, options?: ExpiryOptions): Promise<boolean>;
+  write(key: Key, value: Value, options?: WriteOptions): Promise<WriteResult<V>>;
+  expire(key: Key, options?: ExpiryOptions): Promise<boolean>;
+  ttl(key: Key): Promise<number | undefined>;
   delete(key: Key): Promise<boolean>;
   take(key: Key): Promise<V | undefined>;
-  compareAndSet(key: Key, version: number, value: Value): Promise<number | undefined>;
+  compareAndSet(
+    key: Key,
+    version: number,
+    value: Value,
+    options?: ExpiryOptions,
+  ): Promise<number | undefined>;
   compareAndDelete(key: Key, version: number): Promise<boolean>;
-  increment(key: Key, by?: number): Promise<number>;
-  increment(key: Key, by: bigint): Promise<bigint>;
+  increment(key: Key, by?: number, options?: ExpiryOptions): Promise<number>;
+  increment(key: Key, by: bigint, options?: ExpiryOptions): Promise<bigint>;
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]>;
-  setMany(entries: Iterable<readonly [Key, Value]>): Promise<void>;
+  setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): Promise<void>;
   deleteMany(keys: readonly Key[]): Promise<number>;
   read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;
   entries(): AsyncIterableIterator<[K, V]>;

@@ -8,6 +8,7 @@ import { reportPool } from './administration/inspect.ts';
 import type { AsyncStore, Encoding, Key, OpenOptions, PoolHandle, Store, Value } from './api.ts';
 import { checkOptions, invalid, shown } from './calls/arguments.ts';
 import type { Decoded, EncodedOptions, TypedOptions } from './calls/encoded.ts';
+import { lifetimeOf } from './calls/expiry.ts';
 import { createNew, findOrCreate } from './find-or-create.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
 import { LocalClient } from './local/local-client.ts';
@@ -83,6 +84,7 @@ function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): St
     handle: { ...handle, store: store.name },
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
+    lifetime: lifetimeOf(options),
     onClose: () => client.close(store),
   });
 }

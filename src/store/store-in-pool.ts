@@ -9,6 +9,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { OpenOptions } from './api.ts';
 import { invalid, shown } from './calls/arguments.ts';
+import { lifetimeOf } from './calls/expiry.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { checkOpenOptions } from './option-names.ts';
 
@@ -23,9 +24,14 @@ export function checkClientOptions(options: OpenOptions): void {
     if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
     throw invalid(`${key} is auto, utf8 or bytes: ${shown(encoding)}`);
   }
-  const { delegation = false } = options;
-  if (typeof delegation === 'boolean') return;
-  throw invalid(`delegation is true or false: ${shown(delegation)}`);
+  lifetimeOf(options);
+  const { delegation = false, clock } = options;
+  if (typeof delegation !== 'boolean') {
+    throw invalid(`delegation is true or false: ${shown(delegation)}`);
+  }
+  if (clock !== undefined && typeof clock !== 'function') {
+    throw invalid(`clock is a function, not ${shown(clock)}`);
+  }
 }
 
 export function clientName({ client }: OpenOptions): string {

@@ -1,4 +1,5 @@
 import type { Encoding, PoolHandle } from './api.ts';
+import type { Lifetime } from './calls/expiry.ts';
 
 /** What a store in memory knows of how it was opened. */
 export interface StoreSettings {
@@ -7,6 +8,7 @@ export interface StoreSettings {
   handle: PoolHandle;
   keys: Encoding;
   values: Encoding;
+  lifetime: Lifetime | undefined;
   /** Called once, when the store is closed. */
   onClose: () => void;
 }
@@ -18,5 +20,6 @@ export interface RemoteSettings {
   url: string;
   keys: Encoding;
   values: Encoding;
+  lifetime: Lifetime | undefined;
   delegation: boolean;
 }

@@ -34,6 +34,7 @@ export const CHIME_MANIFEST: IndexManifest = {
   orderedWalk: true,
   lockFreeReads: true,
   onlineResize: true,
+  expires: false,
 };
 
 /** Sizes of the blocks that internal nodes take, of 1 to 2048 lines. */
@@ -125,7 +126,7 @@ export function* openChime(
 
 function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): ChimeTree {
   const { allocator, reclamation } = pool;
-  const records = new RecordIo(allocator, reclamation, catalog);
+  const records = new RecordIo(pool, catalog);
   const geometry = new ChimeGeometry(shape);
   return new ChimeTree(geometry, root, records, allocator, reclamation, catalog);
 }

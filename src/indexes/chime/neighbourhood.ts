@@ -1,10 +1,4 @@
-import {
-  KEY_BYTES_AND_KIND,
-  LINK_BYTES,
-  SLOT_UNITS_MAX,
-  unitsOf,
-  valueOffset,
-} from '../../records/layout.ts';
+import { headBytes, KEY_BYTES_AND_KIND, SLOT_UNITS_MAX, unitsOf } from '../../records/layout.ts';
 import { type Address, type Batch, UNIT_BYTES } from '../../verbs/index.ts';
 import { fingerprintOf } from './geometry.ts';
 import { type ChimeRequest, IDENTITY_AT, type LeafClient, NEIGHBOURS_AT } from './leaf-client.ts';
@@ -127,7 +121,7 @@ export function postCandidates(request: ChimeRequest, batch: Batch): Batch {
 
 /** Lines of a first block that holds the request's key: more than a slot can say for a long key. */
 function longestHead(request: ChimeRequest): number {
-  return unitsOf(valueOffset(request.keyBytes) + LINK_BYTES);
+  return unitsOf(headBytes(request.keyBytes));
 }
 
 /** Adds the READs of keys of over 16 KB, which a slot's length could not express. */

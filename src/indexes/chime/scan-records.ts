@@ -1,10 +1,10 @@
 import {
+  bytesToValue,
   FLAG_CHAINED,
   HEADER_BYTES,
+  headBytes,
   KEY_BYTES_AND_KIND,
-  LINK_BYTES,
   unitsOf,
-  valueOffset,
 } from '../../records/layout.ts';
 import { Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { KEY_UNITS } from '../substrates/record-visits.ts';
@@ -145,7 +145,7 @@ function* readLong(
 /** Lines of a record with its whole key, and the link behind it; 0 for those that a slot tells. */
 function unitsNeeded(kind: number, keysOnly: boolean): number {
   if (!keysOnly && ((kind >>> 24) & FLAG_CHAINED) === 0) return 0;
-  return unitsOf(valueOffset(kind & 0xffff) + (keysOnly ? 0 : LINK_BYTES));
+  return unitsOf(keysOnly ? bytesToValue(kind) : headBytes(kind & 0xffff));
 }
 
 /** The places of the order, from `first` to before `end`, whose keys are in the range and part. */

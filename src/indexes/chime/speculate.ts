@@ -1,4 +1,4 @@
-import { HEADER_BYTES, LINK_BYTES, valueOffset } from '../../records/layout.ts';
+import { HEADER_BYTES, headBytes } from '../../records/layout.ts';
 import { type Batch, UNIT_BYTES } from '../../verbs/index.ts';
 import { type ChimeRequest, IDENTITY_AT, type LeafClient, NEIGHBOURS_AT } from './leaf-client.ts';
 import { isLeafStill, slotAddress } from './neighbourhood.ts';
@@ -52,7 +52,7 @@ export function speculatedRight(tree: LeafClient, request: ChimeRequest): boolea
   // A key, or the link behind it, that goes beyond what a slot can say is read the other way.
   const bytes = lengthOf(high) * UNIT_BYTES;
   if (HEADER_BYTES + keyBytes > bytes || !request.matches(0)) return false;
-  if (request.foundChained && valueOffset(keyBytes) + LINK_BYTES > bytes) return false;
+  if (request.foundChained && headBytes(keyBytes) > bytes) return false;
   tree.hotspots.speculation.right++;
   return true;
 }

@@ -37,6 +37,7 @@ export const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
+  expires: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */

@@ -42,6 +42,7 @@ export const RACE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  expires: true,
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */
@@ -157,7 +158,7 @@ export function* openRace(
 ): Operation<RaceIndex> {
   invariant(root > 0, 'a store without a root');
   const directory = yield* Directory.open(root, shape, pool.chunks);
-  const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
+  const records = new RecordIo(pool, catalog);
   return new RaceIndex(
     new RaceTable(new RaceGeometry(shape), directory, records, pool.allocator, catalog),
   );

@@ -34,6 +34,7 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  expires: true,
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */
@@ -126,7 +127,7 @@ export function* openSepHash(
 ): Operation<SepHashIndex> {
   invariant(root > 0, 'a store without a root');
   const directory = yield* Directory.open(root, shape, pool.chunks);
-  const records = new RecordIo(pool.allocator, pool.reclamation, catalog);
+  const records = new RecordIo(pool, catalog);
   const geometry = new SepHashGeometry(shape);
   pool.allocator.shareChunks(catalog, geometry.tableUnits);
   return new SepHashIndex(new SepHashTable(geometry, directory, records, pool, catalog));

@@ -1,13 +1,18 @@
 import { StepwellError } from '../../errors.ts';
 import type { Reclamation } from '../../pool/clients/reclamation.ts';
+import type { Clock } from '../../pool/clock.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
+import type { Pool } from '../../pool/pool.ts';
 import { type Bytes, bytesBound } from '../../records/codec.ts';
 import {
   type ChainPlan,
   CONTINUATION_HEADER_BYTES,
   FLAG_CHAINED,
+  FLAG_SLIDING,
+  FLAG_TIMED,
   fitsOneBlock,
   HEADER_BYTES,
+  headBytes,
   headUnitsOf,
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
@@ -21,6 +26,7 @@ import {
   VALUE_BYTES_MAX,
   valueOffset,
 } from '../../records/layout.ts';
+import { type Expiry, spanOf, writeAccess } from '../../records/times.ts';
 import {
   type Address,
   Batch,
@@ -31,6 +37,12 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import type { OutgoingChain, Request } from './request.ts';
+
+/** A read begins the time of a record anew when this part of it has passed. */
+const SLIDE_PRECISION = 64;
+
+/** What of a pool records need. */
+export type PoolOfRecords = Pick<Pool, 'allocator' | 'reclamation' | 'clock'>;
 
 /** Blocks of one record, for giving them back. */
 interface Block {
@@ -45,22 +57,57 @@ interface Block {
 export class RecordIo {
   readonly #allocator: Allocator;
   readonly #reclamation: Reclamation;
+  readonly #clock: Clock;
   readonly #catalog: number;
 
-  constructor(allocator: Allocator, reclamation: Reclamation, catalog: number) {
+  constructor({ allocator, reclamation, clock }: PoolOfRecords, catalog: number) {
     this.#allocator = allocator;
     this.#reclamation = reclamation;
+    this.#clock = clock;
     this.#catalog = catalog;
   }
 
+  /** Whether the found record counts no more: every operation takes its key for absent. */
+  isExpired(request: Request): boolean {
+    if ((request.foundFlags & FLAG_TIMED) === 0) return false;
+    return this.#clock.now() >= request.foundExpiresAt;
+  }
+
+  /** Whether a read has the found record live longer, and it was not just read. */
+  slides(request: Request): boolean {
+    if ((request.foundFlags & FLAG_SLIDING) === 0) return false;
+    const { incoming, timesAt } = request;
+    const span = spanOf(incoming, timesAt);
+    return request.foundExpiresAt - this.#clock.now() < span - span / SLIDE_PRECISION;
+  }
+
+  /**
+   * Notes that the found record at `address` was read. A WRITE of one word, outside of what the
+   * checksum covers: of several readers' the last one counts. The block is not re-used while this
+   * client is in its epoch; when the record has been replaced nothing reads the word any more.
+   */
+  *touch({ foundAt, timesAt }: Request, address: Address): Operation<void> {
+    const word = new Scratch(8);
+    writeAccess(word, 0, this.#clock.now());
+    yield new Batch().write(address + (timesAt - foundAt), 8, word, 0);
+  }
+
   /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
-  encode(request: Request, key: Bytes, value: Bytes, seed: number, version: number): void {
+  encode(
+    request: Request,
+    key: Bytes,
+    value: Bytes,
+    seed: number,
+    version: number,
+    expiry?: Expiry,
+  ): void {
     request.setKey(key, seed, bytesBound(value));
+    request.expiry = expiry;
     this.encodeValue(request, value, version);
   }
 
   encodeValue(request: Request, value: Bytes, version: number): void {
-    request.setValue(value);
+    request.setValue(value, request.expiry === undefined ? 0 : this.#clock.now());
     request.chain = undefined;
     if (fitsOneBlock(request.keyBytes, request.valueBytes)) {
       request.headUnits = unitsOf(valueOffset(request.keyBytes) + pad8(request.valueBytes));
@@ -216,7 +263,7 @@ export class RecordIo {
     const keyBytes = kind & 0xffff;
     const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
     const valueBytes = incoming.i32[VALUE_BYTES >> 2] >>> 0;
-    const longest = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(keyBytes) + LINK_BYTES));
+    const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(keyBytes)));
     const head = Math.min(longest, headUnitsOf(keyBytes, valueBytes, chained));
     if (head > units) {
       // Longer than a slot can say.
@@ -231,13 +278,13 @@ export class RecordIo {
    * epoch its blocks are immutable, so a wrong checksum is damage and not a race.
    */
   *complete(request: Request): Operation<void> {
-    if (request.foundValueBytes > VALUE_BYTES_MAX) throw damaged();
+    if (request.contentBytes > VALUE_BYTES_MAX) throw damaged();
     if (request.foundChained) yield* this.#readChain(request);
     this.check(request);
   }
 
   check(request: Request): void {
-    if (request.foundValueBytes > VALUE_BYTES_MAX || !request.verifies()) throw damaged();
+    if (request.contentBytes > VALUE_BYTES_MAX || !request.verifies()) throw damaged();
   }
 
   *#readChain(request: Request): Operation<void> {
@@ -282,7 +329,7 @@ function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Bat
     plan.headUnits * UNIT_BYTES +
       plan.pieces.reduce((sum, { units }) => sum + units * UNIT_BYTES, 0),
   );
-  const headBytes = valueAt + LINK_BYTES + plan.inlineBytes;
+  const head = valueAt + LINK_BYTES + plan.inlineBytes;
   images.u8.set(outgoing.u8.subarray(0, valueAt), 0);
   writeInteger(images, valueAt, blocks[0] ?? 0);
   images.i32[(valueAt + 8) >> 2] = plan.pieces[0]?.units ?? 0;
@@ -300,5 +347,5 @@ function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Bat
     from += bytes;
     at += units * UNIT_BYTES;
   });
-  batch.write(request.block, pad8(headBytes), images, 0);
+  batch.write(request.block, pad8(head), images, 0);
 }

@@ -1,9 +1,11 @@
 import {
+  bytesToValue,
   FLAG_CHAINED,
+  headBytes,
+  headUnitsOf,
   KEY_BYTES_AND_KIND,
-  LINK_BYTES,
   unitsOf,
-  valueOffset,
+  VALUE_BYTES,
 } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { RecordIo } from './record-io.ts';
@@ -56,6 +58,11 @@ export function* visitRecords<R extends Request>(
   }
 }
 
+/** Bytes of a chained record that its first block has, up to those that any slot tells of. */
+function firstBytes(keyBytes: number, valueBytes: number): number {
+  return Math.min(headBytes(keyBytes), UNIT_BYTES * headUnitsOf(keyBytes, valueBytes, true));
+}
+
 function keyPart({ address, units }: SlotRecord): SlotRecord {
   return { address, units: Math.min(units, KEY_UNITS) };
 }
@@ -73,9 +80,9 @@ function* wholeKey(
 ): Operation<{ found: number; keyBytes: number }> {
   const kind = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
   const keyBytes = kind & 0xffff;
-  const headBytes = valueOffset(keyBytes) + LINK_BYTES;
   const longer = keysOnly || ((kind >>> 24) & FLAG_CHAINED) !== 0;
-  const needed = keysOnly ? valueOffset(keyBytes) : headBytes;
+  const valueBytes = incoming.i32[(at + VALUE_BYTES) >> 2] >>> 0;
+  const needed = keysOnly ? bytesToValue(kind) : firstBytes(keyBytes, valueBytes);
   if (!longer || needed <= units * UNIT_BYTES) return { found: at, keyBytes };
   const bytes = unitsOf(needed) * UNIT_BYTES;
   if (end + bytes > incoming.u8.length) {

@@ -14,15 +14,26 @@ import {
   CHECKSUM,
   type ChainPlan,
   FLAG_CHAINED,
+  FLAG_TIMED,
   HEADER_BYTES,
+  headBytes,
   KEY_BYTES_AND_KIND,
   LINK_BYTES,
   pad8,
+  TIMES_BYTES,
   unitsOf,
   VALUE_BYTES,
   VERSION,
   valueOffset,
 } from '../../records/layout.ts';
+import {
+  type Expiry,
+  expiresAt,
+  flagsOf,
+  readExpiry,
+  UNCHECKED_BYTES,
+  writeTimes,
+} from '../../records/times.ts';
 import { type Address, Frame, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 
 /** Slots that one operation can look at, if its index does not ask for more. */
@@ -45,6 +56,8 @@ export class Request extends Frame {
 
   /** The record to write: its image starts at 0 of `outgoing`. */
   valueBytes = 0;
+  /** When it expires; it has no times when left out. */
+  expiry: Expiry | undefined;
   valueCodec = CODEC_BYTES;
   /** Where the new record stands in the pool, and whether its WRITE has been posted. */
   block: Address = 0;
@@ -73,6 +86,7 @@ export class Request extends Frame {
   foundChained = false;
   /** Whether it is no record but an item of a leaf, whose checksum was verified as it was read. */
   foundInline = false;
+  foundFlags = 0;
 
   /** Slots whose fingerprint matches: their records in the pool and in `incoming`. */
   candidateRecord = new Float64Array(CANDIDATES_MAX);
@@ -94,11 +108,13 @@ export class Request extends Frame {
   /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
   setKey(key: Bytes, seed: number, valueBound = 0): void {
     const { outgoing } = this;
-    const room = HEADER_BYTES + bytesBound(key) + LINK_BYTES + valueBound + 4 * HASH_PADDING;
+    const before = HEADER_BYTES + bytesBound(key) + LINK_BYTES + TIMES_BYTES;
+    const room = before + valueBound + 4 * HASH_PADDING;
     if (room > outgoing.u8.length) outgoing.ensure(room);
     this.keyBytes = decodedLength(encodeInto(key, outgoing, HEADER_BYTES, checkKey));
     zeroPad(outgoing, HEADER_BYTES + this.keyBytes);
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
+    this.expiry = undefined;
     this.forgetBlock();
   }
 
@@ -120,23 +136,30 @@ export class Request extends Frame {
     return outgoing.u8.length + incoming.u8.length <= bytesMax;
   }
 
-  /** Puts the value behind the key. Chained records are laid out by record-io. */
-  setValue(value: Bytes, at = valueOffset(this.keyBytes)): void {
-    const { outgoing } = this;
+  /**
+   * Puts the value, with its times as they are `now`, behind the key. Chained records are laid out
+   * by record-io.
+   */
+  setValue(value: Bytes, now = 0): void {
+    const { outgoing, expiry } = this;
+    const start = valueOffset(this.keyBytes);
+    const at = expiry === undefined ? start : start + TIMES_BYTES;
     const encoded = encodeInto(value, outgoing, at, checkValue);
-    this.valueBytes = decodedLength(encoded);
+    const end = at + decodedLength(encoded);
+    this.valueBytes = end - start;
     if (typeof value !== 'string') this.valueCodec = CODEC_BYTES;
     else this.valueCodec = encoded < 0 ? CODEC_UTF8 : CODEC_ASCII;
+    if (expiry !== undefined) writeTimes(outgoing, start, expiry, now);
     const { u8 } = outgoing;
-    const end = at + this.valueBytes;
-    for (let i = end; i < at + pad8(this.valueBytes); i++) u8[i] = 0;
+    for (let i = end; i < start + pad8(this.valueBytes); i++) u8[i] = 0;
   }
 
-  /** Completes the header of the outgoing record. The value is contiguous at `valueAt`. */
-  seal(version: number, flags = 0, valueAt = valueOffset(this.keyBytes)): void {
+  /** Completes the header of the outgoing record. The value is contiguous behind the key. */
+  seal(version: number, chained = 0): void {
     const { i32 } = this.outgoing;
+    const flags = chained | flagsOf(this.expiry);
     const kind = this.keyBytes | (this.valueCodec << 16) | (flags << 24);
-    const body = hashWords(i32, valueAt >> 2, pad8(this.valueBytes) >> 2, this.hash.h4);
+    const body = bodyHash(i32, valueOffset(this.keyBytes), this.valueBytes, flags, this.hash.h4);
     i32[VALUE_BYTES >> 2] = this.valueBytes;
     i32[KEY_BYTES_AND_KIND >> 2] = kind;
     i32[VERSION >> 2] = version;
@@ -179,7 +202,8 @@ export class Request extends Frame {
     this.foundValueBytes = i32[(at + VALUE_BYTES) >> 2] >>> 0;
     this.foundValueAt = at + valueOffset(this.keyBytes);
     this.foundCodec = (kind >>> 16) & 0xff;
-    this.foundChained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+    this.foundFlags = kind >>> 24;
+    this.foundChained = (this.foundFlags & FLAG_CHAINED) !== 0;
     this.foundVersion = i32[(at + VERSION) >> 2] >>> 0;
   }
 
@@ -215,6 +239,7 @@ export class Request extends Frame {
     this.foundVersion = version;
     this.foundChained = false;
     this.foundInline = true;
+    this.foundFlags = 0;
   }
 
   /**
@@ -222,7 +247,7 @@ export class Request extends Frame {
    * slot says `units` ("this much or more").
    */
   takeFoundRecord(from: Request, units: number): void {
-    const longest = unitsOf(valueOffset(from.keyBytes) + LINK_BYTES);
+    const longest = unitsOf(headBytes(from.keyBytes));
     const { u8 } = from.incoming;
     const end = Math.min(u8.length, from.foundAt + Math.max(units, longest) * UNIT_BYTES);
     this.incoming.ensure(end - from.foundAt);
@@ -245,14 +270,52 @@ export class Request extends Frame {
     if (this.foundInline) return true;
     const header = this.incoming.i32;
     const kind = header[(this.foundAt + KEY_BYTES_AND_KIND) >> 2];
-    const words = pad8(this.foundValueBytes) >> 2;
-    const start = this.foundValueAt >> 2;
+    const { foundValueAt, foundValueBytes, foundFlags } = this;
     const { i32 } = this.found;
-    if (start + words > i32.length) return false;
-    const body = hashWords(i32, start, words, this.hash.h4);
-    const expected = recordChecksum(body, this.foundValueBytes, kind, this.foundVersion);
+    if ((foundValueAt + pad8(foundValueBytes)) >> 2 > i32.length) return false;
+    if (foundValueBytes < this.#foundTimesBytes) return false;
+    const body = bodyHash(i32, foundValueAt, foundValueBytes, foundFlags, this.hash.h4);
+    const expected = recordChecksum(body, foundValueBytes, kind, this.foundVersion);
     return header[(this.foundAt + CHECKSUM) >> 2] === expected;
   }
+
+  get #foundTimesBytes(): number {
+    return (this.foundFlags & FLAG_TIMED) === 0 ? 0 : TIMES_BYTES;
+  }
+
+  /** Where the value itself begins, behind its times, in `found`; and its bytes. */
+  get contentAt(): number {
+    return this.foundValueAt + this.#foundTimesBytes;
+  }
+
+  get contentBytes(): number {
+    return this.foundValueBytes - this.#foundTimesBytes;
+  }
+
+  /** Where the times of the found record stand in `incoming`; -1 when it has none. */
+  get timesAt(): number {
+    if ((this.foundFlags & FLAG_TIMED) === 0) return -1;
+    const start = this.foundAt + valueOffset(this.keyBytes);
+    return this.foundChained ? start + LINK_BYTES : start;
+  }
+
+  /** What the found record says of its expiry: undefined when it has no times or never expires. */
+  get foundExpiry(): Expiry | undefined {
+    const at = this.timesAt;
+    return at < 0 ? undefined : readExpiry(this.incoming, at, this.foundFlags);
+  }
+
+  /** When the found record expires, in milliseconds since 1970; infinity for never. */
+  get foundExpiresAt(): number {
+    const at = this.timesAt;
+    return at < 0 ? Number.POSITIVE_INFINITY : expiresAt(this.incoming, at, this.foundFlags);
+  }
+}
+
+/** The hash of a value with its times, but for the access word, which changes where it stands. */
+function bodyHash(i32: Int32Array, at: number, bytes: number, flags: number, seed: number): number {
+  const skipped = (flags & FLAG_TIMED) === 0 ? 0 : UNCHECKED_BYTES;
+  return hashWords(i32, (at + skipped) >> 2, (pad8(bytes) - skipped) >> 2, seed);
 }
 
 /** Zeros behind a key, enough to hash it and to pad it in a record. */

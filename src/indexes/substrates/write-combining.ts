@@ -1,16 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
-import {
-  ALWAYS,
-  type Condition,
-  EXCHANGE,
-  IF_ABSENT,
-  IF_VERSION,
-  INSERTED,
-  type Outcome,
-  REFUSED,
-  REPLACED,
-} from '../contract.ts';
-import { type SlotProtocol, writeSlot } from './claims/slot-operations.ts';
+import { INSERTED, type Outcome, REFUSED, REPLACED } from '../contract.ts';
+import { refuses, type SlotProtocol, writeSlot } from './claims/slot-operations.ts';
 import type { PlannedWrite, SharingRequest } from './planned-write.ts';
 import type { Request } from './request.ts';
 
@@ -57,7 +47,8 @@ export function* writeTogether<R extends SharingRequest<R>>(
     for (let attempt = 1; ; attempt++) {
       const { request } = group[carrier];
       if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
-      const present = yield* protocol.locate(request);
+      const isThere = yield* protocol.locate(request);
+      const present = isThere && !records.isExpired(request);
       const combined = combine(group, numbers, present, request.foundVersion);
       if (combined.carrier !== NOBODY && combined.carrier !== carrier) {
         records.discard(request);
@@ -67,7 +58,7 @@ export function* writeTogether<R extends SharingRequest<R>>(
       }
       const isDone =
         combined.carrier === NOBODY ||
-        (yield* perform(protocol, request, present, combined, attempt));
+        (yield* perform(protocol, request, isThere, combined, attempt));
       if (!isDone) continue;
       deliver(group, combined, carrier);
       return;
@@ -84,14 +75,14 @@ export function* writeTogether<R extends SharingRequest<R>>(
 function* perform<R extends Request>(
   { insert, replace }: SlotProtocol<R>,
   request: R,
-  present: boolean,
+  isThere: boolean,
   { versions, carrier }: Combination,
   attempt: number,
 ): Operation<boolean> {
   const version = versions[carrier];
-  if (present) request.foundVersion = (version - 1) >>> 0;
+  if (isThere) request.foundVersion = (version - 1) >>> 0;
   else request.firstVersion = version;
-  const isDone = yield* present ? replace(request, attempt) : insert(request, attempt);
+  const isDone = yield* isThere ? replace(request, attempt) : insert(request, attempt);
   if (isDone) request.forgetBlock();
   return isDone;
 }
@@ -108,8 +99,7 @@ function combine(
   let current = version;
   group.forEach(({ condition, expected }, i) => {
     combined.met.push(owner);
-    const refused =
-      owner === ABSENT ? needsRecord(condition) : refuses(condition, expected, current);
+    const refused = refuses(condition, expected, owner !== ABSENT, current);
     if (!refused) current = owner === ABSENT ? numbers[i] : (current + 1) >>> 0;
     const done = owner === ABSENT ? INSERTED : REPLACED;
     combined.outcomes.push(refused ? REFUSED : done);
@@ -119,14 +109,6 @@ function combine(
     combined.carrier = i;
   });
   return combined;
-}
-
-function needsRecord(condition: Condition): boolean {
-  return condition !== ALWAYS && condition !== EXCHANGE && condition !== IF_ABSENT;
-}
-
-function refuses(condition: Condition, expected: number, version: number): boolean {
-  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
 }
 
 /** As if the key were present with a version that no caller expects, else as if it were absent. */

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
-import type { Key, Value, WriteCondition } from '../api.ts';
+import type { Key, Value, WriteOptions } from '../api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);
@@ -29,11 +29,7 @@ export function checkOptions(options: unknown, names: readonly string[]): void {
 }
 
 /** What the options of `write` mean. Raises SW_INVALID_ARGUMENT. */
-export function conditionOf(options: { when?: WriteCondition; previous?: boolean }): {
-  condition: Condition;
-  previous: boolean;
-} {
-  checkOptions(options, ['when', 'previous']);
+export function conditionOf(options: WriteOptions): { condition: Condition; previous: boolean } {
   const { when = 'always', previous = false } = options;
   if (typeof previous !== 'boolean') throw invalid(`previous is true or false: ${shown(previous)}`);
   const always = previous ? EXCHANGE : ALWAYS;

@@ -10,6 +10,8 @@ export const CALL_NAMES = [
   'insert',
   'update',
   'write',
+  'expire',
+  'ttl',
   'compareAndSet',
   'compareAndDelete',
   'delete',

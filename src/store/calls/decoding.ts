@@ -6,11 +6,11 @@ import type { Encoding, Key, Value } from '../api.ts';
 
 /** The value of the request's found record. */
 export function decodeValue(request: Request, as: Encoding): Value {
-  const { found, foundValueAt, foundValueBytes, foundCodec } = request;
+  const { found, contentAt, contentBytes, foundCodec } = request;
   let codec = foundCodec;
   if (as === 'bytes') codec = CODEC_BYTES;
   else if (as === 'utf8' && codec === CODEC_BYTES) codec = CODEC_UTF8;
-  return decodeFrom(found, foundValueAt, foundValueBytes, codec);
+  return decodeFrom(found, contentAt, contentBytes, codec);
 }
 
 /** The key that a walk met; `auto` is a string when the bytes are well-formed UTF-8. */

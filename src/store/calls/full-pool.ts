@@ -3,10 +3,11 @@ import type { Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Attachment } from './attachment.ts';
+import { ExpirySweep } from './expiry-sweep.ts';
 import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 
 /** Two sweeps: the first may have been another client's, or have brought what others took. */
-const REMEDIES = ['reclaim', 'sweep', 'sweep'] as const;
+const REMEDIES = ['reclaim', 'expire', 'sweep', 'sweep'] as const;
 
 /** Over a network each write of many in flight would otherwise ask the nodes about all clients. */
 const RECOVERY_INTERVAL_MS = 500;
@@ -16,12 +17,14 @@ export class FullPool {
   readonly #attachment: Attachment;
   readonly #index: Index;
   readonly #vain: VainSweeps;
+  readonly #expired: ExpirySweep;
   #recoveredAt = Number.NEGATIVE_INFINITY;
 
   constructor(attachment: Attachment, index: Index) {
     this.#attachment = attachment;
     this.#index = index;
     this.#vain = new VainSweeps(attachment.pool);
+    this.#expired = new ExpirySweep(attachment, index);
   }
 
   /**
@@ -32,11 +35,15 @@ export class FullPool {
   *relieve(error: unknown, first: number, kind: WriteKind): Operation<number> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
     for (let next = first; next < REMEDIES.length; next++) {
-      const reclaims = REMEDIES[next] === 'reclaim';
-      const helps = reclaims ? yield* this.#reclaim() : yield* this.#sweep(kind);
-      if (helps) return next + 1;
+      if (yield* this.#apply(REMEDIES[next], kind)) return next + 1;
     }
     throw error;
+  }
+
+  *#apply(remedy: (typeof REMEDIES)[number], kind: WriteKind): Operation<boolean> {
+    if (remedy === 'reclaim') return yield* this.#reclaim();
+    if (remedy === 'sweep') return yield* this.#sweep(kind);
+    return (yield* this.#expired.all()) > 0 && (yield* this.#reclaim());
   }
 
   *#reclaim(): Operation<boolean> {

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import {
   ALWAYS,
   type Condition,
@@ -10,11 +11,13 @@ import {
   REPLACED,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Encoding, Entry, Key, Value, WriteCondition, WriteResult } from '../api.ts';
-import { checkCallback, checkIncrement, conditionOf, versionOf } from './arguments.ts';
+import type { Encoding, Entry, ExpiryOptions, Key, Value } from '../api.ts';
+import { checkCallback, checkIncrement, versionOf } from './arguments.ts';
 import type { Attachment } from './attachment.ts';
 import { decodeValue } from './decoding.ts';
+import { expiryOf, type Lifetime } from './expiry.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
 import { checkRange, parseInteger } from './integers.ts';
@@ -31,10 +34,12 @@ export interface CallSettings {
   values: Encoding;
   /** Whether calls in flight on one key share verbs. */
   delegation: boolean;
+  /** How long records live whose writes do not say. */
+  lifetime?: Lifetime | undefined;
 }
 
 /** Where a call that wants it puts the value of a record that it replaces or removes. */
-interface Taken<V> {
+export interface Taken<V> {
   value: V | undefined;
 }
 
@@ -49,6 +54,8 @@ export class KeyCalls<V extends Value> {
   protected readonly requests: IdleRequests;
   protected readonly versions = new FirstVersions();
   readonly #full: FullPool;
+  /** Whether this handle has noted that the store may have records that expire. */
+  #isTimed = false;
 
   constructor(attachment: Attachment, index: Index, settings: CallSettings) {
     this.attachment = attachment;
@@ -59,80 +66,75 @@ export class KeyCalls<V extends Value> {
   }
 
   *get(key: Key): Operation<V | undefined> {
-    const request = this.#requestFor(key);
+    const request = this.requestFor(key);
     yield* this.attachment.enter();
     try {
-      if (!(yield* this.index.search(request))) return undefined;
+      if (!(yield* this.searchLive(request))) return undefined;
       return yield* this.foundValue(request);
     } finally {
-      this.#end(request);
+      this.end(request);
     }
   }
 
   *getEntry(key: Key): Operation<Entry<V> | undefined> {
-    const request = this.#requestFor(key);
+    const request = this.requestFor(key);
     yield* this.attachment.enter();
     try {
-      if (!(yield* this.index.search(request))) return undefined;
+      if (!(yield* this.searchLive(request))) return undefined;
       const value = yield* this.foundValue(request);
       return { key, value, version: request.foundVersion };
     } finally {
-      this.#end(request);
+      this.end(request);
     }
   }
 
   *has(key: Key): Operation<boolean> {
-    const request = this.#requestFor(key);
+    const request = this.requestFor(key);
     yield* this.attachment.enter();
     try {
-      return yield* this.index.search(request);
+      return yield* this.searchLive(request);
     } finally {
-      this.#end(request);
+      this.end(request);
     }
   }
 
   *read<T>(key: Key, use: (bytes: Uint8Array) => T): Operation<T | undefined> {
     this.attachment.refuseClosed();
     checkCallback(use);
-    const request = this.#requestFor(key);
+    const request = this.requestFor(key);
     yield* this.attachment.enter();
     try {
-      if (!(yield* this.index.search(request))) return undefined;
+      if (!(yield* this.searchLive(request))) return undefined;
       const isChained = request.foundChained;
-      yield* this.#complete(request);
+      yield* this.complete(request);
       return use(isChained ? foundBytes(request) : this.#bytesInPool(request));
     } finally {
-      this.#end(request);
+      this.end(request);
     }
   }
 
-  *set(key: Key, value: Value): Operation<void> {
-    yield* this.#store(key, value, ALWAYS);
+  *set(key: Key, value: Value, options?: ExpiryOptions): Operation<void> {
+    yield* this.store(key, value, ALWAYS, this.expiryOf(options));
   }
 
-  *insert(key: Key, value: Value): Operation<boolean> {
-    return (yield* this.#store(key, value, IF_ABSENT)) !== REFUSED;
+  *insert(key: Key, value: Value, options?: ExpiryOptions): Operation<boolean> {
+    return (yield* this.store(key, value, IF_ABSENT, this.expiryOf(options))) !== REFUSED;
   }
 
-  *update(key: Key, value: Value): Operation<boolean> {
-    return (yield* this.#store(key, value, IF_PRESENT)) !== REFUSED;
+  *update(key: Key, value: Value, options?: ExpiryOptions): Operation<boolean> {
+    return (yield* this.store(key, value, IF_PRESENT, this.expiryOf(options))) !== REFUSED;
   }
 
-  *write(
+  *compareAndSet(
     key: Key,
+    version: number,
     value: Value,
-    options: { when?: WriteCondition; previous?: boolean } = {},
-  ): Operation<WriteResult<V>> {
-    this.attachment.refuseClosed();
-    const { condition, previous } = conditionOf(options);
-    const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
-    const outcome = yield* this.#store(key, value, condition, 0, taken);
-    return { written: outcome !== REFUSED, previous: taken?.value };
-  }
-
-  *compareAndSet(key: Key, version: number, value: Value): Operation<number | undefined> {
+    options?: ExpiryOptions,
+  ): Operation<number | undefined> {
     const expected = versionOf(version);
-    const request = this.#requestToStore(key, value);
+    const expiry = this.expiryOf(options);
+    if (expiry !== undefined) yield* this.#noteTimed();
+    const request = this.#requestToStore(key, value, expiry);
     try {
       const outcome = yield* this.#write(request, IF_VERSION, expected);
       return outcome === REFUSED ? undefined : request.outgoingVersion;
@@ -155,21 +157,67 @@ export class KeyCalls<V extends Value> {
     return taken.value;
   }
 
-  *increment(key: Key, by: number | bigint = 1): Operation<number | bigint> {
+  *increment(
+    key: Key,
+    by: number | bigint = 1,
+    options?: ExpiryOptions,
+  ): Operation<number | bigint> {
     this.attachment.refuseClosed();
     checkIncrement(by);
-    const sum = yield* this.#add(key, BigInt(by), typeof by === 'number');
+    const sum = yield* this.#add(key, BigInt(by), typeof by === 'number', this.expiryOf(options));
     return typeof by === 'number' ? Number(sum) : sum;
   }
 
-  *#store(
+  /** When a record that is written now expires. Raises SW_INVALID_ARGUMENT. */
+  protected expiryOf(options: ExpiryOptions | undefined): Expiry | undefined {
+    const { lifetime } = this.settings;
+    if (options === undefined && lifetime === undefined) return undefined;
+    const expiry = expiryOf(options, lifetime, this.attachment.pool.clock.now);
+    if (expiry !== undefined) this.refuseExpiry();
+    return expiry;
+  }
+
+  /** Raises SW_UNSUPPORTED for an index whose records do not expire. */
+  protected refuseExpiry(): void {
+    const { name, expires } = this.index.manifest;
+    if (expires) return;
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      `records of the index ${name} do not expire yet; use race, shard, sephash or hstore`,
+    );
+  }
+
+  /** Before the first record that expires: the store may have some from now on. */
+  *#noteTimed(): Operation<void> {
+    if (this.#isTimed) return;
+    yield* this.attachment.pool.catalog.noteTimed(this.index.catalog);
+    this.#isTimed = true;
+  }
+
+  /** Finds the key if its record has not expired; one that slides begins its time anew. */
+  protected *searchLive(request: Request): Operation<boolean> {
+    if (!(yield* this.index.search(request))) return false;
+    return request.timesAt < 0 || (yield* this.isLive(request));
+  }
+
+  /** Whether the found record counts, which has times. */
+  protected *isLive(request: Request): Operation<boolean> {
+    const { records } = this.index;
+    if (records.isExpired(request)) return false;
+    if (records.slides(request)) yield* records.touch(request, this.index.foundAddress(request));
+    return true;
+  }
+
+  protected *store(
     key: Key,
     value: Value,
     condition: Condition,
+    expiry: Expiry | undefined,
     expected = 0,
     taken?: Taken<V>,
   ): Operation<Outcome> {
-    const request = this.#requestToStore(key, value);
+    if (expiry !== undefined) yield* this.#noteTimed();
+    const request = this.#requestToStore(key, value, expiry);
     try {
       return yield* this.#write(request, condition, expected, taken);
     } finally {
@@ -211,7 +259,7 @@ export class KeyCalls<V extends Value> {
 
   /** An index that writes in order to remove may meet a full pool. */
   *#remove(key: Key, expected?: number, taken?: Taken<V>): Operation<boolean> {
-    const request = this.#requestFor(key);
+    const request = this.requestFor(key);
     try {
       for (let remedy = 0; ; ) {
         try {
@@ -240,15 +288,17 @@ export class KeyCalls<V extends Value> {
     }
   }
 
-  *#add(key: Key, by: bigint, safe: boolean): Operation<bigint> {
-    const request = this.#requestFor(key, COUNTER_BYTES);
+  *#add(key: Key, by: bigint, safe: boolean, expiry: Expiry | undefined): Operation<bigint> {
+    const request = this.requestFor(key, COUNTER_BYTES);
     const { records } = this.index;
     let sum = 0n;
     const compute = (present: boolean) => {
       const old = present ? parseInteger(decodeValue(request, 'utf8') as string) : 0n;
       sum = checkRange(old + by, safe);
+      request.expiry = present ? request.foundExpiry : expiry;
       records.encodeValue(request, sum.toString(), this.versions.next());
     };
+    if (expiry !== undefined) yield* this.#noteTimed();
     try {
       for (let remedy = 0; ; ) {
         try {
@@ -278,12 +328,12 @@ export class KeyCalls<V extends Value> {
   }
 
   protected *foundValue(request: Request): Operation<V> {
-    yield* this.#complete(request);
+    yield* this.complete(request);
     return decodeValue(request, this.settings.values) as V;
   }
 
   /** Gathers the blocks of a long record, and verifies the checksum of a short one. */
-  *#complete(request: Request): Operation<void> {
+  protected *complete(request: Request): Operation<void> {
     if (request.foundChained) yield* this.index.records.complete(request);
     else this.index.records.check(request);
   }
@@ -291,32 +341,32 @@ export class KeyCalls<V extends Value> {
   /** The found value in the pool itself, where that is within reach and never changes. */
   #bytesInPool(request: Request): Uint8Array {
     if (request.foundInline) return foundBytes(request);
-    const { foundAt, foundValueAt, foundValueBytes } = request;
-    const address = this.index.foundAddress(request) + (foundValueAt - foundAt);
-    return this.attachment.window(address, foundValueBytes) ?? foundBytes(request);
+    const { foundAt, contentAt, contentBytes } = request;
+    const address = this.index.foundAddress(request) + (contentAt - foundAt);
+    return this.attachment.window(address, contentBytes) ?? foundBytes(request);
   }
 
-  #requestFor(key: Key, valueBound = 0): Request {
+  protected requestFor(key: Key, valueBound = 0): Request {
     this.attachment.refuseClosed();
     const request = this.requests.take();
     request.setKey(key, this.index.hashSeed, valueBound);
     return request;
   }
 
-  #requestToStore(key: Key, value: Value): Request {
+  #requestToStore(key: Key, value: Value, expiry: Expiry | undefined): Request {
     this.attachment.refuseClosed();
     const request = this.requests.take();
     const { hashSeed, records } = this.index;
-    records.encode(request, key, value, hashSeed, this.versions.next());
+    records.encode(request, key, value, hashSeed, this.versions.next(), expiry);
     return request;
   }
 
-  #end(request: Request): void {
+  protected end(request: Request): void {
     this.attachment.exit();
     this.requests.give(request);
   }
 }
 
-function foundBytes({ found, foundValueAt, foundValueBytes }: Request): Uint8Array {
-  return found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes);
+function foundBytes({ found, contentAt, contentBytes }: Request): Uint8Array {
+  return found.u8.subarray(contentAt, contentAt + contentBytes);
 }

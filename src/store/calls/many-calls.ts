@@ -1,8 +1,8 @@
 import type { Request } from '../../indexes/substrates/request.ts';
 import { Batch, type Operation } from '../../verbs/index.ts';
-import type { Key, Value } from '../api.ts';
+import type { ExpiryOptions, Key, Value } from '../api.ts';
 import { checkEntries, checkEntry, checkKeys, maxBytesIn } from './arguments.ts';
-import { KeyCalls } from './key-calls.ts';
+import { ExpiryCalls } from './expiry-calls.ts';
 
 /** Keys that one operation searches for in doorbells that they share. */
 const KEYS_PER_SEARCH = 32;
@@ -27,7 +27,7 @@ interface Budget {
  * The calls of a store on many keys. Where verbs take time the operations of a call are in flight
  * together; elsewhere they run one behind the other.
  */
-export class ManyCalls<V extends Value> extends KeyCalls<V> {
+export class ManyCalls<V extends Value> extends ExpiryCalls<V> {
   readonly #idle: Searching[] = [];
 
   *getMany(
@@ -90,9 +90,10 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
       yield* this.index.searchMany(requests, count, batch, found);
       for (let i = 0; i < count; i++) {
         const request = requests[i];
-        if (budget !== undefined && found[i]) budget.bytes -= request.foundValueBytes;
+        const isFound = found[i] && (request.timesAt < 0 || (yield* this.isLive(request)));
+        if (budget !== undefined && isFound) budget.bytes -= request.contentBytes;
         if (budget !== undefined && budget.bytes < 0 && first + i > 0) return;
-        values[first + i] = found[i] ? yield* this.foundValue(request) : undefined;
+        values[first + i] = isFound ? yield* this.foundValue(request) : undefined;
         // One by one: a value of many blocks was put together in memory of its own.
         this.requests.give(request);
         given++;
@@ -115,30 +116,34 @@ export class ManyCalls<V extends Value> extends KeyCalls<V> {
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */
-  *setMany(entries: Iterable<readonly [Key, Value]>): Operation<void> {
+  *setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): Operation<void> {
     this.attachment.refuseClosed();
     checkEntries(entries);
+    this.expiryOf(options);
     const { width } = this.attachment;
     const round = new Map<string, readonly [Key, Value]>();
     for (const entry of entries) {
       checkEntry(entry);
       if (width === 1) {
-        yield* this.set(entry[0], entry[1]);
+        yield* this.set(entry[0], entry[1], options);
         continue;
       }
       const name = nameOf(entry[0]);
       // Operations in flight have no order: a key that comes again waits for those before it.
-      if (round.size === width || round.has(name)) yield* this.setRound(round);
+      if (round.size === width || round.has(name)) yield* this.#setRound(round, options);
       round.set(name, entry);
     }
-    yield* this.setRound(round);
+    yield* this.#setRound(round, options);
   }
 
-  *setRound(round: Map<string, readonly [Key, Value]>): Operation<void> {
+  *#setRound(
+    round: Map<string, readonly [Key, Value]>,
+    options: ExpiryOptions | undefined,
+  ): Operation<void> {
     const entries = [...round.values()];
     round.clear();
     yield* this.attachment.each(entries, this.attachment.width, ([key, value]) =>
-      this.set(key, value),
+      this.set(key, value, options),
     );
   }
 

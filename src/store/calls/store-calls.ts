@@ -23,7 +23,21 @@ const CLEAR_BATCH = 256;
  */
 export class StoreCalls<V extends Value> extends ManyCalls<V> {
   *size(): Operation<number> {
+    if (yield* this.#isTimed()) return yield* this.#sizeLive();
     return (yield* this.#inPool(() => this.index.shape())).records;
+  }
+
+  /** Where records expire, only they tell whether they count. */
+  *#sizeLive(): Operation<number> {
+    const walk = this.newWalk();
+    let size = 0;
+    while (!walk.done) size += (yield* this.#keysOf(walk)).length;
+    return size;
+  }
+
+  *#isTimed(): Operation<boolean> {
+    this.attachment.refuseClosed();
+    return yield* this.#inPool(() => this.attachment.pool.catalog.isTimed(this.index.catalog));
   }
 
   *stats(): Operation<StoreStats> {
@@ -60,7 +74,8 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
 
   *count(bounds: RangeBounds = {}): Operation<number> {
     this.attachment.refuseClosed();
-    const counting = new RangeCount(this.ordered(), boundsOnly(bounds));
+    const ordered = this.ordered();
+    const counting = new RangeCount(ordered, boundsOnly(bounds), yield* this.#isTimed());
     while (!counting.done) yield* this.#inPool(() => counting.step());
     return counting.count;
   }
@@ -71,7 +86,9 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
       return;
     }
     const walk = this.newWalk();
-    while (!walk.done) yield* this.deleteMany(yield* this.#keysOf(walk));
+    while (!walk.done) {
+      yield* this.deleteMany(yield* this.#inPool(() => walk.keysToClear()));
+    }
   }
 
   *loadSorted(entries: Iterable<readonly [Key, Value]>): Operation<number> {

@@ -3,8 +3,11 @@ import type { Index } from '../../indexes/contract.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { OpenOptions } from '../api.ts';
+import { ExpirySweep } from '../calls/expiry-sweep.ts';
+import { repeat } from '../expiry-timer.ts';
 import type { OpenedPool } from '../location.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
+import { LocalAttachment } from './local-attachment.ts';
 
 /** A store that one client has open, as a handle uses it. */
 export interface StoreOfClient {
@@ -52,12 +55,25 @@ export class LocalClient {
     try {
       const known = (store: OpenStore) => this.#indexes.get(store);
       const { store, index } = this.pool.run(openStore(this.pool, options, known));
+      if (options.clock) this.pool.clock.now = options.clock;
+      if (!this.#indexes.has(store)) this.#sweepExpired(store, index);
       this.#indexes.set(store, index);
       return { store, index };
     } catch (error) {
       this.#release();
       throw error;
     }
+  }
+
+  /** Takes expired records out as long as the store is open and the event loop turns. */
+  #sweepExpired(store: OpenStore, index: Index): void {
+    const attachment = new LocalAttachment(this.pool, store);
+    const sweep = new ExpirySweep(attachment, index);
+    repeat(sweep.pause, () => {
+      if (this.pool.closed || this.#indexes.get(store) !== index) return undefined;
+      attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
+      return sweep.pause;
+    });
   }
 
   close(store: OpenStore): void {

@@ -5,6 +5,7 @@ import type { OpenStore } from '../../pool/open-stores.ts';
 import type {
   AsyncStore,
   Entry,
+  ExpiryOptions,
   Key,
   KeyPage,
   Page,
@@ -12,7 +13,7 @@ import type {
   Store,
   StoreStats,
   Value,
-  WriteCondition,
+  WriteOptions,
   WriteResult,
 } from '../api.ts';
 import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
@@ -79,28 +80,37 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#pool.run(this.#calls.has(key));
   }
 
-  set(key: Key, value: Value): void {
-    this.#pool.run(this.#calls.set(key, value));
+  set(key: Key, value: Value, options?: ExpiryOptions): void {
+    this.#pool.run(this.#calls.set(key, value, options));
   }
 
-  insert(key: Key, value: Value): boolean {
-    return this.#pool.run(this.#calls.insert(key, value));
+  insert(key: Key, value: Value, options?: ExpiryOptions): boolean {
+    return this.#pool.run(this.#calls.insert(key, value, options));
   }
 
-  update(key: Key, value: Value): boolean {
-    return this.#pool.run(this.#calls.update(key, value));
+  update(key: Key, value: Value, options?: ExpiryOptions): boolean {
+    return this.#pool.run(this.#calls.update(key, value, options));
   }
 
-  write(
-    key: Key,
-    value: Value,
-    options?: { when?: WriteCondition; previous?: boolean },
-  ): WriteResult<V> {
+  write(key: Key, value: Value, options?: WriteOptions): WriteResult<V> {
     return this.#pool.run(this.#calls.write(key, value, options));
   }
 
-  compareAndSet(key: Key, version: number, value: Value): number | undefined {
-    return this.#pool.run(this.#calls.compareAndSet(key, version, value));
+  expire(key: Key, options?: ExpiryOptions): boolean {
+    return this.#pool.run(this.#calls.expire(key, options));
+  }
+
+  ttl(key: Key): number | undefined {
+    return this.#pool.run(this.#calls.ttl(key));
+  }
+
+  compareAndSet(
+    key: Key,
+    version: number,
+    value: Value,
+    options?: ExpiryOptions,
+  ): number | undefined {
+    return this.#pool.run(this.#calls.compareAndSet(key, version, value, options));
   }
 
   compareAndDelete(key: Key, version: number): boolean {
@@ -115,18 +125,18 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#pool.run(this.#calls.take(key));
   }
 
-  increment(key: Key, by?: number): number;
-  increment(key: Key, by: bigint): bigint;
-  increment(key: Key, by?: number | bigint): number | bigint {
-    return this.#pool.run(this.#calls.increment(key, by));
+  increment(key: Key, by?: number, options?: ExpiryOptions): number;
+  increment(key: Key, by: bigint, options?: ExpiryOptions): bigint;
+  increment(key: Key, by?: number | bigint, options?: ExpiryOptions): number | bigint {
+    return this.#pool.run(this.#calls.increment(key, by, options));
   }
 
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[] {
     return this.#pool.run(this.#calls.getMany(keys, options));
   }
 
-  setMany(entries: Iterable<readonly [Key, Value]>): void {
-    this.#pool.run(this.#calls.setMany(entries));
+  setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): void {
+    this.#pool.run(this.#calls.setMany(entries, options));
   }
 
   deleteMany(keys: readonly Key[]): number {

@@ -8,10 +8,13 @@ import {
   forwardCalls,
   type PromisedCalls,
 } from '../calls/call-names.ts';
+import { lifetimeOf } from '../calls/expiry.ts';
+import { ExpirySweep } from '../calls/expiry-sweep.ts';
 import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
 import { KeyTaker, PairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
+import { repeat } from '../expiry-timer.ts';
 import { inspected } from '../inspected.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
@@ -44,6 +47,7 @@ export async function openRemote<V extends Value>(
     url: location.url,
     keys: options.keys ?? 'auto',
     values: options.values ?? 'auto',
+    lifetime: lifetimeOf(options),
     delegation: options.delegation ?? false,
   });
 }
@@ -64,6 +68,21 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
     this.#opener = opener;
     this.#settings = settings;
     this.#open = this.#callsIn(session);
+    this.#sweepExpired();
+  }
+
+  /** Takes expired records out as long as the store is open; not while it has no session. */
+  #sweepExpired(): void {
+    let of = this.#open.session;
+    let sweep = new ExpirySweep(of, of.index);
+    repeat(sweep.pause, async () => {
+      const { session } = this.#open;
+      if (this.#closed) return undefined;
+      if (session !== of) sweep = new ExpirySweep(session, session.index);
+      of = session;
+      if (!session.over) await session.pool.run(sweep.turn());
+      return sweep.pause;
+    });
   }
 
   get name(): string {

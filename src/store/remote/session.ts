@@ -56,6 +56,7 @@ export class RemoteClient {
 
   *#opening(options: OpenOptions): Operation<StoreInPool | undefined> {
     if (!(yield* this.pool.usable())) return undefined;
+    if (options.clock) this.pool.clock.now = options.clock;
     const known = (store: OpenStore) => this.#indexes.get(store);
     const opened = yield* openStore(this.pool, options, known);
     this.#indexes.set(opened.store, opened.index);

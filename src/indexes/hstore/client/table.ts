@@ -67,7 +67,7 @@ export class HStoreTable {
     this.catalog = catalog;
     this.allocator = allocator;
     this.reclamation = reclamation;
-    this.records = new RecordIo(allocator, reclamation, catalog);
+    this.records = new RecordIo(pool, catalog);
     this.pairs = Array.from({ length: shape.pairs }, (_, number) => {
       return new Pair(new PairGeometry(shape, root, number), catalog, pool);
     });

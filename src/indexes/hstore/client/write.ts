@@ -85,8 +85,7 @@ export function* remove(
     if (operation === undefined) return false;
     const reply = yield* call(table, request, operation, condition, expected ?? 0);
     if (reply.outcome !== REPLACED) return false;
-    yield* replaced(table, request, reply, false);
-    return true;
+    return (yield* replaced(table, request, reply, false)) === REPLACED;
   } finally {
     records.discard(request);
     request.forgetBlock();
@@ -121,18 +120,21 @@ export function* modify(
   const { records } = table;
   try {
     for (let attempt = 1; ; attempt++) {
-      const present = yield* search(table, request);
+      const isThere = yield* search(table, request);
+      const present = isThere && !records.isExpired(request);
       if (present) yield* records.complete(request);
       records.discard(request);
       compute(present);
       if (!records.take(request)) yield* records.allocate(request);
-      const condition = present ? IF_SLOT : IF_ABSENT;
+      const condition = isThere ? IF_SLOT : IF_ABSENT;
       const reply = yield* call(table, request, OP_WRITE, condition, request.foundVersion);
       if (reply.outcome === INSERTED) return handedOver(request, reply, INSERTED);
       if (reply.outcome === REPLACED) {
         handedOver(request, reply, REPLACED);
+        // Of an expired record that is written over the server's reply names the slot.
+        if (!isThere) yield* readOld(request, reply);
         yield* retireFound(table, request);
-        return REPLACED;
+        return present ? REPLACED : INSERTED;
       }
       yield* backOff(table.retries, request, 'slotChanged', attempt);
     }
@@ -227,7 +229,7 @@ function handedOver(request: HStoreRequest, { version }: HashReply, outcome: Out
 
 /**
  * The old record is this client's to free, through epochs (section 3.2). A blind write reads it
- * only when its slot does not tell how long it is.
+ * only when its slot does not tell how long it is. One that has expired counts as absent.
  */
 function* replaced(
   table: HStoreTable,
@@ -243,7 +245,7 @@ function* replaced(
   }
   yield* readOld(request, reply);
   yield* retireFound(table, request);
-  return REPLACED;
+  return table.records.isExpired(request) ? INSERTED : REPLACED;
 }
 
 function* readOld(request: HStoreRequest, { oldLow, oldHigh }: HashReply): Operation<void> {

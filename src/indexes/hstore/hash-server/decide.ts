@@ -1,16 +1,8 @@
 import type { Operation } from '../../../verbs/index.ts';
-import {
-  ALWAYS,
-  IF_ABSENT,
-  IF_PRESENT,
-  IF_VERSION,
-  INSERTED,
-  REFUSED,
-  REPLACED,
-} from '../../contract.ts';
+import { ALWAYS, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
+import { refuses as refusesKey } from '../../substrates/claims/slot-operations.ts';
 import {
   type HashReply,
-  type HashRequest,
   headerOf,
   IF_SLOT,
   isRemoval,
@@ -34,7 +26,7 @@ export function* decide(
   sequence: number,
 ): Operation<Decision | undefined> {
   const { row, number, request } = posted;
-  if (refuses(request, match, version)) return noChange(posted, REFUSED, match, version);
+  if (refuses(posted, match, version)) return noChange(posted, REFUSED, match, version);
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
     const slot = yield* chains.emptySlot(posted);
@@ -76,16 +68,18 @@ function replyOf(
   return { outcome, version, oldLow: match?.low ?? 0, oldHigh: match?.high ?? 0, sequence };
 }
 
+/** An expired record counts as absent, but for a client that names it: that has judged itself. */
 function refuses(
-  { operation, condition, expectedVersion, slotLow, slotHigh }: HashRequest,
+  { request, isExpired }: PostedRequest,
   match: NamedSlot | undefined,
   version: number,
 ): boolean {
+  const { operation, condition, expectedVersion, slotLow, slotHigh } = request;
+  if (condition === IF_SLOT) {
+    const isExpected = match?.low === slotLow && match.high === slotHigh;
+    return !isExpected || version !== expectedVersion;
+  }
   if (isRemoval(operation) && condition === ALWAYS) return match === undefined;
-  if (condition === IF_ABSENT) return match !== undefined;
-  if (condition === IF_PRESENT) return match === undefined;
-  if (condition !== IF_VERSION && condition !== IF_SLOT) return false;
-  const isExpected = match !== undefined && version === expectedVersion;
-  if (condition === IF_VERSION) return !isExpected;
-  return !isExpected || match.low !== slotLow || match.high !== slotHigh;
+  const present = match !== undefined && !isExpired;
+  return refusesKey(condition, expectedVersion, present, version);
 }

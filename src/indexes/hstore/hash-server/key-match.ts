@@ -1,5 +1,16 @@
+import type { Clock } from '../../../pool/clock.ts';
 import { KeyHash } from '../../../records/hash.ts';
-import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8, SLOT_UNITS_MAX } from '../../../records/layout.ts';
+import {
+  bytesToValue,
+  FLAG_TIMED,
+  HEADER_BYTES,
+  headBytes,
+  KEY_BYTES_AND_KIND,
+  pad8,
+  SLOT_UNITS_MAX,
+  TIMES_BYTES,
+} from '../../../records/layout.ts';
+import { expiresAt } from '../../../records/times.ts';
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { paddedBytes } from '../protocol/record-keys.ts';
@@ -22,9 +33,11 @@ export class KeyMatch {
   readonly #batch = new Batch();
   readonly #hash = new KeyHash();
   readonly #seed: number;
+  readonly #clock: Clock;
 
-  constructor(seed: number) {
+  constructor(seed: number, clock: Clock) {
     this.#seed = seed;
+    this.#clock = clock;
   }
 
   /** Adds the READs of the keys that the requests name. */
@@ -49,7 +62,7 @@ export class KeyMatch {
       one.candidates = candidatesOf(one);
       for (const candidate of one.candidates) {
         candidate.at = bytes;
-        bytes += keyEnd(one.request.keyBytes);
+        bytes += headBytes(one.request.keyBytes);
       }
     }
     if (bytes === 0) return;
@@ -58,7 +71,7 @@ export class KeyMatch {
       for (const candidate of candidates) {
         // A record may be shorter than the key; what is behind it is another's.
         const record = unitsOfSlot(candidate.high) * UNIT_BYTES;
-        this.#post(candidate, Math.min(record, keyEnd(request.keyBytes)), batch);
+        this.#post(candidate, Math.min(record, headBytes(request.keyBytes)), batch);
       }
     }
     yield batch;
@@ -72,7 +85,7 @@ export class KeyMatch {
       for (const candidate of candidates) {
         const isLong = unitsOfSlot(candidate.high) === SLOT_UNITS_MAX && candidate.bytes < end;
         if (isLong && this.#keyBytesOf(candidate) === request.keyBytes) {
-          this.#post(candidate, end, batch);
+          this.#post(candidate, bytesToValue(this.#kindOf(candidate)), batch);
         }
       }
     }
@@ -84,11 +97,15 @@ export class KeyMatch {
     batch.read(recordOf(candidate), bytes, this.#heads, candidate.at);
   }
 
-  #keyBytesOf({ at }: Candidate): number {
-    return this.#heads.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+  #keyBytesOf(candidate: Candidate): number {
+    return this.#kindOf(candidate) & 0xffff;
   }
 
-  /** Notes the candidate that has the request's key, and its version. */
+  #kindOf({ at }: Candidate): number {
+    return this.#heads.i32[(at + KEY_BYTES_AND_KIND) >> 2];
+  }
+
+  /** Notes the candidate that has the request's key, its version, and whether it has expired. */
   match(one: PostedRequest): void {
     const { request, candidates, keyAt } = one;
     const end = keyEnd(request.keyBytes);
@@ -96,12 +113,21 @@ export class KeyMatch {
     const match = candidates.find(
       (candidate) =>
         isNamed &&
-        candidate.bytes === end &&
+        candidate.bytes >= end &&
         this.#keyBytesOf(candidate) === request.keyBytes &&
         this.#isSame(keyAt, this.#heads, candidate.at, end),
     );
     one.match = match;
     one.version = match ? this.#heads.i32[(match.at >> 2) + 3] >>> 0 : 0;
+    one.isExpired = match !== undefined && this.#hasExpired(match);
+  }
+
+  #hasExpired(candidate: Candidate): boolean {
+    const kind = this.#kindOf(candidate);
+    const flags = kind >>> 24;
+    if ((flags & FLAG_TIMED) === 0) return false;
+    const times = candidate.at + bytesToValue(kind) - TIMES_BYTES;
+    return this.#clock.now() >= expiresAt(this.#heads, times, flags);
   }
 
   /**

@@ -30,6 +30,8 @@ export class PostedRequest {
   /** The slot that has the key, and its record's version, as far as this turn has decided. */
   match: NamedSlot | undefined;
   version = 0;
+  /** Whether that record has expired, so that the key counts as absent. */
+  isExpired = false;
 
   constructor(row: number, number: number, request: HashRequest, first: PostedRequest | undefined) {
     this.row = row;

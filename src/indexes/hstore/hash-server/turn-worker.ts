@@ -112,7 +112,7 @@ export class TurnWorker {
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
-    this.#keys = new KeyMatch(pair.geometry.shape.seed);
+    this.#keys = new KeyMatch(pair.geometry.shape.seed, pair.clock);
     this.#chains = new BucketChains(pair);
     this.#commit = new Commit(pair);
     this.#words = new Scratch(HEADER + 16 * pair.geometry.hashMailbox.rows);

@@ -1,6 +1,7 @@
 import { hasCode } from '../../../errors.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
+import type { Clock } from '../../../pool/clock.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
@@ -14,6 +15,7 @@ export interface PoolAccess {
   readonly allocator: Allocator;
   readonly membership: Membership;
   readonly reclamation: Reclamation;
+  readonly clock: Clock;
 }
 
 /** A block of so many lines; undefined when the pool is full. */
@@ -36,6 +38,7 @@ export class PairAccess {
   readonly allocator: Allocator;
   readonly membership: Membership;
   readonly reclamation: Reclamation;
+  readonly clock: Clock;
   readonly mailbox: Mailbox;
   readonly hashLease: Lease;
   /** The requests of this client that wait for an answer. */
@@ -60,13 +63,14 @@ export class PairAccess {
   constructor(
     geometry: PairGeometry,
     catalog: number,
-    { allocator, membership, reclamation }: PoolAccess,
+    { allocator, membership, reclamation, clock }: PoolAccess,
   ) {
     this.geometry = geometry;
     this.catalog = catalog;
     this.allocator = allocator;
     this.membership = membership;
     this.reclamation = reclamation;
+    this.clock = clock;
     this.mailbox = new Mailbox(geometry.hashMailbox, membership);
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
     this.replies = new Replies(geometry);

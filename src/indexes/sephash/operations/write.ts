@@ -3,16 +3,13 @@ import { highHalf, type Operation } from '../../../verbs/index.ts';
 import {
   ALWAYS,
   type Condition,
-  IF_ABSENT,
-  IF_PRESENT,
-  IF_VERSION,
   INSERTED,
   type Outcome,
   REFUSED,
   REPLACED,
   STORED,
 } from '../../contract.ts';
-import { isOtherVersion } from '../../substrates/claims/slot-operations.ts';
+import { isOtherVersion, refuses } from '../../substrates/claims/slot-operations.ts';
 import { mergeFull } from '../merging/merge.ts';
 import { type SepHashRequest, SLOTS_AT } from '../request.ts';
 import { entryLow, signOf, tagOf, tombstoneHigh } from '../segments/entry.ts';
@@ -40,13 +37,15 @@ export function* write(
       return STORED;
     }
     for (let attempt = 1; ; attempt++) {
-      const present = yield* survey(table, request);
+      const isThere = yield* survey(table, request);
+      const present = isThere && !table.records.isExpired(request);
       if (refuses(condition, expected, present, request.foundVersion)) {
         if (!present) request.foundAt = -1;
         return REFUSED;
       }
-      const outcome = yield* storeSurveyed(table, request, present, attempt);
-      if (outcome !== undefined) return outcome;
+      if (yield* storeSurveyed(table, request, isThere, attempt)) {
+        return present ? REPLACED : INSERTED;
+      }
     }
   } finally {
     release(table, request);
@@ -88,8 +87,9 @@ export function* remove(
       continue;
     }
     const high = tombstoneHigh(candidateHigh[match], sign);
+    const present = !table.records.isExpired(request);
     const won = yield* claimSurveyed(table, request, candidateLow[match], high);
-    if (won) return true;
+    if (won) return present;
     yield* table.retry(request, 'slotTaken', attempt);
   }
 }
@@ -103,13 +103,15 @@ export function* modify(
   request.begin();
   try {
     for (let attempt = 1; ; attempt++) {
-      const present = yield* survey(table, request);
+      const isThere = yield* survey(table, request);
+      const present = isThere && !table.records.isExpired(request);
       if (present) yield* table.records.complete(request);
       table.records.discard(request);
       compute(present);
       if (!table.records.take(request)) yield* table.records.allocate(request);
-      const outcome = yield* storeSurveyed(table, request, present, attempt);
-      if (outcome !== undefined) return outcome;
+      if (yield* storeSurveyed(table, request, isThere, attempt)) {
+        return present ? REPLACED : INSERTED;
+      }
     }
   } finally {
     release(table, request);
@@ -122,24 +124,23 @@ function release(table: SepHashTable, request: SepHashRequest): void {
   else table.records.discard(request);
 }
 
-/** The last round trip after a survey; undefined when the operation must begin again. */
+/** The last round trip after a survey; false when the operation must begin again. */
 function* storeSurveyed(
   table: SepHashTable,
   request: SepHashRequest,
-  present: boolean,
+  isThere: boolean,
   attempt: number,
-): Operation<Outcome | undefined> {
-  if (!present && isCrowded(table, request)) throw indexFull(table);
+): Operation<boolean> {
+  if (!isThere && isCrowded(table, request)) throw indexFull(table);
   if (request.emptySlot === table.geometry.slots || request.isShutOut) {
     yield* table.retry(request, 'segmentFull', attempt);
     yield* mergeFull(table, request);
-    return undefined;
+    return false;
   }
   const { block } = request;
   const won = yield* claimSurveyed(table, request, entryLow(block), newHigh(request));
-  if (won) return present ? REPLACED : INSERTED;
-  yield* table.retry(request, 'slotTaken', attempt);
-  return undefined;
+  if (!won) yield* table.retry(request, 'slotTaken', attempt);
+  return won;
 }
 
 /**
@@ -168,17 +169,6 @@ function* claimSurveyed(
     if (tagOf(highHalf(words, at)) === tag) return false;
   }
   return false;
-}
-
-function refuses(
-  condition: Condition,
-  expected: number,
-  present: boolean,
-  version: number,
-): boolean {
-  if (condition === IF_ABSENT) return present;
-  if (condition === IF_PRESENT) return !present;
-  return condition === IF_VERSION && (!present || version !== expected);
 }
 
 /**

@@ -99,7 +99,7 @@ export class Partitions {
       catalog,
       geometry,
       directory,
-      records: new RecordIo(pool.allocator, reclamation, catalog),
+      records: new RecordIo(pool, catalog),
       techniques: newTechniques(),
     };
     // A client that opens a store may have announced no epoch: what it reads may be given up.

@@ -1,12 +1,11 @@
 import {
   FLAG_CHAINED,
+  headBytes,
   headUnitsOf,
   KEY_BYTES_AND_KIND,
-  LINK_BYTES,
   SLOT_UNITS_MAX,
   unitsOf,
   VALUE_BYTES,
-  valueOffset,
 } from '../../../records/layout.ts';
 import { type Batch, UNIT_BYTES } from '../../../verbs/index.ts';
 import type { Request } from '../request.ts';
@@ -42,7 +41,7 @@ export function postRecords(
 
 function roomForLong(request: Request, units: number, unitsMax: number): number {
   // The first block of a record with the request's key: more than a slot can say for a long key.
-  const longest = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(request.keyBytes)));
   if (longest <= units) return units;
   if (unitsMax < SLOT_UNITS_MAX || longest > SLOT_UNITS_MAX) request.longCandidates = true;
   return longest;
@@ -61,7 +60,7 @@ export function postLongRecords(
 ): boolean {
   const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
   const { i32 } = incoming;
-  const roomMax = Math.max(SLOT_UNITS_MAX, unitsOf(valueOffset(request.keyBytes) + LINK_BYTES));
+  const roomMax = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(request.keyBytes)));
   for (let i = first; i < end; i++) {
     const units = candidateUnits[i];
     const kind = i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2];

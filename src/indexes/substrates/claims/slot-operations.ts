@@ -13,7 +13,7 @@ import type { RecordIo } from '../record-io.ts';
 import type { Request } from '../request.ts';
 
 /** What becomes of the block of a record that is written. */
-type RecordBlocks = Pick<RecordIo, 'take' | 'allocate' | 'discard' | 'complete'>;
+type RecordBlocks = Pick<RecordIo, 'take' | 'allocate' | 'discard' | 'complete' | 'isExpired'>;
 
 /** The steps of an index whose slots point at records, of which its operations are made. */
 export interface SlotProtocol<R extends Request> {
@@ -37,16 +37,16 @@ export function* writeSlot<R extends Request>(
   try {
     for (let attempt = 1; ; attempt++) {
       if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
-      if (yield* protocol.locate(request)) {
-        if (refuses(condition, expected, request.foundVersion)) return REFUSED;
-        if (yield* protocol.replace(request, attempt)) return handedOver(request, REPLACED);
-      } else {
-        if (condition === IF_PRESENT || condition === IF_VERSION) {
-          request.foundAt = -1;
-          return REFUSED;
-        }
-        if (yield* protocol.insert(request, attempt)) return handedOver(request, INSERTED);
+      const isThere = yield* protocol.locate(request);
+      const present = isThere && !records.isExpired(request);
+      if (refuses(condition, expected, present, request.foundVersion)) {
+        if (!present) request.foundAt = -1;
+        return REFUSED;
       }
+      const isDone = yield* isThere
+        ? protocol.replace(request, attempt)
+        : protocol.insert(request, attempt);
+      if (isDone) return handedOver(request, present ? REPLACED : INSERTED);
     }
   } finally {
     records.discard(request);
@@ -66,7 +66,8 @@ export function* removeSlot<R extends Request>(
   for (let attempt = 1; ; attempt++) {
     if (!(yield* protocol.locate(request))) return false;
     if (isOtherVersion(request, expected)) return false;
-    if (yield* protocol.vacate(request, attempt)) return true;
+    const present = !protocol.records.isExpired(request);
+    if (yield* protocol.vacate(request, attempt)) return present;
   }
 }
 
@@ -79,16 +80,16 @@ export function* modifySlot<R extends Request>(
   const { records } = protocol;
   try {
     for (let attempt = 1; ; attempt++) {
-      const present = yield* protocol.locate(request);
+      const isThere = yield* protocol.locate(request);
+      const present = isThere && !records.isExpired(request);
       if (present) yield* records.complete(request);
       records.discard(request);
       compute(present);
       if (!records.take(request)) yield* records.allocate(request);
-      if (present) {
-        if (yield* protocol.replace(request, attempt)) return handedOver(request, REPLACED);
-      } else if (yield* protocol.insert(request, attempt)) {
-        return handedOver(request, INSERTED);
-      }
+      const isDone = yield* isThere
+        ? protocol.replace(request, attempt)
+        : protocol.insert(request, attempt);
+      if (isDone) return handedOver(request, present ? REPLACED : INSERTED);
     }
   } finally {
     records.discard(request);
@@ -100,9 +101,16 @@ export function isOtherVersion({ foundVersion }: Request, expected: number | und
   return expected !== undefined && foundVersion !== expected;
 }
 
-/** Whether the condition refuses a write because the key is there. */
-export function refuses(condition: Condition, expected: number, version: number): boolean {
-  return condition === IF_ABSENT || (condition === IF_VERSION && version !== expected);
+/** Whether the condition refuses a write of a key that is there with this version, or is not. */
+export function refuses(
+  condition: Condition,
+  expected: number,
+  present: boolean,
+  version: number,
+): boolean {
+  if (condition === IF_ABSENT) return present;
+  if (condition === IF_PRESENT) return !present;
+  return condition === IF_VERSION && (!present || version !== expected);
 }
 
 /** The record belongs to the index from now on. */

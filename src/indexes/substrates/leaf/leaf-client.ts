@@ -64,7 +64,7 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
     this.geometry = geometry;
     this.sums = new EntrySums(geometry.entryBytes);
-    this.records = new RecordIo(pool.allocator, pool.reclamation, catalog);
+    this.records = new RecordIo(pool, catalog);
     this.allocator = pool.allocator;
     this.reclamation = pool.reclamation;
     this.pool = pool;

@@ -49,7 +49,7 @@ export function* writeItem(
       yield* prepareItem(client, request);
       yield* lock(client, request);
       if (yield* isInLocked(client, request)) {
-        if (refuses(condition, expected, request.foundVersion)) {
+        if (refuses(condition, expected, true, request.foundVersion)) {
           yield* unlock(request);
           return REFUSED;
         }
@@ -148,6 +148,7 @@ export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
       take: (request) => takeBlock(client, request as LeafRequest),
       allocate: (request) => records.allocate(request),
       discard: (request) => records.discard(request),
+      isExpired: (request) => records.isExpired(request),
       complete: (request) => records.complete(request),
     },
     locate: (request) => searchLeaf(client, request),

@@ -54,7 +54,13 @@ function storeOf(t: Scope, pool: LocalPool, index: 'race' | 'chime' | 'shard' | 
   const opened = pool.run(
     openStore(pool, { index: index === 'race' ? { kind: 'race', groups: 16 } : index }),
   );
-  const settings = { name: 'default', url: '', handle: '', onClose: () => pool.close() };
+  const settings = {
+    name: 'default',
+    url: '',
+    handle: '',
+    lifetime: undefined,
+    onClose: () => pool.close(),
+  };
   const encodings = { keys: 'auto', values: 'auto' } as const;
   return keepOpen(
     t,

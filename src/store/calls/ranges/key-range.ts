@@ -98,6 +98,12 @@ export function rangeFrom(range: KeyRange, key: Uint8Array): KeyRange {
   return isWithin(lower, key, -1) ? { ...range, lower: from } : range;
 }
 
+/** The part of a range that is left when a scan of it goes on behind `key`. */
+export function rangeBehind(range: KeyRange, key: Uint8Array): KeyRange {
+  const from = { key, inclusive: false };
+  return range.reverse ? { ...range, upper: from } : { ...range, lower: from };
+}
+
 /** Whether no key can be in the range. */
 export function isEmptyRange({ lower, upper }: KeyRange): boolean {
   if (lower === undefined || upper === undefined) return false;

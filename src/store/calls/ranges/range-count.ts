@@ -1,4 +1,5 @@
 import type { IndexScan, OrderedIndex } from '../../../indexes/contract.ts';
+import type { RecordIo } from '../../../indexes/substrates/record-io.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { RangeBounds } from '../../ordered-api.ts';
 import { isEmptyRange, rangeOf } from './key-range.ts';
@@ -6,11 +7,15 @@ import { isEmptyRange, rangeOf } from './key-range.ts';
 /** Counts the keys of a range, some at a time: each step is an operation of its own. */
 export class RangeCount {
   readonly #scan: IndexScan | undefined;
+  readonly #records: RecordIo;
+  readonly #isTimed: boolean;
   count = 0;
 
-  /** Raises SW_INVALID_ARGUMENT. */
-  constructor(index: OrderedIndex, bounds: RangeBounds) {
+  /** In a store that is timed records may have expired. Raises SW_INVALID_ARGUMENT. */
+  constructor(index: OrderedIndex, bounds: RangeBounds, isTimed: boolean) {
     const { range } = rangeOf(bounds);
+    this.#records = index.records;
+    this.#isTimed = isTimed;
     this.#scan = isEmptyRange(range) ? undefined : index.scan(range);
   }
 
@@ -21,12 +26,12 @@ export class RangeCount {
   *step(): Operation<void> {
     const scan = this.#scan;
     if (scan === undefined) return;
-    if (scan.countNext) {
+    if (scan.countNext && !this.#isTimed) {
       this.count += yield* scan.countNext();
       return;
     }
-    yield* scan.next(() => {
-      this.count++;
+    yield* scan.next((request) => {
+      if (!this.#records.isExpired(request)) this.count++;
     }, true);
   }
 }

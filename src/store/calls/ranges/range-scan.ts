@@ -1,8 +1,8 @@
 import type { IndexScan, KeyRange, OrderedIndex } from '../../../indexes/contract.ts';
 import type { Request } from '../../../indexes/substrates/request.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { isEmptyRange, rangeFrom } from './key-range.ts';
-import type { Taker } from './takers.ts';
+import { isEmptyRange, rangeBehind, rangeFrom } from './key-range.ts';
+import { foundKey, type Taker } from './takers.ts';
 
 /** What of the records a scan reads. */
 export type Part = 'records' | 'keys';
@@ -23,6 +23,10 @@ export class RangeScan<T> {
   #left: number;
   /** Records of the step in progress that may still be taken. */
   #room = 0;
+  /** Whether expired records were left out, which the index counts towards the limit. */
+  #skipped = false;
+  /** Since then: the key that was met last. */
+  #last: Uint8Array | undefined;
   /** What the last step met, and how much of it has been taken. */
   #met: T[] = [];
   #at = 0;
@@ -35,7 +39,9 @@ export class RangeScan<T> {
     this.#left = limit;
     this.#steps = this.#begin(range);
     this.#visit = (request, keyBytes) => {
-      if (this.#room-- > 0) taker.add(request, keyBytes);
+      if (index.records.isExpired(request)) this.#skipped = true;
+      else if (this.#room-- > 0) taker.add(request, keyBytes);
+      if (this.#skipped) this.#last = foundKey(request, keyBytes);
     };
   }
 
@@ -80,6 +86,20 @@ export class RangeScan<T> {
       throw error;
     }
     this.#met = this.#taker.end();
+    if (this.#skipped && this.#steps.done) this.#steps = this.#beginBehind();
+  }
+
+  /** In place of the expired records further ones are in the limit. */
+  #beginBehind(): IndexScan | undefined {
+    const left = this.#left - this.#met.length;
+    if (left <= 0 || this.#last === undefined || this.#left === Number.POSITIVE_INFINITY) {
+      return undefined;
+    }
+    const key = this.#last;
+    this.#skipped = false;
+    this.#last = undefined;
+    const range = rangeBehind(this.#range, key);
+    return isEmptyRange(range) ? undefined : this.#index.scan({ ...range, limit: left });
   }
 
   /** Goes on at `key`, or with the whole range where the key is before it. */

@@ -1,4 +1,5 @@
 import { type Index, type IndexWalk, isOrdered } from '../../../indexes/contract.ts';
+import type { RecordIo } from '../../../indexes/substrates/record-io.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Encoding, Entry, Key, Value } from '../../api.ts';
 import { invalid, shown } from '../arguments.ts';
@@ -16,6 +17,7 @@ const EMPTY_GROUPS_MAX = 64;
  */
 export class RecordWalk<V extends Value> {
   readonly #walk: IndexWalk;
+  readonly #records: RecordIo;
   readonly #entries: Taker<Entry<V>>;
 
   /** Where keys have no order a prefix spares nothing: the caller leaves out the others. */
@@ -29,6 +31,7 @@ export class RecordWalk<V extends Value> {
     this.#walk = hinted
       ? index.walk(cursor, rangeOf(prefixRange(prefix)).range)
       : index.walk(cursor);
+    this.#records = index.records;
     this.#entries = entryTaker(encodings);
   }
 
@@ -50,9 +53,17 @@ export class RecordWalk<V extends Value> {
     return this.#step(rawKeyTaker(), true);
   }
 
-  *#step<T>(taker: Taker<T>, keysOnly: boolean): Operation<T[]> {
+  /** The same with those that have expired. */
+  keysToClear(): Operation<Uint8Array[]> {
+    return this.#step(rawKeyTaker(), true, true);
+  }
+
+  *#step<T>(taker: Taker<T>, keysOnly: boolean, withExpired = false): Operation<T[]> {
+    const records = this.#records;
     taker.begin();
-    yield* this.#walk.next((request, keyBytes) => taker.add(request, keyBytes), keysOnly);
+    yield* this.#walk.next((request, keyBytes) => {
+      if (withExpired || !records.isExpired(request)) taker.add(request, keyBytes);
+    }, keysOnly);
     return taker.end();
   }
 }

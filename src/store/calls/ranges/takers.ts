@@ -54,9 +54,12 @@ export function entryTaker<V extends Value>(as: {
 
 /** Keys as bytes, for a clearing. */
 export function rawKeyTaker(): Taker<Uint8Array> {
-  return new EachTaker(({ outgoing }, keyBytes) =>
-    outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes),
-  );
+  return new EachTaker(foundKey);
+}
+
+/** The bytes of the key that a step met. */
+export function foundKey({ outgoing }: Request, keyBytes: number): Uint8Array {
+  return outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
 }
 
 export class KeyTaker implements Taker<Key> {

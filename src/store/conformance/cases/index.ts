@@ -1,5 +1,6 @@
 import { batchCases } from './batches.ts';
 import { counterCases } from './counters.ts';
+import { expiryCases } from './expiry.ts';
 import { keyCases } from './keys.ts';
 import { lifecycleCases } from './lifecycle.ts';
 import { orderedCases } from './ordered.ts';
@@ -20,6 +21,7 @@ export function conformance(subject: Subject): void {
   valueCases(suite);
   writeCases(suite);
   counterCases(suite);
+  expiryCases(suite);
   batchCases(suite);
   readCases(suite);
   walkCases(suite);
