@@ -7,8 +7,8 @@ import { FLAG_SLIDING, FLAG_TIMED } from './layout.ts';
  *   0  access 64    time of the last access 48 | unused 16; outside of the checksum
  *   8  deadline 64  when the record expires; 0 for never; with SLIDING how long after an access
  *
- * All are milliseconds, those of wall-clock time since 1970. A deadline is immutable as the value is:
- * another one takes another record. Clients write the access word where it stands.
+ * All are milliseconds, times of day since 1970. A deadline is immutable as the value is: another
+ * one takes another record. Clients write the access word where it stands.
  */
 const ACCESS = 0;
 const DEADLINE = 8;

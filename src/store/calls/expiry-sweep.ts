@@ -14,6 +14,9 @@ const IDLE_MS = 1000;
 /** Steps of the walk in one turn: some hundred records, less than a millisecond. */
 const STEPS = 16;
 
+/** Records that make room for a while. */
+const ENOUGH = 512;
+
 /** A record that had expired when a walk met it. */
 interface Expired {
   readonly key: Uint8Array;
@@ -47,34 +50,58 @@ export class ExpirySweep {
   *turn(): Operation<number> {
     const { catalog, clock } = this.#attachment.pool;
     const id = this.#index.catalog;
+    this.#isTimed ||= yield* catalog.isTimed(id);
+    if (!this.#isTimed) return 0;
+    if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return 0;
+    const walk = this.#walkFrom(yield* catalog.turnCursor(id));
+    const expired = yield* this.#inPool(() => this.#meet(walk));
+    for (const record of expired) yield* this.#inPool(() => this.#remove(record));
+    yield* catalog.setTurnCursor(id, walk.cursor);
+    return expired.length;
+  }
+
+  /**
+   * Takes some out, if there are any, for a client that needs their memory now. `makeRoom` is for
+   * an index that needs memory to remove.
+   */
+  *relieve(makeRoom: () => Operation<boolean>): Operation<number> {
+    const { catalog } = this.#attachment.pool;
+    const id = this.#index.catalog;
+    if (!(yield* catalog.isTimed(id))) return 0;
+    let removed = 0;
+    // From where the last turn ended, and once more from the beginning.
+    for (const start of [yield* catalog.turnCursor(id), 0]) {
+      const walk = this.#walkFrom(start);
+      while (!walk.done && removed < ENOUGH) {
+        for (const record of yield* this.#inPool(() => this.#meet(walk))) {
+          if (!(yield* this.#removeInFull(record, makeRoom))) return removed;
+          removed++;
+        }
+      }
+      yield* catalog.setTurnCursor(id, walk.cursor);
+    }
+    return removed;
+  }
+
+  *#removeInFull(record: Expired, makeRoom: () => Operation<boolean>): Operation<boolean> {
+    for (let attempt = 0; attempt < 2; attempt++) {
+      try {
+        yield* this.#inPool(() => this.#remove(record));
+        return true;
+      } catch (error) {
+        if (!hasCode(error, 'SW_POOL_FULL') || !(yield* makeRoom())) break;
+      }
+    }
+    return false;
+  }
+
+  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
     yield* this.#attachment.enter();
     try {
-      this.#isTimed ||= yield* catalog.isTimed(id);
-      if (!this.#isTimed) return 0;
-      if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return 0;
-      const walk = this.#walkFrom(yield* catalog.turnCursor(id));
-      const removed = yield* this.#steps(walk);
-      yield* catalog.setTurnCursor(id, walk.cursor);
-      return removed;
+      return yield* operation();
     } finally {
       this.#attachment.exit();
     }
-  }
-
-  /** All records, for a client that needs their memory now. */
-  *all(): Operation<number> {
-    if (!(yield* this.#attachment.pool.catalog.isTimed(this.#index.catalog))) return 0;
-    const walk = this.#index.walk();
-    let removed = 0;
-    while (!walk.done) {
-      yield* this.#attachment.enter();
-      try {
-        removed += yield* this.#steps(walk);
-      } finally {
-        this.#attachment.exit();
-      }
-    }
-    return removed;
   }
 
   /** From the beginning when the place is none of this store. */
@@ -87,7 +114,8 @@ export class ExpirySweep {
     }
   }
 
-  *#steps(walk: IndexWalk): Operation<number> {
+  /** What the next steps of the walk find expired. */
+  *#meet(walk: IndexWalk): Operation<Expired[]> {
     const { records } = this.#index;
     const expired: Expired[] = [];
     let visited = 0;
@@ -98,9 +126,8 @@ export class ExpirySweep {
         expired.push({ key: foundKey(request, keyBytes), version: request.foundVersion });
       }, true);
     }
-    for (const record of expired) yield* this.#remove(record);
     this.#isBusy = expired.length >= Math.max(1, BUSY_SHARE * visited);
-    return expired.length;
+    return expired;
   }
 
   /** Unless another record has taken its place. */

@@ -43,7 +43,9 @@ export class FullPool {
   *#apply(remedy: (typeof REMEDIES)[number], kind: WriteKind): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return yield* this.#sweep(kind);
-    return (yield* this.#expired.all()) > 0 && (yield* this.#reclaim());
+    const removed = yield* this.#expired.relieve(() => this.#sweep('deletion'));
+    if (removed > 0) yield* this.#reclaim();
+    return removed > 0;
   }
 
   *#reclaim(): Operation<boolean> {

@@ -26,7 +26,9 @@ export function* decide(
   sequence: number,
 ): Operation<Decision | undefined> {
   const { row, number, request } = posted;
-  if (refuses(posted, match, version)) return noChange(posted, REFUSED, match, version);
+  if (refuses(posted, match, version)) {
+    return noChange(posted, REFUSED, posted.isExpired ? undefined : match, version);
+  }
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
     const slot = yield* chains.emptySlot(posted);
@@ -68,7 +70,10 @@ function replyOf(
   return { outcome, version, oldLow: match?.low ?? 0, oldHigh: match?.high ?? 0, sequence };
 }
 
-/** An expired record counts as absent, but for a client that names it: that has judged itself. */
+/**
+ * An expired record counts as absent, but for a client that names it, which has judged itself, and
+ * for a removal: its client tells that there was nothing.
+ */
 function refuses(
   { request, isExpired }: PostedRequest,
   match: NamedSlot | undefined,
@@ -79,7 +84,8 @@ function refuses(
     const isExpected = match?.low === slotLow && match.high === slotHigh;
     return !isExpected || version !== expectedVersion;
   }
-  if (isRemoval(operation) && condition === ALWAYS) return match === undefined;
-  const present = match !== undefined && !isExpired;
+  const isThere = match !== undefined;
+  if (isRemoval(operation) && condition === ALWAYS) return !isThere;
+  const present = isThere && (isRemoval(operation) || !isExpired);
   return refusesKey(condition, expectedVersion, present, version);
 }

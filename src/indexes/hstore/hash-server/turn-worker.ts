@@ -1,4 +1,5 @@
 import { StepwellError } from '../../../errors.ts';
+import { FLAG_TIMED } from '../../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
@@ -91,11 +92,13 @@ interface Look {
 
 /**
  * Whether a request can be answered in the turn of one before it: both write, and the same key as
- * far as their hashes tell. What is written in between is never in the table (see commit.ts).
+ * far as their hashes tell. What is written in between is never in the table (see commit.ts). So
+ * the server cannot see whether it has expired: records that may are written in turns of their own.
  */
-function mayFollow(first: HashRequest, { operation, h1, h2 }: HashRequest): boolean {
+function mayFollow(first: HashRequest, { operation, h1, h2, kind }: HashRequest): boolean {
   const areWrites = first.operation === OP_WRITE && operation === OP_WRITE;
-  return areWrites && first.h1 === h1 && first.h2 === h2;
+  const mayExpire = (((first.kind | kind) >>> 24) & FLAG_TIMED) !== 0;
+  return areWrites && !mayExpire && first.h1 === h1 && first.h2 === h2;
 }
 
 /** One turn after the other, each with memory of its own. */
@@ -208,6 +211,7 @@ export class TurnWorker {
       if (first === one) this.#keys.match(one);
       else if (!this.#keys.follows(one)) continue;
       const { match, version } = first;
+      one.isExpired = first.isExpired;
       const decision = yield* decide(this.#chains, one, match, version, sequence + 1);
       if (decision === undefined) return 'overtaken';
       decisions.push(decision);
@@ -215,6 +219,7 @@ export class TurnWorker {
       sequence++;
       first.match = decision;
       first.version = decision.reply.version;
+      first.isExpired = false;
     }
     return decisions;
   }

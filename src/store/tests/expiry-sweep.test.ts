@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { INDEX_KINDS } from '../../indexes/kinds.ts';
+import type { IndexName, OpenOptions, Store, Value } from '../api.ts';
+import { ExpirySweep, TURN_MS } from '../calls/expiry-sweep.ts';
+import { LocalAttachment } from '../local/local-attachment.ts';
+import { LocalClient } from '../local/local-client.ts';
+import { attachInMemory } from '../location.ts';
+import { checkSync } from '../open.ts';
+import { throwsCode } from './support/codes.ts';
+import { endAfter, freshStore, numbered, type Scope } from './support/pools.ts';
+
+const START = 1_700_000_000_000;
+const EXPIRING = INDEX_KINDS.filter(({ manifest }) => manifest.expires);
+
+/** A client of the store that takes turns when the test says so. */
+function sweeper(
+  scope: Scope,
+  store: Store<Value>,
+  clock: () => number,
+): { client: LocalClient; turn: () => number } {
+  const { memory } = store.handle as { memory: readonly SharedArrayBuffer[] };
+  const client = new LocalClient(attachInMemory(memory), {});
+  endAfter(scope, client, (one) => one.end());
+  const open = client.open({ store: store.name, create: false, clock });
+  const sweep = new ExpirySweep(new LocalAttachment(client.pool, open.store), open.index);
+  return { client, turn: () => client.pool.run(sweep.turn()) };
+}
+
+const recordsIn = (store: Store<Value>) => checkSync(store.handle).stores[0].records;
+
+for (const { manifest } of EXPIRING) {
+  const index = manifest.name as IndexName;
+
+  test(`${index}: turns take out what has expired, and nothing else`, (t) => {
+    const time = { now: START };
+    const clock = () => time.now;
+    const store = freshStore(t, 'memory', { index, clock });
+    const keys = numbered('k', 2000);
+    store.setMany(
+      keys.slice(0, 1000).map((key) => [key, 'v']),
+      { ttlMs: 10 },
+    );
+    store.setMany(
+      keys.slice(1000, 1500).map((key) => [key, 'v']),
+      { ttlMs: 1e6 },
+    );
+    store.setMany(keys.slice(1500).map((key) => [key, 'v']));
+    const one = sweeper(t, store, clock);
+    const other = sweeper(t, store, clock);
+    time.now += 10;
+    let removed = 0;
+    for (let turn = 0; turn < 5000 && removed < 1000; turn++) {
+      time.now += TURN_MS;
+      removed += one.turn();
+      assert.equal(other.turn(), 0, 'so soon after a turn there is none, of whatever client');
+    }
+    assert.equal(removed, 1000);
+    assert.equal(recordsIn(store), 1000);
+    assert.equal(store.size, 1000);
+    assert.deepEqual(checkSync(store.handle).problems, []);
+  });
+
+  test(`${index}: a full pool has room where records have expired`, (t) => {
+    const time = { now: START };
+    const options: OpenOptions = { index, size: 6 * 2 ** 20, clock: () => time.now };
+    const store = freshStore(t, 'memory', options);
+    const fill = (round: number): number => {
+      let count = 0;
+      throwsCode('SW_POOL_FULL', () => {
+        for (;;) {
+          store.set(`${round} ${count}`, 'v'.repeat(1000), { ttlMs: 10 });
+          count++;
+        }
+      });
+      return count;
+    };
+    const first = fill(0);
+    assert.equal(store.size, first);
+    for (let round = 1; round < 4; round++) {
+      time.now += 10;
+      assert.equal(store.size, 0);
+      const again = fill(round);
+      assert.ok(again >= 0.9 * first, `${again} records after ${first}`);
+    }
+    assert.deepEqual(checkSync(store.handle).problems, []);
+  });
+}
+
+test('a store without records that expire has no turns', (t) => {
+  const time = { now: START };
+  const store = freshStore(t, 'memory', { clock: () => time.now });
+  store.set('k', 'v');
+  const { client, turn } = sweeper(t, store, () => time.now);
+  const before = client.pool.fabric.traffic.snapshot();
+  for (let i = 0; i < 10; i++) {
+    time.now += TURN_MS;
+    assert.equal(turn(), 0);
+  }
+  const after = client.pool.fabric.traffic.snapshot();
+  assert.ok(after.reads - before.reads <= 20);
+  assert.equal(after.compareAndSwaps, before.compareAndSwaps);
+});
+
+test('a turn whose client dies, and one in the future, hold up no other', (t) => {
+  const time = { now: START };
+  const store = freshStore(t, 'memory', { clock: () => time.now });
+  store.setMany(
+    numbered('k', 50).map((key) => [key, 'v']),
+    { ttlMs: 10 },
+  );
+  const { client } = sweeper(t, store, () => time.now);
+  const { catalog } = client.pool;
+  time.now += 1000;
+  // It takes its turn and does nothing.
+  assert.equal(client.pool.run(catalog.takeTurn(1, time.now, TURN_MS)), true);
+  const other = sweeper(t, store, () => time.now);
+  time.now += TURN_MS;
+  let removed = other.turn();
+  // A client whose clock is an hour ahead.
+  time.now += TURN_MS;
+  assert.equal(client.pool.run(catalog.takeTurn(1, time.now + 3_600_000, TURN_MS)), true);
+  for (let turn = 0; turn < 100 && removed < 50; turn++) {
+    time.now += TURN_MS;
+    removed += other.turn();
+  }
+  assert.equal(removed, 50);
+});
