@@ -11,9 +11,13 @@ const BUSY_TURN_MS = 10;
 const BUSY_SHARE = 0.1;
 /** In a store without records that expire: how soon the first one is noticed. */
 const IDLE_MS = 1000;
+/** After a turn that failed. */
+const FAILED_PAUSE_MS = 1000;
 /** Steps of the walk in one turn: some hundred records, less than a millisecond. */
 const STEPS = 16;
 
+/** In a full pool: each but the first after room was made. */
+const REMOVALS_MAX = 4;
 /** Records that make room for a while. */
 const ENOUGH = 512;
 
@@ -84,7 +88,7 @@ export class ExpirySweep {
   }
 
   *#removeInFull(record: Expired, makeRoom: () => Operation<boolean>): Operation<boolean> {
-    for (let attempt = 0; attempt < 2; attempt++) {
+    for (let attempt = 0; attempt < REMOVALS_MAX; attempt++) {
       try {
         yield* this.#inPool(() => this.#remove(record));
         return true;
@@ -136,4 +140,23 @@ export class ExpirySweep {
     request.setKey(key, this.#index.hashSeed);
     yield* this.#index.remove(request, version);
   }
+}
+
+/**
+ * Runs turns, each of which says after which pause the next one is due, or undefined when there is
+ * none; they do not keep the process alive. What fails is left to the calls of the store: they meet
+ * the same trouble, and raise it.
+ */
+export function runTurns(
+  firstPause: number,
+  turn: () => Promise<number | undefined> | number | undefined,
+): void {
+  const wait = (pause: number) => setTimeout(run, pause).unref();
+  const run = async () => {
+    const pause = await Promise.resolve()
+      .then(turn)
+      .catch(() => FAILED_PAUSE_MS);
+    if (pause !== undefined) wait(pause);
+  };
+  wait(firstPause);
 }

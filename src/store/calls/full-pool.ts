@@ -43,9 +43,13 @@ export class FullPool {
   *#apply(remedy: (typeof REMEDIES)[number], kind: WriteKind): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return yield* this.#sweep(kind);
-    const removed = yield* this.#expired.relieve(() => this.#sweep('deletion'));
+    const removed = yield* this.#expired.relieve(() => this.#makeRoomToRemove());
     if (removed > 0) yield* this.#reclaim();
     return removed > 0;
+  }
+
+  *#makeRoomToRemove(): Operation<boolean> {
+    return (yield* this.#reclaim()) || (yield* this.#sweep('deletion'));
   }
 
   *#reclaim(): Operation<boolean> {

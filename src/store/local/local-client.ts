@@ -3,8 +3,7 @@ import type { Index } from '../../indexes/contract.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { OpenOptions } from '../api.ts';
-import { ExpirySweep } from '../calls/expiry-sweep.ts';
-import { repeat } from '../expiry-timer.ts';
+import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import type { OpenedPool } from '../location.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
 import { LocalAttachment } from './local-attachment.ts';
@@ -69,7 +68,7 @@ export class LocalClient {
   #sweepExpired(store: OpenStore, index: Index): void {
     const attachment = new LocalAttachment(this.pool, store);
     const sweep = new ExpirySweep(attachment, index);
-    repeat(sweep.pause, () => {
+    runTurns(sweep.pause, () => {
       if (this.pool.closed || this.#indexes.get(store) !== index) return undefined;
       attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
       return sweep.pause;

@@ -9,12 +9,11 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { lifetimeOf } from '../calls/expiry.ts';
-import { ExpirySweep } from '../calls/expiry-sweep.ts';
+import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
 import { KeyTaker, PairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
-import { repeat } from '../expiry-timer.ts';
 import { inspected } from '../inspected.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
@@ -75,7 +74,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
   #sweepExpired(): void {
     let of = this.#open.session;
     let sweep = new ExpirySweep(of, of.index);
-    repeat(sweep.pause, async () => {
+    runTurns(sweep.pause, async () => {
       const { session } = this.#open;
       if (this.#closed) return undefined;
       if (session !== of) sweep = new ExpirySweep(session, session.index);
