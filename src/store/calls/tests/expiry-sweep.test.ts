@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { INDEX_KINDS } from '../../indexes/kinds.ts';
-import type { IndexName, OpenOptions, Store, Value } from '../api.ts';
-import { ExpirySweep, TURN_MS } from '../calls/expiry-sweep.ts';
-import { LocalAttachment } from '../local/local-attachment.ts';
-import { LocalClient } from '../local/local-client.ts';
-import { attachInMemory } from '../location.ts';
-import { checkSync } from '../open.ts';
-import { throwsCode } from './support/codes.ts';
-import { endAfter, freshStore, numbered, type Scope } from './support/pools.ts';
+import { INDEX_KINDS } from '../../../indexes/kinds.ts';
+import type { IndexName, OpenOptions, Store, Value } from '../../api.ts';
+import { LocalAttachment } from '../../local/local-attachment.ts';
+import { LocalClient } from '../../local/local-client.ts';
+import { attachInMemory } from '../../location.ts';
+import { checkSync } from '../../open.ts';
+import { throwsCode } from '../../tests/support/codes.ts';
+import { endAfter, freshStore, numbered, type Scope } from '../../tests/support/pools.ts';
+import { ExpirySweep, TURN_MS } from '../expiry-sweep.ts';
 
 const START = 1_700_000_000_000;
 const EXPIRING = INDEX_KINDS.filter(({ manifest }) => manifest.expires);
