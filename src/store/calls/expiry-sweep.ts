@@ -18,8 +18,6 @@ const STEPS = 16;
 
 /** In a full pool: each but the first after room was made. */
 const REMOVALS_MAX = 4;
-/** Records that make room for a while. */
-const ENOUGH = 512;
 
 /** A record that had expired when a walk met it. */
 interface Expired {
@@ -65,10 +63,10 @@ export class ExpirySweep {
   }
 
   /**
-   * Takes some out, if there are any, for a client that needs their memory now. `makeRoom` is for
-   * an index that needs memory to remove.
+   * Takes so many out, if there are any, for a client that needs their memory now. `makeRoom` is
+   * for an index that needs memory to remove.
    */
-  *relieve(makeRoom: () => Operation<boolean>): Operation<number> {
+  *relieve(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
     const { catalog } = this.#attachment.pool;
     const id = this.#index.catalog;
     if (!(yield* catalog.isTimed(id))) return 0;
@@ -76,7 +74,7 @@ export class ExpirySweep {
     // From where the last turn ended, and once more from the beginning.
     for (const start of [yield* catalog.turnCursor(id), 0]) {
       const walk = this.#walkFrom(start);
-      while (!walk.done && removed < ENOUGH) {
+      while (!walk.done && removed < enough) {
         for (const record of yield* this.#inPool(() => this.#meet(walk))) {
           if (!(yield* this.#removeInFull(record, makeRoom))) return removed;
           removed++;

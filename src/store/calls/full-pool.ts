@@ -6,8 +6,15 @@ import type { Attachment } from './attachment.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
 import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 
-/** Two sweeps: the first may have been another client's, or have brought what others took. */
-const REMEDIES = ['reclaim', 'expire', 'sweep', 'sweep'] as const;
+/**
+ * Some expired records first, all of them when that does not help: only a chunk that is empty has
+ * room for blocks of another size. Two sweeps: the first may have been another client's, or have
+ * brought what others took.
+ */
+const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
+
+/** Expired records whose memory does for a while. */
+const ENOUGH = 512;
 
 /** Over a network each write of many in flight would otherwise ask the nodes about all clients. */
 const RECOVERY_INTERVAL_MS = 500;
@@ -43,7 +50,8 @@ export class FullPool {
   *#apply(remedy: (typeof REMEDIES)[number], kind: WriteKind): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return yield* this.#sweep(kind);
-    const removed = yield* this.#expired.relieve(() => this.#makeRoomToRemove());
+    const enough = remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY;
+    const removed = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
     if (removed > 0) yield* this.#reclaim();
     return removed > 0;
   }
