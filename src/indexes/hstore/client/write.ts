@@ -131,7 +131,7 @@ export function* modify(
       if (reply.outcome === INSERTED) return handedOver(request, reply, INSERTED);
       if (reply.outcome === REPLACED) {
         handedOver(request, reply, REPLACED);
-        // Of an expired record that is written over the server's reply names the slot.
+        // The server has found an expired record where this client found none.
         if (!isThere) yield* readOld(request, reply);
         yield* retireFound(table, request);
         return present ? REPLACED : INSERTED;
