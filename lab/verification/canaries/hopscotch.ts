@@ -130,7 +130,7 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
   ),
   canary(
     'owner and vacancy are released by one WRITE',
-    'error',
+    'structure',
     inRequests((request) => {
       const { batch } = request;
       onWrites(batch, (post) => {
