@@ -9,6 +9,7 @@ import {
   type Operation,
   readInteger,
   Scratch,
+  UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { type Depths, DirectoryParts, type PartOptions } from './directory-parts.ts';
 
@@ -78,7 +79,7 @@ export class Directory {
     const count = 2 ** depth;
     const subtables = new Float64Array(count);
     yield* this.parts.each(depth, (index, low, high) => {
-      subtables[index] = (high >>> 0) * 2 ** 32 + (low >>> 0);
+      subtables[index] = entryOf((high >>> 0) * 2 ** 32 + (low >>> 0));
     });
     for (let i = 1; i < count; i++) {
       if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
@@ -102,7 +103,7 @@ export class Directory {
     yield batch;
     this.#growCache(depth);
     for (let d = depth; d >= this.initialDepth; d--) {
-      const subtable = readInteger(words, d * ENTRY_BYTES);
+      const subtable = entryOf(readInteger(words, d * ENTRY_BYTES));
       // An entry counts at the depth it was born at: at a greater one it is the same entry again.
       if (subtable !== NULL_ADDRESS && bornAt(suffixOf(hash, d), this.initialDepth) === d) {
         this.learn(suffixOf(hash, d), d, subtable);
@@ -116,7 +117,7 @@ export class Directory {
   *child(suffix: number, depth: number): Operation<Address> {
     if (depth >= this.maxDepth) return NULL_ADDRESS;
     if ((yield* this.parts.readDepth()) <= depth) return NULL_ADDRESS;
-    return Number(yield* control.load(this.parts.entry(suffix + 2 ** depth)));
+    return entryOf(Number(yield* control.load(this.parts.entry(suffix + 2 ** depth))));
   }
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */
@@ -168,6 +169,12 @@ export class Directory {
     yield* made.fill(subtables.map((one) => ({ low: one | 0, high: Math.floor(one / 2 ** 32) })));
     return made.root;
   }
+}
+
+/** The address that an entry was read as. Raises SW_POOL_CORRUPT for what begins in no block. */
+function entryOf(word: number): Address {
+  invariant(word % UNIT_BYTES === 0, `an entry of the directory leads to ${word}`);
+  return word;
 }
 
 export function suffixOf(hash: number, depth: number): number {
