@@ -2,6 +2,13 @@ import { HELD, INHERITED } from '../pool/clients/holder-word.ts';
 import { EPOCHS_TO_RIPEN } from '../pool/clients/limbo.ts';
 import type { ClientRow } from '../pool/clients/membership.ts';
 import { control } from '../pool/control.ts';
+import {
+  CHUNK_BLOCKS,
+  type ChunkWord,
+  CONTESTED,
+  isContested,
+  unpackChunk,
+} from '../pool/memory/chunk-word.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, Batch, type Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
@@ -43,7 +50,8 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
     yield* pool.reclamation.quiesce();
     const swept = yield* sweepOrphans(pool, index, turn === NAMED, forDeletion);
     if (swept > 0) return swept;
-    return yield* pool.catalog.releaseUnfinished();
+    const taken = yield* takeFromIdle(pool, index.catalog);
+    return taken + (yield* pool.catalog.releaseUnfinished());
   } finally {
     if (turn === NAMED) yield* pool.sweeper.leave();
   }
@@ -129,9 +137,68 @@ function* sweepOwn(pool: Pool, index: Index): Operation<{ brought: number; outwa
   yield* reclamation.goOffline();
   const waits = lost.size > 0 || reclamation.retired > 0;
   const outwaited = !waits || (yield* outwaitOthers(pool, epoch));
+  // Other clients may have taken empty chunks of this one while it was idle.
+  yield* reclamation.quiesce();
   const freed = waits && outwaited ? yield* freeClaimed(pool, catalog, lost) : 0;
   yield* allocator.surrenderCaches(catalog);
-  return { brought: freed + (yield* allocator.releaseEmpty(catalog)), outwaited };
+  const released = yield* allocator.releaseEmpty(catalog);
+  yield* reclamation.goOffline();
+  return { brought: freed + released, outwaited };
+}
+
+/** A chunk and what its word says. */
+interface OwnedChunk {
+  chunk: number;
+  word: ChunkWord;
+}
+
+/**
+ * Takes the store's chunks that idle clients own and that have no block in use: a client that
+ * sleeps would keep them for ever. Returns how many came free; see ChunkTable.contest.
+ */
+function* takeFromIdle(pool: Pool, catalog: number): Operation<number> {
+  const { chunks, allocator, reclamation } = pool;
+  yield* reclamation.quiesce();
+  try {
+    const contested = yield* contestEmpty(pool, catalog);
+    if (contested.length === 0) return 0;
+    yield* reclamation.countTaking();
+    const outwaited = yield* outwaitReaders(pool);
+    const empty = yield* allocator.emptyOf(contested);
+    for (const { chunk, word } of contested) {
+      if (outwaited) yield* chunks.settle(chunk, word, empty.has(chunk));
+      else yield* chunks.leaveContested(chunk, word);
+    }
+    return outwaited ? empty.size : 0;
+  } finally {
+    yield* reclamation.goOffline();
+  }
+}
+
+function* contestEmpty(
+  { membership, chunks, allocator }: Pool,
+  catalog: number,
+): Operation<OwnedChunk[]> {
+  const rows = yield* membership.rows();
+  const idle = new Set(rows.filter(({ epoch }) => epoch === 0).map(({ id }) => id));
+  const words = (yield* chunks.words()).map(([chunk, word]) => ({
+    chunk,
+    word: unpackChunk(word),
+  }));
+  const ofOthers = words.filter(({ word }) => {
+    const isOfIdle = word.owner !== membership.id && idle.has(word.owner);
+    return word.catalog === catalog && (isContested(word) ? word.owner === 0 : isOfIdle);
+  });
+  const blocks = ofOthers.filter(({ word }) => word.state === CHUNK_BLOCKS);
+  const empty = yield* allocator.emptyOf(blocks);
+  const contested: OwnedChunk[] = [];
+  const { id: owner, incarnation } = membership;
+  for (const { chunk, word } of blocks) {
+    if (!empty.has(chunk) && !isContested(word)) continue;
+    if (!(yield* chunks.contest(chunk, word, owner, incarnation))) continue;
+    contested.push({ chunk, word: { ...word, owner, incarnation: incarnation + CONTESTED } });
+  }
+  return contested;
 }
 
 /** Returns how many parts of the index it has changed. */

@@ -197,6 +197,69 @@ test('a sweep that fails lets go of what it has adopted', () => {
   assert.ok(stage.sweep(second) > 100);
 });
 
+/** A sleeper whose chunks another client has emptied, and that one. */
+function emptiedByAnother(stage: Stage): [sleeper: Client, sweeper: Client] {
+  const [sleeper, sweeper] = [stage.client(), stage.client()];
+  for (let i = 0; i < 50; i++) stage.put(sleeper, `k${i}`, 'v'.repeat(15_000));
+  stage.rest(sleeper);
+  for (let i = 0; i < 50; i++) stage.remove(sweeper, `k${i}`);
+  stage.rest(sweeper);
+  return [sleeper, sweeper];
+}
+
+test('a sweep takes chunks that an idle client owns and that hold nothing', () => {
+  const stage = new Stage();
+  const [, sweeper] = emptiedByAnother(stage);
+  const before = stage.usedChunks(sweeper);
+  assert.ok(stage.sweep(sweeper) > 0);
+  assert.ok(stage.usedChunks(sweeper) < before, `${before} chunks`);
+});
+
+/** The owner wakes after so many doorbells of the sweep, and writes while the rest goes on. */
+function wakeDuring(steps: number, dies: boolean): boolean {
+  const stage = new Stage();
+  const [sleeper, sweeper] = emptiedByAnother(stage);
+  const sweeping = sweep(sweeper.pool, sweeper.index);
+  let done = false;
+  for (let i = 0; i < steps && !done; i++) done = step(sweeper, sweeping) !== undefined;
+  const wasOver = done;
+  const third = stage.client();
+  if (dies && !done) {
+    stage.kill(sweeper);
+    third.pool.recoverGone();
+  }
+  const claimants = dies ? [sleeper, third] : [sleeper, sweeper, third];
+  const value = (key: string) => key.padEnd(15_000, key);
+  let last = 0;
+  const write = (client: Client) => {
+    const key = `${client.pool.membership.id} ${last++} `;
+    stage.put(client, key, value(key));
+    return key;
+  };
+  const keys: string[] = [];
+  for (let i = 0; !dies && !done && i < 10_000; i++) {
+    keys.push(write(sleeper));
+    if (i % 2 === 0) stage.rest(sleeper);
+    done = step(sweeper, sweeping) !== undefined;
+    if (keys.length > 20) stage.remove(sleeper, keys.shift() as string);
+  }
+  stage.rest(sleeper);
+  if (dies) stage.sweep(third);
+  for (let i = 0; i < 6; i++) for (const client of claimants) keys.push(write(client));
+  for (const key of keys) assert.equal(stage.valueOf(third, key), value(key), `after ${steps}`);
+  stage.assertApart(claimants, `after ${steps} doorbells`);
+  return wasOver;
+}
+
+for (const dies of [false, true]) {
+  const who = dies ? 'the sweeper dies' : 'the owner wakes';
+  test(`${who} at any moment of such a taking, and no chunk has two owners`, () => {
+    let steps = 0;
+    while (!wakeDuring(steps, dies)) steps++;
+    assert.ok(steps > 20, `${steps} doorbells`);
+  });
+}
+
 test('a sweep costs few doorbells beside its walk, however many chunks there are', () => {
   const stage = new Stage();
   const dead = stage.client();

@@ -38,11 +38,12 @@ const EPOCH_AT = 0;
 const MIGRATIONS = SUPERBLOCK.migrations - SUPERBLOCK.epoch;
 const DESTROYED = SUPERBLOCK.destroyed - SUPERBLOCK.epoch;
 const DROPS = SUPERBLOCK.drops - SUPERBLOCK.epoch;
-const LOOKED_BYTES = 32;
-const OWN_EPOCH = 32;
-const OWN_FLOOR = 40;
-const OWN_STATE = 48;
-const SWAP = 56;
+const TAKINGS = SUPERBLOCK.takings - SUPERBLOCK.epoch;
+const LOOKED_BYTES = 40;
+const OWN_EPOCH = 40;
+const OWN_FLOOR = 48;
+const OWN_STATE = 56;
+const SWAP = 64;
 
 /**
  * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
@@ -65,6 +66,8 @@ export class Reclamation {
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
   #migrations = 0;
+  /** How often chunks of idle clients had been taken when this one last announced an epoch. */
+  #takings = 0;
   /** How many stores had been dropped at the last quiescent point. */
   drops = 0;
   /** Clients that kept the epoch from moving at the last attempt, by id. */
@@ -104,6 +107,12 @@ export class Reclamation {
   *countMigration(): Operation<void> {
     writeInteger(this.#words, SWAP, 1);
     yield this.#batch.clear().faa(SUPERBLOCK.migrations, this.#words, SWAP);
+  }
+
+  /** Call after chunks of idle clients were taken: see ChunkTable.contest. */
+  *countTaking(): Operation<void> {
+    writeInteger(this.#words, SWAP, 1);
+    yield this.#batch.clear().faa(SUPERBLOCK.takings, this.#words, SWAP);
   }
 
   /** As counted now. */
@@ -264,9 +273,12 @@ export class Reclamation {
     yield this.#batch
       .clear()
       .write(own, 8, this.#words, OWN_EPOCH)
-      .read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
+      .read(SUPERBLOCK.migrations, LOOKED_BYTES - MIGRATIONS, this.#words, MIGRATIONS);
     this.#migrations = readInteger(this.#words, MIGRATIONS);
     this.#announced = epoch;
+    if (epoch === 0 || readInteger(this.#words, TAKINGS) === this.#takings) return;
+    this.#takings = readInteger(this.#words, TAKINGS);
+    yield* this.#allocator.review();
   }
 
   *#publishFloor(): Operation<void> {

@@ -9,7 +9,7 @@ import {
   stateMapBytes,
 } from '../layout.ts';
 import { BLOCK_CLAIMED, BLOCK_FREE, countFree, isCurrentState } from './block-state.ts';
-import { CHUNK_BLOCKS, type ChunkWord, unpackChunk } from './chunk-word.ts';
+import { CHUNK_BLOCKS, type ChunkWord, packChunk, unpackChunk } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
@@ -338,6 +338,38 @@ export class Allocator {
       }
     }
     yield* this.#chunks.disown(left);
+  }
+
+  /**
+   * Other clients have taken chunks from idle ones: forgets those of this client that are no more
+   * its own. Blocks that it had cached there are free.
+   */
+  *review(): Operation<void> {
+    const words = new Map(yield* this.#chunks.words());
+    const batch = new Batch();
+    for (const sizeClass of this.#classes.values()) {
+      const { catalog, units, cache } = sizeClass;
+      const own = packChunk(this.#word({ state: CHUNK_BLOCKS, catalog, units }));
+      const gone = new Set(sizeClass.chunks.filter((chunk) => words.get(chunk) !== own));
+      if (gone.size === 0) continue;
+      for (const address of cache.splice(0)) {
+        if (gone.has(this.#chunks.chunkOf(address))) this.#markFree(sizeClass, address, batch);
+        else cache.push(address);
+      }
+      for (const chunk of gone) this.#forgetChunk(sizeClass, chunk);
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /** Which of these chunks have no block in use. */
+  *emptyOf(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<Set<number>> {
+    const empty = new Set<number>();
+    for (const { chunk, word } of chunks) {
+      const sizeClass = new SizeClass(word.catalog, word.units);
+      const map = yield* this.#readMap(sizeClass, this.#layout.chunkStart(chunk));
+      if (countFree(map, sizeClass.blocks) === sizeClass.blocks) empty.add(chunk);
+    }
+    return empty;
   }
 
   #forgetChunk(sizeClass: SizeClass, chunk: number): void {

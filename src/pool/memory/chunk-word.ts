@@ -10,6 +10,12 @@ export const CHUNK_SPAN = 3;
 /** Recycled and taken; its state bytes are not zero yet, so no client may adopt it as it is. */
 export const CHUNK_PREPARING = 4;
 
+/**
+ * Beside the incarnation, of a chunk that was taken from an idle client which may not know it yet:
+ * no client claims blocks of it. With owner 0 the client that took it has left.
+ */
+export const CONTESTED = 2 ** 16;
+
 export interface ChunkWord {
   state: number;
   /** Row of the catalog whose store the chunk serves. */
@@ -30,6 +36,10 @@ export function packChunk(word: ChunkWord): bigint {
 export function unpackChunk(word: bigint): ChunkWord {
   const [state, catalog, units, owner, incarnation] = unpackFields(word, FIELDS);
   return { state, catalog, units, owner, incarnation };
+}
+
+export function isContested({ state, incarnation }: ChunkWord): boolean {
+  return state === CHUNK_BLOCKS && incarnation >= CONTESTED;
 }
 
 /** The word of a chunk that is free for any use. */

@@ -18,6 +18,8 @@ import {
   CHUNK_FREE,
   CHUNK_PREPARING,
   type ChunkWord,
+  CONTESTED,
+  isContested,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -27,6 +29,9 @@ const TABLE_READ_WORDS = 512;
 /** Of a recycled span, at once. */
 const CLEARED_BYTES = 32 * 1024;
 const SWAPS_AT_ONCE = 64;
+
+const ORPHANED = { owner: 0, incarnation: 0 };
+const LEFT_CONTESTED = { owner: 0, incarnation: CONTESTED };
 
 /** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
 function useOf({ catalog, units }: ChunkWord): number {
@@ -206,7 +211,7 @@ export class ChunkTable {
     for (const [chunk, word] of yield* this.words()) {
       const fields = unpackChunk(word);
       if (fields.state === CHUNK_FREE) this.#recycled.push(chunk);
-      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0) continue;
+      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || isContested(fields)) continue;
       const use = useOf(fields);
       const orphans = this.#orphans.get(use);
       if (orphans === undefined) this.#orphans.set(use, [chunk]);
@@ -223,8 +228,8 @@ export class ChunkTable {
     const swaps: ChunkSwap[] = [];
     for (const [chunk, from] of yield* this.words()) {
       const fields = unpackChunk(from);
-      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || fields.catalog !== catalog)
-        continue;
+      const isOrphan = fields.state === CHUNK_BLOCKS && fields.owner === 0;
+      if (!isOrphan || fields.catalog !== catalog || isContested(fields)) continue;
       swaps.push({ chunk, from, to: packChunk({ ...fields, owner, incarnation }) });
     }
     const adopted = yield* this.#swapMany(swaps, -1n);
@@ -436,10 +441,38 @@ export class ChunkTable {
     const left: { chunk: number; word: ChunkWord }[] = [];
     for (const [chunk, packed] of yield* this.words()) {
       const word = unpackChunk(packed);
-      if (word.owner !== owner || word.incarnation !== incarnation) continue;
+      if (word.owner !== owner || word.incarnation % CONTESTED !== incarnation) continue;
       if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
-      if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
+      if (isContested(word)) yield* this.#swapOne(chunk, word, LEFT_CONTESTED);
+      else if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
     }
     yield* this.disown(left);
+  }
+
+  *#swapOne(chunk: number, word: ChunkWord, to: Partial<ChunkWord>): Operation<boolean> {
+    const at = this.#layout.chunkWord(chunk);
+    return yield* control.swap(at, packChunk(word), packChunk({ ...word, ...to }));
+  }
+
+  /**
+   * Takes a chunk from an idle client, which learns of it when it next announces an epoch: each
+   * announcement is followed by a READ of the count of takings. The schedule that matters: the
+   * owner has announced an epoch and read the count before this chunk was counted. Therefore the
+   * taker counts after its CASes, and then waits until every client has announced another epoch or
+   * is idle (`settle` comes after that). From then on nobody claims blocks of the chunk.
+   */
+  contest(chunk: number, word: ChunkWord, owner: number, incarnation: number): Operation<boolean> {
+    return this.#swapOne(chunk, word, { owner, incarnation: incarnation + CONTESTED });
+  }
+
+  /** A contested chunk is left to the next sweep, because a client still stands still. */
+  leaveContested(chunk: number, word: ChunkWord): Operation<boolean> {
+    return this.#swapOne(chunk, word, LEFT_CONTESTED);
+  }
+
+  /** A contested chunk whose former owner knows it: free for any use, or an orphan with blocks. */
+  *settle(chunk: number, word: ChunkWord, isEmpty: boolean): Operation<void> {
+    if (isEmpty) yield* this.release(chunk, word);
+    else if (yield* this.#swapOne(chunk, word, ORPHANED)) yield* this.#countReusable(1n);
   }
 }

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { ALWAYS } from '../../../../src/indexes/contract.ts';
 import { createStore } from '../../../../src/indexes/kinds.ts';
 import { openRace, RACE, type RaceIndex } from '../../../../src/indexes/race/race.ts';
@@ -85,6 +86,29 @@ export class Stage {
     pool.enter();
     pool.run(index.remove(request));
     pool.exit();
+  }
+
+  /** The client goes idle, as when its event loop has turned. */
+  rest({ pool }: Client): void {
+    pool.betweenOperations(() => pool.reclamation.goOffline());
+  }
+
+  valueOf({ pool, index }: Client, key: string): string | undefined {
+    const request = index.newRequest();
+    request.setKey(key, SHAPE.seed);
+    pool.enter();
+    const isThere = pool.run(index.search(request));
+    pool.exit();
+    const { found, foundValueAt: at, foundValueBytes: bytes } = request;
+    return isThere ? Buffer.from(found.u8.subarray(at, at + bytes)).toString() : undefined;
+  }
+
+  /** No chunk is any two clients' own. */
+  assertApart(clients: readonly Client[], when: string): void {
+    const chunks = clients.flatMap(({ pool }) => {
+      return [...pool.allocator.classes()].flatMap((sizeClass) => sizeClass.chunks);
+    });
+    assert.equal(new Set(chunks).size, chunks.length, when);
   }
 
   /** Where the record of a key stands. */
