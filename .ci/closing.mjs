@@ -6,6 +6,9 @@
 import { writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
+/** What Node says of tests that --test-name-pattern leaves out. */
+const NOT_CHOSEN = 'test name does not match pattern';
+
 export default async function* closing(events) {
   const counts = { passed: 0, failed: 0, skipped: 0 };
   const skipped = [];
@@ -16,7 +19,9 @@ export default async function* closing(events) {
     const place = file === undefined ? name : `${relative(process.cwd(), file)}: ${name}`;
     // A suite that is skipped is told of, and counted as one: its tests are never made.
     const isSkipped = skip !== undefined && skip !== false;
-    if (isSkipped) {
+    if (skip === NOT_CHOSEN) {
+      continue;
+    } else if (isSkipped) {
       counts.skipped++;
       skipped.push(`skipped: ${place} (${skip === true || skip === '' ? 'no reason' : skip})`);
     } else if (details?.type === 'suite') {

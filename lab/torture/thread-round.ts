@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
-import { startWorker } from '../../src/fabrics/tcp/node/start-worker.ts';
+import { startWorker } from '../../src/fabrics/start-worker.ts';
 import { openSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { DONE, ExpectedValues, ROW } from './expected-values.ts';

@@ -14,6 +14,7 @@ const LAYERS = [
   'src/errors.ts',
   'src/random',
   'src/verbs',
+  'src/fabrics/start-worker.ts',
   'src/fabrics/shared',
   'src/fabrics/tcp',
   'src/pool',

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { startWorker } from '../../fabrics/tcp/node/start-worker.ts';
+import { startWorker } from '../../fabrics/start-worker.ts';
 import type { BenchClient, BenchClientSetup } from './protocol.ts';
 
 export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {

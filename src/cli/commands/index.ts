@@ -13,8 +13,8 @@ import { load } from './load.ts';
 import { memoryNode } from './memory-node.ts';
 import { nodes } from './nodes.ts';
 import { pools } from './pools.ts';
-
 import { scan } from './scan.ts';
+import { selftest } from './selftest.ts';
 import { serve } from './serve.ts';
 import { set } from './set.ts';
 import { stores } from './stores.ts';
@@ -39,6 +39,7 @@ export const STEPWELL: Program = {
     memoryNode,
     nodes,
     bench,
+    selftest,
     drop,
     destroy,
   ],

@@ -19,6 +19,7 @@ import {
   WRITE,
   WRITES,
 } from '../../verbs/index.ts';
+import { type Barrier, barrierOf } from './barrier.ts';
 import { readWords, WORD_COPY_BYTES_MAX, writeWords } from './copy.ts';
 import type { Region, RegionSource } from './region.ts';
 
@@ -40,11 +41,13 @@ export class SharedFabric implements Fabric {
   readonly source: RegionSource;
   readonly #regions: Region[] = [];
   readonly #fence = new Int32Array(new SharedArrayBuffer(8));
+  /** Stands between any two verbs where the processor is ordered weakly; x86 has none. */
+  readonly #barrier: Barrier | undefined;
   /**
    * Whether a WRITE may still stand in the store buffer. x86 lets a later load pass an earlier
-   * store, which the contract (WRITE before anything) forbids.
+   * store, which the contract (WRITE before anything) forbids. Always so with a barrier.
    */
-  #unfenced = false;
+  #unfenced: boolean;
   /** Where touching leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
   /** READs whose lines are to be touched: region, first word, end. */
@@ -53,12 +56,10 @@ export class SharedFabric implements Fabric {
   readonly #notedEnd = new Int32Array(NOTED_MAX);
   #notedCount = 0;
 
-  constructor(source: RegionSource) {
-    // Between two WRITEs, and between two READs, only x86 itself keeps the contract's order.
-    if (process.arch !== 'x64') {
-      throw new StepwellError('SW_UNSUPPORTED', `shared memory needs x86-64, not ${process.arch}`);
-    }
+  constructor(source: RegionSource, barrier = barrierOf()) {
     this.source = source;
+    this.#barrier = barrier;
+    this.#unfenced = barrier !== undefined;
   }
 
   /**
@@ -77,6 +78,8 @@ export class SharedFabric implements Fabric {
   }
 
   window(address: Address, bytes: number): Uint8Array {
+    // What its reader loads must not be older than what led here.
+    this.#barrier?.();
     const index = regionOf(address);
     const offset = offsetOf(address);
     return this.region(index).u8.subarray(offset, offset + bytes);
@@ -170,7 +173,7 @@ export class SharedFabric implements Fabric {
       const offset = offsetOf(address);
       const region = this.region(index);
       if (offset + bytes > region.bytes) throw beyond(index, offset);
-      if (this.#unfenced) this.#storeLoadFence();
+      if (this.#unfenced) this.#orderBeforeLoad();
       readWords(region, offset, batch.scratch[row], batch.offset[row], bytes);
       reads++;
       bytesRead += bytes;
@@ -197,6 +200,7 @@ export class SharedFabric implements Fabric {
     const counters = this.traffic.rows;
     const scratch = batch.scratch[row];
     const word = batch.offset[row] >> 3;
+    this.#barrier?.();
     if (kind === WRITE) {
       counters[WRITES]++;
       counters[BYTES_WRITTEN] += bytes;
@@ -206,17 +210,21 @@ export class SharedFabric implements Fabric {
       counters[SWAPS]++;
       const { i64 } = scratch;
       i64[word + 2] = Atomics.compareExchange(region.i64, offset >>> 3, i64[word], i64[word + 1]);
-      this.#unfenced = false;
+      this.#unfenced = this.#barrier !== undefined;
     } else if (kind === FAA) {
       counters[ADDS]++;
       scratch.i64[word + 1] = Atomics.add(region.i64, offset >>> 3, scratch.i64[word]);
-      this.#unfenced = false;
+      this.#unfenced = this.#barrier !== undefined;
     } else {
       throw new StepwellError('SW_UNSUPPORTED', 'shared memory has no node that answers calls');
     }
   }
 
-  #storeLoadFence(): void {
+  #orderBeforeLoad(): void {
+    if (this.#barrier !== undefined) {
+      this.#barrier();
+      return;
+    }
     Atomics.add(this.#fence, 0, 0);
     this.#unfenced = false;
   }

@@ -6,7 +6,7 @@ import {
   type Worker,
 } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
-import { startWorker } from '../../fabrics/tcp/node/start-worker.ts';
+import { startWorker } from '../../fabrics/start-worker.ts';
 import type { Key, OpenOptions, Store } from '../api.ts';
 import { type CallForwarder, type CallName, forwardCalls } from '../calls/call-names.ts';
 import type { ScanOptions } from '../ordered-api.ts';

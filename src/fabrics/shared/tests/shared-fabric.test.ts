@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { Batch, REGION_STRIDE, Scratch, swapped } from '../../../verbs/index.ts';
+import { barrierOf } from '../barrier.ts';
 import { MemorySource } from '../memory-source.ts';
 import { SharedFabric } from '../shared-fabric.ts';
 
@@ -152,4 +153,35 @@ test('a window is the memory itself', () => {
   words.u8[3] = 99;
   fabric.execute(new Batch().write(REGION_STRIDE + 64, 8, words, 0));
   assert.equal(window[1], 99);
+});
+
+test('with a barrier no verb stands beside another one, and none without', () => {
+  const log: string[] = [];
+  const source = MemorySource.allocate(1, REGION_BYTES);
+  const fabric = new SharedFabric(source, () => log.push('barrier'));
+  const scratch = new Scratch(64);
+  const region = fabric.region(0);
+  const spied = new Proxy(region.f64, {
+    get(words, name) {
+      log.push('load');
+      return Reflect.get(words, name, words);
+    },
+    set(words, name, value) {
+      log.push('store');
+      return Reflect.set(words, name, value, words);
+    },
+  });
+  Object.defineProperty(region, 'f64', { value: spied });
+  const read = (at: number) => new Batch().read(at, 8, scratch, 0);
+  fabric.execute(read(0).read(8, 8, scratch, 8).write(16, 8, scratch, 0).write(24, 8, scratch, 8));
+  fabric.execute(read(0).cas(32, scratch, 0).read(8, 8, scratch, 0));
+  fabric.window(0, 8);
+  const expected = 'barrier load barrier load barrier store barrier store';
+  assert.equal(log.join(' '), `${expected} barrier load barrier barrier load barrier`);
+});
+
+test('the barrier of ARM is a function that V8 compiles; other processors are refused', () => {
+  assert.equal(barrierOf('x64'), undefined);
+  assert.equal(barrierOf('arm64')?.(), undefined);
+  throwsCode('SW_UNSUPPORTED', () => barrierOf('riscv64'));
 });

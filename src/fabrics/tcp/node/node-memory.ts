@@ -1,4 +1,5 @@
 import { CAS, FAA, READ, type Scratch, UNIT_BYTES, WRITE } from '../../../verbs/index.ts';
+import { type Barrier, barrierOf } from '../../shared/barrier.ts';
 import { copyLine, readWords, writeWords } from '../../shared/copy.ts';
 import type { FileLocks } from '../../shared/file-locks.ts';
 import type { Region, RegionSource } from '../../shared/region.ts';
@@ -41,6 +42,8 @@ export class NodeMemory {
   /** Of a memory in a file. */
   readonly locks: FileLocks | undefined;
   readonly #fence = new Int32Array(new SharedArrayBuffer(4));
+  /** Stands between any two verbs where the processor is ordered weakly. */
+  readonly #barrier: Barrier | undefined;
   /** Whether a WRITE may still stand in the store buffer; see SharedFabric. */
   #unfenced = false;
   /** Where the results of the READs that were executed last end. */
@@ -49,7 +52,13 @@ export class NodeMemory {
   touched = 0;
   verbs = 0;
 
-  constructor(source: RegionSource, regions: number, regionBytes: number) {
+  constructor(
+    source: RegionSource,
+    regions: number,
+    regionBytes: number,
+    barrier: Barrier | undefined = barrierOf(),
+  ) {
+    this.#barrier = barrier;
     this.regionBytes = regionBytes;
     this.locks = source.locks;
     this.regions = Array.from({ length: regions }, (_, index) => {
@@ -148,6 +157,7 @@ export class NodeMemory {
       const region = this.regions[verbRegion(verb)];
       from += 8;
       verbs++;
+      this.#barrier?.();
       if (kind === WRITE) {
         writeWords(region, offset, input, from, bytes);
         this.#unfenced = true;
@@ -162,11 +172,13 @@ export class NodeMemory {
   }
 
   /**
-   * READs from `word` on that differ in nothing but their offsets. Returns where the next verb
-   * stands, and leaves where its result goes in `#readTo`.
+   * READs from `word` on that differ in nothing but their offsets; with a barrier, one. Returns
+   * where the next verb stands, and leaves where its result goes in `#readTo`.
    */
-  #reads(i32: Int32Array, word: number, last: number, output: Scratch, into: number): number {
+  #reads(i32: Int32Array, word: number, end: number, output: Scratch, into: number): number {
     if (this.#unfenced) this.#storeLoadFence();
+    this.#barrier?.();
+    const last = this.#barrier === undefined ? end : word + 2;
     const verb = i32[word];
     const bytes = verbBytes(verb);
     const region = this.regions[verbRegion(verb)];

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../../errors.ts';
+import { startWorker } from '../../start-worker.ts';
 import type { NodeOptions } from './node-server.ts';
-import { startWorker } from './start-worker.ts';
 
 /** Where the thread gets its memory: both can be mapped by others too. */
 export type NodeMemoryPlace =

@@ -5,7 +5,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkSync, createSync, destroySync, inspectSync, listPools, openSync } from 'stepwell';
-import { startWorker } from '../../../fabrics/tcp/node/start-worker.ts';
+import { startWorker } from '../../../fabrics/start-worker.ts';
 import { startMemoryNode } from '../../servers/memory-node.ts';
 
 const SIZE = { size: 4 * 2 ** 20 };

@@ -1,7 +1,7 @@
 /** The other end of `Child`: runs in a process of its own. */
 import { once } from 'node:events';
 import { StepwellError } from '../../../../errors.ts';
-import { startWorker } from '../../../../fabrics/tcp/node/start-worker.ts';
+import { startWorker } from '../../../../fabrics/start-worker.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
 import type { OpenOptions, Store } from '../../../api.ts';
 import { attach, createSync, openSync } from '../../../open.ts';

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { startWorker } from '../../../../fabrics/tcp/node/start-worker.ts';
+import { startWorker } from '../../../../fabrics/start-worker.ts';
 import type { Scope } from '../pools.ts';
 import { RUNTIME } from '../runtime.ts';
 import type { Order } from './child-tasks.ts';

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 import { type TransferListItem, Worker, type WorkerOptions } from 'node:worker_threads';
-import { StepwellError } from '../../../errors.ts';
+import { StepwellError } from '../errors.ts';
 
 /**
  * Starts the file `name` beside that of the module `from` in a thread, sources or compiled. Raises

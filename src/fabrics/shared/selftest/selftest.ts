@@ -1,0 +1,137 @@
+import { once } from 'node:events';
+import { closeSync, ftruncateSync, openSync, unlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
+import { startWorker } from '../../start-worker.ts';
+import { AREA_BYTES } from './area.ts';
+import { type Found, LITMUS_TESTS, type Litmus, type Program } from './litmus.ts';
+import { type Answer, type Order, SIGNAL, type Task } from './orders.ts';
+import { CHANGES_MIN, type CopyKind, type Sums, type TearCount } from './whole-words.ts';
+
+/** Words of a READ that the fabric copies one by one, and of one that memcpy copies. */
+const COPIES = { 'short copies': 8, 'long copies': 256 };
+const ADDERS = 3;
+/** A control that saw less may have seen it at the one moment at which a thread was interrupted. */
+const CONTROL_MIN = 10;
+const ATTEMPTS = 8;
+
+export type Verdict = 'held' | 'violated' | 'inconclusive';
+
+export interface SelftestResult {
+  test: string;
+  verdict: Verdict;
+  /** How often what the contract forbids was seen. */
+  violations: number;
+  /** How often the control was seen to do it, of which nothing is promised. */
+  control: number;
+}
+
+export interface SelftestOptions {
+  /** A folder of the file system to be mapped; without it a SharedArrayBuffer is tested. */
+  folder?: string | undefined;
+  /** Of each litmus test; the others follow. */
+  rounds: number;
+}
+
+/**
+ * Whether this machine keeps what the verbs promise: order, whole words, exact atomics. Results one
+ * by one, as they come. Raises SW_UNSUPPORTED where files cannot be mapped, SW_PERMISSION_DENIED
+ * where Node may start no threads, and the system's errors about the folder.
+ */
+export async function* selftest(options: SelftestOptions): AsyncGenerator<SelftestResult> {
+  for (const test of LITMUS_TESTS) yield await tryOrder(options, test);
+  const control = await tear(options, 'halves', COPIES['short copies'], 100 * options.rounds);
+  for (const [name, words] of Object.entries(COPIES)) {
+    const { torn, changes } = await tear(options, 'verbs', words, options.rounds);
+    // The control ends at its first torn word; the tested reader must have met its writer as well.
+    const met = control.torn > 0 && changes >= CHANGES_MIN;
+    yield judge(`whole words: ${name}`, torn, met ? changes : 0);
+  }
+  yield await tryAtomics(options);
+}
+
+export function judge(test: string, violations: number, control: number): SelftestResult {
+  const proven = control >= CONTROL_MIN ? 'held' : 'inconclusive';
+  return { test, verdict: violations > 0 ? 'violated' : proven, violations, control };
+}
+
+async function tryOrder(options: SelftestOptions, test: Litmus): Promise<SelftestResult> {
+  const { rounds } = options;
+  const count = async (programs: readonly Program[]) => {
+    const tasks = programs.map((program): Task => ({ kind: 'litmus', program, rounds }));
+    const [first, second] = (await together(options, tasks)) as Found[];
+    return test.forbidden(first, second);
+  };
+  let [violations, control] = [0, 0];
+  // On a busy machine the threads take turns instead of meeting.
+  for (let attempt = 0; attempt < ATTEMPTS && control < CONTROL_MIN; attempt++) {
+    violations += await count(test.programs);
+    control += await count(test.control);
+  }
+  return judge(test.name, violations, control);
+}
+
+async function tear(
+  options: SelftestOptions,
+  copy: CopyKind,
+  words: number,
+  rounds: number,
+): Promise<TearCount> {
+  const reader: Task = { kind: 'read', copy, words, rounds };
+  const [count] = await together(options, [reader, { kind: 'write', copy, words }]);
+  return count as TearCount;
+}
+
+/** The control adds by READ and WRITE, and loses what others add in between. */
+async function tryAtomics(options: SelftestOptions): Promise<SelftestResult> {
+  const { rounds } = options;
+  const adders = Array<Task>(ADDERS).fill({ kind: 'sum', rounds });
+  const sums = (await together(options, adders)) as Sums[];
+  // Whoever is last has seen all.
+  const most = (way: keyof Sums) => Math.max(...sums.map((sum) => sum[way]));
+  const all = ADDERS * rounds;
+  const wrong = Math.abs(all - most('added')) + Math.abs(all - most('swapped'));
+  return judge('atomics: sums are exact', wrong, all - most('written'));
+}
+
+/** Does the tasks at the same time, each in a thread, on memory that is all zero. */
+async function together({ folder }: SelftestOptions, tasks: readonly Task[]): Promise<Answer[]> {
+  const memory = folder === undefined ? new SharedArrayBuffer(AREA_BYTES) : unnamedFile(folder);
+  const signals = new Int32Array(new SharedArrayBuffer(8));
+  const threads = tasks.map((task) => {
+    const order: Order = { task, memory, signals };
+    return startWorker(import.meta.url, 'litmus-thread', order);
+  });
+  try {
+    await Promise.all(threads.map(nextMessage));
+    const answers = threads.map(nextMessage);
+    Atomics.store(signals, SIGNAL.go, 1);
+    Atomics.notify(signals, SIGNAL.go);
+    // A writer goes on until the first thread has done its rounds.
+    const first = await answers[0];
+    Atomics.store(signals, SIGNAL.stop, 1);
+    return [first, ...(await Promise.all(answers.slice(1)))];
+  } finally {
+    await Promise.all(threads.map((thread) => thread.terminate()));
+    if (typeof memory === 'number') closeSync(memory);
+  }
+}
+
+async function nextMessage(thread: Worker): Promise<Answer> {
+  const [message] = await Promise.race([once(thread, 'message'), ended(thread)]);
+  return message;
+}
+
+async function ended(thread: Worker): Promise<never> {
+  const [code] = await once(thread, 'exit');
+  throw new Error(`a thread of the test ended with ${code}`);
+}
+
+/** The threads share the descriptor; the file goes with the last mapping. */
+function unnamedFile(folder: string): number {
+  const path = join(folder, `stepwell-selftest-${process.pid}`);
+  const fd = openSync(path, 'wx+', 0o600);
+  unlinkSync(path);
+  ftruncateSync(fd, AREA_BYTES);
+  return fd;
+}
