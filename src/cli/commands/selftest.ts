@@ -11,9 +11,9 @@ export const selftest = defineCommand({
   summary: 'Try whether this processor keeps the order that pools rely on',
   details:
     '  Two threads run litmus tests against each other. Each has a control that must show the\n' +
-    '  forbidden outcome; where it does not, the verdict is inconclusive: run it again on an idle\n' +
-    '  machine. Without a folder it tests memory that threads share, with one (/dev/shm) files that\n' +
-    '  processes map. Support of arm64 is experimental: please run it there.',
+    '  forbidden outcome; where it does not, the verdict is inconclusive: run it again on an\n' +
+    '  idle machine. Without a folder it tests memory that threads share, with one (/dev/shm)\n' +
+    '  files that processes map. Support of arm64 is experimental: please run it there.',
   options: {
     rounds: { value: 'N', read: parseCount(1000, 1e8), about: `Of each test (default: ${ROUNDS})` },
     json: { about: 'Print one JSON object a line' },

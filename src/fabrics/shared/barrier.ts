@@ -1,13 +1,13 @@
 import { StepwellError } from '../../errors.ts';
 
 /** (module (func (export "fence") atomic.fence)) */
-const FENCE_MODULE = Uint8Array.of(
-  ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
-  ...[0x01, 0x04, 0x01, 0x60, 0x00, 0x00],
-  ...[0x03, 0x02, 0x01, 0x00],
-  ...[0x07, 0x09, 0x01, 0x05, 0x66, 0x65, 0x6e, 0x63, 0x65, 0x00, 0x00],
-  ...[0x0a, 0x07, 0x01, 0x05, 0x00, 0xfe, 0x03, 0x00, 0x0b],
-);
+const FENCE_MODULE = [
+  '0061736d 01000000',
+  '01 04 01 60 00 00',
+  '03 02 01 00',
+  '07 09 01 05 66656e6365 00 00',
+  '0a 07 01 05 00 fe0300 0b',
+];
 
 /** Orders all loads and stores before it and all behind it. */
 export type Barrier = () => void;
@@ -35,5 +35,6 @@ interface Wasm {
 
 function wasmFence(): Barrier {
   const { Module, Instance } = (globalThis as unknown as { WebAssembly: Wasm }).WebAssembly;
-  return new Instance(new Module(FENCE_MODULE)).exports.fence;
+  const bytes = Buffer.from(FENCE_MODULE.join('').replaceAll(' ', ''), 'hex');
+  return new Instance(new Module(bytes)).exports.fence;
 }

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { after, before, describe, it } from 'node:test';
-import { INDEX_KINDS } from '../../indexes/kinds.ts';
-import type { IndexName } from '../api.ts';
-import { check, checkSync, openSync } from '../open.ts';
-import { throwsCode } from './support/codes.ts';
-import { keepOpen, numbered, SMALL } from './support/pools.ts';
-import { openAlone, startNodes } from './support/remote.ts';
+import { INDEX_KINDS } from '../indexes/kinds.ts';
+import type { IndexName } from '../store/api.ts';
+import { check, checkSync, openSync } from '../store/open.ts';
+import { throwsCode } from '../store/tests/support/codes.ts';
+import { keepOpen, numbered, SMALL } from '../store/tests/support/pools.ts';
+import { openAlone, startNodes } from '../store/tests/support/remote.ts';
 
 /** File systems that only Linux has. */
 const LINUX_ONLY = /^\/(proc|sys|dev)\//;
