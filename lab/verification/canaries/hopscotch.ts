@@ -6,7 +6,7 @@ import {
   VACANCY_AT,
 } from '../../../src/indexes/substrates/leaf/layout.ts';
 import {
-  FIRST_HEADER_AT,
+  FIRST_SEQUENCE_AT,
   IMAGE_AT,
   type LeafRequest,
 } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
@@ -61,19 +61,19 @@ function onWrites(batch: Batch, instead: (post: Posts) => Posts): void {
   batch.write = instead(batch.write.bind(batch));
 }
 
-/** Both headers of a search are read at one end of it. */
-function bracketAt(end: typeof FIRST_HEADER_AT | typeof IMAGE_AT): Plant {
+const LAST_AT = IMAGE_AT + IDENTITY_AT;
+
+/** Both sequences of a search are read at one end of it. */
+function bracketAt(end: typeof FIRST_SEQUENCE_AT | typeof LAST_AT): Plant {
   return inRequests(({ batch }) => {
     onReads(batch, (post) => {
-      let isBracket = false;
       return (address, bytes, scratch, offset) => {
-        const isHeader = offset === FIRST_HEADER_AT || (offset === IMAGE_AT && isBracket);
-        if (offset === FIRST_HEADER_AT) isBracket = true;
-        else if (offset === IMAGE_AT) isBracket = false;
-        if (!isHeader) return post(address, bytes, scratch, offset);
+        const isFirst = offset === FIRST_SEQUENCE_AT;
+        if (!isFirst && offset !== LAST_AT) return post(address, bytes, scratch, offset);
         if (offset !== end) return batch;
-        post(address, bytes, scratch, FIRST_HEADER_AT);
-        return post(address, bytes, scratch, IMAGE_AT);
+        const sequence = isFirst ? address : address + SEQUENCE_AT - IDENTITY_AT;
+        post(sequence, 8, scratch, FIRST_SEQUENCE_AT);
+        return post(sequence - SEQUENCE_AT + IDENTITY_AT, 16, scratch, LAST_AT);
       };
     });
   });
@@ -84,14 +84,14 @@ export const HOPSCOTCH_CANARIES: readonly Canary[] = [
     table.sums.holds = () => true;
   }),
   canary(
-    'both headers of a search are read before its entries',
+    'both sequences of a search are read before its entries',
     'linearizability',
-    bracketAt(FIRST_HEADER_AT),
+    bracketAt(FIRST_SEQUENCE_AT),
   ),
   canary(
-    'both headers of a search are read after its entries',
+    'both sequences of a search are read after its entries',
     'linearizability',
-    bracketAt(IMAGE_AT),
+    bracketAt(LAST_AT),
   ),
   canary(
     'no intent is written',

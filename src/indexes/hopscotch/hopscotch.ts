@@ -17,7 +17,7 @@ import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
 import { eachReachable } from './reachable.ts';
 import { shapeOf } from './shape.ts';
-import { HopscotchTable } from './table.ts';
+import { HopscotchTable, SEGMENT_TAG } from './table.ts';
 import { HopscotchWalk } from './walk.ts';
 
 export const HOPSCOTCH_KIND = 6;
@@ -90,7 +90,7 @@ function* makeSegment(
   const geometry = new HopscotchGeometry(shape);
   const address = yield* allocator.allocate(catalog, geometry.leafUnits);
   const image = new Scratch(geometry.leafBytes);
-  newLeaf(geometry, address, image);
+  newLeaf(geometry, address, SEGMENT_TAG, image);
   writeBounds(image, BOUNDS_AT, suffix, shape.initialDepth, 0);
   yield new Batch().write(address, geometry.leafBytes, image, 0);
   return address;

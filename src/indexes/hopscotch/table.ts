@@ -4,11 +4,17 @@ import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
 import { pad8 } from '../../records/layout.ts';
 import { type Address, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { Directory } from '../substrates/directory.ts';
-import { fingerprintOf, isIndirect, itemHigh, keyBytesOf } from '../substrates/leaf/entry.ts';
+import { fingerprintOf, isEmpty, isIndirect, itemHigh, keyBytesOf } from '../substrates/leaf/entry.ts';
 import { CONTENT_AT, identityHigh, identityLow } from '../substrates/leaf/layout.ts';
-import { LeafClient } from '../substrates/leaf/leaf-client.ts';
-import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
-import { isLeafStill } from '../substrates/leaf/read-leaf.ts';
+import {
+  type BoundsPlace,
+  LeafClient,
+  NOT_OWNED,
+  OWNED,
+  type Ownership,
+} from '../substrates/leaf/leaf-client.ts';
+import { IMAGE_AT, LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import { imageOf, isLeafStill } from '../substrates/leaf/read-leaf.ts';
 import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
 import { childIn, depthIn, suffixIn, writeBounds } from './bounds.ts';
 import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
@@ -16,12 +22,6 @@ import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
 /** Segments are never freed: a block is one segment as long as the table is there. */
 export const SEGMENT_TAG = 0;
 const KEY_BYTES_INLINE_MAX = 256;
-
-/** Where bounds are to be written. */
-interface BoundsPlace {
-  memory: Scratch;
-  at: number;
-}
 
 /** One client's handle of a hopscotch hash table. */
 export class HopscotchTable extends LeafClient<HopscotchShape> {
@@ -34,16 +34,38 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     this.directory = directory;
   }
 
-  aim(request: LeafRequest): void {
+  newRequest(): LeafRequest {
+    return new LeafRequest(this.geometry);
+  }
+
+  newTag(): number {
+    return SEGMENT_TAG;
+  }
+
+  aim(request: LeafRequest): boolean {
     const { seed } = this.geometry.shape;
     request.leaf = this.directory.lookup(request.hash.h1);
     request.idLow = identityLow(request.leaf, SEGMENT_TAG, seed);
     request.idHigh = identityHigh(request.leaf, SEGMENT_TAG, seed);
+    return true;
   }
 
-  owns({ words, hash }: LeafRequest): boolean {
+  reach(request: LeafRequest): Operation<void> {
+    throw this.#unbounded(request);
+  }
+
+  owns({ words, hash }: LeafRequest): Ownership {
     const mask = 2 ** depthIn(words, IMAGE_AT) - 1;
-    return (hash.h1 & mask) === suffixIn(words, IMAGE_AT);
+    return (hash.h1 & mask) === suffixIn(words, IMAGE_AT) ? OWNED : NOT_OWNED;
+  }
+
+  learnBounds(request: LeafRequest): Operation<void> {
+    throw this.#unbounded(request);
+  }
+
+  /** The directory knows a segment of every key, and its bounds are read along. */
+  #unbounded({ leaf }: LeafRequest): Error {
+    return new Error(`the segment at ${leaf} has no bounds`);
   }
 
   *redirect(request: LeafRequest, attempt: number): Operation<void> {
@@ -52,6 +74,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     invariant(isLeafStill(request), `what stands at ${leaf} is no segment`);
     // Of the split that the header tells of, the directory may not have the child yet.
     if ((yield* this.directory.refresh(hash.h1)) === leaf) yield* this.linkChild(request);
+    this.aim(request);
   }
 
   /**
@@ -101,10 +124,22 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
   }
 
   /** By the next bit of the keys' hashes, which an indirect item has as its fingerprint. */
-  isUpper({ words }: LeafRequest, entry: number): boolean {
+  // biome-ignore lint/correctness/useYield: another index reads records for this
+  *divide({ words, upper }: LeafRequest): Operation<boolean> {
     const bit = 1 << depthIn(words, IMAGE_AT);
-    return (this.hashAt(words, entry) & bit) !== 0;
+    for (let entry = 0; entry < upper.length; entry++) {
+      const at = imageOf(this, entry);
+      const isUpper = !isEmpty(itemHigh(words, at)) && (this.hashAt(words, at) & bit) !== 0;
+      upper[entry] = isUpper ? 1 : 0;
+    }
+    return true;
   }
+
+  *prepareSplit(): Operation<void> {}
+
+  postBounds(): void {}
+
+  endSplit(): void {}
 
   /** Hash word 1 of the key of the item at `entry`. */
   hashAt(words: Scratch, entry: number): number {
@@ -123,6 +158,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
   writeBounds(
     { words }: LeafRequest,
     sibling: Address,
+    _tag: number,
     lower: BoundsPlace,
     upper: BoundsPlace,
   ): void {

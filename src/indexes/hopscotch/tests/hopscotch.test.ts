@@ -71,7 +71,7 @@ function plainKeys(client: Client): string[] {
     .slice(0, 20);
 }
 
-const SEARCH = 'READ READ READ';
+const SEARCH = 'READ READ READ READ';
 const LOCK = 'WRITE CAS READ READ';
 const UNLOCK = 'WRITE';
 const UPDATE = 'WRITE WRITE WRITE';

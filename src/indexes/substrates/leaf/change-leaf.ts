@@ -119,7 +119,7 @@ export function* removeItem(client: LeafClient, request: LeafRequest): Operation
   const { intent, words, entry, leaf, home } = request;
   const { geometry } = client;
   const at = entry - IMAGE_AT;
-  const position = Math.round((at - geometry.entryAt(0)) / geometry.entryBytes);
+  const position = geometry.entryOf(at);
   const homeEntry = imageOf(client, home);
   setHops(words, homeEntry, hopsOf(words, homeEntry) & ~(1 << geometry.distance(home, position)));
   addSequence(request, 1);

@@ -10,11 +10,14 @@ import { inRange } from '../parameters.ts';
  * of some keys; a key stands in one of the `neighbourhood` entries from its home on, round the end.
  *
  *   leaf    0 owner | 8 identity | 16 sequence | 24 vacancy | 32 bounds, four words of the index's
- *          64 entry x span
+ *          64 [replica] entry x neighbourhood, and so on up to `span` entries
  *   entry   0 checksum 48 | hop bitmap 16
  *           8 version 32 | key bytes 8 | value bytes 8 | codec 8 | flags 8      0 when empty
  *          16 key, zero-padded to 8 bytes | value, zero-padded to 8 bytes            inline
  *          16 fingerprint 32 | record's lines 32 | record's address | key's first bytes   indirect
+ *
+ * A replica, in leaves that have them, is a copy of the first word of the bounds (CHIME section
+ * 4.2.2): every neighbourhood has one in it or right in front of it.
  *
  * Owner and identity are a lock of the pool (pool/intents). The sequence is odd while keys come, go
  * or move; updates leave it. A bit of the vacancy is set while one of its entries may be empty. Bit
@@ -22,6 +25,7 @@ import { inRange } from '../parameters.ts';
  * checksum covers what stands behind it, and is seeded with the identity; the hop bitmap, which
  * changes without the item, is not covered.
  */
+export { IDENTITY_AT, OWNER_AT } from '../../../pool/intents/lock-word.ts';
 export const SEQUENCE_AT = 16;
 export const VACANCY_AT = 24;
 export const BOUNDS_AT = 32;
@@ -31,6 +35,10 @@ export const HEADER_BYTES = UNIT_BYTES;
 export const SUM_AT = 0;
 export const ITEM_AT = 8;
 export const CONTENT_AT = 16;
+
+/** Vacancy and bounds. */
+export const BOUNDS_READ_BYTES = HEADER_BYTES - VACANCY_AT;
+const REPLICA_BYTES = 8;
 
 const SPAN_MAX = 1024;
 /** The hop bitmap has so many bits. */
@@ -59,18 +67,30 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly entryBytes: number;
   readonly leafBytes: number;
   readonly leafUnits: number;
+  /** Copies of the first word of the bounds in each leaf. */
+  readonly replicas: number;
   /** Entries that share a bit of the vacancy. */
   readonly perVacancyBit: number;
   /** Items that an insertion can move so that its intent fits a slot. */
   readonly movesMax: number;
   readonly #scale: number;
+  readonly #groupBytes: number;
+  /** Where each entry stands. */
+  readonly #entryAt: Int32Array;
 
-  constructor(shape: S) {
-    const { span, inlineBytes } = shape;
+  /** `blockOf`: the lines of the block for so many lines. */
+  constructor(shape: S, hasReplicas = false, blockOf = (units: number) => units) {
+    const { span, neighbourhood, inlineBytes } = shape;
     this.shape = shape;
     this.entryBytes = CONTENT_AT + Math.max(INDIRECT_BYTES, pad8(inlineBytes));
-    this.leafBytes = HEADER_BYTES + span * this.entryBytes;
-    this.leafUnits = Math.ceil(this.leafBytes / UNIT_BYTES);
+    this.replicas = hasReplicas ? Math.ceil(span / neighbourhood) : 0;
+    this.#groupBytes = neighbourhood * this.entryBytes + REPLICA_BYTES;
+    this.leafBytes = HEADER_BYTES + span * this.entryBytes + this.replicas * REPLICA_BYTES;
+    this.#entryAt = Int32Array.from({ length: span }, (_, entry) => {
+      const replicas = hasReplicas ? Math.floor(entry / neighbourhood) + 1 : 0;
+      return HEADER_BYTES + entry * this.entryBytes + replicas * REPLICA_BYTES;
+    });
+    this.leafUnits = blockOf(Math.ceil(this.leafBytes / UNIT_BYTES));
     this.perVacancyBit = Math.ceil(span / VACANCY_BITS);
     const perMove = writeBytes(this.entryBytes) + writeBytes(8);
     const others = HEAD_BYTES + WORDS_WRITTEN * writeBytes(8);
@@ -85,7 +105,32 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
 
   /** Where an entry stands in its leaf. */
   entryAt(entry: number): number {
-    return HEADER_BYTES + entry * this.entryBytes;
+    return this.#entryAt[entry];
+  }
+
+  /** Which entry stands there. */
+  entryOf(at: number): number {
+    const behind = at - HEADER_BYTES;
+    if (this.replicas === 0) return behind / this.entryBytes;
+    const group = Math.floor(behind / this.#groupBytes);
+    const inGroup = (behind % this.#groupBytes) - REPLICA_BYTES;
+    return group * this.shape.neighbourhood + inGroup / this.entryBytes;
+  }
+
+  replicaAt(replica: number): number {
+    return HEADER_BYTES + replica * this.#groupBytes;
+  }
+
+  /** The replica that is read along with a neighbourhood. */
+  replicaOf(home: number): number {
+    const group = Math.ceil(home / this.shape.neighbourhood);
+    return group < this.replicas ? group : 0;
+  }
+
+  /** Where a READ of entries from this one on begins. */
+  startAt(first: number): number {
+    const isFirst = this.replicas > 0 && first % this.shape.neighbourhood === 0;
+    return isFirst ? this.#entryAt[first] - REPLICA_BYTES : this.#entryAt[first];
   }
 
   /** The entry `distance` behind another one, round the end. */

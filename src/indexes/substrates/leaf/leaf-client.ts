@@ -3,11 +3,11 @@ import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { RepairPool } from '../../../pool/intents/repair.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
-import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
+import type { Address, Batch, Operation, Scratch } from '../../../verbs/index.ts';
 import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
 import type { LeafGeometry, LeafShape } from './layout.ts';
-import { LeafRequest } from './leaf-request.ts';
+import type { LeafRequest } from './leaf-request.ts';
 import { LeafTurns } from './leaf-turns.ts';
 
 /** Why an operation had to begin again. */
@@ -23,6 +23,19 @@ export type LeafRetry =
 /** Attempts that meet others in a row: with their pauses, about a second. */
 const ATTEMPTS_MAX = 500;
 
+/** Whether a leaf is the key's, as far as was read. */
+export type Ownership = typeof OWNED | typeof NOT_OWNED | typeof UNKNOWN;
+export const OWNED = 1;
+export const NOT_OWNED = 0;
+/** More has to be read: see `LeafClient.learnBounds`. */
+export const UNKNOWN = 2;
+
+/** Where bounds are to be written. */
+export interface BoundsPlace {
+  memory: Scratch;
+  at: number;
+}
+
 /** What a client can do without. Clients of one index need not agree. */
 export interface Techniques {
   /** Operations of this client on one key share verbs; see delegation.ts. */
@@ -33,7 +46,10 @@ export interface Techniques {
  * One client's handle of an index whose items are in hopscotch leaves. Indexes differ in how they
  * find a key's leaf, in what a leaf's bounds say, and in how they share a full leaf out.
  */
-export abstract class LeafClient<S extends LeafShape = LeafShape> {
+export abstract class LeafClient<
+  S extends LeafShape = LeafShape,
+  R extends LeafRequest = LeafRequest,
+> {
   readonly geometry: LeafGeometry<S>;
   readonly sums: EntrySums;
   readonly records: RecordIo;
@@ -71,34 +87,65 @@ export abstract class LeafClient<S extends LeafShape = LeafShape> {
     this.catalog = catalog;
   }
 
-  /** Aims the request at its key's leaf, as far as this client knows: no verb. */
-  abstract aim(request: LeafRequest): void;
+  /**
+   * Aims the request at its key's leaf, as far as this client knows, without a verb; false when it
+   * does not know any: see `reach`.
+   */
+  abstract aim(request: R): boolean;
 
-  /** Whether the bounds in the request's image say that the leaf is the key's. */
-  abstract owns(request: LeafRequest): boolean;
+  /** As `aim`, but reads what this client does not know. */
+  abstract reach(request: R): Operation<void>;
 
-  /** The leaf is not the key's: learns which one is. */
-  abstract redirect(request: LeafRequest, attempt: number): Operation<void>;
+  /** Whether the bounds in the request's image, or a replica of them, say that the leaf is its. */
+  abstract owns(request: R): Ownership;
+
+  /** Reads what `owns` did not find, or has the next READs bring it. */
+  abstract learnBounds(request: R): Operation<void>;
+
+  /** The leaf is not the key's, or no leaf any more: learns which one is, and aims at it. */
+  abstract redirect(request: R, attempt: number): Operation<void>;
 
   /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
-  abstract makeRoom(request: LeafRequest): Operation<void>;
+  abstract makeRoom(request: R): Operation<void>;
 
   /** Whether the locked leaf may be split now, as its bounds in the image say. */
-  abstract maySplit(request: LeafRequest): boolean;
+  abstract maySplit(request: R): boolean;
 
-  /** Of a leaf that is split: whether the item at `entry` of the image goes to the sibling. */
-  abstract isUpper(request: LeafRequest, entry: number): boolean;
+  /** Claims what a split needs beside the sibling, before the lock. */
+  abstract prepareSplit(request: R): Operation<void>;
 
-  /** Puts the bounds of both halves where they are to be written. */
+  /**
+   * Says in `request.upper` which items of the locked leaf go to the sibling. False when the split
+   * has to be prepared anew.
+   */
+  abstract divide(request: R): Operation<boolean>;
+
+  /**
+   * Puts the bounds of both halves where they are to be written, and adds the WRITEs of what hangs
+   * on them. The first word of them is what replicas copy.
+   */
   abstract writeBounds(
-    request: LeafRequest,
+    request: R,
     sibling: Address,
-    lower: { memory: Scratch; at: number },
-    upper: { memory: Scratch; at: number },
+    tag: number,
+    lower: BoundsPlace,
+    upper: BoundsPlace,
   ): void;
 
-  newRequest(): LeafRequest {
-    return new LeafRequest(this.geometry);
+  /** Adds the WRITEs of what the bounds of a split's halves lead to. */
+  abstract postBounds(request: R, batch: Batch): void;
+
+  /** Gives back what a split did not need. */
+  abstract endSplit(request: R): void;
+
+  /** Tells a block's uses as a leaf from each other. */
+  abstract newTag(): number;
+
+  abstract newRequest(): R;
+
+  /** The begin of an operation on a key. */
+  *begin(request: R): Operation<void> {
+    if (!this.aim(request)) yield* this.reach(request);
   }
 
   /** Counts a retry. Bounded. */

@@ -45,6 +45,7 @@ export function* writeItem(
 ): Operation<Outcome> {
   prepare(client, request);
   try {
+    yield* client.begin(request);
     for (let fulls = 1; ; fulls++) {
       yield* prepareItem(client, request);
       yield* lock(client, request);
@@ -83,6 +84,7 @@ function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): 
   yield* unlock(request);
   client.count('leafFull', attempt);
   yield* client.makeRoom(request);
+  yield* client.begin(request);
 }
 
 /** `Index.remove` */
@@ -93,6 +95,7 @@ export function* removeKey(
 ): Operation<boolean> {
   prepare(client, request);
   try {
+    yield* client.begin(request);
     yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
     if (!isThere || isOtherVersion(request, expected)) {

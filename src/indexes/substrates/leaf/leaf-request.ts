@@ -4,25 +4,27 @@ import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { pad8 } from '../../../records/layout.ts';
 import { type Address, NULL_ADDRESS } from '../../../verbs/index.ts';
 import { Request } from '../request.ts';
-import { HEADER_BYTES, type LeafGeometry } from './layout.ts';
+import type { LeafGeometry } from './layout.ts';
 import type { LeafTurn } from './leaf-turns.ts';
 
 /**
- * Offsets in a request's words: of a CAS, of an owner word that is polled, of the header as it was
- * before the entries were read, and of the leaf's image.
+ * Offsets in a request's words: of a CAS, of a lock that is polled, of the sequence as it was before
+ * the entries were read, and of the leaf's image.
  */
 export const SWAP_AT = 0;
 export const POLL_AT = 24;
-export const FIRST_HEADER_AT = 64;
-export const IMAGE_AT = 128;
+export const FIRST_SEQUENCE_AT = 40;
+export const IMAGE_AT = 64;
 
 /** A request with what operations on a leaf remember between their round trips. */
 export class LeafRequest extends Request implements LeafTurn {
   /** Addresses and identity of the key's leaf, and the key's home in it. */
-  leaf: Address = 0;
+  leaf: Address = NULL_ADDRESS;
   idLow = 0;
   idHigh = 0;
   home = 0;
+  /** Whether a search reads the bounds along: whether the leaf is the key's may follow otherwise. */
+  readsBounds = true;
   /** What indirect items tell of their keys beside a prefix. */
   fingerprint = 0;
   /** The entry that holds the key, as an offset in `words`, when it was found. */
@@ -34,6 +36,8 @@ export class LeafRequest extends Request implements LeafTurn {
   /** Entries that an insertion moves items to, in order, and the homes of these items. */
   readonly moved: number[] = [];
   readonly homes: number[] = [];
+  /** Of a leaf that is split: by entry, whether its item goes to the sibling. */
+  readonly upper: Uint8Array;
   readonly intent = new Intent();
   /** The intent slot of this operation, and the owner word of its locks. */
   slot = NO_SLOT;
@@ -46,7 +50,8 @@ export class LeafRequest extends Request implements LeafTurn {
   turnRefused: StepwellError | undefined;
 
   constructor(geometry: LeafGeometry) {
-    super(IMAGE_AT + HEADER_BYTES + geometry.shape.span * geometry.entryBytes);
+    super(IMAGE_AT + geometry.leafBytes);
+    this.upper = new Uint8Array(geometry.shape.span);
   }
 
   /** Takes over what another request of the same key has found. */

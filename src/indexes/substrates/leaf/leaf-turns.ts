@@ -25,13 +25,13 @@ export class LeafTurns {
   #given = 0;
   readonly #words = new Scratch(8);
 
-  /** Waits for the turn at a leaf. Raises SW_CONTENTION. */
-  *take(turn: LeafTurn, leaf: Address): Operation<void> {
+  /** Waits for the turn at a leaf; whether that took time. Raises SW_CONTENTION. */
+  *take(turn: LeafTurn, leaf: Address): Operation<boolean> {
     turn.turnAt = leaf;
     turn.turnRefused = undefined;
     turn.hasTurn = !this.#queue.some(({ turnAt }) => turnAt === leaf);
     this.#queue.push(turn);
-    if (turn.hasTurn) return;
+    if (turn.hasTurn) return false;
     const batch = new Batch();
     let given = this.#given;
     for (let looks = 1; !turn.hasTurn; looks++) {
@@ -41,6 +41,7 @@ export class LeafTurns {
       if (looks > LOOKS_MAX) throw stuck();
       yield batch.clear().pause(0, this.#words);
     }
+    return true;
   }
 
   /** Gives up the turn, or stops waiting for it. */

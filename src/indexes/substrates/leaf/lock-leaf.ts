@@ -12,8 +12,8 @@ import {
   setWord,
   swapped,
 } from '../../../verbs/index.ts';
-import { HEADER_BYTES } from './layout.ts';
-import type { LeafClient } from './leaf-client.ts';
+import { HEADER_BYTES, IDENTITY_AT, OWNER_AT } from './layout.ts';
+import { type LeafClient, OWNED, UNKNOWN } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest, POLL_AT, SWAP_AT } from './leaf-request.ts';
 import { isLeafStill, postEntries } from './read-leaf.ts';
 
@@ -53,21 +53,21 @@ export function* lockLeaf(
     return false;
   }
   request.locked = true;
-  if (client.owns(request)) return true;
+  request.readsBounds = true;
+  while (client.owns(request) === UNKNOWN) yield* client.learnBounds(request);
+  if (client.owns(request) === OWNED) return true;
   yield* unlock(request);
   yield* client.redirect(request, attempt);
   return false;
 }
 
-/** Aims the request at its leaf, and waits while other operations of this client are at that. */
+/** Waits while other operations of this client are at the request's leaf. */
 function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
   const { turns } = client;
-  client.aim(request);
   while (!request.hasTurn || request.turnAt !== request.leaf) {
     turns.give(request);
-    yield* turns.take(request, request.leaf);
     // An operation that had its turn before may have split the leaf.
-    client.aim(request);
+    if (yield* turns.take(request, request.leaf)) yield* client.begin(request);
   }
 }
 
@@ -105,32 +105,38 @@ function postHead({ pool }: LeafClient, request: LeafRequest): void {
 
 /** The CAS met another word: the leaf is another one by now, or another client holds it. */
 function* afterRefusal(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
-  const low = lowHalf(request.words, SWAP_AT + 16);
   const high = highHalf(request.words, SWAP_AT + 16);
   // The identity was read behind the owner: only then the word is an owner at all.
   if (!isLeafStill(request)) return yield* client.redirect(request, attempt);
   invariant(isLocked(high), `the free word of the leaf at ${request.leaf} is another one`);
-  yield* outwait(client, request, low, high, attempt);
+  yield* outwait(client, request, attempt);
 }
 
 /**
- * Waits while another client holds the request's leaf with this owner word, and does what that one
- * was about to do when it is gone.
+ * Waits while another client holds the request's leaf, and does what that one was about to do when
+ * it is gone. The identity is read behind the owner: only where it is the leaf's the word before it
+ * is an owner.
  */
 export function* outwait(
   client: LeafClient,
   request: LeafRequest,
-  low: number,
-  high: number,
   attempt: number,
 ): Operation<void> {
   const { patience, pool } = client;
   client.retries.locked++;
   if (attempt <= patience.spins) return;
-  const { batch, words, leaf } = request;
-  for (let poll = 0; poll < patience.polls; poll++) {
-    yield batch.clear().pause(patience.microseconds, words).read(leaf, 8, words, POLL_AT);
-    if (lowHalf(words, POLL_AT) !== low || highHalf(words, POLL_AT) !== high) return;
+  const { batch, words, leaf, idLow, idHigh } = request;
+  let [low, high] = [0, 0];
+  for (let poll = 0; poll <= patience.polls; poll++) {
+    batch.clear();
+    if (poll > 0) batch.pause(patience.microseconds, words);
+    batch.read(leaf + OWNER_AT, 8, words, POLL_AT);
+    yield batch.read(leaf + IDENTITY_AT, 8, words, POLL_AT + 8);
+    const isLeaf = lowHalf(words, POLL_AT + 8) === idLow && highHalf(words, POLL_AT + 8) === idHigh;
+    if (!isLeaf || !isLocked(highHalf(words, POLL_AT))) return;
+    if (poll > 0 && (lowHalf(words, POLL_AT) !== low || highHalf(words, POLL_AT) !== high)) return;
+    low = lowHalf(words, POLL_AT);
+    high = highHalf(words, POLL_AT);
   }
   const owner = clientOf({ low, high });
   if (yield* isGone(pool.membership, owner)) yield* repair(pool, leaf, { low, high });

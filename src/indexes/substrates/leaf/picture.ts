@@ -14,22 +14,26 @@ import {
   versionOf,
 } from './entry.ts';
 import { CONTENT_AT } from './layout.ts';
-import type { LeafClient } from './leaf-client.ts';
+import { type LeafClient, OWNED } from './leaf-client.ts';
 import type { LeafRequest } from './leaf-request.ts';
 import { imageOf, isLeafStill, isStill, postBracket } from './read-leaf.ts';
 import { lookAgain } from './search-leaf.ts';
 
 /** Reads the whole leaf of the request: keys of one moment, items each of one of their own. */
 export function* readPicture(client: LeafClient, request: LeafRequest): Operation<void> {
+  yield* client.begin(request);
   for (let attempt = 1; ; attempt++) {
-    client.aim(request);
+    request.readsBounds = true;
     const { span } = client.geometry.shape;
     yield postBracket(client, request, 0, span, request.batch.clear());
-    const isPicture =
-      isStill(request) && isLeafStill(request) && client.owns(request) && isWhole(client, request);
-    if (isPicture) return;
+    if (isPicture(client, request) && client.owns(request) === OWNED) return;
     yield* lookAgain(client, request, attempt);
   }
+}
+
+/** Whether the image, whole with its bounds, is of one moment. */
+export function isPicture(client: LeafClient, request: LeafRequest): boolean {
+  return isStill(request) && isLeafStill(request) && isWhole(client, request);
 }
 
 /** Whether every item of the image is whole. One that is not is no empty entry: it is a key's. */

@@ -15,9 +15,19 @@ import {
   valueBytesOf,
   versionOf,
 } from './entry.ts';
-import { BOUNDS_AT, CONTENT_AT, HEADER_BYTES, SEQUENCE_AT } from './layout.ts';
+import {
+  BOUNDS_READ_BYTES,
+  CONTENT_AT,
+  HEADER_BYTES,
+  IDENTITY_AT,
+  SEQUENCE_AT,
+  VACANCY_AT,
+} from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
-import { FIRST_HEADER_AT, IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { FIRST_SEQUENCE_AT, IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+
+/** Identity and sequence. */
+const LAST_READ_BYTES = 16;
 
 /** Where an entry stands in a request's words. */
 export function imageOf({ geometry }: LeafClient, entry: number): number {
@@ -40,10 +50,11 @@ export function postEntries(
 ): Batch {
   const { entryBytes } = geometry;
   const straight = Math.min(count, geometry.shape.span - first);
-  const at = geometry.entryAt(first);
-  batch.read(leaf + at, straight * entryBytes, words, IMAGE_AT + at);
+  const at = geometry.startAt(first);
+  const end = geometry.entryAt(first + straight - 1) + entryBytes;
+  batch.read(leaf + at, end - at, words, IMAGE_AT + at);
   if (straight < count) {
-    const bytes = (count - straight) * entryBytes;
+    const bytes = geometry.entryAt(count - straight - 1) + entryBytes - HEADER_BYTES;
     batch.read(leaf + HEADER_BYTES, bytes, words, IMAGE_AT + HEADER_BYTES);
   }
   return batch;
@@ -54,7 +65,7 @@ export function postSearch(client: LeafClient, request: LeafRequest, batch: Batc
   return postBracket(client, request, request.home, client.geometry.shape.neighbourhood, batch);
 }
 
-/** Adds D[READ header; READ entries; READ header]: see `isStill`. */
+/** Adds D[READ sequence; (READ bounds); READ entries; READ identity and sequence]: see `isStill`. */
 export function postBracket(
   client: LeafClient,
   request: LeafRequest,
@@ -64,9 +75,12 @@ export function postBracket(
 ): Batch {
   const { leaf, words } = request;
   request.known = count;
-  batch.read(leaf, HEADER_BYTES, words, FIRST_HEADER_AT);
+  batch.read(leaf + SEQUENCE_AT, 8, words, FIRST_SEQUENCE_AT);
+  if (request.readsBounds) {
+    batch.read(leaf + VACANCY_AT, BOUNDS_READ_BYTES, words, IMAGE_AT + VACANCY_AT);
+  }
   postEntries(client, request, first, count, batch);
-  return batch.read(leaf, HEADER_BYTES, words, IMAGE_AT);
+  return batch.read(leaf + IDENTITY_AT, LAST_READ_BYTES, words, IMAGE_AT + IDENTITY_AT);
 }
 
 /** Whether the image is of the leaf that the request is aimed at. */
@@ -76,24 +90,17 @@ export function isLeafStill({ words, idLow, idHigh }: LeafRequest): boolean {
 }
 
 /**
- * Whether no key of the leaf came, went or moved while its entries were read: the sequence was the
- * same before and after, and even. The bounds must be the same before and after, too: the words of
- * one READ come in any order, so those of the last one alone may be of a split that came behind its
- * sequence, and those of the first one of before a split. Bounds never come back, so bounds that
- * are the same were so in between.
+ * Whether no key of the leaf came, went or moved while its entries, and its bounds, were read: the
+ * sequence was the same before and after, and even. The bounds have a READ of their own in between:
+ * words of one READ come in any order, so bounds that are read beside the last sequence may be of a
+ * split that came behind it.
  */
 export function isStill({ words }: LeafRequest): boolean {
   const { i32 } = words;
-  const before = FIRST_HEADER_AT >> 2;
-  const after = IMAGE_AT >> 2;
-  const sequence = SEQUENCE_AT >> 2;
-  if ((i32[before + sequence] & 1) !== 0) return false;
-  if (i32[before + sequence] !== i32[after + sequence]) return false;
-  if (i32[before + sequence + 1] !== i32[after + sequence + 1]) return false;
-  for (let word = BOUNDS_AT >> 2; word < HEADER_BYTES >> 2; word++) {
-    if (i32[before + word] !== i32[after + word]) return false;
-  }
-  return true;
+  const before = FIRST_SEQUENCE_AT >> 2;
+  const after = (IMAGE_AT + SEQUENCE_AT) >> 2;
+  if ((i32[before] & 1) !== 0) return false;
+  return i32[before] === i32[after] && i32[before + 1] === i32[after + 1];
 }
 
 /**

@@ -1,7 +1,6 @@
-import { isLocked } from '../../../pool/intents/lock-word.ts';
-import { type Batch, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
-import type { LeafClient } from './leaf-client.ts';
-import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import type { Batch, Operation } from '../../../verbs/index.ts';
+import { type LeafClient, NOT_OWNED, OWNED, UNKNOWN } from './leaf-client.ts';
+import type { LeafRequest } from './leaf-request.ts';
 import { outwait } from './lock-leaf.ts';
 import {
   isCandidate,
@@ -22,8 +21,8 @@ import {
  */
 export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation<boolean> {
   prepare(client, request);
+  yield* client.begin(request);
   for (let attempt = 1; ; attempt++) {
-    client.aim(request);
     yield postSearch(client, request, request.batch.clear());
     if (lookInNeighbourhood(client, request)) return true;
     if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) return true;
@@ -38,7 +37,7 @@ function isAbsent(client: LeafClient, request: LeafRequest): boolean {
   return (
     isStill(request) &&
     isLeafStill(request) &&
-    client.owns(request) &&
+    client.owns(request) === OWNED &&
     isNeighbourhoodWhole(client, request)
   );
 }
@@ -49,14 +48,14 @@ export function* lookAgain(
   request: LeafRequest,
   attempt: number,
 ): Operation<void> {
-  // First the identity: the owner word of what is no leaf names nothing.
-  if (!isLeafStill(request) || !client.owns(request)) {
-    return yield* client.redirect(request, attempt);
+  if (!isLeafStill(request)) return yield* client.redirect(request, attempt);
+  if (isStill(request)) {
+    const ownership = client.owns(request);
+    if (ownership === NOT_OWNED) return yield* client.redirect(request, attempt);
+    if (ownership === UNKNOWN) return yield* client.learnBounds(request);
   }
   client.count('changing', attempt);
-  const low = lowHalf(request.words, IMAGE_AT);
-  const high = highHalf(request.words, IMAGE_AT);
-  if (isLocked(high)) yield* outwait(client, request, low, high, attempt);
+  yield* outwait(client, request, attempt);
 }
 
 /**
@@ -73,7 +72,7 @@ export function* searchLeaves(
   batch.clear();
   for (let i = 0; i < count; i++) {
     prepare(client, requests[i]);
-    client.aim(requests[i]);
+    yield* client.begin(requests[i]);
     postSearch(client, requests[i], batch);
   }
   yield batch;

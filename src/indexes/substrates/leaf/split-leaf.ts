@@ -9,7 +9,7 @@ import {
   setWord,
 } from '../../../verbs/index.ts';
 import { addSequence, addVacancy, carryOut } from './change-leaf.ts';
-import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
+import { hopsOf, setHops } from './entry.ts';
 import {
   BOUNDS_AT,
   HEADER_BYTES,
@@ -26,12 +26,12 @@ import { lockLeaf, unlock } from './lock-leaf.ts';
 import { makeRoom, noteEmptied } from './make-room.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
 
-/** Words of a leaf that a split writes beside its entries: sequence twice, vacancy, two owners. */
+/** Words of a leaf that a split writes beside entries and replicas: sequence twice, vacancy, two owners. */
 const WORDS_WRITTEN = 5;
 const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 
 /**
- * Half-split (CHIME section 4.4): items that `client.isUpper` names go to the same entries of a new
+ * Half-split (CHIME section 4.4): items that `client.divide` names go to the same entries of a new
  * sibling.
  *
  *   D[WRITE sibling; WRITE block of the intent; intent; sequence odd; entries; bounds; vacancy;
@@ -48,6 +48,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
   const bytes = intentBytes(geometry);
   const blocks: Address[] = [];
   try {
+    yield* client.prepareSplit(request);
     blocks.push(yield* allocator.allocate(catalog, leafUnits));
     if (bytes > INTENT_BYTES) blocks.push(yield* allocator.allocate(catalog, leafUnits));
     request.intent.ensure(bytes);
@@ -58,6 +59,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     if (request.moved.length > 0) {
       yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
     }
+    if (!(yield* client.divide(request))) return NULL_ADDRESS;
     // From here on both are another client's to read, should this one die or fail.
     const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
     yield* halve(client, request, sibling, block);
@@ -66,13 +68,14 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     return sibling;
   } finally {
     for (const block of blocks) allocator.discard(catalog, leafUnits, block);
+    client.endSplit(request);
     if (request.locked) yield* unlock(request);
   }
 }
 
 /** Bytes of the longest intent of a split. It fits a block of a leaf's size, or a slot. */
-function intentBytes({ shape }: LeafGeometry): number {
-  const words = WORDS_WRITTEN * writeBytes(8) + writeBytes(BOUNDS_BYTES);
+function intentBytes({ shape, replicas }: LeafGeometry): number {
+  const words = (WORDS_WRITTEN + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
   return HEAD_BYTES + words + shape.span * writeBytes(ITEM_AT + 8);
 }
 
@@ -85,7 +88,8 @@ function* halve(
   const { geometry } = client;
   const { intent, leaf } = request;
   const image = new Scratch(geometry.leafBytes);
-  newSibling(client, request, sibling, image);
+  const tag = client.newTag();
+  newSibling(client, request, sibling, tag, image);
   const changed = share(client, request, image);
   addSequence(request, 1);
   for (const entry of changed) {
@@ -97,13 +101,16 @@ function* halve(
   }
   const at = intent.add(FIRST_LEAF, leaf + BOUNDS_AT, BOUNDS_BYTES);
   const lower = { memory: intent.memory, at };
-  client.writeBounds(request, sibling, lower, { memory: image, at: BOUNDS_AT });
+  client.writeBounds(request, sibling, tag, lower, { memory: image, at: BOUNDS_AT });
+  addReplicas(client, request, at);
+  writeReplicas(geometry, image);
   addVacancy(request);
   addSequence(request, 2);
   intent.addRelease(SECOND_LEAF);
-  yield* carryOut(client, request, block, (batch) =>
-    batch.write(sibling, geometry.leafBytes, image, 0),
-  );
+  yield* carryOut(client, request, block, (batch) => {
+    client.postBounds(request, batch);
+    batch.write(sibling, geometry.leafBytes, image, 0);
+  });
 }
 
 /** The header of the sibling, locked by this operation. */
@@ -111,11 +118,12 @@ function newSibling(
   { geometry }: LeafClient,
   request: LeafRequest,
   sibling: Address,
+  tag: number,
   image: Scratch,
 ): void {
   const { seed, span } = geometry.shape;
-  const low = identityLow(sibling, 0, seed);
-  const high = identityHigh(sibling, 0, seed);
+  const low = identityLow(sibling, tag, seed);
+  const high = identityHigh(sibling, tag, seed);
   request.intent.setLeaf(SECOND_LEAF, sibling, low, high);
   setWord(image, 0, request.ownLow, request.ownHigh);
   setWord(image, 8, low, high);
@@ -132,19 +140,14 @@ function maskOf(bits: number): number {
 /** Moves items of the image to that of the sibling; returns the entries of the leaf that change. */
 function share(client: LeafClient, request: LeafRequest, image: Scratch): number[] {
   const { geometry, sums } = client;
-  const { words, intent } = request;
+  const { words, intent, upper } = request;
   const { span, neighbourhood } = geometry.shape;
   const { low, high } = intent.identity(SECOND_LEAF);
-  const upper: boolean[] = [];
-  for (let entry = 0; entry < span; entry++) {
-    const at = imageOf(client, entry);
-    upper.push(!isEmpty(itemHigh(words, at)) && client.isUpper(request, at));
-  }
   const changed: number[] = [];
   for (let entry = 0; entry < span; entry++) {
     const at = imageOf(client, entry);
     const there = geometry.entryAt(entry);
-    if (upper[entry]) {
+    if (upper[entry] !== 0) {
       image.u8.set(words.u8.subarray(at, at + geometry.entryBytes), there);
       sums.seal(image, there, low, high);
       setWord(words, at + ITEM_AT, 0, 0);
@@ -154,11 +157,11 @@ function share(client: LeafClient, request: LeafRequest, image: Scratch): number
     const hops = hopsOf(words, at);
     let gone = 0;
     for (let away = 0; away < neighbourhood; away++) {
-      if (upper[geometry.after(entry, away)]) gone |= hops & (1 << away);
+      if (upper[geometry.after(entry, away)] !== 0) gone |= hops & (1 << away);
     }
     setHops(image, there, gone);
     setHops(words, at, hops & ~gone);
-    if (upper[entry] || gone !== 0) changed.push(entry);
+    if (upper[entry] !== 0 || gone !== 0) changed.push(entry);
   }
   return changed;
 }
@@ -167,11 +170,32 @@ function clearVacancy({ i32 }: Scratch, bit: number): void {
   i32[(VACANCY_AT + 4 * (bit >>> 5)) >> 2] &= ~(1 << (bit & 31));
 }
 
-/** An empty leaf, free; the rest of its header is the index's. */
-export function newLeaf(geometry: LeafGeometry, leaf: Address, image: Scratch): void {
+/** Adds the WRITEs of the replicas of bounds that stand in the intent. */
+export function addReplicas(
+  { geometry }: LeafClient,
+  { intent, leaf }: LeafRequest,
+  bounds: number,
+): void {
+  const { i32 } = intent.memory;
+  for (let replica = 0; replica < geometry.replicas; replica++) {
+    const at = leaf + geometry.replicaAt(replica);
+    intent.addWord(FIRST_LEAF, at, i32[bounds >> 2], i32[(bounds >> 2) + 1]);
+  }
+}
+
+/** Copies the first word of the bounds of a new leaf. */
+export function writeReplicas(geometry: LeafGeometry, image: Scratch): void {
+  const word = BOUNDS_AT >> 2;
+  for (let replica = 0; replica < geometry.replicas; replica++) {
+    setWord(image, geometry.replicaAt(replica), image.i32[word], image.i32[word + 1]);
+  }
+}
+
+/** An empty leaf, free; its bounds are the index's. */
+export function newLeaf(geometry: LeafGeometry, leaf: Address, tag: number, image: Scratch): void {
   const { seed, span } = geometry.shape;
-  const low = identityLow(leaf, 0, seed);
-  const high = identityHigh(leaf, 0, seed);
+  const low = identityLow(leaf, tag, seed);
+  const high = identityHigh(leaf, tag, seed);
   setWord(image, 0, low, freeHigh(high));
   setWord(image, 8, low, high);
   const bits = Math.ceil(span / geometry.perVacancyBit);
