@@ -1,5 +1,4 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
-import { placeIn } from '../../src/indexes/chime/merge-leaves.ts';
 import { Prng } from '../../src/random/prng.ts';
 import { percent, table } from '../support/text.ts';
 import { loaded, PAPERS_SHAPE } from './loaded.ts';
@@ -40,17 +39,38 @@ export function measureLoad(records: number, seed: number): LoadRow[] {
   });
 }
 
+/** How full leaves are when a random key does not fit, however others hop. */
 function fillFresh(span: number, neighbourhood: number, random: Prng): number {
   let entries = 0;
   for (let leaf = 0; leaf < FRESH_LEAVES; leaf++) {
-    const slots = new Int32Array(2 * span);
-    const entry = () => ({ low: 1, high: 0, home: random.below(span) });
-    for (let count = 0; count < span; count++) {
-      if (!placeIn(slots, entry(), neighbourhood)) break;
-      entries++;
-    }
+    const homes: number[] = new Array(span).fill(EMPTY);
+    while (placeIn(homes, random.below(span), neighbourhood)) entries++;
   }
   return entries / FRESH_LEAVES / span;
+}
+
+const EMPTY = -1;
+
+/** Hopscotch insertion (section 2.3) of a key with this home into entries that say their homes. */
+function placeIn(homes: number[], home: number, neighbourhood: number): boolean {
+  const span = homes.length;
+  let away = 0;
+  while (away < span && homes[(home + away) % span] !== EMPTY) away++;
+  if (away === span) return false;
+  while (away >= neighbourhood) {
+    let back = Math.min(away, neighbourhood - 1);
+    const canHop = () => {
+      const from = (home + away - back) % span;
+      return (home + away - homes[from] + span) % span < neighbourhood;
+    };
+    while (back > 0 && !canHop()) back--;
+    if (back === 0) return false;
+    homes[(home + away) % span] = homes[(home + away - back) % span];
+    away -= back;
+    homes[(home + away) % span] = EMPTY;
+  }
+  homes[(home + away) % span] = home;
+  return true;
 }
 
 export function describeLoad(rows: readonly LoadRow[]): string {

@@ -1,21 +1,25 @@
 import { ChimeIndex } from '../../src/indexes/chime/chime.ts';
-import { reach, refresh } from '../../src/indexes/chime/descent.ts';
-import { SLOTS_AT } from '../../src/indexes/chime/geometry.ts';
-import {
-  type ChimeRequest,
-  IDENTITY_AT,
-  NEIGHBOURS_AT,
-} from '../../src/indexes/chime/leaf-client.ts';
-import { CURRENT, judge, place, postNeighbourhood } from '../../src/indexes/chime/neighbourhood.ts';
-import { settle } from '../../src/indexes/chime/settle.ts';
 import type { ChimeTree } from '../../src/indexes/chime/tree.ts';
-import { type Operation, Scratch, setWord } from '../../src/verbs/index.ts';
+import { OWNED } from '../../src/indexes/substrates/leaf/leaf-client.ts';
+import type { LeafRequest } from '../../src/indexes/substrates/leaf/leaf-request.ts';
+import {
+  isLeafStill,
+  isStill,
+  lookAtCandidates,
+  lookInNeighbourhood,
+  postBracket,
+  postEntries,
+  postHeader,
+  prepare,
+} from '../../src/indexes/substrates/leaf/read-leaf.ts';
+import { lookAgain } from '../../src/indexes/substrates/leaf/search-leaf.ts';
+import type { Operation } from '../../src/verbs/index.ts';
 
 /** How a search without the tree's techniques reads a leaf. */
 export interface PlainReads {
   /** All of it, as a B+ tree does (Sherman); else the neighbourhood of the key. */
   whole: boolean;
-  /** Its first word in a round trip of its own, as metadata that are not next to the entries. */
+  /** Its header in a round trip of its own, as metadata that are not next to the entries. */
   apart: boolean;
 }
 
@@ -31,39 +35,32 @@ export class PlainlyReadTree extends ChimeIndex {
     this.#reads = reads;
   }
 
-  override *search(request: ChimeRequest): Operation<boolean> {
+  override *search(request: LeafRequest): Operation<boolean> {
     const { tree } = this;
-    tree.cache.begin();
-    place(tree, request);
+    prepare(tree, request);
+    yield* tree.begin(request as Parameters<typeof tree.begin>[0]);
     for (let attempt = 1; ; attempt++) {
-      yield* reach(tree, request);
+      request.readsBounds = true;
       yield* this.#read(request);
-      request.checked = true;
-      if (judge(tree, request) === CURRENT) return yield* settle(tree, request);
-      yield* tree.retry(request, 'staleCache', attempt);
-      yield* refresh(tree, request);
+      if (lookInNeighbourhood(tree, request)) return true;
+      if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) return true;
+      const isOwn = isLeafStill(request) && isStill(request);
+      if (isOwn && tree.owns(request as Parameters<typeof tree.owns>[0]) === OWNED) return false;
+      yield* lookAgain(tree, request, attempt);
     }
   }
 
-  *#read(request: ChimeRequest): Operation<void> {
+  *#read(request: LeafRequest): Operation<void> {
     const { tree } = this;
+    const { span, neighbourhood } = tree.geometry.shape;
     const { whole, apart } = this.#reads;
-    const { batch, leaf, words } = request;
-    const { leafBytes } = tree.geometry;
-    const image = new Scratch(leafBytes);
-    if (whole) batch.clear().read(leaf, leafBytes, image, 0);
-    else postNeighbourhood(tree, request, batch.clear(), !apart);
-    if (whole && !apart) batch.read(leaf, 8, words, IDENTITY_AT);
-    yield batch;
-    if (whole) copyNeighbourhood(tree, request, image);
-    if (apart) yield batch.clear().read(leaf, 8, words, IDENTITY_AT);
-  }
-}
-
-function copyNeighbourhood(tree: ChimeTree, { words, home }: ChimeRequest, image: Scratch): void {
-  const { span, neighbourhood } = tree.geometry.shape;
-  for (let i = 0; i < neighbourhood; i++) {
-    const from = (SLOTS_AT >> 2) + 2 * ((home + i) % span);
-    setWord(words, NEIGHBOURS_AT + 8 * i, image.i32[from], image.i32[from + 1]);
+    const [first, count] = whole ? [0, span] : [request.home, neighbourhood];
+    const batch = request.batch.clear();
+    if (!apart) {
+      yield postBracket(tree, request, first, count, batch);
+      return;
+    }
+    yield postEntries(tree, request, first, count, batch);
+    yield postHeader(request, batch.clear());
   }
 }

@@ -1,5 +1,5 @@
 import { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
-import type { ChimeRequest } from '../../../src/indexes/chime/tree.ts';
+import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import type { SharingRequest } from '../../../src/indexes/substrates/planned-write.ts';
@@ -33,9 +33,9 @@ class ShardLateFollower extends ShardIndex {
 }
 
 class ChimeLateFollower extends ChimeIndex {
-  readonly #flights = new Flights<ChimeRequest>();
+  readonly #flights = new Flights<LeafRequest>();
 
-  override search(request: ChimeRequest): Operation<boolean> {
+  override search(request: LeafRequest): Operation<boolean> {
     return this.#flights.search(request, () => super.search(request));
   }
 }

@@ -1,5 +1,5 @@
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
-import { type Address, READ, UNIT_BYTES, WRITE } from '../../../src/verbs/index.ts';
+import { type Address, CAS, READ, UNIT_BYTES, WRITE } from '../../../src/verbs/index.ts';
 import type { AccessObserver, AdversaryMemory } from '../schedules/adversary.ts';
 import type { LinesOfBlock } from './block-of.ts';
 
@@ -38,6 +38,7 @@ export class ReclamationOracle implements AccessObserver {
   /** Off, only the consequences of an early re-use are seen: for canaries. */
   readonly #grace: boolean;
   readonly #readsAhead: (units: number) => boolean;
+  readonly #locksAhead: (units: number) => boolean;
   readonly #overwrites: (units: number) => boolean;
   readonly #retired = new Map<Address, RetiredBlock>();
   /** By unit: who gave the block back that it is part of, and that block. */
@@ -51,10 +52,12 @@ export class ReclamationOracle implements AccessObserver {
     {
       grace = true,
       readsAhead = () => false,
+      locksAhead = () => false,
       overwrites = () => false,
     }: {
       grace?: boolean;
       readsAhead?: (units: number) => boolean;
+      locksAhead?: (units: number) => boolean;
       overwrites?: (units: number) => boolean;
     } = {},
   ) {
@@ -63,6 +66,7 @@ export class ReclamationOracle implements AccessObserver {
     this.#fail = fail;
     this.#grace = grace;
     this.#readsAhead = readsAhead;
+    this.#locksAhead = locksAhead;
     this.#overwrites = overwrites;
     memory.observer = this;
   }
@@ -123,7 +127,7 @@ export class ReclamationOracle implements AccessObserver {
       if (kind === WRITE) {
         this.#checkTaken(client, free);
         this.#free.delete(unit);
-      } else if (kind !== READ || !this.#readsAhead(free.units)) {
+      } else if (!this.#isAllowed(kind, address, free)) {
         const does = kind === READ ? 'reads' : 'changes';
         this.#fail(`client ${client} ${does} block ${unit * UNIT_BYTES} after it was given back`);
       }
@@ -133,6 +137,11 @@ export class ReclamationOracle implements AccessObserver {
     if (kind === WRITE && retired !== undefined && !this.#overwrites(retired.units)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
     }
+  }
+
+  #isAllowed(kind: number, address: Address, { first, units }: { first: number; units: number }) {
+    if (kind === READ) return this.#readsAhead(units);
+    return kind === CAS && address === first * UNIT_BYTES && this.#locksAhead(units);
   }
 
   /** Who gave it back keeps it for what it allocates next: only then it is anybody's to write. */

@@ -197,6 +197,7 @@ export class ScopeModel implements Model {
       {
         grace: false,
         readsAhead: subject.readsAhead,
+        locksAhead: subject.locksAhead,
         overwrites: (units) => subject.overwrites?.(units, this.#parameters.nodes) === true,
       },
     );

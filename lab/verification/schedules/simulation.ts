@@ -158,6 +158,7 @@ class Simulation {
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
       readsAhead: this.#scenario.subject.readsAhead,
+      locksAhead: subject.locksAhead,
       overwrites: (units) => subject.overwrites?.(units, this.#parameters.nodes) === true,
     });
     this.#scenario.clients.forEach((plan, i) => {

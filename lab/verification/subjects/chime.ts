@@ -1,12 +1,12 @@
+import { StepwellError } from '../../../src/errors.ts';
 import { CHIME, type ChimeIndex, shapeFrom } from '../../../src/indexes/chime/chime.ts';
 import { ChimeGeometry, unitsBeside } from '../../../src/indexes/chime/geometry.ts';
-import { LeafWalk } from '../../../src/indexes/chime/leaf-walk.ts';
-import { isLive, isVacant, recordOf } from '../../../src/indexes/chime/slot.ts';
-import type { Address, Operation } from '../../../src/verbs/index.ts';
-import { giveUpSoon, type Subject } from './subject.ts';
+import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
+import { oftenOneNode, type Subject } from './subject.ts';
 
-/** Nothing is speculated on: that would READ records that were given back. */
 const CLIENT = { cacheKiB: 64, hotspots: 0 };
+/** Some values of a program fit an entry of the smallest size, others do not. */
+const INLINE_BYTES = [0, 16, 24, 48];
 
 export const CHIME_SUBJECT: Subject = {
   kind: CHIME,
@@ -15,16 +15,19 @@ export const CHIME_SUBJECT: Subject = {
     const neighbourhood = 2 + prng.below(Math.min(span, 4) - 1);
     const fanout = 2 + prng.below(3);
     const seed = prng.next32();
-    // Split at once, or hop as long as that helps.
-    return { span, neighbourhood, fanout, ...CLIENT, seed, splitAt: seed % 2 === 0 ? 1 : 101 };
+    const inlineBytes = INLINE_BYTES[seed % INLINE_BYTES.length];
+    return { span, neighbourhood, inlineBytes, fanout, ...CLIENT, seed };
   },
-  smallest: { span: 2, neighbourhood: 2, fanout: 2, ...CLIENT, seed: 7, splitAt: 101 },
+  nodes: oftenOneNode,
+  smallest: { span: 2, neighbourhood: 2, inlineBytes: 16, fanout: 2, ...CLIENT, seed: 7 },
   place: ({ h2 }, parameters) => String(new ChimeGeometry(shapeFrom(parameters)).homeOf(h2)),
   fingerprint: ({ h1 }) => h1 >>> 24,
   placesOfKey: ({ neighbourhood }) => neighbourhood,
   walksOnce: true,
-  // Nodes have sizes that records do not have: those are never read when they are free.
+  answersTheDead: true,
+  // Leaves and nodes have sizes that records do not have: those are never read when they are free.
   readsAhead: (units) => unitsBeside(units) === units,
+  locksAhead: (units) => unitsBeside(units) === units,
   // Clients of one tree need not agree.
   vary(index, prng) {
     const { techniques, cache } = (index as ChimeIndex).tree;
@@ -33,24 +36,20 @@ export const CHIME_SUBJECT: Subject = {
     if (prng.below(2) === 0) cache.bookWordsMin = 0;
   },
   hurry(index) {
-    (index as ChimeIndex).tree.patience = { polls: 1, microseconds: 1 };
+    (index as ChimeIndex).tree.patience = { spins: 0, polls: 1, microseconds: 1 };
   },
-  hasten: (index, attempts) => giveUpSoon((index as ChimeIndex).tree, attempts),
-  pending: (index) => pendingRecords(index as ChimeIndex),
+  hasten(index, attempts) {
+    const { tree } = index as ChimeIndex;
+    const { count } = tree;
+    tree.count = (reason: LeafRetry, attempt: number) => {
+      count.call(tree, reason, attempt);
+      // What a sweep meets on its way: one that is given up keeps what it has adopted.
+      if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
+      throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
+    };
+  },
+  // biome-ignore lint/correctness/useYield: a lock's intent leaves nothing pending
+  *pending() {
+    return [];
+  },
 };
-
-/** Insertions that nobody commits or withdraws any more, until their keys are met. */
-function* pendingRecords({ tree }: ChimeIndex): Operation<Address[]> {
-  const found: Address[] = [];
-  tree.cache.begin();
-  const leaves = new LeafWalk(tree, new Uint8Array(0));
-  while (leaves.position !== undefined) {
-    const { slots } = yield* leaves.next();
-    for (let i = 0; i < slots.length; i += 2) {
-      const low = slots[i];
-      const high = slots[i + 1];
-      if (!isVacant(low, high) && !isLive(low, high)) found.push(recordOf(low, high));
-    }
-  }
-  return found;
-}

@@ -41,6 +41,11 @@ export interface Subject {
    */
   readonly readsAhead?: (units: number) => boolean;
   /**
+   * Whether a client tries locks of blocks of this size by such addresses. The CAS expects a word
+   * that only the leaf in question has, so it changes nothing else.
+   */
+  readonly locksAhead?: (units: number) => boolean;
+  /**
    * Whether a client may write a block of this size that another one has retired meanwhile: in an
    * epoch that it announced while the block was linked, so no client can re-use it yet.
    */

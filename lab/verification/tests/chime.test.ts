@@ -20,11 +20,11 @@ const DEEP: Subject = {
   parameters: (prng) => ({
     span: 2 + prng.below(2),
     neighbourhood: 2,
+    inlineBytes: 16,
     fanout: 2 + prng.below(2),
     cacheKiB: 1 + prng.below(2),
     hotspots: 0,
     seed: prng.next32(),
-    splitAt: 101,
   }),
   placesOfKey: () => 10,
 };

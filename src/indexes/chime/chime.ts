@@ -1,6 +1,5 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Bytes } from '../../records/codec.ts';
 import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
@@ -11,20 +10,19 @@ import type {
   KeyRange,
   OrderedIndex,
 } from '../contract.ts';
-import { RecordIo } from '../substrates/record-io.ts';
-import { bulkLoad } from './bulk-load.ts';
-import { checkTree } from './check.ts';
+import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
+import { newLeaf } from '../substrates/leaf/split-leaf.ts';
+import { checkTree } from './check/check.ts';
+import { eachReachable } from './check/reachable.ts';
+import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
-import { LeafIndex } from './leaf-index.ts';
-import { addressOfLink } from './link.ts';
-import { rootLink } from './mend.ts';
-import { NewNodes } from './node-io.ts';
-import { eachReachable } from './reachable.ts';
-import { ChimeScan } from './scan.ts';
-import { shapeOf } from './shape.ts';
-import { tidy, tidyTogether } from './tidy.ts';
-import { type ChimeRequest, ChimeTree } from './tree.ts';
-import { ChimeWalk } from './walk.ts';
+import { addressOfLink, leafLink } from './nodes/link.ts';
+import { rootLink } from './nodes/mend.ts';
+import { NewNodes } from './nodes/node-io.ts';
+import type { ChimeRequest } from './request.ts';
+import { ChimeScan } from './scan/scan.ts';
+import { ChimeWalk } from './scan/walk.ts';
+import { ChimeTree } from './tree.ts';
 
 export const CHIME_KIND = 4;
 
@@ -48,6 +46,10 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return this.client;
   }
 
+  override newRequest(): ChimeRequest {
+    return this.tree.newRequest();
+  }
+
   get resizes(): Readonly<Record<string, number>> {
     const { splits, hops, rebuilds, merges } = this.tree;
     return { splits, hops, rebuilds, merges };
@@ -69,11 +71,6 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return new ChimeScan(this.tree, range);
   }
 
-  /** Fills an empty tree with records in ascending order of their keys: see `bulkLoad`. */
-  load(entries: Iterable<readonly [Bytes, Bytes]>, version = 1): Operation<number> {
-    return bulkLoad(this.tree, entries, version);
-  }
-
   check(sink: CheckSink): Operation<number> {
     return checkTree(this.tree, sink);
   }
@@ -81,33 +78,27 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   eachReachable(visit: (address: Address) => void): Operation<void> {
     return eachReachable(this.tree, visit);
   }
-
-  override *remove(request: ChimeRequest, expected?: number): Operation<boolean> {
-    const { removals } = this.tree;
-    let removed = false;
-    removals.begin();
-    try {
-      removed = yield* super.remove(request, expected);
-    } finally {
-      removals.end();
-    }
-    if (!removed) return false;
-    if (removals.wasAlone) yield* tidy(this.tree, request);
-    else yield* tidyTogether(this.tree, request);
-    return true;
-  }
 }
 
 /** Makes a tree of one empty leaf; returns where its root link stands, for the catalog. */
 export function* buildChime(pool: Pool, shape: ChimeShape, catalog: number): Operation<Address> {
   const root = yield* pool.allocator.allocate(catalog, 1);
   const tree = treeOf(pool, shape, catalog, root);
+  const { geometry } = tree;
+  const leaf = yield* pool.allocator.allocate(catalog, geometry.leafUnits);
+  const tag = tree.newTag();
+  const image = new Scratch(geometry.leafBytes);
+  newLeaf(geometry, leaf, tag, image);
+  const first = leafLink(leaf, tag);
   const nodes = new NewNodes(tree);
-  const leaf = yield* nodes.allocateLeaf();
-  const { low, high } = nodes.leafAt(leaf, new Int32Array(2 * shape.span));
+  // The root is never a leaf: a link that came back to one would be taken for one that had stayed.
+  const routes = { links: Int32Array.of(first.low, first.high), separators: [], pair: 0 };
+  const top = yield* nodes.internal(routes, 0);
   const word = new Scratch(8);
-  setWord(word, 0, low, high);
-  yield nodes.post(new Batch()).write(root, 8, word, 0);
+  setWord(word, 0, top.low, top.high);
+  const batch = new Batch().write(leaf, geometry.leafBytes, image, 0);
+  yield nodes.post(batch).write(root, 8, word, 0);
+  nodes.keep();
   return root;
 }
 
@@ -125,17 +116,22 @@ export function* openChime(
 }
 
 function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): ChimeTree {
-  const { allocator, reclamation } = pool;
-  const records = new RecordIo(pool, catalog);
-  const geometry = new ChimeGeometry(shape);
-  return new ChimeTree(geometry, root, records, allocator, reclamation, catalog);
+  return new ChimeTree(pool, new ChimeGeometry(shape), root, catalog);
 }
 
 /** CHIME as a store's index. */
 export const CHIME: IndexKind = {
   number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
-  parameterNames: ['span', 'neighbourhood', 'fanout', 'cacheKiB', 'hotspots', 'seed', 'splitAt'],
+  parameterNames: [
+    'span',
+    'neighbourhood',
+    'inlineBytes',
+    'fanout',
+    'cacheKiB',
+    'hotspots',
+    'seed',
+  ],
   flags: [],
   parameters: (wishes, _poolBytes, seed) => ({ ...chimeShape(wishes, seed) }),
   create: (pool, parameters, catalog) => buildChime(pool, shapeFrom(parameters), catalog),
@@ -143,6 +139,6 @@ export const CHIME: IndexKind = {
 };
 
 export function shapeFrom(parameters: IndexParameters): ChimeShape {
-  const { span, neighbourhood, fanout, cacheKiB, hotspots, seed, splitAt } = parameters;
-  return { span, neighbourhood, fanout, cacheKiB, hotspots, seed, splitAt };
+  const { span, neighbourhood, inlineBytes, fanout, cacheKiB, hotspots, seed } = parameters;
+  return { span, neighbourhood, inlineBytes, fanout, cacheKiB, hotspots, seed };
 }

@@ -8,15 +8,15 @@ export interface Speculation {
   asked: number;
   /** Of these, those whose key the buffer had. */
   known: number;
-  /** Of these, those whose entry was still the remembered one. */
+  /** Of these, those whose key was still where it is remembered. */
   right: number;
 }
 
 /**
- * The hotspot buffer (CHIME section 4.3.2): of the keys that a client searches for most, the word
- * of their slot. A search for one of them READs that slot and the record that it leads to in one
- * doorbell; when the word is still the same, that was all. Least frequently used entries give way,
- * in sets of eight: a newcomer wears the least of them down before it takes its place.
+ * The hotspot buffer (CHIME section 4.3): of the keys that a client searches for most, the leaf and
+ * the entry in it. A search for one of them READs that entry alone; when the key is still there,
+ * that was all. Least frequently used keys give way, in sets of eight: a newcomer wears the least of
+ * them down before it takes its place.
  */
 export class Hotspots {
   readonly #sets: number;
@@ -41,39 +41,23 @@ export class Hotspots {
     return this.#ids.byteLength + this.#words.byteLength + this.#counts.byteLength;
   }
 
-  /** Where the key with these hash words is, or less than 0. Counts the use. */
-  find(h1: number, h2: number): number {
+  /** The entry of a leaf in which the key with these hash words was, or less than 0. */
+  find(h1: number, h2: number, leaf: number): number {
     this.speculation.asked++;
     const at = this.#lookUp(h1, h2);
-    if (at < 0) return at;
+    if (at < 0 || this.#words[2 * at + 1] !== leaf) return -1;
     this.speculation.known++;
     this.#count(at);
-    return at;
-  }
-
-  low(at: number): number {
     return this.#words[2 * at];
   }
 
-  high(at: number): number {
-    return this.#words[2 * at + 1];
-  }
-
-  /** A search has found the key under this slot word. */
-  note(h1: number, h2: number, low: number, high: number): void {
+  /** A search has found the key there. */
+  note(h1: number, h2: number, leaf: number, entry: number): void {
     let at = this.#lookUp(h1, h2);
     if (at < 0) at = this.#makeWay(h1, h2);
     if (at < 0) return;
-    this.#words[2 * at] = low;
-    this.#words[2 * at + 1] = high;
-  }
-
-  /** This client has given the key another slot word. */
-  renew(h1: number, h2: number, low: number, high: number): void {
-    const at = this.#lookUp(h1, h2);
-    if (at < 0) return;
-    this.#words[2 * at] = low;
-    this.#words[2 * at + 1] = high;
+    this.#words[2 * at] = entry;
+    this.#words[2 * at + 1] = leaf;
   }
 
   #first(h1: number, h2: number): number {

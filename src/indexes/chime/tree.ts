@@ -1,115 +1,334 @@
-import { invariant } from '../../errors.ts';
-import type { Reclamation } from '../../pool/clients/reclamation.ts';
-import type { Allocator } from '../../pool/memory/allocator.ts';
+import { StepwellError } from '../../errors.ts';
+import type { Pool } from '../../pool/pool.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
-import type { RecordIo } from '../substrates/record-io.ts';
-import { NodeCache } from './cache.ts';
-import { Cursors } from './cursors.ts';
-import { confirm, descend, leaveGone, reach, refresh } from './descent.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { BOUNDS_AT, IDENTITY_AT, identityHigh, identityLow } from '../substrates/leaf/layout.ts';
+import {
+  type BoundsPlace,
+  LeafClient,
+  NOT_OWNED,
+  OWNED,
+  type Ownership,
+  UNKNOWN,
+} from '../substrates/leaf/leaf-client.ts';
+import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
+import { outwait } from '../substrates/leaf/lock-leaf.ts';
+import { countItems } from '../substrates/leaf/picture.ts';
+import { isLeafStill, isStill, postHeader } from '../substrates/leaf/read-leaf.ts';
+import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
+import {
+  copyPivot,
+  isLong,
+  isNoLeaf,
+  pivotAt,
+  pivotBlockIn,
+  pivotBytesIn,
+  pivotUnits,
+  siblingIn,
+  writePivot,
+  writeSibling,
+} from './bounds.ts';
+import { divideByMedian } from './divide.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
-import { KeyScale } from './key-scale.ts';
-import { type ChimeRequest, LeafClient } from './leaf-client.ts';
-import { halve } from './leaf-entries.ts';
-import { Place } from './leaf-walk.ts';
-import { ABSORB } from './link.ts';
-import { makePlaceHere } from './make-place.ts';
-import { mend } from './mend.ts';
-import { type Link, swing, type Visit } from './node-io.ts';
-import type { LeafHalves } from './rebuild-leaf.ts';
-import { Removals } from './removals.ts';
-import { settle } from './settle.ts';
+import { Hotspots } from './hotspots.ts';
+import { NodeCache } from './nodes/cache.ts';
+import { descend, reach, refresh } from './nodes/descent.ts';
+import { compareKeys } from './nodes/keys.ts';
+import { addressOfLink, isSameLeaf, type Link, leafLink, TAG_VALUES, tagOfLink } from './nodes/link.ts';
+import { mendWay } from './nodes/mend.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-book.ts';
+import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
+import { keyOf } from './nodes/siblings.ts';
+import { ChimeRequest } from './request.ts';
+import { Cursors } from './scan/cursor-keys.ts';
+import { KeyOrder } from './scan/key-order.ts';
 import { Spares } from './spares.ts';
-import { adoptLeaf, sureLeaf } from './sure-leaf.ts';
 
-export * from './leaf-client.ts';
+/** Rounds of a change of shape: each ends with one thing less to do. */
+const ROUNDS_MAX = 10_000;
 
 /** One client's handle of a CHIME tree. */
-export class ChimeTree extends LeafClient<ChimeShape> {
+export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
   declare readonly geometry: ChimeGeometry;
   /** Where the root link stands. */
   readonly root: Address;
   readonly cache: NodeCache;
-  readonly #scale = new KeyScale();
+  readonly hotspots: Hotspots;
+  readonly spareBenches = new Spares(() => new Bench());
+  readonly spareOrders = new Spares(() => new KeyOrder());
   readonly cursors = new Cursors();
-  readonly removals = new Removals();
-  /** Of this client: internal nodes rebuilt, pairs merged. */
+  readonly spareRequests = new Spares(() => this.newRequest());
+  /** Of this client: internal nodes rebuilt, leaves merged. */
   rebuilds = 0;
   merges = 0;
+  /** Items of the leaves that were split, together. */
+  entriesAtSplit = 0;
 
-  constructor(
-    geometry: ChimeGeometry,
-    root: Address,
-    records: RecordIo,
-    allocator: Allocator,
-    reclamation: Reclamation,
-    catalog: number,
-  ) {
-    super(geometry, records, allocator, reclamation, catalog);
+  constructor(pool: Pool, geometry: ChimeGeometry, root: Address, catalog: number) {
+    super(geometry, pool, catalog);
     this.root = root;
-    this.cache = new NodeCache(reclamation, geometry.shape.cacheKiB * 1024);
+    this.cache = new NodeCache(pool.reclamation, geometry.shape.cacheKiB * 1024);
+    this.hotspots = new Hotspots(geometry.shape.hotspots);
   }
 
-  readonly spareRequests = new Spares(() => this.newRequest());
-  readonly sparePlaces: Spares<Place> = new Spares(() => new Place(this));
+  newRequest(): ChimeRequest {
+    return new ChimeRequest(this.geometry);
+  }
 
-  begin(): void {
+  /** The epoch: a block is used again only when epochs have passed. */
+  newTag(): number {
+    return this.reclamation.announced % TAG_VALUES;
+  }
+
+  giveUpAfter(round: number): void {
+    if (round < ROUNDS_MAX) return;
+    const reasons = JSON.stringify(this.retries);
+    throw new StepwellError('SW_CONTENTION', `gave up after ${round} rounds: ${reasons}`);
+  }
+
+  override *begin(request: ChimeRequest): Operation<void> {
     this.cache.begin();
+    // Its block may be used again since.
+    request.longPivot = undefined;
+    if (!this.aim(request)) yield* this.reach(request);
   }
 
   aim(request: ChimeRequest): boolean {
-    return descend(this, request) !== undefined && request.leaf !== 0;
+    if (descend(this, request) === undefined || request.leaf === NULL_ADDRESS) return false;
+    this.#aimed(request);
+    return true;
   }
 
-  reach(request: ChimeRequest): Operation<void> {
-    return reach(this, request);
+  *reach(request: ChimeRequest): Operation<void> {
+    yield* reach(this, request);
+    this.#aimed(request);
   }
 
-  isSure(request: ChimeRequest): boolean {
-    return this.cache.isKnownLink(request);
+  /** The request has a link to a leaf, and that of the next one or none. */
+  #aimed(request: ChimeRequest): void {
+    const { leaf, leafHigh, nextLow, nextHigh } = request;
+    const { seed } = this.geometry.shape;
+    const tag = tagOfLink(leafHigh);
+    request.lower = undefined;
+    request.idLow = identityLow(leaf, tag, seed);
+    request.idHigh = identityHigh(leaf, tag, seed);
+    // Only with the next leaf of the same parent a replica tells whether the leaf is the key's.
+    request.readsBounds = isNoLeaf(nextLow, nextHigh);
   }
 
-  confirm(request: ChimeRequest): void {
-    confirm(this, request);
-  }
-
-  leaveGone(request: ChimeRequest, attempt: number): Operation<void> {
-    return leaveGone(this, request, attempt);
-  }
-
-  *searchTakenUp(request: ChimeRequest): Operation<boolean> {
-    adoptLeaf(this, request, yield* sureLeaf(this, request));
-    const found = yield* settle(this, request);
-    yield* refresh(this, request);
-    return found;
-  }
-
-  mend(request: ChimeRequest): Operation<void> {
-    return mend(this, request);
-  }
-
-  *makePlace(request: ChimeRequest): Operation<void> {
-    if (!(yield* makePlaceHere(this, request))) yield* mend(this, request, true);
-  }
-
-  *halve({ borders }: Visit, slots: Int32Array): Operation<LeafHalves> {
-    invariant(borders !== undefined, 'a leaf that is split without its borders');
-    const { left, right, separator } = yield* halve(this, slots, borders);
-    return { left, right, separator, flags: 0, flagsOver: ABSORB };
+  /** Aims at a leaf, with its lower bound, of which no parent tells what comes next. */
+  aimAt(request: ChimeRequest, { low, high }: Link, lower?: Uint8Array): void {
+    request.leafLow = low;
+    request.leafHigh = high;
+    request.leaf = addressOfLink(low, high);
+    request.nextLow = 0;
+    request.nextHigh = 0;
+    this.#aimed(request);
+    request.lower = lower;
   }
 
   /**
-   * From the borders that the way to the leaf has told: they are those of the leaf that its link
-   * names, for as long as that is in use, and in any other the word that has this hint is not put,
-   * for its slots are frozen.
+   * Sibling-based validation (CHIME section 4.2.3): a leaf whose sibling is the next child of its
+   * parent, in whatever version of the parent, ends where that one begins. Else the pivot tells.
    */
-  hintOf({ above, child, outgoing, keyBytes }: ChimeRequest): number {
-    if (above === undefined) return 0;
-    this.cache.measure(above, child, this.#scale);
-    return this.#scale.hintOf(outgoing.u8, HEADER_BYTES, HEADER_BYTES + keyBytes);
+  owns(request: ChimeRequest): Ownership {
+    const { words, readsBounds, nextLow, nextHigh, home } = request;
+    const { geometry } = this;
+    const inImage = readsBounds ? BOUNDS_AT : geometry.replicaAt(geometry.replicaOf(home));
+    const at = IMAGE_AT + inImage;
+    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
+    if (isNoLeaf(low, high)) return OWNED;
+    if (!isNoLeaf(nextLow, nextHigh) && isSameLeaf(low, high, nextLow, nextHigh)) return OWNED;
+    return readsBounds ? this.#isBelowPivot(request) : UNKNOWN;
   }
 
-  link(leaf: Visit, to: Link): Operation<boolean> {
-    return swing(this, leaf, to, [leaf]);
+  #isBelowPivot(request: ChimeRequest): Ownership {
+    const { words, side, outgoing, keyBytes, longPivot } = request;
+    if (side === AT_LAST) return NOT_OWNED;
+    const at = IMAGE_AT + BOUNDS_AT;
+    const bytes = pivotBytesIn(words, at);
+    let [pivot, from] = [words.u8, pivotAt(at)];
+    if (isLong(bytes)) {
+      if (longPivot?.block !== pivotBlockIn(words, at)) return UNKNOWN;
+      [pivot, from] = [longPivot.bytes, 0];
+    }
+    const order = compareKeys(outgoing.u8, HEADER_BYTES, keyBytes, pivot, from, bytes);
+    return order < 0 || (order === 0 && side === BELOW_KEY) ? OWNED : NOT_OWNED;
+  }
+
+  override spotOf({ hash, leafLow }: ChimeRequest): number {
+    return this.hotspots.off ? -1 : this.hotspots.find(hash.h1, hash.h2, leafLow);
+  }
+
+  override noteSpot({ hash, leafLow }: ChimeRequest, entry: number, wasSpot: boolean): void {
+    if (this.hotspots.off) return;
+    if (wasSpot) this.hotspots.speculation.right++;
+    else this.hotspots.note(hash.h1, hash.h2, leafLow, entry);
+  }
+
+  *learnBounds(request: ChimeRequest): Operation<void> {
+    if (!request.readsBounds) request.readsBounds = true;
+    else yield* this.#readLongPivot(request);
+  }
+
+  *#readLongPivot(request: ChimeRequest): Operation<void> {
+    const { words } = request;
+    const at = IMAGE_AT + BOUNDS_AT;
+    const block = pivotBlockIn(words, at);
+    const bytes = pivotBytesIn(words, at);
+    const image = new Scratch(Math.ceil(bytes / UNIT_BYTES) * UNIT_BYTES);
+    yield new Batch().read(block, image.u8.length, image, 0);
+    request.longPivot = { bytes: image.u8.slice(0, bytes), block };
+  }
+
+  /**
+   * What is remembered led to a leaf that is not the key's: because the parent has more leaves by
+   * now, or lacks some (half-split validation), or because the leaf was merged.
+   */
+  *redirect(request: ChimeRequest, attempt: number): Operation<void> {
+    this.count('otherLeaf', attempt);
+    const { leafLow, leafHigh, words } = request;
+    const sibling = isLeafStill(request) ? siblingIn(words, IMAGE_AT + BOUNDS_AT) : undefined;
+    const pivot = sibling && (yield* this.pivotOf(request));
+    yield* refresh(this, request);
+    yield* this.begin(request);
+    const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
+    if (!isSame()) return;
+    if (request.side === AT_KEY && (yield* mendWay(this, keyOf(request)))) {
+      yield* refresh(this, request);
+      yield* this.begin(request);
+      if (!isSame()) return;
+    }
+    if (sibling !== undefined) this.aimAt(request, sibling, pivot);
+    else this.#aimLeft(request);
+  }
+
+  /** A leaf that was merged is in the one before it, below the same parent. */
+  #aimLeft(request: ChimeRequest): void {
+    const { child } = request;
+    const above = request.above as CachedNode;
+    if (child === 0) return;
+    const left = { low: above.linkLow(child - 1), high: above.linkHigh(child - 1) };
+    this.aimAt(request, left, above.lowerOf(child - 1));
+  }
+
+  *makeRoom(request: ChimeRequest, attempt: number): Operation<void> {
+    if ((yield* splitLeaf(this, request, attempt)) === NULL_ADDRESS) return;
+    yield* mendWay(this, keyOf(request));
+    yield* refresh(this, request);
+  }
+
+  maySplit(): boolean {
+    return true;
+  }
+
+  *prepareSplit(request: ChimeRequest): Operation<void> {
+    const { pivotUnits: units } = request;
+    if (units === 0) return;
+    request.newPivotBlock = yield* this.allocator.allocate(this.catalog, units);
+  }
+
+  *divide(request: ChimeRequest): Operation<boolean> {
+    const spare = this.spareRequests.take();
+    const pivot = yield* divideByMedian(this, request, spare);
+    this.spareRequests.give(spare);
+    if (pivot === undefined) return false;
+    request.newPivot = pivot;
+    this.entriesAtSplit += countItems(this, request);
+    if (!isLong(pivot.length)) return true;
+    const units = pivotUnits(pivot.length);
+    if (request.newPivotBlock !== NULL_ADDRESS && request.pivotUnits === units) return true;
+    // Nothing is allocated under a lock: the next attempt has claimed the block before.
+    request.wantedUnits = units;
+    return false;
+  }
+
+  writeBounds(
+    request: ChimeRequest,
+    sibling: Address,
+    tag: number,
+    lower: BoundsPlace,
+    upper: BoundsPlace,
+  ): void {
+    const { words, newPivot, newPivotBlock } = request;
+    const at = IMAGE_AT + BOUNDS_AT;
+    const older = highHalf(words, at);
+    writeSibling(upper.memory, upper.at, siblingIn(words, at), older);
+    copyPivot(words, at, upper.memory, upper.at);
+    writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
+    writePivot(lower.memory, lower.at, newPivot as Uint8Array, newPivotBlock);
+  }
+
+  postBounds(request: ChimeRequest, batch: Batch): void {
+    const { newPivot, newPivotBlock } = request;
+    if (newPivot === undefined || !isLong(newPivot.length)) return;
+    const image = new Scratch(Math.ceil(newPivot.length / UNIT_BYTES) * UNIT_BYTES);
+    image.u8.set(newPivot);
+    batch.write(newPivotBlock, image.u8.length, image, 0);
+    // It belongs to the leaf from now on.
+    request.newPivotBlock = NULL_ADDRESS;
+  }
+
+  endSplit(request: ChimeRequest): void {
+    const { newPivotBlock, pivotUnits: units, wantedUnits } = request;
+    if (newPivotBlock !== NULL_ADDRESS) this.allocator.discard(this.catalog, units, newPivotBlock);
+    request.newPivotBlock = NULL_ADDRESS;
+    request.newPivot = undefined;
+    request.pivotUnits = wantedUnits;
+    request.wantedUnits = 0;
+  }
+
+  *readBounds({ low, high }: Link): Operation<LeafBounds | undefined> {
+    const probe = this.spareRequests.take();
+    try {
+      this.aimAt(probe, { low, high });
+      for (let attempt = 1; ; attempt++) {
+        yield postHeader(probe, probe.batch.clear());
+        if (!isLeafStill(probe)) return undefined;
+        if (isStill(probe)) return yield* this.boundsIn(probe);
+        this.count('changing', attempt);
+        yield* outwait(this, probe, attempt);
+      }
+    } finally {
+      this.spareRequests.give(probe);
+    }
+  }
+
+  /** The bounds in the image, which are of one moment. */
+  *boundsIn(probe: ChimeRequest): Operation<LeafBounds> {
+    const at = IMAGE_AT + BOUNDS_AT;
+    const { words } = probe;
+    const sibling = siblingIn(words, at);
+    if (sibling === undefined) return { sibling, pivot: undefined };
+    return { sibling, pivot: yield* this.pivotOf(probe) };
+  }
+
+  /** The pivot in the request's image of a leaf that is not the last one. */
+  *pivotOf(request: ChimeRequest): Operation<Uint8Array> {
+    const { words } = request;
+    const at = IMAGE_AT + BOUNDS_AT;
+    const bytes = pivotBytesIn(words, at);
+    if (!isLong(bytes)) return words.u8.slice(pivotAt(at), pivotAt(at) + bytes);
+    if (request.longPivot?.block !== pivotBlockIn(words, at)) yield* this.#readLongPivot(request);
+    return (request.longPivot as { bytes: Uint8Array }).bytes;
+  }
+
+  *isMerged({ low, high }: Link): Operation<boolean> {
+    const probe = this.spareRequests.take();
+    this.aimAt(probe, { low, high });
+    const at = IMAGE_AT + IDENTITY_AT;
+    yield probe.batch.clear().read(probe.leaf + IDENTITY_AT, 8, probe.words, at);
+    const isMerged = !isLeafStill(probe);
+    this.spareRequests.give(probe);
+    return isMerged;
   }
 }

@@ -3,10 +3,9 @@ import { test } from 'node:test';
 import { traced } from '../../../store/tests/support/by-hand.ts';
 import { Scratch } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
-import { PackedSeparators } from '../internal-node.ts';
-import { FROZEN, INTERNAL, linkHigh, linkLow } from '../link.ts';
-import { AT_KEY, CachedNode, NodeBook } from '../node-book.ts';
-import type { ChimeRequest } from '../tree.ts';
+import { PackedSeparators } from '../nodes/internal-node.ts';
+import { FROZEN, INTERNAL, linkHigh, linkLow } from '../nodes/link.ts';
+import { AT_KEY, CachedNode, NodeBook, type Traveller } from '../nodes/node-book.ts';
 import { type Client, clientOf, requestFor } from './support/client.ts';
 
 const ADDRESS = 640;
@@ -60,48 +59,12 @@ test('in another book, what is remembered hangs together, and what was forgotten
     );
   }
   // A way down in the new book ends at the child, whose own child nobody remembers.
-  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as ChimeRequest;
+  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as Traveller;
   assert.equal(next.descend(kept.at, request), child);
   // Nodes of two books do not lead to one another on that way.
   kept.setNode(0, forgotten);
   assert.equal(next.descend(kept.at, request), kept);
   assert.equal(request.leaf, 0);
-});
-
-test('the scales of a node are counted, and go with it into another book', (t) => {
-  const { pool, index } = clientOf(t, { span: 8, neighbourhood: 4, fanout: 8 });
-  const client = { pool, index } as Client;
-  const put = (key: string) => pool.run(index.write(requestFor(client, key, key), ALWAYS));
-  for (let i = 0; i < 300; i++) put(`key ${1000 + ((i * 77) % 300)}`);
-  const { cache } = index.tree;
-  cache.forget();
-  for (let i = 0; i < 300; i++) {
-    pool.run(index.search(requestFor(client, `key ${1000 + i}`)));
-  }
-  const hintsAndBytes = () => {
-    const hints: number[] = [];
-    for (let i = 0; i < 300; i++) {
-      const request = requestFor(client, `key ${1000 + i}`);
-      assert.ok(index.tree.aim(request));
-      hints.push(index.tree.hintOf(request));
-    }
-    return { hints, bytes: cache.bytes };
-  };
-  const before = cache.bytes;
-  const first = hintsAndBytes();
-  assert.ok(new Set(first.hints).size > 6);
-  const { subtables } = pool.run(index.shape());
-  assert.ok(first.bytes - before >= 16 * subtables, `${first.bytes - before} bytes more`);
-  assert.deepEqual(hintsAndBytes(), first);
-  cache.bookWordsMin = 0;
-  const { book } = cache;
-  cache.begin();
-  assert.notEqual(cache.book, book);
-  assert.deepEqual(hintsAndBytes(), first);
-  // What they take is not taken unnoticed.
-  cache.bytesMax = first.bytes - 1;
-  cache.begin();
-  assert.ok(cache.bytes < first.bytes);
 });
 
 test('a small memory keeps to its size, and what is used', (t) => {
@@ -123,5 +86,5 @@ test('a small memory keeps to its size, and what is used', (t) => {
     assert.ok(index.tree.cache.bytes <= 4096, `${index.tree.cache.bytes} bytes`);
   }
   const { trips } = traced(pool.fabric, index.search(requestFor({ index } as Client, 'key 0')));
-  assert.equal(trips.length, 2);
+  assert.equal(trips.length, 1);
 });

@@ -143,6 +143,14 @@ export abstract class LeafClient<
 
   abstract newRequest(): R;
 
+  /** The entry in which the key of the request, which is aimed, was last found; or less than 0. */
+  spotOf(_request: R): number {
+    return -1;
+  }
+
+  /** The key was found in an entry: by its neighbourhood, or where `spotOf` said. */
+  noteSpot(_request: R, _entry: number, _wasSpot: boolean): void {}
+
   /** The begin of an operation on a key. */
   *begin(request: R): Operation<void> {
     if (!this.aim(request)) yield* this.reach(request);

@@ -29,6 +29,8 @@ export class LeafRequest extends Request implements LeafTurn {
   fingerprint = 0;
   /** The entry that holds the key, as an offset in `words`, when it was found. */
   entry = 0;
+  /** The entry that a search of many keys speculates on, or less than 0. */
+  spot = -1;
   /** Entries of the image, from `home` on, that were read. */
   known = 0;
   /** The item whose bytes an insertion or update is for. */

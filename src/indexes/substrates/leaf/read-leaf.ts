@@ -83,6 +83,13 @@ export function postBracket(
   return batch.read(leaf + IDENTITY_AT, LAST_READ_BYTES, words, IMAGE_AT + IDENTITY_AT);
 }
 
+/** Adds D[READ sequence; READ bounds; READ identity and sequence]. */
+export function postHeader({ leaf, words }: LeafRequest, batch: Batch): Batch {
+  batch.read(leaf + SEQUENCE_AT, 8, words, FIRST_SEQUENCE_AT);
+  batch.read(leaf + VACANCY_AT, BOUNDS_READ_BYTES, words, IMAGE_AT + VACANCY_AT);
+  return batch.read(leaf + IDENTITY_AT, LAST_READ_BYTES, words, IMAGE_AT + IDENTITY_AT);
+}
+
 /** Whether the image is of the leaf that the request is aimed at. */
 export function isLeafStill({ words, idLow, idHigh }: LeafRequest): boolean {
   const { i32 } = words;
@@ -128,6 +135,19 @@ export function lookEverywhere(client: LeafClient, request: LeafRequest): boolea
     if (isKey(client, request, entry)) return true;
   }
   return false;
+}
+
+/** Adds the speculative READ of one entry (CHIME section 4.3). */
+export function postSpot(client: LeafClient, request: LeafRequest, spot: number, batch: Batch): Batch {
+  const { geometry } = client;
+  const at = geometry.entryAt(spot);
+  return batch.read(request.leaf + at, geometry.entryBytes, request.words, IMAGE_AT + at);
+}
+
+/** As `lookInNeighbourhood`, of one entry. */
+export function lookAtSpot(client: LeafClient, request: LeafRequest, spot: number): boolean {
+  request.candidateCount = 0;
+  return isKey(client, request, imageOf(client, spot));
 }
 
 /** Whether the entry holds the key, whole; it is then the found one, or a candidate. */

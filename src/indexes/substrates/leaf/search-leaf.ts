@@ -1,6 +1,6 @@
 import type { Batch, Operation } from '../../../verbs/index.ts';
 import { type LeafClient, NOT_OWNED, OWNED, UNKNOWN } from './leaf-client.ts';
-import type { LeafRequest } from './leaf-request.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { outwait } from './lock-leaf.ts';
 import {
   isCandidate,
@@ -8,10 +8,12 @@ import {
   isNeighbourhoodWhole,
   isStill,
   lookAtCandidates,
+  lookAtSpot,
   lookEverywhere,
   lookInNeighbourhood,
   postCandidate,
   postSearch,
+  postSpot,
   prepare,
 } from './read-leaf.ts';
 
@@ -22,15 +24,35 @@ import {
 export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation<boolean> {
   prepare(client, request);
   yield* client.begin(request);
+  const spot = client.spotOf(request);
+  if (spot >= 0) {
+    yield postSpot(client, request, spot, request.batch.clear());
+    if (lookAtSpot(client, request, spot)) return foundAt(client, request, true);
+    const isThere = request.candidateCount > 0 && (yield* lookAtCandidates(request));
+    if (isThere) return foundAt(client, request, true);
+  }
+  return yield* searchNeighbourhood(client, request);
+}
+
+function* searchNeighbourhood(client: LeafClient, request: LeafRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     yield postSearch(client, request, request.batch.clear());
-    if (lookInNeighbourhood(client, request)) return true;
-    if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) return true;
+    if (lookInNeighbourhood(client, request)) return foundAt(client, request);
+    if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) {
+      return foundAt(client, request);
+    }
     if (isAbsent(client, request)) return false;
-    if (lookEverywhere(client, request)) return true;
-    if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) return true;
+    if (lookEverywhere(client, request)) return foundAt(client, request);
+    if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) {
+      return foundAt(client, request);
+    }
     yield* lookAgain(client, request, attempt);
   }
+}
+
+function foundAt(client: LeafClient, request: LeafRequest, wasSpot = false): true {
+  client.noteSpot(request, client.geometry.entryOf(request.entry - IMAGE_AT), wasSpot);
+  return true;
 }
 
 function isAbsent(client: LeafClient, request: LeafRequest): boolean {
@@ -71,22 +93,35 @@ export function* searchLeaves(
 ): Operation<void> {
   batch.clear();
   for (let i = 0; i < count; i++) {
-    prepare(client, requests[i]);
-    yield* client.begin(requests[i]);
-    postSearch(client, requests[i], batch);
+    const request = requests[i];
+    prepare(client, request);
+    yield* client.begin(request);
+    request.spot = client.spotOf(request);
+    if (request.spot >= 0) postSpot(client, request, request.spot, batch);
+    else postSearch(client, request, batch);
   }
   yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
-    found[i] = lookInNeighbourhood(client, requests[i]);
-    if (!found[i] && requests[i].candidateCount === 1) postCandidate(requests[i], 0, batch);
+    const request = requests[i];
+    found[i] = lookAtOnce(client, request);
+    if (!found[i] && request.candidateCount === 1) postCandidate(request, 0, batch);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
-    if (found[i]) continue;
-    found[i] = request.candidateCount === 1 && isCandidate(request, 0);
-    const isSettled = found[i] || (request.candidateCount < 2 && isAbsent(client, request));
-    if (!isSettled) found[i] = yield* searchLeaf(client, request);
+    const isCandidateFound = !found[i] && request.candidateCount === 1 && isCandidate(request, 0);
+    if (found[i] || isCandidateFound) {
+      found[i] = foundAt(client, request, request.spot >= 0);
+      continue;
+    }
+    const isRead = request.spot < 0 && request.candidateCount < 2;
+    if (isRead && isAbsent(client, request)) continue;
+    found[i] = yield* searchNeighbourhood(client, request);
   }
+}
+
+function lookAtOnce(client: LeafClient, request: LeafRequest): boolean {
+  const { spot } = request;
+  return spot >= 0 ? lookAtSpot(client, request, spot) : lookInNeighbourhood(client, request);
 }

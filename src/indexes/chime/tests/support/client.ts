@@ -6,8 +6,8 @@ import { type Scope, SMALL } from '../../../../store/tests/support/pools.ts';
 import type { Index } from '../../../contract.ts';
 import { createStore, openIndex } from '../../../kinds.ts';
 import { CHIME, type ChimeIndex } from '../../chime.ts';
-import type { ChimeScan } from '../../scan.ts';
-import type { ChimeRequest } from '../../tree.ts';
+import type { ChimeScan } from '../../scan/scan.ts';
+import type { ChimeRequest } from '../../request.ts';
 
 /** A client of a CHIME tree whose operations a test drives step by step. */
 export interface Client {

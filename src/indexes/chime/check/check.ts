@@ -1,0 +1,71 @@
+import type { Operation } from '../../../verbs/index.ts';
+import type { CheckSink } from '../../contract.ts';
+import { LeafCheck } from '../../substrates/leaf/check-leaf.ts';
+import { compareWhole } from '../nodes/keys.ts';
+import { addressOfLink, type Link } from '../nodes/link.ts';
+import { unitsOfNode, type Visit } from '../nodes/node-io.ts';
+import { LeafWalk } from '../scan/leaf-walk.ts';
+import type { ChimeTree } from '../tree.ts';
+import { eachLeaf } from './leaf-chain.ts';
+import { eachNode, type Part } from './nodes-of.ts';
+
+/**
+ * Verifies every invariant of a tree, after finishing what clients that died have left half done,
+ * as far as the pool has room for it: separators ascend within their node's range, all leaves are
+ * at one height and end where the next one begins, every item is intact, in the leaf of its key, in
+ * its neighbourhood, and there only once.
+ */
+export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> {
+  const leaves = new LeafWalk(tree, new Uint8Array(0));
+  while (leaves.position !== undefined) yield* leaves.mendAndSkip();
+  leaves.release();
+  const check = new Check(tree, sink);
+  sink.reachable(tree.root, 1);
+  yield* eachNode(tree, check);
+  return check.records;
+}
+
+class Check {
+  readonly #tree: ChimeTree;
+  readonly #sink: CheckSink;
+  readonly #items: LeafCheck;
+  #leafHeight: number | undefined;
+
+  constructor(tree: ChimeTree, sink: CheckSink) {
+    this.#tree = tree;
+    this.#sink = sink;
+    this.#items = new LeafCheck(tree, sink);
+  }
+
+  get records(): number {
+    return this.#items.records;
+  }
+
+  node({ low, high }: Link): void {
+    this.#sink.reachable(addressOfLink(low, high), unitsOfNode(high));
+  }
+
+  children({ address }: Visit, parts: readonly Part[]): void {
+    for (const { lower, upper } of parts) {
+      if (upper === undefined || compareWhole(lower, upper) < 0) continue;
+      this.#sink.problem(`internal node at ${address}: separators do not ascend`);
+    }
+  }
+
+  *leaf(part: Part): Operation<void> {
+    const { height, link } = part;
+    this.#leafHeight ??= height;
+    const where = `leaf at ${addressOfLink(link.low, link.high)}`;
+    if (height !== this.#leafHeight) this.#sink.problem(`${where}: at another height`);
+    const sink = this.#sink;
+    yield* eachLeaf(this.#tree, part, {
+      block: (address, units) => sink.reachable(address, units),
+      problem: (text) => sink.problem(`${where}: ${text}`),
+      leaf: (picture, lower, upper) => {
+        const isBelow = (key: Uint8Array) => upper === undefined || compareWhole(key, upper) < 0;
+        const belongs = (key: Uint8Array) => compareWhole(lower, key) <= 0 && isBelow(key);
+        return this.#items.leaf(picture, belongs);
+      },
+    });
+  }
+}

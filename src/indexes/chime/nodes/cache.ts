@@ -1,0 +1,132 @@
+import type { Reclamation } from '../../../pool/clients/reclamation.ts';
+import type { PackedRoutes } from './internal-node.ts';
+import { TAG_VALUES } from './link.ts';
+import { CachedNode, NodeBook } from './node-book.ts';
+
+const BOOK_WORDS_MIN = 16_384;
+/** What an announced epoch is when the client has announced none. */
+const IDLE_EPOCH = -1;
+
+/**
+ * One client's picture of the internal nodes. It may be older than the tree: a key's range in it
+ * was the range of the node it leads to, and ranges only ever become narrower by links of which the
+ * client learns when it follows them. Only whether a link still leads to a node of this tree has to
+ * be made sure of, see `isKnown`.
+ */
+export class NodeCache {
+  readonly #reclamation: Reclamation;
+  /** What the nodes that are remembered stand in. */
+  book = new NodeBook();
+  #top: CachedNode | undefined;
+  /** Words that were in use in the book after the last tidying. */
+  #tidied = 0;
+  #epoch = 0;
+  #filledIn = 0;
+  #bytes = 0;
+  bytesMax: number;
+  /** A book that has fewer words in use is not copied. */
+  bookWordsMin = BOOK_WORDS_MIN;
+
+  constructor(reclamation: Reclamation, bytesMax: number) {
+    this.#reclamation = reclamation;
+    this.bytesMax = bytesMax;
+  }
+
+  /** The root link, which everything that is remembered hangs on. */
+  get top(): CachedNode | undefined {
+    return this.#top;
+  }
+
+  set top(node: CachedNode) {
+    this.#top = node;
+  }
+
+  /** Remembers a node; it is for who calls to hang it where it belongs. */
+  remember(routes: PackedRoutes, link?: { low: number; high: number }): CachedNode {
+    const node = new CachedNode(this.book, routes, this.#epoch, link);
+    this.#bytes += node.bytes;
+    return node;
+  }
+
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /**
+   * At the begin of every operation. Without an announced epoch nothing that is remembered is sure;
+   * and tags must not come round while a link is remembered.
+   */
+  begin(): void {
+    const epoch = this.#reclamation.announced;
+    this.#epoch = epoch === 0 ? IDLE_EPOCH : epoch;
+    const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
+    if (this.top !== undefined && old) this.forget();
+    if (this.#bytes > this.bytesMax) this.#shrink();
+    if (this.book.size > 2 * this.#tidied + this.bookWordsMin) this.#copyBook();
+    if (this.top === undefined) this.#filledIn = epoch;
+  }
+
+  forget(): void {
+    this.#top = undefined;
+    this.#bytes = 0;
+    this.book = new NodeBook();
+    this.#tidied = 0;
+  }
+
+  /** Bytes of everything that is remembered. */
+  get bytes(): number {
+    let sum = 0;
+    for (const node of this.#all()) sum += node.bytes;
+    return sum;
+  }
+
+  /** Everything that is remembered, parents first. */
+  #all(): CachedNode[] {
+    const all = this.top ? [this.top] : [];
+    for (let i = 0; i < all.length; i++) {
+      for (let child = 0; child < all[i].children; child++) {
+        const node = all[i].node(child);
+        if (node) all.push(node);
+      }
+    }
+    return all;
+  }
+
+  /**
+   * Forgets nodes, from the leaves up, until a quarter of the room is free: first those that no
+   * operation has come by since the last time (second chance), then any.
+   */
+  #shrink(): void {
+    const all = this.#all();
+    let bytes = all.reduce((sum, node) => sum + node.bytes, 0);
+    const enough = 0.75 * this.bytesMax;
+    for (const spared of [true, false]) {
+      for (let i = all.length - 1; i >= 0 && bytes > enough; i--) {
+        const parent = all[i];
+        for (let child = 0; child < parent.children; child++) {
+          const node = parent.node(child);
+          if (node === undefined || bytes <= enough || (spared && node.used)) continue;
+          if (node.remembersChildren) continue;
+          parent.setNode(child, undefined);
+          bytes -= node.bytes;
+        }
+      }
+    }
+    for (const node of all) node.used = false;
+    this.#bytes = bytes;
+  }
+
+  /** Copies what is remembered into a book of its own: in the old one most has been forgotten. */
+  #copyBook(): void {
+    const all = this.#all();
+    this.book = new NodeBook();
+    for (const node of all) node.moveTo(this.book);
+    for (const node of all) node.adoptChildren();
+    this.#tidied = this.book.size;
+  }
+
+  /** Whether the link of a missing node cannot lead to a re-used block. */
+  isKnown(parent: CachedNode, child: number): boolean {
+    return parent.knownIn(child) === (this.#epoch | 0);
+  }
+}

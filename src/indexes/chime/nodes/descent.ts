@@ -1,0 +1,119 @@
+import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import { PackedSeparators, packedNode } from './internal-node.ts';
+import {
+  addressOfLink,
+  INTERNAL,
+  nodeIdentityHigh,
+  nodeIdentityLow,
+  sizeOfLink,
+  UP,
+} from './link.ts';
+import type { CachedNode, Traveller } from './node-book.ts';
+import type { NodeClient } from './node-client.ts';
+
+/** Levels of the tree, and replacements that are not yet linked, on one way down. */
+const STEPS_MAX = 10_000;
+
+/**
+ * Goes down the remembered internal nodes to the key's leaf, see `NodeBook.descend`. Undefined when
+ * not even the root link is remembered.
+ */
+export function descend({ cache }: NodeClient, request: Traveller): CachedNode | undefined {
+  request.leaf = 0;
+  const { top } = cache;
+  request.above = top && cache.book.descend(top.at, request);
+  return request.above;
+}
+
+/**
+ * Goes down to the key's leaf, and reads what is not remembered (CHIME section 4.4: 0 to h round
+ * trips).
+ */
+export function* reach(tree: NodeClient, request: Traveller): Operation<void> {
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const node = descend(tree, request);
+    if (node !== undefined && request.leaf !== 0) return;
+    if (node === undefined) yield* loadRoot(tree);
+    else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
+  }
+  throw endless();
+}
+
+/** Reads the root link. */
+function* loadRoot(tree: NodeClient): Operation<CachedNode> {
+  const word = new Scratch(8);
+  yield new Batch().read(tree.root, 8, word, 0);
+  const links = word.i32.slice(0, 2);
+  const top = tree.cache.remember({ links, separators: PackedSeparators.of([]) });
+  const older = tree.cache.top;
+  if (older) top.inherit(older);
+  tree.cache.top = top;
+  return top;
+}
+
+/**
+ * Reads an internal node and remembers it. False when its block may hold something else by now:
+ * what remembers the link is too old.
+ *
+ * The first word is read once more behind the node: when it is the node's identity then, all of the
+ * node was. A link that is known leads to the node or to one that has been replaced within this
+ * operation, which names its replacement.
+ */
+function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operation<boolean> {
+  const low = parent.linkLow(child);
+  const high = parent.linkHigh(child);
+  const known = tree.cache.isKnown(parent, child);
+  const { epoch } = tree.cache;
+  const address = addressOfLink(low, high);
+  const bytes = UNIT_BYTES << sizeOfLink(high);
+  const image = new Scratch(bytes + 8);
+  const batch = new Batch().read(address, bytes, image, 0);
+  if (!known) batch.read(address, 8, image, bytes);
+  yield batch;
+  const first = (known ? 0 : bytes) >> 2;
+  const firstLow = image.i32[first];
+  const firstHigh = image.i32[first + 1];
+  const { seed } = tree.geometry.shape;
+  const isNode =
+    firstLow === nodeIdentityLow(low, high, seed) && firstHigh === nodeIdentityHigh(low, high, seed);
+  if (!isNode && !known) return false;
+  // Another lane of this client may have remembered more meanwhile.
+  if (!parent.leadsTo(child, low, high)) return true;
+  if (isNode || (firstLow === 0 && firstHigh === UP)) {
+    parent.setNode(child, tree.cache.remember(packedNode(image), { low, high }));
+    parent.know(child, epoch);
+  } else {
+    parent.relink(child, firstLow, firstHigh, epoch);
+  }
+  return true;
+}
+
+/**
+ * Reads the way to the key's leaf anew, from the root on, because what is remembered of it led
+ * nowhere. The rest of what is remembered is kept.
+ */
+export function* refresh(tree: NodeClient, request: Traveller): Operation<void> {
+  let older = tree.cache.top;
+  let node = yield* loadRoot(tree);
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const child = node.childFor(request);
+    if ((node.linkHigh(child) & INTERNAL) === 0) return;
+    const olderChild: CachedNode | undefined = older && olderNode(older, request);
+    node.setNode(child, undefined);
+    yield* loadChild(tree, node, child);
+    const next = node.node(child);
+    if (next === undefined) continue;
+    if (olderChild) next.inherit(olderChild);
+    older = olderChild;
+    node = next;
+  }
+  throw endless();
+}
+
+function olderNode(older: CachedNode, request: Traveller): CachedNode | undefined {
+  return older.node(older.childFor(request));
+}
+
+function endless(): Error {
+  return new Error('the way to a leaf does not end');
+}

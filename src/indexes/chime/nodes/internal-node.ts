@@ -1,0 +1,231 @@
+import { pad8 } from '../../../records/layout.ts';
+import { type Scratch, setWord, UNIT_BYTES } from '../../../verbs/index.ts';
+import { compareKeys } from './keys.ts';
+
+/**
+ * An internal node. Only its links change, and the pair that is marked, and those by CAS; a node
+ * with other children is another node.
+ *
+ *   0   identity, or the link to what replaced it, or UP
+ *   8   number of children 32 | pair 32: the child (from 1 on) that is to become one with the next
+ *       child, or 0; and PAIR_FROZEN
+ *   16  a link for each child, 8 bytes
+ *       where each separator ends among the separators' bytes, 4 bytes, padded to 8
+ *       the separators, one behind the other: the lowest key of each child but the first
+ *
+ * A node takes a power of two of units, which its link says: one READ whatever the keys' length.
+ */
+export const CHILDREN_AT = 8;
+export const LINKS_AT = 16;
+/** The largest node: 128 KiB, room for two children and the longest separator. */
+const UNITS_MAX = 2048;
+export const NODE_BYTES_MAX = UNITS_MAX * UNIT_BYTES;
+
+/** In the word of the pair: the node is being replaced. */
+export const PAIR_FROZEN = 1 << 31;
+
+/** What an internal node says, outside of the pool. */
+export interface Routes {
+  /** Two halves for each child. */
+  readonly links: Int32Array;
+  /** One fewer than children. */
+  readonly separators: readonly Uint8Array[];
+  /** The left one of the children that are to become one, from 1 on; 0 for none. */
+  readonly pair: number;
+}
+
+export function nodeBytes(children: number, keyBytes: number): number {
+  return LINKS_AT + 8 * children + pad8(4 * (children - 1)) + pad8(keyBytes);
+}
+
+/** The logarithm of the units that such a node takes. */
+export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
+  const keyBytes = separators.reduce((sum, { length }) => sum + length, 0);
+  const units = Math.ceil(nodeBytes(links.length / 2, keyBytes) / UNIT_BYTES);
+  return Math.ceil(Math.log2(units));
+}
+
+export function encodeNode({ links, separators, pair }: Routes, image: Scratch, at = 0): void {
+  const children = links.length / 2;
+  setWord(image, at + CHILDREN_AT, children, pair);
+  image.i32.set(links, (at + LINKS_AT) >> 2);
+  const endsAt = at + LINKS_AT + 8 * children;
+  const keysAt = endsAt + pad8(4 * separators.length);
+  let end = 0;
+  for (let i = 0; i < separators.length; i++) {
+    image.u8.set(separators[i], keysAt + end);
+    end += separators[i].length;
+    image.i32[(endsAt >> 2) + i] = end;
+  }
+}
+
+/**
+ * Separators one behind the other, as they stand in a node: what is remembered of it has them like
+ * this, because one object for each takes more room than they do, and more time to make and to
+ * clear away.
+ */
+export class PackedSeparators {
+  readonly bytes: Uint8Array;
+  /** Where each ends. */
+  readonly ends: Int32Array;
+
+  constructor(bytes: Uint8Array, ends: Int32Array) {
+    this.bytes = bytes;
+    this.ends = ends;
+  }
+
+  static of(separators: readonly Uint8Array[]): PackedSeparators {
+    const ends = new Int32Array(separators.length);
+    let end = 0;
+    for (let i = 0; i < separators.length; i++) {
+      end += separators[i].length;
+      ends[i] = end;
+    }
+    const bytes = new Uint8Array(end);
+    separators.forEach((separator, i) => {
+      bytes.set(separator, ends[i] - separator.length);
+    });
+    return new PackedSeparators(bytes, ends);
+  }
+
+  get length(): number {
+    return this.ends.length;
+  }
+
+  begin(i: number): number {
+    return i === 0 ? 0 : this.ends[i - 1];
+  }
+
+  /** One of them by itself. */
+  at(i: number): Uint8Array {
+    return this.bytes.slice(this.begin(i), this.ends[i]);
+  }
+}
+
+/** What a client remembers of an internal node. */
+export interface PackedRoutes {
+  readonly links: Int32Array;
+  readonly separators: PackedSeparators;
+}
+
+export function packRoutes({ links, separators }: Omit<Routes, 'pair'>): PackedRoutes {
+  return { links, separators: PackedSeparators.of(separators) };
+}
+
+/** From a READ of the whole node that is known to be one. */
+export function packedNode({ i32, u8 }: Scratch): PackedRoutes {
+  const children = i32[CHILDREN_AT >> 2];
+  const linksEnd = (LINKS_AT >> 2) + 2 * children;
+  const links = i32.slice(LINKS_AT >> 2, linksEnd);
+  const ends = i32.slice(linksEnd, linksEnd + children - 1);
+  const keysAt = keysAtOf(children);
+  const bytes = u8.slice(keysAt, keysAt + (children > 1 ? ends[children - 2] : 0));
+  return { links, separators: new PackedSeparators(bytes, ends) };
+}
+
+/** Where the separators' bytes begin. */
+function keysAtOf(children: number): number {
+  return LINKS_AT + 8 * children + pad8(4 * (children - 1));
+}
+
+/** Cut up from a READ of the whole node that is known to be one. */
+export function decodeNode({ i32, u8 }: Scratch): Routes {
+  const children = i32[CHILDREN_AT >> 2];
+  const links = i32.slice(LINKS_AT >> 2, (LINKS_AT >> 2) + 2 * children);
+  const endsAt = LINKS_AT + 8 * children;
+  const keysAt = keysAtOf(children);
+  const separators: Uint8Array[] = [];
+  let begin = 0;
+  for (let i = 0; i < children - 1; i++) {
+    const end = i32[(endsAt >> 2) + i];
+    separators.push(u8.slice(keysAt + begin, keysAt + end));
+    begin = end;
+  }
+  return { links, separators, pair: pairIn({ i32 }) };
+}
+
+/** The marked pair of a node that was read, without PAIR_FROZEN. */
+export function pairIn({ i32 }: Pick<Scratch, 'i32'>): number {
+  return i32[(CHILDREN_AT >> 2) + 1] & ~PAIR_FROZEN;
+}
+
+export function isPairFrozen({ i32 }: Scratch): boolean {
+  return i32[(CHILDREN_AT >> 2) + 1] < 0;
+}
+
+/** Children of a node that was read. */
+export function childrenIn({ i32 }: Scratch): number {
+  return i32[CHILDREN_AT >> 2];
+}
+
+/** The link to a child of a node that was read. */
+export function linkIn({ i32 }: Scratch, child: number): { low: number; high: number } {
+  const word = (LINKS_AT >> 2) + 2 * child;
+  return { low: i32[word], high: i32[word + 1] };
+}
+
+/** A separator of a node that was read. */
+export function separatorIn({ i32, u8 }: Scratch, i: number): Uint8Array {
+  const children = i32[CHILDREN_AT >> 2];
+  const ends = (LINKS_AT >> 2) + 2 * children;
+  const keysAt = keysAtOf(children);
+  return u8.slice(keysAt + (i === 0 ? 0 : i32[ends + i - 1]), keysAt + i32[ends + i]);
+}
+
+/**
+ * The child of a node that was read whose range the key is in: behind the separators that are not
+ * above it.
+ */
+export function childIn({ i32, u8 }: Scratch, key: Uint8Array, at: number, bytes: number): number {
+  const children = i32[CHILDREN_AT >> 2];
+  const ends = (LINKS_AT >> 2) + 2 * children;
+  const keysAt = keysAtOf(children);
+  let low = 0;
+  let high = children - 1;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const begin = middle === 0 ? 0 : i32[ends + middle - 1];
+    const length = i32[ends + middle] - begin;
+    if (compareKeys(u8, keysAt + begin, length, key, at, bytes) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * Cuts the routes into nodes that have at most `fanout` children and fit; the separators between
+ * them are for the level above. A marked pair stays together, by one child more if need be.
+ */
+export function cutRoutes(
+  { links, separators, pair }: Routes,
+  fanout: number,
+): { nodes: Routes[]; between: Uint8Array[] } {
+  const children = links.length / 2;
+  const pieces = Math.ceil(children / fanout);
+  const most = Math.ceil(children / pieces);
+  const nodes: Routes[] = [];
+  const between: Uint8Array[] = [];
+  for (let first = 0; first < children; ) {
+    let count = fitting(separators, first, Math.min(most, children - first));
+    if (first + count === pair) count += count > 1 ? -1 : 1;
+    const isHere = pair > first && pair < first + count;
+    nodes.push({
+      links: links.slice(2 * first, 2 * (first + count)),
+      separators: separators.slice(first, first + count - 1),
+      pair: isHere ? pair - first : 0,
+    });
+    first += count;
+    if (first < children) between.push(separators[first - 1]);
+  }
+  return { nodes, between };
+}
+
+/** How many children from `first` on, of `most`, fit a node with their separators. */
+function fitting(separators: readonly Uint8Array[], first: number, most: number): number {
+  let keyBytes = 0;
+  for (let count = 1; count < most; count++) {
+    keyBytes += separators[first + count - 1].length;
+    if (nodeBytes(count + 1, keyBytes) > NODE_BYTES_MAX) return count;
+  }
+  return most;
+}

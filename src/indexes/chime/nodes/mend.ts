@@ -1,0 +1,127 @@
+import { hasCode } from '../../../errors.ts';
+import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import {
+  childIn,
+  childrenIn,
+  isPairFrozen,
+  linkIn,
+  type Routes,
+  separatorIn,
+} from './internal-node.ts';
+import { ABSORB, FROZEN, isInternal, type Link } from './link.ts';
+import type { NodeClient } from './node-client.ts';
+import {
+  isInUse,
+  isTakenUp,
+  linkAddress,
+  replacementOf,
+  routesOf,
+  swing,
+  type Visit,
+  visit,
+} from './node-io.ts';
+import { goneWith } from './plan-node.ts';
+import { rebuildNode } from './rebuild-node.ts';
+import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
+
+/**
+ * Goes down to the node above a key's leaf by READs of this operation alone and finishes whatever
+ * others have begun on the way, whether they are slow or dead: replacements that are not linked,
+ * nodes that are being replaced, nodes that their parents have to take up, siblings of the leaf that
+ * its parent lacks, merged leaves that it still has. Each round ends with one thing less to do, done
+ * by this client or by another. False when the pool is too full for it: keys are found, and written
+ * to, all the same; the way is only longer.
+ */
+export function* mendWay(tree: NodeClient, key: KeyAt): Operation<boolean> {
+  const state = { lean: false };
+  for (let round = 1; ; round++) {
+    tree.giveUpAfter(round);
+    if (yield* mendOnce(tree, key, state)) return !state.lean;
+  }
+}
+
+interface MendState {
+  /** Whether the pool was found too full to put nodes in order. */
+  lean: boolean;
+}
+
+/** One way down; whether nothing is left to be done. */
+function* mendOnce(tree: NodeClient, key: KeyAt, state: MendState): Operation<boolean> {
+  let above: Visit | undefined;
+  let upper: Uint8Array | undefined;
+  let aboveUpper: Uint8Array | undefined;
+  let node = yield* visit(tree.root, yield* rootLink(tree));
+  for (let step = 1; ; step++) {
+    tree.giveUpAfter(step);
+    if (!isInUse(tree, node) && !isTakenUp(node)) {
+      const to = replacementOf(node);
+      const gone = yield* goneWith(tree, node);
+      if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;
+      node = yield* visit(node.owner, to);
+      continue;
+    }
+    if (!state.lean) {
+      const broken = brokenNode(node, above);
+      const target = { key, upper: broken === above ? aboveUpper : upper };
+      if (broken !== undefined) return yield* rebuildIfRoom(tree, broken, target, state);
+    }
+    const child = childIn(node.image, key.u8, key.at, key.bytes);
+    const link = linkIn(node.image, child);
+    if (!isInternal(link.high)) {
+      if (state.lean || !(yield* lacksSiblings(tree, routesOf(node), child, upper))) return true;
+      return yield* rebuildIfRoom(tree, node, { key, upper }, state);
+    }
+    aboveUpper = upper;
+    if (child < childrenIn(node.image) - 1) upper = separatorIn(node.image, child);
+    above = node;
+    node = yield* visit(linkAddress(node.address, child), link);
+  }
+}
+
+/** Which of an internal node and the one above it has to be rebuilt, if any. */
+function brokenNode(node: Visit, above: Visit | undefined): Visit | undefined {
+  if (above !== undefined && (isTakenUp(node) || (node.high & ABSORB) !== 0)) return above;
+  const { image } = node;
+  if (isPairFrozen(image)) return node;
+  for (let child = 0; child < childrenIn(image); child++) {
+    if ((linkIn(image, child).high & FROZEN) !== 0) return node;
+  }
+  return undefined;
+}
+
+/** Always false: the way is to be looked at again. */
+function* rebuildIfRoom(
+  tree: NodeClient,
+  node: Visit,
+  target: Target,
+  state: MendState,
+): Operation<boolean> {
+  try {
+    yield* rebuildNode(tree, node, target);
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    state.lean = true;
+  }
+  return false;
+}
+
+/** Whether a node just above leaves has to be replaced for the leaf of one of its children. */
+function* lacksSiblings(
+  tree: NodeClient,
+  routes: Routes,
+  child: number,
+  upper: Uint8Array | undefined,
+): Operation<boolean> {
+  const { links, pair } = routes;
+  if (pair > 0 && 2 * pair < links.length) {
+    const right = { low: links[2 * pair], high: links[2 * pair + 1] };
+    if (yield* tree.isMerged(right)) return true;
+  }
+  return (yield* missingSiblings(tree, routes, child, upper)).length > 0;
+}
+
+export function* rootLink(tree: NodeClient): Operation<Link> {
+  const word = new Scratch(8);
+  yield new Batch().read(tree.root, 8, word, 0);
+  return { low: word.i32[0], high: word.i32[1] };
+}

@@ -1,0 +1,396 @@
+import { invariant } from '../../../errors.ts';
+import { HEADER_BYTES } from '../../../records/layout.ts';
+import type { Address, Scratch } from '../../../verbs/index.ts';
+import type { PackedRoutes, PackedSeparators } from './internal-node.ts';
+import { areSame, compareKeys } from './keys.ts';
+import { addressOfLink, FROZEN, INTERNAL } from './link.ts';
+import { countBelow, SIGNPOST_BYTES, sharedBytes, signpostAt } from './signposts.ts';
+
+/** Which leaf a request goes to: its key's, that of the highest key below it, or the last. */
+export const AT_KEY = 0;
+export const BELOW_KEY = 1;
+export const AT_LAST = 2;
+export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
+
+/** A request on its way to a leaf, and where it has come. */
+export interface Traveller {
+  readonly outgoing: Scratch;
+  readonly keyBytes: number;
+  side: Side;
+  /** The leaf of the key, as a link, and its address; 0 where the way is not remembered. */
+  leafLow: number;
+  leafHigh: number;
+  leaf: Address;
+  /** The link to the next leaf below the same node; 0 where there is none. */
+  nextLow: number;
+  nextHigh: number;
+  /** Which child of the node above it the leaf is. */
+  child: number;
+  /** What the client remembers of the node above the leaf. */
+  above: CachedNode | undefined;
+}
+
+/** What keys may be below a node: from `lower` to below `upper`. */
+export interface Borders {
+  lower: Uint8Array;
+  upper: Uint8Array | undefined;
+}
+
+const EVERYTHING: Borders = { lower: new Uint8Array(0), upper: undefined };
+
+/** The root link is remembered like a node of one child, which nothing leads to. */
+const ROOT_LINK = { low: 0, high: 0 };
+
+/*
+ * A node in the book, in words of 4 bytes, from a line's begin on:
+ *
+ *   children | shared bytes | its number in `nodes` | whether an operation came by
+ *   the shared bytes, a word each
+ *   signposts: a number for each separator, then another one of what is behind
+ *   for each child: link 8 | epoch in which it was last known to be right | where the child stands
+ *
+ * What a way needs first is together, and touched before it is searched: the processor then waits
+ * for these lines once, and for that of the child.
+ */
+const CHILDREN = 0;
+const SHARED = 1;
+const NUMBER = 2;
+const USED = 3;
+const HEADER_WORDS = 4;
+const ROW_WORDS = 4;
+const ROW_EPOCH = 2;
+const ROW_NODE = 3;
+const LINE_WORDS = 16;
+/** What the node above needs to lead to one. */
+const REFERENCE_BYTES = 8;
+/** Where nobody stands. */
+const NOWHERE = 0;
+const FIRST_WORDS = 256;
+/** Of a node: its header and the first 60 signposts. */
+const TOUCHED_WORDS = 4 * LINE_WORDS;
+
+/**
+ * The words of the nodes that a client remembers, in one array: who goes down waits for the lines
+ * that say the way, and for no objects. What is forgotten stays in the book until all that is
+ * remembered is copied into another (cache.ts); a node of an older book keeps that.
+ */
+export class NodeBook {
+  words: Int32Array;
+  readonly nodes: CachedNode[] = [];
+  /** Where touching leaves what it loaded, so that the loads are not optimised away. */
+  touched = 0;
+  #end = LINE_WORDS;
+
+  constructor(words = FIRST_WORDS) {
+    this.words = new Int32Array(words);
+  }
+
+  /** Words in use, also by nodes that were forgotten since. */
+  get size(): number {
+    return this.#end;
+  }
+
+  allocate(words: number): number {
+    const at = this.#end;
+    this.#end += Math.ceil(words / LINE_WORDS) * LINE_WORDS;
+    if (this.#end + TOUCHED_WORDS > this.words.length) {
+      const grown = new Int32Array(2 * (this.#end + TOUCHED_WORDS));
+      grown.set(this.words);
+      this.words = grown;
+    }
+    return at;
+  }
+
+  /** Copies words of another book to the end of this one; where they stand. */
+  copy({ words }: NodeBook, from: number, count: number): number {
+    const at = this.allocate(count);
+    this.words.set(words.subarray(from, from + count), at);
+    return at;
+  }
+
+  /**
+   * Goes down from the node at `top` as far as is remembered, without a verb. Returns the last node
+   * on the way; what it names for the key is the leaf when `request.leaf` is not 0, else an
+   * internal node that is not remembered.
+   */
+  descend(top: number, request: Traveller): CachedNode {
+    const { words } = this;
+    request.leaf = 0;
+    for (let at = top; ; ) {
+      this.touched = words[at + 16] ^ words[at + 32] ^ words[at + 48];
+      const child = this.childOf(at, request);
+      // Only when need be: a line that is not changed has not to be written back.
+      if (words[at + USED] === 0) words[at + USED] = 1;
+      const row = rowOf(words, at, child);
+      const high = words[row + 1];
+      const next = words[row + ROW_NODE];
+      if ((high & INTERNAL) !== 0 && next !== NOWHERE) {
+        at = next;
+        continue;
+      }
+      request.child = child;
+      if ((high & INTERNAL) === 0) {
+        request.leafLow = words[row];
+        request.leafHigh = high;
+        request.leaf = addressOfLink(words[row], high);
+        const isLast = child + 1 === words[at + CHILDREN];
+        request.nextLow = isLast ? 0 : words[row + ROW_WORDS];
+        request.nextHigh = isLast ? 0 : words[row + ROW_WORDS + 1];
+      }
+      return this.nodes[words[at + NUMBER]];
+    }
+  }
+
+  /** The child of the node at `at` that a request goes to. */
+  childOf(at: number, { outgoing, keyBytes, side }: Traveller): number {
+    const { words } = this;
+    const { u8 } = outgoing;
+    const count = words[at + CHILDREN] - 1;
+    const shared = words[at + SHARED];
+    if (side === AT_LAST) return count;
+    for (let i = 0; i < shared; i++) {
+      if (i === keyBytes) return 0;
+      const difference = u8[HEADER_BYTES + i] - words[at + HEADER_WORDS + i];
+      if (difference !== 0) return difference < 0 ? 0 : count;
+    }
+    const first = at + HEADER_WORDS + shared;
+    const [behind, end] = [HEADER_BYTES + shared, HEADER_BYTES + keyBytes];
+    const number = signpostAt(u8, behind, end);
+    let below = countBelow(words, first, count, number);
+    if (below === count || words[first + below] !== number) return below;
+    // As many as are the same so far differ further behind.
+    const more = signpostAt(u8, behind + SIGNPOST_BYTES, end);
+    const second = first + count;
+    while (words[second + below] < more) {
+      below++;
+      if (below === count || words[first + below] !== number) return below;
+    }
+    if (words[second + below] !== more) return below;
+    const { separators } = this.nodes[words[at + NUMBER]];
+    return passSeparators(separators, below, u8, keyBytes, side === AT_KEY);
+  }
+}
+
+function rowOf(words: Int32Array, at: number, child: number): number {
+  const signposts = 2 * (words[at + CHILDREN] - 1);
+  return at + HEADER_WORDS + words[at + SHARED] + signposts + ROW_WORDS * child;
+}
+
+function wordsOf(children: number, shared: number): number {
+  return HEADER_WORDS + shared + 2 * (children - 1) + ROW_WORDS * children;
+}
+
+/** The first separator from this one on that is above the key, or with `orEqual` false equal. */
+function passSeparators(
+  separators: PackedSeparators,
+  from: number,
+  u8: Uint8Array,
+  keyBytes: number,
+  orEqual: boolean,
+): number {
+  const { bytes, ends } = separators;
+  let child = from;
+  for (; child < ends.length; child++) {
+    const begin = separators.begin(child);
+    const order = compareKeys(bytes, begin, ends[child] - begin, u8, HEADER_BYTES, keyBytes);
+    if (order > 0 || (order === 0 && !orEqual)) break;
+  }
+  return child;
+}
+
+/** What one client remembers of an internal node, or, with one child, of the root link. */
+export class CachedNode {
+  readonly separators: PackedSeparators;
+  /** The link that leads to the node itself; 0 for the root link. */
+  readonly low: number;
+  readonly high: number;
+  /** By child, as far as any is remembered: most nodes are just above the leaves. */
+  readonly #nodes: (CachedNode | undefined)[] = [];
+  /** The keys below the node. Of the root link all; else what the node above says. */
+  #borders: Borders | undefined;
+  #book: NodeBook;
+  #at: number;
+
+  constructor(
+    book: NodeBook,
+    { links, separators }: PackedRoutes,
+    epoch: number,
+    { low, high } = ROOT_LINK,
+  ) {
+    const children = links.length / 2;
+    const shared = sharedBytes(separators);
+    this.separators = separators;
+    this.low = low;
+    this.high = high;
+    if (low === ROOT_LINK.low && high === ROOT_LINK.high) this.#borders = EVERYTHING;
+    this.#book = book;
+    this.#at = book.allocate(wordsOf(children, shared));
+    const at = this.#at;
+    const { words } = book;
+    words[at + CHILDREN] = children;
+    words[at + SHARED] = shared;
+    words[at + NUMBER] = book.nodes.push(this) - 1;
+    words[at + USED] = 1;
+    for (let child = 0; child < children; child++) {
+      this.relink(child, links[2 * child], links[2 * child + 1], epoch);
+    }
+    const count = separators.length;
+    const first = at + HEADER_WORDS + shared;
+    const { bytes, ends } = separators;
+    for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = bytes[i];
+    for (let i = 0; i < count; i++) {
+      const behind = separators.begin(i) + shared;
+      words[first + i] = signpostAt(bytes, behind, ends[i]);
+      words[first + count + i] = signpostAt(bytes, behind + SIGNPOST_BYTES, ends[i]);
+    }
+  }
+
+  get remembersChildren(): boolean {
+    return this.#nodes.some((node) => node !== undefined);
+  }
+
+  /** Where the node stands in its book. */
+  get at(): number {
+    return this.#at;
+  }
+
+  get children(): number {
+    return this.separators.length + 1;
+  }
+
+  get bytes(): number {
+    const { bytes, ends } = this.separators;
+    return 4 * this.#words + REFERENCE_BYTES + bytes.length + ends.byteLength;
+  }
+
+  get #words(): number {
+    const { words } = this.#book;
+    return wordsOf(this.children, words[this.#at + SHARED]);
+  }
+
+  #row(child: number): number {
+    return rowOf(this.#book.words, this.#at, child);
+  }
+
+  linkLow(child: number): number {
+    return this.#book.words[this.#row(child)];
+  }
+
+  linkHigh(child: number): number {
+    return this.#book.words[this.#row(child) + 1];
+  }
+
+  /** Whether the link of the child is still this one. */
+  leadsTo(child: number, low: number, high: number): boolean {
+    return this.linkLow(child) === low && this.linkHigh(child) === high;
+  }
+
+  /** Whether an operation came by since somebody was last forgotten. */
+  get used(): boolean {
+    return this.#book.words[this.#at + USED] !== 0;
+  }
+
+  set used(used: boolean) {
+    this.#book.words[this.#at + USED] = used ? 1 : 0;
+  }
+
+  /**
+   * The epoch (its lower half) in which the link of the child was last known to lead to what it
+   * says. While the client has announced that epoch, what the link leads to cannot have been
+   * re-used.
+   */
+  knownIn(child: number): number {
+    return this.#book.words[this.#row(child) + ROW_EPOCH];
+  }
+
+  know(child: number, epoch: number): void {
+    this.#book.words[this.#row(child) + ROW_EPOCH] = epoch;
+  }
+
+  /** The child, if it is remembered too. */
+  node(child: number): CachedNode | undefined {
+    return this.#nodes[child];
+  }
+
+  setNode(child: number, node: CachedNode | undefined): void {
+    if (node !== undefined) node.#standBetween(this.lowerOf(child), this.upperOf(child));
+    if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
+    const isBeside = node !== undefined && node.#book === this.#book;
+    this.#book.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
+  }
+
+  /** A node covers the same keys for as long as it exists. */
+  #standBetween(lower: Uint8Array, upper: Uint8Array | undefined): void {
+    const borders = this.#borders;
+    if (borders === undefined) this.#borders = { lower, upper };
+    else if (borders.lower !== lower || borders.upper !== upper) {
+      const same = areSame(borders.lower, lower) && areSame(borders.upper, upper);
+      invariant(same, 'a node of the tree has other borders than it had');
+    }
+  }
+
+  /**
+   * The lowest key that may be below a child, and the lowest that is above all of these (undefined:
+   * none is). What a child is replaced by has the same.
+   */
+  lowerOf(child: number): Uint8Array {
+    return child > 0 ? this.separators.at(child - 1) : (this.#borders as Borders).lower;
+  }
+
+  upperOf(child: number): Uint8Array | undefined {
+    return child < this.separators.length
+      ? this.separators.at(child)
+      : (this.#borders as Borders).upper;
+  }
+
+  bordersOf(child: number): Borders {
+    return { lower: this.lowerOf(child), upper: this.upperOf(child) };
+  }
+
+  /** The link of this child is another one since. */
+  relink(child: number, low: number, high: number, epoch: number): void {
+    const row = this.#row(child);
+    this.#book.words[row] = low;
+    this.#book.words[row + 1] = high;
+    this.know(child, epoch);
+    this.setNode(child, undefined);
+  }
+
+  /** The child that a request goes to. */
+  childFor(request: Traveller): number {
+    return this.#book.childOf(this.#at, request);
+  }
+
+  /**
+   * Takes over what an older picture of the same node remembers of children that it still has.
+   * Their links must agree with the tags: another node may stand in the block by now.
+   */
+  inherit(older: CachedNode): void {
+    const remembered = new Map<number, number>();
+    older.#nodes.forEach((node, i) => {
+      if (node) remembered.set(older.linkLow(i), i);
+    });
+    if (remembered.size === 0) return;
+    for (let i = 0; i < this.children; i++) {
+      const before = remembered.get(this.linkLow(i));
+      if (before === undefined) continue;
+      const changed = this.linkHigh(i) ^ older.linkHigh(before);
+      if ((changed & ~FROZEN) === 0) this.setNode(i, older.#nodes[before]);
+    }
+  }
+
+  /** Goes into another book; what leads to its children is to be written there when they have. */
+  moveTo(book: NodeBook): void {
+    const from = this.#book;
+    this.#at = book.copy(from, this.#at, this.#words);
+    book.words[this.#at + NUMBER] = book.nodes.push(this) - 1;
+    this.#book = book;
+  }
+
+  /** Writes where the children stand. */
+  adoptChildren(): void {
+    this.#nodes.forEach((node, child) => {
+      this.setNode(child, node);
+    });
+  }
+}

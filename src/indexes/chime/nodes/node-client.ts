@@ -1,0 +1,49 @@
+import type { Reclamation } from '../../../pool/clients/reclamation.ts';
+import type { Allocator } from '../../../pool/memory/allocator.ts';
+import { type Address, Batch, CAS_BYTES, type Operation, Scratch } from '../../../verbs/index.ts';
+import type { Spares } from '../spares.ts';
+import type { NodeCache } from './cache.ts';
+import type { Link } from './link.ts';
+
+const SWAPS = 64;
+const IMAGE_BYTES = 4096;
+
+/** Local memory of one step of a change of shape, kept for the next one: see `Spares`. */
+export class Bench {
+  readonly batch = new Batch();
+  /** Words of many CAS. */
+  readonly swaps = new Scratch(CAS_BYTES * SWAPS);
+  /** What is going to be written. */
+  readonly images = new Scratch(IMAGE_BYTES);
+}
+
+/** What the header of a leaf says of its keys and of the next leaf. */
+export interface LeafBounds {
+  /** The next leaf; undefined for the last one. */
+  sibling: Link | undefined;
+  /** The lowest key that is above all of the leaf; undefined for the last one. */
+  pivot: Uint8Array | undefined;
+}
+
+/** What internal nodes need of a client's handle of the tree. */
+export interface NodeClient {
+  readonly geometry: {
+    readonly shape: { readonly fanout: number; readonly seed: number };
+    readonly leafUnits: number;
+  };
+  /** Where the root link stands. */
+  readonly root: Address;
+  readonly catalog: number;
+  readonly allocator: Allocator;
+  readonly reclamation: Reclamation;
+  readonly cache: NodeCache;
+  readonly spareBenches: Spares<Bench>;
+  /** Of this client: internal nodes rebuilt. */
+  rebuilds: number;
+  /** Bounds loops: raises SW_CONTENTION after too many rounds. */
+  giveUpAfter(round: number): void;
+  /** The bounds of a leaf as they were at one moment; undefined when it was merged. */
+  readBounds(leaf: Link): Operation<LeafBounds | undefined>;
+  /** Whether a leaf, to which a node in use leads, was merged into the one before it. */
+  isMerged(leaf: Link): Operation<boolean>;
+}

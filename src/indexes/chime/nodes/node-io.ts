@@ -1,0 +1,344 @@
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+  UNIT_BYTES,
+} from '../../../verbs/index.ts';
+import { unitsBeside } from '../geometry.ts';
+import {
+  CHILDREN_AT,
+  decodeNode,
+  encodeNode,
+  LINKS_AT,
+  PAIR_FROZEN,
+  type Routes,
+  sizeOf,
+} from './internal-node.ts';
+import {
+  addressOfLink,
+  FROZEN,
+  INTERNAL,
+  isInternal,
+  type Link,
+  linkHigh,
+  linkLow,
+  nodeIdentityHigh,
+  nodeIdentityLow,
+  sizeOfLink,
+  TAG_VALUES,
+  UP,
+} from './link.ts';
+import type { Bench, NodeClient } from './node-client.ts';
+
+/** An internal node as it was read, and the word that links it into the tree. */
+export interface Visit {
+  /** Where the link stands: in the node above, or the root link. */
+  owner: Address;
+  /** The link, without FROZEN. */
+  low: number;
+  high: number;
+  address: Address;
+  image: Scratch;
+}
+
+/** Reads a node that is linked into the tree, or was when this operation had begun. */
+export function* visit(owner: Address, { low, high }: Link): Operation<Visit> {
+  const address = addressOfLink(low, high);
+  const bytes = bytesOf(high);
+  const image = new Scratch(bytes);
+  yield new Batch().read(address, bytes, image, 0);
+  return { owner, low, high: high & ~FROZEN, address, image };
+}
+
+/** A child of a node that was read. */
+export interface ChildVisit {
+  child: number;
+  node: Visit;
+}
+
+/** Some children of a node, by what their links say, in one doorbell. */
+export function* visitMany(
+  children: readonly number[],
+  links: Int32Array,
+): Operation<ChildVisit[]> {
+  const batch = new Batch();
+  const nodes = children.map((child) => {
+    const [low, high] = [links[2 * child], links[2 * child + 1] & ~FROZEN];
+    const bytes = bytesOf(high);
+    const image = new Scratch(bytes);
+    const address = addressOfLink(low, high);
+    batch.read(address, bytes, image, 0);
+    return { child, node: { owner: 0, low, high, address, image } };
+  });
+  yield batch;
+  return nodes;
+}
+
+function bytesOf(high: number): number {
+  return UNIT_BYTES << sizeOfLink(high);
+}
+
+export function unitsOfNode(high: number): number {
+  return unitsBeside(1 << sizeOfLink(high));
+}
+
+/** Whether the node has neither been replaced nor taken up by its parent. */
+export function isInUse(tree: NodeClient, { low, high, image }: Visit): boolean {
+  const { seed } = tree.geometry.shape;
+  return (
+    image.i32[0] === nodeIdentityLow(low, high, seed) && image.i32[1] === nodeIdentityHigh(low, high, seed)
+  );
+}
+
+export function isTakenUp({ image }: Visit): boolean {
+  return image.i32[0] === 0 && image.i32[1] === UP;
+}
+
+/** What has replaced the node; only when it is neither in use nor taken up. */
+export function replacementOf({ image }: Visit): Link {
+  return { low: image.i32[0], high: image.i32[1] };
+}
+
+export function routesOf({ image }: Visit): Routes {
+  return decodeNode(image);
+}
+
+/**
+ * Freezes a node by CAS: its pair, and above other internal nodes its links, so that no CAS in
+ * flight can change them any more. Links to leaves never change. What another client changes
+ * meanwhile is tried again as often as that happens: each time an operation has succeeded. Returns
+ * what the node says for good.
+ */
+export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<Routes> {
+  const { links, separators } = decodeNode(image);
+  const pair = image.i32.slice(CHILDREN_AT >> 2, LINKS_AT >> 2);
+  const hasLeaves = !isInternal(links[1]);
+  const words = hasLeaves ? pair : Int32Array.of(...pair, ...links);
+  // The pair's word stands right in front of the links.
+  yield* freezeAt(tree, (i) => address + CHILDREN_AT + 8 * i, words, (i) => (i === 0 ? PAIR_FROZEN : FROZEN));
+  if (!hasLeaves) links.set(words.subarray(2));
+  for (let i = 1; i < links.length; i += 2) links[i] &= ~FROZEN;
+  return { links, separators, pair: words[1] & ~PAIR_FROZEN };
+}
+
+/** Sets a bit in the high halves of words that stand anywhere. */
+export function* freezeAt(
+  tree: NodeClient,
+  addressOf: (i: number) => Address,
+  words: Int32Array,
+  bitOf: (i: number) => number,
+): Operation<void> {
+  const bench = tree.spareBenches.take();
+  bench.swaps.ensure((CAS_BYTES * words.length) / 2);
+  try {
+    for (let round = 1; postFreezing(addressOf, words, bitOf, bench); round++) {
+      tree.giveUpAfter(round);
+      yield bench.batch;
+      noteFrozen(words, bitOf, bench.swaps);
+    }
+  } finally {
+    tree.spareBenches.give(bench);
+  }
+}
+
+/** False when all words are frozen. */
+function postFreezing(
+  addressOf: (i: number) => Address,
+  words: Int32Array,
+  bitOf: (i: number) => number,
+  { batch, swaps }: Bench,
+): boolean {
+  batch.clear();
+  for (let i = 0; 2 * i < words.length; i++) {
+    const [low, high] = [words[2 * i], words[2 * i + 1]];
+    if ((high & bitOf(i)) !== 0) continue;
+    setWord(swaps, CAS_BYTES * i, low, high);
+    setWord(swaps, CAS_BYTES * i + 8, low, high | bitOf(i));
+    batch.cas(addressOf(i), swaps, CAS_BYTES * i);
+  }
+  return batch.length > 0;
+}
+
+function noteFrozen(words: Int32Array, bitOf: (i: number) => number, swaps: Scratch): void {
+  for (let i = 0; 2 * i < words.length; i++) {
+    if ((words[2 * i + 1] & bitOf(i)) !== 0) continue;
+    const old = (CAS_BYTES * i + 16) >> 2;
+    const frozen = swapped(swaps, CAS_BYTES * i) ? bitOf(i) : 0;
+    words[2 * i] = swaps.i32[old];
+    words[2 * i + 1] = swaps.i32[old + 1] | frozen;
+  }
+}
+
+/** Nodes that nobody knows yet: written, and then linked or given back, all together. */
+export class NewNodes {
+  readonly #tree: NodeClient;
+  readonly #blocks: { address: Address; units: number }[] = [];
+  /** Of these, the ones that are only reserved. */
+  readonly #spare: { address: Address; units: number }[] = [];
+  readonly #writes: { address: Address; bytes: number; image: Scratch; at: number }[] = [];
+  /** Lent by the tree: images of nodes stand in its scratch as long as there is room. */
+  #bench: Bench | undefined;
+  #imagesEnd = 0;
+
+  constructor(tree: NodeClient) {
+    this.#tree = tree;
+  }
+
+  *#allocate(units: number): Operation<Address> {
+    const spare = this.#spare.findIndex((block) => block.units === units);
+    if (spare >= 0) return this.#spare.splice(spare, 1)[0].address;
+    const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
+    this.#blocks.push({ address, units });
+    return address;
+  }
+
+  /** Claims a block ahead, so that what has been begun need not stop for want of it. */
+  *reserve(units: number): Operation<void> {
+    const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
+    this.#blocks.push({ address, units });
+    this.#spare.push({ address, units });
+  }
+
+  *internal(routes: Routes, flags: number): Operation<Link> {
+    const size = sizeOf(routes);
+    const address = yield* this.#allocate(unitsBeside(1 << size));
+    const bytes = UNIT_BYTES << size;
+    const { image, at } = this.#room(bytes);
+    encodeNode(routes, image, at);
+    return this.#write(address, INTERNAL | flags, size, image, at, bytes);
+  }
+
+  #room(bytes: number): { image: Scratch; at: number } {
+    this.#bench ??= this.#tree.spareBenches.take();
+    const { images } = this.#bench;
+    const at = this.#imagesEnd;
+    if (at + bytes > images.u8.length) return { image: new Scratch(bytes), at: 0 };
+    this.#imagesEnd = at + bytes;
+    return { image: images, at };
+  }
+
+  #write(
+    address: Address,
+    flags: number,
+    size: number,
+    image: Scratch,
+    at: number,
+    bytes: number,
+  ): Link {
+    const { reclamation, geometry } = this.#tree;
+    const low = linkLow(address);
+    const high = linkHigh(address, flags, size, reclamation.announced % TAG_VALUES);
+    const { seed } = geometry.shape;
+    setWord(image, at, nodeIdentityLow(low, high, seed), nodeIdentityHigh(low, high, seed));
+    this.#writes.push({ address, bytes, image, at });
+    return { low, high };
+  }
+
+  /** Adds the WRITEs of the nodes that have not been posted. */
+  post(batch: Batch): Batch {
+    for (const { address, bytes, image, at } of this.#writes) {
+      batch.write(address, bytes, image, at);
+    }
+    this.#writes.length = 0;
+    return batch;
+  }
+
+  /** They belong to the tree from now on, but for what was reserved and not used. */
+  keep(): void {
+    this.#giveBack(this.#spare);
+  }
+
+  discard(): void {
+    this.#giveBack(this.#blocks);
+  }
+
+  #giveBack(blocks: readonly { address: Address; units: number }[]): void {
+    const { allocator, catalog, spareBenches } = this.#tree;
+    for (const { address, units } of blocks) {
+      allocator.sizeClass(catalog, units).cache.push(address);
+    }
+    if (this.#bench !== undefined) spareBenches.give(this.#bench);
+    this.#bench = undefined;
+    this.#imagesEnd = 0;
+    this.#blocks.length = 0;
+    this.#spare.length = 0;
+    this.#writes.length = 0;
+  }
+}
+
+/**
+ * The moment at which a node is replaced: the CAS that turns its first word from its identity to
+ * the link of what replaces it, which is written in front of it. Of several that try, one succeeds.
+ */
+export function* publish(
+  tree: NodeClient,
+  old: Visit,
+  nodes: NewNodes,
+  to: Link,
+): Operation<boolean> {
+  const published = yield* swap(tree, old.address, identityOf(tree, old), to, nodes);
+  if (published) nodes.keep();
+  else nodes.discard();
+  return published;
+}
+
+/**
+ * The CAS by which a parent says that it is taking a node up; false when it was replaced before.
+ */
+export function takeUp(tree: NodeClient, node: Visit): Operation<boolean> {
+  return swap(tree, node.address, identityOf(tree, node), { low: 0, high: UP });
+}
+
+export function identityOf(tree: NodeClient, { low, high }: Visit): Link {
+  const { seed } = tree.geometry.shape;
+  return { low: nodeIdentityLow(low, high, seed), high: nodeIdentityHigh(low, high, seed) };
+}
+
+/**
+ * Links what has replaced a node in its place. Whoever succeeds retires the node, and those that
+ * went with it (`gone`), at once; when nobody has yet, because its client died, whoever comes by
+ * does. False when the link is another one by now, or frozen.
+ */
+export function* swing(
+  tree: NodeClient,
+  old: Visit,
+  to: Link,
+  gone: readonly Link[],
+): Operation<boolean> {
+  if (!(yield* swap(tree, old.owner, old, to))) return false;
+  for (const { low, high } of gone) {
+    const units = unitsOfNode(high);
+    tree.reclamation.retire(addressOfLink(low, high), units, tree.catalog);
+  }
+  return true;
+}
+
+/** D[WRITE nodes; CAS] */
+function* swap(
+  tree: NodeClient,
+  address: Address,
+  expected: Link,
+  desired: Link,
+  nodes?: NewNodes,
+): Operation<boolean> {
+  const bench = tree.spareBenches.take();
+  try {
+    const { batch, swaps } = bench;
+    setWord(swaps, 0, expected.low, expected.high);
+    setWord(swaps, 8, desired.low, desired.high);
+    batch.clear();
+    nodes?.post(batch);
+    yield batch.cas(address, swaps, 0);
+    return swapped(swaps, 0);
+  } finally {
+    tree.spareBenches.give(bench);
+  }
+}
+
+export function linkAddress(node: Address, child: number): Address {
+  return node + LINKS_AT + 8 * child;
+}

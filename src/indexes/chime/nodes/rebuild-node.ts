@@ -1,0 +1,141 @@
+import type { Operation } from '../../../verbs/index.ts';
+import { cutRoutes, type Routes } from './internal-node.ts';
+import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
+import type { NodeClient } from './node-client.ts';
+import { freeze, NewNodes, publish, swing, type Visit } from './node-io.ts';
+import { type Piece, type Plan, planOf } from './plan-node.ts';
+import { type Target, withSiblings } from './siblings.ts';
+
+/**
+ * Replaces an internal node by one that has the children of those children that splits have left
+ * for it to take up (CHIME section 4.4, up-propagation), and one child for two that are marked to
+ * become one; or by several under a new node, which is in its turn for the level above to take up:
+ * above the root it is the new root. A root with one internal node is replaced by that.
+ *
+ *   freeze -> [READ nodes to take up -> freeze their words -> CAS identity -> UP]
+ *     -> D[WRITE nodes; CAS identity -> replacement] -> CAS link
+ *
+ * Any client may do it, from the same frozen links. A node that is being taken up must not be
+ * replaced again by a client that takes it for one in use: that is what UP is for.
+ *
+ * Just above leaves the copy gets the siblings that the key's leaf leads to, and a merged leaf goes:
+ * see siblings.ts. Clients may find different ones; each copy is right, and one of them counts.
+ *
+ * `nodes` may have blocks reserved. Returns what this client has made, if its result counts.
+ */
+export function* rebuildNode(
+  tree: NodeClient,
+  node: Visit,
+  target: Target,
+  nodes = new NewNodes(tree),
+): Operation<Rebuilt | undefined> {
+  try {
+    const gone: Link[] = [node];
+    const frozen = yield* freeze(tree, node);
+    const { routes: known, merged } = isInternal(frozen.links[1])
+      ? { routes: frozen, merged: undefined }
+      : yield* withSiblings(tree, frozen, target);
+    const plan = yield* planOf(tree, known, gone);
+    const { to, routes } = yield* build(tree, nodes, node, plan);
+    if (!(yield* publish(tree, node, nodes, to))) return undefined;
+    tree.rebuilds++;
+    // No way from the root leads there any more; older ways find the identity erased.
+    if (merged !== undefined) retireLeaf(tree, merged);
+    const linked = yield* swing(tree, node, to, gone);
+    return { to, routes, linked };
+  } finally {
+    nodes.discard();
+  }
+}
+
+function retireLeaf({ reclamation, geometry, catalog }: NodeClient, { low, high }: Link): void {
+  reclamation.retire(addressOfLink(low, high), geometry.leafUnits, catalog);
+}
+
+/** What an internal node was replaced by. */
+export interface Rebuilt {
+  to: Link;
+  /** What it says; undefined when it is not one node that has all children. */
+  routes: Routes | undefined;
+  /** Whether this client has linked it in the node's place as well. */
+  linked: boolean;
+}
+
+function* build(
+  tree: NodeClient,
+  nodes: NewNodes,
+  node: Visit,
+  plan: Plan,
+): Operation<Omit<Rebuilt, 'linked'>> {
+  const routes = yield* construct(tree, nodes, plan);
+  const [low, high] = routes.links;
+  // What is the root once is the root for as long as it is in use, so all see the same here.
+  const isRoot = node.owner === tree.root;
+  const lone = isRoot && routes.links.length === 2 && isInternal(high) && (high & ABSORB) === 0;
+  if (lone) return { to: { low, high }, routes: undefined };
+  const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
+  const whole = cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1;
+  return { to, routes: whole ? routes : undefined };
+}
+
+/** Writes what a plan makes new; the routes that lead to all of it. */
+function* construct(tree: NodeClient, nodes: NewNodes, plan: Plan): Operation<Routes> {
+  const links: number[] = [];
+  const separators: Uint8Array[] = [];
+  let pair = 0;
+  for (let i = 0; i < plan.pieces.length; i++) {
+    if (i > 0) separators.push(plan.separators[i - 1]);
+    const piece = plan.pieces[i];
+    const routes = yield* constructPiece(tree, nodes, piece);
+    links.push(...routes.links);
+    separators.push(...routes.separators);
+    if (piece.kind === 'child' && piece.isLeft) pair = links.length / 2;
+  }
+  return { links: Int32Array.from(links), separators, pair };
+}
+
+function* constructPiece(
+  tree: NodeClient,
+  nodes: NewNodes,
+  piece: Piece,
+): Operation<Omit<Routes, 'pair'>> {
+  if (piece.kind === 'child') {
+    return { links: Int32Array.of(piece.link.low, piece.link.high), separators: [] };
+  }
+  return yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
+}
+
+/** Internal nodes that have these children between them. */
+function* cutInto(
+  tree: NodeClient,
+  nodes: NewNodes,
+  routes: Routes,
+  flags = 0,
+): Operation<Omit<Routes, 'pair'>> {
+  const cut = cutRoutes(routes, tree.geometry.shape.fanout);
+  const links: number[] = [];
+  for (const piece of cut.nodes) {
+    const { low, high } = yield* nodes.internal(piece, flags);
+    links.push(low, high);
+  }
+  return { links: Int32Array.from(links), separators: cut.between };
+}
+
+/**
+ * One node for the routes if they fit; else several, under as many more as it takes. Those are for
+ * the level above to take up; above the root they are levels that the tree has grown by.
+ */
+export function* cutAndStack(
+  tree: NodeClient,
+  nodes: NewNodes,
+  routes: Routes,
+  flags: number,
+  isRoot: boolean,
+): Operation<Link> {
+  const { fanout } = tree.geometry.shape;
+  let level = routes;
+  for (let over = flags, inner = 0; ; over = ABSORB, inner = isRoot ? 0 : ABSORB) {
+    if (cutRoutes(level, fanout).nodes.length === 1) return yield* nodes.internal(level, over);
+    level = { ...(yield* cutInto(tree, nodes, level, inner)), pair: 0 };
+  }
+}

@@ -1,0 +1,117 @@
+import { HEADER_BYTES } from '../../../records/layout.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import type { Routes } from './internal-node.ts';
+import { areSame, compareKeys } from './keys.ts';
+import { isSameLeaf, type Link } from './link.ts';
+import type { LeafBounds, NodeClient } from './node-client.ts';
+
+/** Siblings that are added at once: bulk loads and dead clients may leave long chains. */
+const SIBLINGS_MAX = 64;
+
+/** A key in local memory. */
+export interface KeyAt {
+  u8: Uint8Array;
+  at: number;
+  bytes: number;
+}
+
+export function keyOf({
+  outgoing,
+  keyBytes,
+}: {
+  outgoing: { u8: Uint8Array };
+  keyBytes: number;
+}): KeyAt {
+  return { u8: outgoing.u8, at: HEADER_BYTES, bytes: keyBytes };
+}
+
+/** The key whose leaf's siblings a node is to have, and the upper border of the node's keys. */
+export interface Target {
+  key: KeyAt;
+  upper: Uint8Array | undefined;
+}
+
+/** What the copy of a node just above leaves says, and the merged leaf that it has no link to. */
+export interface WithSiblings {
+  routes: Routes;
+  merged: Link | undefined;
+}
+
+/** Which child of some routes a key belongs to. */
+export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }: KeyAt): number {
+  let child = 0;
+  while (child < separators.length) {
+    const separator = separators[child];
+    if (compareKeys(separator, 0, separator.length, u8, at, bytes) > 0) break;
+    child++;
+  }
+  return child;
+}
+
+/**
+ * Adds to the routes of a node that was read, and is still in use when the copy is published, the
+ * siblings of the key's leaf that the node lacks (CHIME section 4.2.3, half-split). A leaf's link is
+ * read behind the node: else a sibling that was merged since would come back. Of a marked pair the
+ * right leaf goes when it was merged; as long as it lives the mark stays.
+ */
+export function* withSiblings(
+  tree: NodeClient,
+  frozen: Routes,
+  { key, upper }: Target,
+): Operation<WithSiblings> {
+  const { routes, merged } = yield* withoutMerged(tree, frozen);
+  const child = childOfKey(routes.separators, key);
+  const added = yield* missingSiblings(tree, routes, child, upper);
+  const count = added.length;
+  if (count === 0) return { routes, merged };
+  const links = [...routes.links];
+  const separators = [...routes.separators];
+  links.splice(2 * child + 2, 0, ...added.flatMap(({ link }) => [link.low, link.high]));
+  separators.splice(child, 0, ...added.map(({ separator }) => separator));
+  // A mark behind the leaf moves on. That of the leaf itself names it and its first sibling now.
+  const pair = routes.pair > child + 1 ? routes.pair + count : routes.pair;
+  return { routes: { links: Int32Array.from(links), separators, pair }, merged };
+}
+
+/** Without the right leaf of a marked pair, if that was merged: only then the mark goes. */
+function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSiblings> {
+  const { links, separators, pair } = routes;
+  if (pair === 0 || 2 * pair >= links.length) return { routes, merged: undefined };
+  const right = { low: links[2 * pair], high: links[2 * pair + 1] };
+  if (!(yield* tree.isMerged(right))) return { routes, merged: undefined };
+  const fewer = [...links];
+  fewer.splice(2 * pair, 2);
+  const others = separators.filter((_, i) => i !== pair - 1);
+  return {
+    routes: { links: Int32Array.from(fewer), separators: others, pair: 0 },
+    merged: right,
+  };
+}
+
+interface Sibling {
+  link: Link;
+  separator: Uint8Array;
+}
+
+/** The leaves between a child and the next one that the node does not know. */
+export function* missingSiblings(
+  tree: NodeClient,
+  { links }: Routes,
+  child: number,
+  upper: Uint8Array | undefined,
+): Operation<Sibling[]> {
+  const added: Sibling[] = [];
+  let leaf: Link = { low: links[2 * child], high: links[2 * child + 1] };
+  const [nextLow, nextHigh] = [links[2 * child + 2], links[2 * child + 3]];
+  const isLast = 2 * child + 2 >= links.length;
+  while (added.length < SIBLINGS_MAX) {
+    const bounds: LeafBounds | undefined = yield* tree.readBounds(leaf);
+    const { sibling, pivot } = bounds ?? {};
+    if (sibling === undefined || pivot === undefined) break;
+    if (!isLast && isSameLeaf(sibling.low, sibling.high, nextLow, nextHigh)) break;
+    if (isLast && areSame(pivot, upper)) break;
+    added.push({ link: sibling, separator: pivot });
+    leaf = sibling;
+  }
+  return added;
+}

@@ -1,0 +1,30 @@
+import type { Address } from '../../verbs/index.ts';
+import { LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import { AT_KEY, type CachedNode, type Side, type Traveller } from './nodes/node-book.ts';
+
+/** A pivot that is longer than a leaf has room for, and the block that holds it. */
+export interface LongPivot {
+  bytes: Uint8Array;
+  block: Address;
+}
+
+/** A request with its way through the tree. */
+export class ChimeRequest extends LeafRequest implements Traveller {
+  side: Side = AT_KEY;
+  leafLow = 0;
+  leafHigh = 0;
+  nextLow = 0;
+  nextHigh = 0;
+  child = 0;
+  above: CachedNode | undefined;
+  /** The leaf's lower bound, where the node above does not tell it. */
+  lower: Uint8Array | undefined;
+  /** The long pivot that was read last; blocks of pivots never change. */
+  longPivot: LongPivot | undefined;
+  /** Of a split: the new pivot, and the block for it when it is long. */
+  newPivot: Uint8Array | undefined;
+  newPivotBlock: Address = 0;
+  /** Lines of the block that this attempt claims before the lock for a long pivot, and the next. */
+  pivotUnits = 0;
+  wantedUnits = 0;
+}

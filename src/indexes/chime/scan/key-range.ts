@@ -1,0 +1,39 @@
+import type { KeyRange } from '../../contract.ts';
+import { compareWhole } from '../nodes/keys.ts';
+
+/** Keys from `from` to below `to`; without `to` to the highest. */
+export interface HalfOpenRange {
+  from: Uint8Array;
+  to: Uint8Array | undefined;
+}
+
+export function halfOpen({ lower, upper }: KeyRange): HalfOpenRange {
+  const from = lower === undefined ? new Uint8Array(0) : edge(lower.key, !lower.inclusive);
+  return { from, to: upper && edge(upper.key, upper.inclusive) };
+}
+
+/** The range from where a scan goes on when it is sent to a key. */
+export function narrowed(range: HalfOpenRange, key: Uint8Array, reverse: boolean): HalfOpenRange {
+  if (!reverse) return compareWhole(key, range.from) > 0 ? { ...range, from: key.slice() } : range;
+  const to = edge(key, true);
+  return range.to === undefined || compareWhole(to, range.to) < 0 ? { ...range, to } : range;
+}
+
+export function isEmpty({ from, to }: HalfOpenRange): boolean {
+  return to !== undefined && compareWhole(from, to) >= 0;
+}
+
+/** What both ranges have. */
+export function common(a: HalfOpenRange, b: HalfOpenRange): HalfOpenRange {
+  const from = compareWhole(a.from, b.from) > 0 ? a.from : b.from;
+  if (a.to === undefined || b.to === undefined) return { from, to: a.to ?? b.to };
+  return { from, to: compareWhole(a.to, b.to) < 0 ? a.to : b.to };
+}
+
+/** The key, or the lowest one behind it. */
+function edge(key: Uint8Array, behind: boolean): Uint8Array {
+  if (!behind) return key.slice();
+  const next = new Uint8Array(key.length + 1);
+  next.set(key);
+  return next;
+}

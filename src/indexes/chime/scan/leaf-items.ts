@@ -1,0 +1,173 @@
+import { invariant } from '../../../errors.ts';
+import {
+  FLAG_CHAINED,
+  KEY_BYTES_AND_KIND,
+  LINK_BYTES,
+  unitsOf,
+  valueOffset,
+} from '../../../records/layout.ts';
+import { Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import {
+  isEmpty,
+  isIndirect,
+  itemHigh,
+  keyBytesOf,
+  linesOf,
+  PREFIX_AT,
+  recordOf,
+} from '../../substrates/leaf/entry.ts';
+import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
+import { imageOf } from '../../substrates/leaf/read-leaf.ts';
+import { KEY_UNITS } from '../../substrates/record-visits.ts';
+import { compareKeys, compareWhole } from '../nodes/keys.ts';
+import type { Borders } from '../nodes/node-book.ts';
+import type { ChimeRequest } from '../request.ts';
+import type { ChimeTree } from '../tree.ts';
+import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
+import type { KeyOrder } from './key-order.ts';
+import type { LeafPicture } from './leaf-walk.ts';
+
+/** An item behind a pointer that may be in the range: its record was read to `at`. */
+interface ReadRecord {
+  entry: number;
+  at: number;
+}
+
+/** The items of a picture that are, or may be, in a range. */
+export interface LeafItems {
+  picture: LeafPicture;
+  range: HalfOpenRange;
+  /** Entries, as offsets in the image. */
+  inline: number[];
+  records: ReadRecord[];
+}
+
+/**
+ * Gathers the items of some pictures that are in a range; where a longer item's prefix does not
+ * tell, its record is read into `request.incoming`, all of them in one doorbell.
+ */
+export function* readItems(
+  tree: ChimeTree,
+  pictures: readonly LeafPicture[],
+  whole: HalfOpenRange,
+  request: ChimeRequest,
+  keysOnly: boolean,
+): Operation<LeafItems[]> {
+  const { incoming } = request;
+  const batch = request.batch.clear();
+  let end = 0;
+  const items = pictures.map((picture) => {
+    const range = common({ from: picture.lower, to: picture.upper }, whole);
+    const found: LeafItems = { picture, range, inline: [], records: [] };
+    if (isEmptyRange(range)) return found;
+    gather(tree, found);
+    for (const record of found.records) {
+      record.at = end;
+      end += unitsRead(linesOf(picture.request.words, record.entry), keysOnly) * UNIT_BYTES;
+    }
+    return found;
+  });
+  if (end === 0) return items;
+  incoming.ensure(end);
+  for (const { picture, records } of items) {
+    const { words } = picture.request;
+    for (const { entry, at } of records) {
+      const bytes = unitsRead(linesOf(words, entry), keysOnly) * UNIT_BYTES;
+      batch.read(recordOf(words, entry), bytes, incoming, at);
+    }
+  }
+  yield batch;
+  yield* readLong(items, request, end, keysOnly);
+  return items;
+}
+
+function unitsRead(units: number, keysOnly: boolean): number {
+  return keysOnly ? Math.min(units, KEY_UNITS) : units;
+}
+
+function gather(tree: ChimeTree, { picture, range, inline, records }: LeafItems): void {
+  const { words } = picture.request;
+  const { span } = tree.geometry.shape;
+  const prefixMax = tree.geometry.entryBytes - PREFIX_AT;
+  const isWhole = covers(range, picture.leaf);
+  for (let entry = 0; entry < span; entry++) {
+    const at = imageOf(tree, entry);
+    const item = itemHigh(words, at);
+    if (isEmpty(item)) continue;
+    if (isIndirect(item)) {
+      if (isWhole || mayBeIn(words.u8, at + PREFIX_AT, prefixMax, range)) {
+        records.push({ entry: at, at: 0 });
+      }
+    } else if (isWhole || isIn(words.u8, at + CONTENT_AT, keyBytesOf(item), range)) {
+      inline.push(at);
+    }
+  }
+}
+
+function covers({ from, to }: HalfOpenRange, { lower, upper }: Borders): boolean {
+  if (compareWhole(from, lower) > 0) return false;
+  return to === undefined || (upper !== undefined && compareWhole(to, upper) >= 0);
+}
+
+function isIn(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOpenRange): boolean {
+  if (compareKeys(u8, at, bytes, from, 0, from.length) < 0) return false;
+  return to === undefined || compareKeys(u8, at, bytes, to, 0, to.length) < 0;
+}
+
+/** Whether a key of which these bytes are the first, padded with zeros, may be in a range. */
+function mayBeIn(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOpenRange): boolean {
+  const [low, high] = [Math.min(bytes, from.length), Math.min(bytes, to?.length ?? 0)];
+  if (compareKeys(u8, at, low, from, 0, low) < 0) return false;
+  return to === undefined || compareKeys(u8, at, high, to, 0, high) <= 0;
+}
+
+/** Reads records again, behind the others, whose key or link ends behind what was read. */
+function* readLong(
+  items: readonly LeafItems[],
+  { incoming }: ChimeRequest,
+  bytes: number,
+  keysOnly: boolean,
+): Operation<void> {
+  const again: { record: ReadRecord; address: number; needed: number }[] = [];
+  let end = bytes;
+  for (const { picture, records } of items) {
+    const { words } = picture.request;
+    for (const record of records) {
+      const kind = incoming.i32[(record.at + KEY_BYTES_AND_KIND) >> 2];
+      if (!keysOnly && ((kind >>> 24) & FLAG_CHAINED) === 0) continue;
+      const needed = unitsOf(valueOffset(kind & 0xffff) + (keysOnly ? 0 : LINK_BYTES));
+      if (needed <= unitsRead(linesOf(words, record.entry), keysOnly)) continue;
+      again.push({ record, address: recordOf(words, record.entry), needed });
+      end += needed * UNIT_BYTES;
+    }
+  }
+  if (again.length === 0) return;
+  const read = incoming.u8.slice(0, bytes);
+  incoming.ensure(end);
+  incoming.u8.set(read, 0);
+  const batch = new Batch();
+  end = bytes;
+  for (const { record, address, needed } of again) {
+    record.at = end;
+    batch.read(address, needed * UNIT_BYTES, incoming, end);
+    end += needed * UNIT_BYTES;
+  }
+  yield batch;
+}
+
+/** The items of a leaf that are in its range, in the order of their keys. */
+export function orderItems(
+  { picture, range, inline, records }: LeafItems,
+  { incoming }: ChimeRequest,
+  keys: KeyOrder,
+): void {
+  const { words } = picture.request;
+  keys.clear();
+  for (const at of inline) keys.add(at, keyBytesOf(itemHigh(words, at)), false);
+  for (const { at } of records) {
+    const keyBytes = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+    invariant(at + valueOffset(keyBytes) <= incoming.u8.length, 'a key ends behind its record');
+    if (isIn(incoming.u8, at + CONTENT_AT, keyBytes, range)) keys.add(at, keyBytes, true);
+  }
+  keys.sort(words.u8, incoming.u8);
+}

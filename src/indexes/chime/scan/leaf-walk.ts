@@ -1,0 +1,208 @@
+import { HEADER_BYTES } from '../../../records/layout.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import { isPicture } from '../../substrates/leaf/picture.ts';
+import { postBracket } from '../../substrates/leaf/read-leaf.ts';
+import { lookAgain } from '../../substrates/leaf/search-leaf.ts';
+import { compareWhole } from '../nodes/keys.ts';
+import { INTERNAL } from '../nodes/link.ts';
+import { mendWay } from '../nodes/mend.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type Borders, type CachedNode } from '../nodes/node-book.ts';
+import type { ChimeRequest } from '../request.ts';
+import type { ChimeTree } from '../tree.ts';
+
+/** A leaf as it was at one moment, and the keys of it that count: from `lower` to below `upper`. */
+export interface LeafPicture {
+  /** Has the leaf's image, good until the walk goes on. */
+  request: ChimeRequest;
+  lower: Uint8Array;
+  /** Undefined: there is no higher key. */
+  upper: Uint8Array | undefined;
+  /** The keys that the leaf may have, whether they count or not. */
+  leaf: Borders;
+}
+
+const LOWEST = new Uint8Array(0);
+
+/**
+ * Goes through the leaves in the order of their keys, or against it (CHIME section 4.4, scan). Where
+ * a leaf's keys ended when it was read the next one begins, also when leaves are split or merged
+ * since: so a key has one leaf to be met in.
+ */
+export class LeafWalk {
+  readonly #tree: ChimeTree;
+  readonly #reverse: boolean;
+  /** What lies behind it is not wanted, as far as one can tell before it is read. */
+  readonly #end: Uint8Array | undefined;
+  readonly #requests: ChimeRequest[] = [];
+  #done: boolean;
+  /**
+   * Forward the lowest key that has not been passed, undefined at the end. In reverse the lowest
+   * that has been passed, undefined at the start.
+   */
+  position: Uint8Array | undefined;
+
+  constructor(
+    tree: ChimeTree,
+    position: Uint8Array | undefined,
+    reverse = false,
+    end: Uint8Array | undefined = undefined,
+  ) {
+    this.#tree = tree;
+    this.#reverse = reverse;
+    this.#end = end;
+    this.position = position;
+    this.#done = !reverse && position === undefined;
+  }
+
+  get done(): boolean {
+    return this.#done;
+  }
+
+  /** Only before the end. The picture is good until the next call. */
+  *next(): Operation<LeafPicture> {
+    const [picture] = yield* this.nextGroup(1);
+    return picture;
+  }
+
+  /**
+   * Up to `width` leaves by READs in one doorbell: the next one, and those behind it as far as is
+   * remembered of the tree. At least one; good until the next call.
+   */
+  *nextGroup(width: number): Operation<LeafPicture[]> {
+    const tree = this.#tree;
+    const first = this.#requestAt(0);
+    setKey(first, this.position ?? LOWEST, this.#side());
+    yield* tree.begin(first);
+    for (let attempt = 1; ; attempt++) {
+      const requests = this.#aimBeside(first, width);
+      const { batch } = first;
+      batch.clear();
+      for (const request of requests) this.#post(request, batch);
+      yield batch;
+      const pictures = yield* this.#accept(requests);
+      if (pictures.length > 0) return pictures;
+      yield* lookAgain(tree, first, attempt);
+    }
+  }
+
+  #post(request: ChimeRequest, batch: ChimeRequest['batch']): void {
+    request.readsBounds = true;
+    postBracket(this.#tree, request, 0, this.#tree.geometry.shape.span, batch);
+  }
+
+  #side(): typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST {
+    if (!this.#reverse) return AT_KEY;
+    return this.position === undefined ? AT_LAST : BELOW_KEY;
+  }
+
+  #requestAt(i: number): ChimeRequest {
+    this.#requests[i] ??= this.#tree.spareRequests.take();
+    return this.#requests[i];
+  }
+
+  /** The leaf that the first request is aimed at, and those next to it below the same node. */
+  #aimBeside(first: ChimeRequest, width: number): ChimeRequest[] {
+    const requests = [first];
+    // Where no parent tells its lower bound no parent tells what is beside it.
+    if (first.lower !== undefined) return requests;
+    const above = first.above as CachedNode;
+    const step = this.#reverse ? -1 : 1;
+    for (let i = 1; i < width; i++) {
+      const child = first.child + i * step;
+      const border = this.#reverse ? above.lowerOf(child + 1) : above.upperOf(child - 1);
+      if (child < 0 || child >= above.children || border === undefined) break;
+      if (this.#isEnd(border) || (above.linkHigh(child) & INTERNAL) !== 0) break;
+      const request = this.#requestAt(i);
+      const link = { low: above.linkLow(child), high: above.linkHigh(child) };
+      this.#tree.aimAt(request, link, above.lowerOf(child));
+      requests.push(request);
+    }
+    return requests;
+  }
+
+  /** The leaves, from the first one on, whose pictures are good and follow one another. */
+  *#accept(requests: readonly ChimeRequest[]): Operation<LeafPicture[]> {
+    const tree = this.#tree;
+    const pictures: LeafPicture[] = [];
+    for (const request of requests) {
+      if (!isPicture(tree, request)) break;
+      const { sibling, pivot } = yield* tree.boundsIn(request);
+      const lower = request.lower ?? (request.above as CachedNode).lowerOf(request.child);
+      const upper = sibling === undefined ? undefined : pivot;
+      if (!this.#follows(lower, upper)) break;
+      const at = this.position;
+      const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
+      pictures.push({ request, ...range, leaf: { lower, upper } });
+      this.#pass(range);
+      if (this.#done) break;
+    }
+    return pictures;
+  }
+
+  /** Whether a leaf has the keys at the position. */
+  #follows(lower: Uint8Array, upper: Uint8Array | undefined): boolean {
+    const at = this.position;
+    if (at === undefined) return upper === undefined;
+    const [above, below] = [compareWhole(lower, at), upper && compareWhole(at, upper)];
+    if (this.#reverse) return above < 0 && (below === undefined || below <= 0);
+    return above <= 0 && (below === undefined || below < 0);
+  }
+
+  #isEnd(position: Uint8Array): boolean {
+    if (this.#end === undefined) return false;
+    const order = compareWhole(position, this.#end);
+    return this.#reverse ? order <= 0 : order >= 0;
+  }
+
+  #pass({ lower, upper }: { lower: Uint8Array; upper: Uint8Array | undefined }): void {
+    this.position = this.#reverse ? lower : upper;
+    this.#done = this.#reverse ? lower.length === 0 : upper === undefined;
+  }
+
+  /** Back to a position of before, which was not the end: what came after it was not used. */
+  returnTo(position: Uint8Array | undefined): void {
+    this.position = position;
+    this.#done = false;
+  }
+
+  /** Internal nodes above the leaf that was read last. */
+  get height(): number {
+    let height = 0;
+    let node = this.#tree.cache.top;
+    for (; node !== undefined; height++) node = node.node(node.childFor(this.#requestAt(0)));
+    return height - 1;
+  }
+
+  /** The pictures have been used; what they were read into is for others. */
+  release(): void {
+    for (const request of this.#requests) this.#tree.spareRequests.give(request);
+    this.#requests.length = 0;
+  }
+
+  /** Passes a leaf by what is remembered of the tree; only forward. */
+  *skip(): Operation<void> {
+    const request = this.#requestAt(0);
+    setKey(request, this.position ?? LOWEST, AT_KEY);
+    yield* this.#tree.begin(request);
+    const upper = (request.above as CachedNode).upperOf(request.child);
+    this.#pass({ lower: LOWEST, upper });
+  }
+
+  /**
+   * Puts the way to a leaf in order, if the pool has room for it, then passes it by what is in the
+   * tree and not remembered. Only forward.
+   */
+  *mendAndSkip(): Operation<void> {
+    const position = this.position as Uint8Array;
+    yield* mendWay(this.#tree, { u8: position, at: 0, bytes: position.length });
+    this.#tree.cache.forget();
+    yield* this.skip();
+  }
+}
+
+function setKey(request: ChimeRequest, key: Uint8Array, side: ChimeRequest['side']): void {
+  request.outgoing.ensure(HEADER_BYTES + key.length);
+  request.outgoing.u8.set(key, HEADER_BYTES);
+  request.keyBytes = key.length;
+  request.side = side;
+}

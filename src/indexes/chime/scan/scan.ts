@@ -1,0 +1,229 @@
+import type { Operation } from '../../../verbs/index.ts';
+import type { IndexScan, KeyRange } from '../../contract.ts';
+import { codecOf, itemHigh, valueAt, valueBytesOf, versionOf } from '../../substrates/leaf/entry.ts';
+import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
+import { compareWhole } from '../nodes/keys.ts';
+import type { ChimeRequest } from '../request.ts';
+import type { ChimeTree } from '../tree.ts';
+import { KeyOrder } from './key-order.ts';
+import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
+import { type LeafItems, orderItems, readItems } from './leaf-items.ts';
+import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
+
+/** Leaves that are read in one doorbell when the caller does not say. */
+const WIDTH = 4;
+const WIDTH_MAX = 64;
+/** A request that grew for long values is not kept. */
+const KEPT_BYTES = 1024 * 1024;
+/** How full leaves are taken to be before any was read: as random insertion leaves them. */
+const FILL = 0.6;
+/** Which part of the first leaf is likely to lie outside of a range that begins within it. */
+const FIRST_OUTSIDE = 0.5;
+
+/** Called for each record: the request's found one, its key in `outgoing`. */
+type Visit = (request: ChimeRequest, keyBytes: number) => void;
+
+/** One step, and where the scan stood before it. */
+interface Step {
+  readonly position: Uint8Array | undefined;
+  readonly left: number;
+  readonly request: ChimeRequest;
+  isTaken: boolean;
+}
+
+/**
+ * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
+ * of some leaves at a time. Each step is an operation of its own:
+ *
+ *   D[READ sequence, bounds, entries, identity and sequence] of `width` leaves       1 round trip
+ *     -> READ records of longer items                                                2
+ *
+ * Every key that is present throughout comes exactly once, with a value that was current at some
+ * moment of the scan: it has one leaf to be met in. A step that fails is not taken: a caller that
+ * goes on all the same meets again what it has visited.
+ */
+export class ChimeScan implements IndexScan {
+  readonly #tree: ChimeTree;
+  readonly #reverse: boolean;
+  readonly #limit: number;
+  readonly #width: number;
+  readonly #whole: HalfOpenRange;
+  #range: HalfOpenRange;
+  #leaves: LeafWalk;
+  #left: number;
+  #perLeaf: number;
+
+  constructor(tree: ChimeTree, range: KeyRange) {
+    this.#tree = tree;
+    this.#reverse = range.reverse ?? false;
+    this.#limit = range.limit ?? Number.POSITIVE_INFINITY;
+    this.#width = Math.max(1, Math.min(WIDTH_MAX, range.width ?? WIDTH));
+    this.#whole = halfOpen(range);
+    this.#range = this.#whole;
+    this.#perLeaf = Math.max(1, FILL * tree.geometry.shape.span);
+    this.#left = this.#limit;
+    this.#leaves = this.#walk();
+  }
+
+  #walk(): LeafWalk {
+    const { from, to } = this.#range;
+    const [start, end] = this.#reverse ? [to, from] : [from, to];
+    return new LeafWalk(this.#tree, start, this.#reverse, end);
+  }
+
+  get done(): boolean {
+    if (this.#left <= 0 || this.#leaves.done || isEmpty(this.#range)) return true;
+    const { position } = this.#leaves;
+    if (position === undefined) return false;
+    const { from, to } = this.#range;
+    if (this.#reverse) return compareWhole(position, from) <= 0;
+    return to !== undefined && compareWhole(position, to) >= 0;
+  }
+
+  /** Forward: the lowest key that the scan has not passed; undefined at the end. */
+  get position(): Uint8Array | undefined {
+    return this.#leaves.position;
+  }
+
+  seek(key: Uint8Array): void {
+    this.#range = narrowed(this.#whole, key, this.#reverse);
+    this.#left = this.#limit;
+    this.#leaves = this.#walk();
+  }
+
+  *next(visit: Visit, keysOnly = false): Operation<void> {
+    if (this.done) return;
+    const step = this.#beginStep();
+    try {
+      const pictures = yield* this.#leaves.nextGroup(this.#leavesNeeded());
+      const { request } = step;
+      const all = yield* readItems(this.#tree, pictures, this.#range, request, keysOnly);
+      for (const items of all) {
+        if (this.#left > 0) yield* this.#visitLeaf(items, request, visit, keysOnly);
+      }
+      this.#learn(all);
+      step.isTaken = true;
+    } finally {
+      this.#endStep(step);
+    }
+  }
+
+  /** As `next` without a limit, but only counts: by the pictures, where items tell their keys. */
+  *countNext(): Operation<number> {
+    if (this.done) return 0;
+    const step = this.#beginStep();
+    try {
+      const pictures = yield* this.#leaves.nextGroup(this.#width);
+      const { request } = step;
+      const all = yield* readItems(this.#tree, pictures, this.#range, request, true);
+      let count = 0;
+      const keys = new KeyOrder();
+      for (const items of all) {
+        orderItems(items, request, keys);
+        count += keys.count;
+      }
+      step.isTaken = true;
+      return count;
+    } finally {
+      this.#endStep(step);
+    }
+  }
+
+  #beginStep(): Step {
+    const { position } = this.#leaves;
+    const request = this.#tree.spareRequests.take();
+    return { position, left: this.#left, request, isTaken: false };
+  }
+
+  /** A step that failed, or that its caller gave up, was none: the next one begins where it did. */
+  #endStep({ position, left, request, isTaken }: Step): void {
+    if (!isTaken) {
+      this.#leaves.returnTo(position);
+      this.#left = left;
+    }
+    this.#leaves.release();
+    if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
+  }
+
+  *#visitLeaf(
+    items: LeafItems,
+    request: ChimeRequest,
+    visit: Visit,
+    keysOnly: boolean,
+  ): Operation<void> {
+    const keys = this.#tree.spareOrders.take();
+    try {
+      orderItems(items, request, keys);
+      const { count } = keys;
+      let done = this.#visitFrom(items.picture, request, keys, 0, visit, keysOnly);
+      // Only for values behind links it needs more verbs.
+      while (done < count && this.#left > 0) {
+        yield* this.#tree.records.complete(request);
+        this.#left--;
+        visit(request, request.keyBytes);
+        done = this.#visitFrom(items.picture, request, keys, done + 1, visit, keysOnly);
+      }
+    } finally {
+      this.#tree.spareOrders.give(keys);
+    }
+  }
+
+  /**
+   * Visits the items of a leaf from one on, all that are wanted, or up to one whose value must be
+   * read first. Returns its number. No generator: this is the loop of every scan.
+   */
+  #visitFrom(
+    picture: LeafPicture,
+    request: ChimeRequest,
+    keys: KeyOrder,
+    from: number,
+    visit: Visit,
+    keysOnly: boolean,
+  ): number {
+    const { sorted, at, keyBytes, isRecord, count } = keys;
+    const { seed } = this.#tree.geometry.shape;
+    for (let i = from; i < count && this.#left > 0; i++) {
+      const one = sorted[this.#reverse ? count - 1 - i : i];
+      if (isRecord[one] === 0) {
+        adoptItem(picture, request, at[one], keyBytes[one], seed);
+      } else {
+        request.adoptKey(request.incoming, at[one], keyBytes[one], seed);
+        if (!keysOnly && request.foundChained) return i;
+        if (!keysOnly) this.#tree.records.check(request);
+      }
+      this.#left--;
+      visit(request, keyBytes[one]);
+    }
+    return count;
+  }
+
+  /** How full leaves are, for the next step, which the limit may end. */
+  #learn(all: readonly LeafItems[]): void {
+    if (this.#left === Number.POSITIVE_INFINITY) return;
+    const count = all.reduce((sum, { inline, records }) => sum + inline.length + records.length, 0);
+    this.#perLeaf = Math.max(1, (this.#perLeaf + count / all.length) / 2);
+  }
+
+  #leavesNeeded(): number {
+    const { from, to } = this.#range;
+    const { position } = this.#leaves;
+    const begins = this.#reverse ? position === to : position === from;
+    const open = this.#reverse ? to === undefined : from.length === 0;
+    const leaves = this.#left / this.#perLeaf + (begins && !open ? FIRST_OUTSIDE : 0);
+    return Math.min(this.#width, Math.ceil(leaves));
+  }
+}
+
+/** Takes an item in a picture for the found one. */
+function adoptItem(
+  { request: { words } }: LeafPicture,
+  request: ChimeRequest,
+  at: number,
+  keyBytes: number,
+  seed: number,
+): void {
+  const item = itemHigh(words, at);
+  request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
+  const version = versionOf(words, at);
+  request.adoptItem(words, at + valueAt(item), valueBytesOf(item), codecOf(item), version);
+}
