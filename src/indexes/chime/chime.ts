@@ -82,6 +82,8 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
 /** Makes a tree of one empty leaf; returns where its root link stands, for the catalog. */
 export function* buildChime(pool: Pool, shape: ChimeShape, catalog: number): Operation<Address> {
+  // A store that no client could open for want of them must not be made.
+  yield* pool.intents.open();
   const root = yield* pool.allocator.allocate(catalog, 1);
   const tree = treeOf(pool, shape, catalog, root);
   const { geometry } = tree;
@@ -109,6 +111,7 @@ export function* openChime(
   root: Address,
 ): Operation<ChimeIndex> {
   invariant(root > 0, 'a store without a root');
+  yield* pool.intents.open();
   const tree = treeOf(pool, shape, catalog, root);
   const { low, high } = yield* rootLink(tree);
   invariant(addressOfLink(low, high) > 0, 'a tree without a root');

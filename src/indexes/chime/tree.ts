@@ -221,8 +221,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     this.aimAt(request, left, above.lowerOf(child - 1));
   }
 
-  *makeRoom(request: ChimeRequest, attempt: number): Operation<void> {
-    if ((yield* splitLeaf(this, request, attempt)) === NULL_ADDRESS) return;
+  *makeRoom(request: ChimeRequest): Operation<void> {
+    if ((yield* splitLeaf(this, request)) === NULL_ADDRESS) return;
     yield* mendWay(this, keyOf(request));
     yield* refresh(this, request);
   }
