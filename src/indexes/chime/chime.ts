@@ -11,11 +11,13 @@ import type {
   OrderedIndex,
 } from '../contract.ts';
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
+import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { checkTree } from './check/check.ts';
 import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
+import { tidy } from './merge/tidy.ts';
 import { addressOfLink, leafLink } from './nodes/link.ts';
 import { rootLink } from './nodes/mend.ts';
 import { NewNodes } from './nodes/node-io.ts';
@@ -69,6 +71,12 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   scan(range: KeyRange = {}): ChimeScan {
     return new ChimeScan(this.tree, range);
+  }
+
+  override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
+    if (!(yield* super.remove(request, expected))) return false;
+    yield* tidy(this.tree, request as ChimeRequest);
+    return true;
   }
 
   check(sink: CheckSink): Operation<number> {

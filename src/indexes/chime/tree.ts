@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import { RETIRED } from '../../pool/intents/lock-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import {
@@ -11,7 +12,7 @@ import {
   Scratch,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
-import { BOUNDS_AT, IDENTITY_AT, identityHigh, identityLow } from '../substrates/leaf/layout.ts';
+import { BOUNDS_AT, identityHigh, identityLow, OWNER_AT } from '../substrates/leaf/layout.ts';
 import {
   type BoundsPlace,
   LeafClient,
@@ -324,11 +325,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   *isMerged({ low, high }: Link): Operation<boolean> {
     const probe = this.spareRequests.take();
-    this.aimAt(probe, { low, high });
-    const at = IMAGE_AT + IDENTITY_AT;
-    yield probe.batch.clear().read(probe.leaf + IDENTITY_AT, 8, probe.words, at);
-    const isMerged = !isLeafStill(probe);
+    const { words } = probe;
+    yield probe.batch.clear().read(addressOfLink(low, high) + OWNER_AT, 8, words, IMAGE_AT);
     this.spareRequests.give(probe);
-    return isMerged;
+    return lowHalf(words, IMAGE_AT) === RETIRED.low && highHalf(words, IMAGE_AT) === RETIRED.high;
   }
 }

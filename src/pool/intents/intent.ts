@@ -8,7 +8,7 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import { INTENT_BYTES } from '../layout.ts';
-import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, type Word } from './lock-word.ts';
+import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './lock-word.ts';
 
 /**
  * What an operation is about to write under its locks, so that another client can do it when the
@@ -92,6 +92,12 @@ export class Intent {
     const { i32 } = this.memory;
     const word = (LEAVES_AT + leaf * LEAF_BYTES + IDENTITY_AT) >> 2;
     this.addWord(leaf, this.leaf(leaf) + OWNER_AT, i32[word], freeHigh(i32[word + 1]));
+  }
+
+  /** Adds the WRITEs after which a leaf is none any more; the second one tells that all is done. */
+  addRetirement(leaf: number): void {
+    this.addWord(leaf, this.leaf(leaf) + IDENTITY_AT, 0, 0);
+    this.addWord(leaf, this.leaf(leaf) + OWNER_AT, RETIRED.low, RETIRED.high);
   }
 
   /** Adds the WRITE of the head, which names the lock that is tried in the same batch. */

@@ -10,6 +10,7 @@ export interface Word {
  * A lock is two words: the owner, and behind it the identity of what is locked.
  *
  *   free     0 | the identity's other 63 bits
+ *   retired  1 | 0: what was locked is gone for good, and its identity erased
  *   locked   high half: 1 | ticket's highest 3 bits | client 28 (row and incarnation)
  *            low half:  ticket's lower 20 bits | memory node 8 | slot 4
  *
@@ -29,6 +30,9 @@ const TICKET_MASK = 2 ** (LOW_TICKET_BITS + 3) - 1;
 export const OWNER_AT = 0;
 export const IDENTITY_AT = 8;
 export const LOCK_BYTES = 16;
+
+/** The owner word of what is gone: locked, by no client. */
+export const RETIRED: Word = { low: 0, high: LOCKED };
 
 export function isLocked(high: number): boolean {
   return high < 0;

@@ -44,6 +44,9 @@ export interface NodeClient {
   giveUpAfter(round: number): void;
   /** The bounds of a leaf as they were at one moment; undefined when it was merged. */
   readBounds(leaf: Link): Operation<LeafBounds | undefined>;
-  /** Whether a leaf, to which a node in use leads, was merged into the one before it. */
+  /**
+   * Whether a leaf, to which a node in use leads, was merged into the one before it, and nothing of
+   * that is left to be done: only then its block may be retired.
+   */
   isMerged(leaf: Link): Operation<boolean>;
 }

@@ -82,9 +82,19 @@ function* planPair(tree: NodeClient, pair: Pair, plan: Plan, gone: Link[]): Oper
     append(plan, rightPlan);
     return true;
   }
+  if (leftPlan.pieces.some(isMarked) && rightPlan.pieces.some(isMarked)) {
+    // A node has room for one mark, and none may be lost.
+    plan.separators.push(pair.separator);
+    plan.pieces.push({ kind: 'nodes', plan: rightPlan });
+    return true;
+  }
   leftPlan.separators.push(pair.separator);
   append(leftPlan, rightPlan);
   return true;
+}
+
+function isMarked(piece: Piece): boolean {
+  return piece.kind === 'child' && piece.isLeft;
 }
 
 function append(plan: Plan, { pieces, separators }: Plan): void {

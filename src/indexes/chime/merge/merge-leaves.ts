@@ -1,0 +1,261 @@
+import { FIRST_LEAF, HEAD_BYTES, SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
+import { freeHigh } from '../../../pool/intents/lock-word.ts';
+import { INTENT_BYTES } from '../../../pool/layout.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+  UNIT_BYTES,
+} from '../../../verbs/index.ts';
+import { addSequence, addVacancy, carryOut } from '../../substrates/leaf/change-leaf.ts';
+import { hopsOf, isEmpty, itemHigh, setHops } from '../../substrates/leaf/entry.ts';
+import {
+  BOUNDS_AT,
+  HEADER_BYTES,
+  ITEM_AT,
+  SEQUENCE_AT,
+  SUM_AT,
+  VACANCY_AT,
+} from '../../substrates/leaf/layout.ts';
+import { IMAGE_AT, SWAP_AT } from '../../substrates/leaf/leaf-request.ts';
+import { letGo, lockLeaf } from '../../substrates/leaf/lock-leaf.ts';
+import { makeRoom } from '../../substrates/leaf/make-room.ts';
+import { countItems } from '../../substrates/leaf/picture.ts';
+import { imageOf, postEntries } from '../../substrates/leaf/read-leaf.ts';
+import { addReplicas } from '../../substrates/leaf/split-leaf.ts';
+import {
+  copyPivot,
+  isLong,
+  pivotBlockIn,
+  pivotBytesIn,
+  pivotUnits,
+  siblingIn,
+  writeSibling,
+} from '../bounds.ts';
+import { unitsBeside } from '../geometry.ts';
+import { isSameLeaf, type Link } from '../nodes/link.ts';
+import type { ChimeRequest } from '../request.ts';
+import type { ChimeTree } from '../tree.ts';
+
+const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
+/** Attempts to lock the left leaf; each of them waits. */
+const ATTEMPTS_MAX = 20;
+
+/** Two leaves below one parent that are marked there. */
+export interface LeafPair {
+  left: Link;
+  right: Link;
+  /** The lower bound of the left leaf. */
+  lower: Uint8Array;
+}
+
+/** What the parent says under the lock, and is told. */
+export interface PairMark {
+  /** Whether the parent is in use and has the mark. */
+  stands(): Operation<boolean>;
+  /** Takes the mark away. */
+  drop(): Operation<void>;
+}
+
+/**
+ * Merges two leaves (the paper refers to others for it): the left one takes all, and keeps its
+ * address and lower bound; the right one is none any more.
+ *
+ *   D[WRITE intent's head; CAS left; READ it whole] -> D[CAS right; READ it whole] -> READ mark
+ *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas, vacancy,
+ *       sequence even; right: sequence odd, entries empty, no identity, retired; unlock left]
+ *
+ * A client that dies before the whole intent has changed nothing. Whether they were merged.
+ */
+export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): Operation<boolean> {
+  const { allocator, catalog, geometry } = tree;
+  const bytes = intentBytes(tree);
+  const units = unitsBeside(Math.ceil(bytes / UNIT_BYTES));
+  const request = tree.newRequest();
+  const right = tree.newRequest();
+  let block = NULL_ADDRESS;
+  try {
+    if (bytes > INTENT_BYTES) block = yield* allocator.allocate(catalog, units);
+    request.intent.ensure(bytes);
+    if (!(yield* lockLeft(tree, request, pair, block))) return false;
+    if (!(yield* mark.stands()) || !isSibling(request, pair.right)) return false;
+    if (!(yield* tryRight(tree, request, right, pair.right))) return false;
+    const before = request.words.i32.slice(0, (IMAGE_AT + geometry.leafBytes) >> 2);
+    if (!(yield* fit(tree, request, right))) {
+      yield* mark.drop();
+      yield* releaseRight(right);
+      return false;
+    }
+    const pivotBlock = longPivotOf(request);
+    write(tree, request, right, before);
+    yield* carryOut(tree, request, block);
+    if (pivotBlock !== undefined) tree.reclamation.retire(pivotBlock.address, pivotBlock.units, catalog);
+    tree.merges++;
+    return true;
+  } finally {
+    if (block !== NULL_ADDRESS) allocator.discard(catalog, units, block);
+    yield* letGo(tree, request);
+  }
+}
+
+/** Bytes of the longest intent of a merge. */
+function intentBytes({ geometry }: ChimeTree): number {
+  const { shape, entryBytes, replicas } = geometry;
+  const words = (8 + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
+  return HEAD_BYTES + words + shape.span * (writeBytes(entryBytes) + writeBytes(8));
+}
+
+function* lockLeft(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  { left, lower }: LeafPair,
+  block: Address,
+): Operation<boolean> {
+  // As an operation on the lowest key of the leaf, which is the leaf's as long as that is there.
+  request.setKey(lower, tree.geometry.shape.seed);
+  tree.aimAt(request, left, lower);
+  const { leaf } = request;
+  const blocks = block === NULL_ADDRESS ? [] : [block];
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    if (yield* lockLeaf(tree, request, attempt, blocks)) return request.leaf === leaf;
+    if (request.leaf !== leaf) return false;
+  }
+  return false;
+}
+
+function isSibling({ words }: ChimeRequest, right: Link): boolean {
+  const sibling = siblingIn(words, IMAGE_AT + BOUNDS_AT);
+  return sibling !== undefined && isSameLeaf(sibling.low, sibling.high, right.low, right.high);
+}
+
+/** D[CAS owner; READ header and entries]: with the lock word of the left leaf, or not at all. */
+function* tryRight(
+  tree: ChimeTree,
+  left: ChimeRequest,
+  right: ChimeRequest,
+  link: Link,
+): Operation<boolean> {
+  tree.aimAt(right, link);
+  const { words, idLow, idHigh, leaf, batch } = right;
+  setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
+  setWord(words, SWAP_AT + 8, left.ownLow, left.ownHigh);
+  batch.clear().cas(leaf, words, SWAP_AT).read(leaf, HEADER_BYTES, words, IMAGE_AT);
+  yield postEntries(tree, right, 0, tree.geometry.shape.span, batch);
+  return swapped(words, SWAP_AT);
+}
+
+function* releaseRight({ words, leaf, idLow, idHigh }: ChimeRequest): Operation<void> {
+  setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
+  yield new Batch().write(leaf, 8, words, SWAP_AT);
+}
+
+/** Puts the right leaf's items into the image of the left one, by hopping; false: no room. */
+function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operation<boolean> {
+  const { geometry } = tree;
+  const { span } = geometry.shape;
+  if (4 * (countItems(tree, left) + countItems(tree, right)) > 3 * span) return false;
+  for (let home = 0; home < span; home++) {
+    // An item's home is told by the hop bitmap that names it: no key has to be hashed.
+    for (let hops = hopsOf(right.words, imageOf(tree, home)); hops !== 0; hops &= hops - 1) {
+      const away = 31 - Math.clz32(hops & -hops);
+      left.home = home;
+      const free = yield* makeRoom(tree, left);
+      if (free < 0) return false;
+      takeItem(tree, left, free, right, geometry.after(home, away));
+      const homeEntry = imageOf(tree, home);
+      const distance = geometry.distance(home, free);
+      setHops(left.words, homeEntry, hopsOf(left.words, homeEntry) | (1 << distance));
+    }
+  }
+  return true;
+}
+
+function takeItem(
+  tree: ChimeTree,
+  { words, idLow, idHigh }: ChimeRequest,
+  entry: number,
+  right: ChimeRequest,
+  from: number,
+): void {
+  const to = imageOf(tree, entry);
+  const source = imageOf(tree, from) >> 2;
+  const hops = hopsOf(words, to);
+  const count = tree.geometry.entryBytes >> 2;
+  for (let i = 0; i < count; i++) words.i32[(to >> 2) + i] = right.words.i32[source + i];
+  setHops(words, to, hops);
+  tree.sums.seal(words, to, idLow, idHigh);
+}
+
+/** The block of the left leaf's pivot, which goes with the pivot. */
+function longPivotOf({ words }: ChimeRequest): { address: Address; units: number } | undefined {
+  const at = IMAGE_AT + BOUNDS_AT;
+  const bytes = pivotBytesIn(words, at);
+  if (!isLong(bytes)) return undefined;
+  return { address: pivotBlockIn(words, at), units: pivotUnits(bytes) };
+}
+
+/** Adds all WRITEs but the release of the left leaf. */
+function write(
+  tree: ChimeTree,
+  left: ChimeRequest,
+  right: ChimeRequest,
+  before: Int32Array,
+): void {
+  const { intent } = left;
+  intent.setLeaf(SECOND_LEAF, right.leaf, right.idLow, right.idHigh);
+  addSequence(left, 1);
+  addChanged(tree, left, before);
+  const at = intent.add(FIRST_LEAF, left.leaf + BOUNDS_AT, BOUNDS_BYTES);
+  const bounds = IMAGE_AT + BOUNDS_AT;
+  writeSibling(intent.memory, at, siblingIn(right.words, bounds), highHalf(left.words, bounds));
+  copyPivot(right.words, bounds, intent.memory, at);
+  addReplicas(tree, left, at);
+  noteVacancy(tree, left.words);
+  addVacancy(left);
+  addSequence(left, 2);
+  const sequence = (IMAGE_AT + SEQUENCE_AT) >> 2;
+  const { i32 } = right.words;
+  intent.addWord(SECOND_LEAF, right.leaf + SEQUENCE_AT, i32[sequence] + 1, i32[sequence + 1]);
+  for (let entry = 0; entry < tree.geometry.shape.span; entry++) {
+    if (isEmpty(itemHigh(right.words, imageOf(tree, entry)))) continue;
+    const there = right.leaf + tree.geometry.entryAt(entry) + ITEM_AT;
+    intent.addWord(SECOND_LEAF, there, 0, 0);
+  }
+  intent.addRetirement(SECOND_LEAF);
+}
+
+/** Adds the entries that are others than before: whole, or the words before their items. */
+function addChanged(
+  { geometry, sums }: ChimeTree,
+  { intent, leaf, words }: ChimeRequest,
+  before: Int32Array,
+): void {
+  const { i32 } = words;
+  for (let entry = 0; entry < geometry.shape.span; entry++) {
+    const there = geometry.entryAt(entry);
+    const from = (IMAGE_AT + there) >> 2;
+    const isSame = (words: number) => {
+      for (let i = 0; i < words; i++) if (i32[from + i] !== before[from + i]) return false;
+      return true;
+    };
+    if (isSame(geometry.entryBytes >> 2)) continue;
+    const item = itemHigh(words, IMAGE_AT + there);
+    const bytes = isEmpty(item) ? ITEM_AT + 8 : sums.usedBytes(item);
+    const at = intent.add(FIRST_LEAF, leaf + there + SUM_AT, bytes) >> 2;
+    for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[at + i] = i32[from + i];
+  }
+}
+
+function noteVacancy({ geometry }: ChimeTree, words: Scratch): void {
+  setWord(words, IMAGE_AT + VACANCY_AT, 0, 0);
+  for (let entry = 0; entry < geometry.shape.span; entry++) {
+    if (!isEmpty(itemHigh(words, IMAGE_AT + geometry.entryAt(entry)))) continue;
+    const bit = Math.floor(entry / geometry.perVacancyBit);
+    words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] |= 1 << (bit & 31);
+  }
+}

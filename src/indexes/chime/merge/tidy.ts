@@ -1,0 +1,295 @@
+import { StepwellError } from '../../../errors.ts';
+import {
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../../verbs/index.ts';
+import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
+import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
+import { unitsBeside } from '../geometry.ts';
+import {
+  CHILDREN_AT,
+  childIn,
+  childrenIn,
+  cutRoutes,
+  isPairFrozen,
+  linkIn,
+  pairIn,
+  separatorIn,
+} from '../nodes/internal-node.ts';
+import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from '../nodes/link.ts';
+import { mendWay, rootLink } from '../nodes/mend.ts';
+import { isInUse, linkAddress, NewNodes, routesOf, type Visit, visit } from '../nodes/node-io.ts';
+import { rebuildNode } from '../nodes/rebuild-node.ts';
+import { type KeyAt, keyOf } from '../nodes/siblings.ts';
+import type { ChimeRequest } from '../request.ts';
+import type { ChimeTree } from '../tree.ts';
+import { mergeLeaves, type PairMark } from './merge-leaves.ts';
+
+/** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
+const ROUNDS_MAX = 8;
+const LOWEST = new Uint8Array(0);
+
+/** An internal node on the way to a leaf, and the borders of its keys. */
+interface Step {
+  node: Visit;
+  lower: Uint8Array;
+  upper: Uint8Array | undefined;
+  /** Which of its children is next on the way. */
+  child: number;
+}
+
+/**
+ * Gives back memory on the way to a key that was removed: an under-full leaf, or internal node,
+ * becomes one with a neighbour below the same parent. The pair is marked in the parent first: as
+ * long as the right one lives, the mark keeps both below one node.
+ *
+ *   READ the way -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
+ *
+ * Only for memory: when it cannot be done, nothing is lost.
+ */
+export function* tidy(tree: ChimeTree, request: ChimeRequest): Operation<void> {
+  if (isWorthALook(tree, request)) yield* tidyWay(tree, keyOf(request));
+}
+
+/** Whether the leaf is under-full, and emptier by half than at the last look. */
+function isWorthALook({ geometry }: ChimeTree, { words }: ChimeRequest): boolean {
+  const used = usedIn(geometry.shape.span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
+  return 4 * used <= geometry.shape.span && (used & (used - 1)) === 0;
+}
+
+/** Items of a leaf, as its vacancy tells: exactly, up to 64 entries. */
+function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number): number {
+  let vacant = 0;
+  for (const half of [i32[vacancy >> 2], i32[(vacancy >> 2) + 1]]) {
+    for (let bits = half; bits !== 0; bits &= bits - 1) vacant++;
+  }
+  return Math.max(0, span - vacant * perBit);
+}
+
+export function* tidyWay(tree: ChimeTree, key: KeyAt): Operation<void> {
+  try {
+    for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* tidyOnce(tree, key))) return;
+  } catch (error) {
+    const { code } = error as StepwellError;
+    const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
+    if (!(error instanceof StepwellError && harmless)) throw error;
+  }
+}
+
+/** One way down to a key; whether something was merged. */
+export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
+  const way = (yield* wayTo(tree, key)) ?? ((yield* mendWay(tree, key)) && (yield* wayTo(tree, key)));
+  if (!way) return false;
+  const last = way[way.length - 1];
+  const marked = way.find(({ node }) => pairIn(node.image) > 0);
+  if (marked === last) return yield* finishPair(tree, last, key);
+  if (marked !== undefined) return yield* rebuild(tree, marked, key);
+  const [root] = way;
+  const lone = childrenIn(root.node.image) === 1 && way.length > 1;
+  if (lone) return yield* rebuild(tree, root, key);
+  if (yield* mergeLeafAt(tree, last, key)) return true;
+  for (let level = 1; level < way.length; level++) {
+    if (yield* mergeAt(tree, way[level - 1], way[level], key)) return true;
+  }
+  return false;
+}
+
+function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
+  return (yield* rebuildNode(tree, node, { key, upper })) !== undefined;
+}
+
+/** The internal nodes on the way; undefined when one of them is being changed. */
+function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+  const way: Step[] = [];
+  let node = yield* visit(tree.root, yield* rootLink(tree));
+  let lower: Uint8Array = LOWEST;
+  let upper: Uint8Array | undefined;
+  for (;;) {
+    const { image } = node;
+    const isAbsorbed = way.length > 0 && (node.high & ABSORB) !== 0;
+    if (!isInUse(tree, node) || isAbsorbed || isPairFrozen(image)) return undefined;
+    const child = childIn(image, key.u8, key.at, key.bytes);
+    const link = linkIn(image, child);
+    if ((link.high & FROZEN) !== 0) return undefined;
+    way.push({ node, lower, upper, child });
+    if (!isInternal(link.high)) return way;
+    if (child > 0) lower = separatorIn(image, child - 1);
+    if (child < childrenIn(image) - 1) upper = separatorIn(image, child);
+    node = yield* visit(linkAddress(node.address, child), link);
+  }
+}
+
+/** Merges a leaf that is under-full with one of its neighbours. */
+function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
+  const { node, child } = step;
+  const { span } = tree.geometry.shape;
+  const others = [child + 1, child - 1].filter((i) => i >= 0 && i < childrenIn(node.image));
+  const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
+  if (4 * own > span) return false;
+  for (let i = 0; i < others.length; i++) {
+    if (2 * (own + used[i]) > span) continue;
+    const left = Math.min(child, others[i]);
+    const nodes = new NewNodes(tree);
+    try {
+      // The parent's copy: else the merged leaf would stay as long as the pool is full.
+      yield* nodes.reserve(unitsBeside(1 << sizeOfLink(node.high)));
+      if (!(yield* mark(node, left))) return false;
+    } finally {
+      nodes.discard();
+    }
+    return yield* finishPair(tree, step, key);
+  }
+  return false;
+}
+
+/** Items of some children, by one READ of their vacancies. */
+function* usedOf(tree: ChimeTree, node: Visit, children: readonly number[]): Operation<number[]> {
+  const { geometry } = tree;
+  const words = new Scratch(8 * children.length);
+  const batch = new Batch();
+  children.forEach((child, i) => {
+    const { low, high } = linkIn(node.image, child);
+    batch.read(addressOfLink(low, high) + VACANCY_AT, 8, words, 8 * i);
+  });
+  yield batch;
+  const { span } = geometry.shape;
+  return children.map((_, i) => usedIn(span, geometry.perVacancyBit, words, 8 * i));
+}
+
+/** Marks a child of a node to become one with the next one. */
+function* mark({ address, image }: Visit, left: number): Operation<boolean> {
+  const isMarked = yield* swapPair(address, childrenIn(image), 0, left + 1);
+  if (isMarked) image.i32[(CHILDREN_AT >> 2) + 1] = left + 1;
+  return isMarked;
+}
+
+function* swapPair(node: number, children: number, from: number, to: number): Operation<boolean> {
+  const words = new Scratch(CAS_BYTES);
+  setWord(words, 0, children, from);
+  setWord(words, 8, children, to);
+  yield new Batch().cas(node + CHILDREN_AT, words, 0);
+  return swapped(words, 0);
+}
+
+/** Merges the pair of leaves that a node has marked, or takes the mark away when they do not fit. */
+function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
+  const { node, lower: lowest } = step;
+  const { image } = node;
+  const left = pairIn(image) - 1;
+  const lower = left === 0 ? lowest : separatorIn(image, left - 1);
+  const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower };
+  const isMerged = yield* tree.isMerged(pair.right);
+  if (!isMerged && !(yield* mergeLeaves(tree, pair, new Mark(tree, node)))) return false;
+  return yield* rebuild(tree, step, key);
+}
+
+function leafAt(image: Scratch, child: number): Link {
+  const { low, high } = linkIn(image, child);
+  return { low, high: high & ~FROZEN };
+}
+
+class Mark implements PairMark {
+  readonly #tree: ChimeTree;
+  readonly #node: Visit;
+
+  constructor(tree: ChimeTree, node: Visit) {
+    this.#tree = tree;
+    this.#node = node;
+  }
+
+  /** A mark that is frozen stands: the node's copy has it too, as long as the right leaf lives. */
+  *stands(): Operation<boolean> {
+    const { address, image } = this.#node;
+    const pair = pairIn(image);
+    yield new Batch().read(address, CHILDREN_AT + 8, image, 0);
+    return isInUse(this.#tree, this.#node) && pairIn(image) === pair;
+  }
+
+  *drop(): Operation<void> {
+    const { address, image } = this.#node;
+    yield* swapPair(address, childrenIn(image), pairIn(image), 0);
+  }
+}
+
+/** Merges an internal node of few children with one of its neighbours. */
+function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Operation<boolean> {
+  const { fanout } = tree.geometry.shape;
+  const size = childrenIn(node.image);
+  if (size > 1 && 4 * size > fanout) return false;
+  const { links, separators } = routesOf(above.node);
+  for (let i = 1; i < links.length; i += 2) {
+    if ((links[i] & ABSORB) !== 0) return yield* takeUpSplits(tree, above, key);
+  }
+  const { child } = above;
+  for (const other of [child + 1, child - 1]) {
+    if (other < 0 || 2 * other >= links.length) continue;
+    const link = { low: links[2 * other], high: links[2 * other + 1] };
+    if ((link.high & FROZEN) !== 0) continue;
+    const neighbour = yield* visit(linkAddress(above.node.address, other), link);
+    if (!isInUse(tree, neighbour)) continue;
+    const left = Math.min(child, other);
+    const [one, next] = other > child ? [node, neighbour] : [neighbour, node];
+    if (areBetterJoined(tree, one, separators[left], next)) {
+      return yield* joinNodes(tree, above, left, key);
+    }
+  }
+  return false;
+}
+
+/**
+ * Takes up what splits have left in a node before two of its children are marked to become one:
+ * what is reserved for that would not be enough for both, and in a nearly full pool the node would
+ * stay frozen.
+ */
+function* takeUpSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
+  const nodes = new NewNodes(tree);
+  try {
+    const size = sizeOfLink(node.high);
+    for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
+    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
+  } finally {
+    nodes.discard();
+  }
+}
+
+/**
+ * Whether two internal nodes fit one, or sharing out leaves none with a single child: with long
+ * separators a few children are all that a node has room for.
+ */
+function areBetterJoined(
+  { geometry }: ChimeTree,
+  left: Visit,
+  separator: Uint8Array,
+  right: Visit,
+): boolean {
+  const [a, b] = [routesOf(left), routesOf(right)];
+  const links = Int32Array.of(...a.links, ...b.links);
+  const separators = [...a.separators, separator, ...b.separators];
+  const { nodes } = cutRoutes({ links, separators, pair: 0 }, geometry.shape.fanout);
+  if (nodes.length === 1) return true;
+  const lonely = a.separators.length === 0 || b.separators.length === 0;
+  return lonely && nodes.every((node) => node.separators.length > 0);
+}
+
+/** Marks two internal nodes, and replaces the one above. */
+function* joinNodes(
+  tree: ChimeTree,
+  { node, upper }: Step,
+  left: number,
+  key: KeyAt,
+): Operation<boolean> {
+  const nodes = new NewNodes(tree);
+  try {
+    // Before anything is frozen: what is taken up cannot be changed until this is done.
+    const size = sizeOfLink(node.high);
+    for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
+    if (!(yield* mark(node, left))) return false;
+    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
+  } finally {
+    nodes.discard();
+  }
+}
