@@ -1,5 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
+import type { Bytes } from '../../records/codec.ts';
 import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
@@ -16,6 +17,7 @@ import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { checkTree } from './check/check.ts';
 import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
+import { bulkLoad } from './bulk-load.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { tidy } from './merge/tidy.ts';
 import { addressOfLink, leafLink } from './nodes/link.ts';
@@ -71,6 +73,11 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   scan(range: KeyRange = {}): ChimeScan {
     return new ChimeScan(this.tree, range);
+  }
+
+  /** Fills an empty tree with records in ascending order of their keys: see `bulkLoad`. */
+  load(entries: Iterable<readonly [Bytes, Bytes]>, version = 1): Operation<number> {
+    return bulkLoad(this.tree, entries, version);
   }
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {

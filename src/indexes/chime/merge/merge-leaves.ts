@@ -1,4 +1,4 @@
-import { FIRST_LEAF, HEAD_BYTES, SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
+import { SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
 import { freeHigh } from '../../../pool/intents/lock-word.ts';
 import { INTENT_BYTES } from '../../../pool/layout.ts';
 import {
@@ -7,27 +7,18 @@ import {
   highHalf,
   NULL_ADDRESS,
   type Operation,
-  Scratch,
   setWord,
   swapped,
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
-import { addSequence, addVacancy, carryOut } from '../../substrates/leaf/change-leaf.ts';
+import { carryOut } from '../../substrates/leaf/change-leaf.ts';
 import { hopsOf, isEmpty, itemHigh, setHops } from '../../substrates/leaf/entry.ts';
-import {
-  BOUNDS_AT,
-  HEADER_BYTES,
-  ITEM_AT,
-  SEQUENCE_AT,
-  SUM_AT,
-  VACANCY_AT,
-} from '../../substrates/leaf/layout.ts';
+import { BOUNDS_AT, HEADER_BYTES, ITEM_AT, SEQUENCE_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT, SWAP_AT } from '../../substrates/leaf/leaf-request.ts';
 import { letGo, lockLeaf } from '../../substrates/leaf/lock-leaf.ts';
 import { makeRoom } from '../../substrates/leaf/make-room.ts';
 import { countItems } from '../../substrates/leaf/picture.ts';
 import { imageOf, postEntries } from '../../substrates/leaf/read-leaf.ts';
-import { addReplicas } from '../../substrates/leaf/split-leaf.ts';
 import {
   copyPivot,
   isLong,
@@ -40,9 +31,9 @@ import {
 import { unitsBeside } from '../geometry.ts';
 import { isSameLeaf, type Link } from '../nodes/link.ts';
 import type { ChimeRequest } from '../request.ts';
+import { addRewrite, rewriteBytes } from '../rewrite-leaf.ts';
 import type { ChimeTree } from '../tree.ts';
 
-const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 /** Attempts to lock the left leaf; each of them waits. */
 const ATTEMPTS_MAX = 20;
 
@@ -94,7 +85,9 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     const pivotBlock = longPivotOf(request);
     write(tree, request, right, before);
     yield* carryOut(tree, request, block);
-    if (pivotBlock !== undefined) tree.reclamation.retire(pivotBlock.address, pivotBlock.units, catalog);
+    if (pivotBlock !== undefined) {
+      tree.reclamation.retire(pivotBlock.address, pivotBlock.units, catalog);
+    }
     tree.merges++;
     return true;
   } finally {
@@ -105,9 +98,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
 
 /** Bytes of the longest intent of a merge. */
 function intentBytes({ geometry }: ChimeTree): number {
-  const { shape, entryBytes, replicas } = geometry;
-  const words = (8 + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
-  return HEAD_BYTES + words + shape.span * (writeBytes(entryBytes) + writeBytes(8));
+  // Of the right leaf: the sequence, each entry, identity and owner.
+  return rewriteBytes(geometry) + (geometry.shape.span + 3) * writeBytes(8);
 }
 
 function* lockLeft(
@@ -208,16 +200,11 @@ function write(
 ): void {
   const { intent } = left;
   intent.setLeaf(SECOND_LEAF, right.leaf, right.idLow, right.idHigh);
-  addSequence(left, 1);
-  addChanged(tree, left, before);
-  const at = intent.add(FIRST_LEAF, left.leaf + BOUNDS_AT, BOUNDS_BYTES);
   const bounds = IMAGE_AT + BOUNDS_AT;
-  writeSibling(intent.memory, at, siblingIn(right.words, bounds), highHalf(left.words, bounds));
-  copyPivot(right.words, bounds, intent.memory, at);
-  addReplicas(tree, left, at);
-  noteVacancy(tree, left.words);
-  addVacancy(left);
-  addSequence(left, 2);
+  addRewrite(tree, left, before, (memory, at) => {
+    writeSibling(memory, at, siblingIn(right.words, bounds), highHalf(left.words, bounds));
+    copyPivot(right.words, bounds, memory, at);
+  });
   const sequence = (IMAGE_AT + SEQUENCE_AT) >> 2;
   const { i32 } = right.words;
   intent.addWord(SECOND_LEAF, right.leaf + SEQUENCE_AT, i32[sequence] + 1, i32[sequence + 1]);
@@ -227,35 +214,4 @@ function write(
     intent.addWord(SECOND_LEAF, there, 0, 0);
   }
   intent.addRetirement(SECOND_LEAF);
-}
-
-/** Adds the entries that are others than before: whole, or the words before their items. */
-function addChanged(
-  { geometry, sums }: ChimeTree,
-  { intent, leaf, words }: ChimeRequest,
-  before: Int32Array,
-): void {
-  const { i32 } = words;
-  for (let entry = 0; entry < geometry.shape.span; entry++) {
-    const there = geometry.entryAt(entry);
-    const from = (IMAGE_AT + there) >> 2;
-    const isSame = (words: number) => {
-      for (let i = 0; i < words; i++) if (i32[from + i] !== before[from + i]) return false;
-      return true;
-    };
-    if (isSame(geometry.entryBytes >> 2)) continue;
-    const item = itemHigh(words, IMAGE_AT + there);
-    const bytes = isEmpty(item) ? ITEM_AT + 8 : sums.usedBytes(item);
-    const at = intent.add(FIRST_LEAF, leaf + there + SUM_AT, bytes) >> 2;
-    for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[at + i] = i32[from + i];
-  }
-}
-
-function noteVacancy({ geometry }: ChimeTree, words: Scratch): void {
-  setWord(words, IMAGE_AT + VACANCY_AT, 0, 0);
-  for (let entry = 0; entry < geometry.shape.span; entry++) {
-    if (!isEmpty(itemHigh(words, IMAGE_AT + geometry.entryAt(entry)))) continue;
-    const bit = Math.floor(entry / geometry.perVacancyBit);
-    words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] |= 1 << (bit & 31);
-  }
 }

@@ -30,7 +30,7 @@ import { imageOf } from './read-leaf.ts';
  * Puts the request's new item into an entry of some memory, beside the hop bitmap that stands
  * there, and completes it.
  */
-function encodeItem(
+export function encodeItem(
   client: LeafClient,
   request: LeafRequest,
   memory: Scratch,

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Operation } from '../../../verbs/index.ts';
+import { ALWAYS } from '../../contract.ts';
+import {
+  areGoneFor,
+  type Client,
+  checked,
+  clientOf,
+  foundText,
+  requestFor,
+  scanned,
+  stopAfter,
+} from './support/client.ts';
+
+/** Clients that die after every verb of what they do, and those that meet what they leave. */
+const SHAPE = { span: 4, neighbourhood: 2, fanout: 2, inlineBytes: 24 };
+const KEYS = Array.from({ length: 24 }, (_, i) => `key ${10 + ((i * 7) % 24)}`);
+
+function insertion(client: Client, key: string, value = `${key} one`): Operation<number> {
+  return client.index.write(requestFor(client, key, value), ALWAYS);
+}
+
+function textOf(client: Client, key: string): string | undefined {
+  const request = requestFor(client, key);
+  if (!client.pool.run(client.index.search(request))) return undefined;
+  client.pool.run(client.index.records.complete(request));
+  return foundText(request);
+}
+
+const textsOf = (client: Client) =>
+  scanned(client, client.index.scan()).map(([key, value]) => `${Buffer.from(key, 'hex')}: ${value}`);
+
+test('an inserter may die after any verb of a split: all of it happens, or nothing', (t) => {
+  for (const last of [2, 5, 9, 14, 20]) {
+    const seen = new Set<string>();
+    for (let verbs = 0; ; verbs++) {
+      const writer = clientOf(t, SHAPE);
+      const [scanner, reader] = [0, 1].map(() => clientOf(t, SHAPE, writer.handle));
+      const present = KEYS.slice(0, last);
+      for (const key of present) writer.pool.run(insertion(writer, key));
+      const done = stopAfter(writer, insertion(writer, KEYS[last]), verbs);
+      for (const other of [scanner, reader]) areGoneFor(other, writer);
+      const texts = textsOf(scanner);
+      seen.add(JSON.stringify(texts));
+      for (const key of present) assert.equal(textOf(reader, key), `${key} one`);
+      for (const key of KEYS.slice(last)) reader.pool.run(insertion(reader, key));
+      assert.deepEqual(checked(reader), { problems: [], records: KEYS.length }, `${verbs} verbs`);
+      assert.equal(textsOf(scanner).length, KEYS.length);
+      if (done < verbs) break;
+    }
+    assert.equal(seen.size, 2, 'before and after');
+  }
+});
+
+test('a remover may die after any verb of a merge, and its repairer too', (t) => {
+  for (const left of [1, 3, 6]) {
+    const seen = new Set<string>();
+    for (let verbs = 0; ; verbs++) {
+      const remover = clientOf(t, SHAPE);
+      const [repairer, scanner, reader] = [0, 1, 2].map(() => clientOf(t, SHAPE, remover.handle));
+      for (const key of KEYS.slice(0, 12)) remover.pool.run(insertion(remover, key));
+      for (const key of KEYS.slice(left + 1, 12)) {
+        remover.pool.run(remover.index.remove(requestFor(remover, key)));
+      }
+      const merges = remover.index.tree.merges;
+      const removal = remover.index.remove(requestFor(remover, KEYS[left]));
+      const done = stopAfter(remover, removal, verbs);
+      areGoneFor(repairer, remover);
+      stopAfter(repairer, insertion(repairer, KEYS[0], 'two'), verbs % 31);
+      for (const other of [scanner, reader]) areGoneFor(other, remover, repairer);
+      const texts = textsOf(scanner);
+      seen.add(JSON.stringify(texts));
+      for (const key of KEYS.slice(1, left)) assert.equal(textOf(reader, key), `${key} one`);
+      assert.match(textOf(reader, KEYS[0]) ?? '', /one|two/);
+      for (const key of KEYS.slice(left)) reader.pool.run(insertion(reader, key));
+      assert.deepEqual(checked(reader), { problems: [], records: KEYS.length }, `${verbs} verbs`);
+      if (done < verbs) {
+        assert.ok(remover.index.tree.merges >= merges);
+        break;
+      }
+    }
+    assert.ok(seen.size >= 2, 'before and after');
+  }
+});
