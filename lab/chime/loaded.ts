@@ -3,7 +3,7 @@ import { type OwnIndex, ownIndex } from '../support/own-index.ts';
 import { KeyGenerator, Permutation, ValueGenerator } from '../workloads/index.ts';
 
 /** Section 5.1; a leaf is split when hopping does not help. */
-export const PAPERS_SHAPE = { span: 64, neighbourhood: 8, splitAt: 101 } as const;
+export const PAPERS_SHAPE = { span: 64, neighbourhood: 8 } as const;
 
 /** A tree with keys 0 to `records` - 1, inserted in random order by one client. */
 export function loaded(

@@ -163,7 +163,7 @@ function drawChime(random: Prng): ChimeParameters {
     span,
     neighbourhood: Math.min(span, pick(2, 4, 8)),
     fanout: pick(2, 3, 8, 64),
-    splitAt: pick(50, 70, 101),
+    inlineBytes: pick(0, 24, 48),
   };
 }
 

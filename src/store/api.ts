@@ -139,19 +139,16 @@ export interface SepHashParameters {
 export interface ChimeParameters {
   /** Entries of a leaf, 2..1024 (64). */
   span?: number;
-  /** Entries from its home on in which a key may stand, 2..16 (16). */
+  /** Entries from its home on in which a key may stand, 2..16 (8). */
   neighbourhood?: number;
+  /** Bytes of a key and a value, each padded to 8, that stand in the leaf, 0..240 (48). */
+  inlineBytes?: number;
   /** Children of an internal node at most, 2..1024 (64). */
   fanout?: number;
   /** KiB of internal nodes that each client remembers, up to 2^24 (65536). */
   cacheKiB?: number;
   /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
   hotspots?: number;
-  /**
-   * From how many per cent of its entries in use on a leaf without room for a key is split, and not
-   * rearranged, 1..101 (75); with 101 it is split when nothing else helps, as the paper has it.
-   */
-  splitAt?: number;
 }
 
 /** The stand-alone hash table of hopscotch leaves. */

@@ -1,4 +1,5 @@
 import type { HopscotchIndex } from '../../../src/indexes/hopscotch/hopscotch.ts';
+import { SEQUENCE_AT } from '../../../src/indexes/substrates/leaf/layout.ts';
 import {
   HEADER_BYTES,
   ITEM_AT,

@@ -1,4 +1,10 @@
-import { type Address, readInteger, type Scratch, UNIT_BYTES, writeInteger } from '../../verbs/index.ts';
+import {
+  type Address,
+  readInteger,
+  type Scratch,
+  UNIT_BYTES,
+  writeInteger,
+} from '../../verbs/index.ts';
 import { unitsBeside } from './geometry.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 

@@ -11,7 +11,15 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { carryOut, encodeItem } from '../substrates/leaf/change-leaf.ts';
-import { hopsOf, isEmpty, isIndirect, itemHigh, linesOf, recordOf, setHops } from '../substrates/leaf/entry.ts';
+import {
+  hopsOf,
+  isEmpty,
+  isIndirect,
+  itemHigh,
+  linesOf,
+  recordOf,
+  setHops,
+} from '../substrates/leaf/entry.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 import { prepareItem } from '../substrates/leaf/leaf-operations.ts';
 import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
@@ -296,7 +304,10 @@ class Load {
     const root = yield* visit(tree.root, yield* rootLink(tree));
     const [low, high] = this.#links;
     const { links } = routesOf(root);
-    const isSame = links.length === 2 && links[0] === low && addressOfLink(links[0], links[1]) === addressOfLink(low, high);
+    const isSame =
+      links.length === 2 &&
+      links[0] === low &&
+      addressOfLink(links[0], links[1]) === addressOfLink(low, high);
     if (!isInUse(tree, root) || !isSame) return this.#discardNodes();
     yield* freeze(tree, root);
     if (!(yield* publish(tree, root, this.#nodes, top))) return false;

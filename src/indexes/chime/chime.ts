@@ -14,10 +14,10 @@ import type {
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
 import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
+import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check/check.ts';
 import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
-import { bulkLoad } from './bulk-load.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { tidy } from './merge/tidy.ts';
 import { addressOfLink, leafLink } from './nodes/link.ts';

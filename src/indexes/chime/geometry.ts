@@ -1,6 +1,6 @@
 import { sizeClassOf } from '../../records/layout.ts';
-import { inRange } from '../substrates/parameters.ts';
 import { LeafGeometry, type LeafShape, leafShape } from '../substrates/leaf/layout.ts';
+import { inRange } from '../substrates/parameters.ts';
 
 /** Parameters of a CHIME tree; kept in the catalog. */
 export interface ChimeShape extends LeafShape {

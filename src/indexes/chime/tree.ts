@@ -44,7 +44,14 @@ import { Hotspots } from './hotspots.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { descend, reach, refresh } from './nodes/descent.ts';
 import { compareKeys } from './nodes/keys.ts';
-import { addressOfLink, isSameLeaf, type Link, leafLink, TAG_VALUES, tagOfLink } from './nodes/link.ts';
+import {
+  addressOfLink,
+  isSameLeaf,
+  type Link,
+  leafLink,
+  TAG_VALUES,
+  tagOfLink,
+} from './nodes/link.ts';
 import { mendWay } from './nodes/mend.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-book.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';

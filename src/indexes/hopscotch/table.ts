@@ -4,7 +4,13 @@ import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
 import { pad8 } from '../../records/layout.ts';
 import { type Address, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { Directory } from '../substrates/directory.ts';
-import { fingerprintOf, isEmpty, isIndirect, itemHigh, keyBytesOf } from '../substrates/leaf/entry.ts';
+import {
+  fingerprintOf,
+  isEmpty,
+  isIndirect,
+  itemHigh,
+  keyBytesOf,
+} from '../substrates/leaf/entry.ts';
 import { CONTENT_AT, identityHigh, identityLow } from '../substrates/leaf/layout.ts';
 import {
   type BoundsPlace,

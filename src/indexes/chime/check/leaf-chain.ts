@@ -1,9 +1,9 @@
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
+import { outwait } from '../../substrates/leaf/lock-leaf.ts';
 import { isPicture } from '../../substrates/leaf/picture.ts';
 import { isLeafStill, postBracket } from '../../substrates/leaf/read-leaf.ts';
-import { outwait } from '../../substrates/leaf/lock-leaf.ts';
 import { isLong, pivotBlockIn, pivotBytesIn, pivotUnits } from '../bounds.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';

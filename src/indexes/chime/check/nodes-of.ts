@@ -1,7 +1,6 @@
-import { FROZEN } from '../nodes/link.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Link } from '../nodes/link.ts';
-import { ABSORB, isInternal } from '../nodes/link.ts';
+import { ABSORB, FROZEN, isInternal } from '../nodes/link.ts';
 import { rootLink } from '../nodes/mend.ts';
 import {
   isInUse,

@@ -192,12 +192,7 @@ function longPivotOf({ words }: ChimeRequest): { address: Address; units: number
 }
 
 /** Adds all WRITEs but the release of the left leaf. */
-function write(
-  tree: ChimeTree,
-  left: ChimeRequest,
-  right: ChimeRequest,
-  before: Int32Array,
-): void {
+function write(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest, before: Int32Array): void {
   const { intent } = left;
   intent.setLeaf(SECOND_LEAF, right.leaf, right.idLow, right.idHigh);
   const bounds = IMAGE_AT + BOUNDS_AT;

@@ -82,7 +82,8 @@ export function* tidyWay(tree: ChimeTree, key: KeyAt): Operation<void> {
 
 /** One way down to a key; whether something was merged. */
 export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
-  const way = (yield* wayTo(tree, key)) ?? ((yield* mendWay(tree, key)) && (yield* wayTo(tree, key)));
+  const way =
+    (yield* wayTo(tree, key)) ?? ((yield* mendWay(tree, key)) && (yield* wayTo(tree, key)));
   if (!way) return false;
   const last = way[way.length - 1];
   const marked = way.find(({ node }) => pairIn(node.image) > 0);

@@ -75,7 +75,8 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
   const firstHigh = image.i32[first + 1];
   const { seed } = tree.geometry.shape;
   const isNode =
-    firstLow === nodeIdentityLow(low, high, seed) && firstHigh === nodeIdentityHigh(low, high, seed);
+    firstLow === nodeIdentityLow(low, high, seed) &&
+    firstHigh === nodeIdentityHigh(low, high, seed);
   if (!isNode && !known) return false;
   // Another lane of this client may have remembered more meanwhile.
   if (!parent.leadsTo(child, low, high)) return true;

@@ -64,7 +64,12 @@ export function isInternal(high: number): boolean {
 }
 
 /** Whether two words lead to the same leaf. */
-export function isSameLeaf(low: number, high: number, otherLow: number, otherHigh: number): boolean {
+export function isSameLeaf(
+  low: number,
+  high: number,
+  otherLow: number,
+  otherHigh: number,
+): boolean {
   return low === otherLow && ((high ^ otherHigh) & ~BESIDE) === 0;
 }
 

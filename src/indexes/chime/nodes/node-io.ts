@@ -90,7 +90,8 @@ export function unitsOfNode(high: number): number {
 export function isInUse(tree: NodeClient, { low, high, image }: Visit): boolean {
   const { seed } = tree.geometry.shape;
   return (
-    image.i32[0] === nodeIdentityLow(low, high, seed) && image.i32[1] === nodeIdentityHigh(low, high, seed)
+    image.i32[0] === nodeIdentityLow(low, high, seed) &&
+    image.i32[1] === nodeIdentityHigh(low, high, seed)
   );
 }
 
@@ -119,7 +120,12 @@ export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<
   const hasLeaves = !isInternal(links[1]);
   const words = hasLeaves ? pair : Int32Array.of(...pair, ...links);
   // The pair's word stands right in front of the links.
-  yield* freezeAt(tree, (i) => address + CHILDREN_AT + 8 * i, words, (i) => (i === 0 ? PAIR_FROZEN : FROZEN));
+  yield* freezeAt(
+    tree,
+    (i) => address + CHILDREN_AT + 8 * i,
+    words,
+    (i) => (i === 0 ? PAIR_FROZEN : FROZEN),
+  );
   if (!hasLeaves) links.set(words.subarray(2));
   for (let i = 1; i < links.length; i += 2) links[i] &= ~FROZEN;
   return { links, separators, pair: words[1] & ~PAIR_FROZEN };

@@ -23,8 +23,8 @@ import { compareKeys, compareWhole } from '../nodes/keys.ts';
 import type { Borders } from '../nodes/node-book.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
-import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
 import type { KeyOrder } from './key-order.ts';
+import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
 import type { LeafPicture } from './leaf-walk.ts';
 
 /** An item behind a pointer that may be in the range: its record was read to `at`. */

@@ -1,6 +1,12 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
-import { codecOf, itemHigh, valueAt, valueBytesOf, versionOf } from '../../substrates/leaf/entry.ts';
+import {
+  codecOf,
+  itemHigh,
+  valueAt,
+  valueBytesOf,
+  versionOf,
+} from '../../substrates/leaf/entry.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';

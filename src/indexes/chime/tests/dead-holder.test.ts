@@ -29,7 +29,9 @@ function textOf(client: Client, key: string): string | undefined {
 }
 
 const textsOf = (client: Client) =>
-  scanned(client, client.index.scan()).map(([key, value]) => `${Buffer.from(key, 'hex')}: ${value}`);
+  scanned(client, client.index.scan()).map(
+    ([key, value]) => `${Buffer.from(key, 'hex')}: ${value}`,
+  );
 
 test('an inserter may die after any verb of a split: all of it happens, or nothing', (t) => {
   for (const last of [2, 5, 9, 14, 20]) {

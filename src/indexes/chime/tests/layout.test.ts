@@ -28,7 +28,14 @@ import {
   nodeIdentityLow,
   sizeOfLink,
 } from '../nodes/link.ts';
-import { AT_KEY, AT_LAST, BELOW_KEY, CachedNode, NodeBook, type Traveller } from '../nodes/node-book.ts';
+import {
+  AT_KEY,
+  AT_LAST,
+  BELOW_KEY,
+  CachedNode,
+  NodeBook,
+  type Traveller,
+} from '../nodes/node-book.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
 const ADDRESSES = [UNIT_BYTES, 2 ** 31 - 64, 5 * REGION_STRIDE + 128, 1000 * REGION_STRIDE];
@@ -179,4 +186,3 @@ test('cut routes keep every child and every separator, and fit', () => {
     { numRuns: 30 },
   );
 });
-

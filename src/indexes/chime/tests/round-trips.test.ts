@@ -90,7 +90,10 @@ test('in a tree of many leaves a replica tells whether a leaf is the key’s', (
   }
   const three = verbs.get('READ READ READ') ?? 0;
   assert.ok(three > 900, JSON.stringify([...verbs]));
-  assert.ok([...verbs.keys()].every((each) => !each.includes('->')), JSON.stringify([...verbs]));
+  assert.ok(
+    [...verbs.keys()].every((each) => !each.includes('->')),
+    JSON.stringify([...verbs]),
+  );
 });
 
 test('a scan of four leaves is one round trip, two with longer items', (t) => {
@@ -101,7 +104,10 @@ test('a scan of four leaves is one round trip, two with longer items', (t) => {
     let count = 0;
     const scan = index.scan({ width: 4 });
     while (!scan.done) {
-      const each = trips(client, scan.next(() => count++));
+      const each = trips(
+        client,
+        scan.next(() => count++),
+      );
       assert.equal(each.length, value === 'short' ? 1 : 2);
     }
     assert.equal(count, keys.length);

@@ -138,7 +138,12 @@ export function lookEverywhere(client: LeafClient, request: LeafRequest): boolea
 }
 
 /** Adds the speculative READ of one entry (CHIME section 4.3). */
-export function postSpot(client: LeafClient, request: LeafRequest, spot: number, batch: Batch): Batch {
+export function postSpot(
+  client: LeafClient,
+  request: LeafRequest,
+  spot: number,
+  batch: Batch,
+): Batch {
   const { geometry } = client;
   const at = geometry.entryAt(spot);
   return batch.read(request.leaf + at, geometry.entryBytes, request.words, IMAGE_AT + at);

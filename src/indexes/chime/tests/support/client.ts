@@ -7,8 +7,8 @@ import type { Operation } from '../../../../verbs/index.ts';
 import type { Index } from '../../../contract.ts';
 import { createStore, openIndex } from '../../../kinds.ts';
 import { CHIME, type ChimeIndex } from '../../chime.ts';
-import type { ChimeScan } from '../../scan/scan.ts';
 import type { ChimeRequest } from '../../request.ts';
+import type { ChimeScan } from '../../scan/scan.ts';
 
 /** A client of a CHIME tree whose operations a test drives step by step. */
 export interface Client {
