@@ -9,14 +9,14 @@ import { unitsBeside } from './geometry.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
- * What the header of a leaf says of its keys, in the words that a leaf leaves to its index. A leaf's
- * lower bound never changes and is the separator in its parent; its upper one is the pivot.
+ * What the header of a leaf says of its keys, in the words that are the index's. A leaf's lower bound
+ * never changes and is the separator in its parent; its upper one is the pivot.
  *
  *    0  link to the sibling: pointer 40 | version 8 | tag 16; no pointer in the last leaf
  *    8  bytes of the pivot
  *   16  the pivot, of up to 16 bytes; or the address of a block that holds it
  *
- * The first word has copies among the entries. Its version counts the splits and merges of the leaf.
+ * The first word has copies among the entries. Its version counts splits and merges of the leaf.
  */
 const BYTES_AT = 8;
 const PIVOT_AT = 16;

@@ -258,7 +258,7 @@ class Load {
     const tree = this.#tree;
     const { allocator, catalog, geometry } = tree;
     const [low, high] = this.#links;
-    const bytes = rewriteBytes(geometry);
+    const bytes = rewriteBytes(geometry, geometry.shape.span);
     const units = unitsBeside(Math.ceil(bytes / UNIT_BYTES));
     const request = tree.newRequest();
     let block = NULL_ADDRESS;

@@ -34,7 +34,7 @@ export const CHIME_MANIFEST: IndexManifest = {
   name: 'chime',
   ordered: true,
   orderedWalk: true,
-  lockFreeReads: true,
+  lockFreeReads: false,
   onlineResize: true,
   expires: false,
 };

@@ -15,8 +15,8 @@ export interface Speculation {
 /**
  * The hotspot buffer (CHIME section 4.3): of the keys that a client searches for most, the leaf and
  * the entry in it. A search for one of them READs that entry alone; when the key is still there,
- * that was all. Least frequently used keys give way, in sets of eight: a newcomer wears the least of
- * them down before it takes its place.
+ * that was all. Least frequently used keys give way, in sets of eight: a newcomer wears the least
+ * used one down before it takes its place.
  */
 export class Hotspots {
   readonly #sets: number;

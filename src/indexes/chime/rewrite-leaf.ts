@@ -19,10 +19,32 @@ const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 /** The sequence twice, the vacancy and the owner. */
 const WORDS_WRITTEN = 4;
 
-/** Bytes of the longest intent that `addRewrite` and the release make. */
-export function rewriteBytes({ shape, entryBytes, replicas }: LeafGeometry): number {
+/** Bytes of the intent that `addRewrite` and the release make, at most, with so many entries. */
+export function rewriteBytes({ entryBytes, replicas }: LeafGeometry, changed: number): number {
   const words = (WORDS_WRITTEN + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
-  return HEAD_BYTES + words + shape.span * writeBytes(entryBytes);
+  return HEAD_BYTES + words + changed * writeBytes(entryBytes);
+}
+
+/** Entries of the request's image that are others than before. */
+export function countChanged(tree: ChimeTree, { words }: ChimeRequest, before: Int32Array): number {
+  let count = 0;
+  for (let entry = 0; entry < tree.geometry.shape.span; entry++) {
+    if (isChanged(tree, words, before, tree.geometry.entryAt(entry))) count++;
+  }
+  return count;
+}
+
+function isChanged(
+  { geometry }: ChimeTree,
+  { i32 }: Scratch,
+  before: Int32Array,
+  there: number,
+): boolean {
+  const from = (IMAGE_AT + there) >> 2;
+  for (let i = 0; i < geometry.entryBytes >> 2; i++) {
+    if (i32[from + i] !== before[from + i]) return true;
+  }
+  return false;
 }
 
 /**
@@ -51,20 +73,16 @@ export function addRewrite(
 
 /** Adds an entry that is another than before; of an empty one, the words up to its item. */
 function addChanged(
-  { geometry, sums }: ChimeTree,
+  tree: ChimeTree,
   { intent, leaf, words }: ChimeRequest,
   before: Int32Array,
   there: number,
 ): void {
+  if (!isChanged(tree, words, before, there)) return;
   const { i32 } = words;
   const from = (IMAGE_AT + there) >> 2;
-  let isSame = true;
-  for (let i = 0; i < geometry.entryBytes >> 2; i++) {
-    if (i32[from + i] !== before[from + i]) isSame = false;
-  }
-  if (isSame) return;
   const item = itemHigh(words, IMAGE_AT + there);
-  const bytes = isEmpty(item) ? ITEM_AT + 8 : sums.usedBytes(item);
+  const bytes = isEmpty(item) ? ITEM_AT + 8 : tree.sums.usedBytes(item);
   const at = intent.add(FIRST_LEAF, leaf + there + SUM_AT, bytes) >> 2;
   for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[at + i] = i32[from + i];
 }

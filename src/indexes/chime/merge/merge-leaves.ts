@@ -31,7 +31,7 @@ import {
 import { unitsBeside } from '../geometry.ts';
 import { isSameLeaf, type Link } from '../nodes/link.ts';
 import type { ChimeRequest } from '../request.ts';
-import { addRewrite, rewriteBytes } from '../rewrite-leaf.ts';
+import { addRewrite, countChanged, rewriteBytes } from '../rewrite-leaf.ts';
 import type { ChimeTree } from '../tree.ts';
 
 /** Attempts to lock the left leaf; each of them waits. */
@@ -43,6 +43,8 @@ export interface LeafPair {
   right: Link;
   /** The lower bound of the left leaf. */
   lower: Uint8Array;
+  /** Items of the right leaf, as they were when the pair was looked at. */
+  moves: number;
 }
 
 /** What the parent says under the lock, and is told. */
@@ -58,14 +60,16 @@ export interface PairMark {
  * address and lower bound; the right one is none any more.
  *
  *   D[WRITE intent's head; CAS left; READ it whole] -> D[CAS right; READ it whole] -> READ mark
- *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas, vacancy,
- *       sequence even; right: sequence odd, entries empty, no identity, retired; unlock left]
+ *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas,
+ *       vacancy, sequence even; right: sequence odd, entries empty, no identity, retired;
+ *       unlock left]
  *
  * A client that dies before the whole intent has changed nothing. Whether they were merged.
  */
 export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): Operation<boolean> {
   const { allocator, catalog, geometry } = tree;
-  const bytes = intentBytes(tree);
+  // In a full pool a leaf that is nearly empty must go without a block for the intent.
+  const bytes = Math.max(INTENT_BYTES, intentBytes(tree, pair.moves));
   const units = unitsBeside(Math.ceil(bytes / UNIT_BYTES));
   const request = tree.newRequest();
   const right = tree.newRequest();
@@ -77,7 +81,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     if (!(yield* mark.stands()) || !isSibling(request, pair.right)) return false;
     if (!(yield* tryRight(tree, request, right, pair.right))) return false;
     const before = request.words.i32.slice(0, (IMAGE_AT + geometry.leafBytes) >> 2);
-    if (!(yield* fit(tree, request, right))) {
+    const items = countItems(tree, right);
+    if (!(yield* fit(tree, request, right)) || mergeBytes(tree, request, before, items) > bytes) {
       yield* mark.drop();
       yield* releaseRight(right);
       return false;
@@ -96,10 +101,26 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
   }
 }
 
-/** Bytes of the longest intent of a merge. */
-function intentBytes({ geometry }: ChimeTree): number {
-  // Of the right leaf: the sequence, each entry, identity and owner.
-  return rewriteBytes(geometry) + (geometry.shape.span + 3) * writeBytes(8);
+/** Bytes of the intent when so many items come from the right leaf, and nothing has to hop. */
+function intentBytes({ geometry }: ChimeTree, moves: number): number {
+  const changed = Math.min(geometry.shape.span, 2 * moves);
+  return rewriteBytes(geometry, changed) + clearedBytes(moves);
+}
+
+/** Of the intent of a merge that stands in the left leaf's image. */
+function mergeBytes(
+  tree: ChimeTree,
+  left: ChimeRequest,
+  before: Int32Array,
+  moves: number,
+): number {
+  const changed = countChanged(tree, left, before);
+  return rewriteBytes(tree.geometry, changed) + clearedBytes(moves);
+}
+
+/** Of the right leaf: the sequence, each item, identity and owner. */
+function clearedBytes(items: number): number {
+  return (items + 3) * writeBytes(8);
 }
 
 function* lockLeft(

@@ -132,7 +132,9 @@ function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolea
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
   if (4 * own > span) return false;
   for (let i = 0; i < others.length; i++) {
-    if (2 * (own + used[i]) > span) continue;
+    // A leaf that is nearly empty goes even if the other one is about half full.
+    const together = own + used[i];
+    if (2 * together > span && (8 * own > span || 4 * together > 3 * span)) continue;
     const left = Math.min(child, others[i]);
     const nodes = new NewNodes(tree);
     try {
@@ -176,13 +178,14 @@ function* swapPair(node: number, children: number, from: number, to: number): Op
   return swapped(words, 0);
 }
 
-/** Merges the pair of leaves that a node has marked, or takes the mark away when they do not fit. */
+/** Merges the pair of leaves that a node has marked; a mark of leaves that do not fit goes. */
 function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
   const { node, lower: lowest } = step;
   const { image } = node;
   const left = pairIn(image) - 1;
   const lower = left === 0 ? lowest : separatorIn(image, left - 1);
-  const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower };
+  const [moves] = yield* usedOf(tree, node, [left + 1]);
+  const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower, moves };
   const isMerged = yield* tree.isMerged(pair.right);
   if (!isMerged && !(yield* mergeLeaves(tree, pair, new Mark(tree, node)))) return false;
   return yield* rebuild(tree, step, key);
