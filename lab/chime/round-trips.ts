@@ -6,7 +6,7 @@ import { table } from '../support/text.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 import { loaded } from './loaded.ts';
 
-/** Table 1, with `h` levels of internal nodes; the record behind a pointer is a round trip more. */
+/** Table 1, with `h` levels of internal nodes. */
 const CACHED = { search: '1-2', insert: '3', update: '3-4', delete: '3-4', scan: '1' };
 const UNCACHED = { search: 'h+1-2', insert: 'h+3', update: 'h+3-4', delete: 'h+3-4', scan: 'h+1' };
 type Kind = keyof typeof CACHED;
@@ -98,5 +98,5 @@ export function describeTrips(rows: readonly TripsRow[]): string {
     uncached.mean.toFixed(2),
     UNCACHED[kind],
   ]);
-  return `Round trips (CHIME, Table 1; here with the record behind a pointer)\n${table(head, cells, 2)}`;
+  return `Round trips (CHIME, Table 1)\n${table(head, cells, 2)}`;
 }
