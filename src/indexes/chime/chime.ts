@@ -37,6 +37,7 @@ export const CHIME_MANIFEST: IndexManifest = {
   lockFreeReads: false,
   onlineResize: true,
   expires: false,
+  locks: true,
 };
 
 /** Sizes of the blocks that internal nodes take, of 1 to 2048 lines. */

@@ -120,6 +120,7 @@ export function* modifyItem(
 ): Operation<Outcome | undefined> {
   prepare(client, request);
   try {
+    yield* client.begin(request);
     for (let fulls = 1; ; fulls++) {
       yield* lock(client, request);
       const present = yield* isInLocked(client, request);

@@ -11,7 +11,7 @@ function newTurn(): LeafTurn {
 }
 
 /** Whether the operation ends with its next step. */
-function ends(operation: Operation<void>): boolean {
+function ends(operation: Operation<unknown>): boolean {
   return operation.next().done === true;
 }
 
