@@ -52,7 +52,13 @@ interface Step {
  * Only for memory: when it cannot be done, nothing is lost.
  */
 export function* tidy(tree: ChimeTree, request: ChimeRequest): Operation<void> {
+  if (isOnly(tree, request)) return;
   if (isWorthALook(tree, request)) yield* tidyWay(tree, keyOf(request));
+}
+
+/** Whether the leaf is, as far as is remembered, all there is. */
+function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
+  return above?.children === 1 && above === cache.top?.node(0);
 }
 
 /** Whether the leaf is under-full, and emptier by half than at the last look. */
