@@ -9,7 +9,7 @@ import { unitsBeside } from './geometry.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
- * What the header of a leaf says of its keys, in the words that are the index's. A leaf's lower bound
+ * What the header of a leaf says of its keys, in the words of the index. A leaf's lower bound
  * never changes and is the separator in its parent; its upper one is the pivot.
  *
  *    0  link to the sibling: pointer 40 | version 8 | tag 16; no pointer in the last leaf

@@ -18,7 +18,7 @@ import { type Target, withSiblings } from './siblings.ts';
  * Any client may do it, from the same frozen links. A node that is being taken up must not be
  * replaced again by a client that takes it for one in use: that is what UP is for.
  *
- * Just above leaves the copy gets the siblings that the key's leaf leads to, and a merged leaf goes:
+ * Just above leaves the copy gets the siblings that the key's leaf leads to; a merged leaf goes:
  * see siblings.ts. Clients may find different ones; each copy is right, and one of them counts.
  *
  * `nodes` may have blocks reserved. Returns what this client has made, if its result counts.

@@ -50,7 +50,7 @@ export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }:
 
 /**
  * Adds to the routes of a node that was read, and is still in use when the copy is published, the
- * siblings of the key's leaf that the node lacks (CHIME section 4.2.3, half-split). A leaf's link is
+ * siblings of the key's leaf that the node lacks (CHIME section 4.2.3). A leaf's link is
  * read behind the node: else a sibling that was merged since would come back. Of a marked pair the
  * right leaf goes when it was merged; as long as it lives the mark stays.
  */

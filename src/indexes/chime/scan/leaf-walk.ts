@@ -24,7 +24,7 @@ export interface LeafPicture {
 const LOWEST = new Uint8Array(0);
 
 /**
- * Goes through the leaves in the order of their keys, or against it (CHIME section 4.4, scan). Where
+ * Goes through the leaves in the order of their keys, or against it (CHIME section 4.4). Where
  * a leaf's keys ended when it was read the next one begins, also when leaves are split or merged
  * since: so a key has one leaf to be met in.
  */

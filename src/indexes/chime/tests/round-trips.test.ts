@@ -8,7 +8,7 @@ import { type Client, clientOf, foundText, requestFor } from './support/client.t
 
 /**
  * Round trips of single operations (CHIME, Table 1): search 1, insert, update and delete 2. The
- * operations are driven by hand, so nothing of what a client does between two operations is counted;
+ * operations are driven by hand, so what a client does between two operations is not counted;
  * blocks are claimed before the first one. The neighbourhoods of the keys do not go over the end.
  */
 function quietClient(scope: Scope, count: number, wishes = {}): Client & { keys: string[] } {

@@ -8,8 +8,8 @@ import type { LeafGeometry } from './layout.ts';
 import type { LeafTurn } from './leaf-turns.ts';
 
 /**
- * Offsets in a request's words: of a CAS, of a lock that is polled, of the sequence as it was before
- * the entries were read, and of the leaf's image.
+ * Offsets in a request's words: of a CAS, of a lock that is polled, of the sequence as it was
+ * before the entries were read, and of the leaf's image.
  */
 export const SWAP_AT = 0;
 export const POLL_AT = 24;
@@ -23,7 +23,7 @@ export class LeafRequest extends Request implements LeafTurn {
   idLow = 0;
   idHigh = 0;
   home = 0;
-  /** Whether a search reads the bounds along: whether the leaf is the key's may follow otherwise. */
+  /** Whether a search reads the bounds along: a replica may tell as much. */
   readsBounds = true;
   /** What indirect items tell of their keys beside a prefix. */
   fingerprint = 0;

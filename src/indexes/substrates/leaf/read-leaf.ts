@@ -65,7 +65,7 @@ export function postSearch(client: LeafClient, request: LeafRequest, batch: Batc
   return postBracket(client, request, request.home, client.geometry.shape.neighbourhood, batch);
 }
 
-/** Adds D[READ sequence; (READ bounds); READ entries; READ identity and sequence]: see `isStill`. */
+/** Adds D[READ sequence; (bounds); entries; identity and sequence]: see `isStill`. */
 export function postBracket(
   client: LeafClient,
   request: LeafRequest,
