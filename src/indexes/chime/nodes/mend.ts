@@ -28,9 +28,9 @@ import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
  * Goes down to the node above a key's leaf by READs of this operation alone and finishes whatever
  * others have begun on the way, whether they are slow or dead: replacements that are not linked,
  * nodes that are being replaced, nodes that their parents have to take up, siblings of the leaf
- * that its parent lacks, merged leaves that it still has. Each round ends with one thing less to do,
- * done by this client or by another. False when the pool is too full for it: keys are found, and written
- * to, all the same; the way is only longer.
+ * that its parent lacks, merged leaves that it still has. Each round ends with one thing less to
+ * do, done by this client or by another. False when the pool is too full for it: keys are found,
+ * and written to, all the same; the way is only longer.
  */
 export function* mendWay(tree: NodeClient, key: KeyAt): Operation<boolean> {
   const state = { lean: false };

@@ -26,7 +26,7 @@ import { lockLeaf, unlock } from './lock-leaf.ts';
 import { makeRoom, noteEmptied } from './make-room.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
 
-/** Words of a leaf that a split writes beside entries and replicas: sequence twice, vacancy, two owners. */
+/** Words that a split writes beside entries and replicas: sequence twice, vacancy, two owners. */
 const WORDS_WRITTEN = 5;
 const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 
