@@ -1,5 +1,4 @@
 import type { HopscotchIndex } from '../../../src/indexes/hopscotch/hopscotch.ts';
-import { SEQUENCE_AT } from '../../../src/indexes/substrates/leaf/layout.ts';
 import {
   HEADER_BYTES,
   ITEM_AT,
