@@ -30,6 +30,11 @@ const PIECES = 4096;
  */
 const pieceBytes = (bytes: number) => (bytes < LINE ? WORD : LINE);
 
+/** Whether a step posts a batch, or ends an action. */
+export function isPosting(name: number): boolean {
+  return Math.floor(name / PIECES) % ROWS === 0;
+}
+
 /** One client of a scope: its program, and which steps it can do next. */
 export class ScopeClient {
   readonly number: number;

@@ -152,6 +152,14 @@ const SHRINKING_CLIENTS: readonly Pick<Plan, 'name' | 'clients'>[] = [
     clients: ({ remove, put }) => [[remove(0)], [put(2), put(3)]],
   },
   {
+    // The searcher knows the leaf from before; when it reads it, all of it is elsewhere, and older.
+    name: 'shrink-late-search',
+    clients: ({ remove, update, search }) => [
+      [remove(0), update(1)],
+      [search(1), search(1)],
+    ],
+  },
+  {
     name: 'shrink-shrink',
     clients: ({ remove }) => [[remove(0)], [remove(1)]],
   },
@@ -333,6 +341,16 @@ const PLANS: readonly Plan[] = [
     keys: (full) => full + 2,
     before: fill,
     clients: ({ full, put, search }) => [[put(full)], [search(0)]],
+  },
+  {
+    // The searcher knows the bucket from before; when it reads it, some of it is elsewhere, and older.
+    name: 'split-late-search',
+    keys: (full) => full + 1,
+    before: fill,
+    clients: ({ full, put, update, search }) => [
+      [put(full), update(0), update(1)],
+      [search(0), search(1)],
+    ],
   },
   {
     name: 'split-update',

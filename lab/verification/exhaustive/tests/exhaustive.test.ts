@@ -7,8 +7,8 @@ import { SEPHASH_SUBJECT } from '../../subjects/sephash.ts';
 import { SHARD_SUBJECT } from '../../subjects/shard.ts';
 import type { Subject } from '../../subjects/subject.ts';
 import { QUICK_SCOPES, type Scope, scopes } from '../scope.ts';
-import { clientOf, ScopeModel } from '../scope-model.ts';
 import { type Coverage, type SearchOptions, searchScope } from '../search.ts';
+import { searchStops } from '../stops.ts';
 
 function searched(
   scope: Scope,
@@ -104,30 +104,11 @@ const STOPPED: Readonly<Record<string, [Subject, readonly string[]]>> = {
 for (const [index, [subject, names]] of Object.entries(STOPPED)) {
   for (const name of names) {
     test(`${index} withstands a client that stops once, anywhere in ${name}`, () => {
-      const model = new ScopeModel(scopeOf(subject, name));
-      for (const client of [0, 1]) {
-        let steps = 0;
-        while (stopsAfter(model, client, steps)) {
-          assert.equal(model.verdict(), undefined, `client ${client} stops after ${steps} steps`);
-          steps++;
-        }
-        assert.ok(steps > 20, `${steps} steps`);
-      }
+      const { failure, executions } = searchStops(scopeOf(subject, name));
+      assert.equal(failure, undefined);
+      assert.ok(executions > 40, `${executions} executions`);
     });
   }
-}
-
-/** Lets the client stand still after so many steps, until the other has finished. */
-function stopsAfter(model: ScopeModel, client: number, steps: number): boolean {
-  model.begin();
-  let done = 0;
-  for (let enabled = model.enabled(); enabled.length > 0; enabled = model.enabled()) {
-    const isFirst = (id: number) => (clientOf(id) === client) === done < steps;
-    const id = enabled.find(isFirst) ?? enabled[0];
-    if (clientOf(id) === client) done++;
-    model.perform(id);
-  }
-  return done > steps;
 }
 
 const CAUGHT: [Subject, canary: string, scope: string][] = [

@@ -1,0 +1,76 @@
+import type { Canary } from '../canary.ts';
+import type { Scope } from './scope.ts';
+import { isPosting } from './scope-client.ts';
+import { type Crash, clientOf, ScopeModel } from './scope-model.ts';
+
+/** What a search of stops covered. */
+export interface Stops {
+  executions: number;
+  /** How many of them had a crash. */
+  crashed: number;
+  failure: string | undefined;
+}
+
+export interface StopOptions {
+  /** Also lets every client die after each of its verbs that changes something. */
+  crashes?: boolean;
+  canary?: Canary;
+}
+
+/**
+ * Of a scope that is too long for `searchScope` the executions in which one client stands still
+ * once, after any of its steps, until the others have finished. With `crashes` also those in which
+ * a client, that one or another, dies after any of its changes; in these the stop is between two
+ * batches.
+ */
+export function searchStops(scope: Scope, { crashes = false, canary }: StopOptions = {}): Stops {
+  const stops: Stops = { executions: 0, crashed: 0, failure: undefined };
+  explore(scope, stops, { canary });
+  for (let client = 0; crashes && client < scope.clients.length; client++) {
+    for (let after = 1; stops.failure === undefined; after++) {
+      // It has nothing left to change: it died in no execution.
+      if (!explore(scope, stops, { canary, crash: { client, after } })) break;
+    }
+  }
+  return stops;
+}
+
+/** Whether the crash happened in some execution. */
+function explore(
+  scope: Scope,
+  stops: Stops,
+  { crash, canary }: { crash?: Crash; canary?: Canary },
+): boolean {
+  const model = new ScopeModel(scope, { crash, canary });
+  for (let client = 0; client < scope.clients.length; client++) {
+    for (let point = 0; execute(model, client, point, crash !== undefined); point++) {
+      stops.executions++;
+      const text = model.cut ? 'an execution does not end' : model.verdict();
+      if (text === undefined) continue;
+      const died = crash ? `, client ${crash.client} dies after ${crash.after} changes` : '';
+      stops.failure = `client ${client} stops at ${point}${died}\n${text}`;
+      return false;
+    }
+  }
+  stops.crashed += model.crashes;
+  return model.crashes > 0;
+}
+
+/**
+ * One execution, in which a client stops before its step `point`, counted from 0; `byBatch`: before
+ * it posts batch `point`. Whether it has had such a step.
+ */
+function execute(model: ScopeModel, client: number, point: number, byBatch: boolean): boolean {
+  model.begin();
+  let passed = 0;
+  for (let enabled = model.enabled(); enabled.length > 0; enabled = model.enabled()) {
+    const own = enabled.find((id) => clientOf(id) === client);
+    const other = enabled.find((id) => clientOf(id) !== client);
+    const counts = own !== undefined && (!byBatch || isPosting(own));
+    const goesOn = passed < point || (passed === point && !counts);
+    const id = (goesOn ? (own ?? other) : (other ?? own)) as number;
+    if (id === own && counts) passed++;
+    model.perform(id);
+  }
+  return passed > point;
+}
