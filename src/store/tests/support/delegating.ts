@@ -8,8 +8,6 @@ export type Delegating = ByHand<Index>;
 
 interface DelegatingKind {
   name: string;
-  /** CAS of an insertion that meets nobody. */
-  insertionSwaps: number;
   /** A client of a new index, or of that of another client, with read delegation on. */
   delegating: (scope: Scope, options?: ByHandOptions) => Delegating;
   /** The same without it. */
@@ -20,7 +18,6 @@ interface DelegatingKind {
 export const DELEGATING: readonly DelegatingKind[] = [
   {
     name: 'SHARD',
-    insertionSwaps: 1,
     another: shardByHand,
     delegating(scope, options) {
       const client = shardByHand(scope, options);
@@ -30,7 +27,6 @@ export const DELEGATING: readonly DelegatingKind[] = [
   },
   {
     name: 'CHIME',
-    insertionSwaps: 2,
     another: chimeByHand,
     delegating(scope, options) {
       const client = chimeByHand(scope, options);
