@@ -200,13 +200,18 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   /**
    * What is remembered led to a leaf that is not the key's: because the parent has more leaves by
-   * now, or lacks some (half-split validation), or because the leaf was merged.
+   * now, or lacks some (half-split validation), or because the leaf was merged. Behind the last
+   * leaf that the parent has siblings are followed one by one: a full pool may lack many links.
    */
   *redirect(request: ChimeRequest, attempt: number): Operation<void> {
     this.count('otherLeaf', attempt);
     const { leafLow, leafHigh, words } = request;
     const sibling = isLeafStill(request) ? siblingIn(words, IMAGE_AT + BOUNDS_AT) : undefined;
     const pivot = sibling && (yield* this.pivotOf(request));
+    if (sibling !== undefined && request.lower !== undefined) {
+      this.aimAt(request, sibling, pivot);
+      return;
+    }
     yield* refresh(this, request);
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
