@@ -152,7 +152,7 @@ const SHRINKING_CLIENTS: readonly Pick<Plan, 'name' | 'clients'>[] = [
     clients: ({ remove, put }) => [[remove(0)], [put(2), put(3)]],
   },
   {
-    // The searcher knows the leaf from before; when it reads it, all of it is elsewhere, and older.
+    // The searcher knows the leaf from before; when it reads it, all of it is elsewhere.
     name: 'shrink-late-search',
     clients: ({ remove, update, search }) => [
       [remove(0), update(1)],
@@ -343,7 +343,7 @@ const PLANS: readonly Plan[] = [
     clients: ({ full, put, search }) => [[put(full)], [search(0)]],
   },
   {
-    // The searcher knows the bucket from before; when it reads it, some of it is elsewhere, and older.
+    // The searcher knows the bucket from before; when it reads it, some of it is elsewhere.
     name: 'split-late-search',
     keys: (full) => full + 1,
     before: fill,
