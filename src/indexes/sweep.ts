@@ -2,6 +2,7 @@ import { HELD, INHERITED } from '../pool/clients/holder-word.ts';
 import { EPOCHS_TO_RIPEN } from '../pool/clients/limbo.ts';
 import type { ClientRow } from '../pool/clients/membership.ts';
 import { control } from '../pool/control.ts';
+import { takeEmptied } from '../pool/memory/emptied-chunks.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, Batch, type Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
@@ -24,8 +25,8 @@ const ROUNDS_MAX = 8;
  *
  * Runs between operations, when the pool is full; chunks without a block in use become free for any
  * block size, the other adopted ones are left to clients that want such blocks. When there is
- * nothing of the kind, chunks come back of stores whose makers died. Returns how many blocks and
- * chunks it brought back, or 1 when another client has just swept.
+ * nothing of the kind, chunks come back of stores whose makers died, and empty ones of any client.
+ * Returns how many blocks and chunks it brought back, or 1 when another client has just swept.
  *
  * While a client sweeps it owns all that could be swept, so others that find the pool full wait for
  * it instead of failing, and one that dies as it sweeps leaves orphans to the next. Its name in the
@@ -41,9 +42,13 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
     // Once more, and not in each round: this client has been idle while it waited for its turn, and
     // at the end of each round it is idle again, so that the sweeps of others need not wait for it.
     yield* pool.reclamation.quiesce();
-    const swept = yield* sweepOrphans(pool, index, turn === NAMED, forDeletion);
+    const { swept, outwaited } = yield* sweepOrphans(pool, index, turn === NAMED, forDeletion);
     if (swept > 0) return swept;
-    return yield* pool.catalog.releaseUnfinished();
+    const released = yield* pool.catalog.releaseUnfinished();
+    // Only one client at a time may ask for chunks. A client that stands still makes all wait: the
+    // sweep has waited for it already.
+    if (released > 0 || turn !== NAMED || !outwaited) return released;
+    return yield* takeEmptied(pool, () => outwaitReaders(pool));
   } finally {
     if (turn === NAMED) yield* pool.sweeper.leave();
   }
@@ -80,9 +85,10 @@ function* sweepOrphans(
   index: Index,
   compacts: boolean,
   forDeletion: boolean,
-): Operation<number> {
+): Operation<{ swept: number; outwaited: boolean }> {
   const adopted = new Set<number>();
   let swept = 0;
+  let outwaited = true;
   try {
     for (let round = 0; round < ROUNDS_MAX && swept === 0; round++) {
       yield* pool.recovering(() => true);
@@ -95,6 +101,7 @@ function* sweepOrphans(
       if (round === 0 && compacts) swept += yield* compact(pool, index, forDeletion);
       const own = yield* sweepOwn(pool, index);
       swept += own.brought;
+      outwaited = own.outwaited;
       // Alone, this client owned every chunk of the store: nothing of the dead can be elsewhere.
       const isComplete = own.outwaited && isAlone(pool, rows, yield* pool.membership.rows(true));
       if (isComplete) yield* pool.catalog.addUnswept(index.catalog, -unswept);
@@ -105,7 +112,7 @@ function* sweepOrphans(
     yield* pool.allocator.surrenderCaches(index.catalog);
     yield* pool.allocator.disown(index.catalog, adopted);
   }
-  return swept;
+  return { swept, outwaited };
 }
 
 /** Whether the pool had no other client between two looks at the rows: a join changes a row. */

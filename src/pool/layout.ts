@@ -34,6 +34,8 @@ export const SUPERBLOCK = {
   destroyed: 272,
   /** How often a store was dropped: a client then looks whether it has that store open. */
   drops: 280,
+  /** How often clients have asked others for empty chunks: see memory/emptied-chunks.ts. */
+  requests: 288,
   freeChunks: 320,
   sweeper: 384,
 } as const;

@@ -83,7 +83,8 @@ export class OpenStores {
   *making<T>(catalog: number, build: () => Operation<T>): Operation<T> {
     yield* this.#membership.nameStore(catalog, true);
     try {
-      return yield* build();
+      // A client claims blocks only in an epoch, of a store that it makes, too.
+      return yield* this.#reclamation.duringEpoch(build);
     } catch (error) {
       this.#leaving.add(catalog);
       throw error;

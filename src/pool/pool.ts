@@ -129,6 +129,26 @@ export class Pool {
     return false;
   }
 
+  /**
+   * Is idle until it is this epoch: only between operations. False when a client stands still.
+   */
+  *reaching(epoch: number): Operation<boolean> {
+    const { reclamation } = this;
+    yield* reclamation.goOffline();
+    let now = yield* reclamation.readEpoch();
+    for (let waits = 0; now < epoch && waits < RECLAIM_ATTEMPTS; ) {
+      const before = now;
+      yield* reclamation.collect();
+      yield* reclamation.advanceBeyond(epoch - 1);
+      now = yield* reclamation.readEpoch();
+      if (now > before) continue;
+      yield* this.recoverLagging();
+      yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
+      waits++;
+    }
+    return now >= epoch;
+  }
+
   /** Looks whether the clients that hold back the epoch are still there. */
   *recoverLagging(): Operation<void> {
     if (this.reclamation.lagging.length === 0) return;

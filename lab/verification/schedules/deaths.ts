@@ -1,5 +1,5 @@
 import type { ClientRow } from '../../../src/pool/clients/membership.ts';
-import { unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
+import { notAskedFor, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Address } from '../../../src/verbs/index.ts';
 import type { SimulatedClient } from './client.ts';
 
@@ -52,7 +52,8 @@ export class Deaths {
 
   #taint({ pool: { layout, membership } }: SimulatedClient): void {
     for (let chunk = layout.reservedChunks; chunk < layout.chunksMax; chunk++) {
-      const { owner, incarnation } = unpackChunk(this.#peek(layout.chunkWord(chunk)));
+      const word = unpackChunk(this.#peek(layout.chunkWord(chunk)));
+      const { owner, incarnation } = notAskedFor(word);
       if (owner === membership.id && incarnation === membership.incarnation) {
         this.taintedChunks.add(chunk);
       }

@@ -5,7 +5,7 @@ import { RaceWalk, WALK_START } from '../../../src/indexes/race/walk.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
 import { unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Address, Batch, Operation } from '../../../src/verbs/index.ts';
-import { type Client, Stage } from './support/stage.ts';
+import { type Client, Stage, step } from './support/stage.ts';
 
 /** The first half of a split: the child is in the directory, and no bucket has moved. */
 function* publishChild({ index: { table } }: Client, parent: Address): Operation<Address> {
@@ -99,14 +99,6 @@ test('a walk over long keys needs memory for one group of them', () => {
   const megabytes = request.incoming.u8.length / 2 ** 20;
   assert.ok(megabytes < 2, `${megabytes} MB for 6 keys of 20 KB`);
 });
-
-/** Does the next piece; undefined when there is none, else what the sweep has brought back. */
-function step({ pool }: Client, operation: Iterator<Batch, number>): number | undefined {
-  const next = operation.next();
-  if (next.done) return next.value;
-  pool.fabric.execute(next.value);
-  return undefined;
-}
 
 /** One record's block of 128 that the dead client had claimed, and the table's. */
 const CLAIMED_AFTERWARDS = 20;

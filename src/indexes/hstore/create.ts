@@ -7,10 +7,11 @@ import { TableImage } from './recovery/table-image.ts';
 
 /** Allocates an empty index: all is zero but the tables. */
 export function* buildHStore(pool: Pool, shape: HStoreShape, catalog: number): Operation<Address> {
-  const units = Math.ceil(rootBytes(shape) / UNIT_BYTES);
+  const { clientsMax } = pool.layout.parameters;
+  const units = Math.ceil(rootBytes(shape, clientsMax) / UNIT_BYTES);
   const root = yield* pool.allocator.spans.allocate(catalog, units);
   for (let number = 0; number < shape.pairs; number++) {
-    const geometry = new PairGeometry(shape, root, number);
+    const geometry = new PairGeometry(shape, root, number, clientsMax);
     const table = new TableImage(new PairAccess(geometry, catalog, pool));
     yield* table.allocate();
     yield* table.write();

@@ -1,4 +1,5 @@
 import { HashServer } from './hash-server/hash-server.ts';
+import { OwnRecords } from './hash-server/own-records.ts';
 import type { PairGeometry } from './protocol/geometry.ts';
 import { PairAccess, type PoolAccess } from './protocol/pair-access.ts';
 import { SkiplistCopy } from './skiplist-server/skiplist-copy.ts';
@@ -6,6 +7,8 @@ import { SkiplistCopy } from './skiplist-server/skiplist-copy.ts';
 /** A pair of servers as one client sees it, and as it serves it when it holds a lease. */
 export class Pair extends PairAccess {
   readonly hashServer: HashServer;
+  /** Where this client's turns have their records when the pool is full. */
+  readonly ownRecords: OwnRecords;
   readonly skiplist: SkiplistCopy;
   /** As the skiplist server: the sequence that was last announced as applied. */
   announced = 0;
@@ -15,6 +18,7 @@ export class Pair extends PairAccess {
   constructor(geometry: PairGeometry, catalog: number, pool: PoolAccess) {
     super(geometry, catalog, pool);
     this.hashServer = new HashServer(this);
+    this.ownRecords = new OwnRecords(geometry, pool.membership, pool.reclamation);
     this.skiplist = new SkiplistCopy(this);
   }
 }

@@ -17,7 +17,7 @@ type Visit = (address: Address) => void;
 export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void> {
   for (const pair of table.pairs) {
     const { address } = blockOfTurn((yield* readState(pair)).turn);
-    if (address !== 0) visit(address);
+    if (address !== 0 && !pair.geometry.isOwnRecord(address)) visit(address);
     yield* eachAbandoned(table, pair, visit);
     for (const block of yield* abandonedScans(pair)) visit(block);
   }

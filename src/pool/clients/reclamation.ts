@@ -38,11 +38,22 @@ const EPOCH_AT = 0;
 const MIGRATIONS = SUPERBLOCK.migrations - SUPERBLOCK.epoch;
 const DESTROYED = SUPERBLOCK.destroyed - SUPERBLOCK.epoch;
 const DROPS = SUPERBLOCK.drops - SUPERBLOCK.epoch;
-const LOOKED_BYTES = 32;
-const OWN_EPOCH = 32;
-const OWN_FLOOR = 40;
-const OWN_STATE = 48;
-const SWAP = 56;
+const REQUESTS = SUPERBLOCK.requests - SUPERBLOCK.epoch;
+const LOOKED_BYTES = 40;
+const OWN_EPOCH = 40;
+const OWN_FLOOR = 48;
+const OWN_STATE = 56;
+const SWAP = 64;
+
+/** Memory that this client has comes free in an epoch, which may be soon. */
+export class FullForNow extends StepwellError {
+  readonly epoch: number;
+
+  constructor(epoch: number) {
+    super('SW_POOL_FULL', 'the pool is full, and a client that stands still keeps memory from it');
+    this.epoch = epoch;
+  }
+}
 
 /**
  * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
@@ -65,6 +76,8 @@ export class Reclamation {
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
   #migrations = 0;
+  /** How often chunks had been asked for when this client last announced an epoch. */
+  #requests = 0;
   /** How many stores had been dropped at the last quiescent point. */
   drops = 0;
   /** Clients that kept the epoch from moving at the last attempt, by id. */
@@ -104,6 +117,12 @@ export class Reclamation {
   *countMigration(): Operation<void> {
     writeInteger(this.#words, SWAP, 1);
     yield this.#batch.clear().faa(SUPERBLOCK.migrations, this.#words, SWAP);
+  }
+
+  /** Call after chunks were asked for: see memory/emptied-chunks.ts. */
+  *countRequest(): Operation<void> {
+    writeInteger(this.#words, SWAP, 1);
+    yield this.#batch.clear().faa(SUPERBLOCK.requests, this.#words, SWAP);
   }
 
   /** As counted now. */
@@ -264,9 +283,18 @@ export class Reclamation {
     yield this.#batch
       .clear()
       .write(own, 8, this.#words, OWN_EPOCH)
-      .read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
+      .read(SUPERBLOCK.migrations, LOOKED_BYTES - MIGRATIONS, this.#words, MIGRATIONS);
     this.#migrations = readInteger(this.#words, MIGRATIONS);
+    if (epoch !== 0) yield* this.#answerRequests();
+    // Last: when the answer fails, the next quiescent point announces and answers again.
     this.#announced = epoch;
+  }
+
+  *#answerRequests(): Operation<void> {
+    const requests = readInteger(this.#words, REQUESTS);
+    if (requests === this.#requests) return;
+    yield* this.#allocator.answerRequests();
+    this.#requests = requests;
   }
 
   *#publishFloor(): Operation<void> {

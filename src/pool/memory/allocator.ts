@@ -1,4 +1,4 @@
-import { hasCode } from '../../errors.ts';
+import { hasCode, invariant } from '../../errors.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import {
@@ -9,7 +9,7 @@ import {
   stateMapBytes,
 } from '../layout.ts';
 import { BLOCK_CLAIMED, BLOCK_FREE, countFree, isCurrentState } from './block-state.ts';
-import { CHUNK_BLOCKS, type ChunkWord, unpackChunk } from './chunk-word.ts';
+import { CHUNK_BLOCKS, type ChunkWord, packChunk, unpackChunk } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
@@ -340,6 +340,42 @@ export class Allocator {
     yield* this.#chunks.disown(left);
   }
 
+  /**
+   * Another client has asked for empty chunks. Takes those of its own back that it was asked for,
+   * and gives back the empty ones. It forgets those that are gone: they were empty, so no block of
+   * them is in its cache. See emptied-chunks.ts.
+   */
+  *answerRequests(): Operation<void> {
+    if (!this.#owned.includes(1)) return;
+    const words = new Map(yield* this.#chunks.words());
+    let isAsked = false;
+    for (const sizeClass of this.#classes.values()) {
+      const { catalog, units, cache } = sizeClass;
+      const own = this.#word({ state: CHUNK_BLOCKS, catalog, units });
+      for (const chunk of [...sizeClass.chunks]) {
+        if (words.get(chunk) === packChunk(own)) continue;
+        isAsked = true;
+        if (yield* this.#chunks.takeBack(chunk, own)) continue;
+        const cached = cache.filter((address) => this.#chunks.chunkOf(address) === chunk);
+        invariant(cached.length === 0, `chunk ${chunk} was taken with claimed blocks`);
+        this.#forgetChunk(sizeClass, chunk);
+      }
+    }
+    if (isAsked) yield* this.releaseEmptied();
+  }
+
+  /** Which of these chunks have no block in use. */
+  *emptyOf(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<Set<number>> {
+    const empty = new Set<number>();
+    const all = chunks.map(({ chunk, word }) => {
+      return { sizeClass: new SizeClass(word.catalog, word.units), chunk };
+    });
+    yield* this.#readMaps(all, (sizeClass, chunk, map) => {
+      if (countFree(map, sizeClass.blocks) === sizeClass.blocks) empty.add(chunk);
+    });
+    return empty;
+  }
+
   #forgetChunk(sizeClass: SizeClass, chunk: number): void {
     const start = this.#layout.chunkStart(chunk);
     if (sizeClass.current?.start === start) sizeClass.current = undefined;
@@ -416,6 +452,13 @@ export class Allocator {
     const all = this.#classesOf(catalog).flatMap((sizeClass) =>
       sizeClass.chunks.map((chunk) => ({ sizeClass, chunk })),
     );
+    yield* this.#readMaps(all, visit);
+  }
+
+  *#readMaps(
+    all: readonly { sizeClass: SizeClass; chunk: number }[],
+    visit: (sizeClass: SizeClass, chunk: number, map: Uint8Array) => void,
+  ): Operation<void> {
     for (let first = 0; first < all.length; first += MAPS_AT_ONCE) {
       const batch = new Batch();
       const some = all.slice(first, first + MAPS_AT_ONCE);

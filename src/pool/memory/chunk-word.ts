@@ -12,6 +12,9 @@ export const CHUNK_PREPARING = 4;
 /** Intent slots of a group of clients: see intents/intent-slots.ts. */
 export const CHUNK_INTENTS = 5;
 
+/** Beside the incarnation: a client asks for the chunk, see emptied-chunks.ts. */
+export const ASKED_FOR = 2 ** 16;
+
 export interface ChunkWord {
   state: number;
   /** Row of the catalog whose store the chunk serves. */
@@ -32,6 +35,18 @@ export function packChunk(word: ChunkWord): bigint {
 export function unpackChunk(word: bigint): ChunkWord {
   const [state, catalog, units, owner, incarnation] = unpackFields(word, FIELDS);
   return { state, catalog, units, owner, incarnation };
+}
+
+export function isAskedFor({ incarnation }: ChunkWord): boolean {
+  return incarnation >= ASKED_FOR;
+}
+
+export function askedFor(word: ChunkWord): ChunkWord {
+  return { ...word, incarnation: (word.incarnation % ASKED_FOR) + ASKED_FOR };
+}
+
+export function notAskedFor(word: ChunkWord): ChunkWord {
+  return { ...word, incarnation: word.incarnation % ASKED_FOR };
 }
 
 /** The word of a chunk that is free for any use. */

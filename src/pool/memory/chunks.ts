@@ -14,11 +14,14 @@ import { control } from '../control.ts';
 import { blocksPerChunk, type PoolLayout, SUPERBLOCK, stateMapBytes } from '../layout.ts';
 import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
 import {
+  askedFor,
   CHUNK_BLOCKS,
   CHUNK_FREE,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
   type ChunkWord,
+  isAskedFor,
+  notAskedFor,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -34,8 +37,13 @@ function useOf({ catalog, units }: ChunkWord): number {
   return catalog * 65536 + units;
 }
 
+/** Any client may adopt it. */
+function isOrphan(word: ChunkWord): boolean {
+  return word.state === CHUNK_BLOCKS && word.owner === 0 && !isAskedFor(word);
+}
+
 /** A chunk word to be replaced by another. */
-interface ChunkSwap {
+export interface ChunkSwap {
   chunk: number;
   from: bigint;
   to: bigint;
@@ -207,7 +215,7 @@ export class ChunkTable {
     for (const [chunk, word] of yield* this.words()) {
       const fields = unpackChunk(word);
       if (fields.state === CHUNK_FREE) this.#recycled.push(chunk);
-      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0) continue;
+      if (!isOrphan(fields)) continue;
       const use = useOf(fields);
       const orphans = this.#orphans.get(use);
       if (orphans === undefined) this.#orphans.set(use, [chunk]);
@@ -224,11 +232,10 @@ export class ChunkTable {
     const swaps: ChunkSwap[] = [];
     for (const [chunk, from] of yield* this.words()) {
       const fields = unpackChunk(from);
-      if (fields.state !== CHUNK_BLOCKS || fields.owner !== 0 || fields.catalog !== catalog)
-        continue;
+      if (!isOrphan(fields) || fields.catalog !== catalog) continue;
       swaps.push({ chunk, from, to: packChunk({ ...fields, owner, incarnation }) });
     }
-    const adopted = yield* this.#swapMany(swaps, -1n);
+    const adopted = yield* this.swapMany(swaps, -1n);
     return adopted.map(({ chunk, from }) => ({ chunk, units: unpackChunk(from).units }));
   }
 
@@ -237,17 +244,19 @@ export class ChunkTable {
    */
   *disown(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<void> {
     const orphaned = (word: ChunkWord) => packChunk({ ...word, owner: 0, incarnation: 0 });
-    const swaps = chunks.map(({ chunk, word }) => {
-      return { chunk, from: packChunk(word), to: orphaned(word) };
-    });
-    yield* this.#swapMany(swaps, 1n);
+    const swaps = (owned: (word: ChunkWord) => ChunkWord) =>
+      chunks.map(({ chunk, word }) => {
+        return { chunk, from: packChunk(owned(word)), to: orphaned(word) };
+      });
+    const done = yield* this.swapMany(swaps(notAskedFor), 1n);
+    if (done.length < chunks.length) yield* this.swapMany(swaps(askedFor), 1n);
   }
 
   /**
    * Replaces chunk words, many in a doorbell, and adds so many times `each` to the count of
    * reusable chunks. Returns those whose word was what it should be.
    */
-  *#swapMany(swaps: readonly ChunkSwap[], each: bigint): Operation<ChunkSwap[]> {
+  *swapMany(swaps: readonly ChunkSwap[], each: bigint): Operation<ChunkSwap[]> {
     const batch = new Batch();
     const words = new Scratch(SWAPS_AT_ONCE * CAS_BYTES);
     const done: ChunkSwap[] = [];
@@ -395,17 +404,24 @@ export class ChunkTable {
     yield* control.swap(this.#layout.chunkWord(chunk), preparing, packChunk(owned));
   }
 
+  /** The owner keeps a chunk that it was asked for. False when another client has taken it. */
+  *takeBack(chunk: number, owned: ChunkWord): Operation<boolean> {
+    return yield* this.handOver(chunk, askedFor(owned), owned);
+  }
+
   /** Gives back a chunk whose blocks are all free, for any use. */
   *release(chunk: number, owned: ChunkWord): Operation<void> {
-    if (yield* control.swap(this.#layout.chunkWord(chunk), packChunk(owned), RECYCLED)) {
-      yield* control.add(SUPERBLOCK.freeChunks, 1n);
-    }
+    const at = this.#layout.chunkWord(chunk);
+    const isReleased =
+      (yield* control.swap(at, packChunk(owned), RECYCLED)) ||
+      (yield* control.swap(at, packChunk(askedFor(owned)), RECYCLED));
+    if (isReleased) yield* control.add(SUPERBLOCK.freeChunks, 1n);
   }
 
   /** Makes chunks that no client knows of any more free for any use; returns how many. */
   *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
     const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
-    return (yield* this.#swapMany(swaps, 1n)).length;
+    return (yield* this.swapMany(swaps, 1n)).length;
   }
 
   /** The owner of the chunk. */
@@ -437,7 +453,7 @@ export class ChunkTable {
     const left: { chunk: number; word: ChunkWord }[] = [];
     for (const [chunk, packed] of yield* this.words()) {
       const word = unpackChunk(packed);
-      if (word.owner !== owner || word.incarnation !== incarnation) continue;
+      if (word.owner !== owner || notAskedFor(word).incarnation !== incarnation) continue;
       if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
       if (word.state === CHUNK_INTENTS) yield* this.#settleIntents(chunk, word);
       if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });

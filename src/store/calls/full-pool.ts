@@ -1,6 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { FullForNow } from '../../pool/clients/reclamation.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Attachment } from './attachment.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
@@ -12,6 +13,12 @@ import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
  * brought what others took.
  */
 const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
+
+/**
+ * How often a write waits for an epoch before other remedies. Of many in flight a few get on each
+ * time, and each can be the last.
+ */
+const WAITS_MAX = 64;
 
 /** Expired records whose memory does for a while. */
 const ENOUGH = 512;
@@ -41,10 +48,20 @@ export class FullPool {
    */
   *relieve(error: unknown, first: number, kind: WriteKind): Operation<number> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
-    for (let next = first; next < REMEDIES.length; next++) {
-      if (yield* this.#apply(REMEDIES[next], kind)) return next + 1;
+    if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
+      return first + 1;
+    }
+    for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + REMEDIES.length; next++) {
+      if (yield* this.#apply(REMEDIES[next - WAITS_MAX], kind)) return next + 1;
     }
     throw error;
+  }
+
+  *#wait({ epoch }: FullForNow): Operation<boolean> {
+    const { pool } = this.#attachment;
+    // Another operation of this client has waited for it.
+    if (pool.reclamation.announced >= epoch) return true;
+    return (yield* this.#attachment.exclusive(() => pool.reaching(epoch))) ?? false;
   }
 
   *#apply(remedy: (typeof REMEDIES)[number], kind: WriteKind): Operation<boolean> {

@@ -26,6 +26,8 @@ function fill(store: Store<Value>, value: Value): string[] {
   return keys;
 }
 
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 function assertAll(store: Store<Value>, keys: readonly string[], value: Value): void {
   for (const key of keys) if (store.get(key) !== value) assert.equal(store.get(key), value, key);
 }
@@ -78,6 +80,28 @@ test('what another client deletes makes room for the owner of its memory', async
   await new Promise((resolve) => setTimeout(resolve, 200));
   for (const key of keys.slice(0, keys.length / 2)) store.set(key, 'w'.repeat(1000));
   assertAll(other, keys.slice(0, keys.length / 2), 'w'.repeat(1000));
+});
+
+test('what an idle client filled and another one empties has room for other sizes', async (t) => {
+  const sleeper = freshStore(t, 'memory', TINY);
+  const other = attachTo(t, sleeper);
+  const large = 'v'.repeat(12_000);
+  const keys = fill(sleeper, 'v'.repeat(1000));
+  // The event loop turns: the one that has filled it is idle, and stays so.
+  await turn();
+  assert.equal(other.deleteMany(keys), keys.length);
+  await turn();
+  const again = fill(other, large);
+  // A chunk has room for 21 of them, and the pool has 9 chunks beside its tables.
+  assert.ok(again.length > 8 * 20, `${again.length} records`);
+  assertAll(sleeper, again, large);
+  // Now the other one is idle, and the sleeper takes its chunks back.
+  await turn();
+  assert.equal(sleeper.deleteMany(again), again.length);
+  await turn();
+  const back = fill(sleeper, 'v'.repeat(1000));
+  assert.ok(back.length > 0.8 * keys.length, `${back.length} records, ${keys.length} at first`);
+  assert.deepEqual(checkSync(sleeper.handle).problems, []);
 });
 
 test('deletes make room for values of another size', async (t) => {

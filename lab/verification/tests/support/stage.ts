@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { ALWAYS } from '../../../../src/indexes/contract.ts';
 import { createStore } from '../../../../src/indexes/kinds.ts';
 import { openRace, RACE, type RaceIndex } from '../../../../src/indexes/race/race.ts';
@@ -8,7 +9,7 @@ import { LocalPool } from '../../../../src/pool/local-pool.ts';
 import { BLOCK_CLAIMED } from '../../../../src/pool/memory/block-state.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../../../src/pool/memory/chunk-word.ts';
 import { formatSuperblock } from '../../../../src/pool/superblock.ts';
-import { type Address, UNIT_BYTES } from '../../../../src/verbs/index.ts';
+import { type Address, type Batch, UNIT_BYTES } from '../../../../src/verbs/index.ts';
 import { AdversaryFabric, AdversaryMemory } from '../../schedules/adversary.ts';
 
 const PARAMETERS = {
@@ -24,6 +25,14 @@ const SHAPE = { associativity: 2, groups: 3, initialDepth: 0, maxDepth: 8, seed:
 export interface Client {
   pool: LocalPool;
   index: RaceIndex;
+}
+
+/** Does the next piece of a client's operation; what it returned, if that was the last one. */
+export function step<T>({ pool }: Client, operation: Iterator<Batch, T>): T | undefined {
+  const next = operation.next();
+  if (next.done) return next.value;
+  pool.fabric.execute(next.value);
+  return undefined;
 }
 
 /** Clients of one small table that are moved, and killed, by hand. */
@@ -85,6 +94,29 @@ export class Stage {
     pool.enter();
     pool.run(index.remove(request));
     pool.exit();
+  }
+
+  /** The client goes idle, as when its event loop has turned. */
+  rest({ pool }: Client): void {
+    pool.betweenOperations(() => pool.reclamation.goOffline());
+  }
+
+  valueOf({ pool, index }: Client, key: string): string | undefined {
+    const request = index.newRequest();
+    request.setKey(key, SHAPE.seed);
+    pool.enter();
+    const isThere = pool.run(index.search(request));
+    pool.exit();
+    const { found, foundValueAt: at, foundValueBytes: bytes } = request;
+    return isThere ? Buffer.from(found.u8.subarray(at, at + bytes)).toString() : undefined;
+  }
+
+  /** No chunk is any two clients' own. */
+  assertApart(clients: readonly Client[], when: string): void {
+    const chunks = clients.flatMap(({ pool }) => {
+      return [...pool.allocator.classes()].flatMap((sizeClass) => sizeClass.chunks);
+    });
+    assert.equal(new Set(chunks).size, chunks.length, when);
   }
 
   /** Where the record of a key stands. */

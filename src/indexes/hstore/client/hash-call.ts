@@ -1,9 +1,16 @@
 import { StepwellError } from '../../../errors.ts';
-import { type Operation, swapped, writeInteger } from '../../../verbs/index.ts';
+import {
+  type Address,
+  NULL_ADDRESS,
+  type Operation,
+  swapped,
+  writeInteger,
+} from '../../../verbs/index.ts';
 import type { SpareBlock } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES } from '../protocol/geometry.ts';
 import { encodeRequest, type HashReply, type HashRequest } from '../protocol/hash-messages.ts';
+import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import type { Ticket } from '../protocol/replies.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -27,15 +34,17 @@ export function* callHashServer(
   request: HStoreRequest,
   message: HashRequest,
 ): Operation<HashReply> {
-  const { mailbox, allocator, catalog } = pair;
+  const { mailbox } = pair;
   const spareUnits = unitsOfRecord(1);
   const row = yield* mailbox.take(pair.patience.waitsMax);
   const spare: SpareBlock = { address: 0, units: spareUnits, row };
   const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
+  let block = NULL_ADDRESS;
   let posted = false;
   let failed = true;
   try {
-    spare.address = yield* allocator.allocate(catalog, spareUnits);
+    block = (yield* allocateUnlessFull(pair, spareUnits)) ?? (yield* pair.ownRecords.take());
+    spare.address = block;
     const { batch, words } = request;
     encodeRequest(message, words, BODY_AT);
     writeInteger(words, NUMBER_AT, ticket.number);
@@ -57,8 +66,15 @@ export function* callHashServer(
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
     else mailbox.giveUp(row);
     if (failed && posted) request.forgetBlock();
-    if (spare.address !== 0) allocator.discard(catalog, spareUnits, spare.address);
+    giveBack(pair, block, spare);
   }
+}
+
+/** The block for a turn, of which a turn has made use, or not. */
+function giveBack(pair: Pair, block: Address, { address, units }: SpareBlock): void {
+  const { geometry, ownRecords, allocator, catalog } = pair;
+  if (geometry.isOwnRecord(block)) ownRecords.give(block, address === NULL_ADDRESS);
+  else if (address !== NULL_ADDRESS) allocator.discard(catalog, units, address);
 }
 
 /** Adds the attempt to take a lease that is free. */

@@ -61,7 +61,7 @@ export class HStoreTable {
   };
 
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
-    const { allocator, reclamation } = pool;
+    const { allocator, reclamation, layout } = pool;
     this.shape = shape;
     this.root = root;
     this.catalog = catalog;
@@ -69,7 +69,8 @@ export class HStoreTable {
     this.reclamation = reclamation;
     this.records = new RecordIo(pool, catalog);
     this.pairs = Array.from({ length: shape.pairs }, (_, number) => {
-      return new Pair(new PairGeometry(shape, root, number), catalog, pool);
+      const geometry = new PairGeometry(shape, root, number, layout.parameters.clientsMax);
+      return new Pair(geometry, catalog, pool);
     });
   }
 

@@ -405,6 +405,7 @@ export class Commit {
   #retire(before: TurnWord): void {
     const { address, units } = blockOfTurn(before);
     const { reclamation, catalog } = this.#pair;
-    if (address !== 0) reclamation.retire(address, units, catalog);
+    if (address === 0 || this.#pair.geometry.isOwnRecord(address)) return;
+    reclamation.retire(address, units, catalog);
   }
 }

@@ -131,7 +131,11 @@ export class TurnWorker {
     const { turnMax } = this.#pair.geometry;
     const { spare } = options;
     const chosen = waiting.slice(0, turnMax);
-    const block = (yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(turnMax));
+    // A client that could not allocate its spare block has just found the pool full.
+    const isFull = spare !== undefined && this.#pair.geometry.isOwnRecord(spare.address);
+    const block = isFull
+      ? undefined
+      : ((yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(turnMax)));
     if (block === undefined) {
       const own = waiting.filter(({ row }) => row === spare?.row);
       if (spare === undefined || own.length === 0) return NOTHING;

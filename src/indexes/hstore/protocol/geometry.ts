@@ -30,6 +30,12 @@ export const LOG_ENTRY_BYTES = 32;
 export const BODY_BYTES = 64;
 export const REPLY_BYTES = 32;
 
+/** Places for records of turns that each client has; see own-records.ts. */
+const OWN_RECORDS = 16;
+/** Of the record of a turn of one request. */
+export const OWN_RECORD_UNITS = 2;
+const OWN_RECORD_BYTES = OWN_RECORD_UNITS * LINE;
+
 /** Requests that are answered together: one batch of the log. */
 const TURN_MAX = 64;
 
@@ -92,8 +98,8 @@ function mailboxBytes(rows: number): number {
 export const SEGMENT_BUCKETS = 16_384;
 
 /**
- * Where everything of one pair stands: header, two mailboxes, log, and the addresses of the
- * segments that are its hash table.
+ * Where everything of one pair stands: header, two mailboxes, log, the addresses of the segments
+ * that are its hash table, and places for records of turns.
  */
 export class PairGeometry {
   readonly number: number;
@@ -106,17 +112,34 @@ export class PairGeometry {
   generation = 0;
   readonly segmentTable: Address;
   readonly #log: Address;
+  readonly #ownRecords: Address;
+  readonly #clients: number;
   readonly shape: HStoreShape;
 
-  constructor(shape: HStoreShape, root: Address, number: number) {
+  /** Of a pool for so many clients. */
+  constructor(shape: HStoreShape, root: Address, number: number, clients: number) {
     this.shape = shape;
     this.number = number;
-    this.base = root + number * pairBytes(shape);
+    this.#clients = clients;
+    this.base = root + number * pairBytes(shape, clients);
     this.hashMailbox = new MailboxGeometry(this.base + PAIR_HEADER, shape.rows);
     const behind = this.hashMailbox.base + this.hashMailbox.bytes;
     this.skiplistMailbox = new MailboxGeometry(behind, shape.rows);
     this.#log = behind + this.skiplistMailbox.bytes;
     this.segmentTable = this.#log + LOG_ENTRY_BYTES * shape.log;
+    this.#ownRecords = this.segmentTable + segmentTableBytes(shape);
+  }
+
+  /** The places for records of turns that a client has. */
+  ownRecords(client: number): Address[] {
+    const first = this.#ownRecords + (client - 1) * OWN_RECORDS * OWN_RECORD_BYTES;
+    return Array.from({ length: OWN_RECORDS }, (_, i) => first + i * OWN_RECORD_BYTES);
+  }
+
+  /** Whether the record of a turn stands there in no block, but in a place of a client. */
+  isOwnRecord(address: Address): boolean {
+    const end = this.#ownRecords + this.#clients * OWN_RECORDS * OWN_RECORD_BYTES;
+    return address >= this.#ownRecords && address < end;
   }
 
   /** The most requests that one turn of a server answers; the log keeps at least two turns. */
@@ -144,12 +167,17 @@ export class PairGeometry {
   }
 }
 
-export function pairBytes(shape: HStoreShape): number {
+function segmentTableBytes(shape: HStoreShape): number {
+  return LINE * Math.ceil((8 * segmentCount(shape)) / LINE);
+}
+
+export function pairBytes(shape: HStoreShape, clients: number): number {
   return (
     PAIR_HEADER +
     2 * mailboxBytes(shape.rows) +
     LOG_ENTRY_BYTES * shape.log +
-    LINE * Math.ceil((8 * segmentCount(shape)) / LINE)
+    segmentTableBytes(shape) +
+    clients * OWN_RECORDS * OWN_RECORD_BYTES
   );
 }
 
@@ -162,8 +190,8 @@ export function segmentBuckets({ buckets }: HStoreShape): number {
   return Math.min(buckets, SEGMENT_BUCKETS);
 }
 
-export function rootBytes(shape: HStoreShape): number {
-  return shape.pairs * pairBytes(shape);
+export function rootBytes(shape: HStoreShape, clients: number): number {
+  return shape.pairs * pairBytes(shape, clients);
 }
 
 /** Which pair a key is of; other bits of the hash than bucket, signature and partition use. */

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import type { StepwellError } from '../../../errors.ts';
+import { type TestContext, test } from 'node:test';
+import { StepwellError } from '../../../errors.ts';
+import { Allocator } from '../../../pool/memory/allocator.ts';
+import type { OpenOptions } from '../../../store/api.ts';
+import { check, checkSync } from '../../../store/open.ts';
 import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
-import { freshStore, type Scope } from '../../../store/tests/support/pools.ts';
+import { attachTo, freshStore, numbered, type Scope } from '../../../store/tests/support/pools.ts';
+import { openAlone, startNodes } from '../../../store/tests/support/remote.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS, type IndexServer, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
@@ -141,6 +145,55 @@ test('a client that has filled the pool and never deleted clears it, round after
     store.clear();
     assert.equal(store.size, 0);
   }
+});
+
+const FILLED: OpenOptions = {
+  ...SIZES,
+  maxClients: 8,
+  index: { kind: 'hstore', rows: 256, log: 256, buckets: 1024 },
+};
+
+function* records(): Generator<[string, string]> {
+  for (let i = 0; i < 20_000; i++) yield [`${i}`, 'v'.repeat(500)];
+}
+
+/** From now on nobody gets a block: blocks of other sizes may be left in the pool. */
+function leaveNothing(t: TestContext): void {
+  t.mock.method(Allocator.prototype, 'refill', () => {
+    throw new StepwellError('SW_POOL_FULL', 'no block is left');
+  });
+}
+
+test('a client that owns no block deletes everything from a full pool', async (t) => {
+  const owner = freshStore(t, 'memory', FILLED);
+  assert.throws(() => owner.setMany(records()), { code: 'SW_POOL_FULL' });
+  const { size } = owner;
+  const fresh = attachTo(t, owner);
+  // The owner sleeps from now on.
+  await new Promise((resolve) => setImmediate(resolve));
+  leaveNothing(t);
+  assert.equal(fresh.deleteMany(numbered('', 100)), 100);
+  assert.equal(fresh.delete('never there'), false);
+  assert.equal(fresh.size, size - 100);
+  fresh.clear();
+  assert.equal(fresh.size, 0);
+  assert.deepEqual(checkSync(owner.handle).problems, []);
+});
+
+test('so it does over TCP, with many deletions in flight', async (t) => {
+  const { url } = await startNodes(t, 1, { bytes: SIZES.size });
+  const alone = async () => {
+    const store = await openAlone(url, FILLED);
+    t.after(() => store.close());
+    return store;
+  };
+  const [owner, fresh] = [await alone(), await alone()];
+  await assert.rejects(owner.setMany(records()), { code: 'SW_POOL_FULL' });
+  leaveNothing(t);
+  assert.equal(await fresh.deleteMany(numbered('', 100)), 100);
+  await fresh.clear();
+  assert.equal(await fresh.size(), 0);
+  assert.deepEqual((await check(url)).problems, []);
 });
 
 /** A key in the same bucket and with the same signature, as long as this one. */
