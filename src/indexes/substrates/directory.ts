@@ -78,7 +78,7 @@ export class Directory {
     const count = 2 ** depth;
     const subtables = new Float64Array(count);
     yield* this.parts.each(depth, (index, low, high) => {
-      subtables[index] = (high >>> 0) * 2 ** 32 + (low >>> 0);
+      subtables[index] = this.#entry((high >>> 0) * 2 ** 32 + (low >>> 0));
     });
     for (let i = 1; i < count; i++) {
       if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
@@ -102,7 +102,7 @@ export class Directory {
     yield batch;
     this.#growCache(depth);
     for (let d = depth; d >= this.initialDepth; d--) {
-      const subtable = readInteger(words, d * ENTRY_BYTES);
+      const subtable = this.#entry(readInteger(words, d * ENTRY_BYTES));
       // An entry counts at the depth it was born at: at a greater one it is the same entry again.
       if (subtable !== NULL_ADDRESS && bornAt(suffixOf(hash, d), this.initialDepth) === d) {
         this.learn(suffixOf(hash, d), d, subtable);
@@ -116,7 +116,14 @@ export class Directory {
   *child(suffix: number, depth: number): Operation<Address> {
     if (depth >= this.maxDepth) return NULL_ADDRESS;
     if ((yield* this.parts.readDepth()) <= depth) return NULL_ADDRESS;
-    return Number(yield* control.load(this.parts.entry(suffix + 2 ** depth)));
+    return this.#entry(Number(yield* control.load(this.parts.entry(suffix + 2 ** depth))));
+  }
+
+  /** What an entry was read as. Raises SW_POOL_CORRUPT where no block can begin. */
+  #entry(word: number): Address {
+    const isEntry = word === NULL_ADDRESS || this.#chunks.isBlockAddress(word);
+    invariant(isEntry, `an entry of the directory leads to ${word}`);
+    return word;
   }
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */

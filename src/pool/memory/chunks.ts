@@ -429,6 +429,15 @@ export class ChunkTable {
     return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
   }
 
+  /** Whether a block can begin there. The address may be any number. */
+  isBlockAddress(address: Address): boolean {
+    const { chunksMax, reservedChunks, parameters } = this.#layout;
+    if (!(address >= 0) || address % UNIT_BYTES !== 0) return false;
+    if (regionOf(address) >= parameters.regionsMax) return false;
+    const chunk = this.chunkOf(address);
+    return chunk >= reservedChunks && chunk < chunksMax;
+  }
+
   /** Whether a block of this size of the store stands there. The address may be any number. */
   *holdsBlock(address: Address, units: number, catalog: number): Operation<boolean> {
     const { chunksMax, reservedChunks } = this.#layout;

@@ -1,30 +1,15 @@
 import { once } from 'node:events';
-import {
-  MessageChannel,
-  type MessagePort,
-  receiveMessageOnPort,
-  type Worker,
-} from 'node:worker_threads';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
-import { startWorker } from '../../fabrics/start-worker.ts';
 import type { Key, OpenOptions, Store } from '../api.ts';
 import { type CallForwarder, type CallName, forwardCalls } from '../calls/call-names.ts';
 import type { ScanOptions } from '../ordered-api.ts';
-
-/** What the thread of a blocking store is asked, and how it answers. */
-export interface BlockingCall {
-  method: string;
-  args: unknown[];
-}
-export type BlockingAnswer = { value: unknown } | { code: string | undefined; message: string };
-
-export interface BlockingTask {
-  url: string;
-  options: OpenOptions;
-  port: MessagePort;
-  /** 1 when an answer lies in the port. */
-  answered: Int32Array;
-}
+import {
+  type BlockingAnswer,
+  type BlockingCall,
+  type BlockingTask,
+  BlockingThread,
+} from './blocking-thread.ts';
 
 /** The calls of a blocking store that `forwardCalls` adds. */
 type BlockingCalls = Pick<Store<Uint8Array>, Exclude<CallName, 'size' | 'read'>>;
@@ -34,21 +19,22 @@ export interface BlockingStore extends BlockingCalls {}
 
 /**
  * A store on memory nodes with synchronous calls: each waits, with its whole thread, for a thread
- * that has the connections. For callers that cannot await, such as the gateway's commands; whoever
+ * that has the connections: one for all blocking stores of a thread, so that they share a client
+ * where others do. For callers that cannot await, such as the gateway's commands; whoever
  * can, opens the store itself and has many operations in flight. Values are bytes.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class BlockingStore implements CallForwarder {
   readonly name: string;
   readonly handle: string;
-  readonly #worker: Worker;
+  readonly #thread: BlockingThread;
   readonly #port: MessagePort;
   readonly #answered: Int32Array;
 
-  private constructor(task: BlockingTask, worker: Worker, port: MessagePort) {
+  private constructor(task: BlockingTask, thread: BlockingThread, port: MessagePort) {
     this.name = task.options.store ?? 'default';
     this.handle = task.url;
-    this.#worker = worker;
+    this.#thread = thread;
     this.#port = port;
     this.#answered = task.answered;
   }
@@ -63,12 +49,18 @@ export class BlockingStore implements CallForwarder {
       port: port2,
       answered,
     };
-    const worker = startWorker(import.meta.url, 'blocking-worker', task, [port2]);
-    const [opened] = (await once(worker, 'message')) as [BlockingAnswer];
-    if (!('value' in opened)) await worker.terminate();
-    result(opened);
-    worker.unref();
-    return new BlockingStore(task, worker, port1);
+    const thread = BlockingThread.take();
+    try {
+      const opening = once(port1, 'message') as Promise<[BlockingAnswer]>;
+      thread.start(task);
+      result((await opening)[0]);
+    } catch (error) {
+      port1.close();
+      thread.give();
+      throw error;
+    }
+    port1.unref();
+    return new BlockingStore(task, thread, port1);
   }
 
   call(name: CallName, args: unknown[]): unknown {
@@ -96,7 +88,7 @@ export class BlockingStore implements CallForwarder {
   close(): void {
     this.#call('close');
     this.#port.close();
-    void this.#worker.terminate();
+    this.#thread.give();
   }
 
   #call<T>(method: string, ...args: unknown[]): T {

@@ -1,10 +1,8 @@
-/** The thread of a blocking store: has the connections, and does one call after the other. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** The thread of blocking stores: has the connections, and does one call after the other. */
+import { parentPort } from 'node:worker_threads';
 import type { AsyncStore } from '../api.ts';
 import { open } from '../open.ts';
-import type { BlockingAnswer, BlockingCall, BlockingTask } from './blocking-store.ts';
-
-const { url, options, port, answered } = workerData as BlockingTask;
+import type { BlockingAnswer, BlockingCall, BlockingTask } from './blocking-thread.ts';
 
 async function attempt(action: () => Promise<unknown>): Promise<BlockingAnswer> {
   try {
@@ -29,12 +27,16 @@ async function perform(store: AsyncStore, { method, args }: BlockingCall): Promi
     : returned;
 }
 
-const opened = await attempt(async () => {
-  const store = await open(url, options);
-  port.on('message', async (call: BlockingCall) => {
-    port.postMessage(await attempt(() => perform(store, call)));
-    Atomics.store(answered, 0, 1);
-    Atomics.notify(answered, 0);
+async function serve({ url, options, port, answered }: BlockingTask): Promise<void> {
+  const opened = await attempt(async () => {
+    const store = await open(url, options);
+    port.on('message', async (call: BlockingCall) => {
+      port.postMessage(await attempt(() => perform(store, call)));
+      Atomics.store(answered, 0, 1);
+      Atomics.notify(answered, 0);
+    });
   });
-});
-parentPort?.postMessage(opened);
+  port.postMessage(opened);
+}
+
+parentPort?.on('message', serve);

@@ -2,15 +2,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
+import { UNIT_BYTES } from '../../../verbs/index.ts';
 import { bornAt, Directory, suffixOf } from '../directory.ts';
 
 const MAX_DEPTH = 8;
 
-/** A directory of its own in a pool, with invented subtables: 1000, 2000, … */
+/** The number of an invented subtable as an address: lines of chunks. */
+const at = (number: number) => 2 ** 20 + UNIT_BYTES * number;
+
+/** A directory of its own in a pool, with invented subtables 0, 1, … */
 function newDirectory(scope: Scope, initialDepth: number, parts = 1) {
   const { pool } = clientByHand(scope);
   const depths = { initialDepth, maxDepth: MAX_DEPTH };
-  const subtables = Array.from({ length: 2 ** initialDepth }, (_, i) => 1000 * (i + 1));
+  const subtables = Array.from({ length: 2 ** initialDepth }, (_, i) => at(i));
   const root = pool.run(Directory.build(pool, 1, depths, subtables, { count: parts }));
   const attach = () => pool.run(Directory.open(root, depths, pool.chunks));
   return { pool, subtables, attach };
@@ -48,17 +52,17 @@ test('a split is published once, and learnt by who refreshes', (t) => {
   assert.equal(pool.run(one.deepen(0)), true);
   assert.equal(pool.run(two.deepen(0)), false, 'somebody did already');
   assert.equal(pool.run(one.child(0, 0)), 0);
-  assert.equal(pool.run(one.link(0, 0, 7000)), true);
-  assert.equal(pool.run(two.link(0, 0, 8000)), false);
-  assert.equal(pool.run(two.child(0, 0)), 7000);
+  assert.equal(pool.run(one.link(0, 0, at(7))), true);
+  assert.equal(pool.run(two.link(0, 0, at(8))), false);
+  assert.equal(pool.run(two.child(0, 0)), at(7));
   assert.equal(one.depth, 1);
-  assert.equal(one.lookup(1), 7000);
-  assert.equal(one.lookup(2), 1000);
-  assert.equal(stale.lookup(1), 1000, 'a cache is stale until something refreshes it');
-  assert.equal(pool.run(stale.refresh(2)), 1000);
-  assert.equal(stale.lookup(3), 1000, 'only the asked suffix is refreshed');
-  assert.equal(pool.run(stale.refresh(3)), 7000);
-  assert.equal(stale.lookup(5), 7000);
+  assert.equal(one.lookup(1), at(7));
+  assert.equal(one.lookup(2), at(0));
+  assert.equal(stale.lookup(1), at(0), 'a cache is stale until something refreshes it');
+  assert.equal(pool.run(stale.refresh(2)), at(0));
+  assert.equal(stale.lookup(3), at(0), 'only the asked suffix is refreshed');
+  assert.equal(pool.run(stale.refresh(3)), at(7));
+  assert.equal(stale.lookup(5), at(7));
   assert.equal(stale.depth, 1);
 });
 
@@ -67,12 +71,12 @@ test('a doubled directory inherits: nothing is copied', (t) => {
   const directory = attach();
   for (let depth = 1; depth < 5; depth++) pool.run(directory.deepen(depth));
   // Only suffix 0 was split, down to depth 5.
-  for (let depth = 1; depth < 5; depth++) pool.run(directory.link(0, depth, 100 * depth));
+  for (let depth = 1; depth < 5; depth++) pool.run(directory.link(0, depth, at(10 * depth)));
   const fresh = attach();
   assert.equal(fresh.depth, 5);
   for (let hash = 0; hash < 32; hash++) {
     const zeros = hash === 0 ? 5 : Math.min(5, 31 - Math.clz32(hash & -hash));
-    const expected = hash % 2 === 1 ? 2000 : zeros === 5 ? 1000 : 100 * zeros;
+    const expected = hash % 2 === 1 ? at(1) : zeros === 5 ? at(0) : at(10 * zeros);
     assert.equal(fresh.lookup(hash), expected, `hash ${hash}`);
     assert.equal(directory.lookup(hash), expected, `hash ${hash} of the splitter`);
   }
@@ -96,7 +100,7 @@ test('random splits: caches of every age are right after a refresh', (t) => {
       const leaf = leaves[Math.floor(Math.random() * leaves.length)];
       if (leaf.depth === MAX_DEPTH) continue;
       const splitter = caches[Math.floor(Math.random() * caches.length)];
-      const child = 100_000 + round;
+      const child = at(1000 + round);
       pool.run(splitter.deepen(leaf.depth));
       assert.equal(pool.run(splitter.link(leaf.suffix, leaf.depth, child)), true);
       const born = { suffix: leaf.suffix + 2 ** leaf.depth, depth: leaf.depth + 1 };
