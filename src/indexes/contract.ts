@@ -17,8 +17,6 @@ export interface IndexManifest {
    * learns of the death. Where no client could learn of it, such an index is not opened.
    */
   locks?: true;
-  /** Whether records may expire. */
-  expires: boolean;
 }
 
 /** When a write takes effect. */
@@ -193,6 +191,8 @@ export interface Index {
    * several times. It reads the found record, or none when the key is absent (`present` false).
    */
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
+  /** Has the record that `search` found, which slides, begin its time anew. */
+  touch(request: Request): Operation<void>;
   /** Where the record that `search` found stands in the pool. */
   foundAddress(request: Request): Address;
   /** Counts by a walk over the tables. */

@@ -36,7 +36,6 @@ export const CHIME_MANIFEST: IndexManifest = {
   orderedWalk: true,
   lockFreeReads: false,
   onlineResize: true,
-  expires: false,
   locks: true,
 };
 
@@ -82,9 +81,9 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   }
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
-    if (!(yield* super.remove(request, expected))) return false;
-    yield* tidy(this.tree, request as ChimeRequest);
-    return true;
+    const present = yield* super.remove(request, expected);
+    if (request.removed) yield* tidy(this.tree, request as ChimeRequest);
+    return present;
   }
 
   check(sink: CheckSink): Operation<number> {

@@ -29,7 +29,6 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   lockFreeReads: false,
   onlineResize: true,
   locks: true,
-  expires: false,
 };
 
 /** The stand-alone one-sided hopscotch hash table (CHIME section 4.5) behind the index contract. */

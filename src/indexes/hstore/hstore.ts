@@ -37,7 +37,6 @@ export const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
-  expires: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */

@@ -42,7 +42,6 @@ export const RACE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
-  expires: true,
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */

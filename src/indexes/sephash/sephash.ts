@@ -34,7 +34,6 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
-  expires: true,
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */

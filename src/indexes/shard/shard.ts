@@ -50,7 +50,6 @@ export const SHARD_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
-  expires: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */

@@ -1,3 +1,4 @@
+import type { Address, Operation } from '../../verbs/index.ts';
 import type { IndexParameters } from '../contract.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
@@ -42,5 +43,11 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
 
   newRequest(): R {
     return this.client.newRequest();
+  }
+
+  abstract foundAddress(request: R): Address;
+
+  touch(request: R): Operation<void> {
+    return this.records.touch(request, this.foundAddress(request));
   }
 }

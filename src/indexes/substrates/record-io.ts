@@ -76,8 +76,7 @@ export class RecordIo {
   /** Whether a read has the found record live longer, and it was not just read. */
   slides(request: Request): boolean {
     if ((request.foundFlags & FLAG_SLIDING) === 0) return false;
-    const { incoming, timesAt } = request;
-    const span = spanOf(incoming, timesAt);
+    const span = spanOf(request.timesIn, request.timesAt);
     return request.foundExpiresAt - this.#clock.now() < span - span / SLIDE_PRECISION;
   }
 
@@ -88,8 +87,13 @@ export class RecordIo {
    */
   *touch({ foundAt, timesAt }: Request, address: Address): Operation<void> {
     const word = new Scratch(8);
-    writeAccess(word, 0, this.#clock.now());
+    this.writeAccess(word, 0);
     yield new Batch().write(address + (timesAt - foundAt), 8, word, 0);
+  }
+
+  /** The access word of a record that is read now. */
+  writeAccess(memory: Scratch, at: number): void {
+    writeAccess(memory, at, this.#clock.now());
   }
 
   /** Encodes key and value as the request's outgoing record; no verb is posted yet. */

@@ -230,7 +230,14 @@ export class Request extends Frame {
   }
 
   /** Takes an item of a leaf for found, whose value stands in one piece in a scratch. */
-  adoptItem(from: Scratch, at: number, bytes: number, codec: number, version: number): void {
+  adoptItem(
+    from: Scratch,
+    at: number,
+    bytes: number,
+    codec: number,
+    flags: number,
+    version: number,
+  ): void {
     this.found = from;
     this.foundAt = at;
     this.foundValueAt = at;
@@ -239,7 +246,7 @@ export class Request extends Frame {
     this.foundVersion = version;
     this.foundChained = false;
     this.foundInline = true;
-    this.foundFlags = 0;
+    this.foundFlags = flags;
   }
 
   /**
@@ -292,23 +299,28 @@ export class Request extends Frame {
     return this.foundValueBytes - this.#foundTimesBytes;
   }
 
-  /** Where the times of the found record stand in `incoming`; -1 when it has none. */
+  /** Where the times of the found record stand in `timesIn`; -1 when it has none. */
   get timesAt(): number {
     if ((this.foundFlags & FLAG_TIMED) === 0) return -1;
+    if (this.foundInline) return this.foundValueAt;
     const start = this.foundAt + valueOffset(this.keyBytes);
     return this.foundChained ? start + LINK_BYTES : start;
+  }
+
+  get timesIn(): Scratch {
+    return this.foundInline ? this.found : this.incoming;
   }
 
   /** What the found record says of its expiry: undefined when it has no times or never expires. */
   get foundExpiry(): Expiry | undefined {
     const at = this.timesAt;
-    return at < 0 ? undefined : readExpiry(this.incoming, at, this.foundFlags);
+    return at < 0 ? undefined : readExpiry(this.timesIn, at, this.foundFlags);
   }
 
   /** When the found record expires, in milliseconds since 1970; infinity for never. */
   get foundExpiresAt(): number {
     const at = this.timesAt;
-    return at < 0 ? Number.POSITIVE_INFINITY : expiresAt(this.incoming, at, this.foundFlags);
+    return at < 0 ? Number.POSITIVE_INFINITY : expiresAt(this.timesIn, at, this.foundFlags);
   }
 }
 

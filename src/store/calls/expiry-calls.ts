@@ -38,7 +38,6 @@ export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
     if (typeof keepTtl !== 'boolean') throw invalid(`keepTtl is true or false: ${shown(keepTtl)}`);
     const { condition, previous } = conditionOf(options);
     const expiry = expiryIn(options, this.settings.lifetime, this.attachment.pool.clock.now);
-    if (expiry !== undefined) this.refuseExpiry();
     const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
     const outcome = yield* keepTtl
       ? this.#storeKeeping(key, value, condition, expiry, taken)

@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import {
   ALWAYS,
   type Condition,
@@ -172,19 +171,7 @@ export class KeyCalls<V extends Value> {
   protected expiryOf(options: ExpiryOptions | undefined): Expiry | undefined {
     const { lifetime } = this.settings;
     if (options === undefined && lifetime === undefined) return undefined;
-    const expiry = expiryOf(options, lifetime, this.attachment.pool.clock.now);
-    if (expiry !== undefined) this.refuseExpiry();
-    return expiry;
-  }
-
-  /** Raises SW_UNSUPPORTED for an index whose records do not expire. */
-  protected refuseExpiry(): void {
-    const { name, expires } = this.index.manifest;
-    if (expires) return;
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
-      `records of the index ${name} do not expire yet; use race, shard, sephash or hstore`,
-    );
+    return expiryOf(options, lifetime, this.attachment.pool.clock.now);
   }
 
   /** Before the first record that expires: the store may have some from now on. */
@@ -204,7 +191,7 @@ export class KeyCalls<V extends Value> {
   protected *isLive(request: Request): Operation<boolean> {
     const { records } = this.index;
     if (records.isExpired(request)) return false;
-    if (records.slides(request)) yield* records.touch(request, this.index.foundAddress(request));
+    if (records.slides(request)) yield* this.index.touch(request);
     return true;
   }
 

@@ -1,8 +1,8 @@
 import { invariant } from '../../../errors.ts';
 import {
+  bytesToValue,
   FLAG_CHAINED,
   KEY_BYTES_AND_KIND,
-  LINK_BYTES,
   unitsOf,
   valueOffset,
 } from '../../../records/layout.ts';
@@ -121,7 +121,7 @@ function mayBeIn(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOp
   return to === undefined || compareKeys(u8, at, high, to, 0, high) <= 0;
 }
 
-/** Reads records again, behind the others, whose key or link ends behind what was read. */
+/** Reads records again, behind the others, whose key, link or times end behind what was read. */
 function* readLong(
   items: readonly LeafItems[],
   { incoming }: ChimeRequest,
@@ -135,7 +135,7 @@ function* readLong(
     for (const record of records) {
       const kind = incoming.i32[(record.at + KEY_BYTES_AND_KIND) >> 2];
       if (!keysOnly && ((kind >>> 24) & FLAG_CHAINED) === 0) continue;
-      const needed = unitsOf(valueOffset(kind & 0xffff) + (keysOnly ? 0 : LINK_BYTES));
+      const needed = unitsOf(bytesToValue(kind));
       if (needed <= unitsRead(linesOf(words, record.entry), keysOnly)) continue;
       again.push({ record, address: recordOf(words, record.entry), needed });
       end += needed * UNIT_BYTES;

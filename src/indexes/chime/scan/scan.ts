@@ -1,13 +1,7 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
-import {
-  codecOf,
-  itemHigh,
-  valueAt,
-  valueBytesOf,
-  versionOf,
-} from '../../substrates/leaf/entry.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
+import { adoptInline } from '../../substrates/leaf/read-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
@@ -228,8 +222,6 @@ function adoptItem(
   keyBytes: number,
   seed: number,
 ): void {
-  const item = itemHigh(words, at);
   request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
-  const version = versionOf(words, at);
-  request.adoptItem(words, at + valueAt(item), valueBytesOf(item), codecOf(item), version);
+  adoptInline(request, words, at);
 }

@@ -1,6 +1,7 @@
 import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
+import { flagsOf } from '../../../records/times.ts';
 import {
   type Address,
   type Batch,
@@ -44,7 +45,7 @@ export function encodeItem(
   const from = RECORD_HEADER_BYTES >> 2;
   i32[item] = version;
   if (inline) {
-    i32[item + 1] = inlineItem(keyBytes, valueBytes, valueCodec);
+    i32[item + 1] = inlineItem(keyBytes, valueBytes, valueCodec, flagsOf(request.expiry));
     const words = (pad8(keyBytes) + pad8(valueBytes)) >> 2;
     for (let i = 0; i < words; i++) i32[content + i] = outgoing.i32[from + i];
   } else {
@@ -82,6 +83,14 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
   request.forgetBlock();
   yield* carryOut(client, request, NULL_ADDRESS);
   yield* retireOld(client, request);
+}
+
+/** D[intent; access word; owner]: the found inline item was read, and begins its time anew. */
+export function* touchItem(client: LeafClient, request: LeafRequest): Operation<void> {
+  const { intent, leaf, timesAt } = request;
+  const at = intent.add(FIRST_LEAF, leaf + timesAt - IMAGE_AT, 8);
+  client.records.writeAccess(intent.memory, at);
+  yield* carryOut(client, request, NULL_ADDRESS);
 }
 
 /**

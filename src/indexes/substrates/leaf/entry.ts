@@ -1,11 +1,15 @@
 import { finalMix } from '../../../records/hash.ts';
-import { pad8 } from '../../../records/layout.ts';
+import { FLAG_SLIDING, FLAG_TIMED, pad8, TIMES_BYTES } from '../../../records/layout.ts';
+import { UNCHECKED_BYTES } from '../../../records/times.ts';
 import { type Address, readInteger, type Scratch } from '../../../verbs/index.ts';
 import { CONTENT_AT, ITEM_AT, SUM_AT } from './layout.ts';
 
 /** Flags of an item; the high half of an occupied entry's item word is never 0. */
 const OCCUPIED = 1 << 31;
 const INDIRECT = 1 << 30;
+/** Of an inline item, where the flags of a record that begins with times stand: FLAG_TIMED … */
+const FLAGS_SHIFT = 24;
+const FLAGS = FLAG_TIMED | FLAG_SLIDING;
 const HOP_SHIFT = 16;
 const SUM_HIGH_MASK = 0xffff;
 
@@ -16,8 +20,13 @@ export const RECORD_AT = CONTENT_AT + 8;
 export const PREFIX_AT = CONTENT_AT + 16;
 
 /** The high half of the item word of an inline item. */
-export function inlineItem(keyBytes: number, valueBytes: number, codec: number): number {
-  return OCCUPIED | (codec << 16) | (valueBytes << 8) | keyBytes;
+export function inlineItem(
+  keyBytes: number,
+  valueBytes: number,
+  codec: number,
+  flags: number,
+): number {
+  return OCCUPIED | (flags << FLAGS_SHIFT) | (codec << 16) | (valueBytes << 8) | keyBytes;
 }
 
 /** The same of an indirect one, with the lowest bits of the key's length. */
@@ -51,6 +60,11 @@ export function codecOf(item: number): number {
   return (item >>> 16) & 0xff;
 }
 
+/** What a record with the times of an inline item would have for flags. */
+export function flagsIn(item: number): number {
+  return (item >>> FLAGS_SHIFT) & FLAGS;
+}
+
 export function versionOf({ i32 }: Scratch, entry: number): number {
   return i32[(entry + ITEM_AT) >> 2] >>> 0;
 }
@@ -81,7 +95,10 @@ export function valueAt(item: number): number {
   return CONTENT_AT + pad8(keyBytesOf(item));
 }
 
-/** Checksums of the entries of a leaf: 48 bits over an item, seeded with the leaf's identity. */
+/**
+ * Checksums of the entries of a leaf: 48 bits over an item, but for the access word of its times,
+ * seeded with the leaf's identity.
+ */
 export class EntrySums {
   readonly #entryBytes: number;
   #low = 0;
@@ -99,9 +116,11 @@ export class EntrySums {
 
   /** Whether an occupied entry is one whole item of the leaf with this identity. */
   holds(words: Scratch, entry: number, idLow: number, idHigh: number): boolean {
-    const used = this.usedBytes(itemHigh(words, entry));
+    const item = itemHigh(words, entry);
+    const used = this.usedBytes(item);
     // Lengths that no item has: the words are of several items.
     if (used > this.#entryBytes) return false;
+    if (flagsIn(item) !== 0 && valueBytesOf(item) < TIMES_BYTES) return false;
     this.#compute(words, entry, used, idLow, idHigh);
     const { i32 } = words;
     const sum = (entry + SUM_AT) >> 2;
@@ -121,7 +140,15 @@ export class EntrySums {
     let low = idLow;
     let high = idHigh;
     const end = (entry + used) >> 2;
+    const item = i32[(entry + ITEM_AT + 4) >> 2];
+    const isTimed = flagsIn(item) !== 0;
+    let stop = isTimed ? (entry + valueAt(item)) >> 2 : end;
     for (let word = (entry + ITEM_AT) >> 2; word < end; word++) {
+      if (word === stop) {
+        // Behind the access word.
+        word += UNCHECKED_BYTES >> 2;
+        stop = end;
+      }
       low = Math.imul(low ^ i32[word], 0x9e3779b1);
       low ^= low >>> 15;
       high = (Math.imul((high << 13) | (high >>> 19), 5) + i32[word]) | 0;

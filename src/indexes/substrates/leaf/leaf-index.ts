@@ -14,7 +14,7 @@ import { LockTable } from '../delegation.ts';
 import type { PlannedWrite } from '../planned-write.ts';
 import { writeTogether } from '../write-combining.ts';
 import type { LeafClient } from './leaf-client.ts';
-import { leafProtocol, modifyItem, removeKey, writeItem } from './leaf-operations.ts';
+import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import type { LeafRequest } from './leaf-request.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
@@ -41,6 +41,10 @@ export abstract class LeafIndex<C extends LeafClient>
 
   foundAddress({ foundRecord }: LeafRequest): Address {
     return foundRecord;
+  }
+
+  override touch(request: LeafRequest): Operation<void> {
+    return request.foundInline ? touchInline(this.client, request) : super.touch(request);
   }
 
   search(request: LeafRequest): Operation<boolean> {

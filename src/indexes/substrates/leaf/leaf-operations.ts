@@ -1,15 +1,9 @@
+import { hasCode } from '../../../errors.ts';
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import {
-  type Condition,
-  IF_PRESENT,
-  IF_VERSION,
-  INSERTED,
-  type Outcome,
-  REFUSED,
-  REPLACED,
-} from '../../contract.ts';
+import { type Condition, INSERTED, type Outcome, REFUSED, REPLACED } from '../../contract.ts';
 import { isOtherVersion, refuses, type SlotProtocol } from '../claims/slot-operations.ts';
-import { insertItem, removeItem, updateItem } from './change-leaf.ts';
+import { insertItem, removeItem, touchItem, updateItem } from './change-leaf.ts';
 import { versionOf } from './entry.ts';
 import { SUM_AT } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
@@ -49,18 +43,16 @@ export function* writeItem(
     for (let fulls = 1; ; fulls++) {
       yield* prepareItem(client, request);
       yield* lock(client, request);
-      if (yield* isInLocked(client, request)) {
-        if (refuses(condition, expected, true, request.foundVersion)) {
-          yield* unlock(request);
-          return REFUSED;
-        }
-        yield* updateItem(client, request);
-        return REPLACED;
-      }
-      if (condition === IF_PRESENT || condition === IF_VERSION) {
+      const isThere = yield* isInLocked(client, request);
+      const present = isThere && !client.records.isExpired(request);
+      if (refuses(condition, expected, present, request.foundVersion)) {
         yield* unlock(request);
-        request.foundAt = -1;
+        if (!present) request.foundAt = -1;
         return REFUSED;
+      }
+      if (isThere) {
+        yield* updateItem(client, request);
+        return present ? REPLACED : INSERTED;
       }
       if (yield* insertItem(client, request)) return INSERTED;
       yield* makePlace(client, request, fulls);
@@ -93,6 +85,7 @@ export function* removeKey(
   request: LeafRequest,
   expected?: number,
 ): Operation<boolean> {
+  request.removed = false;
   prepare(client, request);
   try {
     yield* client.begin(request);
@@ -102,8 +95,10 @@ export function* removeKey(
       yield* unlock(request);
       return false;
     }
+    const present = !client.records.isExpired(request);
     yield* removeItem(client, request);
-    return true;
+    request.removed = true;
+    return present;
   } finally {
     yield* letGo(client, request);
   }
@@ -123,18 +118,46 @@ export function* modifyItem(
     yield* client.begin(request);
     for (let fulls = 1; ; fulls++) {
       yield* lock(client, request);
-      const present = yield* isInLocked(client, request);
-      if (present && !request.foundInline) return undefined;
+      const isThere = yield* isInLocked(client, request);
+      if (isThere && !request.foundInline) return undefined;
+      const present = isThere && !client.records.isExpired(request);
       compute(present);
       request.inline = client.geometry.fitsInline(request.keyBytes, request.valueBytes);
       if (!request.inline) return undefined;
-      if (present) {
+      if (isThere) {
         yield* updateItem(client, request);
-        return REPLACED;
+        return present ? REPLACED : INSERTED;
       }
       if (yield* insertItem(client, request)) return INSERTED;
       yield* makePlace(client, request, fulls);
     }
+  } finally {
+    yield* letGo(client, request);
+  }
+}
+
+/**
+ * `Index.touch` of an item that stands in the leaf, under the lock: an access word that is written
+ * without it could be another item's by now. Nothing when the item was changed since it was found,
+ * or when the lock is stuck: what was read counts all the same.
+ */
+export function* touchInline(client: LeafClient, found: LeafRequest): Operation<void> {
+  const { outgoing, keyBytes, foundVersion } = found;
+  const sum = sumOf(found);
+  // What `found` has found is still to be handed out: its words must stay.
+  const request = client.newRequest();
+  const key = RECORD_HEADER_BYTES;
+  request.setKey(outgoing.u8.subarray(key, key + keyBytes), client.geometry.shape.seed);
+  prepare(client, request);
+  try {
+    yield* client.begin(request);
+    yield* lock(client, request);
+    const isThere = yield* isInLocked(client, request);
+    const isSame = isThere && request.foundVersion === foundVersion && sumOf(request) === sum;
+    if (isSame) yield* touchItem(client, request);
+    else yield* unlock(request);
+  } catch (error) {
+    if (!hasCode(error, 'SW_CONTENTION')) throw error;
   } finally {
     yield* letGo(client, request);
   }

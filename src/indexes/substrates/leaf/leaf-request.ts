@@ -47,6 +47,8 @@ export class LeafRequest extends Request implements LeafTurn {
   ownHigh = 0;
   /** Whether it holds its leaf's lock. */
   locked = false;
+  /** Whether a removal took an item out, which may have expired. */
+  removed = false;
   turnAt: Address = NULL_ADDRESS;
   hasTurn = false;
   turnRefused: StepwellError | undefined;
@@ -63,11 +65,11 @@ export class LeafRequest extends Request implements LeafTurn {
       this.takeFoundRecord(from, from.foundLines);
       return;
     }
-    const { found, foundValueAt: at, foundValueBytes: bytes } = from;
+    const { found, foundValueAt: at, foundValueBytes: bytes, foundCodec, foundFlags } = from;
     const padded = pad8(bytes);
     this.incoming.ensure(padded);
     this.incoming.u8.set(found.u8.subarray(at, at + padded), 0);
-    this.adoptItem(this.incoming, 0, bytes, from.foundCodec, from.foundVersion);
+    this.adoptItem(this.incoming, 0, bytes, foundCodec, foundFlags, from.foundVersion);
   }
 
   /** Lines of the found record's first block, and where it stands; of an indirect item. */

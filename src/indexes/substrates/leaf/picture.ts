@@ -1,22 +1,11 @@
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { type SlotRecord, visitRecords } from '../record-visits.ts';
-import {
-  codecOf,
-  isEmpty,
-  isIndirect,
-  itemHigh,
-  keyBytesOf,
-  linesOf,
-  recordOf,
-  valueAt,
-  valueBytesOf,
-  versionOf,
-} from './entry.ts';
+import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
 import { CONTENT_AT } from './layout.ts';
 import { type LeafClient, OWNED } from './leaf-client.ts';
 import type { LeafRequest } from './leaf-request.ts';
-import { imageOf, isLeafStill, isStill, postBracket } from './read-leaf.ts';
+import { adoptInline, imageOf, isLeafStill, isStill, postBracket } from './read-leaf.ts';
 import { lookAgain } from './search-leaf.ts';
 
 /** Reads the whole leaf of the request: keys of one moment, items each of one of their own. */
@@ -67,8 +56,7 @@ export function* visitItems(
     }
     const keyBytes = keyBytesOf(item);
     request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
-    const version = versionOf(words, at);
-    request.adoptItem(words, at + valueAt(item), valueBytesOf(item), codecOf(item), version);
+    adoptInline(request, words, at);
     visit(request, keyBytes);
   }
   yield* visitRecords(client.records, request, slots, seed, every, visit, keysOnly);

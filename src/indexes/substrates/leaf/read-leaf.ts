@@ -1,8 +1,9 @@
 import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
-import { type Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import { type Batch, type Operation, type Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import {
   codecOf,
   fingerprintOf,
+  flagsIn,
   hopsOf,
   isEmpty,
   isIndirect,
@@ -168,15 +169,17 @@ function isKey(client: LeafClient, request: LeafRequest, entry: number): boolean
   }
   if (!isSameKey(request, entry + CONTENT_AT, pad8(keyBytes))) return false;
   if (!client.sums.holds(words, entry, idLow, idHigh)) return false;
-  adopt(request, entry, item);
+  request.entry = entry;
+  adoptInline(request, words, entry);
   return true;
 }
 
-function adopt(request: LeafRequest, entry: number, item: number): void {
-  const { words } = request;
-  request.entry = entry;
+/** Takes the inline item that stands in some memory for the found one. */
+export function adoptInline(request: LeafRequest, words: Scratch, entry: number): void {
+  const item = itemHigh(words, entry);
   const version = versionOf(words, entry);
-  request.adoptItem(words, entry + valueAt(item), valueBytesOf(item), codecOf(item), version);
+  const [bytes, codec] = [valueBytesOf(item), codecOf(item)];
+  request.adoptItem(words, entry + valueAt(item), bytes, codec, flagsIn(item), version);
 }
 
 function isSameKey({ words, outgoing }: LeafRequest, at: number, bytes: number): boolean {

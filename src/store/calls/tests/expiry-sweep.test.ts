@@ -11,7 +11,6 @@ import { endAfter, freshStore, numbered, type Scope } from '../../tests/support/
 import { ExpirySweep, TURN_MS } from '../expiry-sweep.ts';
 
 const START = 1_700_000_000_000;
-const EXPIRING = INDEX_KINDS.filter(({ manifest }) => manifest.expires);
 
 /** A client of the store that takes turns when the test says so. */
 function sweeper(
@@ -29,7 +28,7 @@ function sweeper(
 
 const recordsIn = (store: Store<Value>) => checkSync(store.handle).stores[0].records;
 
-for (const { manifest } of EXPIRING) {
+for (const { manifest } of INDEX_KINDS) {
   const index = manifest.name as IndexName;
 
   test(`${index}: turns take out what has expired, and nothing else`, (t) => {

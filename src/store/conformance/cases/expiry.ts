@@ -12,14 +12,6 @@ interface Time {
 }
 
 export function expiryCases({ check, manifest }: Suite): void {
-  if (!manifest.expires) {
-    check('an index without expiry says so', async ({ s }) => {
-      await rejectsCode('SW_UNSUPPORTED', () => s.set('k', 'v', { ttlMs: 1000 }));
-      assert.equal(await s.get('k'), undefined);
-    });
-    return;
-  }
-
   const timed = (name: string, body: (given: Case, time: Time) => Promise<void>): void => {
     const time = { now: START };
     const options = { ...cramped(manifest), clock: () => time.now };
