@@ -1,46 +1,29 @@
-import type { Key, Store } from '../store/api.ts';
-import type { RangeBounds, RangeOptions, ScanOptions } from '../store/ordered-api.ts';
-import type { ClientMemory } from './client-memory.ts';
-import type { ConnectionState } from './connection-state.ts';
-import type { GatewayLimits } from './limits.ts';
-import type { ReplyWriter } from './reply.ts';
-import type { Request } from './request-reader.ts';
+import type { ConnectionState } from './connections/connection-state.ts';
+import type { GatewayStore } from './gateway-store.ts';
+import type { EventKind } from './messages/notifications.ts';
+import type { ReplyWriter } from './protocol/reply.ts';
+import type { Request } from './protocol/request-reader.ts';
+import type { Client, ServerView } from './server-view.ts';
 
-/**
- * The part of a store that the gateway calls. Open the store with `values: 'bytes'`: replies are
- * bytes, and any other encoding only costs a conversion there and back.
- */
-export type GatewayStore = Pick<
-  Store,
-  | 'name'
-  | 'get'
-  | 'has'
-  | 'set'
-  | 'insert'
-  | 'write'
-  | 'take'
-  | 'increment'
-  | 'getMany'
-  | 'setMany'
-  | 'deleteMany'
-  | 'read'
-  | 'size'
-  | 'scanKeys'
-  | 'stats'
-> & {
-  /** These need an ordered index; others raise SW_UNSUPPORTED. */
-  keys(range: ScanOptions): Iterable<Key>;
-  count(bounds: RangeBounds): number;
-  clear(range?: RangeOptions): void;
-};
-
-export type CommandFlag = 'readonly' | 'write' | 'denyoom' | 'fast' | 'loading' | 'stale';
+export type CommandFlag =
+  | 'admin'
+  | 'denyoom'
+  | 'fast'
+  | 'loading'
+  | 'movablekeys'
+  | 'no_auth'
+  | 'pubsub'
+  | 'readonly'
+  | 'stale'
+  | 'write';
 
 /** `module` is for commands that Redis does not have. */
 export type CommandGroup =
+  | 'bitmap'
   | 'connection'
   | 'generic'
   | 'module'
+  | 'pubsub'
   | 'server'
   | 'string'
   | 'transactions';
@@ -73,13 +56,26 @@ export interface Command {
  */
 export type LongReply = Iterator<undefined, undefined>;
 
+/** Told of failures that are the gateway's or the store's own mistakes. */
+export type ErrorHook = (error: unknown, command: string) => void;
+
 /** What a command may see and change. */
 export interface CommandContext {
+  /** Of the database that the connection has selected. */
   readonly store: GatewayStore;
   readonly reply: ReplyWriter;
   readonly state: ConnectionState;
   readonly commands: CommandTable;
   readonly server: ServerView;
+  /** The connection that the command came by. */
+  readonly client: Client;
+  readonly onError: ErrorHook;
+  /** The client has authenticated itself as this user. */
+  allow(user: string): void;
+  /** Chooses the database of the commands that follow. */
+  select(database: number): void;
+  /** Tells subscribers of keyspace notifications that a key has changed. */
+  changed(kind: EventKind, event: string, key: Uint8Array): void;
 }
 
 /** Finds commands by name in any mixture of cases. */
@@ -88,68 +84,9 @@ export interface CommandTable {
   find(name: Buffer): Command | undefined;
 }
 
-/** What INFO and CONFIG GET report about the server. */
-export interface ServerView {
-  readonly host: string;
-  readonly port: number;
-  readonly maxConnections: number;
-  readonly limits: GatewayLimits;
-  /** Of all connections. */
-  readonly memory: ClientMemory;
-  readonly connections: number;
-  readonly startedAt: number;
-  readonly totals: Totals;
-}
-
-/** Counters since the server began. */
-export interface Totals {
-  connections: number;
-  rejectedConnections: number;
-  evictedConnections: number;
-  commands: number;
-  errors: number;
-  bytesIn: number;
-  bytesOut: number;
-}
-
 /** The Redis version whose behaviour the gateway follows; clients choose features by it. */
 export const REDIS_VERSION = '7.0.0';
 
-export const NOT_AN_INTEGER = 'ERR value is not an integer or out of range';
-export const SYNTAX_ERROR = 'ERR syntax error';
-
-/** Raised by commands for a reply that is an error; `message` is the reply's whole text. */
-export class ReplyError extends Error {
-  override readonly name = 'ReplyError';
-}
-
-export function wrongNumberOfArguments(name: string): ReplyError {
-  return new ReplyError(`ERR wrong number of arguments for '${name}' command`);
-}
-
 export function hasArity(command: Command, words: number): boolean {
   return command.arity >= 0 ? words === command.arity : words >= -command.arity;
-}
-
-/** An option or subcommand in upper case; '' when it is longer than any that exists. */
-export function keyword(argument: Buffer): string {
-  return argument.length > 32 ? '' : argument.toString('latin1').toUpperCase();
-}
-
-/** A decimal integer in Redis' strict form: no plus sign, blanks or leading zeros. */
-export function parseInteger(argument: Buffer, error = NOT_AN_INTEGER): bigint {
-  const text = argument.length > 20 ? '' : argument.toString('latin1');
-  if (!/^(?:0|-?[1-9][0-9]*)$/.test(text)) throw new ReplyError(error);
-  const value = BigInt(text);
-  if (BigInt.asIntN(64, value) !== value) throw new ReplyError(error);
-  return value;
-}
-
-/** A connection keeps its names. */
-const NAME_BYTES_MAX = 1024;
-
-/** Names that CLIENT accepts are printable and without blanks, so that lists of them stay lists. */
-export function isPlainName(argument: Buffer): boolean {
-  if (argument.length > NAME_BYTES_MAX) throw new ReplyError('ERR the name is too long');
-  return argument.every((byte) => byte >= 0x21 && byte <= 0x7e);
 }

@@ -1,17 +1,9 @@
 import { StepwellError } from '../errors.ts';
-import {
-  type Command,
-  type CommandContext,
-  hasArity,
-  type LongReply,
-  ReplyError,
-  wrongNumberOfArguments,
-} from './command.ts';
-import { refuseSuccessor } from './refused-sequence.ts';
-import type { Request } from './request-reader.ts';
-
-/** Told of failures that are the gateway's or the store's own mistakes. */
-export type ErrorHook = (error: unknown, command: string) => void;
+import { ReplyError, wrongNumberOfArguments } from './arguments.ts';
+import { type Command, type CommandContext, hasArity, type LongReply } from './command.ts';
+import { admit } from './connections/admission.ts';
+import { whyNotServed } from './not-served.ts';
+import type { Request } from './protocol/request-reader.ts';
 
 const QUOTED_NAME_MAX = 128;
 
@@ -19,44 +11,69 @@ const QUOTED_NAME_MAX = 128;
  * Runs one request and writes its one reply, which is an error when anything goes wrong. Returns
  * the rest of a long reply.
  */
-export function dispatch(
+export function dispatch(request: Request, context: CommandContext): LongReply | undefined {
+  const { state, reply } = context;
+  const before = reply.length;
+  let command: Command;
+  try {
+    command = resolve(request, context);
+    state.lastCommand = command.name;
+    if (!state.isPlain && !admit(command, request, context)) return undefined;
+  } catch (error) {
+    if (state.transaction !== undefined) state.transaction.isSpoilt = true;
+    fail(error, '', before, context);
+    return undefined;
+  }
+  return execute(command, request, context);
+}
+
+/** Runs a command whose number of arguments is right. */
+export function execute(
+  command: Command,
   request: Request,
   context: CommandContext,
-  onError: ErrorHook,
 ): LongReply | undefined {
-  const { reply } = context;
+  const { server, reply, client, state } = context;
   const before = reply.length;
-  let name = '';
+  if (!server.monitors.isEmpty) {
+    server.monitors.tell(request, state.database, client.address);
+  }
+  const begun = performance.now();
   try {
-    const command = resolve(request, context);
-    name = command.name;
-    refuseSuccessor(command, context.state);
     return command.run(request, context);
   } catch (error) {
-    context.server.totals.errors++;
-    // Half a reply cannot be taken back, and whatever follows it would be read as its rest.
-    if (reply.length > before) context.state.ended = true;
-    else reply.error(errorText(error));
-    if (!(error instanceof ReplyError || error instanceof StepwellError)) onError(error, name);
+    fail(error, command.name, before, context);
     return undefined;
+  } finally {
+    server.slowLog.add(request, performance.now() - begun, client.address, state.name);
   }
 }
 
+function fail(error: unknown, name: string, before: number, context: CommandContext): void {
+  const { reply, state, server } = context;
+  server.totals.errors++;
+  // Half a reply: part of it may have left, so whatever follows would be read as its rest.
+  if (reply.length > before) state.ended = true;
+  else reply.error(errorText(error));
+  if (!(error instanceof ReplyError || error instanceof StepwellError))
+    context.onError(error, name);
+}
+
 /** Writes the next part of a long reply; false when it was the last one. */
-export function writePart(rest: LongReply, context: CommandContext, onError: ErrorHook): boolean {
+export function writePart(rest: LongReply, context: CommandContext): boolean {
   try {
     return rest.next().done !== true;
   } catch (error) {
     context.server.totals.errors++;
     context.state.ended = true;
     // Its client sees nothing but the end of the connection.
-    onError(error, '');
+    context.onError(error, '');
     return false;
   }
 }
 
 /** The command or subcommand that the request names, with its number of arguments checked. */
-function resolve(request: Request, context: CommandContext): Command {
+export function resolve(request: Request, context: CommandContext): Command {
   const command = context.commands.find(request[0]);
   if (command === undefined) throw unknownCommand(request);
   if (!hasArity(command, request.length)) throw wrongNumberOfArguments(command.name);
@@ -79,6 +96,8 @@ function unknownCommand(request: Request): ReplyError {
     given += `'${quotable(request[index], QUOTED_NAME_MAX - given.length)}' `;
   }
   const name = quotable(request[0]);
+  const why = whyNotServed(name.toLowerCase());
+  if (why !== undefined) return new ReplyError(`ERR unknown command '${name}': ${why}`);
   return new ReplyError(`ERR unknown command '${name}', with args beginning with: ${given}`);
 }
 

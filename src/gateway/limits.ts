@@ -5,7 +5,7 @@ export interface GatewayLimits {
    * buffered. The default holds the longest value (64 MiB) with its key.
    */
   readonly requestBytesMax: number;
-  /** Longest reply that is gathered before it is sent (SW.RANGE); beyond it is an error. */
+  /** Longest reply that is gathered before it is sent (SW.RANGE, KEYS); beyond it is an error. */
   readonly replyBytesMax: number;
   /** What all connections may hold together, unfinished requests and unread replies. */
   readonly clientBytesMax: number;

@@ -1,13 +1,26 @@
 import { type AddressInfo, createServer, isIPv4, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
-import { ClientMemory } from './client-memory.ts';
-import type { GatewayStore, ServerView, Totals } from './command.ts';
 import { COMMANDS } from './commands/index.ts';
-import { Connection } from './connection.ts';
+import { ClientMemory } from './connections/client-memory.ts';
+import { Connection } from './connections/connection.ts';
+import { Pause } from './connections/pause.ts';
+import { type DatabaseOptions, OpenDatabases } from './databases.ts';
+import type { GatewayStore } from './gateway-store.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
+import { Channels } from './messages/channels.ts';
+import { MessageBus, type MessageStore } from './messages/message-bus.ts';
+import { NotificationFlags } from './messages/notifications.ts';
+import { Monitors } from './observation/monitors.ts';
+import { SlowLog } from './observation/slow-log.ts';
+import { Passwords } from './passwords.ts';
+import type { Databases, ServerView, Totals } from './server-view.ts';
+import { Settings } from './settings.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const CLOSE_MS = 1000;
+/** How often idle clients and clients that do not read are looked for. */
+const CHECK_MS = 1000;
 const TOO_MANY_CLIENTS = '-ERR max number of clients reached\r\n';
 /** Clients that are being told so; beyond them connections are dropped without a word. */
 const REJECTIONS_MAX = 64;
@@ -15,10 +28,21 @@ const REJECTIONS_MAX = 64;
 export interface GatewayOptions {
   /** Opened with `values: 'bytes'`. It stays the caller's: closing the server does not close it. */
   store: GatewayStore;
-  /** A loopback address, because clients are not authenticated. Default 127.0.0.1. */
+  /** Databases that SELECT chooses beside that store, which is number 0. Default: none. */
+  databases?: DatabaseOptions;
+  /**
+   * Where gateways of one pool exchange published messages: the same store for all of them. Without
+   * it messages stay in this process.
+   */
+  messages?: MessageStore;
+  /** A loopback address; with `passwords` any. Default 127.0.0.1. */
   host?: string;
   /** 0 lets the system choose one, which `address` then tells. Default 6380. */
   port?: number;
+  /** Passwords by user; `default` is for clients that name none. Default: none is asked for. */
+  passwords?: Readonly<Record<string, string>>;
+  /** Makes it a TLS server: options of node:tls, such as `cert` and `key`. */
+  tls?: TlsOptions;
   /** Further clients are refused. Default 1024. */
   maxConnections?: number;
   /**
@@ -67,9 +91,17 @@ export async function serveRedis(options: GatewayOptions): Promise<GatewayServer
 
 class Gateway implements GatewayServer, ServerView {
   readonly startedAt = Date.now();
-  readonly maxConnections: number;
   readonly limits: GatewayLimits;
+  readonly settings: Settings;
   readonly memory: ClientMemory;
+  readonly clients = new Map<number, Connection>();
+  readonly databases: Databases;
+  readonly passwords: Passwords | undefined;
+  readonly pause = new Pause();
+  readonly channels = new Channels();
+  readonly messages: MessageBus;
+  readonly monitors = new Monitors();
+  readonly slowLog: SlowLog;
   readonly totals: Totals = {
     connections: 0,
     rejectedConnections: 0,
@@ -78,44 +110,51 @@ class Gateway implements GatewayServer, ServerView {
     errors: 0,
     bytesIn: 0,
     bytesOut: 0,
+    hits: 0,
+    misses: 0,
   };
 
-  readonly #store: GatewayStore;
   readonly #onError: (error: unknown, command: string) => void;
   readonly #server: Server;
-  readonly #connections = new Set<Connection>();
+  readonly #isTls: boolean;
+  readonly #checks: NodeJS.Timeout;
+  /** Ids count on when CONFIG RESETSTAT has cleared the totals. */
+  #nextId = 0;
   readonly #asked: { host: string; port: number };
   #address: { host: string; port: number };
   #closed: Promise<void> | undefined;
 
-  constructor({ store, host = '127.0.0.1', port = 6380, ...rest }: GatewayOptions) {
-    const { maxConnections = 1024, onError = reportToConsole } = rest;
-    if (!isLoopback(host)) {
-      throw new StepwellError(
-        'SW_INVALID_ARGUMENT',
-        `the gateway has no authentication and serves loopback addresses only, not ${host}`,
-      );
-    }
+  constructor(options: GatewayOptions) {
+    const { store, host = '127.0.0.1', port = 6380, onError = reportToConsole, tls } = options;
+    this.limits = limitsOf(options);
+    const { maxConnections = 1024, passwords } = options;
     checkInteger('port', port, 0, 65_535);
     checkInteger('maxConnections', maxConnections, 1, 65_535);
-    const { maxRequestBytes = GATEWAY_LIMITS.requestBytesMax } = rest;
-    const { maxClientBytes = GATEWAY_LIMITS.clientBytesMax } = rest;
-    checkInteger('maxRequestBytes', maxRequestBytes, 1024, GATEWAY_LIMITS.requestBytesMax);
-    checkInteger('maxClientBytes', maxClientBytes, MEBIBYTE, Number.MAX_SAFE_INTEGER);
-    this.limits = {
-      requestBytesMax: maxRequestBytes,
-      replyBytesMax: Math.min(GATEWAY_LIMITS.replyBytesMax, maxClientBytes),
-      clientBytesMax: maxClientBytes,
-    };
-    this.memory = new ClientMemory(maxClientBytes);
-    this.#store = store;
+    this.passwords = passwords && new Passwords(passwords);
+    checkHost(host, this.passwords);
+    this.settings = new Settings(maxConnections);
+    this.slowLog = new SlowLog(this.settings);
+    this.memory = new ClientMemory(this.limits.clientBytesMax);
+    this.databases = new OpenDatabases(store, options.databases);
     this.#onError = onError;
-    this.maxConnections = maxConnections;
+    this.messages = new MessageBus(this.channels, options.messages, {
+      onNotify: (text) => {
+        this.settings.notifications = NotificationFlags.parse(text) ?? new NotificationFlags('');
+      },
+      onError: (error) => this.#report(error, ''),
+    });
     this.#asked = this.#address = { host, port };
     // Half-open, so that a client may end its input and still get all replies.
-    this.#server = createServer({ noDelay: true, allowHalfOpen: true });
-    this.#server.maxConnections = maxConnections + REJECTIONS_MAX;
-    this.#server.on('connection', (socket) => this.#accept(socket));
+    const shared = { noDelay: true, allowHalfOpen: true };
+    this.#isTls = tls !== undefined;
+    this.#server =
+      tls === undefined ? createServer(shared) : createTlsServer({ ...tls, ...shared });
+    this.#server.maxConnections = 65_535 + REJECTIONS_MAX;
+    this.#server.on(this.#isTls ? 'secureConnection' : 'connection', (socket: Socket) =>
+      this.#accept(socket),
+    );
+    this.#checks = setInterval(() => this.#checkClients(), CHECK_MS);
+    this.#checks.unref();
   }
 
   get address(): { host: string; port: number } {
@@ -132,11 +171,12 @@ class Gateway implements GatewayServer, ServerView {
 
   get url(): string {
     const { host, port } = this.#address;
-    return `redis://${host.includes(':') ? `[${host}]` : host}:${port}`;
+    const scheme = this.#isTls ? 'rediss' : 'redis';
+    return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
   get connections(): number {
-    return this.#connections.size;
+    return this.clients.size;
   }
 
   listen(): Promise<void> {
@@ -164,29 +204,48 @@ class Gateway implements GatewayServer, ServerView {
   }
 
   async #close(): Promise<void> {
+    clearInterval(this.#checks);
+    this.messages.close();
+    this.pause.end();
     const stopped = new Promise((resolve) => this.#server.close(resolve));
-    for (const connection of this.#connections) connection.close(CLOSE_MS);
+    const connections = [...this.clients.values()];
+    for (const connection of connections) connection.close(CLOSE_MS);
     await stopped;
-    await Promise.all([...this.#connections].map(({ closed }) => closed));
+    await Promise.all(connections.map(({ closed }) => closed));
   }
 
   #accept(socket: Socket): void {
-    if (this.#connections.size >= this.maxConnections) {
+    if (this.clients.size >= this.settings.maxConnections) {
       this.#reject(socket);
       return;
     }
+    this.totals.connections++;
     const connection = new Connection({
-      id: ++this.totals.connections,
+      id: ++this.#nextId,
       socket,
-      store: this.#store,
       commands: COMMANDS,
       server: this,
       onError: (error, command) => this.#report(error, command),
     });
-    this.#connections.add(connection);
-    connection.closed.then(() => this.#connections.delete(connection));
+    const { id } = connection.state;
+    this.clients.set(id, connection);
+    connection.closed.then(() => this.#forget(connection));
     // Accepted by the system before the server stopped listening.
     if (this.#closed !== undefined) connection.close(CLOSE_MS);
+  }
+
+  #forget(connection: Connection): void {
+    const { id, channels, patterns } = connection.state;
+    this.clients.delete(id);
+    this.monitors.remove(connection);
+    for (const channel of channels) this.channels.unsubscribe(connection, channel);
+    for (const pattern of patterns) this.channels.unsubscribePattern(connection, pattern);
+    this.messages.update();
+  }
+
+  #checkClients(): void {
+    const now = Date.now();
+    for (const connection of this.clients.values()) connection.checkLimits(now);
   }
 
   #reject(socket: Socket): void {
@@ -206,6 +265,23 @@ class Gateway implements GatewayServer, ServerView {
       reportToConsole(failure, command);
     }
   }
+}
+
+function limitsOf({ maxRequestBytes, maxClientBytes }: GatewayOptions): GatewayLimits {
+  const requestBytesMax = maxRequestBytes ?? GATEWAY_LIMITS.requestBytesMax;
+  const clientBytesMax = maxClientBytes ?? GATEWAY_LIMITS.clientBytesMax;
+  checkInteger('maxRequestBytes', requestBytesMax, 1024, GATEWAY_LIMITS.requestBytesMax);
+  checkInteger('maxClientBytes', clientBytesMax, MEBIBYTE, Number.MAX_SAFE_INTEGER);
+  const replyBytesMax = Math.min(GATEWAY_LIMITS.replyBytesMax, clientBytesMax);
+  return { requestBytesMax, replyBytesMax, clientBytesMax };
+}
+
+function checkHost(host: string, passwords: Passwords | undefined): void {
+  if (passwords !== undefined || isLoopback(host)) return;
+  throw new StepwellError(
+    'SW_INVALID_ARGUMENT',
+    `without passwords the gateway serves loopback addresses only, not ${host}`,
+  );
 }
 
 function isLoopback(host: string): boolean {

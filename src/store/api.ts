@@ -50,6 +50,20 @@ export interface WriteOptions extends ExpiryOptions {
   keepTtl?: boolean;
 }
 
+/** Options of `compareAndSet`. */
+export interface ReplaceOptions extends ExpiryOptions {
+  /** Whether the new record expires when the replaced one would have. Default false. */
+  keepTtl?: boolean;
+}
+
+/** What a record says of itself beside its value. */
+export interface RecordMetadata {
+  /** As in `Entry`. */
+  version: number;
+  /** Milliseconds since 1970 when it expires; Infinity for never. */
+  expiresAt: number;
+}
+
 /** The outcome of `write`. */
 export interface WriteResult<V> {
   /** Whether the condition held and the value was stored. */
@@ -327,6 +341,8 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   expire(key: Key, options?: ExpiryOptions): boolean;
   /** Milliseconds until the record expires: Infinity for never, undefined if the key is absent. */
   ttl(key: Key): number | undefined;
+  /** Version and expiry of the record, without its value; undefined if the key is absent. */
+  metadata(key: Key): RecordMetadata | undefined;
   /** Removes the key; false if it was absent. */
   delete(key: Key): boolean;
   /** Removes the key and returns its value. */
@@ -336,7 +352,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
     key: Key,
     version: number,
     value: Value,
-    options?: ExpiryOptions,
+    options?: ReplaceOptions,
   ): number | undefined;
   /** Removes the record if it still has `version`; false if it has another one or is absent. */
   compareAndDelete(key: Key, version: number): boolean;
@@ -438,13 +454,14 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   write(key: Key, value: Value, options?: WriteOptions): Promise<WriteResult<V>>;
   expire(key: Key, options?: ExpiryOptions): Promise<boolean>;
   ttl(key: Key): Promise<number | undefined>;
+  metadata(key: Key): Promise<RecordMetadata | undefined>;
   delete(key: Key): Promise<boolean>;
   take(key: Key): Promise<V | undefined>;
   compareAndSet(
     key: Key,
     version: number,
     value: Value,
-    options?: ExpiryOptions,
+    options?: ReplaceOptions,
   ): Promise<number | undefined>;
   compareAndDelete(key: Key, version: number): Promise<boolean>;
   increment(key: Key, by?: number, options?: ExpiryOptions): Promise<number>;

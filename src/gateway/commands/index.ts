@@ -1,43 +1,62 @@
 import type { Command, CommandTable } from '../command.ts';
-import { auth } from './auth.ts';
-import { client } from './client.ts';
-import { command } from './command.ts';
-import { config } from './config.ts';
-import { dbsize } from './dbsize.ts';
-import { decr } from './decr.ts';
-import { decrby } from './decrby.ts';
-import { del } from './del.ts';
-import { discard } from './discard.ts';
-import { echo } from './echo.ts';
-import { exec } from './exec.ts';
-import { exists } from './exists.ts';
-import { flushall } from './flushall.ts';
-import { flushdb } from './flushdb.ts';
-import { get } from './get.ts';
-import { getdel } from './getdel.ts';
-import { getset } from './getset.ts';
-import { hello } from './hello.ts';
-import { incr } from './incr.ts';
-import { incrby } from './incrby.ts';
-import { info } from './info.ts';
-import { mget } from './mget.ts';
-import { mset } from './mset.ts';
-import { multi } from './multi.ts';
-import { ping } from './ping.ts';
-import { quit } from './quit.ts';
-import { reset } from './reset.ts';
-import { scan } from './scan.ts';
-import { select } from './select.ts';
-import { set } from './set.ts';
-import { setnx } from './setnx.ts';
-import { strlen } from './strlen.ts';
-import { swCount } from './sw-count.ts';
-import { swRange } from './sw-range.ts';
-import { swRemrange } from './sw-remrange.ts';
-import { type } from './type.ts';
-import { unlink } from './unlink.ts';
-import { unwatch } from './unwatch.ts';
-import { watch } from './watch.ts';
+import { bitcount } from './bits/bitcount.ts';
+import { bitfield, bitfieldRo } from './bits/bitfield.ts';
+import { bitop } from './bits/bitop.ts';
+import { bitpos } from './bits/bitpos.ts';
+import { getbit, setbit } from './bits/setbit.ts';
+import { publish } from './channels/publish.ts';
+import { pubsub } from './channels/pubsub.ts';
+import { psubscribe, punsubscribe, subscribe, unsubscribe } from './channels/subscribe.ts';
+import { auth } from './connection/auth.ts';
+import { client } from './connection/client.ts';
+import { echo } from './connection/echo.ts';
+import { hello } from './connection/hello.ts';
+import { ping } from './connection/ping.ts';
+import { quit } from './connection/quit.ts';
+import { reset } from './connection/reset.ts';
+import { select } from './connection/select.ts';
+import { copy, move } from './keys/copy.ts';
+import { del, unlink } from './keys/del.ts';
+import { exists, touch } from './keys/exists.ts';
+import { expire, expireat, pexpire, pexpireat } from './keys/expire.ts';
+import { keys } from './keys/keys.ts';
+import { object } from './keys/object.ts';
+import { persist } from './keys/persist.ts';
+import { randomkey } from './keys/randomkey.ts';
+import { rename, renamenx } from './keys/rename.ts';
+import { scan } from './keys/scan.ts';
+import { expiretime, pexpiretime, pttl, ttl } from './keys/ttl.ts';
+import { type } from './keys/type.ts';
+import { decr, decrby, incr, incrby } from './numbers/incr.ts';
+import { incrbyfloat } from './numbers/incrbyfloat.ts';
+import { swCount } from './ranges/sw-count.ts';
+import { swRange } from './ranges/sw-range.ts';
+import { swRemrange } from './ranges/sw-remrange.ts';
+import { command } from './server/command.ts';
+import { config } from './server/config.ts';
+import { dbsize } from './server/dbsize.ts';
+import { flushall, flushdb } from './server/flushdb.ts';
+import { info } from './server/info.ts';
+import { monitor } from './server/monitor.ts';
+import { slowlog } from './server/slowlog.ts';
+import { time } from './server/time.ts';
+import { append } from './strings/append.ts';
+import { get } from './strings/get.ts';
+import { getdel } from './strings/getdel.ts';
+import { getex } from './strings/getex.ts';
+import { getrange, substr } from './strings/getrange.ts';
+import { getset } from './strings/getset.ts';
+import { lcs } from './strings/lcs.ts';
+import { mget } from './strings/mget.ts';
+import { mset, msetnx } from './strings/mset.ts';
+import { set } from './strings/set.ts';
+import { psetex, setex } from './strings/setex.ts';
+import { setnx } from './strings/setnx.ts';
+import { setrange } from './strings/setrange.ts';
+import { strlen } from './strings/strlen.ts';
+import { exec } from './transactions/exec.ts';
+import { discard, multi } from './transactions/multi.ts';
+import { unwatch, watch } from './transactions/watch.ts';
 
 class Table implements CommandTable {
   readonly all: readonly Command[];
@@ -65,10 +84,17 @@ class Table implements CommandTable {
 
 /** Every command that the gateway serves. */
 export const COMMANDS: CommandTable = new Table([
+  append,
   auth,
+  bitcount,
+  bitfield,
+  bitfieldRo,
+  bitop,
+  bitpos,
   client,
   command,
   config,
+  copy,
   dbsize,
   decr,
   decrby,
@@ -77,31 +103,67 @@ export const COMMANDS: CommandTable = new Table([
   echo,
   exec,
   exists,
+  expire,
+  expireat,
+  expiretime,
   flushall,
   flushdb,
   get,
+  getbit,
   getdel,
+  getex,
+  getrange,
   getset,
   hello,
   incr,
   incrby,
+  incrbyfloat,
   info,
+  keys,
+  lcs,
   mget,
+  monitor,
+  move,
   mset,
+  msetnx,
   multi,
+  object,
+  persist,
+  pexpire,
+  pexpireat,
+  pexpiretime,
   ping,
+  psetex,
+  psubscribe,
+  pttl,
+  publish,
+  pubsub,
+  punsubscribe,
   quit,
+  randomkey,
+  rename,
+  renamenx,
   reset,
   scan,
   select,
   set,
+  setbit,
+  setex,
   setnx,
+  setrange,
+  slowlog,
   strlen,
+  subscribe,
+  substr,
   swCount,
   swRange,
   swRemrange,
+  time,
+  touch,
+  ttl,
   type,
   unlink,
+  unsubscribe,
   unwatch,
   watch,
 ]);

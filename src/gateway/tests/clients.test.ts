@@ -27,7 +27,8 @@ for (const RESP of [2, 3] as const) {
       assert.equal(await client.setNX('b', '4'), 0);
       assert.equal(await client.getSet('b', '5'), '3');
       assert.equal(await client.getDel('b'), '5');
-      await assert.rejects(client.set('a', '1', { EX: 1 }), /expiry is not supported yet/);
+      assert.equal(await client.set('t', '1', { expiration: { type: 'EX', value: 100 } }), 'OK');
+      assert.equal(await client.getDel('t'), '1');
 
       assert.equal(await client.mSet({ x: '10', y: 'text' }), 'OK');
       assert.deepEqual(await client.mGet(['x', 'no', 'y']), ['10', null, 'text']);
@@ -97,7 +98,8 @@ describe('ioredis', () => {
     assert.equal(await client.setnx('b', '4'), 1);
     assert.equal(await client.getset('b', '5'), '4');
     assert.equal(await client.getdel('b'), '5');
-    await assert.rejects(client.set('a', '1', 'PX', 5), /expiry is not supported yet/);
+    assert.equal(await client.set('t', '1', 'PX', 5000), 'OK');
+    assert.equal(await client.getdel('t'), '1');
 
     assert.equal(await client.mset('x', '10', 'y', 'text'), 'OK');
     assert.deepEqual(await client.mget('x', 'no', 'y'), ['10', null, 'text']);

@@ -4,7 +4,11 @@ import type { IndexName, Store } from '../../store/api.ts';
 import { freshStore } from '../../store/tests/support/pools.ts';
 import { command, exchange, serverFor } from './support/exchange.ts';
 
-async function replies(t: TestContext, store: Store, ...lines: string[]): Promise<string[]> {
+async function replies(
+  t: TestContext,
+  store: Store<Uint8Array>,
+  ...lines: string[]
+): Promise<string[]> {
   const { server } = await serverFor(t, { store });
   const bytes = Buffer.concat(lines.map(command));
   return (await exchange(server, bytes)).split('\r\n').slice(0, -1);
@@ -15,8 +19,8 @@ const bulks = (...items: string[]) => [
   ...items.flatMap((item) => [`$${item.length}`, item]),
 ];
 
-function fruits(t: TestContext, index: IndexName = 'chime'): Store {
-  const store = freshStore(t, 'memory', { index, values: 'bytes' });
+function fruits(t: TestContext, index: IndexName = 'chime'): Store<Uint8Array> {
+  const store = freshStore(t, 'memory', { index, values: 'bytes' }) as Store<Uint8Array>;
   for (const key of ['fig', 'apple', 'cherry', 'date', 'banana']) store.set(key, key.slice(0, 1));
   return store;
 }
@@ -92,7 +96,10 @@ test('a store without order says so', async (t) => {
 });
 
 test('SCAN of an ordered store is in order, and MATCH with a beginning goes there', async (t) => {
-  const store = freshStore(t, 'memory', { index: { kind: 'chime', span: 8 } });
+  const store = freshStore(t, 'memory', {
+    index: { kind: 'chime', span: 8 },
+    values: 'bytes',
+  }) as Store<Uint8Array>;
   const keys = Array.from({ length: 300 }, (_, i) => `user:${String(i).padStart(3, '0')}`);
   for (const key of keys.toReversed()) store.set(key, 'v'.repeat(1000));
   for (let i = 0; i < 2000; i++) store.set(`other:${i}`, 'v');
@@ -110,7 +117,7 @@ test('SCAN of an ordered store is in order, and MATCH with a beginning goes ther
 });
 
 test('SW.RANGE beyond the limit of a reply is refused, and goes on with LIMIT', async (t) => {
-  const store = freshStore(t, 'memory', { index: 'chime', values: 'bytes' });
+  const store = freshStore(t, 'memory', { index: 'chime', values: 'bytes' }) as Store<Uint8Array>;
   for (let i = 0; i < 1000; i++) store.set(`k${1000 + i}`, Buffer.alloc(2000, i));
   const { server } = await serverFor(t, { store, maxClientBytes: 1024 * 1024 });
   const ask = (line: string) => exchange(server, command(line));
@@ -129,7 +136,10 @@ test('SW.RANGE beyond the limit of a reply is refused, and goes on with LIMIT', 
 });
 
 test('a page of SCAN ends early when keys are long, and the walk is whole', async (t) => {
-  const store = freshStore(t, 'memory', { values: 'bytes', size: 256 * 1024 * 1024 });
+  const store = freshStore(t, 'memory', {
+    values: 'bytes',
+    size: 256 * 1024 * 1024,
+  }) as Store<Uint8Array>;
   const keys = Array.from({ length: 100 }, (_, i) => `${i}-${'x'.repeat(60_000)}`);
   for (const key of keys) store.set(key, '');
   const { server } = await serverFor(t, { store });

@@ -58,6 +58,6 @@ describe('redis-benchmark', { skip: isMissing('redis-benchmark') }, () => {
       assert.match(stdout, new RegExp(`${name}[^\\r\\n]*: [0-9.]+ requests per second`));
     }
     assert.doesNotMatch(stdout + stderr, /error|warning/i);
-    assert.equal(Number(store.get('counter:__rand_int__')), 2000);
+    assert.equal(Number(Buffer.from(store.get('counter:__rand_int__') ?? '').toString()), 2000);
   });
 });

@@ -12,6 +12,7 @@ export const CALL_NAMES = [
   'write',
   'expire',
   'ttl',
+  'metadata',
   'compareAndSet',
   'compareAndDelete',
   'delete',

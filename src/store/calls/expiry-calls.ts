@@ -9,13 +9,22 @@ import {
 } from '../../indexes/contract.ts';
 import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { ExpiryOptions, Key, Value, WriteOptions, WriteResult } from '../api.ts';
-import { checkOptions, conditionOf, invalid, shown } from './arguments.ts';
+import type {
+  ExpiryOptions,
+  Key,
+  RecordMetadata,
+  ReplaceOptions,
+  Value,
+  WriteOptions,
+  WriteResult,
+} from '../api.ts';
+import { checkOptions, conditionOf, invalid, shown, versionOf } from './arguments.ts';
 import { decodeValue } from './decoding.ts';
 import { EXPIRY_OPTIONS, expiryIn } from './expiry.ts';
 import { KeyCalls, type Taken } from './key-calls.ts';
 
-const WRITE_OPTIONS = ['when', 'previous', 'keepTtl', ...EXPIRY_OPTIONS];
+const REPLACE_OPTIONS = ['keepTtl', ...EXPIRY_OPTIONS];
+const WRITE_OPTIONS = ['when', 'previous', ...REPLACE_OPTIONS];
 
 /** Each failed attempt means that another client has changed the key. */
 const ATTEMPTS_MAX = 1000;
@@ -33,11 +42,9 @@ interface Seen {
 export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
   *write(key: Key, value: Value, options: WriteOptions = {}): Operation<WriteResult<V>> {
     this.attachment.refuseClosed();
-    checkOptions(options, WRITE_OPTIONS);
-    const { keepTtl = false } = options;
-    if (typeof keepTtl !== 'boolean') throw invalid(`keepTtl is true or false: ${shown(keepTtl)}`);
+    const keepTtl = keepsTtl(options, WRITE_OPTIONS);
     const { condition, previous } = conditionOf(options);
-    const expiry = expiryIn(options, this.settings.lifetime, this.attachment.pool.clock.now);
+    const expiry = this.#expiryIn(options);
     const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
     const outcome = yield* keepTtl
       ? this.#storeKeeping(key, value, condition, expiry, taken)
@@ -65,6 +72,23 @@ export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
     throw changedAgain();
   }
 
+  *compareAndSet(
+    key: Key,
+    version: number,
+    value: Value,
+    options?: ReplaceOptions,
+  ): Operation<number | undefined> {
+    this.attachment.refuseClosed();
+    const expected = versionOf(version);
+    if (options === undefined || !keepsTtl(options, REPLACE_OPTIONS)) {
+      return yield* this.replace(key, expected, value, this.#expiryIn(options));
+    }
+    // Also another expiry of the same value is another version.
+    const seen = yield* this.#look(key, false);
+    if (seen?.version !== expected) return undefined;
+    return yield* this.replace(key, expected, value, seen.expiry);
+  }
+
   *expire(key: Key, options?: ExpiryOptions): Operation<boolean> {
     this.attachment.refuseClosed();
     const expiry = this.expiryOf(options);
@@ -83,6 +107,16 @@ export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
     return Math.max(0, seen.expiresAt - this.attachment.pool.clock.now());
   }
 
+  *metadata(key: Key): Operation<RecordMetadata | undefined> {
+    const seen = yield* this.#look(key, false);
+    return seen && { version: seen.version, expiresAt: seen.expiresAt };
+  }
+
+  /** When a record that is written now expires, of options with `keepTtl` beside that. */
+  #expiryIn(options: ReplaceOptions = {}): Expiry | undefined {
+    return expiryIn(options, this.settings.lifetime, this.attachment.pool.clock.now);
+  }
+
   /** The key's record, if it has not expired. */
   *#look(key: Key, withValue: boolean): Operation<Seen | undefined> {
     const request = this.requestFor(key);
@@ -99,6 +133,14 @@ export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
       this.end(request);
     }
   }
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+function keepsTtl(options: ReplaceOptions, names: readonly string[]): boolean {
+  checkOptions(options, names);
+  const { keepTtl = false } = options;
+  if (typeof keepTtl === 'boolean') return keepTtl;
+  throw invalid(`keepTtl is true or false: ${shown(keepTtl)}`);
 }
 
 function changedAgain(): StepwellError {

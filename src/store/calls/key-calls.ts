@@ -124,14 +124,13 @@ export class KeyCalls<V extends Value> {
     return (yield* this.store(key, value, IF_PRESENT, this.expiryOf(options))) !== REFUSED;
   }
 
-  *compareAndSet(
+  /** The version of the new record; undefined if the key does not have the expected one. */
+  protected *replace(
     key: Key,
-    version: number,
+    expected: number,
     value: Value,
-    options?: ExpiryOptions,
+    expiry: Expiry | undefined,
   ): Operation<number | undefined> {
-    const expected = versionOf(version);
-    const expiry = this.expiryOf(options);
     if (expiry !== undefined) yield* this.#noteTimed();
     const request = this.#requestToStore(key, value, expiry);
     try {

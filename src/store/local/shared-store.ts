@@ -10,6 +10,8 @@ import type {
   KeyPage,
   Page,
   PoolHandle,
+  RecordMetadata,
+  ReplaceOptions,
   Store,
   StoreStats,
   Value,
@@ -104,11 +106,15 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#pool.run(this.#calls.ttl(key));
   }
 
+  metadata(key: Key): RecordMetadata | undefined {
+    return this.#pool.run(this.#calls.metadata(key));
+  }
+
   compareAndSet(
     key: Key,
     version: number,
     value: Value,
-    options?: ExpiryOptions,
+    options?: ReplaceOptions,
   ): number | undefined {
     return this.#pool.run(this.#calls.compareAndSet(key, version, value, options));
   }

@@ -1,4 +1,5 @@
-import { type Command, wrongNumberOfArguments } from '../../command.ts';
+import { wrongNumberOfArguments } from '../../arguments.ts';
+import type { Command } from '../../command.ts';
 
 type Container = Omit<Command, 'run' | 'subcommands'> & {
   readonly subcommands: readonly Command[];

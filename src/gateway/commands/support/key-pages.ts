@@ -1,6 +1,6 @@
 import type { Key } from '../../../store/api.ts';
 import type { RangeBounds } from '../../../store/ordered-api.ts';
-import type { GatewayStore } from '../../command.ts';
+import type { GatewayStore } from '../../gateway-store.ts';
 
 /** Keys of a page: each has up to 64 KiB. */
 export const PAGE_KEYS = 256;

@@ -1,5 +1,5 @@
 import type { RangeBounds } from '../../../store/ordered-api.ts';
-import { ReplyError } from '../../command.ts';
+import { ReplyError } from '../../arguments.ts';
 
 const OPEN = 0x28; // (
 const CLOSED = 0x5b; // [

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { type GatewayOptions, type GatewayServer, serveRedis } from '../../server.ts';
-import { FakeStore } from './fake-store.ts';
+import { type FakeStore, fakeStore } from './fake-store.ts';
 
 export interface Rig {
   store: FakeStore;
@@ -13,7 +13,7 @@ export interface Rig {
 
 /** A server over a fake store; whoever starts it closes it. */
 export async function startServer(options: Partial<GatewayOptions> = {}): Promise<Rig> {
-  const store = new FakeStore();
+  const store = fakeStore();
   const failures: Rig['failures'] = [];
   const onError = (error: unknown, command: string) => failures.push({ error, command });
   const server = await serveRedis({ store, port: 0, onError, ...options });

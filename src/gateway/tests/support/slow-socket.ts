@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { ClientMemory } from '../../client-memory.ts';
 import { COMMANDS } from '../../commands/index.ts';
-import { Connection } from '../../connection.ts';
+import type { ClientMemory } from '../../connections/client-memory.ts';
+import { Connection } from '../../connections/connection.ts';
 import { GATEWAY_LIMITS } from '../../limits.ts';
 import { command } from './exchange.ts';
-import { FakeStore } from './fake-store.ts';
+import { fakeStore } from './fake-store.ts';
+import { serverView } from './server-view.ts';
 
 /** A socket whose client reads only when `release` is called, and that counts the writes. */
 export class SlowSocket extends Duplex {
@@ -43,36 +44,25 @@ export class SlowSocket extends Duplex {
 
 export function startConnection(limits = GATEWAY_LIMITS, memory?: ClientMemory) {
   const socket = new SlowSocket({ emitClose: true });
-  const store = new FakeStore();
+  const store = fakeStore();
   const failures: unknown[] = [];
-  const totals = {
-    connections: 1,
-    rejectedConnections: 0,
-    evictedConnections: 0,
-    commands: 0,
-    errors: 0,
-    bytesIn: 0,
-    bytesOut: 0,
-  };
-  const server = {
-    host: '',
-    port: 0,
-    maxConnections: 1,
-    connections: 1,
-    startedAt: 0,
-    totals,
-    limits,
-    memory: memory ?? new ClientMemory(limits.clientBytesMax),
-  };
+  const server = { ...serverView(store, limits), ...(memory && { memory }) };
   const connection = new Connection({
     id: 1,
     socket: socket as unknown as Socket,
-    store,
     commands: COMMANDS,
     server,
     onError: (error) => failures.push(error),
   });
-  return { socket, store, connection, totals, failures, memory: server.memory };
+  return {
+    socket,
+    store,
+    connection,
+    server,
+    failures,
+    totals: server.totals,
+    memory: server.memory,
+  };
 }
 
 /** Lets events that are due take place. */

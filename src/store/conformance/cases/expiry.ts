@@ -38,6 +38,26 @@ export function expiryCases({ check, manifest }: Suite): void {
     assert.deepEqual(await collect(s.entries()), [['stays', 'v']]);
   });
 
+  timed('a record tells its version and its time, and hands the time on', async ({ s }, time) => {
+    assert.equal(await s.metadata('k'), undefined);
+    await s.set('k', 'v', { ttlMs: 100 });
+    const version = (await s.getEntry('k'))?.version ?? -1;
+    assert.deepEqual(await s.metadata('k'), { version, expiresAt: START + 100 });
+    time.now += 10;
+    const next = (await s.compareAndSet('k', version, 'w', { keepTtl: true })) ?? -1;
+    assert.deepEqual(await s.metadata('k'), { version: next, expiresAt: START + 100 });
+    assert.equal(await s.compareAndSet('k', version, 'x', { keepTtl: true }), undefined);
+    assert.equal(await s.get('k'), 'w');
+    const last = (await s.compareAndSet('k', next, 'x')) ?? -1;
+    assert.deepEqual(await s.metadata('k'), { version: last, expiresAt: Infinity });
+    await s.compareAndSet('k', last, 'y', { ttlMs: 10 });
+    time.now += 10;
+    assert.equal(await s.metadata('k'), undefined);
+    await rejectsCode('SW_INVALID_ARGUMENT', () =>
+      s.compareAndSet('k', 1, 'x', { keepTtl: 1 as unknown as boolean }),
+    );
+  });
+
   timed('to a write an expired record is absent', async ({ s }, time) => {
     const expired = async (): Promise<number> => {
       await s.set('k', 'old', { ttlMs: 10 });

@@ -1,0 +1,14 @@
+import type { Command } from '../../command.ts';
+
+export const getset: Command = {
+  name: 'getset',
+  summary: 'Sets a key and returns its former value.',
+  group: 'string',
+  arity: 3,
+  flags: ['write', 'denyoom', 'fast'],
+  keys: [1, 1, 1],
+  run([, key, value], context) {
+    context.reply.bulkOrNull(context.store.write(key, value, { previous: true }).previous);
+    context.changed('$', 'set', key);
+  },
+};

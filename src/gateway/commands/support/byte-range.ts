@@ -1,0 +1,19 @@
+/**
+ * The part of a sequence that two inclusive places name, of which negative ones count from the end.
+ * It is empty when `to` is not above `from`.
+ */
+export function rangeWithin(
+  start: bigint,
+  end: bigint,
+  length: number,
+): { from: number; to: number } {
+  if (start < 0n && end < 0n && start > end) return { from: 0, to: 0 };
+  const from = clamp(start < 0n ? start + BigInt(length) : start, length);
+  const last = end < 0n ? end + BigInt(length) : end;
+  return { from, to: Math.max(from, clamp(last < 0n ? 1n : last + 1n, length)) };
+}
+
+function clamp(place: bigint, length: number): number {
+  if (place < 0n) return 0;
+  return place > BigInt(length) ? length : Number(place);
+}

@@ -1,0 +1,46 @@
+import { NOT_AN_INTEGER, parseInteger, ReplyError } from '../../arguments.ts';
+import type { CommandContext } from '../../command.ts';
+
+const INTEGER_MAX = 2n ** 63n - 1n;
+const INTEGER_MIN = -(2n ** 63n);
+/** The latest time that a store takes, in some thousands of years. */
+const STORED_MAX = 2n ** 47n;
+
+/** In which unit a command takes a time, and whether it is one of day. */
+export interface TimeUnit {
+  readonly seconds: boolean;
+  readonly absolute: boolean;
+}
+
+/** Options of SET and GETEX that name a time. */
+export const TIME_UNITS: Readonly<Record<string, TimeUnit>> = {
+  EX: { seconds: true, absolute: false },
+  PX: { seconds: false, absolute: false },
+  EXAT: { seconds: true, absolute: true },
+  PXAT: { seconds: false, absolute: true },
+};
+
+/** The time of day in milliseconds that an argument means; it may have passed. */
+export function parseTime(argument: Buffer, unit: TimeUnit, command: string): number {
+  const given = parseInteger(argument, NOT_AN_INTEGER);
+  const invalid = new ReplyError(`ERR invalid expire time in '${command}' command`);
+  const ms = unit.seconds ? given * 1000n : given;
+  const time = unit.absolute ? ms : ms + BigInt(Date.now());
+  if (ms > INTEGER_MAX || ms < INTEGER_MIN || time > STORED_MAX) throw invalid;
+  return Number(time);
+}
+
+/** As `parseTime`, of commands that refuse zero and what is below. */
+export function parseTimeAhead(argument: Buffer, unit: TimeUnit, command: string): number {
+  if (parseInteger(argument, NOT_AN_INTEGER) > 0n) return parseTime(argument, unit, command);
+  throw new ReplyError(`ERR invalid expire time in '${command}' command`);
+}
+
+/** Sets when a key expires, which it does at once at a time that has passed; false if absent. */
+export function expireAt(key: Buffer, time: number, context: CommandContext): boolean {
+  const { store } = context;
+  const isPast = time <= Date.now();
+  const isDone = isPast ? store.delete(key) : store.expire(key, { expiresAt: time });
+  if (isDone) context.changed('g', isPast ? 'del' : 'expire', key);
+  return isDone;
+}

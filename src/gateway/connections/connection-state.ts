@@ -1,0 +1,87 @@
+import type { Transaction } from './transaction.ts';
+
+/** Which commands are answered: all, none, all but this one, or all but the next one. */
+export type ReplyMode = 'on' | 'off' | 'skip' | 'skip-next';
+
+/** What a connection has said about itself, and in which mode it is. */
+export class ConnectionState {
+  readonly id: number;
+  name = '';
+  libraryName = '';
+  libraryVersion = '';
+  /** Of the database that SELECT has chosen. */
+  database = 0;
+  /** Empty until the client has authenticated itself, where that is asked for. */
+  user: string;
+  /** Set by QUIT: the connection ends after the replies written so far. */
+  ended = false;
+  /** Commands that MULTI gathers. */
+  transaction: Transaction | undefined;
+  /** Keys that WATCH has named, with what was found. */
+  readonly watched: WatchedKey[] = [];
+  replyMode: ReplyMode = 'on';
+  /** Whether it is spared when clients hold too much memory. */
+  isKept = false;
+  isMonitor = false;
+  /** Channels and patterns that it subscribes to, as latin1 text. */
+  readonly channels = new Set<string>();
+  readonly patterns = new Set<string>();
+  /** Bytes of what it watches, subscribes to and has queued. */
+  heldBytes = 0;
+  /** The command that came last. */
+  lastCommand = '';
+
+  readonly #defaultUser: string;
+
+  /** `user` is empty where clients have to authenticate themselves. */
+  constructor(id: number, user = 'default') {
+    this.id = id;
+    this.user = this.#defaultUser = user;
+  }
+
+  /** Whether commands run as they come: most connections at most times. */
+  get isPlain(): boolean {
+    return this.transaction === undefined && this.user !== '' && !this.isSubscriber;
+  }
+
+  get isSubscriber(): boolean {
+    return this.channels.size + this.patterns.size > 0;
+  }
+
+  /** RESET: as after connecting, but for what the library told of itself and for subscriptions. */
+  reset(): void {
+    this.name = '';
+    this.user = this.#defaultUser;
+    this.replyMode = 'on';
+    this.isMonitor = false;
+    this.dropTransaction();
+    this.unwatch();
+  }
+
+  dropTransaction(): void {
+    this.heldBytes -= this.transaction?.bytes ?? 0;
+    this.transaction = undefined;
+  }
+
+  watch(key: WatchedKey): void {
+    this.watched.push(key);
+    this.heldBytes += bytesOf(key);
+  }
+
+  unwatch(): void {
+    for (const key of this.watched.splice(0)) this.heldBytes -= bytesOf(key);
+  }
+}
+
+/** A key, and the version of its record when WATCH named it. */
+export interface WatchedKey {
+  readonly database: number;
+  readonly key: Buffer;
+  readonly version: number | undefined;
+}
+
+const WATCH_BYTES = 128;
+
+function bytesOf({ key }: WatchedKey): number {
+  return key.length + WATCH_BYTES;
+}

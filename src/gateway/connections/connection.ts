@@ -1,0 +1,388 @@
+import type { Socket } from 'node:net';
+import type { CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
+import { dispatch, writePart } from '../dispatch.ts';
+import type { GatewayStore } from '../gateway-store.ts';
+import { OUTPUT_BYTES_MAX } from '../limits.ts';
+import { type EventKind, publishEvent } from '../messages/notifications.ts';
+import { type ProtocolVersion, ReplyWriter } from '../protocol/reply.ts';
+import {
+  type Request,
+  RequestReader,
+  requestLimits,
+  UNAUTHENTICATED_LIMITS,
+} from '../protocol/request-reader.ts';
+import type { Client, ServerView } from '../server-view.ts';
+import type { MemoryAccount } from './client-memory.ts';
+import { ConnectionState } from './connection-state.ts';
+import { GetRun } from './get-run.ts';
+
+/**
+ * What the views and lists of one argument of a request take beside its bytes, about: a client
+ * makes a million of them out of six megabytes.
+ */
+const ARGUMENT_BYTES = 128;
+const EVICTED = 'ERR the clients of this server hold too much memory, this one most of all';
+/** How long a client may take to hang up once everything has been sent to it. */
+const LINGER_MS = 1000;
+
+export interface ConnectionOptions {
+  readonly id: number;
+  readonly socket: Socket;
+  readonly commands: CommandTable;
+  readonly server: ServerView;
+  readonly onError: ErrorHook;
+}
+
+/** Everything that belongs to one client: its unread input, its unsent output and its settings. */
+export class Connection implements Client, CommandContext {
+  /** Settles when the connection is gone. */
+  readonly closed: Promise<void>;
+  readonly state: ConnectionState;
+  readonly reply = new ReplyWriter();
+  readonly commands: CommandTable;
+  readonly server: ServerView;
+  readonly onError: ErrorHook;
+  readonly address: string;
+  readonly localAddress: string;
+  readonly connectedAt = Date.now();
+  activeAt = this.connectedAt;
+  store: GatewayStore;
+
+  readonly #socket: Socket;
+  readonly #reader: RequestReader;
+  readonly #account: MemoryAccount;
+  readonly #getRun = new GetRun();
+  readonly #resume = () => this.#guard(() => this.#unblock());
+
+  /** Requests that have come, and the first of them that has not run. */
+  #requests: Request[] = [];
+  #next = 0;
+  /** Memory of requests that have come, until all of them have run. */
+  #requestBytes = 0;
+  /** What is left of the reply to the last request that ran. */
+  #rest: LongReply | undefined;
+  /** Messages that are to be sent between two replies. */
+  #pushes: Uint8Array[] = [];
+  #pushBytes = 0;
+  #pushing: NodeJS.Immediate | undefined;
+  /** Since when the client has left more unread than the soft limit allows; 0 when it has not. */
+  #overSoftLimitSince = 0;
+  /** Waiting for the client to read what has been sent, for other connections, or for a pause. */
+  #blocked = false;
+  #turn: NodeJS.Immediate | undefined;
+  #isRunning = false;
+  /** The client sends nothing more, but may still be waiting for replies. */
+  #inputEnded = false;
+  #finished = false;
+
+  constructor({ id, socket, commands, server, onError }: ConnectionOptions) {
+    this.#socket = socket;
+    this.server = server;
+    this.commands = commands;
+    this.onError = onError;
+    this.address = `${socket.remoteAddress}:${socket.remotePort}`;
+    this.localAddress = `${socket.localAddress}:${socket.localPort}`;
+    this.state = new ConnectionState(id, server.passwords === undefined ? 'default' : '');
+    const limits = requestLimits(server.limits.requestBytesMax);
+    this.#reader = new RequestReader(this.state.user === '' ? UNAUTHENTICATED_LIMITS : limits);
+    this.#account = server.memory.open(
+      () => this.#evict(),
+      () => this.state.isKept,
+    );
+    this.store = server.databases.get(0).store;
+    this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
+    socket.once('close', () => this.#release());
+    socket.on('data', (chunk) => this.#guard(() => this.#receive(chunk)));
+    socket.on('drain', this.#resume);
+    socket.on('end', () => this.#guard(() => this.#endInput()));
+    // A client that vanishes is no failure of the gateway; 'close' follows and ends the connection.
+    socket.on('error', () => {});
+  }
+
+  get client(): Client {
+    return this;
+  }
+
+  get protocol(): ProtocolVersion {
+    return this.reply.protocol;
+  }
+
+  get inputBytes(): number {
+    return this.#reader.memoryBytes + this.#requestBytes;
+  }
+
+  get outputBytes(): number {
+    return this.#socket.writableLength + this.reply.length + this.#pushBytes;
+  }
+
+  select(database: number): void {
+    this.store = this.server.databases.get(database).store;
+    this.state.database = database;
+  }
+
+  changed(kind: EventKind, event: string, key: Uint8Array): void {
+    const { settings, messages } = this.server;
+    if (!settings.notifications.isOn) return;
+    const { database } = this.state;
+    const publish = (channel: Buffer, message: Buffer) => messages.publish(channel, message);
+    publishEvent(publish, settings.notifications, { database, kind, event, key });
+  }
+
+  /** The client has authenticated itself. */
+  allow(user: string): void {
+    this.state.user = user;
+    this.#reader.limits = requestLimits(this.server.limits.requestBytesMax);
+  }
+
+  /** Messages are not held back for replies that wait: beyond a limit the connection ends. */
+  push(frame: Uint8Array): void {
+    if (this.#finished) return;
+    this.#pushes.push(frame);
+    this.#pushBytes += frame.length;
+    const { hardBytes } = this.server.settings.pubsubOutput;
+    if (hardBytes > 0 && this.outputBytes > hardBytes) {
+      this.#socket.destroy();
+      return;
+    }
+    this.#pushing ??= setImmediate(() => this.#guard(() => this.#sendPushes()));
+  }
+
+  /** What is looked at each second: a limit that has been passed too long ends the connection. */
+  checkLimits(now: number): void {
+    const { timeoutSeconds, pubsubOutput } = this.server.settings;
+    const isListener = this.state.isSubscriber || this.state.isMonitor;
+    if (timeoutSeconds > 0 && !isListener && now - this.activeAt > timeoutSeconds * 1000) {
+      this.kill();
+    }
+    const { softBytes, softSeconds } = pubsubOutput;
+    if (!isListener || softBytes === 0 || this.outputBytes <= softBytes) {
+      this.#overSoftLimitSince = 0;
+    } else {
+      this.#overSoftLimitSince ||= now;
+      if (now - this.#overSoftLimitSince >= softSeconds * 1000) this.#socket.destroy();
+    }
+  }
+
+  kill(): void {
+    // In the middle of a command of its own its reply is sent first.
+    if (this.#isRunning) this.state.ended = true;
+    else this.close(LINGER_MS);
+  }
+
+  /** Sends the replies that are ready, runs nothing more, and hangs up after `graceMs` at most. */
+  close(graceMs: number): void {
+    this.#guard(() => this.#finish());
+    const timer = setTimeout(() => this.#socket.destroy(), graceMs);
+    this.#socket.once('close', () => clearTimeout(timer));
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#finished) return;
+    this.server.totals.bytesIn += chunk.length;
+    this.activeAt = Date.now();
+    const held = this.#reader.memoryBytes;
+    const requests = this.#reader.push(chunk);
+    // Requests are views of the chunk, and the first one of what was held before.
+    if (requests.length > 0) this.#requestBytes += held + chunk.length;
+    for (const words of requests) this.#requestBytes += words.length * ARGUMENT_BYTES;
+    if (this.#next < this.#requests.length) {
+      this.#requests = this.#requests.slice(this.#next).concat(requests);
+    } else {
+      this.#requests = requests;
+    }
+    this.#next = 0;
+    if (!this.#blocked) this.#run();
+  }
+
+  #unblock(): void {
+    if (!this.#blocked || this.#finished) return;
+    clearImmediate(this.#turn);
+    this.#blocked = false;
+    this.#socket.resume();
+    this.#run();
+  }
+
+  #endInput(): void {
+    this.#inputEnded = true;
+    if (!this.#blocked) this.#run();
+  }
+
+  /** Runs all requests that have come; their replies leave together. */
+  #run(): void {
+    this.#isRunning = true;
+    try {
+      while (!this.state.ended && this.#step()) {
+        if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
+        if (this.#blocked) return;
+      }
+    } finally {
+      this.#isRunning = false;
+    }
+    // An idle connection must not keep the memory of the last bytes that it read.
+    this.#dropRequests();
+    const { failure } = this.#reader;
+    if (failure !== undefined && !this.state.ended) {
+      this.reply.error(`ERR Protocol error: ${failure}`);
+      this.state.ended = true;
+    }
+    if (this.state.ended || this.#inputEnded) this.#finish();
+    else this.#flush();
+  }
+
+  /** Runs the next request, or the next few together, or a part of one; false if there is none. */
+  #step(): boolean {
+    if (this.#rest !== undefined) {
+      if (!writePart(this.#rest, this)) this.#rest = undefined;
+      return true;
+    }
+    if (this.#next === this.#requests.length) return false;
+    const { server, state } = this;
+    const isPlain =
+      state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn;
+    let count = isPlain ? this.#getRun.serve(this.#requests, this.#next, this) : 0;
+    if (count === 0) {
+      if (!isPlain && this.#waitsForPause()) return true;
+      this.#dispatch(this.#requests[this.#next]);
+      count = 1;
+    }
+    server.totals.commands += count;
+    this.#next += count;
+    return true;
+  }
+
+  #dispatch(request: Request): void {
+    const { state, reply } = this;
+    const before = reply.length;
+    this.#rest = dispatch(request, this);
+    if (state.replyMode === 'on') return;
+    // Only commands that read have a long reply: nothing is left undone.
+    this.#rest = undefined;
+    reply.truncate(before);
+    if (state.replyMode === 'skip') state.replyMode = 'on';
+    else if (state.replyMode === 'skip-next') state.replyMode = 'skip';
+  }
+
+  /** Whether CLIENT PAUSE holds the next command back. */
+  #waitsForPause(): boolean {
+    const { pause } = this.server;
+    const command = this.commands.find(this.#requests[this.#next][0]);
+    if (!pause.holds(command, this.state.transaction?.writes === true)) return false;
+    this.#flush();
+    this.#blocked = true;
+    this.#socket.pause();
+    pause.wait(this.#resume);
+    return true;
+  }
+
+  #dropRequests(): void {
+    this.#requests = [];
+    this.#next = 0;
+    this.#requestBytes = 0;
+    this.#rest = undefined;
+  }
+
+  /** Messages that came while the connection had nothing to do leave at once. */
+  #sendPushes(): void {
+    this.#pushing = undefined;
+    if (this.#finished) return;
+    this.#takePushes();
+    this.#send();
+  }
+
+  /** Messages stand behind the replies that are whole. */
+  #takePushes(): void {
+    if (this.#rest !== undefined) return;
+    for (const frame of this.#pushes) this.reply.encoded(frame);
+    this.#pushes = [];
+    this.#pushBytes = 0;
+  }
+
+  /** Sends what is ready; waits with the next request when the client has yet to read much. */
+  #flush(): void {
+    if (this.#pushes.length > 0) this.#takePushes();
+    const { length } = this.reply;
+    if (length === 0) return;
+    this.#send();
+    const socket = this.#socket;
+    if (length <= OUTPUT_BYTES_MAX && socket.writableLength <= OUTPUT_BYTES_MAX) return;
+    this.#blocked = true;
+    socket.pause();
+    // 'drain' comes when the client has read. When the system has taken much at once it may not
+    // come, but a client that reads as fast as it is served must not keep others waiting.
+    if (socket.writableLength <= OUTPUT_BYTES_MAX) this.#turn = setImmediate(this.#resume);
+  }
+
+  #send(): void {
+    const socket = this.#socket;
+    this.server.totals.bytesOut += this.reply.length;
+    socket.cork();
+    this.reply.flush(socket);
+    socket.uncork();
+    // Nothing queued means that the system has taken all bytes already.
+    if (socket.writableLength === 0) this.reply.reuse();
+  }
+
+  /**
+   * Gives up what the connection holds. A client that is not waiting for replies learns why; what
+   * others have not read would stay in memory behind the reason.
+   */
+  #evict(): void {
+    this.server.totals.evictedConnections++;
+    const isReading = this.#socket.writableLength === 0 && this.reply.length === 0;
+    if (!isReading || this.#finished) {
+      this.#release();
+      this.#socket.destroy();
+      return;
+    }
+    this.state.ended = true;
+    this.#reader.abandon(EVICTED);
+    this.reply.error(EVICTED);
+    this.#finish();
+  }
+
+  /** The connection is gone. */
+  #release(): void {
+    this.#finished = true;
+    clearImmediate(this.#turn);
+    clearImmediate(this.#pushing);
+    this.#pushes = [];
+    this.#dropRequests();
+    this.#reader.abandon('the connection is gone');
+    this.#account.close();
+    this.server.pause.forget(this.#resume);
+  }
+
+  /**
+   * Sends what is ready and says goodbye. Input is still taken from the socket and dropped: were
+   * any left in it when it closes, the client would see a reset, perhaps before the last reply.
+   */
+  #finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#dropRequests();
+    this.#reader.abandon('the connection ends');
+    const socket = this.#socket;
+    this.#flush();
+    socket.once('finish', () => {
+      const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+      socket.once('close', () => clearTimeout(timer));
+    });
+    socket.end();
+    socket.resume();
+  }
+
+  /** A failure inside the gateway ends this connection and no other. */
+  #guard(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.onError(error, '');
+      this.#socket.destroy();
+    }
+    const socket = this.#socket;
+    // Of less than makes a 'drain' no event tells that it has been sent.
+    const output = (socket.writableNeedDrain ? socket.writableLength : 0) + this.reply.length;
+    const { heldBytes } = this.state;
+    this.#account.update(this.inputBytes + output + heldBytes + this.#pushBytes);
+  }
+}

@@ -1,0 +1,59 @@
+/** A command as far as a pause is concerned. */
+interface Held {
+  readonly name: string;
+  readonly flags: readonly string[];
+}
+
+/** CLIENT PAUSE: connections wait with their commands, or with those that change something. */
+export class Pause {
+  #until = 0;
+  #mode: 'all' | 'write' = 'all';
+  #timer: NodeJS.Timeout | undefined;
+  readonly #waiting = new Set<() => void>();
+
+  get isOn(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  /** A pause that is longer or stricter stays so. */
+  begin(ms: number, mode: 'all' | 'write'): void {
+    const until = Date.now() + ms;
+    if (!this.isOn || mode === 'all') this.#mode = mode;
+    this.#until = Math.max(this.#until, until);
+    clearTimeout(this.#timer);
+    this.#wait();
+  }
+
+  #wait(): void {
+    // The longest that a timer takes.
+    const ms = Math.min(Math.max(0, this.#until - Date.now()), 2 ** 31 - 1);
+    this.#timer = setTimeout(() => (Date.now() < this.#until ? this.#wait() : this.end()), ms);
+    this.#timer.unref();
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#until = 0;
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const resume of waiting) resume();
+  }
+
+  /** Whether a command has to wait; `execWrites` tells whether EXEC would change something. */
+  holds(command: Held | undefined, execWrites: boolean): boolean {
+    if (!this.isOn) return false;
+    if (this.#mode === 'all' || command === undefined) return this.#mode === 'all';
+    if (command.name === 'exec') return execWrites;
+    return command.flags.includes('write') || command.name === 'publish';
+  }
+
+  /** Calls `resume` when the pause ends. */
+  wait(resume: () => void): void {
+    this.#waiting.add(resume);
+  }
+
+  forget(resume: () => void): void {
+    this.#waiting.delete(resume);
+  }
+}

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { settle, startConnection } from '../../tests/support/slow-socket.ts';
+
+const VALUE = Buffer.alloc(100_000, 'v');
+
+describe('Connection', () => {
+  it('sends the replies of one pipeline in one write, in order', async () => {
+    const { socket, store } = startConnection();
+    store.set('big', VALUE);
+    socket.receive('PING', 'SET a 1', 'GET a', 'GET big', 'NOSUCH', 'INCR a', 'GET a', 'GET x');
+    await settle();
+    assert.equal(socket.writes, 1);
+    assert.equal(
+      socket.sentText,
+      `+PONG\r\n+OK\r\n$1\r\n1\r\n$${VALUE.length}\r\n${VALUE}\r\n` +
+        "-ERR unknown command 'NOSUCH', with args beginning with: \r\n" +
+        ':2\r\n$1\r\n2\r\n$-1\r\n',
+    );
+    socket.destroy();
+  });
+
+  it('serves GETs that follow each other by one getMany', async () => {
+    const { socket, store, totals } = startConnection();
+    socket.receive('SET a 1', 'GET a', 'get b', 'GeT a', 'SET a 2', 'GET a', 'PING', 'GET');
+    await settle();
+    assert.equal(store.calls.getMany, 1);
+    assert.equal(store.calls.get, 1);
+    assert.equal(totals.commands, 8);
+    assert.match(socket.sentText, /^\+OK\r\n\$1\r\n1\r\n\$-1\r\n\$1\r\n1\r\n\+OK\r\n\$1\r\n2\r\n/);
+    socket.destroy();
+  });
+
+  it('runs a transaction as a whole, in one packet or in pieces', async () => {
+    for (const together of [true, false]) {
+      const { socket, store } = startConnection();
+      const requests = ['MULTI', 'SET a 1', 'GET a', 'GET a', 'EXEC', 'GET a', 'GET a'];
+      if (together) socket.receive(...requests);
+      else for (const request of requests) socket.receive(request);
+      await settle();
+      for (let turn = 0; turn < requests.length; turn++) {
+        socket.release();
+        await settle();
+      }
+      const one = '$1\r\n1\r\n';
+      const queued = '+QUEUED\r\n'.repeat(3);
+      assert.equal(socket.sentText, `+OK\r\n${queued}*3\r\n+OK\r\n${one}${one}${one}${one}`);
+      // Only behind the transaction are GETs read together.
+      assert.equal(store.calls.getMany ?? 0, together ? 1 : 0);
+      socket.destroy();
+    }
+  });
+
+  it('stops running and reading while the client does not read, and loses nothing', async () => {
+    const { socket, store, totals } = startConnection();
+    store.set('big', VALUE);
+    const requests = Array.from({ length: 500 }, (_, index) => [
+      'GET big',
+      'INCR n',
+      ...(index % 2 ? ['GET big', 'GET n'] : []),
+    ]).flat();
+    socket.receive(...requests);
+    await settle();
+    const stopped = totals.commands;
+    assert.ok(stopped < 50, `${stopped} commands ran`);
+    assert.ok(socket.isPaused());
+    socket.receive('ECHO end');
+    await settle();
+    assert.equal(totals.commands, stopped);
+    for (let turn = 0; turn < 500 && totals.commands <= requests.length; turn++) {
+      assert.ok(socket.writableLength < 4_000_000, `${socket.writableLength} bytes wait`);
+      socket.release();
+      await settle();
+    }
+    socket.release();
+    await settle();
+    assert.ok(!socket.isPaused());
+    assert.match(socket.sentText, /\r\n:500\r\n.*\$3\r\nend\r\n$/s);
+    assert.equal(socket.sentText.split(VALUE.toString()).length - 1, 750);
+    socket.destroy();
+  });
+
+  it('answers everything to a client that has ended its input before it reads', async () => {
+    const { socket, store } = startConnection();
+    store.set('big', VALUE);
+    socket.receive(...Array<string>(100).fill('GET big'), 'ECHO end');
+    socket.push(null);
+    for (let turn = 0; turn < 100 && !socket.writableFinished; turn++) {
+      await settle();
+      socket.release();
+    }
+    assert.match(socket.sentText, /\$3\r\nend\r\n$/);
+    assert.ok(socket.writableFinished);
+  });
+
+  it('runs what came before malformed bytes, says why it stops, and reads no further', async () => {
+    const { socket, store } = startConnection();
+    socket.receive('SET a 1');
+    socket.push('*x\r\n');
+    socket.receive('SET a 2');
+    await settle();
+    socket.release();
+    await settle();
+    assert.equal(socket.sentText, '+OK\r\n-ERR Protocol error: invalid multibulk length\r\n');
+    assert.equal(Buffer.from(store.get('a') ?? '').toString(), '1');
+    assert.ok(socket.writableEnded);
+    socket.push(null);
+  });
+
+  it('runs nothing more once it is told to close', async () => {
+    const { socket, store, connection } = startConnection();
+    store.set('big', VALUE);
+    socket.receive(...Array<string>(100).fill('GET big'), 'SET a 1');
+    await settle();
+    connection.close(10_000);
+    for (let turn = 0; turn < 20; turn++) {
+      socket.release();
+      await settle();
+    }
+    assert.equal(store.get('a'), undefined);
+    assert.match(socket.sentText, /v\r\n$/);
+    socket.push(null);
+    await settle();
+    assert.ok(socket.destroyed);
+  });
+
+  it('ends itself, not the process, when the gateway fails', async () => {
+    const { socket, failures } = startConnection();
+    const failure = new Error('planted');
+    Object.defineProperty(socket, 'cork', {
+      value() {
+        throw failure;
+      },
+    });
+    socket.receive('PING');
+    await settle();
+    assert.deepEqual(failures, [failure]);
+    assert.ok(socket.destroyed);
+  });
+});

@@ -1,0 +1,114 @@
+import type { GatewayStore } from '../gateway-store.ts';
+
+export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMany'>;
+
+/** Messages that stay to be read; older ones are overwritten. */
+export const RING_SLOTS = 4096;
+/** Of a channel's name and a message together: with all slots, what the ring takes at most. */
+const MESSAGE_BYTES_MAX = 64 * 1024;
+/** The memory of messages comes back when nobody publishes any more. */
+const MESSAGE_TTL_MS = 60_000;
+/** A gateway that took a number and died has not written its message. */
+const PATIENCE_MS = 1000;
+const BATCH = 64;
+const BATCH_BYTES = 1024 * 1024;
+
+const NEXT_KEY = 'next';
+/** Writer 8 | number 8 | length of the channel's name 4 | name | message. */
+const HEADER_BYTES = 20;
+
+/**
+ * A ring of messages in a store. A writer takes the next number by `increment` and writes the
+ * message to the slot of that number; a reader follows the numbers. A reader loses what is
+ * overwritten before it has read it, and what a writer that died did not write.
+ */
+export class MessageRing {
+  readonly messageBytesMax = MESSAGE_BYTES_MAX;
+  /** Messages that this reader has lost. */
+  lost = 0;
+
+  readonly #store: RingStore;
+  readonly #writer: Buffer;
+  /** Number of the last message that was read or given up. */
+  #read = 0;
+  /** Since when the next message is missing; 0 when it is not. */
+  #missingSince = 0;
+
+  /** `writer` is eight random bytes: a reader skips messages of its own. */
+  constructor(store: RingStore, writer: Buffer) {
+    this.#store = store;
+    this.#writer = writer;
+  }
+
+  append(channel: Buffer, message: Buffer): void {
+    const number = Number(this.#store.increment(NEXT_KEY, 1n));
+    const header = Buffer.alloc(HEADER_BYTES);
+    this.#writer.copy(header, 0);
+    header.writeBigUInt64LE(BigInt(number), 8);
+    header.writeUInt32LE(channel.length, 16);
+    const value = Buffer.concat([header, channel, message]);
+    this.#store.set(slotOf(number), value, { ttlMs: MESSAGE_TTL_MS });
+  }
+
+  /** Reads what is appended from now on. */
+  begin(): void {
+    this.#read = this.#last();
+    this.#missingSince = 0;
+  }
+
+  /** Hands over messages of other writers, in the order of their numbers. */
+  read(use: (channel: Buffer, message: Buffer) => void): void {
+    const last = this.#last();
+    // A counter that was deleted begins anew.
+    if (last < this.#read) this.#read = 0;
+    const oldest = Math.max(0, last - RING_SLOTS);
+    if (this.#read < oldest) {
+      this.lost += oldest - this.#read;
+      this.#read = oldest;
+    }
+    while (this.#read < last) {
+      const count = Math.min(BATCH, last - this.#read);
+      const slots = Array.from({ length: count }, (_, i) => slotOf(this.#read + 1 + i));
+      for (const value of this.#store.getMany(slots, { maxBytes: BATCH_BYTES })) {
+        if (!this.#take(value, use)) return;
+      }
+    }
+  }
+
+  /** Takes the next message; false if it has yet to be written. */
+  #take(value: Uint8Array | undefined, use: (channel: Buffer, message: Buffer) => void): boolean {
+    const wanted = this.#read + 1;
+    const bytes = value && Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    const number = bytes === undefined ? 0 : numberOf(bytes);
+    if (bytes === undefined || number < wanted) {
+      this.#missingSince ||= Date.now();
+      if (Date.now() - this.#missingSince < PATIENCE_MS) return false;
+    }
+    this.#read = wanted;
+    this.#missingSince = 0;
+    if (bytes === undefined || number !== wanted) {
+      this.lost++;
+    } else if (!bytes.subarray(0, 8).equals(this.#writer)) {
+      const end = HEADER_BYTES + bytes.readUInt32LE(16);
+      use(bytes.subarray(HEADER_BYTES, end), bytes.subarray(end));
+    }
+    return true;
+  }
+
+  #last(): number {
+    const next = this.#store.get(NEXT_KEY);
+    const number = next === undefined ? 0 : Number(Buffer.from(next).toString('latin1'));
+    return Number.isSafeInteger(number) && number > 0 ? number : 0;
+  }
+}
+
+function slotOf(number: number): string {
+  return `slot:${number % RING_SLOTS}`;
+}
+
+/** 0 for what is no message. */
+function numberOf(bytes: Buffer): number {
+  if (bytes.length < HEADER_BYTES) return 0;
+  const isWhole = bytes.readUInt32LE(16) <= bytes.length - HEADER_BYTES;
+  return isWhole ? Number(bytes.readBigUInt64LE(8)) : 0;
+}

@@ -1,0 +1,217 @@
+/**
+ * Encodes replies in RESP2 or RESP3. One writer serves one connection: it gathers the replies of a
+ * whole pipeline, so that they leave in one write to the socket.
+ */
+
+export type ProtocolVersion = 2 | 3;
+
+/** From this size on a value is sent from where it is instead of being copied. */
+const COPY_BYTES_MAX = 16 * 1024;
+const BUFFER_BYTES = 16 * 1024;
+/** Longest header: a type byte, 20 characters of a 64-bit integer, CRLF. */
+const HEADER_BYTES_MAX = 24;
+
+const OK = Buffer.from('+OK\r\n');
+const PONG = Buffer.from('+PONG\r\n');
+const ZERO = Buffer.from(':0\r\n');
+const ONE = Buffer.from(':1\r\n');
+const NULL_BULK = Buffer.from('$-1\r\n');
+const NULL_ARRAY = Buffer.from('*-1\r\n');
+const NULL = Buffer.from('_\r\n');
+
+const CR = 13;
+const LF = 10;
+const DIGIT_ZERO = 48;
+const TYPE = {
+  integer: 58,
+  bulk: 36,
+  verbatim: 61,
+  array: 42,
+  set: 126,
+  map: 37,
+  push: 62,
+} as const;
+
+/** Sends the bytes in this order. */
+export interface ReplySink {
+  write(bytes: Uint8Array): void;
+}
+
+export class ReplyWriter {
+  /** What HELLO has chosen; a connection begins with RESP2. */
+  protocol: ProtocolVersion = 2;
+
+  /** Parts that are ready to be sent before what is in `#buffer` from `#start` to `#end`. */
+  #parts: Uint8Array[] = [];
+  #partsLength = 0;
+  #buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+  #start = 0;
+  #end = 0;
+
+  /** Bytes gathered since the last `flush`. */
+  get length(): number {
+    return this.#partsLength + this.#end - this.#start;
+  }
+
+  ok(): void {
+    this.#raw(OK);
+  }
+
+  pong(): void {
+    this.#raw(PONG);
+  }
+
+  /** A status line, such as the reply of TYPE. `text` must be ASCII without line breaks. */
+  simple(text: string): void {
+    this.#raw(Buffer.from(`+${text}\r\n`, 'latin1'));
+  }
+
+  /** `text` begins with the error's kind, e.g. `ERR no such thing`. */
+  error(text: string): void {
+    // A line break inside would end the reply early and let the rest pass for another reply.
+    this.#raw(Buffer.from(`-${text.replace(/[\r\n]/g, ' ')}\r\n`));
+  }
+
+  integer(value: number | bigint): void {
+    if (value === 0 || value === 0n) this.#raw(ZERO);
+    else if (value === 1 || value === 1n) this.#raw(ONE);
+    else this.#header(TYPE.integer, value);
+  }
+
+  null(): void {
+    this.#raw(this.protocol === 3 ? NULL : NULL_BULK);
+  }
+
+  nullArray(): void {
+    this.#raw(this.protocol === 3 ? NULL : NULL_ARRAY);
+  }
+
+  /** The bytes must not change afterwards: large ones are not copied. */
+  bulk(value: Uint8Array | string): void {
+    const bytes = typeof value === 'string' ? Buffer.from(value) : value;
+    this.#header(TYPE.bulk, bytes.length);
+    this.#raw(bytes);
+    this.#crlf();
+  }
+
+  bulkOrNull(value: Uint8Array | string | undefined): void {
+    if (value === undefined) this.null();
+    else this.bulk(value);
+  }
+
+  /** Text for people; RESP3 clients are told so, RESP2 has only bulk strings. */
+  verbatim(text: string): void {
+    const typed = this.protocol === 3;
+    const bytes = Buffer.from(typed ? `txt:${text}` : text);
+    this.#header(typed ? TYPE.verbatim : TYPE.bulk, bytes.length);
+    this.#raw(bytes);
+    this.#crlf();
+  }
+
+  /** The caller writes `length` elements next. */
+  array(length: number): void {
+    this.#header(TYPE.array, length);
+  }
+
+  /** The caller writes `length` distinct elements next; an array in RESP2. */
+  set(length: number): void {
+    this.#header(this.protocol === 3 ? TYPE.set : TYPE.array, length);
+  }
+
+  /** The caller writes `pairs` keys, each followed by its value; a flat array in RESP2. */
+  map(pairs: number): void {
+    if (this.protocol === 3) this.#header(TYPE.map, pairs);
+    else this.#header(TYPE.array, pairs * 2);
+  }
+
+  /** The caller writes `length` elements of a message next; an array in RESP2. */
+  push(length: number): void {
+    this.#header(this.protocol === 3 ? TYPE.push : TYPE.array, length);
+  }
+
+  /** What is encoded already. It must not change afterwards. */
+  encoded(bytes: Uint8Array): void {
+    this.#raw(bytes);
+  }
+
+  /** Takes back what has been written beyond `length`, nothing of which has been flushed. */
+  truncate(length: number): void {
+    if (length < this.#partsLength) {
+      this.#end = this.#start;
+      while (this.#partsLength > length) {
+        const part = this.#parts.pop() as Uint8Array;
+        this.#partsLength -= part.length;
+        const kept = length - this.#partsLength;
+        if (kept <= 0) continue;
+        this.#parts.push(part.subarray(0, kept));
+        this.#partsLength = length;
+      }
+    }
+    this.#end = this.#start + length - this.#partsLength;
+  }
+
+  /** Takes all that another writer has gathered, which is not used again. */
+  append(other: ReplyWriter): void {
+    other.flush({ write: (bytes) => this.#raw(bytes) });
+  }
+
+  /** Hands everything to the sink. After it the sink may keep the bytes until `reuse` is called. */
+  flush(sink: ReplySink): void {
+    for (const part of this.#parts) sink.write(part);
+    if (this.#end > this.#start) sink.write(this.#buffer.subarray(this.#start, this.#end));
+    this.#start = this.#end;
+    this.#parts = [];
+    this.#partsLength = 0;
+  }
+
+  /** The sink has let go of all bytes of earlier flushes, so their memory may be overwritten. */
+  reuse(): void {
+    if (this.#start === this.#end) this.#start = this.#end = 0;
+  }
+
+  #header(type: number, value: number | bigint): void {
+    this.#reserve(HEADER_BYTES_MAX);
+    const buffer = this.#buffer;
+    buffer[this.#end++] = type;
+    if (typeof value === 'number' && value >= 0 && value < 10) {
+      buffer[this.#end++] = DIGIT_ZERO + value;
+    } else {
+      this.#end += buffer.write(String(value), this.#end, 'latin1');
+    }
+    buffer[this.#end++] = CR;
+    buffer[this.#end++] = LF;
+  }
+
+  #crlf(): void {
+    this.#reserve(2);
+    this.#buffer[this.#end++] = CR;
+    this.#buffer[this.#end++] = LF;
+  }
+
+  #raw(bytes: Uint8Array): void {
+    if (bytes.length > COPY_BYTES_MAX) {
+      this.#seal();
+      this.#parts.push(bytes);
+      this.#partsLength += bytes.length;
+      return;
+    }
+    this.#reserve(bytes.length);
+    this.#buffer.set(bytes, this.#end);
+    this.#end += bytes.length;
+  }
+
+  #reserve(length: number): void {
+    if (this.#end + length <= this.#buffer.length) return;
+    this.#seal();
+    this.#buffer = Buffer.allocUnsafeSlow(Math.max(BUFFER_BYTES, length));
+    this.#start = this.#end = 0;
+  }
+
+  /** Makes what is in the buffer a part, so that another part can follow it. */
+  #seal(): void {
+    if (this.#end === this.#start) return;
+    this.#parts.push(this.#buffer.subarray(this.#start, this.#end));
+    this.#partsLength += this.#end - this.#start;
+    this.#start = this.#end;
+  }
+}

@@ -1,0 +1,294 @@
+import Parser from 'redis-parser';
+import { splitInline } from './inline.ts';
+
+/** A command's name and its arguments. */
+export type Request = readonly Buffer[];
+
+export interface RequestLimits {
+  /** Longest argument: the longest value that a store holds. */
+  bulkBytesMax: number;
+  argumentsMax: number;
+  /**
+   * Longest request, framing included: all that a connection can make the gateway hold unparsed.
+   */
+  requestBytesMax: number;
+  inlineBytesMax: number;
+  /** What a request is called that is longer. */
+  excess: 'invalid' | 'unauthenticated';
+}
+
+const MEBIBYTE = 1024 * 1024;
+
+/** No request is longer than `requestBytesMax`. */
+export function requestLimits(requestBytesMax: number): RequestLimits {
+  return {
+    bulkBytesMax: Math.min(64 * MEBIBYTE, requestBytesMax),
+    argumentsMax: 1_048_576,
+    requestBytesMax,
+    inlineBytesMax: Math.min(64 * 1024, requestBytesMax),
+    excess: 'invalid',
+  };
+}
+
+/**
+ * Of clients that have not authenticated themselves. Redis allows 10 arguments; here the requests
+ * of a whole pipeline are read before its AUTH runs.
+ */
+export const UNAUTHENTICATED_LIMITS: RequestLimits = {
+  bulkBytesMax: 16 * 1024,
+  argumentsMax: 1024,
+  requestBytesMax: 64 * 1024,
+  inlineBytesMax: 64 * 1024,
+  excess: 'unauthenticated',
+};
+
+const CR = 13;
+const LF = 10;
+const ASTERISK = 42;
+const DOLLAR = 36;
+const HYPHEN = 45;
+const DIGIT_ZERO = 48;
+const DIGITS_MAX = 10;
+const HELD_BYTES_MIN = 256;
+
+/** What the next byte must be part of. */
+const At = { Start: 0, Count: 1, BulkType: 2, BulkLength: 3, Payload: 4, Inline: 5 } as const;
+type At = (typeof At)[keyof typeof At];
+
+/**
+ * Cuts a byte stream into requests.
+ *
+ * redis-parser decodes the arrays, but it was written for replies of a server that it trusts: it
+ * takes any length, nests, and keeps partial input in buffers shared by all parsers. So this class
+ * first walks over the framing (never the payloads), checks every length against its limit, cuts
+ * out inline commands, and shows the parser whole, valid requests only. Partial input is kept here,
+ * is bounded, and no byte of it is looked at twice.
+ */
+export class RequestReader {
+  #limits: RequestLimits;
+  readonly #parser: Parser;
+  #requests: Request[] = [];
+  #failure: string | undefined;
+
+  #at: At = At.Start;
+  /** Arguments of the current request that have not begun. */
+  #arguments = 0;
+  /** Bytes of the current argument, with its CRLF, that have not come. */
+  #payload = 0;
+  /** The number of a header line as far as it has come. */
+  #number = 0;
+  #digits = 0;
+  #negative = false;
+  #lineEnding = false;
+
+  /** The part of an unfinished request that came with earlier chunks. */
+  #held = Buffer.alloc(0);
+  #heldLength = 0;
+
+  constructor(limits: RequestLimits) {
+    this.#limits = limits;
+    this.#parser = new Parser({
+      returnBuffers: true,
+      returnReply: (reply) => {
+        // Null and empty arrays are no requests.
+        if (Array.isArray(reply) && reply.length > 0) this.#requests.push(reply);
+      },
+      returnError: (error) => this.#fail(error.message),
+    });
+  }
+
+  set limits(limits: RequestLimits) {
+    this.#limits = limits;
+  }
+
+  /** Why the stream cannot be read any further, without the words "Protocol error". */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  /** Bytes of an unfinished request. */
+  get heldBytes(): number {
+    return this.#heldLength;
+  }
+
+  /** Memory that an unfinished request takes: what is held may still grow into some of it. */
+  get memoryBytes(): number {
+    return this.#held.length;
+  }
+
+  /** Drops what is held and reads nothing more. */
+  abandon(reason: string): void {
+    this.#fail(reason);
+    this.#held = Buffer.alloc(0);
+    this.#heldLength = 0;
+  }
+
+  /**
+   * Takes the next bytes and returns the requests that they complete. Arguments are views of
+   * `chunk` where they can be. After a failure nothing more is read.
+   */
+  push(chunk: Buffer): Request[] {
+    let begin = 0;
+    let end = 0;
+    let at = 0;
+    while (at < chunk.length && this.#failure === undefined) {
+      if (this.#at === At.Start && chunk[at] !== ASTERISK) {
+        this.#decode(chunk, begin, at);
+        begin = end = at;
+        this.#at = At.Inline;
+      }
+      if (this.#at === At.Inline) {
+        at = this.#readInline(chunk, at);
+        begin = end = at;
+        continue;
+      }
+      at = this.#walk(chunk, at);
+      if (this.#at !== At.Start) continue;
+      end = at;
+      // The first request may have begun in an earlier chunk; the others lie side by side.
+      if (this.#heldLength > 0) {
+        this.#decode(chunk, begin, end);
+        begin = end;
+      }
+    }
+    this.#decode(chunk, begin, end);
+    if (this.#failure === undefined) this.#hold(chunk, end);
+    const requests = this.#requests;
+    this.#requests = [];
+    return requests;
+  }
+
+  /** Walks to the end of the current header line, payload, or chunk; returns where that is. */
+  #walk(chunk: Buffer, at: number): number {
+    if (this.#at === At.Payload) {
+      const taken = Math.min(this.#payload, chunk.length - at);
+      this.#payload -= taken;
+      if (this.#payload === 0) this.#nextArgument();
+      return at + taken;
+    }
+    if (this.#at === At.Start || this.#at === At.BulkType) {
+      if (this.#at === At.BulkType && chunk[at] !== DOLLAR) {
+        this.#fail(`expected '$', got '${String.fromCharCode(chunk[at])}'`);
+        return at;
+      }
+      this.#at = this.#at === At.Start ? At.Count : At.BulkLength;
+      this.#number = this.#digits = 0;
+      this.#negative = this.#lineEnding = false;
+      return at + 1;
+    }
+    return this.#readNumber(chunk, at);
+  }
+
+  #readNumber(chunk: Buffer, from: number): number {
+    let at = from;
+    while (at < chunk.length) {
+      const byte = chunk[at++];
+      const digit = byte - DIGIT_ZERO;
+      if (this.#lineEnding) {
+        if (byte !== LF) break;
+        return this.#endLine(at);
+      }
+      if (digit >= 0 && digit <= 9 && this.#digits < DIGITS_MAX) {
+        this.#number = this.#number * 10 + digit;
+        this.#digits++;
+      } else if (byte === CR && this.#digits > 0) {
+        this.#lineEnding = true;
+      } else if (byte === HYPHEN && this.#digits === 0 && !this.#negative) {
+        this.#negative = true;
+      } else {
+        break;
+      }
+      if (at === chunk.length) return at;
+    }
+    this.#fail(this.#at === At.Count ? 'invalid multibulk length' : 'invalid bulk length');
+    return at;
+  }
+
+  /** The number of a header line is complete. */
+  #endLine(at: number): number {
+    if (this.#at === At.Count) {
+      this.#arguments = this.#negative ? 0 : this.#number;
+      if (this.#arguments > this.#limits.argumentsMax) {
+        this.#fail(`${this.#limits.excess} multibulk length`);
+      }
+      this.#nextArgument();
+    } else if (this.#negative) {
+      this.#fail('invalid bulk length');
+    } else if (this.#number > this.#limits.bulkBytesMax) {
+      this.#fail(`${this.#limits.excess} bulk length`);
+    } else {
+      this.#payload = this.#number + 2;
+      this.#at = At.Payload;
+    }
+    return at;
+  }
+
+  #nextArgument(): void {
+    this.#at = this.#arguments === 0 ? At.Start : At.BulkType;
+    if (this.#arguments > 0) this.#arguments--;
+  }
+
+  #readInline(chunk: Buffer, at: number): number {
+    const lineEnd = chunk.indexOf(LF, at);
+    const end = lineEnd < 0 ? chunk.length : lineEnd + 1;
+    if (this.#heldLength + end - at > this.#limits.inlineBytesMax) {
+      this.#fail('too big inline request');
+    } else if (lineEnd < 0) {
+      this.#hold(chunk, at);
+    } else {
+      this.#acceptInline(splitInline(this.#take(chunk, at, end)));
+      this.#at = At.Start;
+    }
+    return end;
+  }
+
+  #acceptInline(words: Buffer[] | undefined): void {
+    if (words === undefined) this.#fail('unbalanced quotes in request');
+    else if (words.length > 0) this.#requests.push(words);
+    // A web page can make a browser post to a loopback port; its body must not run as commands.
+    if (words !== undefined && /^(?:post|host:)$/i.test(String(words[0] ?? ''))) {
+      this.#requests.pop();
+      this.#fail('this is not an HTTP server');
+    }
+  }
+
+  /** Hands whole requests to the parser: what is held, and `chunk` from `begin` to `end`. */
+  #decode(chunk: Buffer, begin: number, end: number): void {
+    if (end > begin) this.#parser.execute(this.#take(chunk, begin, end));
+  }
+
+  /** What is held followed by `chunk` from `begin` to `end`; nothing is held afterwards. */
+  #take(chunk: Buffer, begin: number, end: number): Buffer {
+    if (this.#heldLength === 0) return chunk.subarray(begin, end);
+    this.#append(chunk, begin, end);
+    const bytes = this.#held.subarray(0, this.#heldLength);
+    // Arguments are views of these bytes, so the memory is given away and not used again.
+    this.#held = Buffer.alloc(0);
+    this.#heldLength = 0;
+    return bytes;
+  }
+
+  #hold(chunk: Buffer, begin: number): void {
+    const length = this.#heldLength + chunk.length - begin;
+    const payload = this.#at === At.Payload ? this.#payload : 0;
+    if (length + payload > this.#limits.requestBytesMax) this.#fail('request is too large');
+    else this.#append(chunk, begin, chunk.length);
+  }
+
+  /** Capacity doubles, so that bytes are copied twice on average however small the chunks are. */
+  #append(chunk: Buffer, begin: number, end: number): void {
+    const length = this.#heldLength + end - begin;
+    if (length > this.#held.length) {
+      const doubled = Math.min(this.#held.length * 2, this.#limits.requestBytesMax);
+      const grown = Buffer.allocUnsafe(Math.max(length, doubled, HELD_BYTES_MIN));
+      this.#held.copy(grown, 0, 0, this.#heldLength);
+      this.#held = grown;
+    }
+    chunk.copy(this.#held, this.#heldLength, begin, end);
+    this.#heldLength = length;
+  }
+
+  #fail(reason: string): void {
+    this.#failure ??= reason;
+  }
+}

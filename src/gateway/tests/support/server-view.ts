@@ -1,0 +1,45 @@
+import { ClientMemory } from '../../connections/client-memory.ts';
+import { Pause } from '../../connections/pause.ts';
+import { OpenDatabases } from '../../databases.ts';
+import type { GatewayStore } from '../../gateway-store.ts';
+import { GATEWAY_LIMITS } from '../../limits.ts';
+import { Channels } from '../../messages/channels.ts';
+import { MessageBus } from '../../messages/message-bus.ts';
+import { Monitors } from '../../observation/monitors.ts';
+import { SlowLog } from '../../observation/slow-log.ts';
+import type { ServerView } from '../../server-view.ts';
+import { Settings } from '../../settings.ts';
+
+/** What commands see of a server, without one. */
+export function serverView(store: GatewayStore, limits = GATEWAY_LIMITS): ServerView {
+  const settings = new Settings(1);
+  const channels = new Channels();
+  const hooks = { onNotify: () => {}, onError: () => {} };
+  return {
+    host: '',
+    port: 0,
+    limits,
+    settings,
+    memory: new ClientMemory(limits.clientBytesMax),
+    clients: new Map(),
+    databases: new OpenDatabases(store, undefined),
+    passwords: undefined,
+    pause: new Pause(),
+    channels,
+    messages: new MessageBus(channels, undefined, hooks),
+    monitors: new Monitors(),
+    slowLog: new SlowLog(settings),
+    startedAt: 0,
+    totals: {
+      connections: 1,
+      rejectedConnections: 0,
+      evictedConnections: 0,
+      commands: 0,
+      errors: 0,
+      bytesIn: 0,
+      bytesOut: 0,
+      hits: 0,
+      misses: 0,
+    },
+  };
+}
