@@ -9,7 +9,7 @@ import { type DatabaseOptions, OpenDatabases } from './databases.ts';
 import type { GatewayStore } from './gateway-store.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
 import { Channels } from './messages/channels.ts';
-import { MessageBus, type MessageStore } from './messages/message-bus.ts';
+import { MessageBus, type OpenMessages } from './messages/message-bus.ts';
 import { NotificationFlags } from './messages/notifications.ts';
 import { Monitors } from './observation/monitors.ts';
 import { SlowLog } from './observation/slow-log.ts';
@@ -31,10 +31,10 @@ export interface GatewayOptions {
   /** Databases that SELECT chooses beside that store, which is number 0. Default: none. */
   databases?: DatabaseOptions;
   /**
-   * Where gateways of one pool exchange published messages: the same store for all of them. Without
-   * it messages stay in this process.
+   * Opens the store by which gateways of one pool exchange published messages: the same for all of
+   * them. Without it messages stay in this process.
    */
-  messages?: MessageStore;
+  messages?: OpenMessages;
   /** A loopback address; with `passwords` any. Default 127.0.0.1. */
   host?: string;
   /** 0 lets the system choose one, which `address` then tells. Default 6380. */
@@ -182,7 +182,10 @@ class Gateway implements GatewayServer, ServerView {
   listen(): Promise<void> {
     return new Promise((resolve, reject) => {
       const { host, port } = this.#asked;
-      const refuse = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port));
+      const refuse = (error: NodeJS.ErrnoException) => {
+        this.#stopTimers();
+        reject(listenError(error, host, port));
+      };
       this.#server.once('error', refuse);
       this.#server.listen({ host, port }, () => {
         this.#server.off('error', refuse);
@@ -204,14 +207,18 @@ class Gateway implements GatewayServer, ServerView {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#checks);
-    this.messages.close();
-    this.pause.end();
+    this.#stopTimers();
     const stopped = new Promise((resolve) => this.#server.close(resolve));
     const connections = [...this.clients.values()];
     for (const connection of connections) connection.close(CLOSE_MS);
     await stopped;
     await Promise.all(connections.map(({ closed }) => closed));
+  }
+
+  #stopTimers(): void {
+    clearInterval(this.#checks);
+    this.messages.close();
+    this.pause.end();
   }
 
   #accept(socket: Socket): void {

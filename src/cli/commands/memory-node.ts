@@ -1,11 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { parseEndpoint, secretFrom } from '../../store/remote/address.ts';
-import type { MemoryNodeOptions, RunningNode } from '../../store/servers/memory-node.ts';
+import type { RunningNode } from '../../store/servers/memory-node.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatSize, parseCount, parseSeconds, parseSize } from '../sizes.ts';
 import { definedOnly } from '../store-options.ts';
+import { tlsFrom } from '../tls-options.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7471';
 const EXAMPLE = 'memory-node --listen 127.0.0.1:7471 --size 4g';
@@ -70,7 +70,7 @@ export const memoryNode = defineCommand({
         regionSize: options['region-size'],
         file: options.file,
         secret: secretFrom(undefined, context.env, options['secret-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key']),
+        tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
         maxConnections: options['max-connections'],
         outstandingBytesMax: options['max-outstanding'],
         frameBytesMax: options['max-frame'],
@@ -99,14 +99,6 @@ function placeOf(listen: string): { host: string; port: number } {
   } catch {
     throw new UsageError(`'${listen}' is not HOST:PORT`, EXAMPLE);
   }
-}
-
-function tlsFrom(cert: string | undefined, key: string | undefined): MemoryNodeOptions['tls'] {
-  if (cert === undefined && key === undefined) return undefined;
-  if (cert === undefined || key === undefined) {
-    throw new UsageError('--tls-cert and --tls-key belong together', EXAMPLE);
-  }
-  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }
 
 async function announce(

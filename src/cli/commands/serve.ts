@@ -1,7 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { Passwords } from '../../gateway/passwords.ts';
 import type { PoolHandle } from '../../store/api.ts';
+import { isRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
 import type { Context, Gateway, Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
+import { ServedStores } from '../served-stores.ts';
 import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
   definedOnly,
@@ -12,10 +16,14 @@ import {
 } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { facts } from '../terminal/table.ts';
+import { tlsFrom } from '../tls-options.ts';
 
 const DEFAULT_URL = 'shm:stepwell';
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 6380;
+/** As many as Redis has. */
+const DATABASES_MAX = 16;
+const EXAMPLE = 'serve --tls-cert cert.pem --tls-key key.pem';
 
 export const serve = defineCommand({
   name: 'serve',
@@ -27,15 +35,30 @@ export const serve = defineCommand({
     '  Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
     '  A pool on memory nodes (tcp://…) is served too, one command after the other: each waits\n' +
     '  for the network, so start several servers, or use the library where rates matter.\n' +
+    '  Databases beyond 0 are stores named NAME.db1 and so on, made when a client writes to them;\n' +
+    '  published messages go through NAME.messages. Over a network there is one database unless\n' +
+    '  --databases names more. The file of --password-file has a line for each user, USER PASSWORD,\n' +
+    '  or a password alone for clients that name no user. With it any host may be listened on.\n' +
     '  A client that does not read is not served on while 1 MiB waits for it. When all clients\n' +
     '  together hold more than --max-client-memory, the one that holds most is closed.',
   options: {
-    host: { value: 'HOST', about: `Loopback address to listen on (default: ${DEFAULT_HOST})` },
+    host: {
+      value: 'HOST',
+      about: `Address to listen on, loopback unless there are passwords (default: ${DEFAULT_HOST})`,
+    },
     port: {
       value: 'PORT',
       read: parseCount(0, 65_535),
       about: `Port to listen on, 0 for any free one (default: ${DEFAULT_PORT})`,
     },
+    databases: {
+      value: 'N',
+      read: parseCount(1, DATABASES_MAX),
+      about: `Databases that SELECT knows (default: ${DATABASES_MAX}, over a network 1)`,
+    },
+    'password-file': { value: 'PATH', about: 'Let only clients in that know a password of it' },
+    'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
+    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
     'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients than this' },
     'max-request': {
       value: 'SIZE',
@@ -56,19 +79,21 @@ export const serve = defineCommand({
     const { signal } = context;
     const library = await context.library();
     const serveRedis = await context.serveRedis();
-    const store = await library.openBlocking(url, {
+    const databases = options.databases ?? (isRemote(url) ? 1 : DATABASES_MAX);
+    const stores = await ServedStores.open(library, url, {
       ...storeNamed('serve', options.store),
       ...poolOptions(options),
-      create: true,
-      values: 'bytes',
+      databases,
     });
     try {
-      const place = await describePlace(library, store.handle, url);
+      const place = await describePlace(library, stores.first.handle, url);
       const gateway = await serveRedis({
-        store,
+        ...stores.gatewayOptions(databases),
         host: options.host ?? DEFAULT_HOST,
         port: options.port ?? DEFAULT_PORT,
         ...definedOnly({
+          passwords: passwordsFrom(options['password-file']),
+          tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
           maxConnections: options['max-connections'],
           maxRequestBytes: options['max-request'],
           maxClientBytes: options['max-client-memory'],
@@ -79,10 +104,14 @@ export const serve = defineCommand({
       await context.stdout.line('stopped; the pool is kept');
       return EXIT.ok;
     } finally {
-      store.close();
+      stores.close();
     }
   },
 });
+
+function passwordsFrom(path: string | undefined): Record<string, string> | undefined {
+  return path === undefined ? undefined : Passwords.parse(readFileSync(path, 'utf8'));
+}
 
 async function serveUntil(
   signal: AbortSignal,

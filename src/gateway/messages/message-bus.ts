@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ReplyError } from '../arguments.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import type { Channels } from './channels.ts';
-import { MessageRing, type RingStore } from './message-ring.ts';
+import { MESSAGE_BYTES_MAX, MessageRing, type RingStore } from './message-ring.ts';
 import type { NotificationFlags } from './notifications.ts';
 
 /** How often a gateway with subscribers looks for messages of others. */
@@ -12,6 +12,9 @@ const SETTING_MS = 1000;
 const NOTIFY_KEY = 'notify-keyspace-events';
 
 export type MessageStore = RingStore & Pick<GatewayStore, 'get' | 'set'>;
+
+/** Opens the store of messages; undefined if it is not there and not to be made. */
+export type OpenMessages = (create: boolean) => MessageStore | undefined;
 
 /** What the bus tells of what it reads. */
 export interface BusHooks {
@@ -25,20 +28,20 @@ export interface BusHooks {
  */
 export class MessageBus {
   readonly #channels: Channels;
-  readonly #store: MessageStore | undefined;
-  readonly #ring: MessageRing | undefined;
+  readonly #open: OpenMessages;
   readonly #hooks: BusHooks;
+  #store: MessageStore | undefined;
+  #ring: MessageRing | undefined;
   #polling: NodeJS.Timeout | undefined;
-  readonly #settings: NodeJS.Timeout | undefined;
+  #settings: NodeJS.Timeout | undefined;
   #notify: string | undefined;
 
-  /** Without a store messages stay in this process. */
-  constructor(channels: Channels, store: MessageStore | undefined, hooks: BusHooks) {
+  /** Without `open` messages stay in this process. */
+  constructor(channels: Channels, open: OpenMessages | undefined, hooks: BusHooks) {
     this.#channels = channels;
-    this.#store = store;
+    this.#open = open ?? (() => undefined);
     this.#hooks = hooks;
-    if (store === undefined) return;
-    this.#ring = new MessageRing(store, randomBytes(8));
+    if (open === undefined) return;
     this.#readSettings();
     this.#settings = setInterval(() => this.#guard(() => this.#readSettings()), SETTING_MS);
     this.#settings.unref();
@@ -51,33 +54,34 @@ export class MessageBus {
 
   /** Returns how many clients of this process got it. */
   publish(channel: Buffer, message: Buffer): number {
+    const ring = this.#ringOf(true);
     const bytes = channel.length + message.length;
-    if (this.#ring !== undefined && bytes > this.#ring.messageBytesMax) {
+    if (ring !== undefined && bytes > MESSAGE_BYTES_MAX) {
       throw new ReplyError(
-        `ERR a message and its channel have at most ${this.#ring.messageBytesMax} bytes together`,
+        `ERR a message and its channel have at most ${MESSAGE_BYTES_MAX} bytes together`,
       );
     }
-    this.#ring?.append(channel, message);
+    ring?.append(channel, message);
     return this.#channels.deliver(channel, message);
   }
 
   /** Called when clients have subscribed or unsubscribed: messages count from here on. */
   update(): void {
-    const isWanted = this.#ring !== undefined && !this.#channels.isEmpty;
-    if (isWanted && this.#polling === undefined) {
-      this.#ring?.begin();
-      this.#polling = setInterval(() => this.#guard(() => this.#poll()), POLL_MS);
-      this.#polling.unref();
-    } else if (!isWanted) {
+    const ring = this.#channels.isEmpty ? undefined : this.#ringOf(true);
+    if (ring === undefined) {
       clearInterval(this.#polling);
       this.#polling = undefined;
+    } else if (this.#polling === undefined) {
+      ring.begin();
+      this.#polling = setInterval(() => this.#guard(() => this.#poll(ring)), POLL_MS);
+      this.#polling.unref();
     }
   }
 
   /** Makes all gateways of the pool publish these events, others within a second. */
   share(flags: NotificationFlags): void {
     this.#notify = flags.text;
-    this.#store?.set(NOTIFY_KEY, flags.text, { ttlMs: Number.POSITIVE_INFINITY });
+    this.#storeOf(true)?.set(NOTIFY_KEY, flags.text);
   }
 
   close(): void {
@@ -85,12 +89,23 @@ export class MessageBus {
     clearInterval(this.#settings);
   }
 
-  #poll(): void {
-    this.#ring?.read((channel, message) => this.#channels.deliver(channel, message));
+  #storeOf(create: boolean): MessageStore | undefined {
+    this.#store ??= this.#open(create);
+    return this.#store;
+  }
+
+  #ringOf(create: boolean): MessageRing | undefined {
+    const store = this.#storeOf(create);
+    if (store !== undefined) this.#ring ??= new MessageRing(store, randomBytes(8));
+    return this.#ring;
+  }
+
+  #poll(ring: MessageRing): void {
+    ring.read((channel, message) => this.#channels.deliver(channel, message));
   }
 
   #readSettings(): void {
-    const shared = this.#store?.get(NOTIFY_KEY);
+    const shared = this.#storeOf(false)?.get(NOTIFY_KEY);
     if (shared === undefined) return;
     const text = Buffer.from(shared).toString('latin1');
     if (text === this.#notify) return;

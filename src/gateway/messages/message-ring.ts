@@ -5,7 +5,7 @@ export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMan
 /** Messages that stay to be read; older ones are overwritten. */
 export const RING_SLOTS = 4096;
 /** Of a channel's name and a message together: with all slots, what the ring takes at most. */
-const MESSAGE_BYTES_MAX = 64 * 1024;
+export const MESSAGE_BYTES_MAX = 64 * 1024;
 /** The memory of messages comes back when nobody publishes any more. */
 const MESSAGE_TTL_MS = 60_000;
 /** A gateway that took a number and died has not written its message. */
@@ -23,7 +23,6 @@ const HEADER_BYTES = 20;
  * overwritten before it has read it, and what a writer that died did not write.
  */
 export class MessageRing {
-  readonly messageBytesMax = MESSAGE_BYTES_MAX;
   /** Messages that this reader has lost. */
   lost = 0;
 
