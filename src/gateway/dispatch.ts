@@ -6,6 +6,8 @@ import { whyNotServed } from './not-served.ts';
 import type { Request } from './protocol/request-reader.ts';
 
 const QUOTED_NAME_MAX = 128;
+/** Commands that carry passwords: neither MONITOR nor SLOWLOG shows them. */
+const SECRET: ReadonlySet<string> = new Set(['auth', 'hello']);
 
 /**
  * Runs one request and writes its one reply, which is an error when anything goes wrong. Returns
@@ -35,7 +37,8 @@ export function execute(
 ): LongReply | undefined {
   const { server, reply, client, state } = context;
   const before = reply.length;
-  if (!server.monitors.isEmpty) {
+  const isShown = !SECRET.has(command.name);
+  if (!server.monitors.isEmpty && isShown) {
     server.monitors.tell(request, state.database, client.address);
   }
   const begun = performance.now();
@@ -45,7 +48,8 @@ export function execute(
     fail(error, command.name, before, context);
     return undefined;
   } finally {
-    server.slowLog.add(request, performance.now() - begun, client.address, state.name);
+    const ms = performance.now() - begun;
+    if (isShown) server.slowLog.add(request, ms, client.address, state.name);
   }
 }
 
