@@ -22,6 +22,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Stores over the network beside Redis and a bare echo',
     load: () => import('./tcp/run.ts'),
   },
+  'bench-gateway': {
+    about: 'redis-benchmark against the gateway and redis-server',
+    load: () => import('./gateway/run.ts'),
+  },
   simulate: {
     about: 'The papers’ experiments on a simulated RDMA network',
     load: () => import('./simulation/run.ts'),

@@ -32,6 +32,7 @@ const LAYERS = [
   'lab/torture',
   'lab/bench',
   'lab/tcp',
+  'lab/gateway',
   'lab/chime',
   'lab/simulation',
   'lab/experiments',

@@ -101,7 +101,7 @@ test('messages reach subscribers of the other gateway, in order and once', async
   for (let i = 0; i < 300; i++) publisher.send(`PUBLISH news ${i}`);
   await publisher.until(/(:1\r\n){300}/);
   await publisher.ask('PUBLISH news last');
-  const received = await listener.until(/pmessage[^]*last\r\n$/);
+  const received = await listener.until(/pmessage[\s\S]*last\r\n$/);
   const texts = ['first', ...Array.from({ length: 300 }, (_, i) => String(i)), 'last'];
   const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`;
   const expected = texts.map(

@@ -1,0 +1,124 @@
+/** redis-benchmark against the gateway and redis-server by turns, in one run. */
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
+import { promisify } from 'node:util';
+import { startRedisServer } from '../bench/redis-server.ts';
+import { Cleanup } from '../support/cleanup.ts';
+import { describeMachine } from '../support/machine.ts';
+import { parseOptions } from '../support/options.ts';
+import { median } from '../support/statistics.ts';
+import { figure, grouped, table } from '../support/text.ts';
+import { processorSeconds, startGateway } from './gateway-process.ts';
+
+const SPEC = {
+  requests: { kind: 'integer', fallback: 200_000, minimum: 1000, help: 'requests of a run' },
+  rounds: {
+    kind: 'integer',
+    fallback: 5,
+    minimum: 1,
+    help: 'runs of each case; the median counts',
+  },
+  clients: { kind: 'integer', fallback: 50, minimum: 1, help: 'connections' },
+  tests: { kind: 'text', fallback: 'set,get,incr', help: 'commands of redis-benchmark' },
+  pipelines: { kind: 'text', fallback: '1,16', help: 'requests under way of a connection' },
+  json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
+} as const;
+
+const execute = promisify(execFile);
+
+interface Peer {
+  readonly name: string;
+  readonly port: number;
+  readonly pid: number;
+}
+
+interface Run {
+  readonly peer: string;
+  readonly test: string;
+  readonly pipeline: number;
+  readonly perSecond: number;
+  /** Of the server, for each request. */
+  readonly processorMicroseconds: number;
+}
+
+export async function main(argv: string[]): Promise<void> {
+  const options = parseOptions('stepwell-lab bench-gateway', SPEC, argv);
+  const cleanup = new Cleanup();
+  const loadBefore = loadavg()[0];
+  try {
+    const redis = await startRedisServer();
+    cleanup.add(() => redis.stop());
+    const gateway = await startGateway(`shm:stepwell-bench-gateway-${process.pid}`);
+    cleanup.add(() => gateway.stop());
+    const peers = [
+      { name: 'redis-server', ...redis },
+      { name: 'gateway', ...gateway },
+    ];
+    const runs: Run[] = [];
+    for (let round = 0; round < options.rounds; round++) {
+      for (const pipeline of options.pipelines.split(',').map(Number)) {
+        for (const test of options.tests.split(',')) {
+          for (const peer of peers) runs.push(await measure(peer, test, pipeline, options));
+        }
+      }
+    }
+    console.log(report(runs));
+    console.log(
+      `\nload average: ${loadBefore.toFixed(1)} before, ${loadavg()[0].toFixed(1)} after`,
+    );
+    if (options.json !== '') {
+      const whole = { options, machine: describeMachine(), loadBefore, runs };
+      writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
+    }
+  } finally {
+    await cleanup.run();
+  }
+}
+
+async function measure(
+  peer: Peer,
+  test: string,
+  pipeline: number,
+  { requests, clients }: { requests: number; clients: number },
+): Promise<Run> {
+  const words = `-h 127.0.0.1 -p ${peer.port} -n ${requests} -c ${clients} -P ${pipeline}`;
+  const before = processorSeconds(peer.pid);
+  const more = ['-t', test, '-r', '100000', '--csv'];
+  const { stdout } = await execute('redis-benchmark', [...words.split(' '), ...more]);
+  const seconds = processorSeconds(peer.pid) - before;
+  const [, perSecond] = /\n"[^"]*","([0-9.]+)"/.exec(stdout) ?? [];
+  return {
+    peer: peer.name,
+    test,
+    pipeline,
+    perSecond: Number(perSecond),
+    processorMicroseconds: (seconds * 1e6) / requests,
+  };
+}
+
+function report(runs: readonly Run[]): string {
+  const cases = new Map(runs.map((run) => [`${run.test} -P ${run.pipeline}`, run]));
+  const rows = [...cases].map(([name, { test, pipeline }]) => {
+    const of = (peer: string, value: (run: Run) => number) =>
+      median(
+        runs
+          .filter((run) => run.peer === peer && run.test === test && run.pipeline === pipeline)
+          .map(value),
+      );
+    const [ours, theirs] = ['gateway', 'redis-server'].map((peer) => ({
+      rate: of(peer, ({ perSecond }) => perSecond),
+      cost: of(peer, ({ processorMicroseconds }) => processorMicroseconds),
+    }));
+    return [
+      name,
+      grouped(ours.rate),
+      grouped(theirs.rate),
+      figure(ours.rate / theirs.rate),
+      figure(ours.cost),
+      figure(theirs.cost),
+    ];
+  });
+  const header = ['', 'gateway/s', 'redis/s', 'ratio', 'gateway µs cpu', 'redis µs cpu'];
+  return table(header, rows);
+}
