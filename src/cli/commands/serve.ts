@@ -35,9 +35,9 @@ export const serve = defineCommand({
     '  Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
     '  A pool on memory nodes (tcp://…) is served too, one command after the other: each waits\n' +
     '  for the network, so start several servers, or use the library where rates matter.\n' +
-    '  Databases beyond 0 are stores named NAME.db1 and so on, made when a client writes to them;\n' +
-    '  published messages go through NAME.messages. Over a network there is one database unless\n' +
-    '  --databases names more. The file of --password-file has a line for each user, USER PASSWORD,\n' +
+    '  Databases beyond 0 are stores named NAME.db1 and so on, made when a client selects them;\n' +
+    '  published messages go through NAME.messages. Over a network there is one database\n' +
+    '  unless --databases names more. A password file has a line for each user, USER PASSWORD,\n' +
     '  or a password alone for clients that name no user. With it any host may be listened on.\n' +
     '  A client that does not read is not served on while 1 MiB waits for it. When all clients\n' +
     '  together hold more than --max-client-memory, the one that holds most is closed.',

@@ -61,6 +61,8 @@ export class MessageBus {
         `ERR a message and its channel have at most ${MESSAGE_BYTES_MAX} bytes together`,
       );
     }
+    // Messages of others that came before this one go before it.
+    if (ring !== undefined && this.#polling !== undefined) this.#poll(ring);
     ring?.append(channel, message);
     return this.#channels.deliver(channel, message);
   }

@@ -397,8 +397,8 @@ const CASES: Case[] = [
     replies:
       '*3; *10; $3; get; :2; *2; +readonly; +fast; :1; :1; :1; *3; +@fast; +@read; ' +
       '+@string; *0; *0; *0; $-1; *10; $10; config|get; :-3; *3; +admin; +loading; +stale; ' +
-      ':0; :0; :0; *1; +@slow; *0; *0; *0; *1; *10; $4; mset; :-3; *2; +write; +denyoom; :1; :-1; ' +
-      ':2; *3; +@slow; +@write; +@string; *0; *0; *0',
+      ':0; :0; :0; *1; +@slow; *0; *0; *0; *1; *10; $4; mset; :-3; *2; +write; +denyoom; :1; ' +
+      ':-1; :2; *3; +@slow; +@write; +@string; *0; *0; *0',
     replies3:
       '*3; *10; $3; get; :2; ~2; +readonly; +fast; :1; :1; :1; ~3; +@fast; +@read; ' +
       '+@string; *0; *0; *0; _; *10; $10; config|get; :-3; ~3; +admin; +loading; +stale; :0; :0; ' +
