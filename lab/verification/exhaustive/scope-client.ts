@@ -176,6 +176,10 @@ export class ScopeClient {
     if (action === 'collect') return this.#collect();
     if (action === 'migrate') return migrate(this.index);
     if (action === 'compact') return compact(this.pool, this.index, this.#grace());
+    if ('withoutMemory' in action) {
+      const call = this.#told(this.caller.perform(action.withoutMemory));
+      return withoutMemory(this.pool, () => call);
+    }
     return this.#told(this.caller.perform(action));
   }
 
@@ -242,22 +246,32 @@ export class ScopeClient {
 }
 
 /** As a sweep of a full pool does it (indexes/sweep.ts): there is no block for anything. */
-export function* compact(
+export function compact(
   pool: LocalPool,
   index: Index,
   grace: () => Operation<boolean>,
 ): Operation<void> {
-  const { allocator } = pool;
-  const allocate = allocator.allocate;
-  // biome-ignore lint/correctness/useYield: it raises before there is anything to do
-  allocator.allocate = function* () {
-    throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
-  };
-  try {
+  return withoutMemory(pool, function* () {
     yield* index.compact?.(grace, true) ?? [];
+  });
+}
+
+function* withoutMemory(pool: LocalPool, operation: () => Operation<void>): Operation<void> {
+  const { allocator } = pool;
+  const { allocate, refill } = allocator;
+  allocator.allocate = noMemory;
+  allocator.refill = noMemory;
+  try {
+    yield* operation();
   } finally {
     allocator.allocate = allocate;
+    allocator.refill = refill;
   }
+}
+
+// biome-ignore lint/correctness/useYield: it raises before there is anything to do
+function* noMemory(): Operation<never> {
+  throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
 }
 
 /** Every part of the index to the memory node where it is to be. */

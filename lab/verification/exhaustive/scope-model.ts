@@ -17,7 +17,7 @@ import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.t
 import { Caller, type CallLog } from '../schedules/caller.ts';
 import type { Model } from './explorer.ts';
 import { InFlight } from './in-flight.ts';
-import { compacts, type Scope } from './scope.ts';
+import { compacts, isWithoutMemory, type Scope } from './scope.ts';
 import { compact, ScopeClient } from './scope-client.ts';
 import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts';
 
@@ -94,6 +94,7 @@ export class ScopeModel implements Model {
       const { client, after } = this.#crash ?? { client: -1, after: 0 };
       const diesAfter = client === i ? after : Number.POSITIVE_INFINITY;
       const index = this.#open(pool);
+      if (actions.some(isWithoutMemory)) this.#scope.subject.leaveNothing?.(index);
       const log = this.#log();
       this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight));
     });

@@ -12,9 +12,16 @@ import type { Subject } from '../subjects/subject.ts';
 /**
  * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
  * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
- * for which the pool has no block.
+ * for which the pool has no block; a call that is `withoutMemory` is made by such a client.
  */
-export type ScopeAction = Call | 'quiesce' | 'collect' | 'migrate' | 'compact' | 'walk';
+export type ScopeAction =
+  | Call
+  | { withoutMemory: Call }
+  | 'quiesce'
+  | 'collect'
+  | 'migrate'
+  | 'compact'
+  | 'walk';
 
 /** A program small enough to run in every order: a table, its first content, and clients. */
 export interface Scope {
@@ -266,6 +273,37 @@ const COMPACTING: readonly Plan[] = (
   ] satisfies Plan[]
 ).map((plan) => ({ keys: () => 2, before: dead, ...plan }));
 
+/**
+ * Scopes of an index of which clients without memory remove, by other means than the others. Not
+ * the first client: it has made what is there, and has memory.
+ */
+const FULL: readonly Plan[] = [
+  {
+    name: 'full-remove-search',
+    before: ({ put }) => [put()],
+    clients: ({ remove, search }) => [[search(), search()], [{ withoutMemory: remove() }]],
+  },
+  {
+    name: 'full-put-remove',
+    before: ({ put }) => [put()],
+    clients: ({ put, remove }) => [[put()], [{ withoutMemory: remove() }]],
+  },
+  {
+    name: 'full-remove-remove',
+    before: ({ put }) => [put()],
+    clients: ({ remove }) => [[remove()], [{ withoutMemory: remove() }]],
+  },
+  {
+    // The record that the removal names is another one's by the time that it is read.
+    name: 'full-update-remove',
+    before: ({ put }) => [put()],
+    clients: ({ update, remove }) => [
+      [update(), 'collect', 'collect', update()],
+      [{ withoutMemory: remove() }],
+    ],
+  },
+];
+
 const PLANS: readonly Plan[] = [
   {
     name: 'put-search',
@@ -385,6 +423,7 @@ const PLANS: readonly Plan[] = [
   ...SHRINKING,
   ...MIGRATING,
   ...COMPACTING,
+  ...FULL,
   {
     name: 'grown-insert',
     clients: ({ insert }) => [[insert()], [insert()]],
@@ -407,7 +446,10 @@ const PLANS: readonly Plan[] = [
 /** The scopes that an index is searched with: of those for all, what it can do. */
 export function scopes(subject: Subject): Scope[] {
   const { ordered } = subject.kind.manifest;
-  const plans = PLANS.filter((plan) => ordered || !SHRINKING.includes(plan));
+  const removesFull = subject.leaveNothing !== undefined;
+  const plans = PLANS.filter(
+    (plan) => (ordered || !SHRINKING.includes(plan)) && (removesFull || !FULL.includes(plan)),
+  );
   return plans
     .map((plan) => scopeOf(subject, plan))
     .filter(
@@ -416,6 +458,10 @@ export function scopes(subject: Subject): Scope[] {
         (!scope.migrates || subject.migrates === true) &&
         (!compacts(scope) || subject.compacts === true),
     );
+}
+
+export function isWithoutMemory(action: ScopeAction): boolean {
+  return typeof action === 'object' && 'withoutMemory' in action;
 }
 
 /** Whether a client of the scope compacts the index. */

@@ -45,6 +45,12 @@ export const HSTORE_SUBJECT: Subject = {
     const { table } = index as HStoreIndex;
     table.patience = { ...table.pairs[0].patience, pollsMax: attempts, waitsMax: attempts };
   },
+  leaveNothing(index) {
+    // As if it had waited for the places that clients before it may have used.
+    for (const { geometry, membership, ownRecords } of (index as HStoreIndex).table.pairs) {
+      for (const place of geometry.ownRecords(membership.id)) ownRecords.give(place, false);
+    }
+  },
   pending: (index) => pendingRecords(index as HStoreIndex),
   pendingBlocks: (index) => pendingBlocks(index as HStoreIndex),
 };

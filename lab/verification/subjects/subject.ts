@@ -63,6 +63,11 @@ export interface Subject {
   readonly migrates?: boolean;
   /** Whether a client can compact it in a full pool (`Index.compact`) while others use it. */
   readonly compacts?: boolean;
+  /**
+   * Prepares a client to which the pool gives no block: of an index whose removals need memory, and
+   * go by other means then.
+   */
+  leaveNothing?(index: Index): void;
   /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
   grow?(index: Index): Operation<unknown>;
   /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */

@@ -98,7 +98,10 @@ const STOPPED: Readonly<Record<string, [Subject, readonly string[]]>> = {
     SHARD_SUBJECT,
     ['split-search', 'split-insert', 'split-split', 'grown-insert', 'migrate-split'],
   ],
-  HStore: [HSTORE_SUBJECT, ['put-put', 'put-remove', 'split-split']],
+  HStore: [
+    HSTORE_SUBJECT,
+    ['put-put', 'put-remove', 'split-split', 'full-put-remove', 'full-update-remove'],
+  ],
 };
 
 for (const [index, [subject, names]] of Object.entries(STOPPED)) {

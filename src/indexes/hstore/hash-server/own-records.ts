@@ -52,6 +52,6 @@ export class OwnRecords {
   /** The operation has ended; `isUsed` tells whether a turn may have the place. */
   give(place: Address, isUsed: boolean): void {
     this.#taken.delete(place);
-    if (!isUsed) this.#freeSince.set(place, 0);
+    if (!isUsed) this.#freeSince.set(place, Number.NEGATIVE_INFINITY);
   }
 }
