@@ -31,8 +31,8 @@ export class RaceTable {
     subtableFull: 0,
   };
   /**
-   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
-   * been decided before it takes the claimer for slow or dead.
+   * How often, and how long at a time, an inserter looks whether a claim of its key at a lower
+   * address has been decided before it takes the claimer for slow or dead.
    */
   patience = { polls: 40, microseconds: 50 };
   /** Moves that are not in use; see move.ts. */

@@ -19,7 +19,8 @@ export function* reportPool(
 ): Operation<PoolReport> {
   const { parameters, chunksMax, reservedChunks } = pool.layout;
   const words = yield* pool.chunks.words();
-  const free = words.filter(([, word]) => unpackChunk(word).state === CHUNK_FREE).length;
+  const isUsed = ([, word]: ChunkWords[number]) => unpackChunk(word).state !== CHUNK_FREE;
+  const used = reservedChunks + words.filter(isUsed).length;
   return {
     url: place.url,
     path: place.path,
@@ -29,7 +30,7 @@ export function* reportPool(
     regionSize: parameters.regionBytes,
     regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
     chunkSize: CHUNK_BYTES,
-    chunks: { total: chunksMax, used: reservedChunks + words.length - free, free },
+    chunks: { total: chunksMax, used, free: chunksMax - used },
     epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
     hugePages: place.hugePages,
     clients: yield* reportClients(pool, words),

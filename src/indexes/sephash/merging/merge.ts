@@ -192,7 +192,7 @@ export class Merger {
     this.#hasMovedSlots = false;
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
-    // A segment is split again only when the directory knows of the last split.
+    // The next MainSegment names no sibling: the directory must know it before.
     yield* linkSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
     const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
@@ -200,7 +200,7 @@ export class Merger {
     invariant(plan.kept.length / 2 < MAIN_ENTRIES_MAX, 'a MainSegment with too many entries');
     const { won, splits } = yield* this.#publish(view, low, high, header, plan);
     if (!won) return;
-    // At once: what a client that dies here has not retired is lost until a sweep.
+    // What a client has retired, or was about to, is lost with it until a sweep.
     const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
     if (!this.#isDisplaced) this.#retireBlock(blockOfMain(mainOf(low, high), header), header.units);
     if (splits || this.#hasMovedSlots) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
