@@ -112,26 +112,26 @@ function* releaseUntouched(address: Address, word: Word): Operation<void> {
   yield new Batch().cas(address + OWNER_AT, words, 0);
 }
 
-/** D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes. */
+/**
+ * D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes.
+ *
+ * Should a batch fail, the lock may name the copy: then the slot is for no other repair.
+ */
 function* takeOver(pool: RepairPool, intent: Intent, word: Word): Operation<void> {
   const { layout, intents } = pool;
   const slot = intents.takeForRepair();
   if (slot === NO_SLOT) return yield* pause();
-  try {
-    const first = intent.leaf(FIRST_LEAF);
-    const node = layout.nodeOf(first);
-    const ticket = intents.nextTicket(slot);
-    const own = { low: intents.wordLow(ticket, node, slot), high: intents.wordHigh(ticket) };
-    const words = new Scratch(24);
-    setWords(words, word, own);
-    const batch = new Batch();
-    intent.postCopy(intents.address(node, slot), batch, own.low, own.high);
-    yield batch.cas(first + OWNER_AT, words, 0);
-    if (!swapped(words, 0)) return;
-    yield* redo(intent);
-  } finally {
-    intents.give(slot);
-  }
+  const first = intent.leaf(FIRST_LEAF);
+  const node = layout.nodeOf(first);
+  const ticket = intents.nextTicket(slot);
+  const own = { low: intents.wordLow(ticket, node, slot), high: intents.wordHigh(ticket) };
+  const words = new Scratch(24);
+  setWords(words, word, own);
+  const batch = new Batch();
+  intent.postCopy(intents.address(node, slot), batch, own.low, own.high);
+  yield batch.cas(first + OWNER_AT, words, 0);
+  if (swapped(words, 0)) yield* redo(intent);
+  intents.give(slot);
 }
 
 /**

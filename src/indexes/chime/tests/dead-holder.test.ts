@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import {
@@ -85,3 +86,37 @@ test('a remover may die after any verb of a merge, and its repairer too', (t) =>
     assert.ok(seen.size >= 2, 'before and after');
   }
 });
+
+test('a repair that fails under the lock keeps its slot, which the lock names', (t) => {
+  let kept = 0;
+  for (let steps = 0, done = false; !done; steps++) {
+    const writer = clientOf(t, SHAPE);
+    const [repairer, reader] = [0, 1].map(() => clientOf(t, SHAPE, writer.handle));
+    for (const key of KEYS.slice(0, 2)) writer.pool.run(insertion(writer, key));
+    // All of the insertion but the release of its lock.
+    stopAfter(writer, insertion(writer, KEYS[2]), 9);
+    areGoneFor(repairer, writer);
+    const meeting = insertion(repairer, KEYS[3]);
+    done = failAfter(repairer, meeting, steps);
+    if (!done && repairer.pool.intents.takeForRepair() === NO_SLOT) kept++;
+    areGoneFor(reader, writer, repairer);
+    for (const key of KEYS.slice(2)) reader.pool.run(insertion(reader, key));
+    assert.deepEqual(checked(reader), { problems: [], records: KEYS.length }, `${steps} steps`);
+  }
+  assert.ok(kept > 0);
+});
+
+/** Fails the batch after so many; whether the operation ended before. */
+function failAfter({ pool }: Client, operation: Operation<unknown>, steps: number): boolean {
+  for (let step = 0; step <= steps; step++) {
+    const next = operation.next();
+    if (next.done) return true;
+    if (step < steps) pool.fabric.execute(next.value);
+  }
+  const cleaningUp = () => {
+    let next = operation.throw(new Error('out of reach'));
+    for (; !next.done; next = operation.next()) pool.fabric.execute(next.value);
+  };
+  assert.throws(cleaningUp, /out of reach/);
+  return false;
+}
