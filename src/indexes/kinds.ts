@@ -21,9 +21,14 @@ export function kindNamed(name: string): IndexKind {
   throw new StepwellError('SW_INVALID_ARGUMENT', `no index is called ${name}; there is ${names}`);
 }
 
+/** Undefined for a later version's index. */
+export function knownKind(number: number): IndexKind | undefined {
+  return INDEX_KINDS.find((one) => one.number === number);
+}
+
 /** Raises SW_UNSUPPORTED for a store of a later version's index. */
 export function kindOf({ kind: number, name }: CatalogEntry): IndexKind {
-  const kind = INDEX_KINDS.find((one) => one.number === number);
+  const kind = knownKind(number);
   if (kind) return kind;
   throw new StepwellError('SW_UNSUPPORTED', `store ${name} has an unknown index kind`);
 }

@@ -205,7 +205,7 @@ export class Membership {
   *rowNamed(id: number): Operation<ClientRow> {
     const inTable = id >= 1 && id <= this.clientsMax;
     invariant(inTable, `a word names client ${id} of ${this.clientsMax}`);
-    return (yield* this.rows(true))[id - 1];
+    return yield* this.#row(id);
   }
 
   /** As far as the row, as it was read, tells. */
@@ -244,10 +244,13 @@ export class Membership {
    * what stands beside a LIVE word that was seen before is complete.
    */
   *#again(row: ClientRow): Operation<ClientRow | undefined> {
-    const address = this.#layout.clientEntry(row.id);
-    const bytes = yield* control.readBytes(address, CLIENT_ENTRY_BYTES);
-    const again = this.#parse(row.id, new DataView(bytes.buffer), 0);
+    const again = yield* this.#row(row.id);
     return again.word === row.word ? again : undefined;
+  }
+
+  *#row(id: number): Operation<ClientRow> {
+    const bytes = yield* control.readBytes(this.#layout.clientEntry(id), CLIENT_ENTRY_BYTES);
+    return this.#parse(id, new DataView(bytes.buffer), 0);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { CheckSink, Index } from '../../indexes/contract.ts';
-import { INDEX_KINDS } from '../../indexes/kinds.ts';
+import { knownKind } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { control } from '../../pool/control.ts';
@@ -71,7 +71,7 @@ export function* checkStores(
 function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
   const { chunkBytes } = pool.layout.parameters;
   return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
-    const index = INDEX_KINDS.find(({ number }) => number === kind)?.manifest.name ?? 'unknown';
+    const index = knownKind(kind)?.manifest.name ?? 'unknown';
     return { index, chunks, bytes: chunks * chunkBytes };
   });
 }

@@ -1,4 +1,4 @@
-import { kindOf, openIndex } from '../../indexes/kinds.ts';
+import { kindOf, knownKind, openIndex } from '../../indexes/kinds.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
@@ -61,18 +61,19 @@ function describeClient(row: ClientRow, words: ChunkWords, self: boolean, alive:
 function* reportStores(pool: Pool, words: ChunkWords): Operation<PoolReport['stores']> {
   const stores: PoolReport['stores'] = [];
   for (const entry of yield* pool.catalog.entries()) {
-    const store = entry.ready ? yield* reportReady(pool, entry.name, words) : reportOther(entry);
+    const isWalked = entry.ready && knownKind(entry.kind) !== undefined;
+    const store = isWalked ? yield* reportReady(pool, entry.name, words) : reportOther(entry);
     if (store !== undefined) stores.push(store);
   }
   return stores;
 }
 
-/** A store that is being made, or that was dropped while clients have it open. */
+/** A store that is being made, that was dropped while clients have it, or of a later version. */
 function reportOther(entry: CatalogEntry): PoolReport['stores'][number] {
   const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
   const memory = { records: 0, subtables: 0, directory: 0 };
-  const index = kindOf(entry).manifest.name;
-  const state = entry.dropped ? 'dropped' : 'creating';
+  const index = knownKind(entry.kind)?.manifest.name ?? 'unknown';
+  const state = entry.ready ? 'ready' : entry.dropped ? 'dropped' : 'creating';
   return { name: entry.name, index, state, parameters: {}, ...nothing, memory };
 }
 
