@@ -52,6 +52,8 @@ export class RoundFailure extends Error {
 
 const POLL_MS = 20;
 const OPERATIONS_AFTER_STOP = 300;
+/** A worker that is stopped under a lock of the index may hold up all the others. */
+const STOPPED_MS = 3000;
 
 /** A signal reaches `unshare`, with which the worker dies; it does not stop with it. */
 const ALONE = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'];
@@ -195,7 +197,7 @@ export class Round {
     values.fullAllowed = true;
     const stoppedAt = performance.now();
     victim.child.kill('SIGSTOP');
-    await this.#others(victim.row, 500 + this.#random.below(3000));
+    await this.#others(victim.row, 500 + this.#random.below(3000), STOPPED_MS);
     if (this.#random.below(4) === 0) this.#kill(victim);
     else victim.child.kill('SIGCONT');
     victim.stoppedMs += performance.now() - stoppedAt;
@@ -206,14 +208,19 @@ export class Round {
   }
 
   /** Waits until every other worker that still has work did `operations` more. */
-  async #others(except: number, operations: number): Promise<void> {
+  async #others(
+    except: number,
+    operations: number,
+    withinMs = Number.POSITIVE_INFINITY,
+  ): Promise<void> {
     const { values } = this.#oracle;
+    const until = performance.now() + withinMs;
     const goals = this.#crew.map(({ row }) => values.row(row, ROW.heartbeat) + operations);
     const reached = ({ row, child }: Crewman) =>
       row === except ||
       child.exitCode === 0 ||
       values.row(row, ROW.heartbeat) >= Math.min(goals[row], this.#settings.operations);
-    while (!this.#crew.every(reached)) {
+    while (performance.now() < until && !this.#crew.every(reached)) {
       await sleep(POLL_MS);
       for (const { row, child } of this.#crew) {
         if (child.exitCode !== null && child.exitCode !== 0) throw await this.#failure(row);

@@ -110,7 +110,9 @@ export class Session {
     try {
       this.#actions[kind]();
     } catch (error) {
-      throw explain(error, kind);
+      const isStuck = hasCode(error, 'SW_CONTENTION') && this.#oracle.fullAllowed;
+      // A walk whose next leaf a stopped worker has locked in the middle of a change is given up.
+      if (!(isStuck && (kind === 'scan' || kind === 'entries'))) throw explain(error, kind);
     }
     this.#oracle.setRow(this.#row, ROW.doing, 0);
     this.#oracle.addRow(this.#row, ROW.kinds + number);
@@ -217,12 +219,17 @@ export class Session {
     for (const key of keys) this.#oracle.unlock(key);
   }
 
-  /** A full pool must leave things as they were, and may happen only while a worker is stopped. */
+  /**
+   * A full pool must leave things as they were, and may happen only while a worker is stopped. So
+   * may a lock that is stuck.
+   */
   #unlessFull<T>(act: () => T): T | typeof FULL {
     const allowed = this.#oracle.fullAllowed;
     try {
       return act();
     } catch (error) {
+      const isStuck = hasCode(error, 'SW_CONTENTION');
+      if (isStuck && (allowed || this.#oracle.fullAllowed)) return FULL;
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       this.#oracle.addRow(this.#row, ROW.poolFull);
       if (allowed || this.#oracle.fullAllowed) return FULL;

@@ -8,6 +8,7 @@ import { Prng } from '../workloads/index.ts';
 import { withCanary } from './canary.ts';
 import { DONE, ExpectedValues, ROW, RUNNING, STARTING } from './expected-values.ts';
 import { OracleFile } from './oracle-file.ts';
+import { patientStore } from './patient-store.ts';
 import { Session, Violation } from './session.ts';
 import type { RoundSettings } from './settings.ts';
 import { dieBetweenVerbs } from './suicide.ts';
@@ -46,8 +47,9 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
   oracle.setRow(row, ROW.state, STARTING);
   const store = openAloneSync(order.handle ?? settings.url, openOptions(order));
   try {
+    const patient = patientStore(store, () => oracle.fullAllowed && !oracle.stopping);
     const session = new Session(
-      withCanary(store, settings.canary),
+      withCanary(patient, settings.canary),
       oracle,
       row,
       random,
