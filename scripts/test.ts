@@ -36,6 +36,7 @@ const PROGRAMS = [
   'src/cli/main.ts',
   'src/cli/bench/worker.ts',
   'src/fabrics/tcp/node/node-worker.ts',
+  'src/helpers/tests/support/tasks.ts',
   'src/store/remote/blocking-worker.ts',
   'src/store/tests/support/processes/child-tasks.ts',
   'src/store/tests/support/processes/remote-tasks.ts',

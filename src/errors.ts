@@ -7,6 +7,7 @@ export type ErrorCode =
   | 'SW_INVALID_ARGUMENT' // an option or an argument is out of its range or of the wrong type
   | 'SW_INVALID_KEY' // a key is neither well-formed text nor bytes, or is too long
   | 'SW_INVALID_VALUE' // a value is neither well-formed text nor bytes, or is too long
+  | 'SW_UNDECODABLE' // a value is not in the format that the store was opened with
   | 'SW_UNSUPPORTED' // this platform, index or fabric cannot do what was asked
   | 'SW_POOL_NOT_FOUND' // no pool at this URL
   | 'SW_DIRECTORY_NOT_FOUND' // the directory in which a pool was to be made does not exist
@@ -41,8 +42,10 @@ export type ErrorCode =
   | 'SW_NODE_UNREACHABLE' // a memory node cannot be reached, or went away; outcomes are unknown
   | 'SW_UNAUTHENTICATED' // a memory node wants another secret, or its certificate is not trusted
   | 'SW_PROTOCOL' // what arrived from the other end of a connection cannot be understood
+  | 'SW_LEASE_LOST' // a lease passed on, or may have, while its holder still had it
   | 'SW_ABORTED' // the caller's AbortSignal was aborted
   | 'SW_REVOKED' // other clients took this one for dead; it must open the pool again
+  | 'SW_READ_ONLY' // the store was opened for reading, or a memory node lets this client only read
   | 'SW_CLOSED'; // the store or pool has been closed
 
 /** Every error that Stepwell raises on purpose. Test `code`, not `message`. */

@@ -1,7 +1,7 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
 export { listPools, type PoolListing } from './store/administration/list-pools.ts';
 export type * from './store/api.ts';
-export type { Decoded, EncodedOptions, TypedOptions } from './store/calls/encoded.ts';
+export type { CodecOptions, EncodedOptions, TypedOptions } from './store/calls/encoded.ts';
 export { prefixRange } from './store/calls/ranges/prefix-range.ts';
 export {
   check,

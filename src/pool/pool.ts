@@ -1,3 +1,4 @@
+import { publish } from '../diagnostics.ts';
 import type { Operation } from '../verbs/index.ts';
 import { Catalog } from './catalog.ts';
 import { HolderWord } from './clients/holder-word.ts';
@@ -39,6 +40,8 @@ export class Pool {
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */
   readonly #livenessIntervalMs: number;
+  /** Whether this client may write to nothing but its row: it cleans up after no other. */
+  readonly #readOnly: boolean;
   /** When the operating system was last asked about lagging clients. */
   #askedAt = Number.NEGATIVE_INFINITY;
 
@@ -52,7 +55,9 @@ export class Pool {
     livenessIntervalMs: number,
     thread?: ThreadIdentity,
     registrar?: Registrar,
+    readOnly = false,
   ) {
+    this.#readOnly = readOnly;
     this.#livenessIntervalMs = livenessIntervalMs;
     this.layout = new PoolLayout(parameters);
     const locks = registrar ?? (memory.locks && new LocalRowLocks(memory.locks));
@@ -162,6 +167,7 @@ export class Pool {
 
   /** Cleans up after those clients that are gone and that `concerns` says. */
   *recovering(concerns: (row: ClientRow) => boolean): Operation<void> {
+    if (this.#readOnly) return;
     for (const row of yield* this.membership.rows()) {
       if (row.id === this.membership.id || !concerns(row)) continue;
       if (yield* this.membership.isGone(row)) yield* this.#takeOver(row);
@@ -177,9 +183,15 @@ export class Pool {
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* settleRow(this, row))) return;
     if (!(yield* this.membership.claimRecovery(row))) return;
+    const { id: client, name, thread } = row;
+    const message = () => {
+      return { pool: this.layout.parameters.poolId, client, name, pid: thread.pid };
+    };
+    publish('death', message);
     yield* this.#bury(row.id);
     yield* this.chunks.orphan(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);
+    publish('recovery', message);
   }
 
   /**

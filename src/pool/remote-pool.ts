@@ -35,8 +35,9 @@ export class RemotePool extends Pool {
     parameters: PoolParameters,
     thread: ThreadIdentity,
     registrar: Registrar,
+    readOnly = false,
   ) {
-    super(parameters, NODE_MEMORY, LIVENESS_INTERVAL_MS, thread, registrar);
+    super(parameters, NODE_MEMORY, LIVENESS_INTERVAL_MS, thread, registrar, readOnly);
     this.fabric = fabric;
   }
 

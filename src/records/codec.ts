@@ -7,6 +7,8 @@ export const CODEC_BYTES = 0;
 export const CODEC_UTF8 = 1;
 /** UTF-8 of ASCII characters only, which decodes faster. */
 export const CODEC_ASCII = 2;
+/** What helpers keep beside the records of callers: text that walks leave out. */
+export const CODEC_STATE = 3;
 
 /** Up to here a loop beats the call into the native encoder. */
 const LOOP_CHARACTERS_MAX = 48;

@@ -1,10 +1,19 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { Encoding, Key, Value } from './key-value.ts';
+import type { Decide } from './calls/changes/decide.ts';
+import type {
+  Decoded,
+  Encoding,
+  Key,
+  Value,
+  ValueCodec,
+  ValueFormat,
+  Written,
+} from './key-value.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, Scan, ScanOptions } from './ordered-api.ts';
 
 /** The public types of a store. Synchronous and asynchronous stores share every name. */
 
-export type { Encoding, Key, Value };
+export type { Decoded, Encoding, Key, Value, ValueCodec, ValueFormat, Written };
 
 /**
  * A record with its version (32 bits, unsigned), which every write changes. SepHash counts a
@@ -70,6 +79,24 @@ export interface WriteResult<V> {
   written: boolean;
   /** The value that the operation found, if the key was present and `previous` was asked for. */
   previous: V | undefined;
+}
+
+/** Options of `incrementWithin`; the times are for a counter that begins. */
+export interface BoundedOptions<N extends number | bigint> extends ExpiryOptions {
+  /** The least that the counter may be. */
+  min?: N;
+  /** The most that it may be. */
+  max?: N;
+}
+
+/** The outcome of `incrementWithin`. */
+export interface BoundedIncrement<N extends number | bigint> {
+  /** Whether it was added. */
+  applied: boolean;
+  /** The counter afterwards. */
+  value: N;
+  /** Milliseconds until the counter begins anew; Infinity for never. */
+  ttlMs: number;
 }
 
 /** One page of a walk. `cursor` is 0 when the walk is complete, else what to pass to go on. */
@@ -249,7 +276,7 @@ export interface OpenOptions extends PoolOptions {
   index?: IndexName | IndexChoice;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
-  /** How values come back. Default `auto`. */
+  /** How values come back. Default `auto`. For values of any type see `CodecOptions`. */
   values?: Encoding;
   /**
    * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,
@@ -258,6 +285,13 @@ export interface OpenOptions extends PoolOptions {
    * pool in memory: there no two calls are in flight at once. Default false.
    */
   delegation?: boolean;
+  /**
+   * Calls that would write raise SW_READ_ONLY, and nothing is created. A read of a sliding record
+   * begins nothing anew. The client still has a row in the pool, where it says what it may be
+   * reading. For `tcp:` and `tls:` memory nodes enforce it when `secret` is their secret for
+   * reading. Default false.
+   */
+  readOnly?: boolean;
   /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */
   client?: string;
   /**
@@ -267,6 +301,8 @@ export interface OpenOptions extends PoolOptions {
   secret?: string | Uint8Array;
   /** For `tls:`: options of node:tls, such as `ca`. */
   tls?: ConnectionOptions;
+  /** Ends the waiting of `open`, which raises SW_ABORTED; afterwards it means nothing. */
+  signal?: AbortSignal;
   /** For `tcp:` and `tls:`: how long a memory node is waited for, in milliseconds (5000). */
   timeoutMs?: number;
 }
@@ -283,8 +319,8 @@ export interface Traffic {
   bytesWritten: number;
 }
 
-/** What `stats` tells: counters of this client, and the whole store's size and memory. */
-export interface StoreStats {
+/** What `counters` tells of this client. */
+export interface ClientCounters {
   /**
    * Of the client. On this machine it is the one that all stores share that this thread has open of
    * the pool, since the first was opened; over a network this store's own, since it last connected.
@@ -298,6 +334,10 @@ export interface StoreStats {
    * chained.
    */
   resizes: Record<string, number>;
+}
+
+/** What `stats` tells: counters of this client, and the whole store's size and memory. */
+export interface StoreStats extends ClientCounters {
   /** Of the whole store, walked when asked for. */
   records: number;
   slots: number;
@@ -308,13 +348,21 @@ export interface StoreStats {
   memory: { records: number; subtables: number; directory: number };
 }
 
+/** Defaults of a namespace; what is left out is that of the store. */
+export interface NamespaceOptions {
+  /** How long records live that are written by this namespace, in milliseconds. */
+  ttlMs?: number;
+  /** Whether each read begins `ttlMs` anew. */
+  sliding?: boolean;
+}
+
 interface Named {
   readonly name: string;
   readonly url: string;
 }
 
 /** Map-like and synchronous: each call finishes before it returns (shared memory). */
-export interface Store<V extends Value = Value, K extends Key = Key> extends Named {
+export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends Named {
   /** The value; undefined when the key is absent. */
   get(key: Key): V | undefined;
   /** The value with its version, for compareAndSet. */
@@ -327,13 +375,13 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * @throws StepwellError SW_POOL_FULL, SW_INDEX_FULL, SW_INVALID_KEY or SW_INVALID_VALUE, as every
    *   call that stores; with SW_CLOSED and SW_CONTENTION, as every call.
    */
-  set(key: Key, value: Value, options?: ExpiryOptions): void;
+  set(key: Key, value: W, options?: ExpiryOptions): void;
   /** Stores the value if the key is absent. */
-  insert(key: Key, value: Value, options?: ExpiryOptions): boolean;
+  insert(key: Key, value: W, options?: ExpiryOptions): boolean;
   /** Stores the value if the key is present. */
-  update(key: Key, value: Value, options?: ExpiryOptions): boolean;
+  update(key: Key, value: W, options?: ExpiryOptions): boolean;
   /** The general form of set, insert and update, which can also return what it replaced. */
-  write(key: Key, value: Value, options?: WriteOptions): WriteResult<V>;
+  write(key: Key, value: W, options?: WriteOptions): WriteResult<V>;
   /**
    * Has the record expire at another time; without options at that of `open`. False if the key is
    * absent. A read that `sliding` would count begins nothing anew.
@@ -348,12 +396,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   /** Removes the key and returns its value. */
   take(key: Key): V | undefined;
   /** Stores the value if the record still has `version`; returns the new version or undefined. */
-  compareAndSet(
-    key: Key,
-    version: number,
-    value: Value,
-    options?: ReplaceOptions,
-  ): number | undefined;
+  compareAndSet(key: Key, version: number, value: W, options?: ReplaceOptions): number | undefined;
   /** Removes the record if it still has `version`; false if it has another one or is absent. */
   compareAndDelete(key: Key, version: number): boolean;
   /**
@@ -366,12 +409,37 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   increment(key: Key, by?: number, options?: ExpiryOptions): number;
   increment(key: Key, by: bigint, options?: ExpiryOptions): bigint;
   /**
+   * Stores the value and returns the one that it replaced, undefined if the key was absent.
+   * `keepTtl` and the times are those of `write`.
+   */
+  swap(key: Key, value: W, options?: Omit<WriteOptions, 'when' | 'previous'>): V | undefined;
+  /**
+   * Puts text or bytes behind the value; an absent key is empty. Text behind text stays text, else
+   * the value is bytes. Returns its bytes. The options are for a key that is absent.
+   *
+   * @throws StepwellError SW_UNSUPPORTED in a store with a format or codec, SW_INVALID_VALUE when
+   *   the value would be too long.
+   */
+  append(key: Key, value: Value, options?: ExpiryOptions): number;
+  /**
+   * As `increment`, unless the sum would be below `min` or above `max`: then the counter stays as
+   * it is, and an absent one absent.
+   */
+  incrementWithin(key: Key, by: number, options: BoundedOptions<number>): BoundedIncrement<number>;
+  incrementWithin(key: Key, by: bigint, options: BoundedOptions<bigint>): BoundedIncrement<bigint>;
+  /**
+   * Changes what a helper keeps beside the records; see `ChangeCalls`.
+   *
+   * @internal
+   */
+  changeState<T>(name: string, decide: Decide<T>): T;
+  /**
    * The values of the keys, in their order. With `maxBytes` only the first ones: it ends before the
    * value with which they would be more bytes together, but returns one at least.
    */
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[];
   /** Stores the records one by one: when it fails, those before it stay. */
-  setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): void;
+  setMany(entries: Iterable<readonly [Key, W]>, options?: ExpiryOptions): void;
   /** Removes the keys; returns how many were present. */
   deleteMany(keys: readonly Key[]): number;
   /**
@@ -419,7 +487,7 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
    * Returns how many records there were. `entries` must not use this store. All of it is one
    * operation: memory that clients free in the pool meanwhile is used again only afterwards.
    */
-  loadSorted(entries: Iterable<readonly [Key, Value]>): number;
+  loadSorted(entries: Iterable<readonly [Key, W]>): number;
   /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
   count(bounds?: RangeBounds): number;
   /**
@@ -430,8 +498,28 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
   clear(range?: RangeOptions): void;
   /** Counters of this client, and what a walk of the store finds. */
   stats(): StoreStats;
+  /** The counters alone, which cost no verb. */
+  counters(): ClientCounters;
+  /**
+   * The records whose keys begin with `prefix`, as a store: its calls put the prefix in front of
+   * each key and leave it out of each key that they return. It is a view of this store: it ends
+   * with it, `stats` and `handle` are the store's, and its own `close` ends the view alone. On an
+   * ordered index a walk goes to those keys only. On others `size`, `clear`, `keys` and the like
+   * read the whole store, since its keys have no order.
+   *
+   * @throws StepwellError SW_INVALID_KEY for a prefix that could not begin a key.
+   */
+  namespace(prefix: Key, options?: NamespaceOptions): Store<V, K, W>;
+  namespace<E extends Encoding>(
+    prefix: Key,
+    options: NamespaceOptions & { values: E },
+  ): Store<Decoded<E>, K>;
+  namespace<T>(
+    prefix: Key,
+    options: NamespaceOptions & { values: ValueFormat | ValueCodec<T> },
+  ): Store<T, K, T>;
   /** The same store returning promises. */
-  readonly async: AsyncStore<V, K>;
+  readonly async: AsyncStore<V, K, W>;
   /**
    * What another thread or process passes to `open` or `openSync` to reach this store; with the
    * option `store` another one of the same pool. `memory:` pools are within reach of the threads
@@ -444,14 +532,14 @@ export interface Store<V extends Value = Value, K extends Key = Key> extends Nam
 }
 
 /** The calls of `Store`, returning promises: each does what the one of the same name does. */
-export interface AsyncStore<V extends Value = Value, K extends Key = Key> extends Named {
+export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> extends Named {
   get(key: Key): Promise<V | undefined>;
   getEntry(key: Key): Promise<Entry<V> | undefined>;
   has(key: Key): Promise<boolean>;
-  set(key: Key, value: Value, options?: ExpiryOptions): Promise<void>;
-  insert(key: Key, value: Value, options?: ExpiryOptions): Promise<boolean>;
-  update(key: Key, value: Value, options?: ExpiryOptions): Promise<boolean>;
-  write(key: Key, value: Value, options?: WriteOptions): Promise<WriteResult<V>>;
+  set(key: Key, value: W, options?: ExpiryOptions): Promise<void>;
+  insert(key: Key, value: W, options?: ExpiryOptions): Promise<boolean>;
+  update(key: Key, value: W, options?: ExpiryOptions): Promise<boolean>;
+  write(key: Key, value: W, options?: WriteOptions): Promise<WriteResult<V>>;
   expire(key: Key, options?: ExpiryOptions): Promise<boolean>;
   ttl(key: Key): Promise<number | undefined>;
   metadata(key: Key): Promise<RecordMetadata | undefined>;
@@ -460,14 +548,32 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   compareAndSet(
     key: Key,
     version: number,
-    value: Value,
+    value: W,
     options?: ReplaceOptions,
   ): Promise<number | undefined>;
   compareAndDelete(key: Key, version: number): Promise<boolean>;
   increment(key: Key, by?: number, options?: ExpiryOptions): Promise<number>;
   increment(key: Key, by: bigint, options?: ExpiryOptions): Promise<bigint>;
+  swap(
+    key: Key,
+    value: W,
+    options?: Omit<WriteOptions, 'when' | 'previous'>,
+  ): Promise<V | undefined>;
+  append(key: Key, value: Value, options?: ExpiryOptions): Promise<number>;
+  incrementWithin(
+    key: Key,
+    by: number,
+    options: BoundedOptions<number>,
+  ): Promise<BoundedIncrement<number>>;
+  incrementWithin(
+    key: Key,
+    by: bigint,
+    options: BoundedOptions<bigint>,
+  ): Promise<BoundedIncrement<bigint>>;
+  /** @internal */
+  changeState<T>(name: string, decide: Decide<T>): Promise<T>;
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]>;
-  setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): Promise<void>;
+  setMany(entries: Iterable<readonly [Key, W]>, options?: ExpiryOptions): Promise<void>;
   deleteMany(keys: readonly Key[]): Promise<number>;
   read<T>(key: Key, use: (bytes: Uint8Array) => T): Promise<T | undefined>;
   entries(): AsyncIterableIterator<[K, V]>;
@@ -487,13 +593,23 @@ export interface AsyncStore<V extends Value = Value, K extends Key = Key> extend
   count(bounds?: RangeBounds): Promise<number>;
   /** As the synchronous one; what an AsyncIterable gives is gathered first. */
   loadSorted(
-    entries: Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>,
+    entries: Iterable<readonly [Key, W]> | AsyncIterable<readonly [Key, W]>,
   ): Promise<number>;
   size(): Promise<number>;
   clear(range?: RangeOptions): Promise<void>;
   stats(): Promise<StoreStats>;
+  counters(): Promise<ClientCounters>;
+  namespace(prefix: Key, options?: NamespaceOptions): AsyncStore<V, K, W>;
+  namespace<E extends Encoding>(
+    prefix: Key,
+    options: NamespaceOptions & { values: E },
+  ): AsyncStore<Decoded<E>, K>;
+  namespace<T>(
+    prefix: Key,
+    options: NamespaceOptions & { values: ValueFormat | ValueCodec<T> },
+  ): AsyncStore<T, K, T>;
   /** The same store with synchronous calls, where the fabric is memory. */
-  readonly sync: Store<V, K>;
+  readonly sync: Store<V, K, W>;
   readonly handle: PoolHandle;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

@@ -11,3 +11,31 @@ export type Value = string | Uint8Array;
  * bytes. `utf8` and `bytes` always decode so, whichever client wrote the value.
  */
 export type Encoding = 'auto' | 'utf8' | 'bytes';
+
+/** What a key or a value comes back as: `auto` tells only at run time. */
+export type Decoded<E extends Encoding> = E extends 'utf8'
+  ? string
+  : E extends 'bytes'
+    ? Uint8Array
+    : Value;
+
+/**
+ * Formats in which a store keeps values of any type. `json` is text, also for other clients. `v8`
+ * is Node's structured clone: Maps, Sets, Dates, bigints, typed arrays, circles; only Node reads
+ * it. `msgpack` is MessagePack by the optional peer `msgpackr`, which other languages read.
+ */
+export type ValueFormat = 'json' | 'v8' | 'msgpack';
+
+/**
+ * A format of the caller's own. What it raises becomes the `cause` of SW_INVALID_VALUE (`encode`)
+ * or SW_UNDECODABLE (`decode`). All clients of a store should have the same.
+ */
+export interface ValueCodec<V> {
+  /** Text or bytes that `decode` understands; text is stored as its UTF-8 bytes. */
+  encode(value: V): Value;
+  /** A copy of what was stored, which the codec may keep. */
+  decode(bytes: Uint8Array): V;
+}
+
+/** What a store takes for a value that it gives back as `V`. */
+export type Written<V> = [V] extends [Value] ? Value : V;

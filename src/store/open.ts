@@ -1,16 +1,28 @@
+import { publish } from '../diagnostics.ts';
 import { hasCode, StepwellError } from '../errors.ts';
 import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
+import { abortable, checkSignal } from './abortable.ts';
 import { checkStores } from './administration/check.ts';
 import { destroyFile } from './administration/destroy.ts';
 import { freeDropped, markDropped } from './administration/drop-store.ts';
 import { reportPool } from './administration/inspect.ts';
-import type { AsyncStore, Encoding, Key, OpenOptions, PoolHandle, Store, Value } from './api.ts';
+import type {
+  AsyncStore,
+  Decoded,
+  Encoding,
+  Key,
+  OpenOptions,
+  PoolHandle,
+  Store,
+  Value,
+} from './api.ts';
 import { checkOptions, invalid, shown } from './calls/arguments.ts';
-import type { Decoded, EncodedOptions, TypedOptions } from './calls/encoded.ts';
+import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './calls/encoded.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { createNew, findOrCreate } from './find-or-create.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
+import { LocalAttachment } from './local/local-attachment.ts';
 import { LocalClient } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
 import { ThreadClients } from './local/thread-clients.ts';
@@ -40,17 +52,23 @@ import {
   mayBeThere,
   namesStore,
 } from './store-in-pool.ts';
+import { formatOf } from './values/value-format.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
  * has the same names returning promises. The store's type follows the options `values` and `keys`;
- * with `auto` the caller may say of what type they are: `openSync<string>(url)`.
+ * with `auto` the caller may say of what type they are: `openSync<string>(url)`. With a format or a
+ * codec values are of any type: `openSync<Session>(url, { values: 'json' })`.
  *
  * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store, which names the
  *   store too (for `memory:` the way to reach it from a worker thread). Over a network there is
  *   only `open`.
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
+export function openSync<V, K extends Key = Key>(
+  url: string | PoolHandle,
+  options: CodecOptions<V, K>,
+): Store<V, K, V>;
 export function openSync<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
   url: string | PoolHandle,
   options?: EncodedOptions<V, K>,
@@ -59,8 +77,9 @@ export function openSync<V extends Value, K extends Key = Key>(
   url: string | PoolHandle,
   options?: TypedOptions<V, K>,
 ): Store<V, K>;
-export function openSync(url: string | PoolHandle, options: OpenOptions = {}): Store {
-  return openBy(url, options, attachShared);
+// biome-ignore lint/suspicious/noExplicitAny: the overloads say of what type
+export function openSync(url: string | PoolHandle, options: AnyOptions = {}): Store<any, any, any> {
+  return openBy(url, options as OpenOptions, attachShared);
 }
 
 /**
@@ -75,18 +94,28 @@ export const openAloneSync = ((url: AnyPool, options: OpenOptions = {}) =>
 function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): Store {
   checkClientOptions(given);
   refuseDelegation(given);
-  const options = optionsFor(place, given);
+  const options = creatingNothing(optionsFor(place, given));
   const { client, handle, text } = attachTo(place, options);
   const { store, index } = client.open(options);
-  return new SharedStore<Value>(client.pool, index, store, {
+  publish('open', () => ({ url: text, store: store.name }));
+  return new SharedStore<Value>(new LocalAttachment(client.pool, store), index, {
     name: store.name,
     url: text,
     handle: { ...handle, store: store.name },
     keys: options.keys ?? 'auto',
-    values: options.values ?? 'auto',
+    values: formatOf(options.values),
     lifetime: lifetimeOf(options),
-    onClose: () => client.close(store),
+    readOnly: options.readOnly,
+    onClose: () => {
+      client.close(store);
+      publish('close', () => ({ url: text, store: store.name }));
+    },
   });
+}
+
+/** A reader finds what is there. */
+function creatingNothing(options: OpenOptions): OpenOptions {
+  return options.readOnly ? { ...options, create: false } : options;
 }
 
 /** It would do nothing but keep writes from their shortest way. */
@@ -106,6 +135,10 @@ function refuseDelegation({ delegation }: OpenOptions): void {
  * went away raise SW_NODE_UNREACHABLE, when this client was revoked SW_REVOKED, and what they wrote
  * may or may not have been stored.
  */
+export function open<V, K extends Key = Key>(
+  url: string | PoolHandle,
+  options: CodecOptions<V, K>,
+): Promise<AsyncStore<V, K, V>>;
 export function open<V extends Encoding = 'auto', K extends Encoding = 'auto'>(
   url: string | PoolHandle,
   options?: EncodedOptions<V, K>,
@@ -116,12 +149,18 @@ export function open<V extends Value, K extends Key = Key>(
 ): Promise<AsyncStore<V, K>>;
 export async function open(
   url: string | PoolHandle,
-  options: OpenOptions = {},
-): Promise<AsyncStore> {
+  given: AnyOptions = {},
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads say of what type
+): Promise<AsyncStore<any, any, any>> {
+  const options = given as OpenOptions;
   checkOpenOptions(options);
   const pool = poolOf(url);
-  if (isRemote(pool)) return openRemote<Value>(pool, optionsFor(url, options));
-  return openSync(url, options).async;
+  checkSignal(options.signal);
+  const opening = async () =>
+    isRemote(pool)
+      ? openRemote(pool, creatingNothing(optionsFor(url, options)))
+      : openSync(url, options).async;
+  return abortable(opening, options.signal);
 }
 
 /**

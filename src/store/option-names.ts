@@ -15,10 +15,12 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
   ttlMs: true,
   sliding: true,
   clock: true,
+  readOnly: true,
   client: true,
   secret: true,
   tls: true,
   timeoutMs: true,
+  signal: true,
 };
 
 /** Of `open`, `create` and `inspect`. */

@@ -7,11 +7,13 @@ import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
 import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
+import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
 import { invalid, shown } from './calls/arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { checkOpenOptions } from './option-names.ts';
+import { formatOf } from './values/value-format.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
 const MAKES_MAX = 10;
@@ -19,13 +21,17 @@ const MAKES_MAX = 10;
 export function checkClientOptions(options: OpenOptions): void {
   checkOpenOptions(options);
   clientName(options);
-  for (const key of ['keys', 'values'] as const) {
-    const encoding = options[key] ?? 'auto';
-    if (encoding === 'auto' || encoding === 'utf8' || encoding === 'bytes') continue;
-    throw invalid(`${key} is auto, utf8 or bytes: ${shown(encoding)}`);
+  const { keys = 'auto' } = options;
+  if (keys !== 'auto' && keys !== 'utf8' && keys !== 'bytes') {
+    throw invalid(`keys is auto, utf8 or bytes: ${shown(keys)}`);
   }
+  formatOf(options.values);
+  checkSignal(options.signal);
   lifetimeOf(options);
-  const { delegation = false, clock } = options;
+  const { delegation = false, clock, readOnly = false } = options;
+  if (typeof readOnly !== 'boolean') {
+    throw invalid(`readOnly is true or false: ${shown(readOnly)}`);
+  }
   if (typeof delegation !== 'boolean') {
     throw invalid(`delegation is true or false: ${shown(delegation)}`);
   }
@@ -59,7 +65,7 @@ export function* openStore(
 ): Operation<StoreInPool> {
   const name = checkStoreName(options.store ?? 'default');
   const wish = indexWish(options.index);
-  const mayMake = options.create !== false;
+  const mayMake = options.create !== false && !options.readOnly;
   const { entry, store } = yield* findOrMake(
     pool,
     name,

@@ -12,6 +12,7 @@ const TREES = ['src', 'lab'];
 /** A folder may import from itself and from those before it (ARCHITECTURE.md, Layers). */
 const LAYERS = [
   'src/errors.ts',
+  'src/diagnostics.ts',
   'src/random',
   'src/verbs',
   'src/fabrics/start-worker.ts',
@@ -21,6 +22,7 @@ const LAYERS = [
   'src/records',
   'src/indexes',
   'src/store',
+  'src/helpers',
   'src/adapters',
   'src/gateway',
   'src/cli',

@@ -9,6 +9,7 @@ import { readmeExamples } from '../store/tests/support/readme-examples.ts';
 /** Where the package's names lead while developing. */
 const PLACES: Readonly<Record<string, string>> = {
   stepwell: new URL('../index.ts', import.meta.url).href,
+  'stepwell/helpers': new URL('../helpers/index.ts', import.meta.url).href,
   'stepwell/level': new URL('../adapters/level/index.ts', import.meta.url).href,
 };
 

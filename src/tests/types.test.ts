@@ -18,7 +18,14 @@ test('the declarations of the package reach nothing but public types', () => {
     paths.filter((path) => !PUBLIC.test(path) && !PUBLIC_PARTS.includes(path)),
     [],
   );
-  const all = [...publishedTypes(['index.ts', 'adapters/level/index.ts']).values()].join('\n');
+  const all = [
+    ...publishedTypes([
+      'index.ts',
+      'helpers/index.ts',
+      'adapters/level/index.ts',
+      'adapters/opentelemetry/index.ts',
+    ]).values(),
+  ].join('\n');
   const others = [...all.matchAll(/from ['"]([^.'"][^'"]*)['"]/g)].map(([, name]) => name);
   assert.deepEqual([...new Set(others)].sort(), ['abstract-level', 'node:tls']);
   // TypeScript before 5.7 has no Uint8Array with a parameter.
@@ -27,7 +34,7 @@ test('the declarations of the package reach nothing but public types', () => {
 
 const HEAD = `
 import { open, openSync, type AsyncStore, type Key, type OpenOptions, type Store,
-  type Value } from 'stepwell';
+  type Value, type ValueCodec } from 'stepwell';
 `;
 
 const ACCEPTED = `${HEAD}
@@ -52,6 +59,28 @@ const decoded: AsyncStore<Uint8Array> = await open<Uint8Array>('shm:a', { values
 const narrower: string | undefined = openSync<'on' | 'off'>('memory:').get('k');
 declare const some: OpenOptions;
 const unknown: Store = openSync('memory:', some);
+interface Session { user: string; roles: string[] }
+const sessions = openSync<Session>('memory:', { values: 'json' });
+const session: Session | undefined = sessions.get('k');
+sessions.set('k', { user: 'Ada', roles: [] });
+const roles: string[] | undefined = sessions.getEntry('k')?.value.roles;
+for (const [, value] of sessions) { const user: string = value.user; void user; }
+const later: Promise<Session | undefined> = sessions.async.get('k');
+const packed: AsyncStore<Session, string, Session> =
+  await open<Session, string>('tcp://a:7471', { values: 'msgpack', keys: 'utf8' });
+const date: ValueCodec<Date> = { encode: (value) => value.toISOString(),
+  decode: (bytes) => new Date(new TextDecoder().decode(bytes)) };
+const dates = openSync('memory:', { values: date });
+const when: Date | undefined = dates.get('k');
+dates.set('k', new Date());
+const anything: unknown = openSync('memory:', { values: 'v8' }).get('k');
+const users = sessions.namespace('user:', { ttlMs: 1000 });
+const one: Session | undefined = users.get('k');
+const spoken: string | undefined = plain.namespace('a:', { values: 'utf8' }).get('k');
+const inner: Session | undefined = plain.namespace<Session>('a:', { values: 'v8' }).get('k');
+const dated: Date | undefined = plain.namespace('a:', { values: date }).get('k');
+const promisedUsers: Promise<Session | undefined> = sessions.async.namespace('user:').get('k');
+void [session, roles, later, packed, when, anything, one, spoken, inner, dated, promisedUsers];
 const removed: boolean = plain.compareAndDelete('k', 1);
 void [either, text, first, found, promised, length, there, asserted, both, decoded, narrower];
 void [unknown, removed];
@@ -79,7 +108,22 @@ const { value } = openSync('memory:').getEntry('k');
 openSync('memory:', { values: 'latin1' });
 // @ts-expect-error
 openSync('memory:', { store: 's', vales: 'utf8' });
-void [text, auto, value];
+interface Session { user: string }
+// @ts-expect-error: text or bytes alone cannot be sessions
+openSync<Session>('memory:');
+// @ts-expect-error
+openSync<Session>('memory:', { values: 'utf8' });
+// @ts-expect-error: no session
+openSync<Session>('memory:', { values: 'json' }).set('k', 'text');
+// @ts-expect-error
+openSync<Session>('memory:', { values: 'json' }).setMany([['k', { name: 'Ada' }]]);
+// @ts-expect-error: a codec of something else
+openSync<Session>('memory:', { values: { encode: (at: Date) => '', decode: () => new Date() } });
+// @ts-expect-error
+openSync('memory:', { values: { encode: () => '' } });
+// @ts-expect-error
+const unsure: Session = openSync<Session>('memory:', { values: 'v8' }).get('k');
+void [text, auto, value, unsure];
 `;
 
 const EXAMPLES = readmeExamples();

@@ -36,6 +36,10 @@ export const memoryNode = defineCommand({
     },
     file: { value: 'PATH', about: 'Keep the memory in a file, so that it outlives the node' },
     'secret-file': { value: 'PATH', about: 'Read the secret from a file' },
+    'read-secret-file': {
+      value: 'PATH',
+      about: 'Read another secret from a file: who knows only that may only read',
+    },
     'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
     'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
     'max-connections': {
@@ -70,6 +74,7 @@ export const memoryNode = defineCommand({
         regionSize: options['region-size'],
         file: options.file,
         secret: secretFrom(undefined, context.env, options['secret-file']),
+        readSecret: secretFrom(undefined, {}, options['read-secret-file']),
         tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
         maxConnections: options['max-connections'],
         outstandingBytesMax: options['max-outstanding'],

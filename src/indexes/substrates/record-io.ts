@@ -110,8 +110,10 @@ export class RecordIo {
     this.encodeValue(request, value, version);
   }
 
-  encodeValue(request: Request, value: Bytes, version: number): void {
+  /** With `codec` the value is of that kind, whatever it looks like. */
+  encodeValue(request: Request, value: Bytes, version: number, codec?: number): void {
     request.setValue(value, request.expiry === undefined ? 0 : this.#clock.now());
+    if (codec !== undefined) request.valueCodec = codec;
     request.chain = undefined;
     if (fitsOneBlock(request.keyBytes, request.valueBytes)) {
       request.headUnits = unitsOf(valueOffset(request.keyBytes) + pad8(request.valueBytes));

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
-import type { Key, Value, WriteOptions } from '../api.ts';
+import type { Key, WriteOptions } from '../api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);
@@ -88,7 +88,7 @@ export function checkEntries(entries: Iterable<unknown> | AsyncIterable<unknown>
 }
 
 /** Raises SW_INVALID_ARGUMENT. */
-export function checkEntry(entry: readonly [Key, Value]): void {
+export function checkEntry(entry: readonly [Key, unknown]): void {
   if (Array.isArray(entry)) return;
   throw new StepwellError('SW_INVALID_ARGUMENT', 'an entry is a pair of key and value');
 }

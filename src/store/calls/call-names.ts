@@ -1,4 +1,4 @@
-import type { AsyncStore, Value } from '../api.ts';
+import type { AsyncStore, Key, Value } from '../api.ts';
 
 /** The calls of a store that end with one result: by name, for drivers that forward them all. */
 export const CALL_NAMES = [
@@ -18,6 +18,10 @@ export const CALL_NAMES = [
   'delete',
   'take',
   'increment',
+  'incrementWithin',
+  'swap',
+  'append',
+  'changeState',
   'getMany',
   'setMany',
   'deleteMany',
@@ -29,6 +33,7 @@ export const CALL_NAMES = [
   'size',
   'clear',
   'stats',
+  'counters',
 ] as const;
 
 export type CallName = (typeof CALL_NAMES)[number];
@@ -53,4 +58,4 @@ export function forwardCalls(forwarder: { prototype: CallForwarder }): void {
 }
 
 /** What `forwardCalls` gives to a store with promises. */
-export type PromisedCalls<V extends Value> = Pick<AsyncStore<V>, CallName>;
+export type PromisedCalls<V> = Pick<AsyncStore<V, Key, Value>, CallName>;

@@ -1,11 +1,4 @@
-import type { Encoding, Key, OpenOptions, Value } from '../api.ts';
-
-/** What a key or a value comes back as: `auto` tells only at run time. */
-export type Decoded<E extends Encoding> = E extends 'utf8'
-  ? string
-  : E extends 'bytes'
-    ? Uint8Array
-    : Value;
+import type { Encoding, Key, OpenOptions, Value, ValueCodec, ValueFormat } from '../api.ts';
 
 /** The options of `open` with encodings that the type of the store follows. */
 export interface EncodedOptions<V extends Encoding, K extends Encoding> extends OpenOptions {
@@ -21,6 +14,23 @@ export interface TypedOptions<V extends Value, K extends Key> extends OpenOption
   values?: EncodingOf<V>;
   keys?: EncodingOf<K>;
 }
+
+/**
+ * The options of `open` for values of any type: `open<Session>(url, { values: 'json' })`. What
+ * another client wrote is not checked against the type.
+ */
+export interface CodecOptions<V, K extends Key> extends Omit<OpenOptions, 'values'> {
+  /** SW_UNSUPPORTED for `msgpack` where the package msgpackr is not installed. */
+  values: ValueFormat | ValueCodec<V>;
+  keys?: EncodingOf<K>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: of whatever type the caller's values are
+export type AnyCodec = ValueCodec<any>;
+
+/** The options of `open`, whichever they are. */
+// biome-ignore lint/suspicious/noExplicitAny: of whatever type the caller's values are
+export type AnyOptions = OpenOptions | CodecOptions<any, Key>;
 
 type EncodingOf<T extends Value> = string | Uint8Array extends T
   ? Encoding

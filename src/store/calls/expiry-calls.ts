@@ -19,7 +19,7 @@ import type {
   WriteResult,
 } from '../api.ts';
 import { checkOptions, conditionOf, invalid, shown, versionOf } from './arguments.ts';
-import { decodeValue } from './decoding.ts';
+import { storedValue } from './decoding.ts';
 import { EXPIRY_OPTIONS, expiryIn } from './expiry.ts';
 import { KeyCalls, type Taken } from './key-calls.ts';
 
@@ -39,10 +39,11 @@ interface Seen {
 }
 
 /** The calls of a store that are about when a record expires. */
-export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
-  *write(key: Key, value: Value, options: WriteOptions = {}): Operation<WriteResult<V>> {
+export class ExpiryCalls<V> extends KeyCalls<V> {
+  *write(key: Key, given: unknown, options: WriteOptions = {}): Operation<WriteResult<V>> {
     this.attachment.refuseClosed();
     const keepTtl = keepsTtl(options, WRITE_OPTIONS);
+    const value = this.encoded(given);
     const { condition, previous } = conditionOf(options);
     const expiry = this.#expiryIn(options);
     const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
@@ -75,10 +76,11 @@ export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
   *compareAndSet(
     key: Key,
     version: number,
-    value: Value,
+    given: unknown,
     options?: ReplaceOptions,
   ): Operation<number | undefined> {
     this.attachment.refuseClosed();
+    const value = this.encoded(given);
     const expected = versionOf(version);
     if (options === undefined || !keepsTtl(options, REPLACE_OPTIONS)) {
       return yield* this.replace(key, expected, value, this.#expiryIn(options));
@@ -126,7 +128,7 @@ export class ExpiryCalls<V extends Value> extends KeyCalls<V> {
       if (this.index.records.isExpired(request)) return undefined;
       if (withValue) yield* this.complete(request);
       // Decoded by its own codec it is encoded the same again.
-      const value = withValue ? decodeValue(request, 'auto') : '';
+      const value = withValue ? storedValue(request, 'auto') : '';
       const { foundVersion: version, foundExpiry: expiry, foundExpiresAt: expiresAt } = request;
       return { version, expiry, expiresAt, value };
     } finally {

@@ -1,3 +1,4 @@
+import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
@@ -30,11 +31,13 @@ const RECOVERY_INTERVAL_MS = 500;
 export class FullPool {
   readonly #attachment: Attachment;
   readonly #index: Index;
+  readonly #store: string;
   readonly #vain: VainSweeps;
   readonly #expired: ExpirySweep;
   #recoveredAt = Number.NEGATIVE_INFINITY;
 
-  constructor(attachment: Attachment, index: Index) {
+  constructor(attachment: Attachment, index: Index, store: string) {
+    this.#store = store;
     this.#attachment = attachment;
     this.#index = index;
     this.#vain = new VainSweeps(attachment.pool);
@@ -54,6 +57,7 @@ export class FullPool {
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + REMEDIES.length; next++) {
       if (yield* this.#apply(REMEDIES[next - WAITS_MAX], kind)) return next + 1;
     }
+    publish('full', () => ({ store: this.#store, write: kind }));
     throw error;
   }
 
@@ -90,6 +94,7 @@ export class FullPool {
     const brought = yield* this.#attachment.exclusive(sweeping);
     // Inside a callback nothing was swept, so nothing was in vain.
     if (brought === undefined) return false;
+    publish('sweep', () => ({ store: this.#store, brought }));
     yield* this.#vain.note(kind, brought);
     return brought > 0;
   }

@@ -1,4 +1,8 @@
 import { StepwellError } from '../../errors.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import type { Value } from '../api.ts';
+import { encoded, type Format } from '../values/value-format.ts';
+import { decodeValue, storedValue } from './decoding.ts';
 
 const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
@@ -17,4 +21,18 @@ export function checkRange(sum: bigint, safe: boolean): bigint {
   const fits = safe ? Number.isSafeInteger(Number(sum)) : sum <= INT64_MAX && sum >= INT64_MIN;
   if (!fits) throw new StepwellError('SW_OVERFLOW', 'the sum would leave the range of integers');
   return sum;
+}
+
+/** The counter in the found record: digits, or what a format decodes to an integer. */
+export function integerIn(request: Request, format: Format): bigint {
+  if (typeof format === 'string') return parseInteger(storedValue(request, 'utf8') as string);
+  const value = decodeValue(request, format);
+  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return BigInt(value as number);
+  throw new StepwellError('SW_NOT_INTEGER', 'the value is not an integer');
+}
+
+/** What is stored for a counter; in a format a number where that is exact, else a bigint. */
+export function integerOut(sum: bigint, format: Format): Value {
+  if (typeof format === 'string') return sum.toString();
+  return encoded(Number.isSafeInteger(Number(sum)) ? Number(sum) : sum, format);
 }

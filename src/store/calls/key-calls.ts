@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import {
   ALWAYS,
   type Condition,
@@ -13,13 +14,15 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Encoding, Entry, ExpiryOptions, Key, Value } from '../api.ts';
+import { encoded, type Format } from '../values/value-format.ts';
 import { checkCallback, checkIncrement, versionOf } from './arguments.ts';
 import type { Attachment } from './attachment.ts';
 import { decodeValue } from './decoding.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
 import { FirstVersions } from './first-versions.ts';
 import { FullPool } from './full-pool.ts';
-import { checkRange, parseInteger } from './integers.ts';
+import { checkRange, integerIn, integerOut } from './integers.ts';
+import type { Namespace } from './ranges/namespace.ts';
 import { IdleRequests } from './requests.ts';
 import type { WriteKind } from './vain-sweeps.ts';
 
@@ -30,9 +33,13 @@ const COUNTER_BYTES = 32;
 export interface CallSettings {
   name: string;
   keys: Encoding;
-  values: Encoding;
+  values: Format;
+  /** The keys that the calls are about, if not all. */
+  namespace?: Namespace | undefined;
   /** Whether calls in flight on one key share verbs. */
   delegation: boolean;
+  /** Whether the calls may only read. */
+  readOnly?: boolean | undefined;
   /** How long records live whose writes do not say. */
   lifetime?: Lifetime | undefined;
 }
@@ -42,11 +49,27 @@ export interface Taken<V> {
   value: V | undefined;
 }
 
+/** A modification that leaves everything as it is. */
+class Unchanged {}
+
+/** What a counter must stay within. */
+interface CounterBounds {
+  min?: bigint | undefined;
+  max?: bigint | undefined;
+}
+
+/** What became of a counter. */
+interface Added {
+  applied: boolean;
+  sum: bigint;
+  expiresAt: number;
+}
+
 /**
  * The calls of a store on one key, for every fabric. Keys and values are encoded before the first
  * verb: afterwards the caller may change their bytes. See api.ts for what each call does.
  */
-export class KeyCalls<V extends Value> {
+export class KeyCalls<V> {
   protected readonly attachment: Attachment;
   protected readonly index: Index;
   protected readonly settings: CallSettings;
@@ -61,7 +84,7 @@ export class KeyCalls<V extends Value> {
     this.index = index;
     this.settings = settings;
     this.requests = new IdleRequests(index);
-    this.#full = new FullPool(attachment, index);
+    this.#full = new FullPool(attachment, index, settings.name);
   }
 
   *get(key: Key): Operation<V | undefined> {
@@ -112,27 +135,29 @@ export class KeyCalls<V extends Value> {
     }
   }
 
-  *set(key: Key, value: Value, options?: ExpiryOptions): Operation<void> {
-    yield* this.store(key, value, ALWAYS, this.expiryOf(options));
+  *set(key: Key, value: unknown, options?: ExpiryOptions): Operation<void> {
+    yield* this.store(key, this.encoded(value), ALWAYS, this.expiryOf(options));
   }
 
-  *insert(key: Key, value: Value, options?: ExpiryOptions): Operation<boolean> {
-    return (yield* this.store(key, value, IF_ABSENT, this.expiryOf(options))) !== REFUSED;
+  *insert(key: Key, value: unknown, options?: ExpiryOptions): Operation<boolean> {
+    const data = this.encoded(value);
+    return (yield* this.store(key, data, IF_ABSENT, this.expiryOf(options))) !== REFUSED;
   }
 
-  *update(key: Key, value: Value, options?: ExpiryOptions): Operation<boolean> {
-    return (yield* this.store(key, value, IF_PRESENT, this.expiryOf(options))) !== REFUSED;
+  *update(key: Key, value: unknown, options?: ExpiryOptions): Operation<boolean> {
+    const data = this.encoded(value);
+    return (yield* this.store(key, data, IF_PRESENT, this.expiryOf(options))) !== REFUSED;
   }
 
   /** The version of the new record; undefined if the key does not have the expected one. */
   protected *replace(
     key: Key,
     expected: number,
-    value: Value,
+    data: Value,
     expiry: Expiry | undefined,
   ): Operation<number | undefined> {
     if (expiry !== undefined) yield* this.#noteTimed();
-    const request = this.#requestToStore(key, value, expiry);
+    const request = this.#requestToStore(key, data, expiry);
     try {
       const outcome = yield* this.#write(request, IF_VERSION, expected);
       return outcome === REFUSED ? undefined : request.outgoingVersion;
@@ -162,7 +187,8 @@ export class KeyCalls<V extends Value> {
   ): Operation<number | bigint> {
     this.attachment.refuseClosed();
     checkIncrement(by);
-    const sum = yield* this.#add(key, BigInt(by), typeof by === 'number', this.expiryOf(options));
+    const isNumber = typeof by === 'number';
+    const { sum } = yield* this.add(key, BigInt(by), isNumber, this.expiryOf(options));
     return typeof by === 'number' ? Number(sum) : sum;
   }
 
@@ -173,9 +199,17 @@ export class KeyCalls<V extends Value> {
     return expiryOf(options, lifetime, this.attachment.pool.clock.now);
   }
 
+  /** Raises SW_READ_ONLY. */
+  protected refuseWrite(): void {
+    if (!this.settings.readOnly) return;
+    const why = `store ${this.settings.name} was opened with readOnly: true`;
+    throw new StepwellError('SW_READ_ONLY', why);
+  }
+
   /** Before the first record that expires: the store may have some from now on. */
   *#noteTimed(): Operation<void> {
     if (this.#isTimed) return;
+    this.refuseWrite();
     yield* this.attachment.pool.catalog.noteTimed(this.index.catalog);
     this.#isTimed = true;
   }
@@ -190,7 +224,7 @@ export class KeyCalls<V extends Value> {
   protected *isLive(request: Request): Operation<boolean> {
     const { records } = this.index;
     if (records.isExpired(request)) return false;
-    if (records.slides(request)) yield* this.index.touch(request);
+    if (!this.settings.readOnly && records.slides(request)) yield* this.index.touch(request);
     return true;
   }
 
@@ -245,6 +279,7 @@ export class KeyCalls<V extends Value> {
 
   /** An index that writes in order to remove may meet a full pool. */
   *#remove(key: Key, expected?: number, taken?: Taken<V>): Operation<boolean> {
+    this.refuseWrite();
     const request = this.requestFor(key);
     try {
       for (let remedy = 0; ; ) {
@@ -257,6 +292,11 @@ export class KeyCalls<V extends Value> {
     } finally {
       this.requests.give(request);
     }
+  }
+
+  /** Removes a record if it still has that version. */
+  protected removeVersion(key: Key, version: number): Operation<boolean> {
+    return this.#remove(key, version);
   }
 
   *#removeOnce(
@@ -274,23 +314,56 @@ export class KeyCalls<V extends Value> {
     }
   }
 
-  *#add(key: Key, by: bigint, safe: boolean, expiry: Expiry | undefined): Operation<bigint> {
+  /** Leaves a counter that would leave its bounds what it is; `sum` is what it is afterwards. */
+  protected *add(
+    key: Key,
+    by: bigint,
+    safe: boolean,
+    expiry: Expiry | undefined,
+    { min, max }: CounterBounds = {},
+  ): Operation<Added> {
     const request = this.requestFor(key, COUNTER_BYTES);
-    const { records } = this.index;
-    let sum = 0n;
-    const compute = (present: boolean) => {
-      const old = present ? parseInteger(decodeValue(request, 'utf8') as string) : 0n;
-      sum = checkRange(old + by, safe);
+    const { values } = this.settings;
+    const added: Added = { applied: false, sum: 0n, expiresAt: Number.POSITIVE_INFINITY };
+    yield* this.modified(request, expiry, (present) => {
+      const old = present ? integerIn(request, values) : 0n;
+      const sum = old + by;
+      added.applied = (min === undefined || sum >= min) && (max === undefined || sum <= max);
+      added.sum = added.applied ? checkRange(sum, safe) : checkRange(old, safe);
+      if (present) added.expiresAt = request.foundExpiresAt;
+      else if (added.applied) added.expiresAt = this.#expiresAt(expiry);
       request.expiry = present ? request.foundExpiry : expiry;
-      records.encodeValue(request, sum.toString(), this.versions.next());
-    };
-    if (expiry !== undefined) yield* this.#noteTimed();
+      if (!added.applied) throw new Unchanged();
+      const data = integerOut(sum, values);
+      this.index.records.encodeValue(request, data, this.versions.next());
+    });
+    return added;
+  }
+
+  /** When a record that is written now expires. */
+  #expiresAt(expiry: Expiry | undefined): number {
+    if (expiry === undefined) return Number.POSITIVE_INFINITY;
+    return expiry.deadline + (expiry.sliding ? this.attachment.pool.clock.now() : 0);
+  }
+
+  /**
+   * Has `compute` put a new value in the place of the one that is found, and gives the request
+   * back. What `compute` raises ends it; `Unchanged` without an error.
+   */
+  protected *modified(
+    request: Request,
+    expiry: Expiry | undefined,
+    compute: (present: boolean) => void,
+  ): Operation<void> {
     try {
+      this.refuseWrite();
+      if (expiry !== undefined) yield* this.#noteTimed();
       for (let remedy = 0; ; ) {
         try {
           yield* this.#modifyOnce(request, compute);
-          return sum;
+          return;
         } catch (error) {
+          if (error instanceof Unchanged) return;
           remedy = yield* this.relieve(error, remedy, 'write');
         }
       }
@@ -332,18 +405,30 @@ export class KeyCalls<V extends Value> {
     return this.attachment.window(address, contentBytes) ?? foundBytes(request);
   }
 
+  /** The key as the store has it, of which a namespace leaves out the prefix. */
+  protected keyIn(key: Key): Key {
+    const { namespace } = this.settings;
+    return namespace === undefined ? key : namespace.key(key);
+  }
+
+  /** Raises SW_INVALID_VALUE. */
+  protected encoded(value: unknown): Value {
+    return encoded(value, this.settings.values);
+  }
+
   protected requestFor(key: Key, valueBound = 0): Request {
     this.attachment.refuseClosed();
     const request = this.requests.take();
-    request.setKey(key, this.index.hashSeed, valueBound);
+    request.setKey(this.keyIn(key), this.index.hashSeed, valueBound);
     return request;
   }
 
   #requestToStore(key: Key, value: Value, expiry: Expiry | undefined): Request {
     this.attachment.refuseClosed();
+    this.refuseWrite();
     const request = this.requests.take();
     const { hashSeed, records } = this.index;
-    records.encode(request, key, value, hashSeed, this.versions.next(), expiry);
+    records.encode(request, this.keyIn(key), value, hashSeed, this.versions.next(), expiry);
     return request;
   }
 

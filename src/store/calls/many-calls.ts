@@ -1,8 +1,8 @@
 import type { Request } from '../../indexes/substrates/request.ts';
 import { Batch, type Operation } from '../../verbs/index.ts';
-import type { ExpiryOptions, Key, Value } from '../api.ts';
+import type { ExpiryOptions, Key } from '../api.ts';
 import { checkEntries, checkEntry, checkKeys, maxBytesIn } from './arguments.ts';
-import { ExpiryCalls } from './expiry-calls.ts';
+import { ChangeCalls } from './changes/change-calls.ts';
 
 /** Keys that one operation searches for in doorbells that they share. */
 const KEYS_PER_SEARCH = 32;
@@ -27,7 +27,7 @@ interface Budget {
  * The calls of a store on many keys. Where verbs take time the operations of a call are in flight
  * together; elsewhere they run one behind the other.
  */
-export class ManyCalls<V extends Value> extends ExpiryCalls<V> {
+export class ManyCalls<V> extends ChangeCalls<V> {
   readonly #idle: Searching[] = [];
 
   *getMany(
@@ -111,17 +111,17 @@ export class ManyCalls<V extends Value> extends ExpiryCalls<V> {
     touchKeys(keys, first, count);
     for (let i = 0; i < count; i++) {
       requests[i] = this.requests.take();
-      requests[i].setKey(keys[first + i], this.index.hashSeed);
+      requests[i].setKey(this.keyIn(keys[first + i]), this.index.hashSeed);
     }
   }
 
   /** An entry that is refused ends it; entries before may have been stored. */
-  *setMany(entries: Iterable<readonly [Key, Value]>, options?: ExpiryOptions): Operation<void> {
+  *setMany(entries: Iterable<readonly [Key, unknown]>, options?: ExpiryOptions): Operation<void> {
     this.attachment.refuseClosed();
     checkEntries(entries);
     this.expiryOf(options);
     const { width } = this.attachment;
-    const round = new Map<string, readonly [Key, Value]>();
+    const round = new Map<string, readonly [Key, unknown]>();
     for (const entry of entries) {
       checkEntry(entry);
       if (width === 1) {
@@ -137,7 +137,7 @@ export class ManyCalls<V extends Value> extends ExpiryCalls<V> {
   }
 
   *#setRound(
-    round: Map<string, readonly [Key, Value]>,
+    round: Map<string, readonly [Key, unknown]>,
     options: ExpiryOptions | undefined,
   ): Operation<void> {
     const entries = [...round.values()];

@@ -1,11 +1,11 @@
-import type { OrderedIndex } from '../../indexes/contract.ts';
+import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { measureStore } from '../administration/statistics.ts';
-import type { Entry, Key, KeyPage, Page, StoreStats, Value } from '../api.ts';
+import type { ClientCounters, Entry, Key, KeyPage, Page, StoreStats } from '../api.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
 import { prefixIn } from './arguments.ts';
 import { ManyCalls } from './many-calls.ts';
-import { boundsOnly } from './ranges/key-range.ts';
+import { boundsOnly, rangeOf } from './ranges/key-range.ts';
 import { RangeCount } from './ranges/range-count.ts';
 import type { RangeScan } from './ranges/range-scan.ts';
 import { checkPage, PageOfWalk, RecordWalk } from './ranges/record-walk.ts';
@@ -21,10 +21,17 @@ const CLEAR_BATCH = 256;
  * records or on a range. A walk or a scan enters the pool for each step: between two steps it holds
  * nothing of the pool, however long its caller takes.
  */
-export class StoreCalls<V extends Value> extends ManyCalls<V> {
+export class StoreCalls<V> extends ManyCalls<V> {
   *size(): Operation<number> {
+    if (this.settings.namespace !== undefined) return yield* this.#sizeOfNamespace();
     if (yield* this.#isTimed()) return yield* this.#sizeLive();
     return (yield* this.#inPool(() => this.index.shape())).records;
+  }
+
+  /** On an ordered index the keys alone; on others the whole store is read. */
+  *#sizeOfNamespace(): Operation<number> {
+    if (isOrdered(this.index)) return yield* this.count();
+    return yield* this.#sizeLive();
   }
 
   /** Where records expire, only they tell whether they count. */
@@ -38,6 +45,14 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
   *#isTimed(): Operation<boolean> {
     this.attachment.refuseClosed();
     return yield* this.#inPool(() => this.attachment.pool.catalog.isTimed(this.index.catalog));
+  }
+
+  // biome-ignore lint/correctness/useYield: an operation as the other calls are
+  *counters(): Operation<ClientCounters> {
+    this.attachment.refuseClosed();
+    const { retries, resizes } = this.index;
+    const traffic = this.attachment.traffic.snapshot();
+    return { traffic, retries: { ...retries }, resizes: { ...resizes } };
   }
 
   *stats(): Operation<StoreStats> {
@@ -58,7 +73,8 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
   *scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): Operation<KeyPage> {
     this.attachment.refuseClosed();
     checkPage(cursor, count);
-    const walk = this.newWalk(cursor, prefixIn(options));
+    const prefix = prefixIn(options);
+    const walk = this.newWalk(cursor, prefix);
     const page = new PageOfWalk<Uint8Array>(walk, count);
     while (!page.complete) page.add(yield* this.#keysOf(walk));
     return { cursor: walk.cursor, keys: page.found };
@@ -75,14 +91,21 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
   *count(bounds: RangeBounds = {}): Operation<number> {
     this.attachment.refuseClosed();
     const ordered = this.ordered();
-    const counting = new RangeCount(ordered, boundsOnly(bounds), yield* this.#isTimed());
+    const { range } = rangeOf(boundsOnly(bounds));
+    const within = this.settings.namespace?.within(range) ?? range;
+    const counting = new RangeCount(ordered, within, yield* this.#isTimed());
     while (!counting.done) yield* this.#inPool(() => counting.step());
     return counting.count;
   }
 
   *clear(range?: RangeOptions): Operation<void> {
+    this.refuseWrite();
     if (range !== undefined) {
       yield* this.#clearRange(range);
+      return;
+    }
+    if (this.settings.namespace !== undefined && isOrdered(this.index)) {
+      yield* this.#clearRange({});
       return;
     }
     const walk = this.newWalk();
@@ -91,12 +114,15 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
     }
   }
 
-  *loadSorted(entries: Iterable<readonly [Key, Value]>): Operation<number> {
+  *loadSorted(entries: Iterable<readonly [Key, unknown]>): Operation<number> {
     this.attachment.refuseClosed();
+    this.refuseWrite();
     const refuseClosed = () => this.attachment.refuseClosed();
     const { name } = this.settings;
+    const stored = ([key, value]: readonly [Key, unknown]) =>
+      [this.keyIn(key), this.encoded(value)] as const;
     return yield* this.#inPool(() =>
-      sortedLoad(this.index, name, entries, this.versions.next(), refuseClosed),
+      sortedLoad(this.index, name, entries, this.versions.next(), refuseClosed, stored),
     );
   }
 
@@ -138,13 +164,14 @@ export class StoreCalls<V extends Value> extends ManyCalls<V> {
   *#end(bounds: RangeBounds, reverse: boolean): Operation<Entry<V> | undefined> {
     this.attachment.refuseClosed();
     const range = { ...boundsOnly(bounds), reverse, limit: 1 };
-    const plan = planScan(range, 'records', entryTaker<V>(this.settings));
+    const plan = planScan(range, 'records', entryTaker<V>(this.settings), this.settings.namespace);
     return (yield* this.takeOf(this.#scan(plan), 1))[0];
   }
 
   *#clearRange(range: RangeOptions): Operation<void> {
     this.attachment.refuseClosed();
-    const scan = this.#scan(planScan(range, 'keys', rawKeyTaker()));
+    const { namespace } = this.settings;
+    const scan = this.#scan(planScan(range, 'keys', rawKeyTaker(namespace), namespace));
     for (;;) {
       const keys = yield* this.takeOf(scan, CLEAR_BATCH);
       if (keys.length === 0) return;

@@ -9,12 +9,27 @@ export class LocalAttachment implements Attachment {
   readonly pool: LocalPool;
   readonly width = 1;
   readonly #store: OpenStore;
-  /** The handle was closed. */
-  closed = false;
+  /** Of a namespace: the store that it is a view of. */
+  readonly #parent: LocalAttachment | undefined;
+  #closed = false;
 
-  constructor(pool: LocalPool, store: OpenStore) {
+  constructor(pool: LocalPool, store: OpenStore, parent?: LocalAttachment) {
     this.pool = pool;
     this.#store = store;
+    this.#parent = parent;
+  }
+
+  /** A handle of its own that is closed by itself, or with this one. */
+  view(): LocalAttachment {
+    return new LocalAttachment(this.pool, this.#store, this);
+  }
+
+  get closed(): boolean {
+    return this.#closed || (this.#parent?.closed ?? false);
+  }
+
+  close(): void {
+    this.#closed = true;
   }
 
   get traffic(): TrafficCounters {
@@ -22,6 +37,7 @@ export class LocalAttachment implements Attachment {
   }
 
   refuseClosed(): void {
+    if (!this.#closed && this.#parent === undefined) return;
     if (!this.closed) return;
     throw new StepwellError('SW_CLOSED', `store ${this.#store.name} has been closed`);
   }

@@ -1,3 +1,4 @@
+import { publish, ResizeNews } from '../../diagnostics.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
@@ -24,6 +25,8 @@ export class LocalClient {
   readonly source: RegionSource;
   readonly #onEnd: (client: LocalClient) => void;
   readonly #indexes = new Map<OpenStore, Index>();
+  /** Indexes whose expired records this client takes out. */
+  readonly #swept = new WeakSet<Index>();
   #handles = 0;
 
   /** Takes a row. Raises SW_TOO_MANY_CLIENTS; the mapping is then closed. */
@@ -55,7 +58,7 @@ export class LocalClient {
       const known = (store: OpenStore) => this.#indexes.get(store);
       const { store, index } = this.pool.run(openStore(this.pool, options, known));
       if (options.clock) this.pool.clock.now = options.clock;
-      if (!this.#indexes.has(store)) this.#sweepExpired(store, index);
+      if (!options.readOnly) this.#sweepExpired(store, index);
       this.#indexes.set(store, index);
       return { store, index };
     } catch (error) {
@@ -66,11 +69,16 @@ export class LocalClient {
 
   /** Takes expired records out as long as the store is open and the event loop turns. */
   #sweepExpired(store: OpenStore, index: Index): void {
+    if (this.#swept.has(index)) return;
+    this.#swept.add(index);
     const attachment = new LocalAttachment(this.pool, store);
     const sweep = new ExpirySweep(attachment, index);
+    const resizes = new ResizeNews(store.name, index.resizes);
     runTurns(sweep.pause, () => {
       if (this.pool.closed || this.#indexes.get(store) !== index) return undefined;
-      attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
+      const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
+      if (records > 0) publish('expire', () => ({ store: store.name, records }));
+      resizes.look();
       return sweep.pause;
     });
   }

@@ -1,5 +1,5 @@
 import { type InspectOptions, inspect } from 'node:util';
-import type { AsyncStore, Key, PoolHandle, Store, Value } from '../api.ts';
+import type { AsyncStore, Key, NamespaceOptions, PoolHandle, Store, Value } from '../api.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -8,10 +8,11 @@ import {
 } from '../calls/call-names.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
+import type { AnyNamespaceOptions } from '../store-settings.ts';
 import { PromisedScan } from './promised-scan.ts';
 
 /** `forwardCalls` adds these. */
-export interface PromisedStore<V extends Value> extends PromisedCalls<V> {}
+export interface PromisedStore<V> extends PromisedCalls<V> {}
 
 /**
  * The names of a store, returning promises. On shared memory a verb takes nanoseconds, so the
@@ -19,10 +20,10 @@ export interface PromisedStore<V extends Value> extends PromisedCalls<V> {}
  * fabric with real latencies has a store of its own.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
-export class PromisedStore<V extends Value> implements AsyncStore<V>, CallForwarder {
-  readonly sync: Store<V>;
+export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
+  readonly sync: Store<V, Key, Value>;
 
-  constructor(store: Store<V>) {
+  constructor(store: Store<V, Key, Value>) {
     this.sync = store;
   }
 
@@ -78,7 +79,13 @@ export class PromisedStore<V extends Value> implements AsyncStore<V>, CallForwar
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {
-    return this.sync.loadSorted(await gathered(entries));
+    const all = (await gathered(entries)) as Iterable<readonly [Key, Value]>;
+    return this.sync.loadSorted(all);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads of the interface say of what type
+  namespace(prefix: Key, options?: AnyNamespaceOptions): AsyncStore<any, Key, any> {
+    return this.sync.namespace(prefix, options as NamespaceOptions).async;
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,6 @@
 import type { LocalPool } from '../../pool/local-pool.ts';
-import type { Key, Value } from '../api.ts';
+import type { Key } from '../api.ts';
 import { checkBatch } from '../calls/arguments.ts';
-import { keyBytes } from '../calls/ranges/key-range.ts';
 import type { RangeScan } from '../calls/ranges/range-scan.ts';
 import { refuseAborted, type ScanPlan } from '../calls/ranges/scan-plan.ts';
 import type { StoreCalls } from '../calls/store-calls.ts';
@@ -12,16 +11,18 @@ import type { LocalAttachment } from './local-attachment.ts';
 export class SharedScan<T> implements Scan<T> {
   readonly #pool: LocalPool;
   readonly #attachment: LocalAttachment;
-  readonly #calls: StoreCalls<Value>;
+  readonly #calls: StoreCalls<unknown>;
   readonly #scan: RangeScan<T>;
   readonly #signal: AbortSignal | undefined;
+  readonly #place: (key: Key) => Uint8Array;
 
-  constructor(attachment: LocalAttachment, calls: StoreCalls<Value>, plan: ScanPlan<T>) {
+  constructor(attachment: LocalAttachment, calls: StoreCalls<unknown>, plan: ScanPlan<T>) {
     this.#pool = attachment.pool;
     this.#attachment = attachment;
     this.#calls = calls;
     this.#scan = plan.begin(calls.ordered());
     this.#signal = plan.signal;
+    this.#place = plan.place;
   }
 
   next(): IteratorResult<T, undefined> {
@@ -43,7 +44,7 @@ export class SharedScan<T> implements Scan<T> {
 
   seek(key: Key): void {
     this.#refuse();
-    this.#scan.seek(keyBytes(key));
+    this.#scan.seek(this.#place(key));
   }
 
   return(): IteratorResult<T, undefined> {

@@ -1,9 +1,11 @@
 import { type InspectOptions, inspect } from 'node:util';
 import type { Index } from '../../indexes/contract.ts';
 import type { LocalPool } from '../../pool/local-pool.ts';
-import type { OpenStore } from '../../pool/open-stores.ts';
 import type {
   AsyncStore,
+  BoundedIncrement,
+  BoundedOptions,
+  ClientCounters,
   Entry,
   ExpiryOptions,
   Key,
@@ -18,19 +20,20 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../api.ts';
+import type { Decide } from '../calls/changes/decide.ts';
 import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
 import { planScan } from '../calls/ranges/scan-plan.ts';
-import { KeyTaker, PairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
+import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { inspected } from '../inspected.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from '../ordered-api.ts';
-import type { StoreSettings } from '../store-settings.ts';
-import { LocalAttachment } from './local-attachment.ts';
+import { type AnyNamespaceOptions, inNamespace, type StoreSettings } from '../store-settings.ts';
+import type { LocalAttachment } from './local-attachment.ts';
 import { PromisedStore } from './promised-store.ts';
 import { SharedScan } from './shared-scan.ts';
 
 /** The store on a fabric whose verbs finish at once: every call runs its operation to the end. */
-export class SharedStore<V extends Value> implements Store<V> {
+export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #pool: LocalPool;
   readonly #attachment: LocalAttachment;
   readonly #calls: StoreCalls<V>;
@@ -42,14 +45,14 @@ export class SharedStore<V extends Value> implements Store<V> {
   readonly #values: Taker<V>;
   #promised: PromisedStore<V> | undefined;
 
-  constructor(pool: LocalPool, index: Index, store: OpenStore, settings: StoreSettings) {
-    this.#pool = pool;
+  constructor(attachment: LocalAttachment, index: Index, settings: StoreSettings) {
+    this.#pool = attachment.pool;
     this.#index = index;
     this.#settings = settings;
-    this.#attachment = new LocalAttachment(pool, store);
+    this.#attachment = attachment;
     this.#calls = new StoreCalls<V>(this.#attachment, index, { ...settings, delegation: false });
-    this.#pairs = new PairTaker(settings);
-    this.#keys = new KeyTaker(settings.keys);
+    this.#pairs = pairTaker(settings);
+    this.#keys = keyTaker(settings);
     this.#values = valueTaker(settings.values);
   }
 
@@ -65,7 +68,7 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#settings.handle;
   }
 
-  get async(): AsyncStore<V> {
+  get async(): AsyncStore<V, Key, Value> {
     this.#promised ??= new PromisedStore<V>(this);
     return this.#promised;
   }
@@ -137,6 +140,29 @@ export class SharedStore<V extends Value> implements Store<V> {
     return this.#pool.run(this.#calls.increment(key, by, options));
   }
 
+  incrementWithin(key: Key, by: number, options: BoundedOptions<number>): BoundedIncrement<number>;
+  incrementWithin(key: Key, by: bigint, options: BoundedOptions<bigint>): BoundedIncrement<bigint>;
+  incrementWithin(
+    key: Key,
+    by: number | bigint,
+    options: BoundedOptions<number> | BoundedOptions<bigint>,
+  ): BoundedIncrement<never> {
+    return this.#pool.run(this.#calls.incrementWithin(key, by, options)) as BoundedIncrement<never>;
+  }
+
+  swap(key: Key, value: Value, options?: Omit<WriteOptions, 'when' | 'previous'>): V | undefined {
+    return this.#pool.run(this.#calls.swap(key, value, options));
+  }
+
+  append(key: Key, value: Value, options?: ExpiryOptions): number {
+    return this.#pool.run(this.#calls.append(key, value, options));
+  }
+
+  /** @internal */
+  changeState<T>(name: string, decide: Decide<T>): T {
+    return this.#pool.run(this.#calls.changeState(name, decide));
+  }
+
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[] {
     return this.#pool.run(this.#calls.getMany(keys, options));
   }
@@ -189,7 +215,11 @@ export class SharedStore<V extends Value> implements Store<V> {
 
   #scan<T>(range: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): Scan<T> {
     this.#attachment.refuseClosed();
-    return new SharedScan(this.#attachment, this.#calls, planScan(range, part, taker));
+    return new SharedScan(
+      this.#attachment,
+      this.#calls,
+      planScan(range, part, taker, this.#settings.namespace),
+    );
   }
 
   scan(range: ScanOptions = {}): Scan<[Key, V]> {
@@ -228,14 +258,26 @@ export class SharedStore<V extends Value> implements Store<V> {
     this.#pool.run(this.#calls.clear(range));
   }
 
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads of the interface say of what type
+  namespace(prefix: Key, options?: AnyNamespaceOptions): SharedStore<any> {
+    this.#attachment.refuseClosed();
+    const settings = inNamespace(this.#settings, prefix, options);
+    const view = { ...settings, onClose: () => {} };
+    return new SharedStore(this.#attachment.view(), this.#index, view);
+  }
+
   /** What the statistics themselves read is not counted. */
   stats(): StoreStats {
     return this.#attachment.traffic.uncounted(() => this.#pool.run(this.#calls.stats()));
   }
 
+  counters(): ClientCounters {
+    return this.#pool.run(this.#calls.counters());
+  }
+
   close(): void {
     if (this.#attachment.closed) return;
-    this.#attachment.closed = true;
+    this.#attachment.close();
     this.#settings.onClose();
   }
 

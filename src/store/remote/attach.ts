@@ -32,18 +32,24 @@ export interface Former {
 export async function attachRemote(
   location: RemoteLocation,
   credentials: Credentials,
-  options: PoolOptions & { create?: boolean },
+  options: PoolOptions & { create?: boolean; readOnly?: boolean },
   client: string,
   former: Former | undefined,
 ): Promise<{ pool: RemotePool; fabric: TcpFabric; parameters: PoolParameters }> {
   const fabric = await TcpFabric.connect(location.endpoints, credentials);
   try {
     // So that the clean-up in joining finds this client's own former row.
-    if (former !== undefined) await revoke(fabric, former.session);
+    if (former !== undefined && !options.readOnly) await revoke(fabric, former.session);
     const parameters = await adopt(fabric, location.url, options);
     if (former !== undefined) refuseOtherPool(parameters.poolId, former.poolId, location.url);
     const registrar = new TcpRegistrar(fabric.nodes);
-    const pool = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
+    const pool = new RemotePool(
+      fabric,
+      parameters,
+      networkThread(fabric),
+      registrar,
+      options.readOnly,
+    );
     await pool.join(client);
     return { pool, fabric, parameters };
   } catch (error) {

@@ -16,6 +16,8 @@ export interface Entrance {
   credentials: Credentials;
   /** Of the index, which handles of one store share. */
   delegation: boolean;
+  /** Such a client cleans up after no other. */
+  readOnly: boolean;
 }
 
 export interface ClientOpener {

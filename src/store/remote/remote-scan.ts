@@ -1,6 +1,5 @@
-import type { Key, Value } from '../api.ts';
+import type { Key } from '../api.ts';
 import { checkBatch } from '../calls/arguments.ts';
-import { keyBytes } from '../calls/ranges/key-range.ts';
 import type { RangeScan } from '../calls/ranges/range-scan.ts';
 import { refuseAborted, type ScanPlan } from '../calls/ranges/scan-plan.ts';
 import type { StoreCalls } from '../calls/store-calls.ts';
@@ -10,7 +9,7 @@ import type { Session } from './session.ts';
 /** A session and the calls of the store in it. */
 export interface OpenSession {
   session: Session;
-  calls: StoreCalls<Value>;
+  calls: StoreCalls<unknown>;
 }
 
 /** The store that a scan is of. */
@@ -65,7 +64,7 @@ export class RemoteScan<T> implements AsyncScan<T> {
 
   seek(key: Key): void {
     this.#refuse();
-    const bytes = keyBytes(key);
+    const bytes = this.#plan.place(key);
     this.#last = this.#last.then(() => {
       this.#sought = bytes;
     });

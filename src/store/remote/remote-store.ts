@@ -1,4 +1,5 @@
 import { type InspectOptions, inspect } from 'node:util';
+import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
@@ -9,27 +10,28 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { lifetimeOf } from '../calls/expiry.ts';
-import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
-import { KeyTaker, PairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
+import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { inspected } from '../inspected.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
-import type { RemoteSettings } from '../store-settings.ts';
+import { type AnyNamespaceOptions, inNamespace, type RemoteSettings } from '../store-settings.ts';
+import { formatOf } from '../values/value-format.ts';
 import { credentialsOf, parseRemote } from './address.ts';
 import { RemoteClients } from './remote-clients.ts';
 import { type OpenSession, RemoteScan } from './remote-scan.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
+import { type SessionSource, Sessions, SessionsOfNamespace } from './sessions.ts';
 
 /** Opens a store in a pool on memory nodes, by a client of this thread; see `open`. */
-export async function openRemote<V extends Value>(
+export async function openRemote<V>(
   url: string,
   options: OpenOptions,
   clients = RemoteClients.ofThread(),
-): Promise<AsyncStore<V>> {
+): Promise<AsyncStore<V, Key, Value>> {
   checkClientOptions(options);
   const location = parseRemote(url);
   const named = { ...options, store: options.store ?? location.store };
@@ -40,48 +42,36 @@ export async function openRemote<V extends Value>(
     );
   }
   const opener = new SessionOpener(location, credentialsOf(location, options), named, clients);
-  const session = await opener.open();
-  return new RemoteStore<V>(opener, session, {
-    name: named.store ?? 'default',
+  const store = named.store ?? 'default';
+  const sessions = new Sessions(opener, await opener.open(), store, options.readOnly ?? false);
+  publish('open', () => ({ url: location.url, store }));
+  return new RemoteStore<V>(sessions, {
+    name: store,
     url: location.url,
     keys: options.keys ?? 'auto',
-    values: options.values ?? 'auto',
+    values: formatOf(options.values),
     lifetime: lifetimeOf(options),
     delegation: options.delegation ?? false,
+    readOnly: options.readOnly,
   });
 }
 
 /** `forwardCalls` adds these. */
-export interface RemoteStore<V extends Value> extends PromisedCalls<V> {}
+export interface RemoteStore<V> extends PromisedCalls<V> {}
 
 /** A store on memory nodes: many operations in flight, over one session after the other. */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
-export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarder {
-  readonly #opener: SessionOpener;
+export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
+  readonly #sessions: SessionSource;
   readonly #settings: RemoteSettings;
+  /** The calls in the session that was used last. */
   #open: OpenSession;
-  #opening: Promise<OpenSession> | undefined;
   #closed = false;
 
-  constructor(opener: SessionOpener, session: Session, settings: RemoteSettings) {
-    this.#opener = opener;
+  constructor(sessions: SessionSource, settings: RemoteSettings) {
+    this.#sessions = sessions;
     this.#settings = settings;
-    this.#open = this.#callsIn(session);
-    this.#sweepExpired();
-  }
-
-  /** Takes expired records out as long as the store is open; not while it has no session. */
-  #sweepExpired(): void {
-    let of = this.#open.session;
-    let sweep = new ExpirySweep(of, of.index);
-    runTurns(sweep.pause, async () => {
-      const { session } = this.#open;
-      if (this.#closed) return undefined;
-      if (session !== of) sweep = new ExpirySweep(session, session.index);
-      of = session;
-      if (!session.over) await session.pool.run(sweep.turn());
-      return sweep.pause;
-    });
+    this.#open = this.#callsIn(sessions.current);
   }
 
   get name(): string {
@@ -96,14 +86,14 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
     return { url: this.#settings.url, store: this.name };
   }
 
-  get sync(): Store<V> {
+  get sync(): Store<V, Key, Value> {
     throw new StepwellError('SW_UNSUPPORTED', 'a store over a network has no synchronous calls');
   }
 
   /** A call begins at once when the session is there, so that it has the caller's bytes. */
   async call(name: CallName | 'loadSorted', args: unknown[]): Promise<unknown> {
     this.refuseClosed();
-    const { session, calls } = this.#open.session.over ? await this.live() : this.#open;
+    const { session, calls } = this.#sessions.current.over ? await this.live() : this.#calls();
     const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
     return session.pool.run(call.apply(calls, args));
   }
@@ -119,7 +109,7 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
   keys(range: ScanOptions): AsyncScan<Key>;
   keys(range?: ScanOptions): AsyncIterableIterator<Key> {
     if (range === undefined) return this.#walk(({ key }) => key);
-    return this.#scan(range, 'keys', new KeyTaker(this.#settings.keys));
+    return this.#scan(range, 'keys', keyTaker(this.#settings));
   }
 
   values(): AsyncIterableIterator<V>;
@@ -150,24 +140,33 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
   }
 
   scan(range: ScanOptions = {}): AsyncScan<[Key, V]> {
-    return this.#scan(range, 'records', new PairTaker<V>(this.#settings));
+    return this.#scan(range, 'records', pairTaker<V>(this.#settings));
   }
 
   #scan<T>(options: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): AsyncScan<T> {
     this.refuseClosed();
     // The store's index stays of one kind, whatever session is open.
-    orderedIndex(this.#open.session.index, this.name);
-    return new RemoteScan(this, planScan(options, part, taker));
+    orderedIndex(this.#sessions.current.index, this.name);
+    return new RemoteScan(this, planScan(options, part, taker, this.#settings.namespace));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {
     return this.call('loadSorted', [await gathered(entries)]) as Promise<number>;
   }
 
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads of the interface say of what type
+  namespace(prefix: Key, options?: AnyNamespaceOptions): AsyncStore<any, Key, any> {
+    this.refuseClosed();
+    const settings = inNamespace(this.#settings, prefix, options);
+    const sessions = new SessionsOfNamespace(this.#sessions, () => this.refuseClosed());
+    return new RemoteStore(sessions, settings);
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#open.session.close();
+    await this.#sessions.close();
+    if (!this.#settings.namespace) publish('close', () => ({ url: this.url, store: this.name }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -175,42 +174,36 @@ export class RemoteStore<V extends Value> implements AsyncStore<V>, CallForwarde
   }
 
   [inspect.custom](_depth: number, options: InspectOptions): string {
-    const { manifest } = this.#open.session.index;
+    const { manifest } = this.#sessions.current.index;
     return inspected('AsyncStore', this, manifest.name, this.#closed, options);
   }
 
   /** @internal */
   refuseClosed(): void {
     if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
+    this.#sessions.refuseClosed();
   }
 
   /**
-   * The session, or a new one when it is over: calls that were under way have failed with it, later
-   * ones go on under a new incarnation.
+   * The session, or a new one when it is over, and the calls in it.
    *
    * @internal
    */
   async live(): Promise<OpenSession> {
     this.refuseClosed();
-    if (!this.#open.session.over) return this.#open;
-    this.#opening ??= this.#reopen().finally(() => {
-      this.#opening = undefined;
-    });
-    const open = await this.#opening;
+    await this.#sessions.live();
     this.refuseClosed();
-    return open;
+    return this.#calls();
   }
 
-  async #reopen(): Promise<OpenSession> {
-    const session = await this.#opener.open(this.#open.session);
-    const open = this.#callsIn(session);
-    if (this.#closed) await session.close();
-    else this.#open = open;
-    return open;
+  #calls(): OpenSession {
+    const { current } = this.#sessions;
+    if (this.#open.session !== current) this.#open = this.#callsIn(current);
+    return this.#open;
   }
 
   #callsIn(session: Session): OpenSession {
-    return { session, calls: new StoreCalls<Value>(session, session.index, this.#settings) };
+    return { session, calls: new StoreCalls<unknown>(session, session.index, this.#settings) };
   }
 }
 

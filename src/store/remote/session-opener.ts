@@ -33,7 +33,8 @@ export class SessionOpener {
     const options = former ? { ...this.#options, create: false } : this.#options;
     const { endpoints, url } = this.#location;
     const credentials = this.#credentials;
-    const entrance = { endpoints, credentials, delegation: options.delegation ?? false };
+    const { delegation = false, readOnly = false } = options;
+    const entrance = { endpoints, credentials, delegation, readOnly };
     return this.#clients.open(entrance, options, {
       attach: () => this.#attach(options, former?.client),
       accept: ({ poolId }) => former && refuseOtherPool(poolId, former.client.poolId, url),

@@ -18,8 +18,15 @@ import {
   NodeThread,
   type ThreadOptions,
 } from '../../fabrics/tcp/node/node-thread.ts';
+import type { RowTable } from '../../fabrics/tcp/node/reader-guard.ts';
 import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
-import { CHUNK_BYTES } from '../../pool/layout.ts';
+import {
+  CHUNK_BYTES,
+  CLIENT_ENTRY_BYTES,
+  CLIENTS_OFFSET,
+  MAGIC,
+  SUPERBLOCK,
+} from '../../pool/layout.ts';
 import { isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { guardIo } from '../io-errors.ts';
 import { linkTarget } from '../location.ts';
@@ -31,6 +38,13 @@ const DEFAULT_NODE_BYTES = 2 ** 30;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const REGION_BYTES_MAX = 2 ** 31;
 const LEASE_MS_MIN = 100;
+/** Where clients that may only read have to write. */
+const CLIENT_ROWS: RowTable = {
+  magic: MAGIC,
+  at: CLIENTS_OFFSET,
+  rowBytes: CLIENT_ENTRY_BYTES,
+  countAt: SUPERBLOCK.clientsMax,
+};
 const OUTSTANDING_BYTES_MIN = 64 * 1024;
 
 export interface MemoryNodeOptions {
@@ -46,6 +60,11 @@ export interface MemoryNodeOptions {
   file?: string;
   /** What clients have to know. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
   secret?: string | Uint8Array;
+  /**
+   * What clients have to know that may only read: the node refuses whatever else they ask for. They
+   * open stores with `readOnly: true` and this as `secret`. Needs a secret of the others.
+   */
+  readSecret?: string | Uint8Array;
   /** Certificate and key in PEM: the node then listens with TLS. */
   tls?: { cert: string; key: string };
   /** Clients at once (1024); others are refused with SW_TOO_MANY_CLIENTS. */
@@ -86,11 +105,14 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   const limits = limitsOf(options);
   if (tls !== undefined) refuseBadCertificate(tls);
   const secret = secretFrom(options.secret, process.env);
+  const readSecret = options.readSecret && secretFrom(options.readSecret, {});
+  if (readSecret && secret === undefined)
+    throw invalid('a secret for readers needs one for writers');
   const memory =
     options.file === undefined ? newMemory(options) : fileMemory(options.file, options);
   const { place, regionBytes, regions, release } = memory;
   const settings: ThreadOptions = { host, port, place, regionBytes };
-  const given = { secret, tls, ...limits };
+  const given = { secret, readSecret, rows: readSecret && CLIENT_ROWS, tls, ...limits };
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined) Object.assign(settings, { [name]: value });
   }

@@ -25,6 +25,7 @@ import {
 } from '../wire.ts';
 import { type Guesses, hasWork } from './guesses.ts';
 import { BeyondMemory, type NodeMemory } from './node-memory.ts';
+import { ReaderGuard, type RowTable } from './reader-guard.ts';
 
 /** Results that are put together before they are sent. */
 const FLUSH_BYTES = 128 * 1024;
@@ -36,6 +37,8 @@ const FRAMES_AHEAD = 64;
 const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
 
+const READERS_READ = 'this secret is for reading: open the store with readOnly: true';
+
 const HANDSHAKE = 0;
 const OPEN = 1;
 /** Nothing more is executed; what still arrives is thrown away until the client goes. */
@@ -46,6 +49,8 @@ export interface NodeContext {
   readonly memory: NodeMemory;
   readonly boot: number;
   readonly secret: Uint8Array | undefined;
+  /** What clients prove that may only read, and where their rows are. */
+  readonly readers: { secret: Uint8Array; rows: RowTable } | undefined;
   readonly guesses: Guesses;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
   /** Takes the session in, or says why not. */
@@ -65,6 +70,8 @@ export class NodeConnection {
   name = '';
   /** Ticks of the node's clock since the client was last heard. */
   silentTicks = 0;
+  /** Of a client that may only read. */
+  #reader: ReaderGuard | undefined;
   readonly #node: NodeContext;
   readonly socket: Socket;
   readonly #inbox = new Inbox(HANDSHAKE_BYTES_MAX);
@@ -103,6 +110,10 @@ export class NodeConnection {
     const challenge = { boot, nonce: this.#nonce, workBits: this.#workBits };
     const needsSecret = secret !== undefined;
     this.#outbox.put(CHALLENGE, 0, writeChallenge({ ...challenge, needsSecret }));
+  }
+
+  get readsOnly(): boolean {
+    return this.#reader !== undefined;
   }
 
   get open(): boolean {
@@ -176,6 +187,8 @@ export class NodeConnection {
       const results = this.#results[i];
       if (results < 0) {
         this.#outbox.putFailure(sequence, 'SW_POOL_CORRUPT', this.#refusals.shift() ?? '');
+      } else if (this.#reader?.permits(scratch, at + HEAD_BYTES, end) === false) {
+        this.#outbox.putFailure(sequence, 'SW_READ_ONLY', READERS_READ);
       } else {
         const bytes = HEAD_BYTES + results;
         const output = this.#outbox.reserve(bytes);
@@ -183,6 +196,7 @@ export class NodeConnection {
         output.i32[into >> 2] = headWord(RESULTS, bytes);
         output.i32[(into >> 2) + 1] = sequence;
         this.#node.memory.execute(scratch, at + HEAD_BYTES, end, output, into + HEAD_BYTES);
+        this.#reader?.executed(scratch, at + HEAD_BYTES, output, into + HEAD_BYTES);
       }
       at = end;
     }
@@ -235,7 +249,7 @@ export class NodeConnection {
 
   #welcome(content: Uint8Array): void {
     const { session, nonce, proof, name } = readProof(content);
-    const { boot, secret, limits, memory, guesses } = this.#node;
+    const { boot, secret, readers, limits, memory, guesses } = this.#node;
     // Connections that wait for their turn to guess were opened when a guess cost nothing yet.
     if (guesses.workBits > this.#workBits && this.#challenges < CHALLENGES_MAX) {
       this.#challenge();
@@ -246,14 +260,17 @@ export class NodeConnection {
       return;
     }
     const transcript = { boot, session, nodeNonce: this.#nonce, clientNonce: nonce };
-    const key = secret ?? new Uint8Array(0);
-    if (!sameProof(proof, proofOf('client', key, transcript))) {
+    const keys = [secret ?? new Uint8Array(0)];
+    if (readers !== undefined) keys.push(readers.secret);
+    const key = keys.find((one) => sameProof(proof, proofOf('client', one, transcript)));
+    if (key === undefined) {
       guesses.note();
       this.end('SW_UNAUTHENTICATED', 'the secret is not the one of this memory node');
       return;
     }
     this.session = session;
     this.name = name;
+    if (key === readers?.secret) this.#reader = new ReaderGuard(readers.rows, memory);
     const refusal = this.#node.admit(this);
     if (refusal !== undefined) {
       this.end(refusal.code, refusal.message);

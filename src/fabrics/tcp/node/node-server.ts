@@ -22,6 +22,7 @@ import { Guesses } from './guesses.ts';
 import { Handshakes } from './handshakes.ts';
 import { NodeConnection, type NodeContext } from './node-connection.ts';
 import type { NodeMemory } from './node-memory.ts';
+import type { RowTable } from './reader-guard.ts';
 import { SessionLocks } from './session-locks.ts';
 
 const CONNECTIONS_MAX = 1024;
@@ -36,6 +37,9 @@ const HANDSHAKE_MS = 10_000;
 const HANDSHAKES_MAX = 1024;
 const IMAGE_BYTES_MAX = 64 * 1024;
 
+/** Calls of clients that may only read. */
+const READERS_METHODS: readonly number[] = [IS_CONNECTED, LOCK, UNLOCK, IS_LOCKED];
+
 export type CallHandler = (
   method: number,
   request: Uint8Array,
@@ -49,6 +53,10 @@ export interface NodeOptions {
   port: number;
   /** Without one, only loopback addresses are listened on. */
   secret?: Uint8Array;
+  /** What clients prove that may only read; needs a secret. */
+  readSecret?: Uint8Array;
+  /** Where the rows of such clients are. */
+  rows?: RowTable;
   tls?: TlsOptions;
   /** Clients that are let in at once. */
   maxConnections?: number;
@@ -68,6 +76,7 @@ export class NodeServer implements NodeContext {
   readonly memory: NodeMemory;
   readonly boot = randomBytes(6).readUIntBE(0, 6) + 1;
   readonly secret: Uint8Array | undefined;
+  readonly readers: NodeContext['readers'];
   readonly guesses: Guesses;
   readonly limits: NodeContext['limits'];
   readonly #server: Server;
@@ -87,6 +96,8 @@ export class NodeServer implements NodeContext {
     this.memory = options.memory;
     this.#locks = new SessionLocks(options.memory.locks);
     this.secret = options.secret;
+    const { readSecret, rows } = options;
+    if (readSecret && rows) this.readers = { secret: readSecret, rows };
     this.guesses = options.guesses ?? new Guesses();
     this.limits = {
       frameBytesMax: options.frameBytesMax ?? FRAME_BYTES_MAX,
@@ -210,10 +221,13 @@ export class NodeServer implements NodeContext {
   }
 
   call(
-    { session }: NodeConnection,
+    { session, readsOnly }: NodeConnection,
     method: number,
     request: Uint8Array,
   ): Uint8Array | Promise<Uint8Array> {
+    if (readsOnly && !READERS_METHODS.includes(method)) {
+      throw new StepwellError('SW_READ_ONLY', 'this client may only read');
+    }
     if (method === INITIALISE) return this.#initialise(request);
     if (method === IS_CONNECTED) return flag(this.#isConnected(request));
     if (method === ERASE) return this.#erase(session, request);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { poolFull } from '../../../fabrics/shared/region.ts';
 import type { Store, Value } from '../../../store/api.ts';
+import { LocalAttachment } from '../../../store/local/local-attachment.ts';
 import { SharedStore } from '../../../store/local/shared-store.ts';
 import { createInMemory } from '../../../store/location.ts';
 import { openStore } from '../../../store/store-in-pool.ts';
@@ -64,7 +65,10 @@ function storeOf(t: Scope, pool: LocalPool, index: 'race' | 'chime' | 'shard' | 
   const encodings = { keys: 'auto', values: 'auto' } as const;
   return keepOpen(
     t,
-    new SharedStore(pool, opened.index, opened.store, { ...settings, ...encodings }),
+    new SharedStore<Value>(new LocalAttachment(pool, opened.store), opened.index, {
+      ...settings,
+      ...encodings,
+    }),
   );
 }
 

@@ -1,8 +1,8 @@
-import type { IndexScan, OrderedIndex } from '../../../indexes/contract.ts';
+import type { IndexScan, KeyRange, OrderedIndex } from '../../../indexes/contract.ts';
 import type { RecordIo } from '../../../indexes/substrates/record-io.ts';
+import { CODEC_STATE } from '../../../records/codec.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { RangeBounds } from '../../ordered-api.ts';
-import { isEmptyRange, rangeOf } from './key-range.ts';
+import { isEmptyRange } from './key-range.ts';
 
 /** Counts the keys of a range, some at a time: each step is an operation of its own. */
 export class RangeCount {
@@ -11,9 +11,8 @@ export class RangeCount {
   readonly #isTimed: boolean;
   count = 0;
 
-  /** In a store that is timed records may have expired. Raises SW_INVALID_ARGUMENT. */
-  constructor(index: OrderedIndex, bounds: RangeBounds, isTimed: boolean) {
-    const { range } = rangeOf(bounds);
+  /** In a store that is timed records may have expired. */
+  constructor(index: OrderedIndex, range: KeyRange, isTimed: boolean) {
     this.#records = index.records;
     this.#isTimed = isTimed;
     this.#scan = isEmptyRange(range) ? undefined : index.scan(range);
@@ -31,6 +30,7 @@ export class RangeCount {
       return;
     }
     yield* scan.next((request) => {
+      if (request.foundCodec === CODEC_STATE) return;
       if (!this.#records.isExpired(request)) this.count++;
     }, true);
   }

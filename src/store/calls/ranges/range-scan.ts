@@ -1,5 +1,6 @@
 import type { IndexScan, KeyRange, OrderedIndex } from '../../../indexes/contract.ts';
 import type { Request } from '../../../indexes/substrates/request.ts';
+import { CODEC_STATE } from '../../../records/codec.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { isEmptyRange, rangeBehind, rangeFrom } from './key-range.ts';
 import { foundKey, type Taker } from './takers.ts';
@@ -23,7 +24,7 @@ export class RangeScan<T> {
   #left: number;
   /** Records of the step in progress that may still be taken. */
   #room = 0;
-  /** Whether expired records were left out, which the index counts towards the limit. */
+  /** Whether expired or hidden records were left out, which the index counts towards the limit. */
   #skipped = false;
   /** Since then: the key that was met last. */
   #last: Uint8Array | undefined;
@@ -39,7 +40,8 @@ export class RangeScan<T> {
     this.#left = limit;
     this.#steps = this.#begin(range);
     this.#visit = (request, keyBytes) => {
-      if (index.records.isExpired(request)) this.#skipped = true;
+      const isHidden = request.foundCodec === CODEC_STATE || index.records.isExpired(request);
+      if (isHidden) this.#skipped = true;
       else if (this.#room-- > 0) taker.add(request, keyBytes);
       if (this.#skipped) this.#last = foundKey(request, keyBytes);
     };
@@ -89,7 +91,7 @@ export class RangeScan<T> {
     if (this.#skipped && this.#steps.done) this.#steps = this.#beginBehind();
   }
 
-  /** In place of the expired records further ones are in the limit. */
+  /** In place of those records further ones are in the limit. */
   #beginBehind(): IndexScan | undefined {
     const left = this.#left - this.#met.length;
     if (left <= 0 || this.#last === undefined || this.#left === Number.POSITIVE_INFINITY) {

@@ -1,11 +1,13 @@
 import { type Index, type IndexWalk, isOrdered } from '../../../indexes/contract.ts';
 import type { RecordIo } from '../../../indexes/substrates/record-io.ts';
+import { CODEC_STATE } from '../../../records/codec.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { Encoding, Entry, Key, Value } from '../../api.ts';
+import type { Entry, Key } from '../../api.ts';
 import { invalid, shown } from '../arguments.ts';
 import { rangeOf } from './key-range.ts';
+import type { Namespace } from './namespace.ts';
 import { prefixRange } from './prefix-range.ts';
-import { entryTaker, rawKeyTaker, type Taker } from './takers.ts';
+import { type Coding, entryTaker, rawKeyTaker, type Taker } from './takers.ts';
 
 /** Groups that one page may pass without finding enough records, beside its count. */
 const EMPTY_GROUPS_MAX = 64;
@@ -15,24 +17,23 @@ const EMPTY_GROUPS_MAX = 64;
  * an operation of its own: between two steps nothing of the pool is held, however long the caller
  * takes.
  */
-export class RecordWalk<V extends Value> {
+export class RecordWalk<V> {
   readonly #walk: IndexWalk;
   readonly #records: RecordIo;
   readonly #entries: Taker<Entry<V>>;
+  readonly #namespace: Namespace | undefined;
 
   /** Where keys have no order a prefix spares nothing: the caller leaves out the others. */
-  constructor(
-    index: Index,
-    encodings: { keys: Encoding; values: Encoding },
-    cursor = 0,
-    prefix?: Key,
-  ) {
+  constructor(index: Index, coding: Coding, cursor = 0, wanted?: Key) {
+    const { namespace } = coding;
+    const prefix = namespace?.key(wanted ?? '') ?? wanted;
     const hinted = prefix !== undefined && isOrdered(index);
     this.#walk = hinted
       ? index.walk(cursor, rangeOf(prefixRange(prefix)).range)
       : index.walk(cursor);
     this.#records = index.records;
-    this.#entries = entryTaker(encodings);
+    this.#entries = entryTaker(coding);
+    this.#namespace = namespace;
   }
 
   get done(): boolean {
@@ -50,18 +51,21 @@ export class RecordWalk<V extends Value> {
 
   /** The keys of the next group. */
   keys(): Operation<Uint8Array[]> {
-    return this.#step(rawKeyTaker(), true);
+    return this.#step(rawKeyTaker(this.#namespace), true);
   }
 
   /** The same with those that have expired. */
   keysToClear(): Operation<Uint8Array[]> {
-    return this.#step(rawKeyTaker(), true, true);
+    return this.#step(rawKeyTaker(this.#namespace), true, true);
   }
 
   *#step<T>(taker: Taker<T>, keysOnly: boolean, withExpired = false): Operation<T[]> {
     const records = this.#records;
+    const namespace = this.#namespace;
     taker.begin();
     yield* this.#walk.next((request, keyBytes) => {
+      if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
+      if (request.foundCodec === CODEC_STATE) return;
       if (withExpired || !records.isExpired(request)) taker.add(request, keyBytes);
     }, keysOnly);
     return taker.end();
@@ -69,7 +73,7 @@ export class RecordWalk<V extends Value> {
 }
 
 /** Goes through a walk a record at a time, synchronously; `read` runs the walk's next step. */
-export class WalkIterator<V extends Value, T> implements IterableIterator<T> {
+export class WalkIterator<V, T> implements IterableIterator<T> {
   readonly #begin: () => RecordWalk<V>;
   readonly #read: (walk: RecordWalk<V>) => Entry<V>[];
   readonly #select: (entry: Entry<V>) => T;

@@ -1,7 +1,9 @@
 import { StepwellError } from '../../../errors.ts';
 import { type Index, isOrdered, type OrderedIndex } from '../../../indexes/contract.ts';
+import type { Key } from '../../api.ts';
 import type { ScanOptions } from '../../ordered-api.ts';
-import { rangeOf } from './key-range.ts';
+import { keyBytes, rangeOf } from './key-range.ts';
+import type { Namespace } from './namespace.ts';
 import { type Part, RangeScan } from './range-scan.ts';
 import type { Taker } from './takers.ts';
 
@@ -9,13 +11,22 @@ import type { Taker } from './takers.ts';
 export interface ScanPlan<T> {
   readonly signal: AbortSignal | undefined;
   begin(index: OrderedIndex): RangeScan<T>;
+  /** The bytes of a key to go on at. Raises SW_INVALID_KEY. */
+  place(key: Key): Uint8Array;
 }
 
 /** Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
-export function planScan<T>(options: ScanOptions, part: Part, taker: Taker<T>): ScanPlan<T> {
-  const { range, limit } = rangeOf(options);
+export function planScan<T>(
+  options: ScanOptions,
+  part: Part,
+  taker: Taker<T>,
+  namespace?: Namespace,
+): ScanPlan<T> {
+  const { range: asked, limit } = rangeOf(options);
+  const range = namespace?.within(asked) ?? asked;
   return {
     signal: options.signal,
+    place: (key) => keyBytes(namespace?.key(key) ?? key),
     begin: (index) => new RangeScan(index, range, limit, taker, part),
   };
 }

@@ -5,7 +5,9 @@ import type { Key, Value } from '../../api.ts';
 import { checkEntries, checkEntry } from '../arguments.ts';
 
 /** What `loadSorted` with promises takes. */
-export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<readonly [Key, Value]>;
+export type SortedEntries =
+  | Iterable<readonly [Key, unknown]>
+  | AsyncIterable<readonly [Key, unknown]>;
 
 /**
  * The operation of `loadSorted`. Raises SW_UNSUPPORTED for an index that has none, and what
@@ -14,13 +16,14 @@ export type SortedEntries = Iterable<readonly [Key, Value]> | AsyncIterable<read
 export function sortedLoad(
   index: Index,
   name: string,
-  entries: Iterable<readonly [Key, Value]>,
+  entries: Iterable<readonly [Key, unknown]>,
   version: number,
   refuseClosed: () => void,
+  stored: (entry: readonly [Key, unknown]) => readonly [Key, Value],
 ): Operation<number> {
   checkEntries(entries);
   if (isOrdered(index) && index.load) {
-    return index.load(checked(entries, refuseClosed), version);
+    return index.load(checked(entries, refuseClosed, stored), version);
   }
   const why = `store ${name} has the index ${index.manifest.name}, which cannot be loaded in order`;
   throw new StepwellError(
@@ -30,10 +33,11 @@ export function sortedLoad(
 }
 
 /** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
-function checked<E extends readonly [Key, Value]>(
-  entries: Iterable<E>,
+function checked(
+  entries: Iterable<readonly [Key, unknown]>,
   refuseClosed: () => void,
-): Iterable<E> {
+  stored: (entry: readonly [Key, unknown]) => readonly [Key, Value],
+): Iterable<readonly [Key, Value]> {
   return {
     [Symbol.iterator]() {
       const source = entries[Symbol.iterator]();
@@ -41,10 +45,14 @@ function checked<E extends readonly [Key, Value]>(
         next() {
           const step = source.next();
           refuseClosed();
-          if (!step.done) checkEntry(step.value);
-          return step;
+          if (step.done) return step;
+          checkEntry(step.value);
+          return { done: false, value: stored(step.value) };
         },
-        return: (value) => source.return?.(value) ?? { done: true, value },
+        return: (value) => {
+          source.return?.(value);
+          return { done: true, value };
+        },
       };
     },
   };

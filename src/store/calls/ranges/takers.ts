@@ -1,8 +1,10 @@
 import type { Request } from '../../../indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
-import type { Encoding, Entry, Key, Value } from '../../api.ts';
+import type { Encoding, Entry, Key } from '../../api.ts';
+import type { Format } from '../../values/value-format.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
 import { FoundKeys } from './found-keys.ts';
+import type { Namespace } from './namespace.ts';
 
 /** What a scan makes of the records that a step meets. Steps do not overlap. */
 export interface Taker<T> {
@@ -37,32 +39,54 @@ export class EachTaker<T> implements Taker<T> {
   }
 }
 
-export function valueTaker<V extends Value>(values: Encoding): Taker<V> {
+/** How a store was opened, as far as it matters to what comes back. */
+export interface Coding {
+  keys: Encoding;
+  values: Format;
+  namespace?: Namespace | undefined;
+}
+
+export function valueTaker<V>(values: Format): Taker<V> {
   return new EachTaker((request) => decodeValue(request, values) as V);
 }
 
-export function entryTaker<V extends Value>(as: {
-  keys: Encoding;
-  values: Encoding;
-}): Taker<Entry<V>> {
+export function entryTaker<V>(as: Coding): Taker<Entry<V>> {
+  const skip = as.namespace?.bytes.length ?? 0;
   return new EachTaker((request, keyBytes) => ({
-    key: decodeKey(request, keyBytes, as.keys),
+    key: decodeKey(request, keyBytes, as.keys, skip),
     value: decodeValue(request, as.values) as V,
     version: request.foundVersion,
   }));
 }
 
 /** Keys as bytes, for a clearing. */
-export function rawKeyTaker(): Taker<Uint8Array> {
-  return new EachTaker(foundKey);
+export function rawKeyTaker(namespace?: Namespace): Taker<Uint8Array> {
+  const skip = namespace?.bytes.length ?? 0;
+  return new EachTaker((request, keyBytes) => foundKey(request, keyBytes, skip));
 }
 
-/** The bytes of the key that a step met. */
-export function foundKey({ outgoing }: Request, keyBytes: number): Uint8Array {
-  return outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
+export function keyTaker({ keys, namespace }: Coding): Taker<Key> {
+  if (namespace === undefined) return new KeyTaker(keys);
+  const skip = namespace.bytes.length;
+  return new EachTaker((request, keyBytes) => decodeKey(request, keyBytes, keys, skip));
 }
 
-export class KeyTaker implements Taker<Key> {
+export function pairTaker<V>(as: Coding): Taker<[Key, V]> {
+  if (as.namespace === undefined) return new PairTaker<V>(as);
+  const { keys, values, namespace } = as;
+  const skip = namespace.bytes.length;
+  return new EachTaker((request, keyBytes) => [
+    decodeKey(request, keyBytes, keys, skip),
+    decodeValue(request, values) as V,
+  ]);
+}
+
+/** The bytes of the key that a step met, without the first `skip`. */
+export function foundKey({ outgoing }: Request, keyBytes: number, skip = 0): Uint8Array {
+  return outgoing.u8.slice(HEADER_BYTES + skip, HEADER_BYTES + keyBytes);
+}
+
+class KeyTaker implements Taker<Key> {
   readonly #keys: FoundKeys;
 
   constructor(keys: Encoding) {
@@ -82,12 +106,12 @@ export class KeyTaker implements Taker<Key> {
   }
 }
 
-export class PairTaker<V extends Value> implements Taker<[Key, V]> {
+class PairTaker<V> implements Taker<[Key, V]> {
   readonly #keys: FoundKeys;
-  readonly #as: Encoding;
+  readonly #as: Format;
   #values: V[] = [];
 
-  constructor({ keys, values }: { keys: Encoding; values: Encoding }) {
+  constructor({ keys, values }: Coding) {
     this.#keys = new FoundKeys(keys);
     this.#as = values;
   }

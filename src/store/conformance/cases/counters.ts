@@ -73,4 +73,42 @@ export function counterCases({ check }: Suite): void {
     await s.set('n', Buffer.from('41'));
     assert.equal(await s.increment('n'), 42);
   });
+
+  check('a bounded counter stays within its bounds', async ({ s }) => {
+    const within = { min: 0, max: 3 };
+    const forever = Number.POSITIVE_INFINITY;
+    for (const value of [1, 2, 3]) {
+      const outcome = await s.incrementWithin('n', 1, within);
+      assert.deepEqual(outcome, { applied: true, value, ttlMs: forever });
+    }
+    const refused = await s.incrementWithin('n', 1, within);
+    assert.deepEqual(refused, { applied: false, value: 3, ttlMs: forever });
+    assert.equal((await s.incrementWithin('n', -4, within)).applied, false);
+    assert.equal((await s.incrementWithin('n', -3, within)).value, 0);
+    assert.equal((await s.incrementWithin('none', 4, within)).applied, false);
+    assert.equal(await s.has('none'), false);
+    const big = await s.incrementWithin('n', 5n, { max: 5n });
+    assert.equal(big.value, 5n);
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.incrementWithin('n', 1, { max: 1.5 }));
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.incrementWithin('n', 1, { most: 1 } as never));
+    await s.set('n', 'text');
+    await rejectsCode('SW_NOT_INTEGER', () => s.incrementWithin('n', 1, within));
+  });
+
+  {
+    const time = { now: 1_700_000_000_000 };
+    check(
+      'a bounded counter that expires',
+      async ({ s }) => {
+        const window = { max: 1, ttlMs: 100 };
+        assert.equal((await s.incrementWithin('n', 1, window)).ttlMs, 100);
+        time.now += 40;
+        const refused = await s.incrementWithin('n', 1, window);
+        assert.deepEqual(refused, { applied: false, value: 1, ttlMs: 60 });
+        time.now += 60;
+        assert.equal((await s.incrementWithin('n', 1, window)).applied, true);
+      },
+      { clock: () => time.now },
+    );
+  }
 }

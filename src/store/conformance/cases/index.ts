@@ -1,8 +1,10 @@
 import { batchCases } from './batches.ts';
 import { counterCases } from './counters.ts';
 import { expiryCases } from './expiry.ts';
+import { formatCases } from './formats.ts';
 import { keyCases } from './keys.ts';
 import { lifecycleCases } from './lifecycle.ts';
+import { namespaceCases } from './namespaces.ts';
 import { orderedCases } from './ordered.ts';
 import { readCases } from './reads.ts';
 import { sharingCases } from './sharing.ts';
@@ -19,6 +21,8 @@ export function conformance(subject: Subject): void {
   const suite = suiteOf(subject);
   keyCases(suite);
   valueCases(suite);
+  formatCases(suite);
+  namespaceCases(suite);
   writeCases(suite);
   counterCases(suite);
   expiryCases(suite);

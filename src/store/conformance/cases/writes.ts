@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { rejectsCode } from '../../tests/support/codes.ts';
-import type { Suite } from './suite.ts';
+import { collect, type Suite } from './suite.ts';
 
-export function writeCases({ check }: Suite): void {
+export function writeCases({ check, manifest }: Suite): void {
   check('get, getEntry, has of an absent key', async ({ s }) => {
     assert.equal(await s.get('k'), undefined);
     assert.equal(await s.getEntry('k'), undefined);
@@ -182,5 +182,69 @@ export function writeCases({ check }: Suite): void {
       version = next;
     }
     assert.equal(await s.get('k'), '200');
+  });
+
+  check('swap returns what it replaced', async ({ s }) => {
+    assert.equal(await s.swap('k', 'one'), undefined);
+    assert.equal(await s.swap('k', Uint8Array.of(2)), 'one');
+    assert.deepEqual(await s.swap('k', 'three'), Uint8Array.of(2));
+    assert.equal(await s.get('k'), 'three');
+    await rejectsCode('SW_INVALID_VALUE', () => s.swap('k', 7 as never));
+    await rejectsCode('SW_INVALID_ARGUMENT', () => s.swap('k', 'v', { ttl: 1 } as never));
+  });
+
+  check('append puts text and bytes behind one another', async ({ s }) => {
+    assert.equal(await s.append('k', 'läng'), 5);
+    assert.equal(await s.append('k', '\u{1f600}'), 9);
+    assert.equal(await s.get('k'), 'läng\u{1f600}');
+    assert.equal(await s.append('k', Uint8Array.of(0, 255)), 11);
+    const bytes = Buffer.concat([Buffer.from('läng\u{1f600}'), Buffer.of(0, 255)]);
+    assert.deepEqual(await s.get('k'), new Uint8Array(bytes));
+    assert.equal(await s.append('empty', ''), 0);
+    assert.equal(await s.get('empty'), '');
+    // Into further blocks, with a key that is long, too.
+    const key = 'k'.repeat(300);
+    for (let i = 1; i <= 9; i++) assert.equal(await s.append(key, 'x'.repeat(9000)), 9000 * i);
+    assert.equal(await s.get(key), 'x'.repeat(81_000));
+    await rejectsCode('SW_INVALID_VALUE', () => s.append('k', 7 as never));
+    await rejectsCode('SW_INVALID_VALUE', () => s.append('k', '\ud800'));
+    await rejectsCode('SW_INVALID_KEY', () => s.append('x'.repeat(65_536), 'v'));
+  });
+
+  check('appends of several clients are all there', async ({ s, attach }) => {
+    const other = attach();
+    const parts = Array.from({ length: 30 }, (_, i) => `${i}.`);
+    await Promise.all(parts.map((part, i) => (i % 2 === 0 ? s : other).append('k', part)));
+    const found = String(await s.get('k'))
+      .split('.')
+      .slice(0, -1);
+    assert.deepEqual(found.sort(), parts.map((part) => part.slice(0, -1)).sort());
+  });
+
+  check('what helpers keep is changed atomically, and hidden from walks', async ({ s, attach }) => {
+    const other = attach();
+    const add = (state: unknown) => ({ result: Number(state ?? 0), next: Number(state ?? 0) + 1 });
+    const found = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? s : other).changeState('sum', add)),
+    );
+    assert.deepEqual(
+      found.sort((a, b) => a - b),
+      Array.from({ length: 20 }, (_, i) => i),
+    );
+    const look = (state: unknown) => ({ result: state });
+    assert.equal(await other.changeState('sum', look), 20);
+    await s.changeState('long', () => ({ result: 0, next: 'x'.repeat(50_000) }));
+    assert.equal(await other.changeState('long', look), 'x'.repeat(50_000));
+    await s.set('k', 'v');
+    assert.deepEqual(await collect(s.keys()), ['k']);
+    assert.deepEqual((await s.scanPage(0, 10_000)).entries.length, 1);
+    assert.deepEqual((await s.scanKeys(0, 10_000)).keys.length, 1);
+    if (manifest.ordered) assert.deepEqual(await collect(s.keys({ limit: 1 })), ['k']);
+    const gone = () => ({ result: undefined, next: null });
+    await s.changeState('sum', gone);
+    await s.changeState('never there', gone);
+    assert.equal(await other.changeState('sum', look), undefined);
+    await s.clear();
+    assert.equal(await s.changeState('long', (state) => ({ result: typeof state })), 'string');
   });
 }

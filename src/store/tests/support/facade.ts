@@ -23,6 +23,10 @@ export function asyncFacade(store: Store<Value>): AsyncStore<Value> {
       if (property === 'scan') {
         return (range?: ScanOptions) => scanFacade(target.scan(range));
       }
+      if (property === 'namespace') {
+        return (...given: Parameters<Store['namespace']>) =>
+          asyncFacade(target.namespace(...given));
+      }
       if (property === 'size') return async () => target.size;
       const value = Reflect.get(target, property, target);
       if (typeof value !== 'function') return value;

@@ -80,7 +80,12 @@ function install(folder: string): void {
   };
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   place('package.json', readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  for (const [path, text] of publishedTypes(['index.ts', 'adapters/level/index.ts'])) {
+  for (const [path, text] of publishedTypes([
+    'index.ts',
+    'helpers/index.ts',
+    'adapters/level/index.ts',
+    'adapters/opentelemetry/index.ts',
+  ])) {
     place(join('dist', path.replace(/\.ts$/, '.d.ts')), text.replaceAll(/\.ts(?=['"])/g, '.js'));
   }
   for (const name of INSTALLED) {

@@ -82,6 +82,13 @@ export function deferredStore(
   return new Proxy(target, {
     get(given, property) {
       if (property in given) return Reflect.get(given, property);
+      if (property === 'namespace') {
+        return (...words: Parameters<AsyncStore['namespace']>) =>
+          deferredStore(
+            opening.then((store) => store.namespace(...words)),
+            known,
+          );
+      }
       return async (...words: unknown[]) => {
         const store = (await opening) as unknown as Record<
           PropertyKey,

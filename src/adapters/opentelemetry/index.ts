@@ -1,0 +1,1 @@
+export { type MeterLike, type ObservableLike, type ObserveOptions, observe } from './observe.ts';

@@ -1,0 +1,197 @@
+import { hasCode, StepwellError } from '../errors.ts';
+import { checkOptions } from '../store/calls/arguments.ts';
+import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
+import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
+import { Waiting, type WaitOptions } from './waiting.ts';
+
+/** A permit is renewed when this part of its time has passed. */
+const RENEWALS = 3;
+
+export interface LeaseOptions extends WaitOptions {
+  /**
+   * Milliseconds after which a holder that has not renewed its permit loses it. Longer than the
+   * holder's event loop ever stands still.
+   */
+  ttlMs: number;
+  /** Whether the permit is renewed by itself as long as the event loop turns. Default true. */
+  renew?: boolean;
+}
+
+/** A permit that is held, until it is released, lost or its holder dies. */
+export interface Lease extends AsyncDisposable {
+  readonly name: string;
+  /**
+   * The fencing token: greater than that of every holder before. What is guarded should refuse a
+   * token below the greatest that it has seen; only that keeps out a holder that slept.
+   */
+  readonly token: number;
+  /** Aborted, with SW_LEASE_LOST as reason, when the permit is known to be lost. */
+  readonly signal: AbortSignal;
+  /** Whether it is held, as far as can be told without a look: false when its time has run out. */
+  readonly isHeld: boolean;
+  /** Holds it for another `ttlMs` from now on; false when it is lost. */
+  renew(): Promise<boolean>;
+  /** Gives it back, so that others need not wait; false when it was lost. */
+  release(): Promise<boolean>;
+}
+
+/**
+ * Waits until this client holds the lease of that name, which one client of the store has at a
+ * time. It passes on when it is released, when its holder's process or thread has died, which
+ * others notice within a moment, and when its time has run out. Over a network a holder is dead to
+ * the others when its connections are lost, of which it may learn as late as with its next renewal.
+ *
+ * @throws StepwellError SW_TIMEOUT after `waitMs`, SW_ABORTED.
+ */
+export async function lease(store: AnyStore, name: string, options: LeaseOptions): Promise<Lease> {
+  return hold(store, 'lease', name, 1, options);
+}
+
+/** As `lease`, without waiting: undefined while another client holds it. */
+export async function tryLease(
+  store: AnyStore,
+  name: string,
+  options: Omit<LeaseOptions, keyof WaitOptions>,
+): Promise<Lease | undefined> {
+  try {
+    return await hold(store, 'lease', name, 1, { ...options, waitMs: 0 });
+  } catch (error) {
+    if (hasCode(error, 'SW_TIMEOUT')) return undefined;
+    throw error;
+  }
+}
+
+export interface SemaphoreOptions extends LeaseOptions {
+  /** How many clients may hold a permit at a time. All clients should name the same number. */
+  permits: number;
+}
+
+/** As `lease`, where `permits` clients may hold a permit of that name at a time. */
+export async function semaphore(
+  store: AnyStore,
+  name: string,
+  { permits, ...options }: SemaphoreOptions,
+): Promise<Lease> {
+  checkPositive('permits', permits, true);
+  return hold(store, 'semaphore', name, permits, options);
+}
+
+async function hold(
+  store: AnyStore,
+  kind: string,
+  name: string,
+  permits: number,
+  options: LeaseOptions,
+): Promise<Lease> {
+  checkName(name);
+  checkOptions(options, ['ttlMs', 'renew', 'waitMs', 'signal']);
+  const { ttlMs, renew = true } = options;
+  checkPositive('ttlMs', ttlMs);
+  const host = promised(store);
+  const state = `${kind}:${name}`;
+  const waiting = new Waiting(`${kind} ${name}`, options);
+  for (;;) {
+    // Before the verbs: what others count from is later.
+    const asked = performance.now();
+    const wish: TakeOptions = { permits, ttlMs };
+    const taken = await host.changeState<Taken>(state, (found, look) =>
+      takePermit(found, look, wish),
+    );
+    if (taken.token !== undefined) {
+      return new HeldPermit(host, state, name, taken.token, ttlMs, asked + ttlMs, renew);
+    }
+    await waiting.pause();
+  }
+}
+
+type Host = ReturnType<typeof promised>;
+
+class HeldPermit implements Lease {
+  readonly name: string;
+  readonly token: number;
+  readonly #store: Host;
+  readonly #state: string;
+  readonly #ttlMs: number;
+  readonly #lost = new AbortController();
+  /** By a clock that never jumps, and a little before the time that others know. */
+  #end: number;
+  #over = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    store: Host,
+    state: string,
+    name: string,
+    token: number,
+    ttlMs: number,
+    end: number,
+    renews: boolean,
+  ) {
+    this.#store = store;
+    this.#state = state;
+    this.name = name;
+    this.token = token;
+    this.#ttlMs = ttlMs;
+    this.#end = end;
+    this.#wait(renews);
+  }
+
+  get signal(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  get isHeld(): boolean {
+    return !this.#over && performance.now() < this.#end;
+  }
+
+  /** A renewal that fails is tried again until the time has run out. */
+  #wait(renews: boolean): void {
+    const left = this.#end - performance.now();
+    const pause = renews ? Math.min(left, this.#ttlMs / RENEWALS) : left;
+    const act = async () => {
+      if (this.#over) return;
+      if (performance.now() >= this.#end && !renews) this.#lose();
+      else if (renews) await this.renew().catch(() => this.#loseLate());
+      if (!this.#over) this.#wait(renews);
+    };
+    this.#timer = setTimeout(act, Math.max(1, pause)).unref();
+  }
+
+  #loseLate(): void {
+    if (performance.now() >= this.#end) this.#lose();
+  }
+
+  #lose(): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#timer);
+    const why = `the lease ${this.name} (token ${this.token}) is lost: its time ran out`;
+    this.#lost.abort(new StepwellError('SW_LEASE_LOST', why));
+  }
+
+  async renew(): Promise<boolean> {
+    if (this.#over) return false;
+    const asked = performance.now();
+    const { token } = this;
+    const isHeld = await this.#store.changeState<boolean>(this.#state, (state, look) =>
+      renewPermit(state, look, token, this.#ttlMs),
+    );
+    if (isHeld) this.#end = asked + this.#ttlMs;
+    else this.#lose();
+    return isHeld && !this.#over;
+  }
+
+  async release(): Promise<boolean> {
+    if (this.#over) return false;
+    this.#over = true;
+    clearTimeout(this.#timer);
+    const { token } = this;
+    return this.#store.changeState<boolean>(this.#state, (state, look) =>
+      givePermit(state, look, token),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+}

@@ -1,0 +1,172 @@
+import { StepwellError } from '../errors.ts';
+import { checkOptions } from '../store/calls/arguments.ts';
+import type { Decide, StateChange, StateLook } from '../store/calls/changes/decide.ts';
+import { type AnyStore, checkName, checkPositive, promised, synchronous } from './host.ts';
+import { Waiting, type WaitOptions } from './waiting.ts';
+
+/** What a limiter says of a request. */
+export interface Verdict {
+  /** Whether it is within the limit; only then it was counted. */
+  allowed: boolean;
+  /** How much more would be allowed now. */
+  remaining: number;
+  /** Milliseconds until as much as was asked for would be allowed; 0 when it was. */
+  retryMs: number;
+}
+
+/** A limit for each key, which all clients of the store share. */
+export interface Limiter {
+  /** Asks for `cost` (1) on behalf of a key. One atomic change; a refusal changes nothing. */
+  take(key: string, cost?: number): Promise<Verdict>;
+  /** As `take`. SW_UNSUPPORTED over a network. */
+  takeSync(key: string, cost?: number): Verdict;
+  /**
+   * Waits until it is allowed; of several that wait any may be next.
+   *
+   * @throws StepwellError SW_TIMEOUT after `waitMs`, SW_ABORTED; SW_INVALID_ARGUMENT for a cost
+   *   that is never allowed.
+   */
+  wait(key: string, cost?: number, options?: WaitOptions): Promise<Verdict>;
+}
+
+export interface FixedWindowOptions {
+  /** How much is allowed in a window. */
+  limit: number;
+  /** Milliseconds of a window, which begins with the first request in it. */
+  windowMs: number;
+}
+
+/**
+ * Allows `limit` in each window: as much as twice that around its end.
+ *
+ *   state [count, until]: CAS to [count + cost, until] if that is within the limit, and to
+ *   [cost, now + windowMs] when `until` has passed. A client that dies has counted or has not.
+ */
+export function fixedWindow(store: AnyStore, options: FixedWindowOptions): Limiter {
+  checkOptions(options, ['limit', 'windowMs']);
+  const { limit, windowMs } = options;
+  checkPositive('limit', limit);
+  checkPositive('windowMs', windowMs);
+  return new StoreLimiter(store, 'window', limit, (state, { now }, cost) =>
+    takeInWindow(state, now, cost, limit, windowMs),
+  );
+}
+
+export function takeInWindow(
+  state: unknown,
+  now: number,
+  cost: number,
+  limit: number,
+  windowMs: number,
+): StateChange<Verdict> {
+  const [found, until] = pairIn(state) ?? [0, 0];
+  const isOpen = until > now;
+  const count = isOpen ? found : 0;
+  const end = isOpen ? until : now + windowMs;
+  const remaining = Math.max(0, limit - count);
+  if (count + cost > limit) {
+    return { result: { allowed: false, remaining, retryMs: Math.max(0, end - now) } };
+  }
+  const result = { allowed: true, remaining: remaining - cost, retryMs: 0 };
+  return { result, next: [count + cost, end], keepUntil: end };
+}
+
+export interface TokenBucketOptions {
+  /** How much is allowed at once. */
+  capacity: number;
+  /** How much of it comes back in a second. */
+  refillPerSecond: number;
+}
+
+/**
+ * Allows `refillPerSecond` on and on, and up to `capacity` at once.
+ *
+ *   state [tokens, at]: CAS to [tokens + what came back since `at` - cost, now], if that is not
+ *   below 0. `at` never goes back: a client whose clock is behind brings no tokens back, one whose
+ *   clock is ahead brings back what is due earlier, once. A client that dies has taken or has not.
+ */
+export function tokenBucket(store: AnyStore, options: TokenBucketOptions): Limiter {
+  checkOptions(options, ['capacity', 'refillPerSecond']);
+  const { capacity, refillPerSecond } = options;
+  checkPositive('capacity', capacity);
+  checkPositive('refillPerSecond', refillPerSecond);
+  return new StoreLimiter(store, 'bucket', capacity, (state, { now }, cost) =>
+    takeFromBucket(state, now, cost, capacity, refillPerSecond),
+  );
+}
+
+export function takeFromBucket(
+  state: unknown,
+  now: number,
+  cost: number,
+  capacity: number,
+  refillPerSecond: number,
+): StateChange<Verdict> {
+  const [left, since] = pairIn(state) ?? [capacity, now];
+  const at = Math.max(now, since);
+  const perMs = refillPerSecond / 1000;
+  const tokens = Math.min(capacity, left + (at - since) * perMs);
+  if (tokens < cost) {
+    const retryMs = Math.ceil((cost - tokens) / perMs) + (at - now);
+    return { result: { allowed: false, remaining: Math.floor(tokens), retryMs } };
+  }
+  const rest = tokens - cost;
+  const result = { allowed: true, remaining: Math.floor(rest), retryMs: 0 };
+  // A bucket that is full again is as good as none.
+  return { result, next: [rest, at], keepUntil: at + Math.ceil((capacity - rest) / perMs) };
+}
+
+/** Two numbers. Raises SW_UNDECODABLE. */
+function pairIn(state: unknown): readonly [number, number] | undefined {
+  if (state === undefined) return undefined;
+  const [one, two, ...rest] = Array.isArray(state) ? state : [];
+  if (Number.isFinite(one) && Number.isFinite(two) && rest.length === 0) return [one, two];
+  throw new StepwellError('SW_UNDECODABLE', 'a limiter has a state that is none');
+}
+
+type TakeCost = (state: unknown, look: StateLook, cost: number) => StateChange<Verdict>;
+
+class StoreLimiter implements Limiter {
+  readonly #store: AnyStore;
+  readonly #kind: string;
+  readonly #most: number;
+  readonly #decide: TakeCost;
+
+  constructor(store: AnyStore, kind: string, most: number, decide: TakeCost) {
+    promised(store);
+    this.#store = store;
+    this.#kind = kind;
+    this.#most = most;
+    this.#decide = decide;
+  }
+
+  async take(key: string, cost = 1): Promise<Verdict> {
+    const decide = this.#asking(key, cost);
+    return promised(this.#store).changeState(`${this.#kind}:${key}`, decide);
+  }
+
+  takeSync(key: string, cost = 1): Verdict {
+    const decide = this.#asking(key, cost);
+    return synchronous(this.#store).changeState(`${this.#kind}:${key}`, decide);
+  }
+
+  async wait(key: string, cost = 1, options: WaitOptions = {}): Promise<Verdict> {
+    checkOptions(options, ['waitMs', 'signal']);
+    const waiting = new Waiting(`the limit of ${key}`, options);
+    if (cost > this.#most) {
+      const why = `a cost of ${cost} is never allowed: the limit is ${this.#most}`;
+      throw new StepwellError('SW_INVALID_ARGUMENT', why);
+    }
+    for (;;) {
+      const verdict = await this.take(key, cost);
+      if (verdict.allowed) return verdict;
+      await waiting.pause(verdict.retryMs);
+    }
+  }
+
+  #asking(key: string, cost: number): Decide<Verdict> {
+    checkName(key);
+    checkPositive('cost', cost);
+    return (state, look) => this.#decide(state, look, cost);
+  }
+}

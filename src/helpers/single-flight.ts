@@ -1,0 +1,198 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { AsyncStore, Key } from '../store/api.ts';
+import { checkOptions, invalid, isRecord, shown } from '../store/calls/arguments.ts';
+import type { StateChange, StateLook } from '../store/calls/changes/decide.ts';
+import { keyBytes } from '../store/calls/ranges/key-range.ts';
+import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
+import { Waiting, type WaitOptions } from './waiting.ts';
+
+/** How long a load may take before another client begins one, when the caller does not say. */
+const LOAD_MS = 30_000;
+
+export interface GetOrSetOptions extends WaitOptions {
+  /** How long a loaded value is fresh, in milliseconds. Default: that of the store. */
+  ttlMs?: number;
+  /**
+   * For so many milliseconds after `ttlMs` the value is returned although it is not fresh, while
+   * one client loads another one behind the scenes. Needs `ttlMs`. Default 0.
+   */
+  staleMs?: number;
+  /**
+   * How long a load may take: then another client begins one, and so it does as soon as the process
+   * that loads has died. Default 30,000.
+   */
+  loadMs?: number;
+  /** Hears of a load behind the scenes that failed; the next caller tries again. */
+  onRefreshError?: (error: unknown) => void;
+}
+
+/** Loads a value that is absent. `signal` is that of the options. */
+export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
+
+/**
+ * The flight of a key: which client loads its value. `flight` names the load.
+ *
+ *   lead   Any caller, if there is no flight, or that of a client that is gone or late. It becomes
+ *          the flight. Then it looks for the value once more, loads it, and stores it if the key is
+ *          as it was: absent, or of the version that was stale. So a leader that was replaced, or
+ *          that another write overtook, overwrites nothing.
+ *   land   The leader of the flight, if that is still the one. It removes it.
+ *
+ *   A client that dies before `lead` has changed nothing. One that dies between `lead` and `land`
+ *   is gone: the next caller finds the value, or leads. After `land` the value is there.
+ *
+ * The value comes before `land`, so who finds neither value nor flight may lead, and looks for the
+ * value once more then. Errors are stored nowhere: the next of those that wait leads.
+ */
+interface Flight {
+  readonly flight: string;
+  readonly client: number;
+  readonly until: number;
+}
+
+/**
+ * The value of the key, or what `load` returns, which is then stored. Of all threads, processes and
+ * machines that ask for a key at a time one runs its `load`, and the others wait for the value.
+ * What `load` throws is thrown to its own caller alone; of those that wait the next one then loads.
+ * A deletion while a value is being loaded is not noticed.
+ *
+ * @throws StepwellError SW_TIMEOUT when others load for longer than `waitMs`, SW_ABORTED.
+ */
+export async function getOrSet<V, W extends V>(
+  store: AnyStore<V, W>,
+  key: Key,
+  load: Load<W>,
+  options: GetOrSetOptions = {},
+): Promise<V> {
+  checkOptions(options, ['ttlMs', 'staleMs', 'loadMs', 'waitMs', 'signal', 'onRefreshError']);
+  if (typeof load !== 'function') throw invalid(`load is a function, not ${shown(load)}`);
+  const { loadMs = LOAD_MS, ttlMs, staleMs = 0 } = options;
+  checkPositive('loadMs', loadMs);
+  if (staleMs !== 0) {
+    checkPositive('staleMs', staleMs);
+    checkPositive('ttlMs', ttlMs);
+  }
+  refuseAborted(options.signal);
+  const caller = new Caller<V, W>(promised(store), key, load, options, loadMs);
+  return staleMs === 0 ? caller.value() : caller.valueOrStale(staleMs);
+}
+
+/** One call of `getOrSet`. */
+class Caller<V, W extends V> {
+  readonly #store: AsyncStore<V, Key, W>;
+  readonly #key: Key;
+  readonly #load: Load<W>;
+  readonly #options: GetOrSetOptions;
+  readonly #loadMs: number;
+  readonly #flight = randomUUID();
+
+  constructor(
+    store: AsyncStore<V, Key, W>,
+    key: Key,
+    load: Load<W>,
+    options: GetOrSetOptions,
+    loadMs: number,
+  ) {
+    this.#store = store;
+    this.#key = typeof key === 'string' ? key : keyBytes(key);
+    this.#load = load;
+    this.#options = options;
+    this.#loadMs = loadMs;
+  }
+
+  async value(): Promise<V> {
+    const waiting = new Waiting('the load of a value by another client', this.#options);
+    for (;;) {
+      const found = await this.#store.get(this.#key);
+      if (found !== undefined) return found;
+      if (await this.#lead()) return await this.#loadAbsent();
+      await waiting.pause();
+    }
+  }
+
+  async valueOrStale(staleMs: number): Promise<V> {
+    const entry = await this.#store.getEntry(this.#key);
+    const left = entry && (await this.#store.ttl(this.#key));
+    if (entry === undefined || left === undefined) return this.value();
+    if (left <= staleMs) {
+      this.#refresh(entry.version).catch((error) => this.#options.onRefreshError?.(error));
+    }
+    return entry.value;
+  }
+
+  async #loadAbsent(): Promise<V> {
+    try {
+      // Another leader may have stored it and landed after this caller had looked.
+      const found = await this.#store.get(this.#key);
+      if (found !== undefined) return found;
+      const value = await this.#load(this.#options.signal);
+      refuseAborted(this.#options.signal);
+      await this.#store.insert(this.#key, value, this.#lifetime);
+      return value;
+    } finally {
+      await this.#land();
+    }
+  }
+
+  /** Unless another client does it. */
+  async #refresh(version: number): Promise<void> {
+    if (!(await this.#lead())) return;
+    try {
+      const entry = await this.#store.getEntry(this.#key);
+      if (entry?.version !== version) return;
+      const value = await this.#load(undefined);
+      await this.#store.compareAndSet(this.#key, version, value, this.#lifetime);
+    } finally {
+      await this.#land();
+    }
+  }
+
+  get #lifetime(): { ttlMs: number } | undefined {
+    const { ttlMs, staleMs = 0 } = this.#options;
+    return ttlMs === undefined ? undefined : { ttlMs: ttlMs + staleMs };
+  }
+
+  /** Of any key, however long, and the same for text and for its bytes. */
+  get #state(): string {
+    const hash = createHash('sha256').update(keyBytes(this.#key));
+    return `load:${hash.digest('base64url')}`;
+  }
+
+  #lead(): Promise<boolean> {
+    return this.#store.changeState(this.#state, (state, look) =>
+      lead(state, look, this.#flight, this.#loadMs),
+    );
+  }
+
+  async #land(): Promise<void> {
+    await this.#store.changeState(this.#state, (state) => land(state, this.#flight));
+  }
+}
+
+/** Whether the flight of this name is the one from now on. */
+export function lead(
+  state: unknown,
+  { now, self, isGone }: StateLook,
+  flight: string,
+  loadMs: number,
+): StateChange<boolean> {
+  const found = flightIn(state);
+  if (found !== undefined && found.until > now && !isGone(found.client)) return { result: false };
+  const next: Flight = { flight, client: self, until: now + loadMs };
+  return { result: true, next, keepUntil: next.until };
+}
+
+/** Ends a flight, unless another one has taken its place. */
+export function land(state: unknown, flight: string): StateChange<boolean> {
+  if (flightIn(state)?.flight !== flight) return { result: false };
+  return { result: true, next: null };
+}
+
+/** What is none is overwritten. */
+function flightIn(state: unknown): Flight | undefined {
+  if (state === undefined || !isRecord(state)) return undefined;
+  const { flight, client, until } = state as Partial<Flight>;
+  if (typeof flight !== 'string') return undefined;
+  if (!Number.isFinite(until) || !Number.isSafeInteger(client)) return undefined;
+  return state as Flight;
+}

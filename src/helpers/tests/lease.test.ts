@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { hasCode } from '../../errors.ts';
+import { rejectsCode } from '../../store/tests/support/codes.ts';
+import { lease, semaphore, tryLease } from '../lease.ts';
+import { inMemory, onStores } from './support/stores.ts';
+
+const LONG = { ttlMs: 600_000 };
+
+onStores('one client at a time holds a lease, with rising tokens', async ({ s, attach }) => {
+  const other = await attach();
+  const first = await lease(s, 'job', LONG);
+  assert.ok(first.isHeld);
+  assert.equal(await tryLease(other, 'job', LONG), undefined);
+  assert.equal(await tryLease(s, 'job', LONG), undefined);
+  await rejectsCode('SW_TIMEOUT', () => lease(other, 'job', { ...LONG, waitMs: 5 }));
+  const unrelated = await tryLease(other, 'another job', LONG);
+  assert.ok(unrelated);
+  assert.ok(await first.renew());
+  const waiting = lease(other, 'job', LONG);
+  assert.equal(await first.release(), true);
+  assert.equal(await first.release(), false);
+  assert.equal(first.isHeld, false);
+  const second = await waiting;
+  assert.ok(second.token > first.token);
+  assert.equal(await first.renew(), false);
+  await second.release();
+  {
+    await using held = await lease(s, 'job', LONG);
+    assert.ok(held.token > second.token);
+  }
+  const last = await tryLease(other, 'job', LONG);
+  assert.ok(last);
+  assert.deepEqual((await s.scanPage(0, 10_000)).entries, []);
+});
+
+onStores('the lease of a client that is gone passes on', async ({ s, attach }) => {
+  const doomed = await attach();
+  const held = await lease(doomed, 'job', LONG);
+  assert.equal(await tryLease(s, 'job', LONG), undefined);
+  await doomed.close();
+  const next = await lease(s, 'job', { ...LONG, waitMs: 30_000 });
+  assert.ok(next.token > held.token);
+});
+
+onStores('a semaphore has so many permits', async ({ s, attach }) => {
+  const other = await attach();
+  const options = { ...LONG, permits: 3, waitMs: 0 };
+  const held = [];
+  for (const store of [s, other, s]) held.push(await semaphore(store, 'db', options));
+  assert.equal(new Set(held.map(({ token }) => token)).size, 3);
+  await rejectsCode('SW_TIMEOUT', () => semaphore(other, 'db', options));
+  await held[1].release();
+  await semaphore(other, 'db', options);
+  await rejectsCode('SW_TIMEOUT', () => semaphore(s, 'db', options));
+});
+
+test('a lease whose time ran out passes on, and its holder is told', async (t) => {
+  const time = { now: 1_700_000_000_000 };
+  const { s, attach } = inMemory(t, 'race', { clock: () => time.now });
+  const other = await attach();
+  const held = await lease(s, 'job', { ttlMs: 1000, renew: false });
+  time.now += 999;
+  assert.equal(await tryLease(other, 'job', LONG), undefined);
+  time.now += 1;
+  const next = await tryLease(other, 'job', LONG);
+  assert.ok(next && next.token > held.token);
+  const lost = once(held.signal, 'abort');
+  assert.equal(await held.renew(), false);
+  await lost;
+  assert.ok(hasCode(held.signal.reason, 'SW_LEASE_LOST'));
+  assert.equal(held.isHeld, false);
+  assert.equal(await held.release(), false);
+  assert.ok(await next.renew());
+});
+
+test('a lease is renewed while its holder waits, and lost where that fails', async (t) => {
+  const { s, attach } = inMemory(t, 'race');
+  const other = await attach();
+  const held = await lease(s, 'job', { ttlMs: 2000 });
+  await rejectsCode('SW_TIMEOUT', () => lease(other, 'job', { ...LONG, waitMs: 3000 }));
+  assert.ok(held.isHeld);
+  await s.close();
+  // The lease does not keep the process alive.
+  await Promise.all([once(held.signal, 'abort'), setTimeout(2500)]);
+  assert.equal(held.isHeld, false);
+});
+
+test('a token rises also when the lease was forgotten meanwhile', async (t) => {
+  const time = { now: 1_700_000_000_000 };
+  const { s } = inMemory(t, 'race', { clock: () => time.now });
+  let last = 0;
+  for (let round = 0; round < 5; round++) {
+    for (let i = 0; i < 50; i++) {
+      const held = await lease(s, 'job', { ttlMs: 1000 });
+      assert.ok(held.token > last);
+      last = held.token;
+      await held.release();
+    }
+    time.now += 4_000_000;
+    assert.equal(await s.has('\0stepwell:lease:job'), false);
+  }
+});
+
+test('what a lease cannot be asked for', async (t) => {
+  const { s } = inMemory(t, 'race');
+  for (const ttlMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5']) {
+    await rejectsCode('SW_INVALID_ARGUMENT', () => lease(s, 'job', { ttlMs: ttlMs as number }));
+  }
+  await rejectsCode('SW_INVALID_ARGUMENT', () => lease(s, 7 as never, LONG));
+  await rejectsCode('SW_INVALID_ARGUMENT', () => lease({} as never, 'job', LONG));
+  await rejectsCode('SW_INVALID_ARGUMENT', () => lease(s, 'job', { ttl: 1 } as never));
+  await rejectsCode('SW_INVALID_ARGUMENT', () => semaphore(s, 'job', { ...LONG, permits: 0 }));
+  const aborted = AbortSignal.abort('enough');
+  await rejectsCode('SW_ABORTED', () => lease(s, 'job', { ...LONG, signal: aborted }));
+  const held = await lease(s, 'job', LONG);
+  const waits = new AbortController();
+  const waiting = lease(s, 'job', { ...LONG, signal: waits.signal });
+  waits.abort('enough');
+  await assert.rejects(waiting, { code: 'SW_ABORTED', cause: 'enough' });
+  await held.release();
+  await s.set('\0stepwell:lease:mine', 'no state');
+  await rejectsCode('SW_UNDECODABLE', () => lease(s, 'mine', LONG));
+});

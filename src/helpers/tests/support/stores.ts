@@ -1,0 +1,45 @@
+import { test } from 'node:test';
+import type { AsyncStore, IndexName, OpenOptions } from '../../../store/api.ts';
+import { attachTo, freshStore, type Scope } from '../../../store/tests/support/pools.ts';
+import { openAlone, startNodes } from '../../../store/tests/support/remote.ts';
+
+/** Stores of several clients of one pool. */
+export interface Clients {
+  s: AsyncStore;
+  /** Another client of the same store. */
+  attach(options?: OpenOptions): Promise<AsyncStore>;
+}
+
+/** An index that expires records, one that does not, and a network. */
+const PLACES: readonly { name: string; index: IndexName; remote?: true }[] = [
+  { name: 'race', index: 'race' },
+  { name: 'chime', index: 'chime' },
+  { name: 'shard on 2 tcp: nodes', index: 'shard', remote: true },
+];
+
+/** Registers a test for each place. */
+export function onStores(title: string, body: (clients: Clients) => Promise<void>): void {
+  for (const { name, index, remote } of PLACES) {
+    test(`${name}: ${title}`, async (t) => {
+      await body(remote ? await overNetwork(t, index) : inMemory(t, index));
+    });
+  }
+}
+
+export function inMemory(scope: Scope, index: IndexName, options: OpenOptions = {}): Clients {
+  const store = freshStore(scope, 'memory', { index, ...options });
+  return {
+    s: store.async,
+    attach: async (more = {}) => attachTo(scope, store, { ...options, ...more }).async,
+  };
+}
+
+async function overNetwork(scope: Scope, index: IndexName): Promise<Clients> {
+  const { url } = await startNodes(scope, 2);
+  const attach = async (options: OpenOptions = {}) => {
+    const store = await openAlone(url, { index, maxClients: 16, client: 'test', ...options });
+    scope.after(() => store.close());
+    return store;
+  };
+  return { s: await attach(), attach };
+}

@@ -1,0 +1,52 @@
+import { setTimeout } from 'node:timers/promises';
+import { StepwellError } from '../errors.ts';
+import { invalid, shown } from '../store/calls/arguments.ts';
+import { refuseAborted } from './host.ts';
+
+const FIRST_PAUSE_MS = 1;
+const LAST_PAUSE_MS = 50;
+
+export interface WaitOptions {
+  /** How long is waited at most, in milliseconds; 0 for not at all. Default: without an end. */
+  waitMs?: number;
+  /** Ends the waiting: it raises SW_ABORTED with the signal's reason as `cause`. */
+  signal?: AbortSignal;
+}
+
+/** Waits for other clients by looking again, less and less often. */
+export class Waiting {
+  readonly #what: string;
+  readonly #signal: AbortSignal | undefined;
+  readonly #end: number;
+  #pause = FIRST_PAUSE_MS;
+
+  /** Raises SW_INVALID_ARGUMENT and SW_ABORTED. */
+  constructor(what: string, { waitMs = Number.POSITIVE_INFINITY, signal }: WaitOptions) {
+    if (typeof waitMs !== 'number' || !(waitMs >= 0)) {
+      throw invalid(`waitMs is 0 or more, in milliseconds: ${shown(waitMs)}`);
+    }
+    refuseAborted(signal);
+    this.#what = what;
+    this.#signal = signal;
+    this.#end = performance.now() + waitMs;
+  }
+
+  /** Until the next look, `soonestMs` from now at the most. Raises SW_TIMEOUT and SW_ABORTED. */
+  async pause(soonestMs: number = Number.POSITIVE_INFINITY): Promise<void> {
+    const left = this.#end - performance.now();
+    if (left <= 0) {
+      throw new StepwellError('SW_TIMEOUT', `${this.#what}: waited in vain`);
+    }
+    await pauseFor(Math.min(this.#pause, Math.max(1, soonestMs), left), this.#signal);
+    this.#pause = Math.min(2 * this.#pause, LAST_PAUSE_MS);
+  }
+}
+
+/** Raises SW_ABORTED. */
+export async function pauseFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await setTimeout(ms, undefined, { signal });
+  } catch {
+    refuseAborted(signal);
+  }
+}

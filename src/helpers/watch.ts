@@ -1,0 +1,105 @@
+import type { AsyncStore, Entry, Key } from '../store/api.ts';
+import { checkOptions, invalid } from '../store/calls/arguments.ts';
+import { keyBytes } from '../store/calls/ranges/key-range.ts';
+import { Namespace } from '../store/calls/ranges/namespace.ts';
+import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
+import { pauseFor } from './waiting.ts';
+
+const EVERY_MS = 100;
+/** Records that a look reads at a time. */
+const PAGE = 256;
+
+/** What is watched: one key, or all keys that begin with a prefix. */
+export type Watched = { key: Key } | { prefix: Key };
+
+export interface WatchOptions {
+  /** Milliseconds between two looks. Default 100. */
+  everyMs?: number;
+  /** Whether what is there at the first look comes as changes, too. Default false. */
+  initial?: boolean;
+  /** Ends the watch: it raises SW_ABORTED. */
+  signal?: AbortSignal;
+}
+
+/** How a key differs from the look before. */
+export type Change<V> =
+  | { readonly type: 'set'; readonly key: Key; readonly value: V; readonly version: number }
+  | { readonly type: 'delete'; readonly key: Key };
+
+/**
+ * The changes of a key or of all keys with a prefix, found by looking again and again at versions.
+ * A store pays nothing for being watched, and a watcher that dies leaves nothing behind; the
+ * watcher pays: a look at a key is a `get`, a look at a prefix reads the namespace, which on an
+ * index without order is the whole store.
+ *
+ * Of several changes of a key between two looks only the last one comes, and nothing when the key
+ * is absent at both. So each key comes to what it is, and its versions in their order, but not
+ * every value of it comes, and the order of two keys says nothing. A record that expires is
+ * deleted. The first look is when the first change is asked for; a loop that takes its time looks
+ * less often.
+ */
+export async function* watch<V>(
+  store: AnyStore<V>,
+  watched: Watched,
+  options: WatchOptions = {},
+): AsyncGenerator<Change<V>, never, void> {
+  checkOptions(options, ['everyMs', 'initial', 'signal']);
+  const { everyMs = EVERY_MS, initial = false, signal } = options;
+  checkPositive('everyMs', everyMs);
+  const look = lookerOf(promised(store) as AsyncStore<V>, watched);
+  let before: Seen = new Map();
+  for (let first = true; ; first = false) {
+    refuseAborted(signal);
+    const entries = await look();
+    const { changes, seen } = compare(before, entries);
+    before = seen;
+    if (!first || initial) yield* changes;
+    await pauseFor(everyMs, signal);
+  }
+}
+
+/** The versions of the keys that a look has met, by the bytes of the key. */
+type Seen = ReadonlyMap<string, { key: Key; version: number }>;
+
+/** What has changed since the look before. */
+export function compare<V>(
+  before: Seen,
+  entries: readonly Entry<V>[],
+): { changes: Change<V>[]; seen: Seen } {
+  const seen = new Map<string, { key: Key; version: number }>();
+  const changes: Change<V>[] = [];
+  for (const { key, value, version } of entries) {
+    const name = Buffer.from(keyBytes(key)).toString('latin1');
+    // A walk may meet a key twice.
+    if (seen.get(name)?.version === version) continue;
+    seen.set(name, { key, version });
+    if (before.get(name)?.version !== version) changes.push({ type: 'set', key, value, version });
+  }
+  for (const [name, { key }] of before) {
+    if (!seen.has(name)) changes.push({ type: 'delete', key });
+  }
+  return { changes, seen };
+}
+
+/** Reads what is watched. Raises SW_INVALID_ARGUMENT. */
+function lookerOf<V>(store: AsyncStore<V>, watched: Watched): () => Promise<Entry<V>[]> {
+  if ('key' in watched) {
+    return async () => {
+      const entry = await store.getEntry(watched.key);
+      return entry === undefined ? [] : [entry];
+    };
+  }
+  if (!('prefix' in watched)) throw invalid('watch takes { key } or { prefix }');
+  const space = store.namespace(watched.prefix);
+  const prefix = new Namespace(watched.prefix);
+  return async () => {
+    const found: Entry<V>[] = [];
+    let cursor = 0;
+    do {
+      const page = await space.scanPage(cursor, PAGE);
+      for (const entry of page.entries) found.push({ ...entry, key: prefix.key(entry.key) });
+      cursor = page.cursor;
+    } while (cursor !== 0);
+    return found;
+  };
+}

@@ -1,0 +1,20 @@
+/** What a decision may go by, beside the state that was found. */
+export interface StateLook {
+  /** The time of day by this client's clock, in milliseconds. */
+  readonly now: number;
+  /** Names this client for as long as it is attached. */
+  readonly self: number;
+  /** Whether a client can issue verbs no more. */
+  isGone(client: number): boolean;
+}
+
+export interface StateChange<T> {
+  result: T;
+  /** What the state becomes, as JSON has it; null for none, left out for what it is. */
+  next?: unknown;
+  /** When it may be forgotten, in milliseconds since 1970; never when left out. */
+  keepUntil?: number;
+}
+
+/** What becomes of the state that was found, undefined if there was none. */
+export type Decide<T> = (state: unknown, look: StateLook) => StateChange<T>;

@@ -1,0 +1,128 @@
+import { createRequire } from 'node:module';
+import { deserialize, serialize } from 'node:v8';
+import { StepwellError } from '../../errors.ts';
+import type { Encoding, Value } from '../api.ts';
+import { invalid, shown } from '../calls/arguments.ts';
+import type { AnyCodec, AnyOptions } from '../calls/encoded.ts';
+
+/** How a store keeps values of any type. `reads` is what `decode` takes. */
+export interface StoredFormat {
+  readonly name: string;
+  readonly reads: 'utf8' | 'bytes';
+  encode(value: unknown): Value;
+  decode(data: Value): unknown;
+}
+
+/** How values are stored and come back: an encoding keeps the caller's text or bytes. */
+export type Format = Encoding | StoredFormat;
+
+/** A bundler leaves this `require` alone: a bundle needs msgpackr installed beside it. */
+const HERE = import.meta.url;
+
+const JSON_FORMAT: StoredFormat = {
+  name: 'json',
+  reads: 'utf8',
+  encode: (value) => JSON.stringify(value),
+  decode: (text) => JSON.parse(text as string),
+};
+
+const V8_FORMAT: StoredFormat = {
+  name: 'v8',
+  reads: 'bytes',
+  encode: serialize,
+  decode: (bytes) => deserialize(bytes as Uint8Array),
+};
+
+/**
+ * What the option `values` means. Raises SW_INVALID_ARGUMENT, and SW_UNSUPPORTED where msgpackr is
+ * not installed.
+ */
+export function formatOf(values: AnyOptions['values'] = 'auto'): Format {
+  if (values === 'auto' || values === 'utf8' || values === 'bytes') return values;
+  if (values === 'json') return JSON_FORMAT;
+  if (values === 'v8') return V8_FORMAT;
+  if (values === 'msgpack') return msgpackFormat();
+  return codecFormat(values);
+}
+
+function codecFormat(codec: AnyCodec): StoredFormat {
+  const isCodec = typeof codec === 'object' && codec !== null;
+  if (!isCodec || typeof codec.encode !== 'function' || typeof codec.decode !== 'function') {
+    const names = 'auto, utf8, bytes, json, v8, msgpack or a codec { encode, decode }';
+    throw invalid(`values are ${names}: ${shown(codec)}`);
+  }
+  return {
+    name: 'codec',
+    reads: 'bytes',
+    encode: (value) => codec.encode(value),
+    decode: (bytes) => codec.decode(bytes as Uint8Array),
+  };
+}
+
+interface Packr {
+  pack(value: unknown): Uint8Array;
+  unpack(bytes: Uint8Array): unknown;
+}
+
+/** Without msgpackr's records, which only it reads: plain MessagePack. */
+function msgpackFormat(): StoredFormat {
+  const { Packr } = loadMsgpackr();
+  const packr = new Packr({ useRecords: false });
+  return {
+    name: 'msgpack',
+    reads: 'bytes',
+    encode: (value) => packr.pack(value),
+    decode: (bytes) => packr.unpack(bytes as Uint8Array),
+  };
+}
+
+function loadMsgpackr(): { Packr: new (options: object) => Packr } {
+  try {
+    return createRequire(HERE)('msgpackr');
+  } catch (cause) {
+    const remedy = 'run npm install msgpackr beside the program, or use values: json or v8';
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      `values: 'msgpack' needs the package msgpackr: ${remedy}`,
+      { cause },
+    );
+  }
+}
+
+/** What is stored for the value. Raises SW_INVALID_VALUE. */
+export function encoded(value: unknown, format: Format): Value {
+  if (typeof format === 'string') return value as Value;
+  const { name } = format;
+  if (value === undefined) {
+    throw refused(`undefined is what an absent key returns: it is no value (${name})`);
+  }
+  let data: unknown;
+  try {
+    data = format.encode(value);
+  } catch (cause) {
+    throw refused(`a value cannot be encoded (${name}): ${messageOf(cause)}`, cause);
+  }
+  if (typeof data === 'string' || data instanceof Uint8Array) return data;
+  throw refused(`a value has no form in ${name}: ${shown(value)}`);
+}
+
+/** The value of what was stored. Raises SW_UNDECODABLE. */
+export function decoded(data: Value, format: StoredFormat): unknown {
+  try {
+    return format.decode(data);
+  } catch (cause) {
+    const why = `a value that is stored cannot be decoded (${format.name}): ${messageOf(cause)}`;
+    const remedy = 'open the store with the values option of the client that wrote it';
+    throw new StepwellError('SW_UNDECODABLE', `${why}; ${remedy}`, { cause });
+  }
+}
+
+function refused(message: string, cause?: unknown): StepwellError {
+  return new StepwellError('SW_INVALID_VALUE', message, { cause });
+}
+
+/** In one line, as every message is. */
+function messageOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.split('\n', 1)[0];
+}
