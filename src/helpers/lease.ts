@@ -7,6 +7,7 @@ import { Waiting, type WaitOptions } from './waiting.ts';
 /** A permit is renewed when this part of its time has passed. */
 const RENEWALS = 3;
 
+/** Options of `lease`. */
 export interface LeaseOptions extends WaitOptions {
   /**
    * Milliseconds after which a holder that has not renewed its permit loses it. Longer than the
@@ -61,6 +62,7 @@ export async function tryLease(
   }
 }
 
+/** Options of `semaphore`. */
 export interface SemaphoreOptions extends LeaseOptions {
   /** How many clients may hold a permit at a time. All clients should name the same number. */
   permits: number;

@@ -29,6 +29,7 @@ export interface Limiter {
   wait(key: string, cost?: number, options?: WaitOptions): Promise<Verdict>;
 }
 
+/** Options of `fixedWindow`. */
 export interface FixedWindowOptions {
   /** How much is allowed in a window. */
   limit: number;
@@ -71,6 +72,7 @@ export function takeInWindow(
   return { result, next: [count + cost, end], keepUntil: end };
 }
 
+/** Options of `tokenBucket`. */
 export interface TokenBucketOptions {
   /** How much is allowed at once. */
   capacity: number;

@@ -9,6 +9,7 @@ import { Waiting, type WaitOptions } from './waiting.ts';
 /** How long a load may take before another client begins one, when the caller does not say. */
 const LOAD_MS = 30_000;
 
+/** Options of `getOrSet`. */
 export interface GetOrSetOptions extends WaitOptions {
   /** How long a loaded value is fresh, in milliseconds. Default: that of the store. */
   ttlMs?: number;

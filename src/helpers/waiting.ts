@@ -6,6 +6,7 @@ import { refuseAborted } from './host.ts';
 const FIRST_PAUSE_MS = 1;
 const LAST_PAUSE_MS = 50;
 
+/** How long a helper waits for other clients. */
 export interface WaitOptions {
   /** How long is waited at most, in milliseconds; 0 for not at all. Default: without an end. */
   waitMs?: number;

@@ -12,6 +12,7 @@ const PAGE = 256;
 /** What is watched: one key, or all keys that begin with a prefix. */
 export type Watched = { key: Key } | { prefix: Key };
 
+/** Options of `watch`. */
 export interface WatchOptions {
   /** Milliseconds between two looks. Default 100. */
   everyMs?: number;

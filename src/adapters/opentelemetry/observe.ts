@@ -30,6 +30,7 @@ export interface MeterLike {
   createObservableGauge(name: string, options?: MetricOptions): ObservableLike;
 }
 
+/** Options of `observe`. */
 export interface ObserveOptions {
   /** As `metrics.getMeter('stepwell')` returns it. */
   meter: MeterLike;
