@@ -9,7 +9,7 @@ import type { ThreadIdentity } from './clients/thread-identity.ts';
 import type { Clock } from './clock.ts';
 import { control } from './control.ts';
 import { IntentSlots } from './intents/intent-slots.ts';
-import { settleRow } from './intents/repair.ts';
+import { Repairs } from './intents/repair.ts';
 import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
@@ -34,6 +34,7 @@ export class Pool {
   readonly reclamation: Reclamation;
   readonly stores: OpenStores;
   readonly intents: IntentSlots;
+  readonly repairs: Repairs;
   /** Of this client: by which it judges whether records have expired. */
   readonly clock: Clock = { now: Date.now };
   /** Names the client that sweeps: see indexes/sweep.ts. */
@@ -69,6 +70,7 @@ export class Pool {
     const { membership, catalog, allocator, reclamation } = this;
     this.stores = new OpenStores(membership, catalog, allocator, reclamation);
     this.intents = new IntentSlots(this.layout, membership, this.chunks);
+    this.repairs = new Repairs(this);
     this.sweeper = new HolderWord(this.membership, SUPERBLOCK.sweeper);
   }
 
@@ -181,7 +183,7 @@ export class Pool {
    * finished by the client that meets it.
    */
   *#takeOver(row: ClientRow): Operation<void> {
-    if (!(yield* settleRow(this, row))) return;
+    if (!(yield* this.repairs.settleRow(row))) return;
     if (!(yield* this.membership.claimRecovery(row))) return;
     const { id: client, name, thread } = row;
     const message = () => {

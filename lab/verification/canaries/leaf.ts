@@ -10,7 +10,9 @@ import {
   IMAGE_AT,
   type LeafRequest,
 } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
+import type { Intent } from '../../../src/pool/intents/intent.ts';
 import { freeHigh, IDENTITY_AT } from '../../../src/pool/intents/lock-word.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
 import {
   type Address,
   type Batch,
@@ -73,6 +75,31 @@ function bracketAt(end: typeof FIRST_SEQUENCE_AT | typeof LAST_AT): LeafBug['pla
       };
     });
   });
+}
+
+/** A repair takes the lock first, and copies the intent beside its writes. */
+export function copyLate({ repairs }: Pool): void {
+  const { takeOver } = repairs;
+  repairs.takeOver = (intent, word) => {
+    const { postCopy, postWrites } = intent;
+    let late: Parameters<Intent['postCopy']> | undefined;
+    intent.postCopy = (...where) => {
+      late = where;
+    };
+    intent.postWrites = (batch, isGuarded) => {
+      if (late !== undefined) postCopy.call(intent, late[0], batch, late[2], late[3]);
+      postWrites.call(intent, batch, isGuarded);
+    };
+    return takeOver.call(repairs, intent, word);
+  };
+}
+
+/** A row is given away although a lock names an intent of it. */
+export function settleNothing({ repairs }: Pool): void {
+  // biome-ignore lint/correctness/useYield: nothing is read, that is the bug
+  repairs.settleRow = function* () {
+    return true;
+  };
 }
 
 /** Bugs that any index of such leaves can have. */

@@ -43,196 +43,205 @@ interface Lock {
   identity: Word;
 }
 
-/**
- * Does what a dead client was about to do under the lock at `address`, or finds that it had not
- * begun. `word` was read there, and membership says that its client is gone. Afterwards the word is
- * another one, or another client is at it: look again.
- *
- * Crashes. Before the copy's WRITE and CAS: nothing has changed. After it: the first leaf's word
- * leads to the copy, which holds the same writes, so the next client goes on from there; the second
- * leaf still has the dead client's word, which the copy names. After some of the writes: they are
- * done again, and each stores what it stored before.
- */
-export function* repair(pool: RepairPool, address: Address, word: Word): Operation<void> {
-  const intent = yield* readIntent(pool, address, word);
-  if (intent === undefined) return;
-  if (!intent.isWholeOf(word) || !intent.names(address)) {
-    yield* releaseUntouched(address, word);
-    return;
+/** How a client finishes what dead clients were about to do under locks. */
+export class Repairs {
+  readonly #pool: RepairPool;
+
+  constructor(pool: RepairPool) {
+    this.#pool = pool;
   }
-  const first = intent.leaf(FIRST_LEAF);
-  if (first === address) yield* takeOver(pool, intent, word);
-  else yield* repairFirst(pool, first, intent);
-}
 
-/**
- * The intent in the slot that a word names. Undefined when the lock has another word by now: until
- * then the row is not settled, so the slot is still the dead client's.
- */
-function* readIntent(
-  pool: RepairPool,
-  address: Address,
-  word: Word,
-): Operation<Intent | undefined> {
-  const intent = new Intent();
-  const slot = yield* locate(pool, word);
-  const owner = new Scratch(8);
-  yield new Batch().read(slot, INTENT_BYTES, intent.memory, 0).read(address, 8, owner, 0);
-  if (intent.block !== NULL_ADDRESS && isSame(intent.own, word)) {
-    const { block, length } = intent;
-    invariant(length <= CHUNK_BYTES, `an intent of ${length} bytes`);
-    intent.ensure(HEAD_BYTES + length);
-    yield new Batch()
-      .read(slot, HEAD_BYTES, intent.memory, 0)
-      .read(block, length, intent.memory, HEAD_BYTES)
-      .read(address, 8, owner, 0);
-  }
-  return isSame(wordAt(owner, 0), word) ? intent : undefined;
-}
-
-/** The slot that a lock names. Raises SW_POOL_CORRUPT. */
-function* locate({ layout, intents }: RepairPool, word: Word): Operation<Address> {
-  const row = clientOf(word) & 0xfff;
-  const [node, slot] = [nodeOf(word), slotOf(word)];
-  const { clientsMax } = layout.parameters;
-  const isInPool = row >= 1 && row <= clientsMax && node < layout.stripe;
-  const isSlot = isInPool && slot < INTENTS_PER_CLIENT;
-  const address = isSlot ? yield* intents.locate(node, row, slot) : NULL_ADDRESS;
-  invariant(address !== NULL_ADDRESS, `a lock names slot ${slot} of row ${row} on node ${node}`);
-  return address;
-}
-
-/** A whole intent is there before the first WRITE to a leaf: nothing was written. */
-function* releaseUntouched(address: Address, word: Word): Operation<void> {
-  const { owner, identity } = yield* readLock(address);
-  if (!isSame(owner, word)) return;
-  invariant(identity.low !== 0 || identity.high !== 0, `a leaf at ${address} has no identity`);
-  const words = new Scratch(24);
-  setWords(words, word, { low: identity.low, high: freeHigh(identity.high) });
-  yield new Batch().cas(address + OWNER_AT, words, 0);
-}
-
-/**
- * D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes.
- *
- * Should a batch fail, the lock may name the copy: then the slot is for no other repair.
- */
-function* takeOver(pool: RepairPool, intent: Intent, word: Word): Operation<void> {
-  const { layout, intents } = pool;
-  const slot = intents.takeForRepair();
-  if (slot === NO_SLOT) return yield* pause();
-  const first = intent.leaf(FIRST_LEAF);
-  const node = layout.nodeOf(first);
-  const ticket = intents.nextTicket(slot);
-  const own = { low: intents.wordLow(ticket, node, slot), high: intents.wordHigh(ticket) };
-  const words = new Scratch(24);
-  setWords(words, word, own);
-  const batch = new Batch();
-  intent.postCopy(intents.address(node, slot), batch, own.low, own.high);
-  yield batch.cas(first + OWNER_AT, words, 0);
-  if (swapped(words, 0)) yield* redo(intent);
-  intents.give(slot);
-}
-
-/**
- * The writes to the first leaf, which this client holds by now, and those to the second one, if
- * that still has the word it had: else it was released, and may be anybody's.
- */
-function* redo(intent: Intent): Operation<void> {
-  const second = intent.leaf(SECOND_LEAF);
-  let holdsSecond = false;
-  if (second !== NULL_ADDRESS) holdsSecond = isSame((yield* readLock(second)).owner, intent.other);
-  const batch = new Batch();
-  intent.postWrites(batch, (leaf) => leaf === FIRST_LEAF || holdsSecond);
-  yield batch;
-}
-
-/** From the second leaf: the repair begins at the first one, with whoever holds that. */
-function* repairFirst(pool: RepairPool, first: Address, intent: Intent): Operation<void> {
-  const { owner, identity } = yield* readLock(first);
-  if (!isSame(identity, intent.identity(FIRST_LEAF)) || !isLocked(owner.high)) return;
-  if (yield* isGone(pool.membership, clientOf(owner))) yield* repair(pool, first, owner);
-  else yield* pause();
-}
-
-/**
- * Before a dead client's row is given away and its chunks are adopted: every intent of its slots is
- * done, or was never whole, and no repair of one is under way. So no lock names the row any more,
- * and nothing that an intent links is swept before it is linked. Only a client that holds no lock
- * does this. False when there is something to settle and this client has no slot for it.
- */
-export function* settleRow(pool: RepairPool, row: ClientRow): Operation<boolean> {
-  for (const head of yield* readHeads(pool, row.id)) {
-    if ((yield* unsettledOwner(pool, head)) === undefined) continue;
-    if (!(yield* canRepair(pool))) return false;
-    yield* settle(pool, head);
-  }
-  return true;
-}
-
-/** A client that joins has no row yet, and so no slots; and the pool may have no room for them. */
-function* canRepair({ membership, intents }: RepairPool): Operation<boolean> {
-  if (membership.id === 0) return false;
-  try {
-    yield* intents.open();
-    return true;
-  } catch (error) {
-    fullError(error);
-    return false;
-  }
-}
-
-/** The heads of a row's slots that name a lock. */
-function* readHeads({ layout, intents }: RepairPool, id: number): Operation<Intent[]> {
-  const batch = new Batch();
-  const heads: Intent[] = [];
-  for (let node = 0; node < layout.stripe; node++) {
-    const first = yield* intents.locate(node, id, 0);
-    if (first === NULL_ADDRESS) continue;
-    for (let slot = 0; slot < INTENTS_PER_CLIENT; slot++) {
-      const head = new Intent();
-      batch.read(first + slot * INTENT_BYTES, HEAD_BYTES, head.memory, 0);
-      heads.push(head);
+  /**
+   * Does what a dead client was about to do under the lock at `address`, or finds that it had not
+   * begun. `word` was read there, and membership says that its client is gone. Afterwards the word
+   * is another one, or another client is at it: look again.
+   *
+   * Crashes. Before the copy's WRITE and CAS: nothing has changed. After it: the first leaf's word
+   * leads to the copy, which holds the same writes, so the next client goes on from there; the
+   * second leaf still has the dead client's word, which the copy names. After some of the writes:
+   * they are done again, and each stores what it stored before.
+   */
+  *repair(address: Address, word: Word): Operation<void> {
+    const intent = yield* this.#readIntent(address, word);
+    if (intent === undefined) return;
+    if (!intent.isWholeOf(word) || !intent.names(address)) {
+      yield* this.#releaseUntouched(address, word);
+      return;
     }
+    const first = intent.leaf(FIRST_LEAF);
+    if (first === address) yield* this.takeOver(intent, word);
+    else yield* this.repairFirst(first, intent);
   }
-  if (batch.length > 0) yield batch;
-  return heads.filter(
-    (head) =>
-      isLocked(head.own.high) &&
-      (clientOf(head.own) & 0xfff) === id &&
-      head.leaf(FIRST_LEAF) !== NULL_ADDRESS,
-  );
-}
 
-function* settle(pool: RepairPool, head: Intent): Operation<void> {
-  const first = head.leaf(FIRST_LEAF);
-  for (let look = 0; look < SETTLE_LOOKS_MAX; look++) {
-    const owner = yield* unsettledOwner(pool, head);
-    if (owner === undefined) return;
-    if (yield* isGone(pool.membership, clientOf(owner))) yield* repair(pool, first, owner);
+  /**
+   * The intent in the slot that a word names. Undefined when the lock has another word by now:
+   * until then the row is not settled, so the slot is still the dead client's.
+   */
+  *#readIntent(address: Address, word: Word): Operation<Intent | undefined> {
+    const intent = new Intent();
+    const slot = yield* this.#locate(word);
+    const owner = new Scratch(8);
+    yield new Batch().read(slot, INTENT_BYTES, intent.memory, 0).read(address, 8, owner, 0);
+    if (intent.block !== NULL_ADDRESS && isSame(intent.own, word)) {
+      const { block, length } = intent;
+      invariant(length <= CHUNK_BYTES, `an intent of ${length} bytes`);
+      intent.ensure(HEAD_BYTES + length);
+      yield new Batch()
+        .read(slot, HEAD_BYTES, intent.memory, 0)
+        .read(block, length, intent.memory, HEAD_BYTES)
+        .read(address, 8, owner, 0);
+    }
+    return isSame(wordAt(owner, 0), word) ? intent : undefined;
+  }
+
+  /** The slot that a lock names. Raises SW_POOL_CORRUPT. */
+  *#locate(word: Word): Operation<Address> {
+    const row = clientOf(word) & 0xfff;
+    const [node, slot] = [nodeOf(word), slotOf(word)];
+    const { layout, intents } = this.#pool;
+    const { clientsMax } = layout.parameters;
+    const isInPool = row >= 1 && row <= clientsMax && node < layout.stripe;
+    const isSlot = isInPool && slot < INTENTS_PER_CLIENT;
+    const address = isSlot ? yield* intents.locate(node, row, slot) : NULL_ADDRESS;
+    invariant(address !== NULL_ADDRESS, `a lock names slot ${slot} of row ${row} on node ${node}`);
+    return address;
+  }
+
+  /** A whole intent is there before the first WRITE to a leaf: nothing was written. */
+  *#releaseUntouched(address: Address, word: Word): Operation<void> {
+    const { owner, identity } = yield* readLock(address);
+    if (!isSame(owner, word)) return;
+    invariant(identity.low !== 0 || identity.high !== 0, `a leaf at ${address} has no identity`);
+    const words = new Scratch(24);
+    setWords(words, word, { low: identity.low, high: freeHigh(identity.high) });
+    yield new Batch().cas(address + OWNER_AT, words, 0);
+  }
+
+  /**
+   * D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes.
+   *
+   * Should a batch fail, the lock may name the copy: then the slot is for no other repair.
+   */
+  *takeOver(intent: Intent, word: Word): Operation<void> {
+    const { layout, intents } = this.#pool;
+    const slot = intents.takeForRepair();
+    if (slot === NO_SLOT) return yield* pause();
+    const first = intent.leaf(FIRST_LEAF);
+    const node = layout.nodeOf(first);
+    const ticket = intents.nextTicket(slot);
+    const own = { low: intents.wordLow(ticket, node, slot), high: intents.wordHigh(ticket) };
+    const words = new Scratch(24);
+    setWords(words, word, own);
+    const batch = new Batch();
+    intent.postCopy(intents.address(node, slot), batch, own.low, own.high);
+    yield batch.cas(first + OWNER_AT, words, 0);
+    if (swapped(words, 0)) yield* this.#redo(intent);
+    intents.give(slot);
+  }
+
+  /**
+   * The writes to the first leaf, which this client holds by now, and those to the second one, if
+   * that still has the word it had: else it was released, and may be anybody's.
+   */
+  *#redo(intent: Intent): Operation<void> {
+    const second = intent.leaf(SECOND_LEAF);
+    let holdsSecond = false;
+    if (second !== NULL_ADDRESS)
+      holdsSecond = isSame((yield* readLock(second)).owner, intent.other);
+    const batch = new Batch();
+    intent.postWrites(batch, (leaf) => leaf === FIRST_LEAF || holdsSecond);
+    yield batch;
+  }
+
+  /** From the second leaf: the repair begins at the first one, with whoever holds that. */
+  *repairFirst(first: Address, intent: Intent): Operation<void> {
+    const { owner, identity } = yield* readLock(first);
+    if (!isSame(identity, intent.identity(FIRST_LEAF)) || !isLocked(owner.high)) return;
+    if (yield* isGone(this.#pool.membership, clientOf(owner))) yield* this.repair(first, owner);
     else yield* pause();
   }
-  const why = `the lock at ${first} stays with a living client that repairs it`;
-  throw new StepwellError('SW_CONTENTION', why);
-}
 
-/**
- * Who holds the first leaf of an intent: its operation, or a client that repairs it. Undefined when
- * that is over.
- */
-function* unsettledOwner(pool: RepairPool, head: Intent): Operation<Word | undefined> {
-  const { owner, identity } = yield* readLock(head.leaf(FIRST_LEAF));
-  if (!isSame(identity, head.identity(FIRST_LEAF)) || !isLocked(owner.high)) return undefined;
-  if (isSame(owner, head.own)) return owner;
-  return (yield* isCopyOf(pool, owner, head.other)) ? owner : undefined;
-}
+  /**
+   * Before a dead client's row is given away and its chunks are adopted: every intent of its slots
+   * is done, or was never whole, and no repair of one is under way. So no lock names the row any
+   * more, and nothing that an intent links is swept before it is linked. Only a client that holds
+   * no lock does this. False when there is something to settle and this client has no slot for it.
+   */
+  *settleRow(row: ClientRow): Operation<boolean> {
+    for (const head of yield* this.#readHeads(row.id)) {
+      if ((yield* this.#unsettledOwner(head)) === undefined) continue;
+      if (!(yield* this.#canRepair())) return false;
+      yield* this.#settle(head);
+    }
+    return true;
+  }
 
-/** Whether the lock's present holder does what the operation with the word `other` was doing. */
-function* isCopyOf(pool: RepairPool, owner: Word, other: Word): Operation<boolean> {
-  const head = new Intent();
-  const slot = yield* locate(pool, owner);
-  yield new Batch().read(slot, HEAD_BYTES, head.memory, 0);
-  return isSame(head.own, owner) && isSame(head.other, other);
+  /** A client that joins has no row, and so no slots; and the pool may have no room for them. */
+  *#canRepair(): Operation<boolean> {
+    const { membership, intents } = this.#pool;
+    if (membership.id === 0) return false;
+    try {
+      yield* intents.open();
+      return true;
+    } catch (error) {
+      fullError(error);
+      return false;
+    }
+  }
+
+  /** The heads of a row's slots that name a lock. */
+  *#readHeads(id: number): Operation<Intent[]> {
+    const { layout, intents } = this.#pool;
+    const batch = new Batch();
+    const heads: Intent[] = [];
+    for (let node = 0; node < layout.stripe; node++) {
+      const first = yield* intents.locate(node, id, 0);
+      if (first === NULL_ADDRESS) continue;
+      for (let slot = 0; slot < INTENTS_PER_CLIENT; slot++) {
+        const head = new Intent();
+        batch.read(first + slot * INTENT_BYTES, HEAD_BYTES, head.memory, 0);
+        heads.push(head);
+      }
+    }
+    if (batch.length > 0) yield batch;
+    return heads.filter(
+      (head) =>
+        isLocked(head.own.high) &&
+        (clientOf(head.own) & 0xfff) === id &&
+        head.leaf(FIRST_LEAF) !== NULL_ADDRESS,
+    );
+  }
+
+  *#settle(head: Intent): Operation<void> {
+    const first = head.leaf(FIRST_LEAF);
+    for (let look = 0; look < SETTLE_LOOKS_MAX; look++) {
+      const owner = yield* this.#unsettledOwner(head);
+      if (owner === undefined) return;
+      if (yield* isGone(this.#pool.membership, clientOf(owner))) yield* this.repair(first, owner);
+      else yield* pause();
+    }
+    const why = `the lock at ${first} stays with a living client that repairs it`;
+    throw new StepwellError('SW_CONTENTION', why);
+  }
+
+  /**
+   * Who holds the first leaf of an intent: its operation, or a client that repairs it. Undefined
+   * when that is over.
+   */
+  *#unsettledOwner(head: Intent): Operation<Word | undefined> {
+    const { owner, identity } = yield* readLock(head.leaf(FIRST_LEAF));
+    if (!isSame(identity, head.identity(FIRST_LEAF)) || !isLocked(owner.high)) return undefined;
+    if (isSame(owner, head.own)) return owner;
+    return (yield* this.#isCopyOf(owner, head.other)) ? owner : undefined;
+  }
+
+  /** Whether the lock's present holder does what the operation with the word `other` was doing. */
+  *#isCopyOf(owner: Word, other: Word): Operation<boolean> {
+    const head = new Intent();
+    const slot = yield* this.#locate(owner);
+    yield new Batch().read(slot, HEAD_BYTES, head.memory, 0);
+    return isSame(head.own, owner) && isSame(head.other, other);
+  }
 }
 
 function* readLock(address: Address): Operation<Lock> {

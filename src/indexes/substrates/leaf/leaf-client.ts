@@ -1,6 +1,5 @@
 import { StepwellError } from '../../../errors.ts';
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
-import type { RepairPool } from '../../../pool/intents/repair.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Address, Batch, Operation, Scratch } from '../../../verbs/index.ts';
@@ -55,7 +54,7 @@ export abstract class LeafClient<
   readonly records: RecordIo;
   readonly allocator: Allocator;
   readonly reclamation: Reclamation;
-  readonly pool: RepairPool;
+  readonly pool: Pool;
   readonly catalog: number;
   readonly turns = new LeafTurns();
   readonly techniques: Techniques = { delegation: false };

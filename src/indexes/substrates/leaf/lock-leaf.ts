@@ -3,7 +3,6 @@ import { isGone } from '../../../pool/clients/client-word.ts';
 import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { clientOf, freeHigh, isLocked } from '../../../pool/intents/lock-word.ts';
-import { repair } from '../../../pool/intents/repair.ts';
 import {
   type Address,
   highHalf,
@@ -139,7 +138,7 @@ export function* outwait(
     high = highHalf(words, POLL_AT);
   }
   const owner = clientOf({ low, high });
-  if (yield* isGone(pool.membership, owner)) yield* repair(pool, leaf, { low, high });
+  if (yield* isGone(pool.membership, owner)) yield* pool.repairs.repair(leaf, { low, high });
   else if (attempt >= LOOKS_MAX) {
     const error = heldTooLong(owner);
     client.turns.refuse(request, error);
