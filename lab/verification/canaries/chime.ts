@@ -123,5 +123,5 @@ export const CHIME_CANARIES: readonly Canary[] = [
     })(tree);
   }),
   canary('the highest key bounds a leaf, and deletions lower it', 'linearizability', argmax),
-  canary('a sibling is linked by what was read before its parent', 'error', oldBounds),
+  canary('a sibling is linked by what was read before its parent', 'structure', oldBounds),
 ];
