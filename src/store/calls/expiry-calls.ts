@@ -48,7 +48,7 @@ export class ExpiryCalls<V> extends KeyCalls<V> {
     const expiry = this.#expiryIn(options);
     const taken: Taken<V> | undefined = previous ? { value: undefined } : undefined;
     const outcome = yield* keepTtl
-      ? this.#storeKeeping(key, value, condition, expiry, taken)
+      ? this.#storeKeeping(kept(key), kept(value), condition, expiry, taken)
       : this.store(key, value, condition, expiry, 0, taken);
     return { written: outcome !== REFUSED, previous: taken?.value };
   }
@@ -85,19 +85,21 @@ export class ExpiryCalls<V> extends KeyCalls<V> {
     if (options === undefined || !keepsTtl(options, REPLACE_OPTIONS)) {
       return yield* this.replace(key, expected, value, this.#expiryIn(options));
     }
+    const [own, data] = [kept(key), kept(value)];
     // Also another expiry of the same value is another version.
-    const seen = yield* this.#look(key, false);
+    const seen = yield* this.#look(own, false);
     if (seen?.version !== expected) return undefined;
-    return yield* this.replace(key, expected, value, seen.expiry);
+    return yield* this.replace(own, expected, data, seen.expiry);
   }
 
   *expire(key: Key, options?: ExpiryOptions): Operation<boolean> {
     this.attachment.refuseClosed();
     const expiry = this.expiryOf(options);
+    const own = kept(key);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-      const seen = yield* this.#look(key, true);
+      const seen = yield* this.#look(own, true);
       if (seen === undefined) return false;
-      const outcome = yield* this.store(key, seen.value, IF_VERSION, expiry, seen.version);
+      const outcome = yield* this.store(own, seen.value, IF_VERSION, expiry, seen.version);
       if (outcome !== REFUSED) return true;
     }
     throw changedAgain();
@@ -135,6 +137,11 @@ export class ExpiryCalls<V> extends KeyCalls<V> {
       this.end(request);
     }
   }
+}
+
+/** For a later round trip: the caller may use its buffer again as soon as the call has begun. */
+function kept<C extends Key | Value>(content: C): C {
+  return content instanceof Uint8Array ? (new Uint8Array(content) as C) : content;
 }
 
 /** Raises SW_INVALID_ARGUMENT. */

@@ -156,7 +156,6 @@ export class KeyCalls<V> {
     data: Value,
     expiry: Expiry | undefined,
   ): Operation<number | undefined> {
-    if (expiry !== undefined) yield* this.#noteTimed();
     const request = this.#requestToStore(key, data, expiry);
     try {
       const outcome = yield* this.#write(request, IF_VERSION, expected);
@@ -209,7 +208,6 @@ export class KeyCalls<V> {
   /** Before the first record that expires: the store may have some from now on. */
   *#noteTimed(): Operation<void> {
     if (this.#isTimed) return;
-    this.refuseWrite();
     yield* this.attachment.pool.catalog.noteTimed(this.index.catalog);
     this.#isTimed = true;
   }
@@ -236,7 +234,6 @@ export class KeyCalls<V> {
     expected = 0,
     taken?: Taken<V>,
   ): Operation<Outcome> {
-    if (expiry !== undefined) yield* this.#noteTimed();
     const request = this.#requestToStore(key, value, expiry);
     try {
       return yield* this.#write(request, condition, expected, taken);
@@ -268,6 +265,7 @@ export class KeyCalls<V> {
   ): Operation<Outcome> {
     yield* this.attachment.enter();
     try {
+      if (request.expiry !== undefined) yield* this.#noteTimed();
       const outcome = yield* this.index.write(request, condition, expected);
       const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
       if (taken !== undefined && found) taken.value = yield* this.foundValue(request);
@@ -357,10 +355,9 @@ export class KeyCalls<V> {
   ): Operation<void> {
     try {
       this.refuseWrite();
-      if (expiry !== undefined) yield* this.#noteTimed();
       for (let remedy = 0; ; ) {
         try {
-          yield* this.#modifyOnce(request, compute);
+          yield* this.#modifyOnce(request, expiry, compute);
           return;
         } catch (error) {
           if (error instanceof Unchanged) return;
@@ -372,9 +369,14 @@ export class KeyCalls<V> {
     }
   }
 
-  *#modifyOnce(request: Request, compute: (present: boolean) => void): Operation<void> {
+  *#modifyOnce(
+    request: Request,
+    expiry: Expiry | undefined,
+    compute: (present: boolean) => void,
+  ): Operation<void> {
     yield* this.attachment.enter();
     try {
+      if (expiry !== undefined) yield* this.#noteTimed();
       yield* this.index.modify(request, compute);
     } finally {
       this.attachment.exit();
