@@ -1,6 +1,7 @@
 import type { AsyncStore, Key, Value } from '../store/api.ts';
 import { breathe, type Context, throwIfInterrupted } from './context.ts';
 import { InputError } from './failures.ts';
+import type { LoadEntry } from './formats/dump-record.ts';
 import { entryOf, type Mapping } from './formats/entries.ts';
 import type { Input } from './formats/input.ts';
 import type { Row, RowSource } from './formats/rows.ts';
@@ -27,7 +28,7 @@ export class Loader {
   readonly #skipErrors: boolean;
   readonly #sorted: boolean;
   readonly #progress: Progress;
-  #batch: [Key, Value][] = [];
+  #batch: LoadEntry[] = [];
   #batches = 0;
   #records = 0;
   #skipped = 0;
@@ -59,7 +60,7 @@ export class Loader {
         if (this.#sorted) await this.#gather(source);
         else if (this.#batch.length >= this.#batchSize) await this.#flush(source);
       }
-      if (this.#sorted) this.#records = await this.#store.loadSorted(this.#batch);
+      if (this.#sorted) await this.#storeSorted();
       else await this.#flush(source);
     } catch (error) {
       if (this.#sorted) this.#complain('nothing was stored');
@@ -74,7 +75,10 @@ export class Loader {
 
   #take(row: Row, mapping: Mapping, unit: string): void {
     try {
-      this.#batch.push(entryOf(row, mapping));
+      const entry = entryOf(row, mapping);
+      const cannotExpire = this.#sorted && entry.length > 2;
+      if (cannotExpire) throw new InputError('a record that expires does not go with --sorted');
+      this.#batch.push(entry);
     } catch (error) {
       if (!(error instanceof InputError)) throw error;
       const message = `${this.#input.name}, ${unit} ${row.at}: ${error.message}`;
@@ -90,11 +94,34 @@ export class Loader {
   }
 
   async #flush(source: RowSource): Promise<void> {
+    await this.#storeGathered();
+    await this.#advance(source, this.#records);
+  }
+
+  async #storeSorted(): Promise<void> {
+    this.#records = await this.#store.loadSorted(this.#batch.map(([key, value]) => [key, value]));
+  }
+
+  /** In the order of the file: the last record of a key stays. */
+  async #storeGathered(): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
-    await this.#store.setMany(batch);
-    this.#records += batch.length;
-    await this.#advance(source, this.#records);
+    let plain: [Key, Value][] = [];
+    const storePlain = async () => {
+      await this.#store.setMany(plain);
+      this.#records += plain.length;
+      plain = [];
+    };
+    for (const [key, value, expires] of batch) {
+      if (expires === undefined) {
+        plain.push([key, value]);
+        continue;
+      }
+      await storePlain();
+      await this.#store.set(key, value, expires);
+      this.#records++;
+    }
+    await storePlain();
   }
 
   async #advance({ share }: RowSource, records: number): Promise<void> {
@@ -110,10 +137,7 @@ export class Loader {
    * it.
    */
   async #tellWhatIsStored(error: unknown): Promise<void> {
-    if (error instanceof InputError) {
-      await this.#store.setMany(this.#batch);
-      this.#records += this.#batch.length;
-    }
+    if (error instanceof InputError) await this.#storeGathered();
     this.#complain(`${plural(this.#records, 'record')} stored before the end`);
   }
 

@@ -25,6 +25,8 @@ export interface Entry<V, K extends Key = Key> {
   key: K;
   value: V;
   version: number;
+  /** Of a record that expires, as a write takes it; only `scanPage`, `first` and `last` tell. */
+  expires?: Pick<ExpiryOptions, 'ttlMs' | 'sliding' | 'expiresAt'>;
 }
 
 /**

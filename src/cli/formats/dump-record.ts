@@ -1,4 +1,4 @@
-import type { Entry, Key, Value } from '../../store/api.ts';
+import type { Entry, ExpiryOptions, Key, Value } from '../../store/api.ts';
 import { InputError } from '../failures.ts';
 import { BINARY_NOTATIONS, type BinaryNotation, decodeStrictly } from './binary.ts';
 import { strictText } from './utf8.ts';
@@ -17,6 +17,11 @@ export interface DumpRecord {
   encoding?: BinaryNotation;
   /** The value that stands in that notation was put as text. */
   text?: true;
+  /** When the record expires, in milliseconds since 1970. */
+  expiresAt?: number;
+  /** How long after each read the record expires, in milliseconds; with `sliding`. */
+  ttlMs?: number;
+  sliding?: true;
 }
 
 export const DUMP_COLUMNS = ['key', 'value', 'version', 'encoding'] as const;
@@ -27,12 +32,23 @@ const MEMBERS: ReadonlySet<string> = new Set([
   'bytes',
   'encoding',
   'text',
+  'expiresAt',
+  'ttlMs',
+  'sliding',
 ]);
 
 /** What a dump or a scan writes of a record; a scan knows no versions. */
 export type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
 
 export function dumpRecord(
+  { expires, ...entry }: Dumped,
+  notation: BinaryNotation | undefined,
+): DumpRecord {
+  const record = contentRecord(entry, notation);
+  return expires === undefined ? record : Object.assign(record, expires);
+}
+
+function contentRecord(
   { key, value, version }: Dumped,
   notation: BinaryNotation | undefined,
 ): DumpRecord {
@@ -57,12 +73,18 @@ function field(content: Key | Value): DumpField {
 /** Whether a record of a JSON file is one that `dump` wrote, and not the user's own. */
 export function isDumpRecord(record: unknown): record is DumpRecord {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) return false;
-  const { key, value, encoding } = record as Partial<DumpRecord>;
+  const { key, value, encoding, expiresAt, ttlMs, sliding } = record as Partial<DumpRecord>;
   if (!Object.keys(record).every((name) => MEMBERS.has(name))) return false;
+  if (expiresAt !== undefined && (!isTime(expiresAt) || ttlMs !== undefined)) return false;
+  if ((ttlMs !== undefined || sliding !== undefined) && !(isTime(ttlMs) && sliding)) return false;
   if (encoding === undefined) return isField(key) && isField(value);
   return (
     BINARY_NOTATIONS.includes(encoding) && typeof key === 'string' && typeof value === 'string'
   );
+}
+
+function isTime(content: unknown): boolean {
+  return typeof content === 'number' && content > 0 && content <= Number.MAX_SAFE_INTEGER;
 }
 
 function isField(content: unknown): content is DumpField {
@@ -71,9 +93,19 @@ function isField(content: unknown): content is DumpField {
   return typeof (content as { base64?: unknown }).base64 === 'string';
 }
 
-export function entryOfDump({ key, value, bytes, encoding, text }: DumpRecord): [Key, Value] {
+/** A record to be stored, and when it expires if it does. */
+export type LoadEntry = [key: Key, value: Value, expires?: ExpiryOptions];
+
+export function entryOfDump(record: DumpRecord): LoadEntry {
+  const { key, value, bytes, encoding, text, expiresAt, ttlMs } = record;
   const content = fieldContent(value, encoding);
-  return [fieldContent(key, encoding), valueContent(content, bytes === true, text === true)];
+  const entry: LoadEntry = [
+    fieldContent(key, encoding),
+    valueContent(content, bytes === true, text === true),
+  ];
+  if (expiresAt !== undefined) entry.push({ expiresAt });
+  else if (ttlMs !== undefined) entry.push({ ttlMs, sliding: true });
+  return entry;
 }
 
 function fieldContent(field: DumpField, encoding: BinaryNotation | undefined): string | Uint8Array {
@@ -105,6 +137,8 @@ export function dumpCells(record: DumpRecord): string[] {
   const value = cell('value', record.value);
   if (record.bytes) encoding.push('value=bytes');
   if (record.text) encoding.push('value=text');
+  if (record.expiresAt !== undefined) encoding.push(`expires=${record.expiresAt}`);
+  if (record.ttlMs !== undefined) encoding.push(`slides=${record.ttlMs}`);
   return [key, value, String(record.version ?? ''), encoding.join(' ')];
 }
 
@@ -116,5 +150,10 @@ export function recordOfCells(cells: Record<string, string>): DumpRecord {
   if (encoding.has('value=bytes')) record.bytes = true;
   if (encoding.has('value=text')) record.text = true;
   if (encoding.has('value=hex')) record.encoding = 'hex';
+  for (const word of encoding) {
+    const [, kind, milliseconds] = /^(expires|slides)=(\d+)$/.exec(word) ?? [];
+    if (kind === 'expires') record.expiresAt = Number(milliseconds);
+    if (kind === 'slides') Object.assign(record, { ttlMs: Number(milliseconds), sliding: true });
+  }
   return record;
 }

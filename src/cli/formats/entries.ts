@@ -1,6 +1,6 @@
 import type { Key, Value } from '../../store/api.ts';
 import { InputError } from '../failures.ts';
-import { entryOfDump, isDumpRecord } from './dump-record.ts';
+import { entryOfDump, isDumpRecord, type LoadEntry } from './dump-record.ts';
 import type { Row } from './rows.ts';
 import { isWellFormed } from './utf8.ts';
 
@@ -15,8 +15,8 @@ export interface Mapping {
   firstColumn: () => string | undefined;
 }
 
-/** The key and value of a row; an InputError says what is wrong with it. */
-export function entryOf(row: Row, mapping: Mapping): [Key, Value] {
+/** The record of a row; an InputError says what is wrong with it. */
+export function entryOf(row: Row, mapping: Mapping): LoadEntry {
   if (row.problem !== undefined) throw new InputError(row.problem);
   const entry = mapRecord(row, mapping);
   const [key, value] = entry;
@@ -25,7 +25,7 @@ export function entryOf(row: Row, mapping: Mapping): [Key, Value] {
   return entry;
 }
 
-function mapRecord({ record, text }: Row, mapping: Mapping): [Key, Value] {
+function mapRecord({ record, text }: Row, mapping: Mapping): LoadEntry {
   if (mapping.key === undefined && mapping.value === undefined && isDumpRecord(record)) {
     return entryOfDump(record);
   }

@@ -126,3 +126,37 @@ test('a key that is too long is wrong usage', async (t) => {
     assert.match(err, /at most 65535 bytes.*\(SW_INVALID_KEY\)\n$/);
   }
 });
+
+for (const format of ['jsonl', 'csv', 'tsv']) {
+  test(`\`dump --format ${format}\` says when records expire, and \`load\` restores it`, async (t) => {
+    const [from, to] = [freshUrl(t, 'shm'), freshUrl(t, 'shm')];
+    const at = Date.now() + 1e7;
+    const store = keepOpen(t, openSync(from, SMALL));
+    store.set('ever', 'e');
+    store.set('until', 'u', { expiresAt: at });
+    store.set('slides', 's', { ttlMs: 5e6, sliding: true });
+    store.set('gone', 'g', { expiresAt: 1 });
+    const { bytes } = await run(['dump', from, '--format', format]);
+    keepOpen(t, openSync(to, SMALL));
+    await run(['load', to, '-', '--format', format], bytes);
+    const loaded = keepOpen(t, openSync(to));
+    const { entries } = loaded.scanPage(0, 1000);
+    const found = entries.map(({ key, value, expires }) => [key, value, expires]);
+    assert.deepEqual(found.sort(), [
+      ['ever', 'e', undefined],
+      ['slides', 's', { ttlMs: 5e6, sliding: true }],
+      ['until', 'u', { expiresAt: at }],
+    ]);
+  });
+}
+
+test('a record that expires does not go with --sorted, and nothing is stored', async (t) => {
+  const url = ordered(t);
+  const line = '{"key":"k","value":"v","expiresAt":4000000000000}\n';
+  const outcome = await stepwell(['load', url, '-', '--format', 'jsonl', '--sorted'], {
+    library: async () => library,
+    stdin: Buffer.from(line),
+  });
+  assert.equal(outcome.code, 3);
+  assert.match(outcome.err, /a record that expires does not go with --sorted/);
+});

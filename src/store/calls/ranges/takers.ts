@@ -1,5 +1,6 @@
 import type { Request } from '../../../indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
+import type { Expiry } from '../../../records/times.ts';
 import type { Encoding, Entry, Key } from '../../api.ts';
 import type { Format } from '../../values/value-format.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
@@ -52,11 +53,20 @@ export function valueTaker<V>(values: Format): Taker<V> {
 
 export function entryTaker<V>(as: Coding): Taker<Entry<V>> {
   const skip = as.namespace?.bytes.length ?? 0;
-  return new EachTaker((request, keyBytes) => ({
-    key: decodeKey(request, keyBytes, as.keys, skip),
-    value: decodeValue(request, as.values) as V,
-    version: request.foundVersion,
-  }));
+  return new EachTaker((request, keyBytes) => {
+    const entry: Entry<V> = {
+      key: decodeKey(request, keyBytes, as.keys, skip),
+      value: decodeValue(request, as.values) as V,
+      version: request.foundVersion,
+    };
+    const { foundExpiry } = request;
+    if (foundExpiry !== undefined) entry.expires = expiresAs(foundExpiry);
+    return entry;
+  });
+}
+
+function expiresAs({ deadline, sliding }: Expiry): Entry<never>['expires'] {
+  return sliding ? { ttlMs: deadline, sliding } : { expiresAt: deadline };
 }
 
 /** Keys as bytes, for a clearing. */
