@@ -128,7 +128,7 @@ test('a key that is too long is wrong usage', async (t) => {
 });
 
 for (const format of ['jsonl', 'csv', 'tsv']) {
-  test(`\`dump --format ${format}\` says when records expire, and \`load\` restores it`, async (t) => {
+  test(`a dump in ${format} says when records expire, and load restores it`, async (t) => {
     const [from, to] = [freshUrl(t, 'shm'), freshUrl(t, 'shm')];
     const at = Date.now() + 1e7;
     const store = keepOpen(t, openSync(from, SMALL));

@@ -78,15 +78,17 @@ export class KeyMatch {
     yield* this.#readLongKeys(posted, batch.clear());
   }
 
-  /** Where a slot cannot say how long the record is, a long key is read when lengths are equal. */
+  /**
+   * Where a slot cannot say how long the record is, a long key is read when lengths are equal, and
+   * the times behind it.
+   */
   *#readLongKeys(posted: readonly PostedRequest[], batch: Batch): Operation<void> {
     for (const { request, candidates } of posted) {
-      const end = keyEnd(request.keyBytes);
       for (const candidate of candidates) {
-        const isLong = unitsOfSlot(candidate.high) === SLOT_UNITS_MAX && candidate.bytes < end;
-        if (isLong && this.#keyBytesOf(candidate) === request.keyBytes) {
-          this.#post(candidate, bytesToValue(this.#kindOf(candidate)), batch);
-        }
+        if (unitsOfSlot(candidate.high) !== SLOT_UNITS_MAX) continue;
+        if (this.#keyBytesOf(candidate) !== request.keyBytes) continue;
+        const bytes = bytesToValue(this.#kindOf(candidate));
+        if (candidate.bytes < bytes) this.#post(candidate, bytes, batch);
       }
     }
     if (batch.length > 0) yield batch;

@@ -38,6 +38,21 @@ export function expiryCases({ check, manifest }: Suite): void {
     assert.deepEqual(await collect(s.entries()), [['stays', 'v']]);
   });
 
+  timed(
+    'keys whose times stand where a slot cannot tell the length expire',
+    async ({ s }, time) => {
+      for (const bytes of [16_280, 16_296, 16_300, 16_304, 16_312, 40_000]) {
+        const key = 'x'.repeat(bytes);
+        await s.set(key, '', { ttlMs: 100 });
+        assert.equal(await s.update(key, 'one', { ttlMs: 100 }), true);
+        time.now += 100;
+        assert.equal(await s.update(key, 'two'), false, `${bytes}`);
+        assert.equal(await s.insert(key, 'three'), true, `${bytes}`);
+        assert.equal(await s.delete(key), true);
+      }
+    },
+  );
+
   timed('a record tells its version and its time, and hands the time on', async ({ s }, time) => {
     const expiresAt = time.now + 100;
     assert.equal(await s.metadata('k'), undefined);
