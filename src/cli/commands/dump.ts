@@ -21,8 +21,8 @@ export const dump = defineCommand({
   summary: 'Write all records to standard output',
   details:
     '  A line per record: {"key": …, "value": …, "version": …}. Bytes that are no UTF-8 are\n' +
-    '  {"base64": …}; "bytes": true marks text that was stored as bytes. Of a record that expires\n' +
-    '  there is "expiresAt": …, or "ttlMs": … with "sliding": true. `load` restores it all but the\n' +
+    '  {"base64": …}; "bytes": true marks text that was stored as bytes. A record that expires\n' +
+    '  has "expiresAt": …, or "ttlMs": … and "sliding": true. `load` restores it all but the\n' +
     '  versions. Records written while the dump runs may be in it or not.',
   options: {
     format: {
