@@ -13,7 +13,6 @@ const COPIES = { 'short copies': 8, 'long copies': 256 };
 const ADDERS = 3;
 /** A control that saw less may have seen it at the one moment at which a thread was interrupted. */
 const CONTROL_MIN = 10;
-const ATTEMPTS = 8;
 
 export type Verdict = 'held' | 'violated' | 'inconclusive';
 
@@ -31,6 +30,8 @@ export interface SelftestOptions {
   folder?: string | undefined;
   /** Of each litmus test; the others follow. */
   rounds: number;
+  /** How often a test of the order is made again while its control shows nothing. Default 8. */
+  attempts?: number;
 }
 
 /**
@@ -56,7 +57,7 @@ export function judge(test: string, violations: number, control: number): Selfte
 }
 
 async function tryOrder(options: SelftestOptions, test: Litmus): Promise<SelftestResult> {
-  const { rounds } = options;
+  const { rounds, attempts = 8 } = options;
   const count = async (programs: readonly Program[]) => {
     const tasks = programs.map((program): Task => ({ kind: 'litmus', program, rounds }));
     const [first, second] = (await together(options, tasks)) as Found[];
@@ -64,7 +65,7 @@ async function tryOrder(options: SelftestOptions, test: Litmus): Promise<Selftes
   };
   let [violations, control] = [0, 0];
   // On a busy machine the threads take turns instead of meeting.
-  for (let attempt = 0; attempt < ATTEMPTS && control < CONTROL_MIN; attempt++) {
+  for (let attempt = 0; attempt < attempts && control < CONTROL_MIN; attempt++) {
     violations += await count(test.programs);
     control += await count(test.control);
   }
