@@ -2,7 +2,7 @@ import { hasCode, StepwellError } from '../errors.ts';
 import { checkOptions } from '../store/calls/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
-import { Waiting, type WaitOptions } from './waiting.ts';
+import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';
 
 /** A permit is renewed when this part of its time has passed. */
 const RENEWALS = 3;
@@ -108,6 +108,9 @@ async function hold(
 
 type Host = ReturnType<typeof promised>;
 
+/** What a timer can wait for, and at least a millisecond. */
+const pauseOf = (ms: number) => Math.min(Math.max(1, ms), TIMER_MAX_MS);
+
 class HeldPermit implements Lease {
   readonly name: string;
   readonly token: number;
@@ -118,7 +121,8 @@ class HeldPermit implements Lease {
   /** By a clock that never jumps, and a little before the time that others know. */
   #end: number;
   #over = false;
-  #timer: NodeJS.Timeout | undefined;
+  #ending: NodeJS.Timeout | undefined;
+  #renewing: NodeJS.Timeout | undefined;
 
   constructor(
     store: Host,
@@ -135,7 +139,8 @@ class HeldPermit implements Lease {
     this.token = token;
     this.#ttlMs = ttlMs;
     this.#end = end;
-    this.#wait(renews);
+    this.#loseInTime();
+    if (renews) this.#renewInTime();
   }
 
   get signal(): AbortSignal {
@@ -146,27 +151,31 @@ class HeldPermit implements Lease {
     return !this.#over && performance.now() < this.#end;
   }
 
-  /** A renewal that fails is tried again until the time has run out. */
-  #wait(renews: boolean): void {
+  /** Loses it when its time has run out, also while a renewal waits for a node in vain. */
+  #loseInTime(): void {
     const left = this.#end - performance.now();
-    const pause = renews ? Math.min(left, this.#ttlMs / RENEWALS) : left;
-    const act = async () => {
-      if (this.#over) return;
-      if (performance.now() >= this.#end && !renews) this.#lose();
-      else if (renews) await this.renew().catch(() => this.#loseLate());
-      if (!this.#over) this.#wait(renews);
-    };
-    this.#timer = setTimeout(act, Math.max(1, pause)).unref();
+    if (left <= 0) this.#lose();
+    else this.#ending = setTimeout(() => this.#loseInTime(), pauseOf(left)).unref();
   }
 
-  #loseLate(): void {
-    if (performance.now() >= this.#end) this.#lose();
+  /** One that fails is tried again. */
+  #renewInTime(): void {
+    const act = async () => {
+      await this.renew().catch(() => {});
+      if (!this.#over) this.#renewInTime();
+    };
+    this.#renewing = setTimeout(act, pauseOf(this.#ttlMs / RENEWALS)).unref();
+  }
+
+  #stop(): void {
+    this.#over = true;
+    clearTimeout(this.#ending);
+    clearTimeout(this.#renewing);
   }
 
   #lose(): void {
     if (this.#over) return;
-    this.#over = true;
-    clearTimeout(this.#timer);
+    this.#stop();
     const why = `the lease ${this.name} (token ${this.token}) is lost: its time ran out`;
     this.#lost.abort(new StepwellError('SW_LEASE_LOST', why));
   }
@@ -178,15 +187,20 @@ class HeldPermit implements Lease {
     const isHeld = await this.#store.changeState<boolean>(this.#state, (state, look) =>
       renewPermit(state, look, token, this.#ttlMs),
     );
-    if (isHeld) this.#end = asked + this.#ttlMs;
-    else this.#lose();
+    if (!isHeld) this.#lose();
+    else if (!this.#over) this.#end = asked + this.#ttlMs;
+    // It was lost or released meanwhile: nobody is to wait for it.
+    else await this.#give();
     return isHeld && !this.#over;
   }
 
   async release(): Promise<boolean> {
     if (this.#over) return false;
-    this.#over = true;
-    clearTimeout(this.#timer);
+    this.#stop();
+    return this.#give();
+  }
+
+  #give(): Promise<boolean> {
     const { token } = this;
     return this.#store.changeState<boolean>(this.#state, (state, look) =>
       givePermit(state, look, token),

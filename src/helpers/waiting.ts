@@ -5,6 +5,8 @@ import { refuseAborted } from './host.ts';
 
 const FIRST_PAUSE_MS = 1;
 const LAST_PAUSE_MS = 50;
+/** A timer for longer would fire at once. */
+export const TIMER_MAX_MS = 2 ** 31 - 1;
 
 /** How long a helper waits for other clients. */
 export interface WaitOptions {
@@ -46,7 +48,7 @@ export class Waiting {
 /** Raises SW_ABORTED. */
 export async function pauseFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
   try {
-    await setTimeout(ms, undefined, { signal });
+    await setTimeout(Math.min(ms, TIMER_MAX_MS), undefined, { signal });
   } catch {
     refuseAborted(signal);
   }

@@ -32,6 +32,10 @@ export class MessageRing {
   #read = 0;
   /** Since when the next message is missing; 0 when it is not. */
   #missingSince = 0;
+  /** Last number that was given out at that time. */
+  #missingTo = 0;
+  /** What is missing up to this number is not waited for any more. */
+  #givenUp = 0;
 
   /** `writer` is eight random bytes: a reader skips messages of its own. */
   constructor(store: RingStore, writer: Buffer) {
@@ -53,13 +57,17 @@ export class MessageRing {
   begin(): void {
     this.#read = this.#last();
     this.#missingSince = 0;
+    this.#givenUp = 0;
   }
 
   /** Hands over messages of other writers, in the order of their numbers. */
   read(use: (channel: Buffer, message: Buffer) => void): void {
     const last = this.#last();
     // A counter that was deleted begins anew.
-    if (last < this.#read) this.#read = 0;
+    if (last < this.#read) {
+      this.#read = 0;
+      this.#givenUp = 0;
+    }
     const oldest = Math.max(0, last - RING_SLOTS);
     if (this.#read < oldest) {
       this.lost += oldest - this.#read;
@@ -69,28 +77,43 @@ export class MessageRing {
       const count = Math.min(BATCH, last - this.#read);
       const slots = Array.from({ length: count }, (_, i) => slotOf(this.#read + 1 + i));
       for (const value of this.#store.getMany(slots, { maxBytes: BATCH_BYTES })) {
-        if (!this.#take(value, use)) return;
+        if (!this.#take(value, last, use)) return;
       }
     }
   }
 
   /** Takes the next message; false if it has yet to be written. */
-  #take(value: Uint8Array | undefined, use: (channel: Buffer, message: Buffer) => void): boolean {
+  #take(
+    value: Uint8Array | undefined,
+    last: number,
+    use: (channel: Buffer, message: Buffer) => void,
+  ): boolean {
     const wanted = this.#read + 1;
     const bytes = value && Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     const number = bytes === undefined ? 0 : numberOf(bytes);
-    if (bytes === undefined || number < wanted) {
-      this.#missingSince ||= Date.now();
-      if (Date.now() - this.#missingSince < PATIENCE_MS) return false;
-    }
+    const isMissing = bytes === undefined || number < wanted;
+    if (isMissing && !this.#isGivenUp(wanted, last)) return false;
     this.#read = wanted;
-    this.#missingSince = 0;
+    if (!isMissing) this.#missingSince = 0;
     if (bytes === undefined || number !== wanted) {
       this.lost++;
     } else if (!bytes.subarray(0, 8).equals(this.#writer)) {
       const end = HEADER_BYTES + bytes.readUInt32LE(16);
       use(bytes.subarray(HEADER_BYTES, end), bytes.subarray(end));
     }
+    return true;
+  }
+
+  /** Numbers that were given out when the wait began are waited for together. */
+  #isGivenUp(wanted: number, last: number): boolean {
+    if (wanted <= this.#givenUp) return true;
+    if (this.#missingSince === 0) {
+      this.#missingSince = Date.now();
+      this.#missingTo = last;
+    }
+    if (Date.now() - this.#missingSince < PATIENCE_MS) return false;
+    this.#givenUp = this.#missingTo;
+    this.#missingSince = 0;
     return true;
   }
 

@@ -3,7 +3,9 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { hasCode } from '../../errors.ts';
+import type { Decide } from '../../store/calls/changes/decide.ts';
 import { rejectsCode } from '../../store/tests/support/codes.ts';
+import type { AnyStore } from '../host.ts';
 import { lease, semaphore, tryLease } from '../lease.ts';
 import { inMemory, onStores } from './support/stores.ts';
 
@@ -123,4 +125,19 @@ test('what a lease cannot be asked for', async (t) => {
   await held.release();
   await s.set('\0stepwell:lease:mine', 'no state');
   await rejectsCode('SW_UNDECODABLE', () => lease(s, 'mine', LONG));
+});
+
+test('a holder learns that its time has run out also while a renewal gets no answer', async () => {
+  let calls = 0;
+  const silent = {
+    changeState(_: string, decide: Decide<unknown>) {
+      if (calls++ > 0) return new Promise(() => {});
+      const look = { now: 1, self: 1, isGone: () => false };
+      return Promise.resolve(decide(undefined, look).result);
+    },
+  };
+  const held = await lease(silent as unknown as AnyStore, 'job', { ttlMs: 30 });
+  // The timers of a lease keep no process alive.
+  const lost = await Promise.race([once(held.signal, 'abort'), setTimeout(20_000)]);
+  assert.ok(lost && calls > 1 && hasCode(held.signal.reason, 'SW_LEASE_LOST'));
 });

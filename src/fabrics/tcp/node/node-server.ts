@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../../errors.ts';
+import { LOCK_HELD } from '../../shared/file-locks.ts';
 import {
   ERASE,
   FIRST_FREE_METHOD,
@@ -232,11 +233,17 @@ export class NodeServer implements NodeContext {
     if (method === IS_CONNECTED) return flag(this.#isConnected(request));
     if (method === ERASE) return this.#erase(session, request);
     if (method === REVOKE) return flag(this.#revoke(readSession(request).session));
-    if (method === LOCK) return byte(this.#locks.take(session, readLock(request)));
+    if (method === LOCK) return byte(this.#lock(session, readLock(request), readsOnly));
     if (method === UNLOCK) return this.#unlock(session, request);
     if (method === IS_LOCKED) return flag(this.#locks.isTaken(readLock(request)));
     if (method >= FIRST_FREE_METHOD && this.#calls) return this.#calls(method, request, session);
     throw new StepwellError('SW_UNSUPPORTED', `this node has no method ${method}`);
+  }
+
+  /** A client that may only read has one row, and so one lock. */
+  #lock(session: number, lock: number, readsOnly: boolean): number {
+    if (readsOnly && this.#locks.hasOther(session, lock)) return LOCK_HELD;
+    return this.#locks.take(session, lock);
   }
 
   #unlock(session: number, request: Uint8Array): Uint8Array {

@@ -18,8 +18,9 @@ const VERB_HEAD = 8;
 
 /**
  * What a session that may only read can write: a row of the client table, without which nobody
- * would know what it still reads. It takes a free row by a CAS, alone in its batch, and from then
- * on may write to that row, and to no other.
+ * would know what it still reads. It takes one free row by a CAS, alone in its batch, which leaves
+ * the row taken. From then on it may write to that row, and to no other; when it leaves the row
+ * free it gives it up, because the next client may take it at once.
  */
 export class ReaderGuard {
   readonly #table: RowTable;
@@ -32,23 +33,46 @@ export class ReaderGuard {
   }
 
   /** Whether all verbs from `at` to `end`, which were inspected, may be executed. */
-  permits({ i32, i64 }: Scratch, at: number, end: number): boolean {
+  permits(input: Scratch, at: number, end: number): boolean {
+    const { i32 } = input;
     for (let from = at; from < end; ) {
       const verb = i32[from >> 2];
-      const kind = verbKind(verb);
-      const bytes = verbBytes(verb);
-      const next = from + VERB_HEAD + requestBytes(kind, bytes);
-      const row = this.#rowOf(verbRegion(verb), i32[(from >> 2) + 1] >>> 0, bytes);
-      const isOwn = row >= 0 && row === this.#row;
-      if (kind !== READ && !(isOwn && (kind === WRITE || kind === CAS))) {
-        const isAlone = from === at && next === end;
-        const takes = kind === CAS && this.#isRowStart(i32[(from >> 2) + 1] >>> 0) && row >= 0;
-        const isFree = takes && (i64[(from + VERB_HEAD) >> 3] & ROW_STATE) === 0n;
-        if (!isAlone || !isFree) return false;
-      }
+      const next = from + VERB_HEAD + requestBytes(verbKind(verb), verbBytes(verb));
+      const isAlone = from === at && next === end;
+      const isPermitted =
+        verbKind(verb) === READ ||
+        this.#changesOwn(input, from) ||
+        (isAlone && this.#takes(input, from));
+      if (!isPermitted) return false;
       from = next;
     }
     return true;
+  }
+
+  /** Whether the verb writes to the own row. The row is given up before a verb that frees it. */
+  #changesOwn({ i32, i64 }: Scratch, from: number): boolean {
+    const verb = i32[from >> 2];
+    const kind = verbKind(verb);
+    const bytes = verbBytes(verb);
+    const offset = i32[(from >> 2) + 1] >>> 0;
+    const row = this.#rowOf(verbRegion(verb), offset, bytes);
+    if (row < 0 || row !== this.#row || (kind !== WRITE && kind !== CAS)) return false;
+    const start = this.#table.at + row * this.#table.rowBytes;
+    if (offset >= start + 8) return true;
+    if (offset !== start || bytes < 8) return false;
+    const state = i64[((from + VERB_HEAD) >> 3) + (kind === CAS ? 1 : 0)];
+    if ((state & ROW_STATE) === 0n) this.#row = -1;
+    return true;
+  }
+
+  /** Whether the verb takes a free row, of a session that has none. */
+  #takes({ i32, i64 }: Scratch, from: number): boolean {
+    const verb = i32[from >> 2];
+    const offset = i32[(from >> 2) + 1] >>> 0;
+    if (verbKind(verb) !== CAS || this.#row >= 0 || !this.#isRowStart(offset)) return false;
+    if (this.#rowOf(verbRegion(verb), offset, 8) < 0) return false;
+    const words = (from + VERB_HEAD) >> 3;
+    return (i64[words] & ROW_STATE) === 0n && (i64[words + 1] & ROW_STATE) !== 0n;
   }
 
   /** Call when they were executed; results stand at `into`. */

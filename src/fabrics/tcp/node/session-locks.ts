@@ -24,6 +24,14 @@ export class SessionLocks {
     return outcome;
   }
 
+  /** Whether the session has a lock beside this one. */
+  hasOther(session: number, lock: number): boolean {
+    for (const [held, holder] of this.#holders) {
+      if (holder === session && held !== lock) return true;
+    }
+    return false;
+  }
+
   release(session: number, lock: number): void {
     if (this.#holders.get(lock) !== session) return;
     this.#holders.delete(lock);

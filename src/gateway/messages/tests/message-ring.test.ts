@@ -68,6 +68,27 @@ test('a message that is not written yet is waited for, but not for ever', (t) =>
   assert.equal(reader.lost, 1);
 });
 
+test('messages that are missing at the same time are waited for together', (t) => {
+  const time = frozen(t);
+  const { store, reader, send, read } = rings();
+  reader.begin();
+  for (let i = 0; i < 5; i++) {
+    store.increment('next', 1n);
+    send(`${2 * i + 2}`);
+  }
+  assert.deepEqual(read(), []);
+  time.pass(1100);
+  assert.deepEqual(
+    read(),
+    [2, 4, 6, 8, 10].map((number) => `channel ${number}`),
+  );
+  assert.equal(reader.lost, 5);
+  // One that goes missing later is waited for again.
+  store.increment('next', 1n);
+  send('12');
+  assert.deepEqual(read(), []);
+});
+
 test('what is no message is given up', (t) => {
   const time = frozen(t);
   const { store, reader, send, read } = rings();

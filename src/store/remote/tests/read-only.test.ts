@@ -151,6 +151,13 @@ test('a memory node lets a client with the secret of readers write to its own ro
     attempt(control.writeBytes(row(9) + 64, new Uint8Array(128))),
   );
   await rejectsCode('SW_READ_ONLY', () => attempt(control.swap(row(17), 0n, 1n)));
+  // One row at a time, and it is another's as soon as it is free.
+  await rejectsCode('SW_READ_ONLY', () => attempt(control.swap(row(10), 0n, 1n)));
+  await attempt(control.store(row(9), 0n));
+  await rejectsCode('SW_READ_ONLY', () => attempt(control.store(row(9) + 24, 5n)));
+  await rejectsCode('SW_READ_ONLY', () => attempt(control.store(row(9), 1n)));
+  await rejectsCode('SW_READ_ONLY', () => attempt(control.swap(row(9), 0n, 0n)));
+  assert.equal(await attempt(control.swap(row(9), 0n, 1n)), true);
   for (const method of [INITIALISE, ERASE, REVOKE]) {
     await rejectsCode('SW_READ_ONLY', () => fabric.call(0, method, new Uint8Array(64)));
   }
