@@ -1,5 +1,5 @@
 import { publish } from '../diagnostics.ts';
-import type { Operation } from '../verbs/index.ts';
+import { type Operation, UnwaitedWrites } from '../verbs/index.ts';
 import { Catalog } from './catalog.ts';
 import { HolderWord } from './clients/holder-word.ts';
 import { type ClientRow, Membership, type Registrar, storesIn } from './clients/membership.ts';
@@ -36,7 +36,9 @@ export class Pool {
   readonly intents: IntentSlots;
   readonly repairs: Repairs;
   /** Of this client: by which it judges whether records have expired. */
-  readonly clock: Clock = { now: Date.now };
+  readonly clock: Clock = { now: Date.now, chance: Math.random };
+  /** Of this client: WRITEs that its operations do not wait for. */
+  readonly unwaited = new UnwaitedWrites();
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */

@@ -1,4 +1,5 @@
 import { batchCases } from './batches.ts';
+import { boundedCases } from './bounded.ts';
 import { counterCases } from './counters.ts';
 import { expiryCases } from './expiry.ts';
 import { formatCases } from './formats.ts';
@@ -26,6 +27,7 @@ export function conformance(subject: Subject): void {
   writeCases(suite);
   counterCases(suite);
   expiryCases(suite);
+  boundedCases(suite);
   batchCases(suite);
   readCases(suite);
   walkCases(suite);
