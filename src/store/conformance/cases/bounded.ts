@@ -132,6 +132,11 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     for (let i = 0; i < 2 * LIMIT; i++) {
       await s.insert(`i${i}`, 'v');
       await s.increment(`n${i % 50}`);
+      await s.incrementWithin(`m${i % 50}`, 1, { max: 2 });
+      await s.append(`a${i % 30}`, 'text'.repeat(20));
+      await s.swap(`s${i % 20}`, 'v'.repeat(i));
+      await s.namespace('space:').set(`${i % 40}`, 'v');
+      await s.changeState(`c${i % 10}`, () => ({ result: 0, next: i % 3 ? 'x'.repeat(i) : null }));
       await s.write(`w${i}`, 'v', { previous: true });
       await s.compareAndSet(
         `w${i}`,
@@ -177,6 +182,14 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     await rejectsCode('SW_POOL_FULL', () => s.set('d', '1'));
     await rejectsCode('SW_POOL_FULL', () => s.insert('d', '1'));
     await rejectsCode('SW_POOL_FULL', () => s.increment('d'));
+    await rejectsCode('SW_POOL_FULL', () => s.append('d', '1'));
+    await rejectsCode('SW_POOL_FULL', () => s.swap('d', '1'));
+    await rejectsCode('SW_POOL_FULL', () => s.namespace('d').set('d', '1'));
+    await rejectsCode('SW_POOL_FULL', () => s.changeState('d', () => ({ result: 0, next: 1 })));
+    // What adds no key is not refused.
+    assert.equal(await s.changeState('d', (state) => ({ result: state ?? 'none' })), 'none');
+    assert.equal((await s.incrementWithin('d', 5, { max: 4 })).applied, false);
+    await s.append('a', '');
     await s.set('a', '2');
     assert.equal(await s.insert('a', '3'), false);
     assert.equal(await s.increment('a'), 3);
@@ -184,6 +197,41 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     await s.delete('b');
     await s.set('d', '1');
     assert.equal(await s.size(), 3);
+  });
+
+  bounded("a helper's state is not evicted before it has expired", lru, async ({ s }, world) => {
+    const names = numbered('lease', LIMIT / 4);
+    const keepUntil = world.now + 1e6;
+    for (const name of names) {
+      await s.changeState(name, () => ({ result: 0, next: name, keepUntil }));
+    }
+    for (const key of numbered('k', 10 * LIMIT)) await s.set(key, 'v');
+    for (const name of names) {
+      assert.equal(await s.changeState(name, (state) => ({ result: state })), name);
+    }
+    const { records } = await boundOf(s);
+    assert.equal(records, LIMIT);
+    world.now += 1e6;
+    for (const key of numbered('l', LIMIT)) await s.set(key, 'v');
+    assert.ok((await s.size()) > LIMIT - LIMIT / 8, 'their room is for others');
+    await assertCounted(s);
+  });
+
+  bounded('a handle for reading notes nothing', lru, async ({ s, attach }) => {
+    const keys = numbered('k', LIMIT);
+    for (const key of keys) await s.set(key, key);
+    const reader = attach({ readOnly: true });
+    for (let round = 0; round < 4; round++) await reader.getMany([keys[0], 'missing']);
+    assert.equal((await boundOf(reader)).records, LIMIT);
+    const { hits, misses } = await boundOf(s);
+    assert.deepEqual({ hits, misses }, { hits: 0, misses: 0 });
+    for (const key of numbered('l', LIMIT)) {
+      await s.set(key, key);
+      await reader.get(keys[0]);
+    }
+    assert.equal(await reader.get(keys[0]), undefined, 'its reads are no uses');
+    assert.equal((await boundOf(reader)).records, LIMIT);
+    await rejectsCode('SW_READ_ONLY', () => reader.set('k', 'v'));
   });
 
   bounded('hits and misses are counted', lru, async ({ s }) => {
