@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { Eviction } from '../pool/bound.ts';
+import type { Eviction } from '../pool/eviction.ts';
 import type { Decide } from './calls/changes/decide.ts';
 import type {
   Decoded,

@@ -1,6 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type { IndexManifest } from '../../indexes/contract.ts';
-import { type Bound, type BoundWish, EVICTIONS, type Eviction } from '../../pool/bound.ts';
+import type { Bound, BoundWish } from '../../pool/bound.ts';
+import { EVICTIONS } from '../../pool/eviction.ts';
 import type { OpenOptions } from '../api.ts';
 import { invalid, shown } from '../calls/arguments.ts';
 
@@ -22,7 +23,7 @@ export function boundWish(options: OpenOptions): BoundWish | undefined {
   if (!Number.isSafeInteger(limit) || limit < 1) {
     throw invalid(`max${unit === 'records' ? 'Records' : 'Bytes'} is 1 or more: ${shown(limit)}`);
   }
-  return { unit, limit, eviction: eviction as Eviction };
+  return { unit, limit, eviction };
 }
 
 /** Raises SW_UNSUPPORTED for an index without samples, and for delegation. */

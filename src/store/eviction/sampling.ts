@@ -31,7 +31,7 @@ export class Candidate {
 
   /**
    * Takes the met record if it is to go before what it has: an expired one before any other. A
-   * helper's state goes only when it has expired: without its record two clients would hold a lease.
+   * helper's state goes only when it has expired: without it two clients could hold one lease.
    */
   consider(met: Request, keyBytes: number, goesFirst: (a: Access, b: Access) => boolean): void {
     if (this.isExpired) return;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { Prng } from '../../../random/prng.ts';
-import type { AsyncStore, BoundStats, OpenOptions, Value } from '../../api.ts';
-import { rejectsCode } from '../../tests/support/codes.ts';
-import { numbered } from '../../tests/support/pools.ts';
-import { type Case, collect, cramped, type Suite } from './suite.ts';
+import { Prng } from '../../../../random/prng.ts';
+import type { AsyncStore, BoundStats, OpenOptions, Value } from '../../../api.ts';
+import { rejectsCode } from '../../../tests/support/codes.ts';
+import { numbered } from '../../../tests/support/pools.ts';
+import { type Case, collect, cramped, type Suite } from '../suite.ts';
 
 const START = 1_700_000_000_000;
 const LIMIT = 100;
