@@ -1,8 +1,11 @@
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 import { control } from './control.ts';
-import { EVICTIONS, type Eviction } from './eviction.ts';
 import { type PoolLayout, STORE_WORDS_BYTES } from './layout.ts';
 import type { Allocator } from './memory/allocator.ts';
+
+/** In the order of their numbers in the pool. */
+export const EVICTIONS = ['none', 'lru', 'lfu', 'adaptive'] as const;
+type Eviction = (typeof EVICTIONS)[number];
 
 /** What a store may hold at most, and which records go when it is full. */
 export interface BoundWish {

@@ -1,5 +1,4 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { Eviction } from '../pool/eviction.ts';
 import type { Decide } from './calls/changes/decide.ts';
 import type {
   Decoded,
@@ -251,7 +250,8 @@ export interface PoolOptions {
   maxClients?: number;
 }
 
-export type { Eviction };
+/** Which records of a store with a bound go when it is full; see `OpenOptions`. */
+export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
 
 /** Options of `open` and `create`. */
 export interface OpenOptions extends PoolOptions {

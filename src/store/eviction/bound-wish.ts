@@ -1,7 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import type { IndexManifest } from '../../indexes/contract.ts';
-import type { Bound, BoundWish } from '../../pool/bound.ts';
-import { EVICTIONS } from '../../pool/eviction.ts';
+import { type Bound, type BoundWish, EVICTIONS } from '../../pool/bound.ts';
 import type { OpenOptions } from '../api.ts';
 import { invalid, shown } from '../calls/arguments.ts';
 
