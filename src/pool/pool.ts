@@ -1,5 +1,5 @@
 import { publish } from '../diagnostics.ts';
-import { type Operation, UnwaitedWrites } from '../verbs/index.ts';
+import type { Operation } from '../verbs/index.ts';
 import { Catalog } from './catalog.ts';
 import { HolderWord } from './clients/holder-word.ts';
 import { type ClientRow, Membership, type Registrar, storesIn } from './clients/membership.ts';
@@ -15,6 +15,7 @@ import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
 import { ChunkTable } from './memory/chunks.ts';
 import { OpenStores } from './open-stores.ts';
+import { UnwaitedWrites } from './unwaited-writes.ts';
 
 const RECLAIM_ATTEMPTS = 40;
 /** How long a leaving client waits for the others to let go of what it retired. */

@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  Batch,
-  type Operation,
-  REGION_STRIDE,
-  Scratch,
-  UnwaitedWrites,
-} from '../../../src/verbs/index.ts';
+import { UnwaitedWrites } from '../../../src/pool/unwaited-writes.ts';
+import { Batch, type Operation, REGION_STRIDE, Scratch } from '../../../src/verbs/index.ts';
 import { addLoop, newMemory, newNetwork } from './support/rig.ts';
 
 const WIDE = { readWindowNs: 1000, writeWindowNs: 1000 };

@@ -3,6 +3,7 @@ import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import type { Clock } from '../../pool/clock.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
+import type { UnwaitedWrites } from '../../pool/unwaited-writes.ts';
 import { type Bytes, bytesBound } from '../../records/codec.ts';
 import {
   type ChainPlan,
@@ -45,7 +46,6 @@ import {
   Scratch,
   setWord,
   UNIT_BYTES,
-  type UnwaitedWrites,
   writeInteger,
 } from '../../verbs/index.ts';
 import type { OutgoingChain, Request } from './request.ts';

@@ -281,12 +281,16 @@ export class KeyCalls<V> {
     if (evictor === undefined) {
       return yield* this.#writeRelieved(request, condition, expected, taken);
     }
+    const write = (when: Condition) => this.#writeRelieved(request, when, expected, taken);
     const isShut = addsKeys(condition) && (yield* evictor.isShut());
-    if (isShut && condition === IF_ABSENT && !(yield* this.#isThere(request))) throw evictor.shut();
-    const counted = isShut ? withoutNewKeys(condition) : countable(condition);
-    const outcome = yield* this.#writeRelieved(request, counted, expected, taken);
+    let outcome: Outcome = REFUSED;
+    if (isShut && condition !== IF_ABSENT) outcome = yield* write(withoutNewKeys(condition));
+    if (isShut && outcome === REFUSED) {
+      const adds = condition !== IF_ABSENT || !(yield* this.#isThere(request));
+      if (adds && (yield* evictor.isStillShut())) throw evictor.shut();
+    }
+    if (outcome === REFUSED) outcome = yield* write(countable(condition));
     if (outcome !== REFUSED) yield* evictor.settle(request);
-    else if (isShut && condition !== IF_ABSENT) throw evictor.shut();
     return outcome;
   }
 
@@ -444,9 +448,11 @@ export class KeyCalls<V> {
           done = true;
         } catch (error) {
           if (error instanceof Unchanged) return;
+          const isShut = shut !== undefined && error === shut;
           // No remedy makes room in a store that evicts nothing.
-          if (shut !== undefined && error === shut) throw error;
-          remedy = yield* this.relieve(error, remedy, 'write');
+          if (isShut && (yield* (evictor as Evictor).isStillShut())) throw error;
+          if (isShut) shut = undefined;
+          else remedy = yield* this.relieve(error, remedy, 'write');
         }
       }
       if (evictor !== undefined) yield* evictor.settle(request);

@@ -71,7 +71,10 @@ export class BoundedStore {
 
   /** Looks at what the other clients have done, if it is time. */
   *look(): Operation<void> {
-    if (!this.ledger.isStale) return;
+    if (this.ledger.isStale) yield* this.lookNow();
+  }
+
+  *lookNow(): Operation<void> {
     yield* this.publish();
     yield* this.ledger.look();
     this.#learn();

@@ -26,6 +26,12 @@ export class Evictor {
     return this.store.ledger.excess >= 0;
   }
 
+  /** The same after a look at what other clients have deleted, before a write is refused. */
+  *isStillShut(): Operation<boolean> {
+    yield* this.store.lookNow();
+    return this.store.ledger.excess >= 0;
+  }
+
   /** Raised for a key more in a store that is shut. */
   shut(): StepwellError {
     const { unit, limit } = this.store.bound;

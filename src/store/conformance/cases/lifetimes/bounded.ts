@@ -177,7 +177,9 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     assert.equal((await boundOf(s)).bytes, 0);
   });
 
-  bounded('none refuses further keys', { maxRecords: 3, eviction: 'none' }, async ({ s }) => {
+  const none = { maxRecords: 3, eviction: 'none' } as const;
+
+  bounded('none refuses further keys', none, async ({ s }) => {
     for (const key of ['a', 'b', 'c']) await s.set(key, '1');
     await rejectsCode('SW_POOL_FULL', () => s.set('d', '1'));
     await rejectsCode('SW_POOL_FULL', () => s.insert('d', '1'));
@@ -197,6 +199,23 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     await s.delete('b');
     await s.set('d', '1');
     assert.equal(await s.size(), 3);
+  });
+
+  bounded('none sees what another client has deleted', none, async ({ s, attach }) => {
+    const other = attach();
+    const writes: readonly ((key: string) => Promise<unknown>)[] = [
+      (key) => other.set(key, '1'),
+      (key) => other.insert(key, '1'),
+      (key) => other.increment(key),
+    ];
+    for (const key of ['a', 'b', 'c']) await s.set(key, '1');
+    for (const [i, write] of writes.entries()) {
+      await rejectsCode('SW_POOL_FULL', () => write(`d${i}`));
+      await s.delete(['a', 'b', 'c'][i]);
+      await write(`d${i}`);
+    }
+    assert.equal(await s.size(), 3);
+    await assertCounted(s);
   });
 
   bounded("a helper's state is not evicted before it has expired", lru, async ({ s }, world) => {

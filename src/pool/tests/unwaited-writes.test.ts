@@ -8,8 +8,8 @@ import {
   runRemote,
   Scratch,
   TrafficCounters,
-  UnwaitedWrites,
-} from '../index.ts';
+} from '../../verbs/index.ts';
+import { UnwaitedWrites } from '../unwaited-writes.ts';
 
 /** Keeps what is posted until the test lets it happen. */
 class HeldFabric implements RemoteFabric {
