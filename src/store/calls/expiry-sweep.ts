@@ -63,6 +63,8 @@ export class ExpirySweep {
     const walk = this.#walkFrom(yield* catalog.turnCursor(id));
     const expired = yield* this.#inPool(() => this.#meet(walk));
     for (const record of expired) yield* this.#inPool(() => this.#remove(record));
+    // A store that is full without eviction takes keys again when others know of it.
+    if (this.#evictor !== undefined && expired.length > 0) yield* this.#evictor.store.publish();
     yield* catalog.setTurnCursor(id, walk.cursor);
     return expired.length;
   }

@@ -202,13 +202,13 @@ export function boundedCases({ check, manifest, local }: Suite): void {
   });
 
   bounded('none sees what another client has deleted', none, async ({ s, attach }) => {
+    for (const key of ['a', 'b', 'c']) await s.set(key, '1');
     const other = attach();
     const writes: readonly ((key: string) => Promise<unknown>)[] = [
       (key) => other.set(key, '1'),
       (key) => other.insert(key, '1'),
       (key) => other.increment(key),
     ];
-    for (const key of ['a', 'b', 'c']) await s.set(key, '1');
     for (const [i, write] of writes.entries()) {
       await rejectsCode('SW_POOL_FULL', () => write(`d${i}`));
       await s.delete(['a', 'b', 'c'][i]);
