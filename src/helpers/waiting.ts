@@ -6,7 +6,7 @@ import { refuseAborted } from './host.ts';
 const FIRST_PAUSE_MS = 1;
 const LAST_PAUSE_MS = 50;
 /** A timer for longer would fire at once. */
-export const TIMER_MAX_MS = 2 ** 31 - 1;
+export const TIMER_MAX_MS = 2_147_483_647;
 
 /** How long a helper waits for other clients. */
 export interface WaitOptions {
