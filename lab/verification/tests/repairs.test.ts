@@ -6,10 +6,10 @@ import {
   checked,
   clientOf,
   requestFor,
-  stopAfter,
 } from '../../../src/indexes/chime/tests/support/client.ts';
 import { ALWAYS } from '../../../src/indexes/contract.ts';
 import type { Pool } from '../../../src/pool/pool.ts';
+import { stopAfter } from '../../../src/store/tests/support/by-hand.ts';
 import type { Scope } from '../../../src/store/tests/support/pools.ts';
 import { copyLate, settleNothing } from '../canaries/leaf.ts';
 

@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Stepped } from '../../../store/tests/support/by-hand.ts';
+import { Stepped, stopAfter } from '../../../store/tests/support/by-hand.ts';
 import type { Fabric, Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
-import {
-  areGoneFor,
-  checked,
-  clientOf,
-  foundText,
-  requestFor,
-  scanned,
-  stopAfter,
-} from './support/client.ts';
+import { areGoneFor, checked, clientOf, foundText, requestFor, scanned } from './support/client.ts';
 
 const SHAPE = { span: 8, neighbourhood: 4, fanout: 4 };
 const keys = (count: number) =>

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
+import { stopAfter } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import {
@@ -11,7 +12,6 @@ import {
   foundText,
   requestFor,
   scanned,
-  stopAfter,
 } from './support/client.ts';
 
 /** Clients that die after every verb of what they do, and those that meet what they leave. */

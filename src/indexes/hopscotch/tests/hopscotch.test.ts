@@ -10,6 +10,7 @@ import {
   clientOf,
   foundText,
   requestFor,
+  stopAfter,
   traced,
 } from '../../../store/tests/support/by-hand.ts';
 import { endAfter, numbered, type Scope } from '../../../store/tests/support/pools.ts';
@@ -220,21 +221,6 @@ function lateInsertion(client: Client): Operation<number> {
 
 const SHAPE = { span: 4, neighbourhood: 2, initialDepth: 0 };
 const KEYS = Array.from({ length: 14 }, (_, i) => `key ${i}`);
-
-/** Executes so many verbs of an operation, and no more; how many it did, when it ended before. */
-function stopAfter({ pool }: Client, operation: Operation<unknown>, verbs: number): number {
-  for (let left = verbs; left > 0; ) {
-    const step = operation.next();
-    if (step.done) return verbs - left;
-    const batch = step.value;
-    const whole = batch.length;
-    batch.length = Math.min(left, whole);
-    left -= batch.length;
-    pool.fabric.execute(batch);
-    batch.length = whole;
-  }
-  return verbs;
-}
 
 /** The operations of a client count as those of one that is gone. */
 function isGoneFor(client: Client, dead: Client): void {

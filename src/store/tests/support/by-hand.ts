@@ -130,6 +130,25 @@ export function advance(fabric: Fabric, operation: Operation<unknown>, steps: nu
   }
 }
 
+/** Executes so many verbs of an operation, and no more; how many there were. */
+export function stopAfter(
+  { pool }: { pool: { fabric: Fabric } },
+  operation: Operation<unknown>,
+  verbs: number,
+): number {
+  for (let left = verbs; left > 0; ) {
+    const step = operation.next();
+    if (step.done) return verbs - left;
+    const batch = step.value;
+    const whole = batch.length;
+    batch.length = Math.min(left, whole);
+    left -= batch.length;
+    pool.fabric.execute(batch);
+    batch.length = whole;
+  }
+  return verbs;
+}
+
 /** An operation that a test drives batch by batch. */
 export class Stepped<T> {
   readonly #fabric: Fabric;

@@ -3,7 +3,6 @@ import type { ChimeParameters, PoolHandle } from '../../../../store/api.ts';
 import { poolOf } from '../../../../store/handle.ts';
 import { attachInMemory, createInMemory } from '../../../../store/location.ts';
 import { type Scope, SMALL } from '../../../../store/tests/support/pools.ts';
-import type { Operation } from '../../../../verbs/index.ts';
 import type { Index } from '../../../contract.ts';
 import { createStore, openIndex } from '../../../kinds.ts';
 import { CHIME, type ChimeIndex } from '../../chime.ts';
@@ -87,21 +86,6 @@ export function checked({ pool, index }: Client): { problems: string[]; records:
     }),
   );
   return { problems, records };
-}
-
-/** Executes so many verbs of an operation, and no more; how many there were. */
-export function stopAfter({ pool }: Client, operation: Operation<unknown>, verbs: number): number {
-  for (let left = verbs; left > 0; ) {
-    const step = operation.next();
-    if (step.done) return verbs - left;
-    const batch = step.value;
-    const whole = batch.length;
-    batch.length = Math.min(left, whole);
-    left -= batch.length;
-    pool.fabric.execute(batch);
-    batch.length = whole;
-  }
-  return verbs;
 }
 
 /** The operations of some clients count as those of clients that are gone. */
