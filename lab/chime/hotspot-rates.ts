@@ -23,7 +23,8 @@ export interface HotspotRow {
 export function measureHotspots(records: number, seed: number): HotspotRow[] {
   return SHARES.map((share) => {
     const hotspots = Math.round(share * records);
-    const { pool, index } = loaded(records, { hotspots }, seed);
+    const { pool, index } = loaded(records, {}, seed);
+    (index as ChimeIndex).speculateOn(hotspots);
     const { speculation } = (index as ChimeIndex).tree.hotspots;
     const ranks = new ZipfRanks(records, Prng.fromSeed(seed));
     const keys = new KeyGenerator();

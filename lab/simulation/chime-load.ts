@@ -1,5 +1,5 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
-import { Hotspots } from '../../src/indexes/chime/hotspots.ts';
+import { Hotspots } from '../../src/indexes/substrates/leaf/hotspots.ts';
 import { PlainlyReadTree, type PlainReads } from './chime-reads.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Row, Settings } from './experiment.ts';

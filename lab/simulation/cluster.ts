@@ -123,6 +123,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     const fabric = new SimulatedFabric(this.#memory);
     const thread = { ...currentThread(), tid: 1 + this.#joined };
     const pool = new LocalPool(fabric, this.#parameters, this.#memory, thread);
+    pool.timer.now = () => this.network.now / 1e6;
     const { membership } = pool;
     membership.liveness = () => 'alive';
     pool.run(membership.join(`client ${this.#joined++}`));

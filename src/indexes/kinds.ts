@@ -9,6 +9,7 @@ import { HSTORE } from './hstore/hstore.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 import { SHARD, ShardIndex } from './shard/shard.ts';
+import { LeafIndex } from './substrates/leaf/leaf-index.ts';
 
 /** Every kind of index that a store can have. */
 export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE, HOPSCOTCH];
@@ -106,6 +107,21 @@ export function delegate(index: Index): boolean {
   const client = index instanceof ChimeIndex ? index.tree : delegatingTable(index);
   if (client !== undefined) client.techniques.delegation = true;
   return client !== undefined;
+}
+
+/**
+ * Gives this client a hotspot buffer for so many keys (leaf/hotspots.ts), or none for 0. False of
+ * an index that has no speculative read.
+ */
+export function speculate(index: Index, keys: number): boolean {
+  if (!(index instanceof LeafIndex)) return false;
+  index.speculateOn(keys);
+  return true;
+}
+
+/** How long this client's operations wait for one holder of a lock, if the index has locks. */
+export function boundWaits(index: Index, lockTimeoutMs: number): void {
+  if (index instanceof LeafIndex) index.waitAtMost(lockTimeoutMs);
 }
 
 function delegatingTable(index: Index) {

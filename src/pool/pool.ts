@@ -6,7 +6,7 @@ import { type ClientRow, Membership, type Registrar, storesIn } from './clients/
 import { Reclamation } from './clients/reclamation.ts';
 import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
-import type { Clock } from './clock.ts';
+import type { Clock, Timer } from './clock.ts';
 import { control } from './control.ts';
 import { IntentSlots } from './intents/intent-slots.ts';
 import { Repairs } from './intents/repair.ts';
@@ -37,6 +37,8 @@ export class Pool {
   readonly repairs: Repairs;
   /** Of this client: by which it judges whether records have expired. */
   readonly clock: Clock = { now: Date.now };
+  /** Of this client: by which it gives up waiting for a lock. Simulations have their own time. */
+  readonly timer: Timer = { now: () => performance.now() };
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */

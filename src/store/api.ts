@@ -190,8 +190,6 @@ export interface ChimeParameters {
   fanout?: number;
   /** KiB of internal nodes that each client remembers, up to 2^24 (65536). */
   cacheKiB?: number;
-  /** Keys in each client's hotspot buffer, up to 2^24; 0, the default, for none. */
-  hotspots?: number;
 }
 
 /** The stand-alone hash table of hopscotch leaves. */
@@ -287,6 +285,20 @@ export interface OpenOptions extends PoolOptions {
    * pool in memory: there no two calls are in flight at once. Default false.
    */
   delegation?: boolean;
+  /**
+   * Keys whose places this client remembers, those that it reads most (a hotspot buffer, 17 bytes a
+   * key), at most 2^24. A read of one of them asks for its entry alone: fewer bytes, or, when the
+   * key stands elsewhere by now, one round trip more. 0 for none. Default: 65536 for `tcp:` and
+   * `tls:`, 0 for pools in memory. Of CHIME and hopscotch; SW_UNSUPPORTED with other indexes.
+   * Handles of a thread that share the store share it.
+   */
+  hotspots?: number;
+  /**
+   * How long a call waits, in milliseconds, while one and the same client holds a lock that is in
+   * its way. Then it raises SW_CONTENTION, which names that client, and nothing has happened. CHIME
+   * and hopscotch have locks. Handles of a thread that share the store share it. Default 1000.
+   */
+  lockTimeoutMs?: number;
   /**
    * Calls that would write raise SW_READ_ONLY, and nothing is created. A read of a sliding record
    * begins nothing anew. The client still has a row in the pool, where it says what it may be

@@ -12,6 +12,8 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
   keys: true,
   values: true,
   delegation: true,
+  hotspots: true,
+  lockTimeoutMs: true,
   ttlMs: true,
   sliding: true,
   clock: true,

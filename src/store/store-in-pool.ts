@@ -1,7 +1,15 @@
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import type { Index } from '../indexes/contract.ts';
-import { delegate, findOrCreateStore, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
+import {
+  boundWaits,
+  delegate,
+  findOrCreateStore,
+  kindNamed,
+  kindOf,
+  openIndex,
+  speculate,
+} from '../indexes/kinds.ts';
 import { type CatalogEntry, type Made, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
 import type { OpenStore } from '../pool/open-stores.ts';
@@ -17,6 +25,9 @@ import { formatOf } from './values/value-format.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
 const MAKES_MAX = 10;
+const HOTSPOTS_MAX = 2 ** 24;
+/** Keys of a hotspot buffer where a round trip costs more than the bytes of a neighbourhood. */
+export const NETWORK_HOTSPOTS = 65_536;
 
 export function checkClientOptions(options: OpenOptions): void {
   checkOpenOptions(options);
@@ -35,9 +46,17 @@ export function checkClientOptions(options: OpenOptions): void {
   if (typeof delegation !== 'boolean') {
     throw invalid(`delegation is true or false: ${shown(delegation)}`);
   }
+  checkWaits(options);
   if (clock !== undefined && typeof clock !== 'function') {
     throw invalid(`clock is a function, not ${shown(clock)}`);
   }
+}
+
+function checkWaits({ hotspots = 0, lockTimeoutMs = 1 }: OpenOptions): void {
+  const isCount = Number.isInteger(hotspots) && hotspots >= 0 && hotspots <= HOTSPOTS_MAX;
+  if (!isCount) throw invalid(`hotspots is an integer of 0..${HOTSPOTS_MAX}: ${shown(hotspots)}`);
+  if (typeof lockTimeoutMs === 'number' && lockTimeoutMs >= 1) return;
+  throw invalid(`lockTimeoutMs is a number of at least 1: ${shown(lockTimeoutMs)}`);
 }
 
 export function clientName({ client }: OpenOptions): string {
@@ -56,12 +75,13 @@ export interface StoreInPool {
 
 /**
  * Finds or creates the store that the options name, and opens its index, unless the client has it
- * open and `known` tells which it is.
+ * open and `known` tells which it is. `hotspots` is what the option means when it is left out.
  */
 export function* openStore(
   pool: Pool,
   options: OpenOptions,
   known: (store: OpenStore) => Index | undefined = () => undefined,
+  hotspots = 0,
 ): Operation<StoreInPool> {
   const name = checkStoreName(options.store ?? 'default');
   const wish = indexWish(options.index);
@@ -73,14 +93,25 @@ export function* openStore(
   );
   try {
     if (wish) refuseOtherKind(entry, wish);
-    const index = known(store) ?? (yield* openIndex(pool, entry));
+    const open = known(store);
+    const index = open ?? (yield* openIndex(pool, entry));
     if (wish) refuseOtherShape(entry.name, index, wish);
     if (options.delegation) refuseAlone(entry.name, index, delegate(index));
+    if (open === undefined) speculate(index, hotspots);
+    configure(entry.name, index, options);
     return { store, index };
   } catch (error) {
     pool.stores.close(store);
     throw error;
   }
+}
+
+/** Handles of one store share its index: what the last one asked for counts. */
+function configure(store: string, index: Index, { hotspots, lockTimeoutMs }: OpenOptions): void {
+  if (lockTimeoutMs !== undefined) boundWaits(index, lockTimeoutMs);
+  if (hotspots === undefined || speculate(index, hotspots) || hotspots === 0) return;
+  const why = `store ${store} has the index ${index.manifest.name}, which has no hotspot buffer`;
+  throw new StepwellError('SW_UNSUPPORTED', `${why}; chime and hopscotch have`);
 }
 
 /** Raises SW_INVALID_ARGUMENT. */

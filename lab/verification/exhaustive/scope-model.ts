@@ -13,6 +13,7 @@ import { blockOf } from '../checks/block-of.ts';
 import { VerificationFailure } from '../checks/failure.ts';
 import { type CallRecord, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
+import { countingTimer } from '../counting-timer.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
 import { Caller, type CallLog } from '../schedules/caller.ts';
 import type { Model } from './explorer.ts';
@@ -111,6 +112,7 @@ export class ScopeModel implements Model {
     const thread = { ...this.#thread, tid: 1 + number };
     const pool = new LocalPool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
+    pool.timer.now = countingTimer();
     pool.join(`c${number}`);
     this.#pools.push(pool);
     return pool;

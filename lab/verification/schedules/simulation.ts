@@ -16,6 +16,7 @@ import { checkMemory } from '../checks/final-accounting.ts';
 import { type CallRecord, type Note, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
 import { auditSnapshots, type Sight } from '../checks/snapshots.ts';
+import { countingTimer } from '../counting-timer.ts';
 import { growthsOf, retriesOf, type Subject } from '../subjects/subject.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
@@ -188,6 +189,7 @@ class Simulation {
     const thread = { ...this.#thread, tid: 1 + number };
     const pool = new LocalPool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
+    pool.timer.now = countingTimer();
     return pool;
   }
 

@@ -4,7 +4,7 @@ import { ChimeGeometry, unitsBeside } from '../../../src/indexes/chime/geometry.
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
 import { oftenOneNode, type Subject } from './subject.ts';
 
-const CLIENT = { cacheKiB: 64, hotspots: 0 };
+const CLIENT = { cacheKiB: 64 };
 /** Some values of a program fit an entry of the smallest size, others do not. */
 const INLINE_BYTES = [0, 16, 24, 48];
 

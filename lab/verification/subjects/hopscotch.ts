@@ -32,6 +32,7 @@ export const HOPSCOTCH_SUBJECT: Subject = {
   answersTheDead: true,
   vary(index, prng) {
     (index as HopscotchIndex).table.techniques.delegation = prng.below(2) === 0;
+    if (prng.below(2) === 0) (index as HopscotchIndex).speculateOn(8);
   },
   hurry(index) {
     (index as HopscotchIndex).table.patience = { spins: 0, polls: 1, microseconds: 1 };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
 import { CHIME_CANARIES } from '../canaries/chime.ts';
 import { chimeLateFollowerCanary } from '../canaries/late-follower.ts';
 import { type Scope, scopes } from '../exhaustive/scope.ts';
@@ -24,17 +25,18 @@ const DEEP: Subject = {
     inlineBytes: 16,
     fanout: 2 + prng.below(2),
     cacheKiB: 1 + prng.below(2),
-    hotspots: 0,
     seed: prng.next32(),
   }),
   placesOfKey: () => 10,
 };
 
-/** Searches speculate, and read records before they know that they are still there. */
+/** All searches speculate. */
 const SPECULATING: Subject = {
   ...DEEP,
-  parameters: (prng, crowded) => ({ ...DEEP.parameters(prng, crowded), hotspots: 8 }),
-  readsAhead: () => true,
+  vary(index, prng) {
+    DEEP.vary?.(index, prng);
+    (index as ChimeIndex).speculateOn(8);
+  },
 };
 
 const SUBJECTS = { CHIME: CHIME_SUBJECT, 'Deep CHIME': DEEP, 'Speculating CHIME': SPECULATING };

@@ -141,15 +141,7 @@ function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): 
 export const CHIME: IndexKind = {
   number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
-  parameterNames: [
-    'span',
-    'neighbourhood',
-    'inlineBytes',
-    'fanout',
-    'cacheKiB',
-    'hotspots',
-    'seed',
-  ],
+  parameterNames: ['span', 'neighbourhood', 'inlineBytes', 'fanout', 'cacheKiB', 'seed'],
   flags: [],
   parameters: (wishes, _poolBytes, seed) => ({ ...chimeShape(wishes, seed) }),
   create: (pool, parameters, catalog) => buildChime(pool, shapeFrom(parameters), catalog),
@@ -157,6 +149,6 @@ export const CHIME: IndexKind = {
 };
 
 export function shapeFrom(parameters: IndexParameters): ChimeShape {
-  const { span, neighbourhood, inlineBytes, fanout, cacheKiB, hotspots, seed } = parameters;
-  return { span, neighbourhood, inlineBytes, fanout, cacheKiB, hotspots, seed };
+  const { span, neighbourhood, inlineBytes, fanout, cacheKiB, seed } = parameters;
+  return { span, neighbourhood, inlineBytes, fanout, cacheKiB, seed };
 }

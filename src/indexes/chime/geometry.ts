@@ -8,14 +8,11 @@ export interface ChimeShape extends LeafShape {
   fanout: number;
   /** KiB of internal nodes that a client remembers. */
   cacheKiB: number;
-  /** Keys in a client's hotspot buffer; 0 for none. */
-  hotspots: number;
 }
 
 const FANOUT_MAX = 1024;
 const CACHE_KIB = 64 * 1024;
 const CACHE_KIB_MAX = 16 * 2 ** 20;
-const HOTSPOTS_MAX = 2 ** 24;
 /** Records have every smaller size. */
 const UNITS_LEAST = 9;
 
@@ -40,6 +37,5 @@ export function chimeShape(wishes: Partial<Omit<ChimeShape, 'seed'>>, seed: numb
   const leaf = leafShape(wishes, seed);
   const fanout = inRange('fanout', wishes.fanout ?? 64, 2, FANOUT_MAX);
   const cacheKiB = inRange('cacheKiB', wishes.cacheKiB ?? CACHE_KIB, 1, CACHE_KIB_MAX);
-  const hotspots = inRange('hotspots', wishes.hotspots ?? 0, 0, HOTSPOTS_MAX);
-  return { ...leaf, fanout, cacheKiB, hotspots };
+  return { ...leaf, fanout, cacheKiB };
 }

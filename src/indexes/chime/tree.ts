@@ -40,7 +40,6 @@ import {
 } from './bounds.ts';
 import { divideByMedian } from './divide.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
-import { Hotspots } from './hotspots.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { descend, reach, refresh } from './nodes/descent.ts';
 import { compareKeys } from './nodes/keys.ts';
@@ -70,7 +69,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   /** Where the root link stands. */
   readonly root: Address;
   readonly cache: NodeCache;
-  readonly hotspots: Hotspots;
   readonly spareBenches = new Spares(() => new Bench());
   readonly spareOrders = new Spares(() => new KeyOrder());
   readonly cursors = new Cursors();
@@ -85,7 +83,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     super(geometry, pool, catalog);
     this.root = root;
     this.cache = new NodeCache(pool.reclamation, geometry.shape.cacheKiB * 1024);
-    this.hotspots = new Hotspots(geometry.shape.hotspots);
   }
 
   newRequest(): ChimeRequest {
@@ -171,16 +168,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     }
     const order = compareKeys(outgoing.u8, HEADER_BYTES, keyBytes, pivot, from, bytes);
     return order < 0 || (order === 0 && side === BELOW_KEY) ? OWNED : NOT_OWNED;
-  }
-
-  override spotOf({ hash, leafLow }: ChimeRequest): number {
-    return this.hotspots.off ? -1 : this.hotspots.find(hash.h1, hash.h2, leafLow);
-  }
-
-  override noteSpot({ hash, leafLow }: ChimeRequest, entry: number, wasSpot: boolean): void {
-    if (this.hotspots.off) return;
-    if (wasSpot) this.hotspots.speculation.right++;
-    else this.hotspots.note(hash.h1, hash.h2, leafLow, entry);
   }
 
   *learnBounds(request: ChimeRequest): Operation<void> {
@@ -308,7 +295,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
         yield postHeader(probe, probe.batch.clear());
         if (!isLeafStill(probe)) return undefined;
         if (isStill(probe)) return yield* this.boundsIn(probe);
-        this.count('changing', attempt);
+        this.count('changing', attempt - probe.looks);
         yield* outwait(this, probe, attempt);
       }
     } finally {

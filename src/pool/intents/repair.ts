@@ -220,7 +220,9 @@ export class Repairs {
       if (yield* isGone(this.#pool.membership, clientOf(owner))) yield* this.repair(first, owner);
       else yield* pause();
     }
-    const why = `the lock at ${first} stays with a living client that repairs it`;
+    const client = clientOf((yield* readLock(first)).owner) & 0xfff;
+    const what = `client ${client} lives, repairs what client ${clientOf(head.own) & 0xfff} left`;
+    const why = `${what}, and has not gone on for a second: continue or kill it`;
     throw new StepwellError('SW_CONTENTION', why);
   }
 

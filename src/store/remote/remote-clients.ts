@@ -16,6 +16,8 @@ export interface Entrance {
   credentials: Credentials;
   /** Of the index, which handles of one store share. */
   delegation: boolean;
+  hotspots: number | undefined;
+  lockTimeoutMs: number | undefined;
   /** Such a client cleans up after no other. */
   readOnly: boolean;
 }

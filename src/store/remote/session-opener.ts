@@ -33,8 +33,9 @@ export class SessionOpener {
     const options = former ? { ...this.#options, create: false } : this.#options;
     const { endpoints, url } = this.#location;
     const credentials = this.#credentials;
-    const { delegation = false, readOnly = false } = options;
-    const entrance = { endpoints, credentials, delegation, readOnly };
+    const { delegation = false, readOnly = false, hotspots, lockTimeoutMs } = options;
+    const own = { delegation, hotspots, lockTimeoutMs };
+    const entrance = { endpoints, credentials, readOnly, ...own };
     return this.#clients.open(entrance, options, {
       attach: () => this.#attach(options, former?.client),
       accept: ({ poolId }) => former && refuseOtherPool(poolId, former.client.poolId, url),

@@ -6,7 +6,7 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../calls/attachment.ts';
-import { openStore, type StoreInPool } from '../store-in-pool.ts';
+import { NETWORK_HOTSPOTS, openStore, type StoreInPool } from '../store-in-pool.ts';
 
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
@@ -58,7 +58,7 @@ export class RemoteClient {
     if (!(yield* this.pool.usable())) return undefined;
     if (options.clock) this.pool.clock.now = options.clock;
     const known = (store: OpenStore) => this.#indexes.get(store);
-    const opened = yield* openStore(this.pool, options, known);
+    const opened = yield* openStore(this.pool, options, known, NETWORK_HOTSPOTS);
     this.#indexes.set(opened.store, opened.index);
     return opened;
   }

@@ -69,7 +69,7 @@ function* readWhole(tree: ChimeTree, request: ChimeRequest): Operation<boolean> 
     yield postBracket(tree, request, 0, span, request.batch.clear());
     if (!isLeafStill(request)) return false;
     if (isPicture(tree, request)) return true;
-    tree.count('changing', attempt);
+    tree.count('changing', attempt - request.looks);
     yield* outwait(tree, request, attempt);
   }
 }

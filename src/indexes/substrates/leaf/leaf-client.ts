@@ -5,6 +5,7 @@ import type { Pool } from '../../../pool/pool.ts';
 import type { Address, Batch, Operation, Scratch } from '../../../verbs/index.ts';
 import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
+import { Hotspots } from './hotspots.ts';
 import type { LeafGeometry, LeafShape } from './layout.ts';
 import type { LeafRequest } from './leaf-request.ts';
 import { LeafTurns } from './leaf-turns.ts';
@@ -19,8 +20,10 @@ export type LeafRetry =
   | 'leafFull' // no room in the neighbourhood: the leaf was split
   | 'otherCarrier'; // of writes that were merged another one turned out to be the last
 
-/** Attempts that meet others in a row: with their pauses, about a second. */
+/** Attempts that meet changes by others in a row. Waiting for one lock holder is none of them. */
 const ATTEMPTS_MAX = 500;
+/** Default of `lockTimeoutMs`. */
+const LOCK_TIMEOUT_MS = 1000;
 
 /** Whether a leaf is the key's, as far as was read. */
 export type Ownership = typeof OWNED | typeof NOT_OWNED | typeof UNKNOWN;
@@ -56,8 +59,10 @@ export abstract class LeafClient<
   readonly reclamation: Reclamation;
   readonly pool: Pool;
   readonly catalog: number;
-  readonly turns = new LeafTurns();
+  readonly turns: LeafTurns;
   readonly techniques: Techniques = { delegation: false };
+  /** Where the keys stand that this client searches for most. */
+  hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {
     otherLeaf: 0,
     changing: 0,
@@ -72,6 +77,8 @@ export abstract class LeafClient<
    * whether the lock was released, before it asks whether the holder is still there.
    */
   patience = { spins: 4, polls: 40, microseconds: 50 };
+  /** Milliseconds after which an operation gives up that waits for one and the same lock holder. */
+  lockTimeoutMs = LOCK_TIMEOUT_MS;
   splits = 0;
   /** Insertions that moved other items. */
   hops = 0;
@@ -84,6 +91,11 @@ export abstract class LeafClient<
     this.reclamation = pool.reclamation;
     this.pool = pool;
     this.catalog = catalog;
+    // The operation whose turn it is gives up first, and tells the others why.
+    this.turns = new LeafTurns(
+      () => pool.timer.now(),
+      () => 2 * this.lockTimeoutMs,
+    );
   }
 
   /**
@@ -143,12 +155,21 @@ export abstract class LeafClient<
   abstract newRequest(): R;
 
   /** The entry in which the key of the request, which is aimed, was last found; or less than 0. */
-  spotOf(_request: R): number {
-    return -1;
+  spotOf({ hash, idLow }: R): number {
+    return this.hotspots.off ? -1 : this.hotspots.find(hash.h1, hash.h2, idLow);
   }
 
   /** The key was found in an entry: by its neighbourhood, or where `spotOf` said. */
-  noteSpot(_request: R, _entry: number, _wasSpot: boolean): void {}
+  noteSpot({ hash, idLow }: R, entry: number, wasSpot: boolean): void {
+    if (this.hotspots.off) return;
+    if (wasSpot) this.hotspots.speculation.right++;
+    else this.hotspots.note(hash.h1, hash.h2, idLow, entry);
+  }
+
+  /** The key is absent: its next search need not begin where it was. */
+  forgetSpot({ hash }: R): void {
+    this.hotspots.forget(hash.h1, hash.h2);
+  }
 
   /** The begin of an operation on a key. */
   *begin(request: R): Operation<void> {

@@ -13,6 +13,7 @@ import { ClientIndex } from '../client-index.ts';
 import { LockTable } from '../delegation.ts';
 import type { PlannedWrite } from '../planned-write.ts';
 import { writeTogether } from '../write-combining.ts';
+import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import type { LeafRequest } from './leaf-request.ts';
@@ -38,6 +39,15 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract walk(cursor?: number): IndexWalk;
   abstract check(sink: CheckSink): Operation<number>;
   abstract eachReachable(visit: (address: Address) => void): Operation<void>;
+
+  /** This client remembers where so many keys stand that it searches for most. */
+  speculateOn(keys: number): void {
+    this.client.hotspots = new Hotspots(keys);
+  }
+
+  waitAtMost(lockTimeoutMs: number): void {
+    this.client.lockTimeoutMs = lockTimeoutMs;
+  }
 
   foundAddress({ foundRecord }: LeafRequest): Address {
     return foundRecord;

@@ -25,6 +25,14 @@ export class LeafRequest extends Request implements LeafTurn {
   home = 0;
   /** Whether a search reads the bounds along: a replica may tell as much. */
   readsBounds = true;
+  /**
+   * The lock word that the operation waits for, 0 when it waits for none; since when, by the pool's
+   * timer; and how often it has looked.
+   */
+  heldLow = 0;
+  heldHigh = 0;
+  heldSince = 0;
+  looks = 0;
   /** What indirect items tell of their keys beside a prefix. */
   fingerprint = 0;
   /** The entry that holds the key, as an offset in `words`, when it was found. */
@@ -56,6 +64,12 @@ export class LeafRequest extends Request implements LeafTurn {
   constructor(geometry: LeafGeometry) {
     super(IMAGE_AT + geometry.leafBytes);
     this.upper = new Uint8Array(geometry.shape.span);
+  }
+
+  /** The operation begins, or goes on elsewhere: it waits for no holder yet. */
+  forgetHolder(): void {
+    this.heldHigh = 0;
+    this.looks = 0;
   }
 
   /** Takes over what another request of the same key has found. */

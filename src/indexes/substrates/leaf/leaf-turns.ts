@@ -1,8 +1,8 @@
 import { StepwellError } from '../../../errors.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 
-/** Looks between which no operation of the client gave up its turn. */
-const LOOKS_MAX = 100_000;
+/** Looks of an operation that waits in vain, however slow its client is. */
+const LOOKS_MIN = 100_000;
 
 /** An operation's place among those of its client that want to lock one leaf. */
 export interface LeafTurn {
@@ -24,6 +24,14 @@ export class LeafTurns {
   readonly #queue: LeafTurn[] = [];
   #given = 0;
   readonly #words = new Scratch(8);
+  readonly #now: () => number;
+  readonly #limitMs: () => number;
+
+  /** The limit: how long no operation of the client gives up its turn before one fails. */
+  constructor(now: () => number, limitMs: () => number) {
+    this.#now = now;
+    this.#limitMs = limitMs;
+  }
 
   /** Waits for the turn at a leaf; whether that took time. Raises SW_CONTENTION. */
   *take(turn: LeafTurn, leaf: Address): Operation<boolean> {
@@ -34,11 +42,12 @@ export class LeafTurns {
     if (turn.hasTurn) return false;
     const batch = new Batch();
     let given = this.#given;
+    let since = this.#now();
     for (let looks = 1; !turn.hasTurn; looks++) {
       if (turn.turnRefused !== undefined) throw turn.turnRefused;
-      if (this.#given !== given) looks = 1;
+      if (this.#given !== given) [looks, since] = [1, this.#now()];
       given = this.#given;
-      if (looks > LOOKS_MAX) throw stuck();
+      if (looks > LOOKS_MIN && this.#now() - since > this.#limitMs()) throw stuck();
       yield batch.clear().pause(0, this.#words);
     }
     return true;

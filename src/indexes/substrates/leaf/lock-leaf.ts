@@ -16,8 +16,10 @@ import { type LeafClient, OWNED, UNKNOWN } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest, POLL_AT, SWAP_AT } from './leaf-request.ts';
 import { isLeafStill, postEntries } from './read-leaf.ts';
 
-/** Looks of a waiting client, with their pauses about a second. */
-const LOOKS_MAX = 500;
+/** Locks of others that one operation outlives. */
+const HOLDERS_MAX = 100_000;
+/** Looks for a slot of a client that waits in vain, however slow it is. */
+const SLOT_LOOKS_MIN = 500;
 
 /**
  * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
@@ -72,17 +74,20 @@ function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
 
 /**
  * Waits while other operations of this client, each at a leaf of its own, hold all slots. Bounded
- * by looks between which no slot came free.
+ * by the time in which no slot came free: twice that after which those operations give up.
  */
 function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
-  const { intents } = client.pool;
+  const { intents, timer } = client.pool;
   let { given } = intents;
+  let since = timer.now();
   for (let looks = 1; ; looks++) {
     request.slot = intents.take();
     if (request.slot !== NO_SLOT) return;
-    if (intents.given !== given) looks = 1;
+    if (intents.given !== given) [looks, since] = [1, timer.now()];
     given = intents.given;
-    client.count('noSlot', looks);
+    client.count('noSlot', 1);
+    const isLong = looks > SLOT_LOOKS_MIN && timer.now() - since > 2 * client.lockTimeoutMs;
+    if (isLong) throw noSlot();
     yield request.batch.clear().pause(client.patience.microseconds, request.words);
   }
 }
@@ -123,7 +128,9 @@ export function* outwait(
 ): Operation<void> {
   const { patience, pool } = client;
   client.retries.locked++;
+  if (attempt === 1) request.forgetHolder();
   if (attempt <= patience.spins) return;
+  if (attempt - request.looks > HOLDERS_MAX) throw alwaysLocked(attempt);
   const { batch, words, leaf, idLow, idHigh } = request;
   let [low, high] = [0, 0];
   for (let poll = 0; poll <= patience.polls; poll++) {
@@ -139,15 +146,35 @@ export function* outwait(
   }
   const owner = clientOf({ low, high });
   if (yield* isGone(pool.membership, owner)) yield* pool.repairs.repair(leaf, { low, high });
-  else if (attempt >= LOOKS_MAX) {
-    const error = heldTooLong(owner);
-    client.turns.refuse(request, error);
-    throw error;
-  }
+  else keepWaiting(client, request, low, high);
 }
 
-function heldTooLong(owner: number): StepwellError {
-  const why = `client ${owner & 0xfff} holds the lock of a leaf, lives, and does not go on`;
+/** Looks at a holder that stands still are no attempts: its time is bounded. */
+function keepWaiting(client: LeafClient, request: LeafRequest, low: number, high: number): void {
+  const now = client.pool.timer.now();
+  if (request.heldLow !== low || request.heldHigh !== high) request.heldSince = now;
+  request.heldLow = low;
+  request.heldHigh = high;
+  request.looks++;
+  if (now - request.heldSince < client.lockTimeoutMs) return;
+  const error = heldTooLong(clientOf({ low, high }) & 0xfff, client.lockTimeoutMs);
+  client.turns.refuse(request, error);
+  throw error;
+}
+
+function heldTooLong(holder: number, ms: number): StepwellError {
+  const what = `client ${holder} holds the lock of a leaf, lives, and has not gone on for ${ms} ms`;
+  const remedy = 'continue or kill it (stepwell inspect names it), or wait longer (lockTimeoutMs)';
+  return new StepwellError('SW_CONTENTION', `${what}: ${remedy}`);
+}
+
+function alwaysLocked(attempt: number): StepwellError {
+  const why = `other clients lock the leaf again and again: gave up after ${attempt} attempts`;
+  return new StepwellError('SW_CONTENTION', why);
+}
+
+function noSlot(): StepwellError {
+  const why = 'operations of this client on other leaves hold all intent slots and do not go on';
   return new StepwellError('SW_CONTENTION', why);
 }
 

@@ -39,6 +39,7 @@ export function imageOf({ geometry }: LeafClient, entry: number): number {
 export function prepare({ geometry }: LeafClient, request: LeafRequest): void {
   request.home = geometry.homeOf(request.hash.h2);
   request.fingerprint = request.hash.h1;
+  request.forgetHolder();
 }
 
 /** Adds the READs of `count` entries from one on, round the end. */

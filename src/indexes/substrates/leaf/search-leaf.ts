@@ -31,7 +31,9 @@ export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation
     const isThere = request.candidateCount > 0 && (yield* lookAtCandidates(request));
     if (isThere) return foundAt(client, request, true);
   }
-  return yield* searchNeighbourhood(client, request);
+  const found = yield* searchNeighbourhood(client, request);
+  if (!found && spot >= 0) client.forgetSpot(request);
+  return found;
 }
 
 function* searchNeighbourhood(client: LeafClient, request: LeafRequest): Operation<boolean> {
@@ -76,7 +78,7 @@ export function* lookAgain(
     if (ownership === NOT_OWNED) return yield* client.redirect(request, attempt);
     if (ownership === UNKNOWN) return yield* client.learnBounds(request);
   }
-  client.count('changing', attempt);
+  client.count('changing', attempt - request.looks);
   yield* outwait(client, request, attempt);
 }
 
@@ -118,6 +120,7 @@ export function* searchLeaves(
     const isRead = request.spot < 0 && request.candidateCount < 2;
     if (isRead && isAbsent(client, request)) continue;
     found[i] = yield* searchNeighbourhood(client, request);
+    if (!found[i] && request.spot >= 0) client.forgetSpot(request);
   }
 }
 

@@ -6,6 +6,15 @@ import { type LeafTurn, LeafTurns } from '../leaf-turns.ts';
 
 const [LEAF, OTHER] = [64, 128];
 
+/** Each look takes a millisecond. */
+function newTurns(): LeafTurns {
+  let now = 0;
+  return new LeafTurns(
+    () => now++,
+    () => 1000,
+  );
+}
+
 function newTurn(): LeafTurn {
   return { turnAt: 0, hasTurn: false, turnRefused: undefined };
 }
@@ -16,7 +25,7 @@ function ends(operation: Operation<unknown>): boolean {
 }
 
 test('operations on one leaf have their turns in the order in which they came', () => {
-  const turns = new LeafTurns();
+  const turns = newTurns();
   const [first, second, third, elsewhere] = [0, 1, 2, 3].map(newTurn);
   assert.ok(ends(turns.take(first, LEAF)));
   const [two, three] = [turns.take(second, LEAF), turns.take(third, LEAF)];
@@ -31,7 +40,7 @@ test('operations on one leaf have their turns in the order in which they came', 
 });
 
 test('an operation that stops waiting holds up no other', () => {
-  const turns = new LeafTurns();
+  const turns = newTurns();
   const [first, second, third] = [0, 1, 2].map(newTurn);
   assert.ok(ends(turns.take(first, LEAF)));
   const [two, three] = [turns.take(second, LEAF), turns.take(third, LEAF)];
@@ -43,7 +52,7 @@ test('an operation that stops waiting holds up no other', () => {
 });
 
 test('a stuck lock is an error of all that wait for it, and of none that come later', () => {
-  const turns = new LeafTurns();
+  const turns = newTurns();
   const [first, second, late] = [0, 1, 2].map(newTurn);
   assert.ok(ends(turns.take(first, LEAF)));
   const two = turns.take(second, LEAF);
@@ -57,7 +66,7 @@ test('a stuck lock is an error of all that wait for it, and of none that come la
 });
 
 test('a turn that is never given up is SW_CONTENTION', () => {
-  const turns = new LeafTurns();
+  const turns = newTurns();
   const [abandoned, waiting] = [newTurn(), newTurn()];
   assert.ok(ends(turns.take(abandoned, LEAF)));
   const operation = turns.take(waiting, LEAF);

@@ -25,7 +25,7 @@ export class Hotspots {
   readonly #counts: Uint8Array;
   readonly speculation: Speculation = { asked: 0, known: 0, right: 0 };
 
-  /** Room for at least so many keys, 24 bytes each; 0 for none. */
+  /** Room for at least so many keys, 17 bytes each; 0 for none. */
   constructor(entries: number) {
     this.#sets = entries === 0 ? 0 : 2 ** Math.ceil(Math.log2(Math.max(1, entries / WAYS)));
     this.#ids = new Int32Array(2 * WAYS * this.#sets);
@@ -41,7 +41,10 @@ export class Hotspots {
     return this.#ids.byteLength + this.#words.byteLength + this.#counts.byteLength;
   }
 
-  /** The entry of a leaf in which the key with these hash words was, or less than 0. */
+  /**
+   * The entry of a leaf, as 32 bits of its identity name it, in which the key with these hash words
+   * was, or less than 0.
+   */
   find(h1: number, h2: number, leaf: number): number {
     this.speculation.asked++;
     const at = this.#lookUp(h1, h2);
@@ -58,6 +61,12 @@ export class Hotspots {
     if (at < 0) return;
     this.#words[2 * at] = entry;
     this.#words[2 * at + 1] = leaf;
+  }
+
+  /** The key is in no leaf any more. */
+  forget(h1: number, h2: number): void {
+    const at = this.#lookUp(h1, h2);
+    if (at >= 0) this.#counts[at] = 0;
   }
 
   #first(h1: number, h2: number): number {
