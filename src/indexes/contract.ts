@@ -73,6 +73,12 @@ export interface IndexShape {
   /** Records that would fit. */
   slots: number;
   records: number;
+  /**
+   * Of an index that keeps short items itself: how many records stand in it whole, and of how many
+   * it has only where they are.
+   */
+  inline?: number;
+  indirect?: number;
 }
 
 /** What a check hands out and collects. */

@@ -356,6 +356,12 @@ export interface StoreStats extends ClientCounters {
   records: number;
   slots: number;
   loadFactor: number;
+  /**
+   * Of CHIME and hopscotch: records that stand in the index itself, and those of which it has only
+   * where they are, because they are longer (`inlineBytes`).
+   */
+  inline?: number;
+  indirect?: number;
   globalDepth: number;
   subtables: number;
   /** Bytes of the pool's chunks that this store holds, by kind. */

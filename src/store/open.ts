@@ -342,7 +342,7 @@ export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<
   return isRemote(pool) ? inspectRemote(pool, options) : inspectSync(url);
 }
 
-/** As `checkSync`, for code that awaits; also for pools over the network, a READ at a time. */
+/** As `checkSync`, for code that awaits; also for pools over the network. */
 export async function check(
   url: AnyPool,
   options: OpenOptions & CheckOptions = {},

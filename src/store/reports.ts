@@ -35,6 +35,9 @@ export interface PoolReport {
     slots: number;
     records: number;
     loadFactor: number;
+    /** As in `StoreStats`. */
+    inline?: number;
+    indirect?: number;
     memory: { records: number; subtables: number; directory: number };
   }[];
 }

@@ -65,6 +65,7 @@ function storeTable({ stores }: PoolReport, style: Style): string {
       { head: 'STATE' },
       { head: 'RECORDS', align: 'right' },
       { head: 'LOAD', align: 'right' },
+      { head: 'INLINE', align: 'right' },
       { head: 'SLOTS', align: 'right' },
       { head: 'SUBTABLES', align: 'right' },
       { head: 'DEPTH', align: 'right' },
@@ -78,6 +79,7 @@ function storeTable({ stores }: PoolReport, style: Style): string {
       store.state,
       formatCount(store.records),
       formatRatio(store.loadFactor),
+      inlineShare(store),
       formatCount(store.slots),
       formatCount(store.subtables),
       String(store.globalDepth),
@@ -89,6 +91,11 @@ function storeTable({ stores }: PoolReport, style: Style): string {
     ]),
     style,
   );
+}
+
+/** Of the records of an index that keeps short ones itself. */
+function inlineShare({ inline, records }: PoolReport['stores'][number]): string {
+  return inline === undefined || records === 0 ? '-' : formatRatio(inline / records);
 }
 
 function clientTable({ clients }: PoolReport, style: Style): string {

@@ -202,7 +202,7 @@ describe('inspect and check', () => {
     assert.match(out, /Memory +3 MiB in use of 4 GiB \(3 of 1,024 chunks of 1 MiB, 1,021 free\)/);
     assert.match(
       out,
-      /default +race +ready +1 +25\.0% +100 +2 +1 +2 KiB +4\.1 KiB +associativity=7/,
+      /default +race +ready +1 +25\.0% +- +100 +2 +1 +2 KiB +4\.1 KiB +associativity=7/,
     );
     assert.match(out, /1 +web \\u\{1b\}\[31mred +42 +0 +alive/);
     const json = await stepwell(['inspect', URL, '--json'], { pools });

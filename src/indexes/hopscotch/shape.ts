@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
-import { countItems } from '../substrates/leaf/picture.ts';
+import { ItemCounts } from '../substrates/leaf/picture.ts';
 import { SegmentWalk } from './segments.ts';
 import type { HopscotchTable } from './table.ts';
 
@@ -8,11 +8,11 @@ import type { HopscotchTable } from './table.ts';
 export function* shapeOf(table: HopscotchTable): Operation<IndexShape> {
   const walk = new SegmentWalk(table);
   let subtables = 0;
-  let records = 0;
+  const items = new ItemCounts();
   while (walk.position !== undefined) {
-    records += countItems(table, yield* walk.next());
+    items.add(table, yield* walk.next());
     subtables++;
   }
   const globalDepth = yield* table.directory.parts.readDepth();
-  return { globalDepth, subtables, slots: subtables * table.geometry.shape.span, records };
+  return { globalDepth, subtables, slots: subtables * table.geometry.shape.span, ...items };
 }

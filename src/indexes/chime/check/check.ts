@@ -9,6 +9,8 @@ import type { ChimeTree } from '../tree.ts';
 import { eachLeaf } from './leaf-chain.ts';
 import { eachNode, type Part } from './nodes-of.ts';
 
+const LEAVES_TOGETHER = 32;
+
 /**
  * Verifies every invariant of a tree, after finishing what clients that died have left half done,
  * as far as the pool has room for it: separators ascend within their node's range, all leaves are
@@ -22,6 +24,7 @@ export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> 
   const check = new Check(tree, sink);
   sink.reachable(tree.root, 1);
   yield* eachNode(tree, check);
+  yield* check.rest();
   return check.records;
 }
 
@@ -29,6 +32,7 @@ class Check {
   readonly #tree: ChimeTree;
   readonly #sink: CheckSink;
   readonly #items: LeafCheck;
+  readonly #leaves: Part[] = [];
   #leafHeight: number | undefined;
 
   constructor(tree: ChimeTree, sink: CheckSink) {
@@ -52,7 +56,21 @@ class Check {
     }
   }
 
+  /** Where leaves are far away, several are read together. */
   *leaf(part: Part): Operation<void> {
+    this.#leaves.push(part);
+    if (this.#sink.each === undefined || this.#leaves.length >= LEAVES_TOGETHER) yield* this.rest();
+  }
+
+  /** Checks the leaves that were met since. */
+  *rest(): Operation<void> {
+    const leaves = this.#leaves.splice(0);
+    const { each } = this.#sink;
+    if (each) return yield* each(leaves, (part) => this.#checkLeaf(part));
+    for (const part of leaves) yield* this.#checkLeaf(part);
+  }
+
+  *#checkLeaf(part: Part): Operation<void> {
     const { height, link } = part;
     this.#leafHeight ??= height;
     const where = `leaf at ${addressOfLink(link.low, link.high)}`;

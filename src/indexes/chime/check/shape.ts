@@ -1,6 +1,6 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexShape } from '../../contract.ts';
-import { countItems } from '../../substrates/leaf/picture.ts';
+import { ItemCounts } from '../../substrates/leaf/picture.ts';
 import { LeafWalk } from '../scan/leaf-walk.ts';
 import type { ChimeTree } from '../tree.ts';
 
@@ -8,14 +8,14 @@ import type { ChimeTree } from '../tree.ts';
 export function* shapeOf(tree: ChimeTree): Operation<IndexShape> {
   const leaves = new LeafWalk(tree, new Uint8Array(0));
   let subtables = 0;
-  let records = 0;
+  const items = new ItemCounts();
   while (leaves.position !== undefined) {
     const { request } = yield* leaves.next();
     subtables++;
-    records += countItems(tree, request);
+    items.add(tree, request);
   }
   const { span } = tree.geometry.shape;
   const globalDepth = leaves.height;
   leaves.release();
-  return { globalDepth, subtables, slots: subtables * span, records };
+  return { globalDepth, subtables, slots: subtables * span, ...items };
 }

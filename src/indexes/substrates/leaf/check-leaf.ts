@@ -27,19 +27,19 @@ type Belongs = (key: Uint8Array, h1: number) => boolean;
 export class LeafCheck {
   readonly #client: LeafClient;
   readonly #sink: CheckSink;
-  readonly #request: LeafRequest;
+  readonly #idle: LeafRequest[] = [];
   records = 0;
 
   constructor(client: LeafClient, sink: CheckSink) {
     this.#client = client;
     this.#sink = sink;
-    this.#request = client.newRequest();
   }
 
   *leaf(picture: LeafRequest, belongs: Belongs): Operation<void> {
     const { span } = this.#client.geometry.shape;
     const seen = new Set<string>();
     const hops = new Int32Array(span);
+    const entries: number[] = [];
     for (let entry = 0; entry < span; entry++) {
       const at = imageOf(this.#client, entry);
       if (isEmpty(itemHigh(picture.words, at))) {
@@ -49,14 +49,33 @@ export class LeafCheck {
       if (this.#client.geometry.perVacancyBit === 1 && this.#isVacant(picture, entry)) {
         this.#report(picture, entry, 'taken, yet a vacancy');
       }
-      const home = yield* this.#item(picture, entry, belongs, seen);
-      if (home >= 0) hops[home] |= 1 << this.#client.geometry.distance(home, entry);
-      if (++this.records % 10_000 === 0) this.#sink.progress(this.records);
+      entries.push(entry);
     }
+    yield* this.#each(entries, (entry) => this.#check(picture, entry, belongs, seen, hops));
     for (let entry = 0; entry < span; entry++) {
       const said = hopsOf(picture.words, imageOf(this.#client, entry));
       if (said !== hops[entry]) this.#report(picture, entry, 'its hop bitmap names other entries');
     }
+  }
+
+  /** Does something with each entry: one after the other, or as many together as the sink wants. */
+  *#each(entries: readonly number[], act: (entry: number) => Operation<void>): Operation<void> {
+    if (this.#sink.each) return yield* this.#sink.each(entries, act);
+    for (const entry of entries) yield* act(entry);
+  }
+
+  *#check(
+    picture: LeafRequest,
+    entry: number,
+    belongs: Belongs,
+    seen: Set<string>,
+    hops: Int32Array,
+  ): Operation<void> {
+    const request = this.#idle.pop() ?? this.#client.newRequest();
+    const home = yield* this.#item(picture, entry, request, belongs, seen);
+    this.#idle.push(request);
+    if (home >= 0) hops[home] |= 1 << this.#client.geometry.distance(home, entry);
+    if (++this.records % 10_000 === 0) this.#sink.progress(this.records);
   }
 
   #isVacant({ words }: LeafRequest, entry: number): boolean {
@@ -73,6 +92,7 @@ export class LeafCheck {
   *#item(
     picture: LeafRequest,
     entry: number,
+    request: LeafRequest,
     belongs: Belongs,
     seen: Set<string>,
   ): Operation<number> {
@@ -80,11 +100,10 @@ export class LeafCheck {
     const { words } = picture;
     const at = imageOf(this.#client, entry);
     const item = itemHigh(words, at);
-    const request = this.#request;
     const report = (text: string) => this.#report(picture, entry, text);
     if (!isIndirect(item)) {
       request.adoptKeyAt(words, at + CONTENT_AT, keyBytesOf(item), geometry.shape.seed);
-    } else if (!(yield* this.#record(picture, at, report))) {
+    } else if (!(yield* this.#record(picture, at, request, report))) {
       return -1;
     }
     const { hash, outgoing, keyBytes } = request;
@@ -102,9 +121,13 @@ export class LeafCheck {
   }
 
   /** Whether the record of an indirect item could be read and is intact. */
-  *#record({ words }: LeafRequest, at: number, report: (text: string) => void): Operation<boolean> {
+  *#record(
+    { words }: LeafRequest,
+    at: number,
+    request: LeafRequest,
+    report: (text: string) => void,
+  ): Operation<boolean> {
     const { records, geometry } = this.#client;
-    const request = this.#request;
     const record = recordOf(words, at);
     yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
     try {

@@ -75,6 +75,23 @@ export function countItems(client: LeafClient, { words }: LeafRequest): number {
   return count;
 }
 
+/** Counts what pictures hold, as `Index.shape` tells it. */
+export class ItemCounts {
+  records = 0;
+  inline = 0;
+  indirect = 0;
+
+  add(client: LeafClient, { words }: LeafRequest): void {
+    for (let entry = 0; entry < client.geometry.shape.span; entry++) {
+      const item = itemHigh(words, imageOf(client, entry));
+      if (isEmpty(item)) continue;
+      this.records++;
+      if (isIndirect(item)) this.indirect++;
+      else this.inline++;
+    }
+  }
+}
+
 /** Visits the blocks of all records that a picture's items name. */
 export function* visitRecordBlocks(
   client: LeafClient,
