@@ -1,6 +1,7 @@
 import type { Address } from '../../verbs/index.ts';
 import { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { AT_KEY, type CachedNode, type Side, type Traveller } from './nodes/node-book.ts';
+import { KeyOrder } from './scan/key-order.ts';
 
 /** A pivot that is longer than a leaf has room for, and the block that holds it. */
 export interface LongPivot {
@@ -27,4 +28,11 @@ export class ChimeRequest extends LeafRequest implements Traveller {
   /** Lines of the block that this attempt claims before the lock for a long pivot, and the next. */
   pivotUnits = 0;
   wantedUnits = 0;
+  #order: KeyOrder | undefined;
+
+  /** Of a scan: the items of the leaf in the image. Made when first asked for. */
+  get order(): KeyOrder {
+    this.#order ??= new KeyOrder(this.upper.length);
+    return this.#order;
+  }
 }

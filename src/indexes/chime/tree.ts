@@ -57,7 +57,6 @@ import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts'
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
-import { KeyOrder } from './scan/key-order.ts';
 import { Spares } from './spares.ts';
 
 /** Rounds of a change of shape: each ends with one thing less to do. */
@@ -70,7 +69,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly root: Address;
   readonly cache: NodeCache;
   readonly spareBenches = new Spares(() => new Bench());
-  readonly spareOrders = new Spares(() => new KeyOrder());
   readonly cursors = new Cursors();
   readonly spareRequests = new Spares(() => this.newRequest());
   /** Of this client: internal nodes rebuilt, leaves merged. */

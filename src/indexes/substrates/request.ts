@@ -218,15 +218,20 @@ export class Request extends Frame {
 
   /** Takes the key whose bytes stand at `at` of a scratch, zero-padded to 8 bytes. */
   adoptKeyAt(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
+    this.adoptKeyBytes(scratch, at, keyBytes);
+    zeroPad(this.outgoing, HEADER_BYTES + keyBytes);
+    this.hash.compute(this.outgoing.i32, HEADER_BYTES >> 2, keyBytes, seed);
+  }
+
+  /** The same without its hash, which visitors of items that were verified do not ask for. */
+  adoptKeyBytes(scratch: Scratch, at: number, keyBytes: number): void {
     this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
     const { i32 } = this.outgoing;
     // By words, because a view of the key costs more to make.
     const from = at >> 2;
     const words = pad8(keyBytes) >> 2;
     for (let i = 0; i < words; i++) i32[(HEADER_BYTES >> 2) + i] = scratch.i32[from + i];
-    zeroPad(this.outgoing, HEADER_BYTES + keyBytes);
     this.keyBytes = keyBytes;
-    this.hash.compute(i32, HEADER_BYTES >> 2, keyBytes, seed);
   }
 
   /** Takes an item of a leaf for found, whose value stands in one piece in a scratch. */

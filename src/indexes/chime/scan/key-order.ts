@@ -1,29 +1,40 @@
 import { HEADER_BYTES } from '../../../records/layout.ts';
+import { Scratch } from '../../../verbs/index.ts';
 import { compareKeys } from '../nodes/keys.ts';
 
 /** Bytes of a key that are compared as a number, behind what all keys of a run begin with. */
 const RANK_BYTES = 5;
-/** Entries of a run at most; their numbers share a double with the rank. */
+/** More than entries of a leaf: their numbers share a double with the rank. */
 const RUN_MAX = 1024;
-/** Of a larger run the keys are first compared by numbers. */
-const INSERTED_MAX = 12;
+/** Up to so many ranks a loop sorts in less time than the call of the built-in takes. */
+const INSERTED_MAX = 64;
+const NO_WORDS = new Scratch(0);
 
 /**
  * The items of one leaf that a scan visits, and the order of their keys. Inline items stand in the
- * leaf's image, others in records that were read; a key stands behind 16 bytes in both.
+ * leaf's image, others in records that were read; a key stands behind 16 bytes in both, padded with
+ * zeros to whole words.
  */
 export class KeyOrder {
   count = 0;
   /** Where each item stands, and whether in the image or among the records. */
-  readonly at = new Int32Array(RUN_MAX);
-  readonly isRecord = new Uint8Array(RUN_MAX);
-  readonly keyBytes = new Int32Array(RUN_MAX);
+  readonly at: Int32Array;
+  readonly isRecord: Uint8Array;
+  readonly keyBytes: Int32Array;
   /** The numbers of the items in the order of their keys. */
-  readonly sorted = new Int32Array(RUN_MAX);
-  readonly #ranks = new Float64Array(RUN_MAX);
-  readonly #group = new Int32Array(RUN_MAX);
-  #image: Uint8Array = new Uint8Array(0);
-  #records: Uint8Array = new Uint8Array(0);
+  readonly sorted: Int32Array;
+  readonly #ranks: Float64Array;
+  #image = NO_WORDS;
+  #records = NO_WORDS;
+
+  /** Of leaves with so many entries. */
+  constructor(span: number) {
+    this.at = new Int32Array(span);
+    this.isRecord = new Uint8Array(span);
+    this.keyBytes = new Int32Array(span);
+    this.sorted = new Int32Array(span);
+    this.#ranks = new Float64Array(span);
+  }
 
   clear(): void {
     this.count = 0;
@@ -35,63 +46,79 @@ export class KeyOrder {
     this.isRecord[this.count++] = isRecord ? 1 : 0;
   }
 
-  sort(image: Uint8Array, records: Uint8Array): void {
+  sort(image: Scratch, records: Scratch): void {
     this.#image = image;
     this.#records = records;
     const { sorted, count } = this;
-    for (let i = 0; i < count; i++) sorted[i] = i;
-    if (count > INSERTED_MAX) this.#sortByRanks();
-    for (let place = 1; place < count; place++) {
-      const one = sorted[place];
+    const ranks = this.#ranks;
+    const shared = this.#sharedBytes();
+    for (let i = 0; i < count; i++) ranks[i] = this.#rankOf(i, shared) * RUN_MAX + i;
+    if (count <= INSERTED_MAX) this.#insertRanks();
+    else ranks.subarray(0, count).sort();
+    let before = -1;
+    for (let place = 0; place < count; place++) {
+      const rank = Math.floor(ranks[place] / RUN_MAX);
+      const one = ranks[place] - rank * RUN_MAX;
       let to = place;
-      for (; to > 0 && this.#compare(sorted[to - 1], one) > 0; to--) sorted[to] = sorted[to - 1];
+      // Keys of one rank differ further behind.
+      if (rank === before) {
+        for (; to > 0 && this.#compare(sorted[to - 1], one) > 0; to--) sorted[to] = sorted[to - 1];
+      }
       sorted[to] = one;
+      before = rank;
     }
   }
 
-  #bytesOf(i: number): Uint8Array {
+  #wordsOf(i: number): Scratch {
     return this.isRecord[i] !== 0 ? this.#records : this.#image;
   }
 
-  /** Up to keys that are the same in the bytes that count. */
-  #sortByRanks(): void {
-    const { sorted, count } = this;
-    const group = this.#group;
+  #insertRanks(): void {
     const ranks = this.#ranks;
-    for (let i = 0; i < count; i++) group[i] = sorted[i];
-    const shared = this.#sharedBytes();
-    for (let i = 0; i < count; i++) ranks[i] = this.#rankOf(group[i], shared) * RUN_MAX + i;
-    (count === RUN_MAX ? ranks : ranks.subarray(0, count)).sort();
-    for (let i = 0; i < count; i++) sorted[i] = group[ranks[i] % RUN_MAX];
+    for (let place = 1; place < this.count; place++) {
+      const rank = ranks[place];
+      let to = place;
+      for (; to > 0 && ranks[to - 1] > rank; to--) ranks[to] = ranks[to - 1];
+      ranks[to] = rank;
+    }
   }
 
   #compare(a: number, b: number): number {
     const { at, keyBytes } = this;
     const [aAt, bAt] = [at[a] + HEADER_BYTES, at[b] + HEADER_BYTES];
-    return compareKeys(this.#bytesOf(a), aAt, keyBytes[a], this.#bytesOf(b), bAt, keyBytes[b]);
+    const [aBytes, bBytes] = [this.#wordsOf(a).u8, this.#wordsOf(b).u8];
+    return compareKeys(aBytes, aAt, keyBytes[a], bBytes, bAt, keyBytes[b]);
   }
 
-  /** How many bytes all keys begin with. */
+  /** How many bytes all keys begin with; by words, as they stand in memory. */
   #sharedBytes(): number {
     const { at, keyBytes, count } = this;
-    const one = this.#bytesOf(0);
-    const oneAt = at[0] + HEADER_BYTES;
+    if (count === 0) return 0;
+    const one = this.#wordsOf(0).i32;
+    const oneAt = (at[0] + HEADER_BYTES) >> 2;
     let shared = keyBytes[0];
-    for (let i = 1; i < count && shared > 0; i++) {
-      const other = this.#bytesOf(i);
-      const otherAt = at[i] + HEADER_BYTES;
-      shared = Math.min(shared, keyBytes[i]);
-      let same = 0;
-      while (same < shared && one[oneAt + same] === other[otherAt + same]) same++;
-      shared = same;
+    for (let i = 1; i < count; i++) {
+      const other = this.#wordsOf(i).i32;
+      const otherAt = (at[i] + HEADER_BYTES) >> 2;
+      if (keyBytes[i] < shared) shared = keyBytes[i];
+      for (let word = 0; 4 * word < shared; word++) {
+        const difference = one[oneAt + word] ^ other[otherAt + word];
+        if (difference === 0) continue;
+        const lowest = 31 - Math.clz32(difference & -difference);
+        shared = Math.min(shared, 4 * word + (lowest >> 3));
+      }
     }
     return shared;
   }
 
   #rankOf(i: number, shared: number): number {
-    const u8 = this.#bytesOf(i);
+    const { u8 } = this.#wordsOf(i);
     const from = this.at[i] + HEADER_BYTES + shared;
     const left = this.keyBytes[i] - shared;
+    if (left >= RANK_BYTES) {
+      const high = (u8[from] << 24) | (u8[from + 1] << 16) | (u8[from + 2] << 8) | u8[from + 3];
+      return (high >>> 0) * 256 + u8[from + 4];
+    }
     let rank = 0;
     for (let j = 0; j < RANK_BYTES; j++) rank = rank * 256 + (j < left ? u8[from + j] : 0);
     return rank;

@@ -17,13 +17,12 @@ import {
   recordOf,
 } from '../../substrates/leaf/entry.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
-import { imageOf } from '../../substrates/leaf/read-leaf.ts';
+import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { KEY_UNITS } from '../../substrates/record-visits.ts';
 import { compareKeys, compareWhole } from '../nodes/keys.ts';
 import type { Borders } from '../nodes/node-book.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
-import type { KeyOrder } from './key-order.ts';
 import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
 import type { LeafPicture } from './leaf-walk.ts';
 
@@ -33,12 +32,10 @@ interface ReadRecord {
   at: number;
 }
 
-/** The items of a picture that are, or may be, in a range. */
+/** The items of a picture that are, or may be, in a range: inline ones in its request's order. */
 export interface LeafItems {
   picture: LeafPicture;
   range: HalfOpenRange;
-  /** Entries, as offsets in the image. */
-  inline: number[];
   records: ReadRecord[];
 }
 
@@ -58,7 +55,8 @@ export function* readItems(
   let end = 0;
   const items = pictures.map((picture) => {
     const range = common({ from: picture.lower, to: picture.upper }, whole);
-    const found: LeafItems = { picture, range, inline: [], records: [] };
+    const found: LeafItems = { picture, range, records: [] };
+    picture.request.order.clear();
     if (isEmptyRange(range)) return found;
     gather(tree, found);
     for (const record of found.records) {
@@ -85,13 +83,13 @@ function unitsRead(units: number, keysOnly: boolean): number {
   return keysOnly ? Math.min(units, KEY_UNITS) : units;
 }
 
-function gather(tree: ChimeTree, { picture, range, inline, records }: LeafItems): void {
-  const { words } = picture.request;
-  const { span } = tree.geometry.shape;
+function gather(tree: ChimeTree, { picture, range, records }: LeafItems): void {
+  const { words, order } = picture.request;
+  const { entriesAt } = tree.geometry;
   const prefixMax = tree.geometry.entryBytes - PREFIX_AT;
   const isWhole = covers(range, picture.leaf);
-  for (let entry = 0; entry < span; entry++) {
-    const at = imageOf(tree, entry);
+  for (let entry = 0; entry < entriesAt.length; entry++) {
+    const at = IMAGE_AT + entriesAt[entry];
     const item = itemHigh(words, at);
     if (isEmpty(item)) continue;
     if (isIndirect(item)) {
@@ -99,7 +97,7 @@ function gather(tree: ChimeTree, { picture, range, inline, records }: LeafItems)
         records.push({ entry: at, at: 0 });
       }
     } else if (isWhole || isIn(words.u8, at + CONTENT_AT, keyBytesOf(item), range)) {
-      inline.push(at);
+      order.add(at, keyBytesOf(item), false);
     }
   }
 }
@@ -155,19 +153,15 @@ function* readLong(
   yield batch;
 }
 
-/** The items of a leaf that are in its range, in the order of their keys. */
-export function orderItems(
-  { picture, range, inline, records }: LeafItems,
+/** Adds the items that stand in records to the order of the others, as far as they are in range. */
+export function addRecords(
+  { picture, range, records }: LeafItems,
   { incoming }: ChimeRequest,
-  keys: KeyOrder,
 ): void {
-  const { words } = picture.request;
-  keys.clear();
-  for (const at of inline) keys.add(at, keyBytesOf(itemHigh(words, at)), false);
+  const { order } = picture.request;
   for (const { at } of records) {
     const keyBytes = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
     invariant(at + valueOffset(keyBytes) <= incoming.u8.length, 'a key ends behind its record');
-    if (isIn(incoming.u8, at + CONTENT_AT, keyBytes, range)) keys.add(at, keyBytes, true);
+    if (isIn(incoming.u8, at + CONTENT_AT, keyBytes, range)) order.add(at, keyBytes, true);
   }
-  keys.sort(words.u8, incoming.u8);
 }

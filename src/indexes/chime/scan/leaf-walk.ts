@@ -1,10 +1,12 @@
 import { HEADER_BYTES } from '../../../records/layout.ts';
-import type { Operation } from '../../../verbs/index.ts';
+import { highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
+import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
+import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { isPicture } from '../../substrates/leaf/picture.ts';
 import { postBracket } from '../../substrates/leaf/read-leaf.ts';
 import { lookAgain } from '../../substrates/leaf/search-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
-import { INTERNAL } from '../nodes/link.ts';
+import { INTERNAL, isSameLeaf } from '../nodes/link.ts';
 import { mendWay } from '../nodes/mend.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type Borders, type CachedNode } from '../nodes/node-book.ts';
 import type { ChimeRequest } from '../request.ts';
@@ -107,15 +109,19 @@ export class LeafWalk {
     if (first.lower !== undefined) return requests;
     const above = first.above as CachedNode;
     const step = this.#reverse ? -1 : 1;
+    let right = first;
     for (let i = 1; i < width; i++) {
       const child = first.child + i * step;
-      const border = this.#reverse ? above.lowerOf(child + 1) : above.upperOf(child - 1);
-      if (child < 0 || child >= above.children || border === undefined) break;
+      if (child < 0 || child >= above.children) break;
+      const lower = above.lowerOf(child);
+      // What is between it and the leaf before it on this walk.
+      const border = this.#reverse ? (right.lower ?? above.lowerOf(child + 1)) : lower;
       if (this.#isEnd(border) || (above.linkHigh(child) & INTERNAL) !== 0) break;
       const request = this.#requestAt(i);
       const link = { low: above.linkLow(child), high: above.linkHigh(child) };
-      this.#tree.aimAt(request, link, above.lowerOf(child));
+      this.#tree.aimAt(request, link, lower);
       requests.push(request);
+      right = request;
     }
     return requests;
   }
@@ -124,11 +130,12 @@ export class LeafWalk {
   *#accept(requests: readonly ChimeRequest[]): Operation<LeafPicture[]> {
     const tree = this.#tree;
     const pictures: LeafPicture[] = [];
-    for (const request of requests) {
+    for (let i = 0; i < requests.length; i++) {
+      const request = requests[i];
       if (!isPicture(tree, request)) break;
-      const { sibling, pivot } = yield* tree.boundsIn(request);
       const lower = request.lower ?? (request.above as CachedNode).lowerOf(request.child);
-      const upper = sibling === undefined ? undefined : pivot;
+      const next = this.#reverse ? requests[i - 1] : requests[i + 1];
+      const upper = leadsTo(request, next) ? next.lower : (yield* tree.boundsIn(request)).pivot;
       if (!this.#follows(lower, upper)) break;
       const at = this.position;
       const range = this.#reverse ? { lower, upper: at } : { lower: at ?? LOWEST, upper };
@@ -198,6 +205,13 @@ export class LeafWalk {
     this.#tree.cache.forget();
     yield* this.skip();
   }
+}
+
+/** Whether a leaf's sibling is the one that the parent has there: it ends where that one begins. */
+function leadsTo({ words }: ChimeRequest, next: ChimeRequest | undefined): next is ChimeRequest {
+  if (next?.lower === undefined) return false;
+  const at = IMAGE_AT + BOUNDS_AT;
+  return isSameLeaf(lowHalf(words, at), highHalf(words, at), next.leafLow, next.leafHigh);
 }
 
 function setKey(request: ChimeRequest, key: Uint8Array, side: ChimeRequest['side']): void {

@@ -5,9 +5,9 @@ import { adoptInline } from '../../substrates/leaf/read-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
-import { KeyOrder } from './key-order.ts';
+import type { KeyOrder } from './key-order.ts';
 import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
-import { type LeafItems, orderItems, readItems } from './leaf-items.ts';
+import { addRecords, type LeafItems, readItems } from './leaf-items.ts';
 import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
 
 /** Leaves that are read in one doorbell when the caller does not say. */
@@ -117,10 +117,9 @@ export class ChimeScan implements IndexScan {
       const { request } = step;
       const all = yield* readItems(this.#tree, pictures, this.#range, request, true);
       let count = 0;
-      const keys = new KeyOrder();
       for (const items of all) {
-        orderItems(items, request, keys);
-        count += keys.count;
+        addRecords(items, request);
+        count += items.picture.request.order.count;
       }
       step.isTaken = true;
       return count;
@@ -151,20 +150,16 @@ export class ChimeScan implements IndexScan {
     visit: Visit,
     keysOnly: boolean,
   ): Operation<void> {
-    const keys = this.#tree.spareOrders.take();
-    try {
-      orderItems(items, request, keys);
-      const { count } = keys;
-      let done = this.#visitFrom(items.picture, request, keys, 0, visit, keysOnly);
-      // Only for values behind links it needs more verbs.
-      while (done < count && this.#left > 0) {
-        yield* this.#tree.records.complete(request);
-        this.#left--;
-        visit(request, request.keyBytes);
-        done = this.#visitFrom(items.picture, request, keys, done + 1, visit, keysOnly);
-      }
-    } finally {
-      this.#tree.spareOrders.give(keys);
+    const { order, words } = items.picture.request;
+    addRecords(items, request);
+    order.sort(words, request.incoming);
+    let done = this.#visitFrom(items.picture, request, order, 0, visit, keysOnly);
+    // Only for values behind links it needs more verbs.
+    while (done < order.count && this.#left > 0) {
+      yield* this.#tree.records.complete(request);
+      this.#left--;
+      visit(request, request.keyBytes);
+      done = this.#visitFrom(items.picture, request, order, done + 1, visit, keysOnly);
     }
   }
 
@@ -181,11 +176,13 @@ export class ChimeScan implements IndexScan {
     keysOnly: boolean,
   ): number {
     const { sorted, at, keyBytes, isRecord, count } = keys;
+    const { words } = picture.request;
     const { seed } = this.#tree.geometry.shape;
     for (let i = from; i < count && this.#left > 0; i++) {
       const one = sorted[this.#reverse ? count - 1 - i : i];
       if (isRecord[one] === 0) {
-        adoptItem(picture, request, at[one], keyBytes[one], seed);
+        request.adoptKeyBytes(words, at[one] + CONTENT_AT, keyBytes[one]);
+        adoptInline(request, words, at[one]);
       } else {
         request.adoptKey(request.incoming, at[one], keyBytes[one], seed);
         if (!keysOnly && request.foundChained) return i;
@@ -200,7 +197,10 @@ export class ChimeScan implements IndexScan {
   /** How full leaves are, for the next step, which the limit may end. */
   #learn(all: readonly LeafItems[]): void {
     if (this.#left === Number.POSITIVE_INFINITY) return;
-    const count = all.reduce((sum, { inline, records }) => sum + inline.length + records.length, 0);
+    let count = 0;
+    for (const { picture, records } of all) {
+      count += Math.max(picture.request.order.count, records.length);
+    }
     this.#perLeaf = Math.max(1, (this.#perLeaf + count / all.length) / 2);
   }
 
@@ -212,16 +212,4 @@ export class ChimeScan implements IndexScan {
     const leaves = this.#left / this.#perLeaf + (begins && !open ? FIRST_OUTSIDE : 0);
     return Math.min(this.#width, Math.ceil(leaves));
   }
-}
-
-/** Takes an item in a picture for the found one. */
-function adoptItem(
-  { request: { words } }: LeafPicture,
-  request: ChimeRequest,
-  at: number,
-  keyBytes: number,
-  seed: number,
-): void {
-  request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
-  adoptInline(request, words, at);
 }

@@ -127,6 +127,22 @@ export class EntrySums {
     return i32[sum] === this.#low && (i32[sum + 1] & SUM_HIGH_MASK) === this.#high;
   }
 
+  /** Whether every occupied entry of a leaf's image is; `entries` says where each stands. */
+  allHold(
+    words: Scratch,
+    image: number,
+    entries: Int32Array,
+    idLow: number,
+    idHigh: number,
+  ): boolean {
+    for (let i = 0; i < entries.length; i++) {
+      const entry = image + entries[i];
+      if (!isEmpty(itemHigh(words, entry)) && !this.holds(words, entry, idLow, idHigh))
+        return false;
+    }
+    return true;
+  }
+
   /** Completes an entry whose item and hop bitmap stand there. */
   seal(words: Scratch, entry: number, idLow: number, idHigh: number): void {
     this.#compute(words, entry, this.usedBytes(itemHigh(words, entry)), idLow, idHigh);
@@ -142,16 +158,17 @@ export class EntrySums {
     const end = (entry + used) >> 2;
     const item = i32[(entry + ITEM_AT + 4) >> 2];
     const isTimed = flagsIn(item) !== 0;
-    let stop = isTimed ? (entry + valueAt(item)) >> 2 : end;
-    for (let word = (entry + ITEM_AT) >> 2; word < end; word++) {
-      if (word === stop) {
-        // Behind the access word.
-        word += UNCHECKED_BYTES >> 2;
-        stop = end;
+    let word = (entry + ITEM_AT) >> 2;
+    for (let stop = isTimed ? (entry + valueAt(item)) >> 2 : end; ; stop = end) {
+      for (; word < stop; word++) {
+        const one = i32[word];
+        low = Math.imul(low ^ one, 0x9e3779b1);
+        low ^= low >>> 15;
+        high = (Math.imul((high << 13) | (high >>> 19), 5) + one) | 0;
       }
-      low = Math.imul(low ^ i32[word], 0x9e3779b1);
-      low ^= low >>> 15;
-      high = (Math.imul((high << 13) | (high >>> 19), 5) + i32[word]) | 0;
+      if (stop === end) break;
+      // Behind the access word.
+      word += UNCHECKED_BYTES >> 2;
     }
     this.#low = finalMix(low);
     this.#high = finalMix(high ^ low) >>> 16;

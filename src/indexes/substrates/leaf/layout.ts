@@ -76,7 +76,7 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly #scale: number;
   readonly #groupBytes: number;
   /** Where each entry stands. */
-  readonly #entryAt: Int32Array;
+  readonly entriesAt: Int32Array;
 
   /** `blockOf`: the lines of the block for so many lines. */
   constructor(shape: S, hasReplicas = false, blockOf = (units: number) => units) {
@@ -86,7 +86,7 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
     this.replicas = hasReplicas ? Math.ceil(span / neighbourhood) : 0;
     this.#groupBytes = neighbourhood * this.entryBytes + REPLICA_BYTES;
     this.leafBytes = HEADER_BYTES + span * this.entryBytes + this.replicas * REPLICA_BYTES;
-    this.#entryAt = Int32Array.from({ length: span }, (_, entry) => {
+    this.entriesAt = Int32Array.from({ length: span }, (_, entry) => {
       const replicas = hasReplicas ? Math.floor(entry / neighbourhood) + 1 : 0;
       return HEADER_BYTES + entry * this.entryBytes + replicas * REPLICA_BYTES;
     });
@@ -105,7 +105,7 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
 
   /** Where an entry stands in its leaf. */
   entryAt(entry: number): number {
-    return this.#entryAt[entry];
+    return this.entriesAt[entry];
   }
 
   /** Which entry stands there. */
@@ -130,7 +130,7 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
   /** Where a READ of entries from this one on begins. */
   startAt(first: number): number {
     const isFirst = this.replicas > 0 && first % this.shape.neighbourhood === 0;
-    return isFirst ? this.#entryAt[first] - REPLICA_BYTES : this.#entryAt[first];
+    return isFirst ? this.entriesAt[first] - REPLICA_BYTES : this.entriesAt[first];
   }
 
   /** The entry `distance` behind another one, round the end. */

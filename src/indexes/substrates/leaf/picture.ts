@@ -4,7 +4,7 @@ import { type SlotRecord, visitRecords } from '../record-visits.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
 import { CONTENT_AT } from './layout.ts';
 import { type LeafClient, OWNED } from './leaf-client.ts';
-import type { LeafRequest } from './leaf-request.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { adoptInline, imageOf, isLeafStill, isStill, postBracket } from './read-leaf.ts';
 import { lookAgain } from './search-leaf.ts';
 
@@ -26,13 +26,8 @@ export function isPicture(client: LeafClient, request: LeafRequest): boolean {
 }
 
 /** Whether every item of the image is whole. One that is not is no empty entry: it is a key's. */
-function isWhole(client: LeafClient, { words, idLow, idHigh }: LeafRequest): boolean {
-  for (let entry = 0; entry < client.geometry.shape.span; entry++) {
-    const at = imageOf(client, entry);
-    if (isEmpty(itemHigh(words, at))) continue;
-    if (!client.sums.holds(words, at, idLow, idHigh)) return false;
-  }
-  return true;
+function isWhole({ sums, geometry }: LeafClient, { words, idLow, idHigh }: LeafRequest): boolean {
+  return sums.allHold(words, IMAGE_AT, geometry.entriesAt, idLow, idHigh);
 }
 
 /** Visits the items of a picture, whose records are read together: each as the found one. */

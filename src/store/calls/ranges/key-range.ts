@@ -36,9 +36,10 @@ function refuseUnknown(options: ScanOptions): void {
   if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
     throw invalid('signal is an AbortSignal');
   }
-  const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
-  if (unknown === undefined) return;
-  throw invalid(`a range has no option ${unknown}; there is ${Object.keys(OPTIONS).join(', ')}`);
+  for (const name of Object.keys(options)) {
+    if (Object.hasOwn(OPTIONS, name)) continue;
+    throw invalid(`a range has no option ${name}; there is ${Object.keys(OPTIONS).join(', ')}`);
+  }
 }
 
 /** The bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */

@@ -140,8 +140,6 @@ class PairTaker<V> implements Taker<[Key, V]> {
     const keys = this.#keys.end();
     const values = this.#values;
     this.#values = [];
-    const pairs: [Key, V][] = [];
-    for (let i = 0; i < keys.length; i++) pairs.push([keys[i], values[i]]);
-    return pairs;
+    return keys.map((key, i) => [key, values[i]]);
   }
 }
