@@ -1,6 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { transformSync } from 'esbuild';
@@ -9,14 +8,23 @@ import { readmeExamples } from '../store/tests/support/readme-examples.ts';
 /** Where the package's names lead while developing. */
 const PLACES: Readonly<Record<string, string>> = {
   stepwell: new URL('../index.ts', import.meta.url).href,
+  'stepwell/bentocache': new URL('../adapters/bentocache/index.ts', import.meta.url).href,
+  'stepwell/express-rate-limit': new URL('../adapters/express-rate-limit/index.ts', import.meta.url)
+    .href,
+  'stepwell/express-session': new URL('../adapters/express-session/index.ts', import.meta.url).href,
   'stepwell/helpers': new URL('../helpers/index.ts', import.meta.url).href,
+  'stepwell/keyv': new URL('../adapters/keyv/index.ts', import.meta.url).href,
   'stepwell/level': new URL('../adapters/level/index.ts', import.meta.url).href,
+  'stepwell/next': new URL('../adapters/next/index.ts', import.meta.url).href,
+  'stepwell/unstorage': new URL('../adapters/unstorage/index.ts', import.meta.url).href,
 };
+/** Examples stand where the packages are found that they use. */
+const ROOT = resolve(import.meta.dirname, '../..');
 
 const examples = readmeExamples().filter(({ code }) => code.includes("'shm:my-app'"));
 for (const [i, { page, code }] of examples.entries()) {
   test(`example ${i + 1} of ${page} runs`, async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'stepwell-example-'));
+    const folder = mkdtempSync(join(ROOT, 'example-'));
     t.after(() => rmSync(folder, { recursive: true }));
     t.mock.method(console, 'log', () => {});
     const file = join(folder, 'example.mjs');

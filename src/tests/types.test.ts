@@ -22,12 +22,26 @@ test('the declarations of the package reach nothing but public types', () => {
     ...publishedTypes([
       'index.ts',
       'helpers/index.ts',
+      'adapters/bentocache/index.ts',
+      'adapters/express-rate-limit/index.ts',
+      'adapters/express-session/index.ts',
+      'adapters/keyv/index.ts',
       'adapters/level/index.ts',
+      'adapters/next/index.ts',
       'adapters/opentelemetry/index.ts',
+      'adapters/unstorage/index.ts',
     ]).values(),
   ].join('\n');
   const others = [...all.matchAll(/from ['"]([^.'"][^'"]*)['"]/g)].map(([, name]) => name);
-  assert.deepEqual([...new Set(others)].sort(), ['abstract-level', 'node:tls']);
+  assert.deepEqual([...new Set(others)].sort(), [
+    'abstract-level',
+    'bentocache/types',
+    'express-rate-limit',
+    'express-session',
+    'keyv',
+    'node:tls',
+    'unstorage',
+  ]);
   // TypeScript before 5.7 has no Uint8Array with a parameter.
   assert.doesNotMatch(all, /ArrayBufferLike/);
 });
@@ -126,12 +140,51 @@ const unsure: Session = openSync<Session>('memory:', { values: 'v8' }).get('k');
 void [text, auto, value, unsure];
 `;
 
+/** What each library takes, from a store in memory and from one over a network. */
+const ADAPTERS = `
+import { open, openSync } from 'stepwell';
+import { StepwellDriver, stepwellDriver as bentoDriver } from 'stepwell/bentocache';
+import { StepwellRateLimit } from 'stepwell/express-rate-limit';
+import { StepwellSessionStore } from 'stepwell/express-session';
+import { StepwellKeyv } from 'stepwell/keyv';
+import { nextCacheHandler } from 'stepwell/next';
+import { stepwellDriver } from 'stepwell/unstorage';
+import { bentostore } from 'bentocache';
+import type { L2CacheDriver } from 'bentocache/types';
+import { rateLimit, type Store as RateLimitStore } from 'express-rate-limit';
+import session from 'express-session';
+import { Keyv, type KeyvStoreAdapter } from 'keyv';
+import type { CacheHandler } from 'next/dist/server/lib/incremental-cache/index.js';
+import { createStorage, type Driver } from 'unstorage';
+interface User { name: string }
+const typed = openSync<User>('memory:', { values: 'json' });
+for (const store of [openSync('memory:'), await open('tcp://a:7471'), typed]) {
+  const adapter: KeyvStoreAdapter = new StepwellKeyv(store);
+  const limits: RateLimitStore = new StepwellRateLimit(store, { prefix: 'api:' });
+  const sessions: session.Store = new StepwellSessionStore(store, { values: 'v8' });
+  const driver: Driver = stepwellDriver({ store });
+  const layer: L2CacheDriver = new StepwellDriver({ store });
+  const handler: typeof CacheHandler = nextCacheHandler(store);
+  new Keyv({ store: adapter });
+  rateLimit({ store: limits });
+  session({ store: sessions, secret: 's' });
+  createStorage({ driver });
+  bentostore().useL2Layer(bentoDriver({ store }));
+  void [layer, handler];
+}
+// @ts-expect-error: an adapter takes a store, not its URL
+new StepwellKeyv('shm:my-app');
+// @ts-expect-error
+new StepwellRateLimit(typed, { prefx: 'api:' });
+`;
+
 const EXAMPLES = readmeExamples();
 
 // One program for all: most of the time goes into Node's own types.
 const complaints = compiled({
   accepted: ACCEPTED,
   refused: REFUSED,
+  adapters: ADAPTERS,
   ...Object.fromEntries(EXAMPLES.map(({ code }, i) => [`example-${i}`, code])),
 });
 

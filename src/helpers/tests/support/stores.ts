@@ -1,4 +1,4 @@
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import type { AsyncStore, IndexName, OpenOptions } from '../../../store/api.ts';
 import { attachTo, freshStore, type Scope } from '../../../store/tests/support/pools.ts';
 import { openAlone, startNodes } from '../../../store/tests/support/remote.ts';
@@ -18,10 +18,13 @@ const PLACES: readonly { name: string; index: IndexName; remote?: true }[] = [
 ];
 
 /** Registers a test for each place. */
-export function onStores(title: string, body: (clients: Clients) => Promise<void>): void {
+export function onStores(
+  title: string,
+  body: (clients: Clients, t: TestContext) => Promise<void>,
+): void {
   for (const { name, index, remote } of PLACES) {
     test(`${name}: ${title}`, async (t) => {
-      await body(remote ? await overNetwork(t, index) : inMemory(t, index));
+      await body(remote ? await overNetwork(t, index) : inMemory(t, index), t);
     });
   }
 }
@@ -34,7 +37,7 @@ export function inMemory(scope: Scope, index: IndexName, options: OpenOptions = 
   };
 }
 
-async function overNetwork(scope: Scope, index: IndexName): Promise<Clients> {
+export async function overNetwork(scope: Scope, index: IndexName): Promise<Clients> {
   const { url } = await startNodes(scope, 2);
   const attach = async (options: OpenOptions = {}) => {
     const store = await openAlone(url, { index, maxClients: 16, client: 'test', ...options });

@@ -5,8 +5,21 @@ import ts from 'typescript';
 
 const ROOT = resolve(import.meta.dirname, '../../../..');
 const SOURCE = join(ROOT, 'src');
-/** Found by programs that use the package: Node's types, and the peer of stepwell/level. */
-const INSTALLED = ['@types/node', 'abstract-level'];
+/** Found by programs that use the package: Node's types, and the peers of the adapters. */
+const INSTALLED = [
+  '@types/express',
+  '@types/express-session',
+  '@types/node',
+  'abstract-level',
+  'bentocache',
+  'cache-manager',
+  'express',
+  'express-rate-limit',
+  'express-session',
+  'keyv',
+  'next',
+  'unstorage',
+];
 
 const { options: BUILD } = ts.parseJsonConfigFileContent(
   ts.readConfigFile(join(ROOT, 'tsconfig.build.json'), ts.sys.readFile).config,
@@ -41,7 +54,10 @@ function declarationsOf(file: string): string {
   return outputText;
 }
 
-/** What the compiler says of programs that use the package, under `strict`, libraries and all. */
+/**
+ * What the compiler says of programs that use the package, under `strict`, and of the package's own
+ * declarations; not of those of peers, which name packages that nobody here has.
+ */
 export function compiled(programs: Readonly<Record<string, string>>): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'stepwell-types-'));
   try {
@@ -60,7 +76,9 @@ export function compiled(programs: Readonly<Record<string, string>>): string[] {
       noEmit: true,
       skipLibCheck: false,
     });
-    return ts.getPreEmitDiagnostics(program).map((diagnostic) => {
+    const said = ts.getPreEmitDiagnostics(program);
+    const own = said.filter(({ file }) => !file || relative(folder, file.fileName)[0] !== '.');
+    return own.map((diagnostic) => {
       const { file, start = 0 } = diagnostic;
       const line = file ? file.getLineAndCharacterOfPosition(start).line + 1 : 0;
       return `${file ? relative(folder, file.fileName) : ''}:${line} ${textOf(diagnostic)}`;
@@ -83,8 +101,14 @@ function install(folder: string): void {
   for (const [path, text] of publishedTypes([
     'index.ts',
     'helpers/index.ts',
+    'adapters/bentocache/index.ts',
+    'adapters/express-rate-limit/index.ts',
+    'adapters/express-session/index.ts',
+    'adapters/keyv/index.ts',
     'adapters/level/index.ts',
+    'adapters/next/index.ts',
     'adapters/opentelemetry/index.ts',
+    'adapters/unstorage/index.ts',
   ])) {
     place(join('dist', path.replace(/\.ts$/, '.d.ts')), text.replaceAll(/\.ts(?=['"])/g, '.js'));
   }
