@@ -82,4 +82,8 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Capacity of a pool that is filled and emptied, with kills',
     load: () => import('./experiments/refill.ts'),
   },
+  'write-pages': {
+    about: 'Measures anew what pages of docs/measurements say',
+    load: () => import('./pages/run.ts'),
+  },
 };

@@ -1,0 +1,78 @@
+/** Measures anew what pages say was measured. See `--help`. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describeMachine, type Machine } from '../support/machine.ts';
+import { parseOptions, UsageError } from '../support/options.ts';
+import { type MeasuredBlock, measuredBlocks } from './measured-blocks.ts';
+
+const COMMAND = 'stepwell-lab write-pages PAGE...';
+const SPEC = {
+  only: { kind: 'text', fallback: '', help: 'blocks whose command has this text in it' },
+} as const;
+const BUFFER_BYTES = 2 ** 26;
+
+/** Runs the command of each block in each page, and puts what it prints in the block's place. */
+export async function main(argv: string[]): Promise<void> {
+  const firstOption = argv.findIndex((word) => word.startsWith('-'));
+  const pages = argv.slice(0, firstOption < 0 ? argv.length : firstOption);
+  const { only } = parseOptions(COMMAND, SPEC, argv.slice(pages.length));
+  if (pages.length === 0) throw new UsageError(`${COMMAND}: name at least one page`);
+  for (const page of pages) writePage(page, only);
+}
+
+function writePage(page: string, only: string): void {
+  const count = blocksOf(page).length;
+  for (let i = 0; i < count; i++) {
+    const { words } = blocksOf(page)[i];
+    const command = words.join(' ');
+    if (!command.includes(only)) continue;
+    console.log(`${page}: ${command}`);
+    const machine = describeMachine();
+    const printed = execFileSync(process.execPath, [process.argv[1], ...words], {
+      encoding: 'utf8',
+      maxBuffer: BUFFER_BYTES,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    // The page is read again: a run may take an hour, and its reader may have edited meanwhile.
+    replaceBlock(page, blocksOf(page)[i], measuredText(command, machine, printed));
+  }
+}
+
+function blocksOf(page: string): MeasuredBlock[] {
+  try {
+    return measuredBlocks(linesOf(page));
+  } catch (error) {
+    throw new UsageError(`${page}: ${(error as Error).message}`);
+  }
+}
+
+function replaceBlock(page: string, { from, end }: MeasuredBlock, text: readonly string[]): void {
+  const lines = linesOf(page);
+  lines.splice(from, end - from, ...text);
+  writeFileSync(page, lines.join('\n'));
+}
+
+function linesOf(page: string): string[] {
+  return readFileSync(page, 'utf8').split('\n');
+}
+
+function measuredText(command: string, machine: Machine, printed: string): string[] {
+  const { node, cpus, cpu, memoryBytes, loadAverage, date } = machine;
+  const place = `${cpus} cores (${cpu}), ${Math.round(memoryBytes / 2 ** 30)} GiB`;
+  const when = `commit ${commit()}, ${date.slice(0, 10)}`;
+  return [
+    '',
+    `\`npm run lab -- ${command}\`; ${when}, Node ${node}, ${place}, load ${loadAverage.toFixed(1)}.`,
+    '',
+    '```text',
+    ...printed.trimEnd().split('\n'),
+    '```',
+    '',
+  ];
+}
+
+/** What was measured, with a word when the tree has changes that no commit has. */
+function commit(): string {
+  const words = ['describe', '--always', '--dirty', '--exclude=*'];
+  return execFileSync('git', words, { encoding: 'utf8' }).trim();
+}
