@@ -82,7 +82,7 @@ class Derivation {
 
   /** A caller that does not know that its callback is an operation would not hand it the fabric. */
   #checkCallback(node: Functional): void {
-    if (!ts.isArrowFunction(node) && !ts.isFunctionExpression(node)) return;
+    if (!isCallback(node)) return;
     const expected = this.#checker.getContextualType(node)?.getCallSignatures()[0]?.declaration;
     const { parent } = node;
     const isArgument = ts.isCallExpression(parent) && parent.arguments.includes(node);
@@ -167,9 +167,15 @@ function isFunction(node: ts.Node): node is Functional {
   );
 }
 
+/** Also of a callback that yields no batch itself: its caller takes it for an operation. */
 function returnsOperation(checker: ts.TypeChecker, node: Functional): boolean {
-  const signature = checker.getSignatureFromDeclaration(node);
-  return signature !== undefined && isOperation(signature.getReturnType());
+  const expected = isCallback(node) ? checker.getContextualType(node)?.getCallSignatures() : [];
+  const signatures = [checker.getSignatureFromDeclaration(node), ...(expected ?? [])];
+  return signatures.some((signature) => signature && isOperation(signature.getReturnType()));
+}
+
+function isCallback(node: Functional): node is ts.ArrowFunction | ts.FunctionExpression {
+  return ts.isArrowFunction(node) || ts.isFunctionExpression(node);
 }
 
 function callsOperation(checker: ts.TypeChecker, node: ts.CallExpression): boolean {

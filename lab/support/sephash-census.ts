@@ -68,6 +68,7 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
       census.skew += skewOf(ends);
     }),
   );
+  if (census.segments === 0) throw new Error('the walk over the index has met no segment');
   census.depth = directory.depth;
   census.directory = ADDRESS_BYTES * 2 ** directory.depth;
   census.skew /= census.segments;

@@ -62,7 +62,7 @@ export class PublishedResize extends RaceIndex {
     request.fingerprint = fingerprintOf(request.hash.h1);
     const mustExist = condition === IF_PRESENT || condition === IF_VERSION;
     try {
-      for (let attempt = 1; ; attempt++) {
+      for (let attempt = 1; ; ) {
         if (request.block === 0) yield* table.records.allocate(request);
         const place = yield* find(table, request);
         if (place === ABSENT && mustExist) {
@@ -71,7 +71,8 @@ export class PublishedResize extends RaceIndex {
         }
         const refused = condition === IF_VERSION && request.foundVersion !== expected;
         if (place !== ABSENT && (refused || condition === IF_ABSENT)) return REFUSED;
-        if (!(yield* this.#put(request, place, attempt))) continue;
+        if (yield* this.#waitsForSplit(request, place)) continue;
+        if (!(yield* this.#put(request, place, attempt++))) continue;
         request.forgetBlock();
         return place === ABSENT ? INSERTED : REPLACED;
       }
@@ -94,13 +95,14 @@ export class PublishedResize extends RaceIndex {
     const { table } = this;
     request.fingerprint = fingerprintOf(request.hash.h1);
     try {
-      for (let attempt = 1; ; attempt++) {
+      for (let attempt = 1; ; ) {
         const place = yield* find(table, request);
         if (place !== ABSENT) yield* table.records.complete(request);
         table.records.discard(request);
         compute(place !== ABSENT);
         yield* table.records.allocate(request);
-        if (!(yield* this.#put(request, place, attempt))) continue;
+        if (yield* this.#waitsForSplit(request, place)) continue;
+        if (!(yield* this.#put(request, place, attempt++))) continue;
         request.forgetBlock();
         return place === ABSENT ? INSERTED : REPLACED;
       }
@@ -110,14 +112,17 @@ export class PublishedResize extends RaceIndex {
   }
 
   *#put(request: RaceRequest, place: number, attempt: number): Operation<boolean> {
-    const { table } = this;
     if (place === HERE) return yield* replaceSlot(this.slots, request, attempt);
-    if (place === ABSENT && chooseSlot(table, request) !== 0) {
-      return yield* insert(this.slots, request, attempt);
-    }
+    return yield* insert(this.slots, request, attempt);
+  }
+
+  /** A split takes as long as its subtable is large: to wait for it is no attempt that failed. */
+  *#waitsForSplit(request: RaceRequest, place: number): Operation<boolean> {
+    const { table } = this;
+    if (place === HERE || (place === ABSENT && chooseSlot(table, request) !== 0)) return false;
     if (place === ABSENT) yield* publishedSplit(table, request, this.tally);
     yield* control.pause(1);
-    return false;
+    return true;
   }
 }
 
