@@ -71,8 +71,9 @@ function measuredText(command: string, machine: Machine, printed: string): strin
   ];
 }
 
-/** What was measured, with a word when the tree has changes that no commit has. */
+/** What was measured, with a word when the code has changes that no commit has. */
 function commit(): string {
-  const words = ['describe', '--always', '--dirty', '--exclude=*'];
-  return execFileSync('git', words, { encoding: 'utf8' }).trim();
+  const git = (...words: string[]) => execFileSync('git', words, { encoding: 'utf8' }).trim();
+  const isChanged = git('status', '--porcelain', '--', 'src', 'lab', 'scripts') !== '';
+  return `${git('rev-parse', '--short', 'HEAD')}${isChanged ? ' with changes' : ''}`;
 }
