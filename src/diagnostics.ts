@@ -1,8 +1,8 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
 
 /**
- * What happens now and then, for whoever subscribes by `diagnostics_channel`. Publishing costs one
- * look at a flag as long as nobody does. A name and the fields of its messages stay.
+ * Rare events, for subscribers of `diagnostics_channel`. Without a subscriber an event costs one
+ * look at a flag. A channel's name and the fields of its messages stay.
  */
 const CHANNELS = {
   /** A store was opened: { url, store }. */
@@ -35,7 +35,7 @@ export function isHeard(name: EventName): boolean {
   return CHANNELS[name].hasSubscribers;
 }
 
-/** Tells what has come to counters since the last look, as long as anybody listens. */
+/** Publishes what was added to counters since the last look, as long as there are subscribers. */
 export class ResizeNews {
   readonly #store: string;
   readonly #counters: Readonly<Record<string, number>>;

@@ -102,7 +102,7 @@ export class ClientThread {
     this.#ready = new Int32Array(shape.coroutines);
   }
 
-  /** Gives an idle coroutine an operation; its end is told to whoever made the thread. */
+  /** Gives an idle coroutine an operation; the maker of the thread is told of its end. */
   start(coroutine: number, operation: Operation<unknown>): void {
     const flight = this.flights[coroutine];
     invariant(flight.operation === undefined, 'a coroutine runs one operation at a time');

@@ -39,7 +39,7 @@ export interface MemoryShape {
 export class SimulatedMemory {
   readonly nodes: number;
   readonly regionBytes: number;
-  /** By node: who answers its calls. */
+  /** By node: the server of its calls. */
   readonly handlers: (CallHandler | undefined)[] = [];
   readonly #regions: readonly Region[];
   readonly #nodes: readonly number[];

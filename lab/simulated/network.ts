@@ -124,7 +124,7 @@ export class SimulatedNetwork implements Surroundings {
     return { nic: node.nic, door: new LocalDoor(node, this.memory, this.#local) };
   }
 
-  /** Runs until nothing is left to happen, `until` is reached, or somebody calls `stop`. */
+  /** Runs until nothing is left to happen, `until` is reached, or `stop` is called. */
   run(until = Number.POSITIVE_INFINITY): void {
     this.#stopped = false;
     const events = this.#events;

@@ -13,7 +13,7 @@ export interface Row {
   ours: number;
   unit: string;
   published?: number;
-  /** What a figure is made of, for whoever wants to know why. */
+  /** What a figure is made of. */
   detail?: string;
   /** The same as numbers, for --json. */
   figures?: Record<string, number | number[]>;

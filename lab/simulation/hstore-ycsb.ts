@@ -38,7 +38,7 @@ const WARM_UP: Workload = { name: 'warm-up', other: 50, steps: ['read', 'update'
 /** For each client and pair. */
 const WARM_UPS = 8;
 
-/** HStore, and whom the paper compares with or who stands for it here. */
+/** HStore, and the systems of the paper's comparison, or their substitutes here. */
 const SYSTEMS: readonly System[] = [
   ...DEPLOYMENTS.flatMap((deployment) =>
     [0, 1].map((sync): System => {

@@ -18,8 +18,8 @@ export interface EchoTask {
 
 /**
  * Frames a second that come back. Each is as long as that of a batch of READs, both ways; what it
- * asks is copied into the outbox, and what it is answered is copied out of the inbox: what anybody
- * has to do who sends something and wants something, and nothing that makes verbs of it.
+ * asks is copied into the outbox, and what it is answered is copied out of the inbox. Any client of
+ * a server does as much; nothing here makes verbs of it.
  */
 export async function runFrames({ port, asked, answered, width, ms }: EchoTask): Promise<number> {
   const inbox = new Inbox(FRAME_BYTES_MAX);

@@ -140,7 +140,7 @@ export class ExpectedValues {
     return Math.ceil((4 * words) / 4096) * 4096;
   }
 
-  /** For new memory, before anybody uses it. */
+  /** For new memory, before any process uses it. */
   format(): this {
     this.#words.fill(NEVER_WRITTEN);
     return this;

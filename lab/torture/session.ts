@@ -237,7 +237,7 @@ export class Session {
     }
   }
 
-  // Operations of the owner of a key, who knows exactly what they must answer.
+  // Operations of the owner of a key, which knows exactly what they must answer.
 
   #present(key: number): boolean {
     return !expected.isDeleted(this.#oracle.word(key));
@@ -411,7 +411,7 @@ export class Session {
     return sameValue(got, makeValue({ key, attempt, tag: expected.nextBase(word) }));
   }
 
-  // Operations of readers, who accept anything between what was before and after.
+  // Operations of readers, which accept anything between what was before and after.
 
   #before(key: number): Before {
     return { word: this.#oracle.word(key), current: this.#oracle.current(key) };
@@ -457,7 +457,7 @@ export class Session {
     const wanted = this.#names[key];
     return this.#store.read(this.#spell(key), (bytes) => {
       const first = bytes.slice();
-      // The bytes stay as they are until we return, whoever replaces the value meanwhile.
+      // The bytes stay as they are until we return, also when the value is replaced meanwhile.
       for (let i = this.#random.below(3); i > 0; i--) this.#store.get(this.#spell(this.#anyKey()));
       if (!sameValue(first, bytes)) this.#fail(key, `the bytes of ${wanted} changed during a read`);
       const text = Buffer.from(first).toString('utf8');

@@ -1,9 +1,7 @@
 import type { Value } from '../../src/store/api.ts';
 import { mix32 } from '../workloads/index.ts';
 
-/**
- * Who wrote a value: `key` names the register or key, `attempt` the write, `tag` what it is for.
- */
+/** The writer of a value: `key` names the register or key, `attempt` the write, `tag` its use. */
 export interface ValueIdentity {
   key: number;
   attempt: number;

@@ -42,8 +42,8 @@ export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
  *   A client that dies before `lead` has changed nothing. One that dies between `lead` and `land`
  *   is gone: the next caller finds the value, or leads. After `land` the value is there.
  *
- * The value comes before `land`, so who finds neither value nor flight may lead, and looks for the
- * value once more then. Errors are stored nowhere: the next of those that wait leads.
+ * The value is stored before `land`. A caller that finds neither value nor flight may lead, and
+ * looks for the value once more first. Errors are stored nowhere: the next caller that waits leads.
  */
 interface Flight {
   readonly flight: string;

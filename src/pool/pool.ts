@@ -49,8 +49,8 @@ export class Pool {
   #askedAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * Clients that share a thread, in a simulation, and those that come over a network, say with
-   * `thread` who they are; the latter with `registrar` who knows about others of their kind.
+   * `thread` identifies a client that shares its thread with others, in a simulation, or that came
+   * over a network. For the latter, `registrar` tells which clients of its kind are alive.
    */
   constructor(
     parameters: PoolParameters,

@@ -10,7 +10,7 @@ export interface NetworkTask {
   url: string;
   options: OpenOptions;
   seed: number;
-  /** Different for every client of a run: values say who wrote them. */
+  /** Different for every client of a run: values name their writer. */
   number: number;
   keys: number;
   /** Calls under way together, and the mean pause of each lane. */
@@ -78,7 +78,7 @@ async function lane(store: AsyncStore): Promise<void> {
     const kind = KINDS[prng.below(KINDS.length)];
     const key = `key${prng.below(task.keys)}`;
     const id = ++state.next;
-    // Far apart, so that no increment makes a value that somebody else writes.
+    // Far apart, so that no increment makes a value that another client writes.
     const value = String((task.number * 1_000_000 + id) * 1000);
     note({ id, kind, key, value, at: clock() });
     try {

@@ -64,8 +64,8 @@ function writeLate(batch: Batch, isDecision: (row: number) => boolean): Iterable
 }
 
 /**
- * Who does the turn of another server again leaves out the replies: what was applied is answered
- * once more, by applying it.
+ * A server that does the turn of another one again leaves out the replies: what was applied is
+ * answered once more, by applying it.
  */
 function forgetReplies({ geometry }: Pair): ChangeDoorbell {
   const { hashMailbox: mailbox } = geometry;

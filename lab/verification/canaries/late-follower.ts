@@ -46,7 +46,7 @@ interface Flight<R> {
   followers: R[];
 }
 
-/** Searches in flight; who comes while there is one of its key gets that one's answer. */
+/** Searches in flight; a search that meets one of its key takes that one's answer. */
 class Flights<R extends SharingRequest<R>> {
   readonly #flights = new Map<string, Flight<R>>();
 

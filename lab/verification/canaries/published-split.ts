@@ -77,7 +77,7 @@ function* moveBucket(mover: Mover, bucket: Address, header: bigint): Operation<v
   }
 }
 
-/** False when somebody changed the slot meanwhile. */
+/** False when another client changed the slot meanwhile. */
 function* moveSlot(mover: Mover, slot: Address): Operation<boolean> {
   const word = yield* control.load(slot);
   const [low, high] = halves(word);

@@ -4,7 +4,7 @@ import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import { Batch, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
-/** Write combining without the rule that who comes after the CAS was posted must wait. */
+/** Write combining without the rule that a write that comes after the CAS was posted must wait. */
 export const shardLateWriterCanary: Canary = {
   name: 'a SHARD write is merged into one whose CAS was posted before it had queued',
   caughtBy: 'linearizability',

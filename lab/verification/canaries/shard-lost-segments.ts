@@ -46,7 +46,7 @@ function* growHastily(table: ShardTable): Operation<void> {
   yield* segments.load();
 }
 
-/** Without asking who lives: what the root does not name is nobody's. */
+/** Without asking which clients live: what the root does not name is taken for lost. */
 function* releaseHastily({ pool, catalog, directory, segments }: ShardTable): Operation<void> {
   const words = yield* pool.chunks.words();
   yield* segments.load();

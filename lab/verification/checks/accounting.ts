@@ -7,7 +7,7 @@ import { CHUNK_BLOCKS, unpackChunk } from '../../../src/pool/memory/chunk-word.t
 import { type Address, UNIT_BYTES } from '../../../src/verbs/index.ts';
 import type { Subject } from '../subjects/subject.ts';
 
-/** Who may hold a claimed block that no key reaches. */
+/** Clients that may hold a claimed block that no key reaches. */
 export interface Holders {
   living: readonly LocalPool[];
   /** Whether the block went down with a client that died. */

@@ -28,7 +28,7 @@ export interface RunView {
  * given back only when no client is still in an operation that began before the block was unlinked;
  * it is poisoned then, and reading it before it was written again is a use after free. So is an
  * atomic there, which no index may try by an address that is out of date, and a WRITE as long as
- * the block waits in the cache of who gave it back.
+ * the block waits in the cache of the client that gave it back.
  */
 export class ReclamationOracle implements AccessObserver {
   readonly #memory: AdversaryMemory;
@@ -41,7 +41,7 @@ export class ReclamationOracle implements AccessObserver {
   readonly #locksAhead: (units: number) => boolean;
   readonly #overwrites: (units: number) => boolean;
   readonly #retired = new Map<Address, RetiredBlock>();
-  /** By unit: who gave the block back that it is part of, and that block. */
+  /** By unit: the client that gave its block back, and that block. */
   readonly #free = new Map<number, { by: number; first: number; units: number }>();
   freed = 0;
 
@@ -94,7 +94,7 @@ export class ReclamationOracle implements AccessObserver {
     this.#retired.set(address, { by: client, at: this.#run.lastStep(client), units });
   }
 
-  /** Who retired the block, or was about to mark it free: what dies with that client is lost. */
+  /** The client that retired the block, or was about to mark it free: its death loses the block. */
   holderOf(address: Address): number | undefined {
     return this.#retired.get(address)?.by ?? this.#free.get(address / UNIT_BYTES)?.by;
   }
@@ -144,7 +144,7 @@ export class ReclamationOracle implements AccessObserver {
     return kind === CAS && address === first * UNIT_BYTES && this.#locksAhead(units);
   }
 
-  /** Who gave it back keeps it for what it allocates next: only then it is anybody's to write. */
+  /** Its giver keeps it for its own next allocation; only that makes it writable again. */
   #checkTaken(client: number, { by, first }: { by: number; first: number }): void {
     const address = first * UNIT_BYTES;
     for (const { cache } of this.#pools.get(by)?.allocator.classes() ?? []) {

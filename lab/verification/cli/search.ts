@@ -107,7 +107,7 @@ export async function search(
 ): Promise<Result> {
   const result: Result = { scopes: [], random: undefined, seconds: 0, failure: undefined };
   for (const [i, scope] of plan.scopes.entries()) {
-    // Whoever comes later gets what the others left, and all of them the same when none ends.
+    // A later worker gets what the others left, and all of them the same when none ends.
     const rest = plan.scopes.length - i + (plan.seeds ? 1 : 0);
     const end = context.now() + (plan.end - context.now()) / rest;
     const options = { crashes: plan.crashes, canary: plan.canary };

@@ -95,7 +95,7 @@ export class ScopeClient {
     return ((this.number * BATCHES + this.#batches) * ROWS + row) * PIECES + piece;
   }
 
-  /** Executes batches without anybody else. */
+  /** Executes batches while no other client runs. */
   lead(batches: number): void {
     for (let i = 0; i < batches; i++) {
       this.#advance();
@@ -129,7 +129,7 @@ export class ScopeClient {
       return;
     }
     const rows = execution.openRows();
-    // Who may die after a verb does them in order: what would come later must not depend on chance.
+    // A client that may die after a verb does them in order: the rest must not depend on chance.
     if (this.#mortal) rows.length = 1;
     for (const row of rows) {
       const pieces = execution.pieces(row);

@@ -229,7 +229,7 @@ export class ScopeModel implements Model {
     const { patient } = this.#scope;
     const waiting = this.#clients.filter(({ waits }) => patient && waits);
     for (const client of this.#clients) if (!waiting.includes(client)) client.addEnabled(names);
-    // Nobody is left who could change what they wait for: their patience ends.
+    // No client is left that could change what they wait for: their patience ends.
     if (names.length === 0) for (const client of waiting) client.addEnabled(names);
     return names;
   }

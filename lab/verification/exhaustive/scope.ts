@@ -134,7 +134,7 @@ export const QUICK_SCOPES: readonly string[] = [
   'compact-late-walk',
 ];
 
-/** Leaves of one record each: whoever removes one makes two leaves, or the whole tree, one. */
+/** Leaves of one record each: a removal makes two leaves, or the whole tree, one. */
 const sparse = ({ full, put, remove }: Calls) => [
   ...Array.from({ length: full + 1 }, (_, key) => put(key)),
   ...Array.from({ length: full - 1 }, (_, key) => remove(key + 2)),
@@ -217,7 +217,7 @@ const MIGRATING: readonly Plan[] = (
       clients: ({ search }) => [['migrate'], ['migrate', search()]],
     },
     {
-      // Who keeps old addresses learns at its quiescent point that they are nobody's any more.
+      // A client that keeps old addresses learns at its quiescent point that they are freed.
       name: 'migrate-reuse',
       before: ({ put }) => [put()],
       clients: ({ search, update }) => [

@@ -15,7 +15,7 @@ import {
   WRITE,
 } from '../../../src/verbs/index.ts';
 
-/** Whoever wants to see every access, e.g. the reclamation oracle. Addresses of aligned words. */
+/** Sees every access, as the reclamation oracle does. Addresses of aligned words. */
 export interface AccessObserver {
   onAccess(client: number, kind: number, address: Address): void;
 }
@@ -110,7 +110,7 @@ export class AdversaryFabric implements Fabric {
 
 /**
  * A batch on its way, cut into pieces that happen at once: words, lines or whole verbs, as `cut`
- * says for a verb of so many bytes. Whoever holds it lets one piece after the other happen.
+ * says for a verb of so many bytes. Its holder lets one piece after the other happen.
  */
 export class Execution {
   readonly #fabric: AdversaryFabric;

@@ -3,17 +3,17 @@ import { notAskedFor, unpackChunk } from '../../../src/pool/memory/chunk-word.ts
 import type { Address } from '../../../src/verbs/index.ts';
 import type { SimulatedClient } from './client.ts';
 
-/** What the operating system would say of the clients: who is dead, and who can know it when. */
+/** What the operating system would say of the clients: which are dead, and which know it when. */
 export class Deaths {
   readonly #clients: readonly SimulatedClient[];
   readonly #now: () => number;
   readonly #peek: (address: Address) => bigint;
-  /** By dead client: who has set out to clean up after it. */
+  /** By dead client: the client that has set out to clean up after it. */
   readonly #attempts = new Map<SimulatedClient, Set<SimulatedClient>>();
   /** The state word of its row then. */
   readonly #states = new Map<SimulatedClient, bigint>();
   readonly #replaced = new Set<SimulatedClient>();
-  /** Chunks that somebody owned who died: what was claimed there may be lost until a sweep. */
+  /** Chunks of dead owners: what was claimed there may be lost until a sweep. */
   readonly taintedChunks = new Set<number>();
   /** From some moment on nobody is ignorant of a death any more. */
   #knownUpTo = -1;
@@ -45,7 +45,7 @@ export class Deaths {
     client.diedAt = this.#now();
     this.#attempts.set(client, new Set());
     this.#states.set(client, this.#stateOf(client));
-    // Whoever wanted to clean up after others has died on the way: it is for somebody else.
+    // The client that cleaned up after others has died on the way: another one has to.
     for (const attempts of this.#attempts.values()) if (attempts.has(client)) attempts.clear();
     this.#taint(client);
   }
@@ -101,7 +101,7 @@ export class Deaths {
     return this.#peek(layout.clientEntry(membership.id));
   }
 
-  /** Those who stood still go on when others have declared them dead. */
+  /** Clients that stood still go on when others have declared them dead. */
   thaw(): void {
     for (const client of this.#attempts.keys()) {
       if (client.frozen && this.#stateOf(client) !== this.#states.get(client)) {
@@ -110,7 +110,7 @@ export class Deaths {
     }
   }
 
-  /** Dead clients whose programs somebody should go on with by now. */
+  /** Dead clients whose programs a successor should go on with by now. */
   unreplaced(): SimulatedClient[] {
     const found: SimulatedClient[] = [];
     for (const client of this.#attempts.keys()) {

@@ -1,6 +1,6 @@
 import type { Prng } from '../../../src/random/prng.ts';
 
-/** Chooses who goes on. `candidates` are the actors that can: lanes of clients. */
+/** Chooses the actor that goes on. `candidates` are the actors that can: lanes of clients. */
 export interface Policy {
   pick(candidates: readonly number[], step: number): number;
   /** The actor waits for others: it let time pass. */
@@ -51,7 +51,7 @@ const DEPTH_MAX = 7;
  * that is demoted later may still come before one that was demoted earlier.
  *
  * d is drawn for each run. An actor that waits goes behind all others, which the paper does for
- * threads that yield: otherwise it would wait for ever for somebody of lower priority.
+ * threads that yield: otherwise it would wait for ever for one of lower priority.
  */
 class Priorities implements Policy {
   readonly #prng: Prng;

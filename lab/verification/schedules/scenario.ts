@@ -83,7 +83,7 @@ export interface Scenario {
 }
 
 const STEPS_TO_LOSS = 5000;
-/** The stream of a seed that says who gives up soon. */
+/** The stream of a seed that says which clients give up soon. */
 const APART = 2000;
 /** The stream of a seed that says which removals expect a version. */
 const COMPARED = 2001;
@@ -119,7 +119,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     return { items, ...chooseFate(prng, swarm, client, length), haste };
   });
   const { startup } = swarm;
-  // A new table needs memory: a full pool has none until somebody deletes.
+  // A new table needs memory: a full pool has none until a client deletes.
   const chunks = swarm.losses > 0 ? CHUNKS_MAX : swarm.chunks;
   const chains = swarm.chains > 0;
   const settlesAfter = prng.below(300);
@@ -140,7 +140,7 @@ function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): Program
   return { id, call: chooseCall(prng, keys, id, swarm), after };
 }
 
-/** The first client never dies, so that somebody is left. */
+/** The first client never dies, so that one is left. */
 function chooseFate(
   prng: Prng,
   swarm: Swarm,

@@ -67,7 +67,7 @@ export interface RunReport {
   departures: number;
   /** Living clients that were declared dead and noticed it. */
   expulsions: number;
-  /** The most pieces that anybody took to finish what was in flight after a crash. */
+  /** The most pieces that a client took to finish what was in flight after a crash. */
   settled: { call: number; duty: number };
   /** Calls of all clients, readable. */
   timeline: string;
@@ -310,7 +310,7 @@ class Simulation {
 
   /**
    * The memory of the table is lost, when its time has come and nobody is amid a batch: a READ of
-   * which some words are of before would be no loss that anybody can see.
+   * which some words are of before would be no loss that a client can see.
    */
   #loseTable(): void {
     const { losses, subject } = this.#scenario;

@@ -31,9 +31,9 @@ export const HSTORE_SUBJECT: Subject = {
   walksOnce: true,
   scansSnapshots: ({ pairs }) => pairs === 1,
   servers: { serve, table: tableSegments, restore },
-  // A request is answered by whoever is the server, also when its client has died since.
+  // The server of the moment answers a request, also when its client has died since.
   answersTheDead: true,
-  // Some overtake whoever is the server as soon as they see it: a server that was stopped goes on
+  // Some overtake the server as soon as they see it: a server that was stopped goes on
   // when others have been the server for any time.
   vary(index, prng) {
     if (prng.below(3) > 0) impatient(index as HStoreIndex, prng.below(4));

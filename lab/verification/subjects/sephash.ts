@@ -53,7 +53,7 @@ export const SEPHASH_SUBJECT: Subject = {
     (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
   },
   hasten: (index, attempts) => giveUpSoon((index as SepHashIndex).table, attempts),
-  // An entry without its filter bit is completed by whoever checks the index.
+  // A check of the index completes an entry without its filter bit.
   pending: () => nothing(),
 };
 

@@ -50,7 +50,7 @@ export interface Subject {
    * epoch that it announced while the block was linked, so no client can re-use it yet.
    */
   readonly overwrites?: (units: number, nodes?: number) => boolean;
-  /** Whether who dies may have unlinked blocks that it has not retired yet, in anybody's chunks. */
+  /** Whether a dying client may leave unlinked blocks that it has not retired, in any chunk. */
   readonly unlinksMany?: boolean;
   /** Switches a client's techniques on and off: each run has a mix of its own. */
   vary?(index: Index, prng: Prng): void;
@@ -68,9 +68,9 @@ export interface Subject {
    * go by other means then.
    */
   leaveNothing?(index: Index): void;
-  /** Lets the index grow and moves nothing: who has opened it before goes by what it was. */
+  /** Lets the index grow and moves nothing: clients that opened it before go by what it was. */
   grow?(index: Index): Operation<unknown>;
-  /** Makes whoever waits for others lose patience at once: more of it is only more of the same. */
+  /** Makes a client that waits for others lose patience at once: waiting shows nothing new. */
   hurry(index: Index): void;
   /** Lets this client give up whatever it has tried, or polled for, so often in vain. */
   hasten?(index: Index, attempts: number): void;

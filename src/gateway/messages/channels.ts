@@ -13,7 +13,7 @@ interface Pattern {
   readonly subscribers: Set<Subscriber>;
 }
 
-/** Who of this process subscribes to what. Names are latin1 text: one character is one byte. */
+/** The subscriptions of this process. Names are latin1 text: one character is one byte. */
 export class Channels {
   readonly #channels = new Map<string, Set<Subscriber>>();
   readonly #patterns = new Map<string, Pattern>();

@@ -55,7 +55,7 @@ export function* settle(table: RaceTable, subtable: Address, bucket: number): Op
  * same bucket at the same time and die anywhere: every step is a CAS from a word that occurs once.
  *
  *   1  freeze every slot of the parent's bucket with the new depth's stamp: what is in flight fails
- *   2  read the records, to tell by one more bit of their keys' hashes who moves; nothing changes
+ *   2  read the records, which ones move is one more bit of their keys' hashes; nothing changes
  *   3  copy each slot to the child's (UNMOVED -> record or vacant)
  *   4  clear the parent's slots that moved, and pending ones, whose owners begin again
  *   5  make the child's bucket ready: from now on it is written to

@@ -26,9 +26,9 @@ const READ_BYTES = 32 * 1024;
 
 /**
  * Splits the subtable in which an insertion found no vacant slot (RACE section 3.4.2). There is no
- * lock: the subtable is split by whoever fills the directory entry of its child, and everybody who
- * comes after helps to move the buckets that concern them. A splitter that dies leaves a split that
- * goes on bucket by bucket as buckets are visited, and is completed before the next one.
+ * lock: the client that fills the directory entry of the child splits the subtable, and each later
+ * client helps to move the buckets that it needs. A splitter that dies leaves a split that goes on
+ * bucket by bucket as buckets are visited, and is completed before the next one.
  */
 export function* split(table: RaceTable, request: RaceRequest): Operation<void> {
   const { directory } = table;

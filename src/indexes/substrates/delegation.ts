@@ -41,8 +41,8 @@ interface Ticket<R extends Request> {
  * one client on one key do not race each other to the pool. Of searches one leads and its answer
  * serves all that had queued before it posted its first READ, never one that came later: that would
  * be an answer from before its question. Of writes one leads and does all that had queued; removals
- * and modifications take turns. The lock is a courtesy within one client: whoever has waited for
- * too long, and was not taken over by another, goes alone.
+ * and modifications take turns. The lock is a courtesy within one client: an operation that no
+ * other has taken over, and that has waited for too long, goes alone.
  */
 export class LockTable<R extends SharingRequest<R>> {
   readonly #lanes = new Map<number, Lane<R>[]>();

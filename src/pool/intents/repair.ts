@@ -141,7 +141,7 @@ export class Repairs {
 
   /**
    * The writes to the first leaf, which this client holds by now, and those to the second one, if
-   * that still has the word it had: else it was released, and may be anybody's.
+   * that still has the word it had: else it was released, and another client may hold it.
    */
   *#redo(intent: Intent): Operation<void> {
     const second = intent.leaf(SECOND_LEAF);
@@ -153,7 +153,7 @@ export class Repairs {
     yield batch;
   }
 
-  /** From the second leaf: the repair begins at the first one, with whoever holds that. */
+  /** From the second leaf: the repair begins at the first one, with the client that holds that. */
   *repairFirst(first: Address, intent: Intent): Operation<void> {
     const { owner, identity } = yield* readLock(first);
     if (!isSame(identity, intent.identity(FIRST_LEAF)) || !isLocked(owner.high)) return;
@@ -227,7 +227,7 @@ export class Repairs {
   }
 
   /**
-   * Who holds the first leaf of an intent: its operation, or a client that repairs it. Undefined
+   * The owner of the first leaf of an intent: its operation, or a client that repairs it. Undefined
    * when that is over.
    */
   *#unsettledOwner(head: Intent): Operation<Word | undefined> {

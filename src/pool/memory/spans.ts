@@ -13,8 +13,8 @@ import { ANY_NODE, type ChunkTable } from './chunks.ts';
 
 /**
  * Spans: whole chunks of one region that stand one behind the other, for what is larger than a
- * chunk. Their owner is who may give them back: of what nobody reaches and whose owner is dead,
- * anybody.
+ * chunk. Only their owner gives them back; any client may, when the owner is dead and nothing leads
+ * to the span.
  */
 export class Spans {
   readonly #layout: PoolLayout;
@@ -54,8 +54,8 @@ export class Spans {
   }
 
   /**
-   * Makes this client the owner of a span that it is about to unlink, whoever took it: who dies
-   * before it has given the span back is then known to have had it. Returns the chunks.
+   * Makes this client the owner of a span that it is about to unlink. If it dies before it has
+   * given the span back, the sweep finds that its owner is dead. Returns the chunks.
    */
   *takeOver(catalog: number, address: Address, units: number): Operation<number[]> {
     const taken: number[] = [];

@@ -8,7 +8,7 @@ export interface EncodedOptions<V extends Encoding, K extends Encoding> extends 
 
 /**
  * The options of `open` when the caller says what the values are, as in `open<string>(url)`. With
- * `auto` that is a promise of the caller's, whom no other client of the store must contradict.
+ * `auto` that is a promise of the caller's, which no other client of the store may break.
  */
 export interface TypedOptions<V extends Value, K extends Key> extends OpenOptions {
   values?: EncodingOf<V>;

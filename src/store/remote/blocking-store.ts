@@ -20,8 +20,8 @@ export interface BlockingStore extends BlockingCalls {}
 /**
  * A store on memory nodes with synchronous calls: each waits, with its whole thread, for a thread
  * that has the connections: one for all blocking stores of a thread, so that they share a client
- * where others do. For callers that cannot await, such as the gateway's commands; whoever
- * can, opens the store itself and has many operations in flight. Values are bytes.
+ * where others do. It is for callers that cannot await, such as the gateway's commands. Others open
+ * the store itself and have many operations in flight. Values are bytes.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class BlockingStore implements CallForwarder {

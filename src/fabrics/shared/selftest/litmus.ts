@@ -36,7 +36,7 @@ export const LITMUS_TESTS: readonly Litmus[] = [
   loadBuffer('READ, WRITE, batch by batch', ['RY', '|', 'WX'], ['RX', '|', 'WY']),
 ];
 
-/** X is changed before Y: who sees Y's change and then looks at X sees X's, too. */
+/** X is changed before Y: a reader that sees Y's change and then reads X sees X's change. */
 function message(name: string, writer: Program, reader: Program, control: Program): Litmus {
   return {
     name: `message passing: ${name}`,

@@ -88,7 +88,7 @@ async function tryAtomics(options: SelftestOptions): Promise<SelftestResult> {
   const { rounds } = options;
   const adders = Array<Task>(ADDERS).fill({ kind: 'sum', rounds });
   const sums = (await together(options, adders)) as Sums[];
-  // Whoever is last has seen all.
+  // The last adder has seen all additions.
   const most = (way: keyof Sums) => Math.max(...sums.map((sum) => sum[way]));
   const all = ADDERS * rounds;
   const wrong = Math.abs(all - most('added')) + Math.abs(all - most('swapped'));

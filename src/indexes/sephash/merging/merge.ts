@@ -57,9 +57,9 @@ const RECORDS_PER_POLL = 20;
 const OWN_MERGE_STEPS_MAX = 1_000_000;
 
 /**
- * Merges a segment that an operation has met full. Whoever took its last entry is about to do so;
- * when nothing happens for a while, that client is slow or dead, and this one does it. Nobody is
- * about to merge a closed segment, which looks full to this operation: it fills it with pads.
+ * Merges a segment that an operation has met full. The client that took its last entry is about to
+ * merge it; when nothing happens for a while, that client is slow or dead, and this one merges. No
+ * client is about to merge a closed segment that only looks full: this operation pads it.
  */
 export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
   if (yield* awaitOwnMerge(table, request)) return;

@@ -13,9 +13,9 @@ import { aimForSearch, catchUp } from './refresh.ts';
  *   D[WRITE record; READ entries of the fingerprint in Main; READ CurSegment; READ header]
  *     -> READ record
  *
- * It learns the newest record of the key before the first empty entry. Whoever then succeeds with a
- * CAS on that very entry has changed nothing but that: every write of the segment in between would
- * have taken the entry. So a conditional write is atomic without any lock; of two insertions of a
+ * It learns the newest record of the key before the first empty entry. When the CAS on that very
+ * entry then succeeds, no other client has written to the segment in between: it would have taken
+ * the entry. So a conditional write is atomic without any lock; of two insertions of a
  * key the one whose entry comes first wins, and the other begins again and finds it.
  */
 export function* survey(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
