@@ -58,11 +58,12 @@ function linesOf(page: string): string[] {
 
 function measuredText(command: string, machine: Machine, printed: string): string[] {
   const { node, cpus, cpu, memoryBytes, loadAverage, date } = machine;
-  const place = `${cpus} cores (${cpu}), ${Math.round(memoryBytes / 2 ** 30)} GiB`;
-  const when = `commit ${commit()}, ${date.slice(0, 10)}`;
+  const memory = `${Math.round(memoryBytes / 2 ** 30)} GiB`;
+  const place = `${cpus} cores (${cpu}), ${memory}, load ${loadAverage.toFixed(1)}`;
+  const version = `commit ${commit()}, ${date.slice(0, 10)}, Node ${node}`;
   return [
     '',
-    `\`npm run lab -- ${command}\`; ${when}, Node ${node}, ${place}, load ${loadAverage.toFixed(1)}.`,
+    `\`npm run lab -- ${command}\`: ${version}, ${place}.`,
     '',
     '```text',
     ...printed.trimEnd().split('\n'),

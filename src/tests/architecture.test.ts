@@ -36,6 +36,7 @@ const LAYERS = [
   'lab/tcp',
   'lab/gateway',
   'lab/chime',
+  'lab/pages',
   'lab/simulation',
   'lab/experiments',
   'lab/programs.ts',

@@ -10,8 +10,8 @@ import { WORD } from '../schedules/adversary.ts';
 
 /**
  * Which clients have a call in flight, as words in the pool, so that the explorer sees which client
- * reads and changes them. Grace periods by epochs take hundreds of steps; these take a few. The word
- * of a client is odd while it has a call in flight.
+ * reads and changes them. Grace periods by epochs take hundreds of steps; these take a few. The
+ * word of a client is odd while it has a call in flight.
  */
 export class InFlight {
   readonly #at: Address;
