@@ -5,10 +5,7 @@ import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protoc
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
 import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';
 import { eachAbandoned } from '../../../src/indexes/hstore/reachable.ts';
-import {
-  abandonedRequests,
-  abandonedScans,
-} from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
+import { abandonedRequests } from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import type { Subject } from './subject.ts';
@@ -107,7 +104,6 @@ function* pendingBlocks({ table }: HStoreIndex): Operation<Address[]> {
   const found: Address[] = [];
   for (const pair of table.pairs) {
     yield* eachAbandoned(table, pair, (address) => found.push(address));
-    found.push(...(yield* abandonedScans(pair)));
   }
   return found;
 }

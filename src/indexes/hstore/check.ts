@@ -8,7 +8,7 @@ import type { Pair } from './pair.ts';
 import { isMarked } from './protocol/current-marks.ts';
 import { readState } from './protocol/pair-state.ts';
 import { type NamedSlot, recordOf, signatureOf, unitsOfSlot } from './protocol/slot.ts';
-import { blockOfTurn } from './protocol/turn.ts';
+import { recordBlock } from './reachable.ts';
 
 /** Records that are checked together where that is faster. */
 const GROUP = 1024;
@@ -41,11 +41,10 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
 function* checkPair(pair: Pair, sink: CheckSink): Operation<void> {
   // What a dead server has begun is part of the table: the next server completes it.
   yield* pair.hashServer.complete();
-  const { begun, committed, table, turn } = yield* readState(pair);
+  const { begun, committed, table } = yield* readState(pair);
   if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);
-  const { address, units } = blockOfTurn(turn);
-  const isBlock = address !== 0 && !pair.geometry.isOwnRecord(address);
-  if (isBlock) sink.reachable(address, units);
+  const record = yield* recordBlock(pair);
+  if (record) sink.reachable(record.address, record.units);
   if (table.isLost) sink.problem(`table of pair ${pair.geometry.number}: lost`);
 }
 

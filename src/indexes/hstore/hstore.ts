@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Batch, Operation } from '../../verbs/index.ts';
+import { type Address, type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -21,17 +21,17 @@ import { foundRecord, search, searchMany } from './client/search.ts';
 import { type HStoreRequest, HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import { modify, remove, write } from './client/write.ts';
-import { buildHStore } from './create.ts';
 import { PairServers } from './index-server.ts';
+import { pairGeometries, rootBytes } from './protocol/geometry.ts';
+import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
-import { HSTORE_PARAMETER_NAMES, hstoreShape, hstoreShapeFrom } from './protocol/parameters.ts';
+import { HSTORE_PARAMETER_NAMES, type HStoreShape, hstoreShape } from './protocol/parameters.ts';
 import { SLOTS } from './protocol/slot.ts';
 import { eachReachable } from './reachable.ts';
 import { answerAbandoned } from './recovery/abandoned-requests.ts';
+import { TableImage } from './recovery/table-image.ts';
 
-export const HSTORE_KIND = 5;
-
-export const HSTORE_MANIFEST: IndexManifest = {
+const HSTORE_MANIFEST: IndexManifest = {
   name: 'hstore',
   ordered: true,
   orderedWalk: false,
@@ -123,15 +123,14 @@ export class HStoreIndex
   }
 }
 
-export function* openHStore(
+function* openHStore(
   pool: Pool,
   parameters: IndexParameters,
   catalog: number,
   root: Address,
 ): Operation<HStoreIndex> {
   invariant(root > 0, 'a store without a root');
-  const shape = hstoreShapeFrom(parameters);
-  const table = new HStoreTable(pool, shape, catalog, root);
+  const table = new HStoreTable(pool, parameters as HStoreShape, catalog, root);
   for (const pair of table.pairs) {
     yield* loadSegments(pair.geometry);
     yield* answerAbandoned(pair);
@@ -139,13 +138,27 @@ export function* openHStore(
   return new HStoreIndex(table);
 }
 
+/** Allocates an empty index: all is zero but the tables. */
+function* buildHStore(pool: Pool, shape: HStoreShape, catalog: number): Operation<Address> {
+  const { clientsMax } = pool.layout.parameters;
+  const units = Math.ceil(rootBytes(shape, clientsMax) / UNIT_BYTES);
+  const root = yield* pool.allocator.spans.allocate(catalog, units);
+  for (const geometry of pairGeometries(shape, root, clientsMax)) {
+    const table = new TableImage(new PairAccess(geometry, catalog, pool));
+    yield* table.allocate();
+    yield* table.write();
+    yield* table.publish(0);
+  }
+  return root;
+}
+
 /** HStore as a store's index. */
 export const HSTORE: IndexKind = {
-  number: HSTORE_KIND,
+  number: 5,
   manifest: HSTORE_MANIFEST,
   parameterNames: HSTORE_PARAMETER_NAMES,
   flags: ['sync'],
-  parameters: (wishes, poolBytes, seed) => ({ ...hstoreShape(wishes, poolBytes, seed) }),
-  create: (pool, parameters, catalog) => buildHStore(pool, hstoreShapeFrom(parameters), catalog),
+  parameters: hstoreShape,
+  create: (pool, parameters, catalog) => buildHStore(pool, parameters as HStoreShape, catalog),
   open: openHStore,
 };

@@ -18,6 +18,9 @@ const NOT_ELECTED: Candidacy = { token: 0 };
 
 /** One role of one pair, for which this process stands. */
 class Role {
+  readonly pair: Pair;
+  /** The hash server's, or else the skiplist server's. */
+  readonly isHash: boolean;
   readonly lease: Lease;
   readonly candidacy: Candidacy;
   readonly stillness = new Stillness();
@@ -28,91 +31,74 @@ class Role {
   providedAt = Number.NEGATIVE_INFINITY;
   isProvided = false;
 
-  constructor(lease: Lease, candidacy: Candidacy) {
-    this.lease = lease;
+  constructor(pair: Pair, isHash: boolean, candidacy: Candidacy) {
+    this.pair = pair;
+    this.isHash = isHash;
+    this.lease = isHash ? pair.hashLease : pair.skiplistLease;
     this.candidacy = candidacy;
   }
-}
-
-interface Served {
-  pair: Pair;
-  hash: Role | undefined;
-  skiplist: Role | undefined;
 }
 
 /** The rounds of a server process, for the pairs that it stands for. */
 export class PairServers implements IndexServer {
   readonly #now: () => number;
   readonly #lapse: number;
-  readonly #served: readonly Served[];
+  /** Those of one pair after the other. */
+  readonly #roles: readonly Role[];
 
   constructor(table: HStoreTable, settings: ServerSettings) {
     const { role, coordinator, name = 'store' } = settings;
     this.#now = settings.now ?? (() => 0);
     this.#lapse = settings.lapse ?? LAPSE_MS;
     const stand = (what: string) => coordinator?.stand(`${name}/${what}`) ?? NOT_ELECTED;
-    this.#served = pairsOf(table, settings.pairs).map((pair) => {
-      const { number } = pair.geometry;
-      const served: Served = { pair, hash: undefined, skiplist: undefined };
-      if (role !== 'skiplist') served.hash = new Role(pair.hashLease, stand(`${number}/hash`));
-      if (role !== 'hash') {
-        served.skiplist = new Role(pair.skiplistLease, stand(`${number}/skiplist`));
-      }
-      pair.duties = () => this.#duties(served);
-      return served;
-    });
+    const pairs = pairsOf(table, settings.pairs);
+    for (const pair of pairs) pair.duties = () => this.#duties(pair);
+    this.#roles = pairs.flatMap((pair) =>
+      (['hash', 'skiplist'] as const)
+        .filter((each) => role === each || role === 'both')
+        .map((each) => new Role(pair, each === 'hash', stand(`${pair.geometry.number}/${each}`))),
+    );
   }
 
   *round(): Operation<ServedRound> {
     let answered = 0;
-    let held = 0;
-    for (const { pair, hash, skiplist } of this.#served) {
-      if (hash && (yield* this.#holds(pair, hash))) {
-        answered += yield* this.#hashRound(pair, hash);
-      }
-      if (skiplist && (yield* this.#holds(pair, skiplist))) {
-        // Elected to one role of the pair, it may hold the other one for a repair.
-        pair.hashLease.borrows = true;
-        answered += yield* skiplistRound(pair);
-      }
-      held += [hash, skiplist].filter((role) => role?.held !== undefined).length;
+    for (const role of this.#roles) {
+      if (!(yield* this.#holds(role))) continue;
+      answered += role.isHash ? yield* this.#hashRound(role) : yield* skiplistRound(role);
     }
-    return { held, answered };
+    return { held: this.#roles.filter(({ held }) => held !== undefined).length, answered };
   }
 
   *stop(): Operation<void> {
-    for (const { pair, hash, skiplist } of this.#served) {
-      for (const role of [hash, skiplist]) {
-        if (role?.held !== undefined) yield* this.#giveUp(pair, role);
-      }
-    }
+    for (const role of this.#roles) if (role.held !== undefined) yield* this.#giveUp(role);
   }
 
   /**
    * Turns; the lease is kept. While the table is lost it is for the skiplist server, if there is
    * one, which builds the table from what it knows.
    */
-  *#hashRound(pair: Pair, role: Role): Operation<number> {
+  *#hashRound(role: Role): Operation<number> {
+    const { pair } = role;
     let answered = 0;
     const options = { release: false, turnsMax: TURNS_IN_A_ROUND };
     const beat = () => this.#beat(role);
-    const { lost } = yield* pair.hashServer.serve(options, function* (turn) {
-      answered += turn.answers.length;
-      if (turn.next === undefined) return false;
+    const { lost } = yield* pair.hashServer.serve(options, function* (result) {
+      answered += result.answers.length;
+      if (result.next === undefined) return false;
       yield* beat();
       return role.held === role.candidacy.token;
     });
     // An operation of this client's own that builds the table does so under this lease.
     if (lost === undefined) return answered;
-    if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(pair, role);
+    if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(role);
     return answered;
   }
 
   /** An operation that works under the hash server's lease gives it back when it is done. */
-  *#giveUp(pair: Pair, role: Role): Operation<void> {
+  *#giveUp(role: Role): Operation<void> {
     role.held = undefined;
     role.lease.serves = false;
-    if (role.lease !== pair.hashLease || !pair.works) yield* role.lease.release();
+    if (!role.isHash || !role.pair.works) yield* role.lease.release();
   }
 
   /**
@@ -120,41 +106,41 @@ export class PairServers implements IndexServer {
    * if that is another process. That process may be waiting for it, with a lease that this one
    * waits for: so would two servers with a role of each of two pairs.
    */
-  *#letGo({ pair, hash }: Served): Operation<void> {
-    if (hash?.held === undefined || pair.works) return;
-    const state = yield* readState(pair);
-    if (yield* isForBuilder(pair, state)) yield* this.#giveUp(pair, hash);
+  *#letGo(role: Role): Operation<void> {
+    const { pair } = role;
+    if (!role.isHash || pair.works) return;
+    if (yield* isForBuilder(pair, yield* readState(pair))) yield* this.#giveUp(role);
   }
 
   /** Of the rounds, what is done in the midst of long work as well. */
-  *#duties({ pair, hash, skiplist }: Served): Operation<void> {
-    for (const served of this.#served) if (served.pair !== pair) yield* this.#letGo(served);
-    if (hash?.held !== undefined) yield* this.#beat(hash);
-    if (skiplist?.held === undefined) return;
-    yield* this.#beat(skiplist);
+  *#duties(pair: Pair): Operation<void> {
+    const held = this.#roles.filter((role) => role.held !== undefined);
+    for (const role of held) if (role.pair !== pair) yield* this.#letGo(role);
+    const own = held.filter((role) => role.pair === pair);
+    for (const role of own) yield* this.#beat(role);
     // Writes are held meanwhile; reads are answered (section 3.2), but for those that need a
     // skiplist which would have to be built from the table.
-    if (!pair.holds) return;
+    if (!pair.holds || own.every(({ isHash }) => isHash)) return;
     const { table, committed } = yield* readState(pair);
     const isKnown = yield* pair.skiplist.followLog(table.generation, committed);
     if (isKnown) yield* answerScans(pair);
   }
 
   /** Takes the lease unless it is held; a process that is not elected any more gives it back. */
-  *#holds(pair: Pair, role: Role): Operation<boolean> {
-    const { lease, candidacy } = role;
+  *#holds(role: Role): Operation<boolean> {
+    const { pair, isHash, lease, candidacy } = role;
     const { token } = candidacy;
     if (role.held !== undefined) {
       if (role.held === token) {
         yield* this.#beat(role);
         return true;
       }
-      yield* this.#giveUp(pair, role);
+      yield* this.#giveUp(role);
     }
-    if (token === undefined || !(yield* this.#isProvided(pair, role))) return false;
+    if (token === undefined || !(yield* this.#isProvided(role))) return false;
     const state = yield* readState(pair);
-    const { holder, progress } = lease === pair.hashLease ? state : state.skiplist;
-    if (lease === pair.hashLease && (yield* isForBuilder(pair, state))) return false;
+    const { holder, progress } = isHash ? state : state.skiplist;
+    if (isHash && (yield* isForBuilder(pair, state))) return false;
     if (isOutvoted(token, holder)) return false;
     const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
     const stands = !isOwn && this.#standsStill(role, holder, progress);
@@ -168,12 +154,12 @@ export class PairServers implements IndexServer {
   }
 
   /** A hash server needs memory of its own. In a full pool it is looked again with each beat. */
-  *#isProvided(pair: Pair, role: Role): Operation<boolean> {
-    if (role.lease !== pair.hashLease) return true;
+  *#isProvided(role: Role): Operation<boolean> {
+    if (!role.isHash) return true;
     const now = this.#now();
     if (!role.isProvided && now - role.providedAt >= BEAT_MS) {
       role.providedAt = now;
-      role.isProvided = yield* pair.hashServer.isProvided();
+      role.isProvided = yield* role.pair.hashServer.isProvided();
     }
     return role.isProvided;
   }
@@ -201,7 +187,9 @@ function pairsOf({ pairs }: HStoreTable, numbers: readonly number[] | undefined)
   return pairs.filter((_, i) => numbers?.includes(i + 1) ?? true);
 }
 
-function* skiplistRound(pair: Pair): Operation<number> {
+function* skiplistRound({ pair }: Role): Operation<number> {
+  // Elected to one role of the pair, it may hold the other one for a repair.
+  pair.hashLease.borrows = true;
   const { table } = yield* readState(pair);
   if (table.isLost) yield* repair(pair);
   return yield* answerScans(pair);

@@ -5,7 +5,7 @@ import { HStoreWalk } from './client/walk.ts';
 import type { Pair } from './pair.ts';
 import { readState } from './protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from './protocol/slot.ts';
-import { blockOfTurn } from './protocol/turn.ts';
+import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
 import { abandonedRequests, abandonedScans } from './recovery/abandoned-requests.ts';
 
 type Visit = (address: Address) => void;
@@ -16,10 +16,9 @@ type Visit = (address: Address) => void;
  */
 export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void> {
   for (const pair of table.pairs) {
-    const { address } = blockOfTurn((yield* readState(pair)).turn);
-    if (address !== 0 && !pair.geometry.isOwnRecord(address)) visit(address);
+    const record = yield* recordBlock(pair);
+    if (record) visit(record.address);
     yield* eachAbandoned(table, pair, visit);
-    for (const block of yield* abandonedScans(pair)) visit(block);
   }
   const walk = new HStoreWalk(table);
   while (!walk.done) {
@@ -29,11 +28,18 @@ export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void
   }
 }
 
-/** Visits the blocks of the records that abandoned requests name. */
+/** The block that the last turn of a pair has its record in, if it has one of its own. */
+export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {
+  const block = blockOfTurn((yield* readState(pair)).turn);
+  return block.address === 0 || pair.geometry.isOwnRecord(block.address) ? undefined : block;
+}
+
+/** Visits the blocks of the records that abandoned requests name, and those of scans. */
 export function* eachAbandoned(table: HStoreTable, pair: Pair, visit: Visit): Operation<void> {
   for (const { block, units } of yield* abandonedRequests(pair)) {
     yield* visitRecord(table, block, units, visit);
   }
+  for (const block of yield* abandonedScans(pair)) visit(block);
 }
 
 function* visitRecord(

@@ -18,10 +18,9 @@ export class CycleGuard {
 
   /** Before each further block. Raises SW_POOL_CORRUPT where the chain comes round. */
   pass(address: Address): void {
-    invariant(
-      this.#steps === 0 || address !== this.#mark,
-      `a chain leads back to its block at ${address}`,
-    );
+    // Every search passes here: the message is put together only for an error.
+    const comesRound = this.#steps > 0 && address === this.#mark;
+    if (comesRound) invariant(false, `a chain leads back to its block at ${address}`);
     if (this.#steps++ < this.#nextMark) return;
     this.#mark = address;
     this.#nextMark = 2 * this.#steps;

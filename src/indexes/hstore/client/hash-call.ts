@@ -9,7 +9,7 @@ import {
 import type { SpareBlock } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES } from '../protocol/geometry.ts';
-import { encodeRequest, type HashReply, type HashRequest } from '../protocol/hash-messages.ts';
+import { type Asked, encodeRequest, type HashReply } from '../protocol/hash-messages.ts';
 import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import type { Ticket } from '../protocol/replies.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
@@ -32,7 +32,7 @@ export function* callHashServer(
   table: HStoreTable,
   pair: Pair,
   request: HStoreRequest,
-  message: HashRequest,
+  asked: Asked,
 ): Operation<HashReply> {
   const { mailbox } = pair;
   const spareUnits = unitsOfRecord(1);
@@ -46,7 +46,7 @@ export function* callHashServer(
     block = (yield* allocateUnlessFull(pair, spareUnits)) ?? (yield* pair.ownRecords.take());
     spare.address = block;
     const { batch, words } = request;
-    encodeRequest(message, words, BODY_AT);
+    encodeRequest(asked, request, words, BODY_AT);
     writeInteger(words, NUMBER_AT, ticket.number);
     table.records.post(request, batch.clear());
     batch
@@ -92,13 +92,13 @@ function postTake(pair: Pair, request: HStoreRequest) {
  * table was lost and is there again: the lease is given back, and everything as before.
  */
 function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
-  yield* servingTurns(pair, spare, function* (turn) {
+  yield* servingTurns(pair, spare, function* (result) {
     if (ticket.reply) return false;
     // It knows what waits: the own request, or nothing if another server has answered it.
-    if (turn.next) return true;
+    if (result.next) return true;
     yield* pair.replies.look();
-    if (ticket.reply || turn.isOvertaken) return false;
-    if (turn.released || turn.answers.length === 0) throw forgotten();
+    if (ticket.reply || result.isOvertaken) return false;
+    if (result.released || result.answers.length === 0) throw forgotten();
     return true;
   });
 }

@@ -15,8 +15,8 @@ import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { readKeys, textOfKey } from '../protocol/record-keys.ts';
 import { answerOffset, encodeScan } from '../protocol/scan-messages.ts';
-import type { SlotWord } from '../protocol/slot.ts';
 import { Waiting } from '../protocol/waiting.ts';
+import type { Word } from '../protocol/word.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
 import {
   collect,
@@ -67,7 +67,7 @@ export function* askForSlots(
   pair: Pair,
   request: HStoreRequest,
   part: ScanPart,
-): Operation<SlotWord[] | undefined> {
+): Operation<Word[] | undefined> {
   const { skiplistMailbox: mailbox } = pair;
   const { allocator, catalog } = table;
   const answerAt = answerOffset(part.from?.key.length ?? 0);
@@ -168,7 +168,7 @@ function* withdraw(
   return !isAnswered;
 }
 
-function* readAnswer(block: Address, count: number): Operation<SlotWord[]> {
+function* readAnswer(block: Address, count: number): Operation<Word[]> {
   const words = new Scratch(Math.max(8, 8 * count));
   if (count > 0) yield new Batch().read(block, 8 * count, words, 0);
   return Array.from({ length: count }, (_, i) => {

@@ -54,7 +54,10 @@ export class HStoreScan implements IndexScan {
     this.#begin(order > 0 ? { key: key.slice(), inclusive: true } : start);
   }
 
-  *next(visit: (request: HStoreRequest, keyBytes: number) => void): Operation<void> {
+  *next(
+    visit: (request: HStoreRequest, keyBytes: number) => void,
+    keysOnly = false,
+  ): Operation<void> {
     const { pairs, records, shape } = this.#table;
     const count = Math.min(STEP_RECORDS, this.#left);
     const part = { from: this.#from, reverse: this.#reverse, count };
@@ -66,7 +69,8 @@ export class HStoreScan implements IndexScan {
     const slots: SlotRecord[] = within.map((slot) => {
       return { address: recordOf(slot), units: unitsOfSlot(slot.high) };
     });
-    yield* visitRecords(records, this.#request, slots, shape.seed, () => true, visit);
+    const all = () => true;
+    yield* visitRecords(records, this.#request, slots, shape.seed, all, visit, keysOnly);
     this.#pass(within, count);
   }
 

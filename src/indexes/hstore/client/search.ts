@@ -1,5 +1,5 @@
 import { StepwellError } from '../../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
+import { HEADER_BYTES, SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import {
   type Address,
   type Batch,
@@ -8,6 +8,7 @@ import {
   type Operation,
 } from '../../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../../substrates/claims/candidates.ts';
+import { readState, reportLost } from '../protocol/pair-state.ts';
 import {
   BUCKET_BYTES,
   isEmpty,
@@ -19,7 +20,9 @@ import {
   signatureOf,
   unitsOfSlot,
 } from '../protocol/slot.ts';
-import { searchDegraded } from './degraded-search.ts';
+import type { Word } from '../protocol/word.ts';
+import { restoreTable } from '../recovery/rebuild-table.ts';
+import { askForSlots } from './scan-call.ts';
 import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
 
 const ATTEMPTS_MAX = 100;
@@ -63,6 +66,37 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
     bucket = nextBucket(request);
   }
   return false;
+}
+
+/**
+ * GET while the table is lost (section 3.2): the skiplist server tells the slot's word of the first
+ * key from this one on, whose record the caller reads. Without such a server the table is restored
+ * at once. 'nowhere' when there is no such key, 'table' when there is a table again. `met` is the
+ * generation of the table in which a bucket was none.
+ */
+function* searchDegraded(
+  table: HStoreTable,
+  request: HStoreRequest,
+  met: number,
+): Operation<Word | 'nowhere' | 'table'> {
+  const pair = table.pairOf(request);
+  const { table: state, skiplist } = yield* readState(pair);
+  const { isLost, generation } = state;
+  // Waiting finds out whether that client is gone: to ask first costs a walk over all clients.
+  const { client } = skiplist.holder;
+  const isServed = client !== 0 && client !== pair.skiplistLease.own;
+  const isMet = generation === met;
+  if (isMet && !isLost) yield* reportLost(pair.geometry, met);
+  if ((isMet || isLost) && isServed) {
+    const { outgoing, keyBytes } = request;
+    const key = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
+    const part = { from: { key, inclusive: true }, reverse: false, count: 1 };
+    table.retries.degraded++;
+    const slots = yield* askForSlots(table, pair, request, part);
+    if (slots) return slots[0] ?? 'nowhere';
+  }
+  yield* restoreTable(pair, met);
+  return 'table';
 }
 
 /** Searches that share two doorbells; what first buckets do not settle is searched for alone. */

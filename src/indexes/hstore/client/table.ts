@@ -1,4 +1,3 @@
-import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Address } from '../../../verbs/index.ts';
@@ -6,18 +5,11 @@ import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
 import { Pair } from '../pair.ts';
-import { PairGeometry, pairOf } from '../protocol/geometry.ts';
+import { pairGeometries, pairOf } from '../protocol/geometry.ts';
+import type { FoundSlot } from '../protocol/hash-messages.ts';
 import type { HStoreShape } from '../protocol/parameters.ts';
 import { SLOTS } from '../protocol/slot.ts';
 import type { Patience } from '../protocol/waiting.ts';
-
-/** Why an operation had to wait or begin again. */
-export type RetryReason =
-  | 'waits' // polls for the answer of another client that is the server
-  | 'takeovers' // the server was gone or stood still, and this client became it
-  | 'fences' // the server stood still, and this client saw to it that it stays so
-  | 'degraded' // the table was lost, and the skiplist server was asked instead
-  | 'slotChanged'; // a read-modify-write met another writer of its key
 
 /** Offsets in a request's words. */
 export const BUCKET_AT = 0;
@@ -29,7 +21,7 @@ export const SWAP_AT = 192;
 const WORD_BYTES = 256;
 
 /** A request with what HStore operations remember between their round trips. */
-export class HStoreRequest extends Request {
+export class HStoreRequest extends Request implements FoundSlot {
   /** The slot that named the found record, as it was read. */
   slotLow = 0;
   slotHigh = 0;
@@ -46,32 +38,27 @@ export class HStoreRequest extends Request {
 /** An HStore index as its operations use it. */
 export class HStoreTable {
   readonly shape: HStoreShape;
-  readonly root: Address;
   readonly catalog: number;
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;
   readonly allocator: Allocator;
-  readonly reclamation: Reclamation;
-  readonly retries: Record<RetryReason, number> = {
-    waits: 0,
-    takeovers: 0,
-    fences: 0,
-    degraded: 0,
-    slotChanged: 0,
+  /** Why operations had to wait or begin again, and how often. */
+  readonly retries = {
+    waits: 0, // polls for the answer of another client that is the server
+    takeovers: 0, // the server was gone or stood still, and this client became it
+    fences: 0, // the server stood still, and this client saw to it that it stays so
+    degraded: 0, // the table was lost, and the skiplist server was asked instead
+    slotChanged: 0, // a read-modify-write met another writer of its key
   };
 
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
-    const { allocator, reclamation, layout } = pool;
+    const { clientsMax } = pool.layout.parameters;
     this.shape = shape;
-    this.root = root;
     this.catalog = catalog;
-    this.allocator = allocator;
-    this.reclamation = reclamation;
+    this.allocator = pool.allocator;
     this.records = new RecordIo(pool, catalog);
-    this.pairs = Array.from({ length: shape.pairs }, (_, number) => {
-      const geometry = new PairGeometry(shape, root, number, layout.parameters.clientsMax);
-      return new Pair(geometry, catalog, pool);
-    });
+    const geometries = pairGeometries(shape, root, clientsMax);
+    this.pairs = geometries.map((geometry) => new Pair(geometry, catalog, pool));
   }
 
   /** The pair that the request's key is of. */

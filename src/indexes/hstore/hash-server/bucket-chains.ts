@@ -9,7 +9,7 @@ import {
 } from '../../../verbs/index.ts';
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
-import { BUCKET_BYTES, isEmpty, NEXT, SLOTS, VALID } from '../protocol/slot.ts';
+import { BUCKET_BYTES, emptySlotIn, NEXT, VALID } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { BucketImage, type PostedRequest } from './posted-request.ts';
 
@@ -60,9 +60,8 @@ export class BucketChains {
    */
   *emptySlot({ chain }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
     for (const { address, words } of chain) {
-      for (let slot = 0; slot < SLOTS; slot++) {
-        if (isEmpty(words.i32[2 * slot + 1])) return address + 8 * slot;
-      }
+      const slot = emptySlotIn(words, 0);
+      if (slot >= 0) return address + 8 * slot;
     }
     return yield* this.#chain(chain[chain.length - 1].address);
   }

@@ -22,16 +22,14 @@ import {
   type Decision,
   decodeTurn,
   encodeTurn,
-  isSame,
   type NetChange,
   netChangesOf,
   type RecordBlock,
   replyOffset,
   type TurnRecord,
-  type TurnWord,
   turnAfter,
-  turnIn,
 } from '../protocol/turn.ts';
+import { isSame, type Word, wordIn, wordOf } from '../protocol/word.ts';
 
 export interface RunOptions {
   /** Gives the lease back in the last doorbell. */
@@ -40,13 +38,6 @@ export interface RunOptions {
   isAlone: boolean;
   /** What is read in the last doorbell, after all that it changes. */
   ahead?: ((batch: Batch) => void) | undefined;
-}
-
-/** A word as its halves. */
-type Word = TurnWord;
-
-function wordOf(value: number): Word {
-  return { low: value | 0, high: Math.floor(value / 2 ** 32) };
 }
 
 /** A state byte that says whether a record is current, and whether it has to say so. */
@@ -104,7 +95,7 @@ export class Commit {
    */
   *run(
     record: TurnRecord,
-    before: TurnWord,
+    before: Word,
     block: RecordBlock,
     options: RunOptions,
   ): Operation<boolean | undefined> {
@@ -127,14 +118,14 @@ export class Commit {
   }
 
   /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
-  *skip(before: TurnWord, turn: TurnWord): Operation<void> {
+  *skip(before: Word, turn: Word): Operation<void> {
     this.#begin({ before: 0, decisions: [] });
     this.#postSwap(this.#at(PAIR.done), before, turn);
     yield this.#batch;
   }
 
   /** Does a turn that another server has decided, after the one that was done last. */
-  *repeat(before: TurnWord, turn: TurnWord): Operation<void> {
+  *repeat(before: Word, turn: Word): Operation<void> {
     const { address, units } = blockOfTurn(turn);
     const bytes = units * UNIT_BYTES;
     this.#record.ensure(bytes);
@@ -163,8 +154,8 @@ export class Commit {
    * another server has done it.
    */
   *#finish(
-    before: TurnWord,
-    turn: TurnWord,
+    before: Word,
+    turn: Word,
     record: TurnRecord,
     marks: readonly Mark[],
     { releases, isAlone, ahead }: RunOptions,
@@ -214,8 +205,8 @@ export class Commit {
   }
 
   /** Whether the turn after `before` was unfinished when the last batch was executed. */
-  #isOpen(before: TurnWord): boolean {
-    return isSame(turnIn(this.#words, 0), before);
+  #isOpen(before: Word): boolean {
+    return isSame(wordIn(this.#words, 0), before);
   }
 
   #bucketOf(i: number): number {
@@ -285,7 +276,7 @@ export class Commit {
    * State bytes share words with others' and are written by those singly. Returns whether the marks
    * were made here, and not by another server that has finished the turn.
    */
-  *#swapMarks(before: TurnWord, marks: readonly Mark[]): Operation<boolean> {
+  *#swapMarks(before: Word, marks: readonly Mark[]): Operation<boolean> {
     let open = marks;
     for (let attempt = 1; attempt <= MARK_ATTEMPTS_MAX; attempt++) {
       const batch = this.#batch.clear();
@@ -372,7 +363,7 @@ export class Commit {
     const { hashMailbox } = this.#pair.geometry;
     for (let at = 0; at < REPLY_BYTES; at += 8) {
       const seen = i * SEEN_BYTES + REPLY_AT + at;
-      const { low, high } = turnIn(this.#record, replyOffset(i) + at);
+      const { low, high } = wordIn(this.#record, replyOffset(i) + at);
       this.#postFrom(hashMailbox.reply(row) + at, seen, low, high);
     }
     const { low, high } = wordOf(number);
@@ -381,7 +372,7 @@ export class Commit {
 
   /** From what was seen at `seen`, unless that is what is wanted. */
   #postFrom(word: Address, seen: number, low: number, high: number): void {
-    const from = turnIn(this.#seen, seen);
+    const from = wordIn(this.#seen, seen);
     if (from.low !== low || from.high !== high) this.#postSwap(word, from, { low, high });
   }
 
@@ -402,7 +393,7 @@ export class Commit {
   }
 
   /** The record of the turn before: others may be reading it to do the turn. */
-  #retire(before: TurnWord): void {
+  #retire(before: Word): void {
     const { address, units } = blockOfTurn(before);
     const { reclamation, catalog } = this.#pair;
     if (address === 0 || this.#pair.geometry.isOwnRecord(address)) return;

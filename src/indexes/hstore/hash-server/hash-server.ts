@@ -11,9 +11,10 @@ import {
 import { PAIR } from '../protocol/geometry.ts';
 import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
-import { emptyTurnAfter, type TurnWord, unitsOfRecord } from '../protocol/turn.ts';
+import { emptyTurnAfter, unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
-import { ATTEMPTS_MAX, type Turn, type TurnOptions, TurnWorker } from './turn-worker.ts';
+import type { Word } from '../protocol/word.ts';
+import { ATTEMPTS_MAX, type TurnOptions, type TurnResult, TurnWorker } from './turn-worker.ts';
 
 /**
  * The hash server of a pair: a state machine without a state of its own. All that it knows lies in
@@ -40,16 +41,19 @@ export class HashServer {
    * Answers what waits, in one turn after the other, as long as `goesOn` says; returns the last.
    * When nothing waited there is no answer, and the lease is kept.
    */
-  *serve(options: TurnOptions, goesOn: (turn: Turn) => Operation<boolean>): Operation<Turn> {
+  *serve(
+    options: TurnOptions,
+    goesOn: (result: TurnResult) => Operation<boolean>,
+  ): Operation<TurnResult> {
     const { turnsMax = Number.POSITIVE_INFINITY } = options;
     const worker = this.#idle.pop() ?? new TurnWorker(this.#pair);
     try {
-      let turn = yield* worker.turn(options, undefined, turnsMax === 1);
-      for (let turns = 2; yield* goesOn(turn); turns++) {
+      let result = yield* worker.turn(options, undefined, turnsMax === 1);
+      for (let turns = 2; yield* goesOn(result); turns++) {
         if (turns > turnsMax) break;
-        turn = yield* worker.turn(options, turn.next, turns === turnsMax);
+        result = yield* worker.turn(options, result.next, turns === turnsMax);
       }
-      return turn;
+      return result;
     } finally {
       this.#idle.push(worker);
     }
@@ -70,7 +74,7 @@ export class HashServer {
   }
 
   /** Completes what a server before has decided; returns the last turn. */
-  *recover(): Operation<TurnWord> {
+  *recover(): Operation<Word> {
     const worker = this.#idle.pop() ?? new TurnWorker(this.#pair);
     try {
       return (yield* worker.look()).turn;

@@ -11,12 +11,10 @@ import {
   countOfTurn,
   type Decision,
   isEmptyTurn,
-  isSame,
   type RecordBlock,
-  type TurnWord,
-  turnIn,
   unitsOfRecord,
 } from '../protocol/turn.ts';
+import { isSame, type Word, wordIn } from '../protocol/word.ts';
 import { BucketChains } from './bucket-chains.ts';
 import { Commit } from './commit.ts';
 import { decide } from './decide.ts';
@@ -39,7 +37,7 @@ const ROWS_READ_WHOLE = 128;
 export const ATTEMPTS_MAX = 10_000;
 
 /** What a turn has answered, and whether it has given the lease back. */
-export interface Turn {
+export interface TurnResult {
   answers: readonly Decision[];
   released: boolean;
   /** The generation of a table that has to be built anew before anything can be answered. */
@@ -50,14 +48,14 @@ export interface Turn {
   next: Look | undefined;
 }
 
-const NOTHING: Turn = {
+const NOTHING: TurnResult = {
   answers: [],
   released: false,
   lost: undefined,
   isOvertaken: false,
   next: undefined,
 };
-const OVERTAKEN: Turn = { ...NOTHING, isOvertaken: true };
+const OVERTAKEN: TurnResult = { ...NOTHING, isOvertaken: true };
 
 export interface TurnOptions {
   /** Gives the lease back in the same doorbell when nothing is left. */
@@ -78,7 +76,7 @@ export interface SpareBlock extends RecordBlock {
 /** What is known at the beginning of a turn; the rest stands in the memory of its worker. */
 interface Look {
   /** The last turn, which is done. */
-  turn: TurnWord;
+  turn: Word;
   committed: number;
   /** The generation of a table whose memory was lost. */
   lost: number | undefined;
@@ -122,7 +120,7 @@ export class TurnWorker {
   }
 
   /** Nothing is read for a turn behind the last one. */
-  *turn(options: TurnOptions, begun: Look | undefined, isLast: boolean): Operation<Turn> {
+  *turn(options: TurnOptions, begun: Look | undefined, isLast: boolean): Operation<TurnResult> {
     const look = begun ?? (yield* this.look());
     if (!look.isHolder) return OVERTAKEN;
     if (look.lost !== undefined) return { ...NOTHING, lost: look.lost };
@@ -163,7 +161,7 @@ export class TurnWorker {
     block: RecordBlock,
     { release, spare }: TurnOptions,
     isLast: boolean,
-  ): Operation<Turn> {
+  ): Operation<TurnResult> {
     const posted = yield* this.#take(look, chosen);
     if (posted === undefined) return OVERTAKEN;
     const answers = yield* this.#decide(posted, look.committed);
@@ -243,7 +241,7 @@ export class TurnWorker {
       if (generation !== geometry.generation) yield* loadSegments(geometry);
       const look = this.#seen();
       if (look) return look;
-      const [turn, done] = [turnIn(this.#words, TURN), turnIn(this.#words, DONE)];
+      const [turn, done] = [wordIn(this.#words, TURN), wordIn(this.#words, DONE)];
       if (isSame(turn, done)) continue;
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);
@@ -278,9 +276,9 @@ export class TurnWorker {
       this.#pair.rowsUsed = Math.max(this.#pair.rowsUsed, used);
       return undefined;
     }
-    const turn = turnIn(this.#words, TURN);
+    const turn = wordIn(this.#words, TURN);
     const { isLost, generation } = tableStateIn(this.#words, TABLE);
-    if (!isSame(turn, turnIn(this.#words, DONE)) || generation !== geometry.generation) {
+    if (!isSame(turn, wordIn(this.#words, DONE)) || generation !== geometry.generation) {
       return undefined;
     }
     const committed = readInteger(this.#words, COMMITTED);
@@ -295,7 +293,7 @@ export class TurnWorker {
    * From another row on in each turn: else the clients whose rows come first could be all that is
    * ever answered when they ask for the same bucket all the time.
    */
-  #waiting(turn: TurnWord): Unanswered[] {
+  #waiting(turn: Word): Unanswered[] {
     const { hashMailbox: mailbox } = this.#pair.geometry;
     const waiting: Unanswered[] = [];
     const first = countOfTurn(turn);
@@ -318,7 +316,7 @@ export class TurnWorker {
     chosen: readonly Unanswered[],
   ): Operation<PostedRequest[] | undefined> {
     if (!isWhole) yield this.#postBodies(chosen);
-    if (!isSame(turnIn(this.#words, TURN_AGAIN), turn)) return undefined;
+    if (!isSame(wordIn(this.#words, TURN_AGAIN), turn)) return undefined;
     const posted: PostedRequest[] = [];
     const buckets = new Map<Address, PostedRequest>();
     chosen.forEach(({ row, number }, i) => {

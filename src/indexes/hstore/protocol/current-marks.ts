@@ -11,16 +11,14 @@ import {
 } from '../../../records/layout.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import { classOfHead } from '../../substrates/record-io.ts';
-import { recordOf, type SlotWord, unitsOfSlot } from './slot.ts';
+import { recordOf, unitsOfSlot } from './slot.ts';
+import type { Word } from './word.ts';
 
 /**
  * Where the state bytes of the records stand that slots name. A slot does not tell the size of a
  * long record's block; its header does.
  */
-export function* stateBytesOf(
-  allocator: Allocator,
-  slots: readonly SlotWord[],
-): Operation<Address[]> {
+export function* stateBytesOf(allocator: Allocator, slots: readonly Word[]): Operation<Address[]> {
   const bytes: Address[] = [];
   for (const slot of slots) {
     const record = recordOf(slot);
@@ -45,7 +43,7 @@ export function headUnitsIn({ i32 }: Scratch, at: number): number {
 }
 
 /** Whether the record that a slot names is marked as current. */
-export function* isMarked(allocator: Allocator, slot: SlotWord): Operation<boolean> {
+export function* isMarked(allocator: Allocator, slot: Word): Operation<boolean> {
   const [at] = yield* stateBytesOf(allocator, [slot]);
   const word = yield* control.readBytes(Math.floor(at / 8) * 8, 8);
   return isCurrentState(word[at % 8]);

@@ -44,11 +44,14 @@ export class MailboxGeometry {
   readonly rows: number;
   readonly base: Address;
   readonly bytes: number;
+  /** Bytes of an array of a word for each row. */
+  readonly #words: number;
 
   constructor(base: Address, rows: number) {
     this.base = base;
     this.rows = rows;
-    this.bytes = mailboxBytes(rows);
+    this.#words = wholeLines(8 * rows);
+    this.bytes = wholeLines(this.reply(rows) - base);
   }
 
   /** One past the highest row that was ever taken. */
@@ -69,15 +72,15 @@ export class MailboxGeometry {
 
   /** Number of the request that a row's reply answers: written after the reply. */
   answered(row: number): Address {
-    return this.base + LINE + arrayBytes(this.rows) + 8 * row;
+    return this.request(row) + this.#words;
   }
 
   owner(row: number): Address {
-    return this.base + LINE + 2 * arrayBytes(this.rows) + 8 * row;
+    return this.answered(row) + this.#words;
   }
 
   body(row: number): Address {
-    return this.base + LINE + 3 * arrayBytes(this.rows) + BODY_BYTES * row;
+    return this.owner(0) + this.#words + BODY_BYTES * row;
   }
 
   reply(row: number): Address {
@@ -85,12 +88,7 @@ export class MailboxGeometry {
   }
 }
 
-function arrayBytes(rows: number): number {
-  return Math.ceil((8 * rows) / LINE) * LINE;
-}
-
-function mailboxBytes(rows: number): number {
-  const bytes = LINE + 3 * arrayBytes(rows) + (BODY_BYTES + REPLY_BYTES) * rows;
+function wholeLines(bytes: number): number {
   return Math.ceil(bytes / LINE) * LINE;
 }
 
@@ -113,21 +111,22 @@ export class PairGeometry {
   readonly segmentTable: Address;
   readonly #log: Address;
   readonly #ownRecords: Address;
-  readonly #clients: number;
+  /** Of all that the pair has but its table. */
+  readonly end: Address;
   readonly shape: HStoreShape;
 
   /** Of a pool for so many clients. */
-  constructor(shape: HStoreShape, root: Address, number: number, clients: number) {
+  constructor(shape: HStoreShape, base: Address, number: number, clients: number) {
     this.shape = shape;
     this.number = number;
-    this.#clients = clients;
-    this.base = root + number * pairBytes(shape, clients);
+    this.base = base;
     this.hashMailbox = new MailboxGeometry(this.base + PAIR_HEADER, shape.rows);
     const behind = this.hashMailbox.base + this.hashMailbox.bytes;
     this.skiplistMailbox = new MailboxGeometry(behind, shape.rows);
     this.#log = behind + this.skiplistMailbox.bytes;
     this.segmentTable = this.#log + LOG_ENTRY_BYTES * shape.log;
-    this.#ownRecords = this.segmentTable + segmentTableBytes(shape);
+    this.#ownRecords = this.segmentTable + wholeLines(8 * segmentCount(shape));
+    this.end = this.#ownRecords + clients * OWN_RECORDS * OWN_RECORD_BYTES;
   }
 
   /** The places for records of turns that a client has. */
@@ -138,8 +137,7 @@ export class PairGeometry {
 
   /** Whether the record of a turn stands there in no block, but in a place of a client. */
   isOwnRecord(address: Address): boolean {
-    const end = this.#ownRecords + this.#clients * OWN_RECORDS * OWN_RECORD_BYTES;
-    return address >= this.#ownRecords && address < end;
+    return address >= this.#ownRecords && address < this.end;
   }
 
   /** The most requests that one turn of a server answers; the log keeps at least two turns. */
@@ -167,18 +165,21 @@ export class PairGeometry {
   }
 }
 
-function segmentTableBytes(shape: HStoreShape): number {
-  return LINE * Math.ceil((8 * segmentCount(shape)) / LINE);
+/** All pairs of an index, which stand behind one another. */
+export function pairGeometries(shape: HStoreShape, root: Address, clients: number): PairGeometry[] {
+  const pairs: PairGeometry[] = [];
+  let base = root;
+  for (let number = 0; number < shape.pairs; number++) {
+    const pair = new PairGeometry(shape, base, number, clients);
+    pairs.push(pair);
+    base = pair.end;
+  }
+  return pairs;
 }
 
-export function pairBytes(shape: HStoreShape, clients: number): number {
-  return (
-    PAIR_HEADER +
-    2 * mailboxBytes(shape.rows) +
-    LOG_ENTRY_BYTES * shape.log +
-    segmentTableBytes(shape) +
-    clients * OWN_RECORDS * OWN_RECORD_BYTES
-  );
+/** What the pairs take, but for their tables. */
+export function rootBytes(shape: HStoreShape, clients: number): number {
+  return pairGeometries(shape, 0, clients)[shape.pairs - 1].end;
 }
 
 export function segmentCount({ buckets }: HStoreShape): number {
@@ -188,10 +189,6 @@ export function segmentCount({ buckets }: HStoreShape): number {
 /** Buckets of each segment. */
 export function segmentBuckets({ buckets }: HStoreShape): number {
   return Math.min(buckets, SEGMENT_BUCKETS);
-}
-
-export function rootBytes(shape: HStoreShape, clients: number): number {
-  return shape.pairs * pairBytes(shape, clients);
 }
 
 /** Which pair a key is of; other bits of the hash than bucket, signature and partition use. */

@@ -1,5 +1,10 @@
 import { invariant } from '../../../errors.ts';
-import { KEY_BYTES_MAX } from '../../../records/layout.ts';
+import {
+  KEY_BYTES_AND_KIND,
+  KEY_BYTES_MAX,
+  SLOT_UNITS_MAX,
+  VALUE_BYTES,
+} from '../../../records/layout.ts';
 import {
   type Address,
   readInteger,
@@ -8,7 +13,8 @@ import {
   writeInteger,
 } from '../../../verbs/index.ts';
 import { type Condition, type Outcome, REFUSED } from '../../contract.ts';
-import { recordChecksum } from '../../substrates/request.ts';
+import { type Request, recordChecksum } from '../../substrates/request.ts';
+import { recordOf } from './slot.ts';
 
 export const OP_WRITE = 1;
 export const OP_REMOVE = 2;
@@ -39,39 +45,57 @@ export const OUT_OF_MEMORY = 7;
  *   32  the record's checksum without its version 32 | value bytes 32 | lengths, codec, flags 32
  *   48  expected slot 64
  */
-export interface HashRequest {
-  operation: number;
-  condition: Condition | typeof IF_SLOT;
+export interface HashRequest extends Asked, FoundSlot {
   units: number;
   keyBytes: number;
   block: Address;
   h1: number;
   h2: number;
-  expectedVersion: number;
   firstVersion: number;
   sealedBody: number;
   valueBytes: number;
   kind: number;
+}
+
+/** The slot that a search found, as it was read. */
+export interface FoundSlot {
   slotLow: number;
   slotHigh: number;
 }
 
-export function encodeRequest(request: HashRequest, words: Scratch, at: number): void {
+/** What a client asks about the key of its request. */
+export interface Asked {
+  operation: number;
+  condition: Condition | typeof IF_SLOT;
+  expectedVersion: number;
+}
+
+/** The slot is the one that a search found; only OP_REMOVE_FOUND and IF_SLOT need it. */
+export function encodeRequest(
+  { operation, condition, expectedVersion }: Asked,
+  request: Request & FoundSlot,
+  words: Scratch,
+  at: number,
+): void {
+  const { hash, outgoing, slotLow, slotHigh } = request;
   const { i32 } = words;
   const word = at >> 2;
-  i32[word] = request.operation | (request.condition << 8) | (request.units << 16);
+  const units = Math.min(request.headUnits, SLOT_UNITS_MAX);
+  const isFound = operation === OP_REMOVE_FOUND;
+  const block = isFound ? recordOf({ low: slotLow, high: slotHigh }) : request.block;
+  i32[word] = operation | (condition << 8) | (units << 16);
   i32[word + 1] = request.keyBytes;
-  writeInteger(words, at + 8, request.block);
-  i32[word + 4] = request.h1;
-  i32[word + 5] = request.h2;
-  i32[word + 6] = request.expectedVersion;
+  writeInteger(words, at + 8, block);
+  i32[word + 4] = hash.h1;
+  i32[word + 5] = hash.h2;
+  i32[word + 6] = expectedVersion;
   i32[word + 7] = request.firstVersion;
   i32[word + 8] = request.sealedBody;
-  i32[word + 9] = request.valueBytes;
-  i32[word + 10] = request.kind;
+  i32[word + 9] = outgoing.i32[VALUE_BYTES >> 2];
+  i32[word + 10] = outgoing.i32[KEY_BYTES_AND_KIND >> 2];
   i32[word + 11] = 0;
-  i32[word + 12] = request.slotLow;
-  i32[word + 13] = request.slotHigh;
+  i32[word + 12] = slotLow;
+  i32[word + 13] = slotHigh;
 }
 
 /** Of a row whose request is complete. Raises SW_POOL_CORRUPT. */

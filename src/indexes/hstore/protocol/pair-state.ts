@@ -3,7 +3,7 @@ import { control } from '../../../pool/control.ts';
 import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { PAIR, PAIR_STATE_BYTES, type PairGeometry, segmentCount } from './geometry.ts';
 import { type Holder, holderIn } from './lease.ts';
-import { type TurnWord, turnIn } from './turn.ts';
+import { type Word, wordIn } from './word.ts';
 
 /** The words of a pair that tell how far its servers are. */
 export interface PairState {
@@ -13,7 +13,7 @@ export interface PairState {
   committed: number;
   table: TableState;
   /** The last turn that was decided. */
-  turn: TurnWord;
+  turn: Word;
   /** Changes whenever a hash server gets ahead: its beat, and how far the log is. */
   progress: number;
   skiplist: SkiplistState;
@@ -78,7 +78,7 @@ export function stateIn(words: Scratch): PairState {
   const beat = readInteger(words, PAIR.hashLease + 8);
   const holder = holderIn(words, PAIR.hashLease);
   const table = tableStateIn(words, PAIR.table);
-  const turn = turnIn(words, PAIR.turn);
+  const turn = wordIn(words, PAIR.turn);
   // A turn of refusals alone is in no count but its own.
   const progress = begun + committed + beat + (turn.high >>> 0) / 2 ** 32;
   const skiplist = {

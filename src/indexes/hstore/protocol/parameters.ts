@@ -1,26 +1,17 @@
 import { StepwellError } from '../../../errors.ts';
-import type { IndexParameters } from '../../contract.ts';
 import { inRange } from '../../substrates/parameters.ts';
 
-/** Parameters of an HStore index; kept in the catalog. */
-export interface HStoreShape {
-  /** Pairs of a hash server and a skiplist server; keys are spread over them by their hash. */
-  pairs: number;
-  /** Buckets of a pair's hash table, a power of two; a full one is chained, none is split. */
-  buckets: number;
-  /** Requests that can wait in a mailbox at once. */
-  rows: number;
-  /** Entries that a pair's log keeps, a power of two. */
-  log: number;
-  /** Partitions of a skiplist. */
-  partitions: number;
-  /** 1: a write returns when the skiplist server has applied it (the paper's HStore (sync)). */
-  sync: number;
-  /** Seed of the key hash, so that a client cannot prepare keys that collide. */
-  seed: number;
-}
-
-/** In the order in which the catalog keeps them. */
+/**
+ * Parameters of an HStore index, in the order in which the catalog keeps them:
+ *
+ *   pairs       of a hash server and a skiplist server; keys are spread over them by their hash
+ *   buckets     of a pair's hash table, a power of two; a full one is chained, none is split
+ *   rows        requests that can wait in a mailbox at once
+ *   log         entries that a pair's log keeps, a power of two
+ *   partitions  of a skiplist
+ *   sync        1: a write returns when the skiplist server has applied it (HStore (sync))
+ *   seed        of the key hash, so that a client cannot prepare keys that collide
+ */
 export const HSTORE_PARAMETER_NAMES = [
   'pairs',
   'buckets',
@@ -31,7 +22,9 @@ export const HSTORE_PARAMETER_NAMES = [
   'seed',
 ] as const;
 
-export const BUCKETS_MAX = 2 ** 24;
+export type HStoreShape = Readonly<Record<(typeof HSTORE_PARAMETER_NAMES)[number], number>>;
+
+const BUCKETS_MAX = 2 ** 24;
 /** Bytes of a pool for each bucket: the table is larger than needed, because it never grows. */
 const POOL_BYTES_PER_BUCKET = 1024;
 const DEFAULT_BUCKETS_MAX = 2 ** 22;
@@ -71,9 +64,4 @@ function power(name: string, value: number, low: number, high: number): number {
   inRange(name, value, low, high);
   if ((value & (value - 1)) === 0) return value;
   throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a power of two: ${value}`);
-}
-
-export function hstoreShapeFrom(parameters: IndexParameters): HStoreShape {
-  const { pairs, buckets, rows, log, partitions, sync, seed } = parameters;
-  return { pairs, buckets, rows, log, partitions, sync, seed };
 }

@@ -2,7 +2,8 @@ import { HASH_PADDING } from '../../../records/hash.ts';
 import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../../records/layout.ts';
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import { headUnitsIn } from './current-marks.ts';
-import { recordOf, type SlotWord, unitsOfSlot } from './slot.ts';
+import { recordOf, unitsOfSlot } from './slot.ts';
+import type { Word } from './word.ts';
 
 /** Lines of a record that are read at first; a longer key costs one more READ. */
 const KEY_UNITS = 2;
@@ -37,7 +38,7 @@ export function textOfKey(key: Uint8Array): string {
 type HeadVisitor = (i: number, key: PaddedKey, units: number) => void;
 
 /** Visits the keys of the records that slots name, in their order, 1024 in a doorbell. */
-export function* readHeads(slots: readonly SlotWord[], visit: HeadVisitor): Operation<void> {
+export function* readHeads(slots: readonly Word[], visit: HeadVisitor): Operation<void> {
   const heads = new Scratch(Math.min(RECORDS_PER_READ, slots.length) * HEAD_BYTES);
   const batch = new Batch();
   for (let first = 0; first < slots.length; first += RECORDS_PER_READ) {
@@ -67,7 +68,7 @@ function keyIn({ u8, i32 }: Scratch, at: number): PaddedKey | undefined {
   return { u8, i32, at: start, bytes };
 }
 
-function* readLongKey({ i32 }: Scratch, at: number, slot: SlotWord): Operation<PaddedKey> {
+function* readLongKey({ i32 }: Scratch, at: number, slot: Word): Operation<PaddedKey> {
   const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
   const key = new Scratch(paddedBytes(bytes));
   yield new Batch().read(recordOf(slot) + HEADER_BYTES, pad8(bytes), key, 0);
@@ -76,7 +77,7 @@ function* readLongKey({ i32 }: Scratch, at: number, slot: SlotWord): Operation<P
 }
 
 /** The keys of the records that slots name, each in memory of its own. */
-export function* readKeys(slots: readonly SlotWord[]): Operation<PaddedKey[]> {
+export function* readKeys(slots: readonly Word[]): Operation<PaddedKey[]> {
   const keys: PaddedKey[] = [];
   yield* readHeads(slots, (_, { i32, at, bytes }) => {
     const words = i32.slice(at >> 2, (at + paddedBytes(bytes)) >> 2);

@@ -8,23 +8,23 @@ import {
 import { decodeReply, type HashReply } from './hash-messages.ts';
 import { type PairState, stateIn } from './pair-state.ts';
 
-/** Turns of an operation without any news from the others of its client. */
-const TURNS_WITHOUT_NEWS_MAX = 1000;
+/** How often an operation asks without any news from the others of its client. */
+const ASKED_WITHOUT_NEWS_MAX = 1000;
 
 /** A request of this client that waits for its answer. */
 export interface Ticket {
   readonly row: number;
   readonly number: number;
   reply: HashReply | undefined;
-  /** The news that its operation has heard of, and for how many turns there were none. */
+  /** The news that its operation has heard of, and how often it has asked since. */
   heard: number;
-  turns: number;
+  asked: number;
   /** The last look that its operation has counted. */
   looks: number;
 }
 
 /**
- * The requests of one client that wait in a pair's mailbox. Their operations look in turn: one
+ * The requests of one client that wait in a pair's mailbox. Their operations share looks: one
  * doorbell brings what all of them wait for, so none looks before it has heard what the last look
  * has brought, nor while another one looks. While an operation of this client is the server, what
  * it answers need not be read from the pool. That is a courtesy within a client: an operation that
@@ -54,7 +54,7 @@ export class Replies {
   /** The request stands in the mailbox from now on. */
   expect(row: number, number: number): Ticket {
     const [heard, looks] = [this.#news, this.#looks];
-    const ticket: Ticket = { row, number, reply: undefined, heard, turns: 0, looks };
+    const ticket: Ticket = { row, number, reply: undefined, heard, asked: 0, looks };
     this.#waiting.set(row, ticket);
     return ticket;
   }
@@ -74,11 +74,11 @@ export class Replies {
   /** Whether the ticket's operation is to look, and not to wait for what others bring. */
   mayLook(ticket: Ticket): boolean {
     if (ticket.looks !== this.#looks) return false;
-    if (ticket.heard !== this.#news) ticket.turns = 0;
+    if (ticket.heard !== this.#news) ticket.asked = 0;
     ticket.heard = this.#news;
     const isBusy = this.#looking || this.serving > 0;
-    if (isBusy && ++ticket.turns < TURNS_WITHOUT_NEWS_MAX) return false;
-    ticket.turns = 0;
+    if (isBusy && ++ticket.asked < ASKED_WITHOUT_NEWS_MAX) return false;
+    ticket.asked = 0;
     return true;
   }
 

@@ -1,4 +1,5 @@
-import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
+import { type Address, type Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import type { Word } from './word.ts';
 
 /**
  * A slot (section 4.1): signature 8 | length in lines 8 | address of the record in lines 48, from
@@ -16,14 +17,8 @@ export const VALID = 1;
 const ADDRESS_HIGH_BITS = 16;
 const LOW_VALUES = 2 ** 32;
 
-/** The word of a slot as its halves: JavaScript's bit operators take 32 bits. */
-export interface SlotWord {
-  readonly low: number;
-  readonly high: number;
-}
-
 /** A slot of the table that names a record. */
-export interface NamedSlot extends SlotWord {
+export interface NamedSlot extends Word {
   readonly slot: Address;
 }
 
@@ -32,13 +27,13 @@ export function signatureOf(h2: number): number {
 }
 
 /** The word of a slot that names a record of so many lines. */
-export function slotWord(record: Address, units: number, signature: number): SlotWord {
+export function slotWord(record: Address, units: number, signature: number): Word {
   const line = record / UNIT_BYTES;
   const high = (signature << 24) | (units << ADDRESS_HIGH_BITS) | Math.floor(line / LOW_VALUES);
   return { low: line | 0, high };
 }
 
-export function recordOf({ low, high }: SlotWord): Address {
+export function recordOf({ low, high }: Word): Address {
   return ((high & 0xffff) * LOW_VALUES + (low >>> 0)) * UNIT_BYTES;
 }
 
@@ -51,11 +46,19 @@ export function isEmpty(high: number): boolean {
   return unitsOfSlot(high) === 0;
 }
 
+/** The first empty slot of the bucket that stands at `at`, -1 for none. */
+export function emptySlotIn({ i32 }: Scratch, at: number): number {
+  for (let slot = 0; slot < SLOTS; slot++) {
+    if (isEmpty(i32[(at >> 2) + 2 * slot + 1])) return slot;
+  }
+  return -1;
+}
+
 /**
  * The word of a slot whose key is deleted by the change of this number: an empty slot that is never
  * the same as before, so that a late CAS which puts the first key into it fails.
  */
-export function vacated(sequence: number): SlotWord {
+export function vacated(sequence: number): Word {
   const high = Math.floor(sequence / LOW_VALUES) & (2 ** ADDRESS_HIGH_BITS - 1);
   return { low: sequence | 0, high };
 }

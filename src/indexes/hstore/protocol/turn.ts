@@ -1,8 +1,6 @@
 import { sizeClassOf } from '../../../records/layout.ts';
 import {
   type Address,
-  highHalf,
-  lowHalf,
   readInteger,
   type Scratch,
   setWord,
@@ -11,6 +9,7 @@ import {
 } from '../../../verbs/index.ts';
 import { decodeReply, encodeReply, type HashReply } from './hash-messages.ts';
 import type { LogEntry } from './log.ts';
+import type { Word } from './word.ts';
 
 const POINTER_HIGH_BITS = 10;
 const UNITS_BITS = 8;
@@ -18,14 +17,18 @@ const COUNT_SHIFT = POINTER_HIGH_BITS + UNITS_BITS;
 const LOW_VALUES = 2 ** 32;
 
 /**
- * Names a turn of a hash server by its record in the pool. Records are freed through epochs, so a
- * word that a client has read does not come back while that client may use it in a CAS.
+ * A turn is what one CAS of the pair's word `turn` decides: the answers to some requests. The word
+ * names its record in the pool. Records are freed through epochs, so a word that a client has read
+ * does not come back while that client may use it in a CAS.
  *
  *   count 14 | lines of the record's block 8 | address of the record in lines 42
  */
-export interface TurnWord {
-  readonly low: number;
-  readonly high: number;
+export function turnAfter(before: Word, record: Address, units: number): Word {
+  const line = record / UNIT_BYTES;
+  const count = countOfTurn(before) + 1;
+  const high =
+    Math.floor(line / LOW_VALUES) | (units << POINTER_HIGH_BITS) | (count << COUNT_SHIFT);
+  return { low: line | 0, high };
 }
 
 /** The block of a turn's record. */
@@ -34,39 +37,23 @@ export interface RecordBlock {
   units: number;
 }
 
-export function turnIn(words: Scratch, at: number): TurnWord {
-  return { low: lowHalf(words, at), high: highHalf(words, at) };
-}
-
-export function isSame(one: TurnWord, other: TurnWord): boolean {
-  return one.low === other.low && one.high === other.high;
-}
-
 /** Turns up to this one, modulo 2^14. */
-export function countOfTurn({ high }: TurnWord): number {
+export function countOfTurn({ high }: Word): number {
   return high >>> COUNT_SHIFT;
 }
 
-export function turnAfter(before: TurnWord, record: Address, units: number): TurnWord {
-  const line = record / UNIT_BYTES;
-  const count = countOfTurn(before) + 1;
-  const high =
-    Math.floor(line / LOW_VALUES) | (units << POINTER_HIGH_BITS) | (count << COUNT_SHIFT);
-  return { low: line | 0, high };
-}
-
 /** A turn without decisions: a server that decided on the ground of `before` fails its CAS. */
-export function emptyTurnAfter({ low, high }: TurnWord): TurnWord {
+export function emptyTurnAfter({ low, high }: Word): Word {
   return { low, high: (high + (1 << COUNT_SHIFT)) | 0 };
 }
 
 /** Whether the turn after `before` is an empty one: each other has a record of its own. */
-export function isEmptyTurn(before: TurnWord, turn: TurnWord): boolean {
+export function isEmptyTurn(before: Word, turn: Word): boolean {
   return blockOfTurn(before).address === blockOfTurn(turn).address;
 }
 
 /** The address is 0 before the first turn. */
-export function blockOfTurn({ low, high }: TurnWord): RecordBlock {
+export function blockOfTurn({ low, high }: Word): RecordBlock {
   const line = (high & (2 ** POINTER_HIGH_BITS - 1)) * LOW_VALUES + (low >>> 0);
   const units = (high >>> POINTER_HIGH_BITS) & (2 ** UNITS_BITS - 1);
   return { address: line * UNIT_BYTES, units };

@@ -8,22 +8,23 @@ const POLLS_WITHOUT_PAUSE = 32;
 /** From so many polls on the answer is known to take long. */
 const POLLS_BEFORE_LONG_PAUSES = 2000;
 
-/** How long a client waits for the server's answer. */
-export interface Patience {
-  /** Polls between two looks whether the server is still there. */
-  polls: number;
-  /** Polls without any progress of a server that yields after which it is overtaken. */
-  stand: number;
-  /** Polls without any progress of the server after which it stands still and is fenced. */
-  lapse: number;
-  /** Polls after which the client gives up. */
-  pollsMax: number;
-  /** Looks for a row of a mailbox after which it gives up. */
-  waitsMax: number;
-  /** Pause between two polls, but for the first ones, and after many. */
-  microseconds: number;
-  longMicroseconds: number;
-}
+/**
+ * How long a client waits for the server's answer:
+ *
+ *   polls             polls between two looks whether the server is still there
+ *   stand             polls without progress after which a server that yields is overtaken
+ *   lapse             polls without progress after which a server stands still and is fenced
+ *   pollsMax          polls after which the client gives up
+ *   waitsMax          looks for a row of a mailbox after which it gives up
+ *   microseconds      pause between two polls, but for the first ones
+ *   longMicroseconds  the same after many polls
+ */
+export type Patience = Readonly<
+  Record<
+    'polls' | 'stand' | 'lapse' | 'pollsMax' | 'waitsMax' | 'microseconds' | 'longMicroseconds',
+    number
+  >
+>;
 
 /**
  * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a
@@ -123,7 +124,7 @@ export class Waiting {
   }
 
   /** `poll`, and the pause after it. */
-  *turn(holder: Holder, progress: number): Operation<void> {
+  *pollAndPause(holder: Holder, progress: number): Operation<void> {
     yield* this.poll(holder, progress);
     yield* control.pause(this.pause);
   }

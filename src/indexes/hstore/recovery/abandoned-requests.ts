@@ -79,9 +79,9 @@ function* isSettled(pair: Pair): Operation<boolean> {
  */
 function* serve(pair: Pair): Operation<boolean> {
   let answers = 0;
-  const last = yield* servingTurns(pair, undefined, function* (turn) {
-    answers += turn.answers.length;
-    return turn.answers.length > 0 && !turn.released && !(yield* isSettled(pair));
+  const last = yield* servingTurns(pair, undefined, function* (result) {
+    answers += result.answers.length;
+    return result.answers.length > 0 && !result.released && !(yield* isSettled(pair));
   });
   return answers > 0 || last.isOvertaken || last.lost !== undefined;
 }

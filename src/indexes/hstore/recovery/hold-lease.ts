@@ -1,8 +1,8 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { readState } from '../protocol/pair-state.ts';
-import { isSame } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
+import { isSame } from '../protocol/word.ts';
 
 /**
  * Does something as the holder of the hash server's lease, under which no client writes, if it can
@@ -44,7 +44,7 @@ export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>):
     const held = yield* tryHolding(pair, work, waiting);
     if (held) return held.value;
     const { holder, progress } = yield* readState(pair);
-    yield* waiting.turn(holder, progress);
+    yield* waiting.pollAndPause(holder, progress);
   }
 }
 
@@ -63,7 +63,7 @@ export function* readingAlone<T>(
   for (;;) {
     const { holder, progress } = yield* readState(pair);
     if (yield* hashLease.takeForTurns(waiting.seen(holder))) break;
-    yield* waiting.turn(holder, progress);
+    yield* waiting.pollAndPause(holder, progress);
   }
   try {
     const before = yield* hashServer.recover();

@@ -7,9 +7,11 @@ import type { Pair } from '../pair.ts';
 import { type PairGeometry, pairOf } from '../protocol/geometry.ts';
 import { loadSegments, readState, reportLost } from '../protocol/pair-state.ts';
 import { readHeads } from '../protocol/record-keys.ts';
-import { BUCKET_BYTES, NEXT, type SlotWord, signatureOf, slotWord } from '../protocol/slot.ts';
+import { BUCKET_BYTES, NEXT, signatureOf, slotWord } from '../protocol/slot.ts';
 import { Waiting } from '../protocol/waiting.ts';
-import { Relocation, type SkiplistImage } from '../skiplist-server/skiplist-image.ts';
+import type { Word } from '../protocol/word.ts';
+import type { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
+import { SlotMap } from '../skiplist-server/slot-map.ts';
 import { tryHolding } from './hold-lease.ts';
 import { TableImage } from './table-image.ts';
 
@@ -34,7 +36,7 @@ export function* restoreTable(pair: Pair, met: number): Operation<void> {
     if (!table.isLost) yield* reportLost(geometry, met);
     else if (yield* repair(pair, waiting)) return;
     else {
-      yield* waiting.turn(holder, progress);
+      yield* waiting.pollAndPause(holder, progress);
       // A server that waits here for another one may have what that one waits for.
       yield* pair.meanwhile();
     }
@@ -74,23 +76,28 @@ function* rebuildTable(pair: Pair): Operation<void> {
   const { table, committed } = yield* readState(pair);
   if (!table.isLost) return yield* loadSegments(geometry);
   const image = new TableImage(pair);
-  const { known, relocation } = yield* fill(pair, image, table.generation, committed);
+  const known = yield* fill(pair, image, table.generation, committed);
   yield* unmarkBuckets(geometry);
   yield* image.publish(table.generation + 1);
-  if (relocation) skiplist.relocate(known, relocation, table.generation + 1);
+  if (known) skiplist.relocated(known, table.generation + 1);
 }
 
-/** Writes the image. Returns the skiplist, and where its nodes' slots are if the image is of it. */
-function* fill(pair: Pair, image: TableImage, generation: number, committed: number) {
+/** Writes the image. Returns the skiplist that it was made from, if it was. */
+function* fill(
+  pair: Pair,
+  image: TableImage,
+  generation: number,
+  committed: number,
+): Operation<SkiplistImage | undefined> {
   const { skiplist } = pair;
   try {
     yield* image.allocate();
     const isKnown = yield* skiplist.followLog(generation, committed);
-    const { image: known } = skiplist;
-    const relocation = isKnown ? yield* fromSkiplist(pair, known, image) : undefined;
-    if (!relocation) yield* fromRecords(pair, image);
+    const known = isKnown ? skiplist.image : undefined;
+    if (known) yield* fromSkiplist(pair, known, image);
+    else yield* fromRecords(pair, image);
     yield* image.write();
-    return { known, relocation };
+    return known;
   } catch (error) {
     // Else each attempt in a full pool would make it fuller.
     if (hasCode(error, 'SW_POOL_FULL')) yield* image.discard();
@@ -98,20 +105,24 @@ function* fill(pair: Pair, image: TableImage, generation: number, committed: num
   }
 }
 
-/** Returns where the slot of each node is now. */
-function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<Relocation> {
+/**
+ * Nodes get their new slots at once. Should the table not be published, the old ones are not
+ * missed: no change of a lost table is committed any more, and the next attempt places all again.
+ */
+function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<void> {
   const { nodes } = known;
   const { seed } = pair.geometry.shape;
   const hash = new KeyHash();
-  const relocation = new Relocation(known);
+  const bySlot = new SlotMap(nodes, known.bySlot.size);
   for (let node = 1; node < nodes.end; node++) {
     if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
     if (nodes.slot[node] === 0) continue;
     hash.compute(nodes.keyWords, nodes.keyOffset(node) / 4, nodes.keyBytes(node), seed);
     if (!image.hasRoom(hash.h1)) yield* image.chain(hash.h1);
-    relocation.place(node, image.place(hash.h1, nodes.low[node], nodes.high[node]));
+    nodes.slot[node] = image.place(hash.h1, nodes.low[node], nodes.high[node]);
+    bySlot.add(node);
   }
-  return relocation;
+  known.bySlot = bySlot;
 }
 
 function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
@@ -120,7 +131,7 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
   const hash = new KeyHash();
   yield* allocator.eachCurrent(catalog, function* (blocks, units) {
     const records = blocks.map((block) => slotWord(block, Math.min(units, SLOT_UNITS_MAX), 0));
-    const own: { h1: number; word: SlotWord }[] = [];
+    const own: { h1: number; word: Word }[] = [];
     yield* readHeads(records, (i, { i32, at, bytes }, lines) => {
       hash.compute(i32, at >> 2, bytes, shape.seed);
       if (pairOf(shape, hash) !== number) return;

@@ -1,5 +1,5 @@
 import type { Operation } from '../../../verbs/index.ts';
-import type { SpareBlock, Turn } from '../hash-server/turn-worker.ts';
+import type { SpareBlock, TurnResult } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { restoreTable } from './rebuild-table.ts';
 
@@ -10,22 +10,22 @@ import { restoreTable } from './rebuild-table.ts';
 export function* servingTurns(
   pair: Pair,
   spare: SpareBlock | undefined,
-  goesOn: (turn: Turn) => Operation<boolean>,
-): Operation<Turn> {
+  goesOn: (result: TurnResult) => Operation<boolean>,
+): Operation<TurnResult> {
   const { replies } = pair;
   let released = false;
-  let turn: Turn;
+  let last: TurnResult;
   replies.serving++;
   try {
-    turn = yield* pair.hashServer.serve({ release: true, spare }, function* (last) {
+    last = yield* pair.hashServer.serve({ release: true, spare }, function* (result) {
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
-      released = last.released;
-      return last.lost === undefined && (yield* goesOn(last));
+      released = result.released;
+      return result.lost === undefined && (yield* goesOn(result));
     });
   } finally {
     replies.serving--;
     if (!released) yield* pair.hashLease.releaseTurns();
   }
-  if (turn.lost !== undefined) yield* restoreTable(pair, turn.lost);
-  return turn;
+  if (last.lost !== undefined) yield* restoreTable(pair, last.lost);
+  return last;
 }

@@ -9,7 +9,7 @@ import {
 import { PAIR, SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol/geometry.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, wholeTable } from '../protocol/pair-state.ts';
-import { BUCKET_BYTES, isEmpty, NEXT, SLOTS, VALID } from '../protocol/slot.ts';
+import { BUCKET_BYTES, emptySlotIn, NEXT, VALID } from '../protocol/slot.ts';
 
 /** Bytes of one WRITE. */
 const WRITE_BYTES = 65_536;
@@ -49,13 +49,14 @@ export class TableImage {
 
   /** Whether the chain of a key has an empty slot. */
   hasRoom(h1: number): boolean {
-    return emptyIn(this.#lastOf(this.#bucketOf(h1))) >= 0;
+    const { image, at } = this.#lastOf(this.#bucketOf(h1));
+    return emptySlotIn(image, at) >= 0;
   }
 
   /** Puts a slot into the chain of its key, which has room; returns where it will stand. */
   place(h1: number, low: number, high: number): Address {
     const last = this.#lastOf(this.#bucketOf(h1));
-    const slot = emptyIn(last);
+    const slot = emptySlotIn(last.image, last.at);
     const word = (last.at >> 2) + 2 * slot;
     last.image.i32[word] = low;
     last.image.i32[word + 1] = high;
@@ -135,12 +136,4 @@ function emptyBuckets(bytes: number): Scratch {
   const image = new Scratch(bytes);
   for (let at = NEXT; at < bytes; at += BUCKET_BYTES) writeInteger(image, at, VALID);
   return image;
-}
-
-/** The first empty slot of a bucket, -1 for none. */
-function emptyIn({ image: { i32 }, at }: BucketAt): number {
-  for (let slot = 0; slot < SLOTS; slot++) {
-    if (isEmpty(i32[(at >> 2) + 2 * slot + 1])) return slot;
-  }
-  return -1;
 }

@@ -1,11 +1,11 @@
 import type { KeyBound } from '../../contract.ts';
-import type { SlotWord } from '../protocol/slot.ts';
+import type { Word } from '../protocol/word.ts';
 import type { Skiplist } from './skiplist.ts';
 import type { SkiplistImage } from './skiplist-image.ts';
 import { NONE } from './skiplist-nodes.ts';
 
 /** A key, a character for each byte, and the slot's word that names its record. */
-export interface OrderedSlot extends SlotWord {
+export interface OrderedSlot extends Word {
   readonly key: string;
 }
 

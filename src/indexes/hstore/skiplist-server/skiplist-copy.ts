@@ -3,7 +3,7 @@ import { type Folded, FoldedLog } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { readKeys } from '../protocol/record-keys.ts';
-import { type Relocation, SkiplistImage } from './skiplist-image.ts';
+import { SkiplistImage } from './skiplist-image.ts';
 
 /**
  * The skiplist of a pair in this process's memory: a state machine that follows the log. It holds
@@ -52,12 +52,10 @@ export class SkiplistCopy {
     this.applied = committed;
   }
 
-  /** The table is another one now, with each node's slot elsewhere. */
-  relocate(image: SkiplistImage, relocation: Relocation, generation: number): void {
+  /** The slots of an image are those of a new table. */
+  relocated(image: SkiplistImage, generation: number): void {
     // An interleaved operation may have noticed, and built a skiplist of the new table.
-    if (this.#image !== image) return;
-    image.relocate(relocation);
-    this.#generation = generation;
+    if (this.#image === image) this.#generation = generation;
   }
 
   /**

@@ -1,32 +1,15 @@
-import { invariant } from '../../../errors.ts';
 import { Prng } from '../../../random/prng.ts';
-import type { Address, Operation } from '../../../verbs/index.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import type { Folded } from '../protocol/log.ts';
 import type { PaddedKey } from '../protocol/record-keys.ts';
 import { isEmpty, type NamedSlot } from '../protocol/slot.ts';
 import { Skiplist } from './skiplist.ts';
 import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
-import { SlotMap, type Slotted } from './slot-map.ts';
+import { SlotMap } from './slot-map.ts';
 import { sortByKey } from './sort-keys.ts';
 
 /** Nodes between two looks at other duties. */
 const NODES_BETWEEN_DUTIES = 2 ** 16;
-
-/** Where the nodes' slots will be, gathered one by one: to say so takes no time then. */
-export class Relocation implements Slotted {
-  readonly slot: Float64Array<ArrayBuffer>;
-  readonly bySlot: SlotMap;
-
-  constructor({ nodes, size }: SkiplistImage) {
-    this.slot = new Float64Array(nodes.slot.length);
-    this.bySlot = new SlotMap(this, size);
-  }
-
-  place(node: number, slot: Address): void {
-    this.slot[node] = slot;
-    this.bySlot.add(node);
-  }
-}
 
 /**
  * The partitions of a skiplist, and which of its nodes stands for which slot of the table. At first
@@ -35,17 +18,13 @@ export class Relocation implements Slotted {
 export class SkiplistImage {
   readonly nodes: SkiplistNodes;
   readonly partitions: readonly Skiplist[];
-  #bySlot: SlotMap;
+  /** Which node has a slot. A new table's takes its place when all nodes have slots of that one. */
+  bySlot: SlotMap;
 
   constructor(partitions: number, seed: number) {
     this.nodes = new SkiplistNodes(Prng.fromSeed(seed));
     this.partitions = Array.from({ length: partitions }, () => new Skiplist(this.nodes));
-    this.#bySlot = new SlotMap(this.nodes);
-  }
-
-  /** Of an image that is linked. */
-  get size(): number {
-    return this.#bySlot.size;
+    this.bySlot = new SlotMap(this.nodes);
   }
 
   /** A slot that a walk has met, with its key. */
@@ -61,11 +40,11 @@ export class SkiplistImage {
     const { nodes, partitions } = this;
     const partitionOf = new Uint8Array(nodes.end);
     const counts = new Uint32Array(partitions.length);
-    this.#bySlot = new SlotMap(nodes, nodes.end);
+    this.bySlot = new SlotMap(nodes, nodes.end);
     for (let node = 1; node < nodes.end; node++) {
       if (node % NODES_BETWEEN_DUTIES === 0) yield* meanwhile();
       if (nodes.slot[node] === 0) continue;
-      this.#bySlot.add(node);
+      this.bySlot.add(node);
       partitionOf[node] = this.#partitionOf(node);
       counts[partitionOf[node]]++;
     }
@@ -83,7 +62,7 @@ export class SkiplistImage {
 
   /** Whether this change brings a key that is not in the skiplist. */
   wantsKeyOf({ slot, high, rekeyed }: Folded): boolean {
-    return !isEmpty(high) && (rekeyed || !this.#bySlot.has(slot));
+    return !isEmpty(high) && (rekeyed || !this.bySlot.has(slot));
   }
 
   /**
@@ -94,7 +73,7 @@ export class SkiplistImage {
     const { nodes } = this;
     const added = changes.filter((change) => this.wantsKeyOf(change));
     for (const { slot, low, high, rekeyed } of changes) {
-      const node = this.#bySlot.get(slot);
+      const node = this.bySlot.get(slot);
       if (node === NONE) continue;
       if (rekeyed || isEmpty(high)) this.#remove(node);
       else {
@@ -104,21 +83,13 @@ export class SkiplistImage {
     }
     added.forEach((slot, i) => {
       const node = nodes.take(slot, keys[i]);
-      this.#bySlot.add(node);
+      this.bySlot.add(node);
       this.partitions[this.#partitionOf(node)].insert(node);
     });
   }
 
-  /** The slots are elsewhere now: all nodes have their new places. */
-  relocate({ slot, bySlot }: Relocation): void {
-    invariant(slot.length === this.nodes.slot.length, 'no node has come while slots were placed');
-    this.nodes.slot = slot;
-    bySlot.nodes = this.nodes;
-    this.#bySlot = bySlot;
-  }
-
   #remove(node: number): void {
-    this.#bySlot.delete(this.nodes.slot[node]);
+    this.bySlot.delete(this.nodes.slot[node]);
     this.partitions[this.#partitionOf(node)].remove(node);
     this.nodes.give(node);
   }

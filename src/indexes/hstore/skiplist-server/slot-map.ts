@@ -1,27 +1,22 @@
-import { NONE } from './skiplist-nodes.ts';
+import { NONE, type SkiplistNodes } from './skiplist-nodes.ts';
 
 const FIRST_CAPACITY = 16;
 /** Slots that stand together in the table do so here: one search is in the cache for the next. */
 const BLOCK_BYTES = 512;
-
-/** The columns of the nodes that the map looks into. */
-export interface Slotted {
-  readonly slot: Float64Array;
-}
 
 /**
  * Which node has a slot: open addressing with linear probing, at most half full. The slots are in
  * the nodes; a Map of ten million addresses takes ten times as long.
  */
 export class SlotMap {
-  /** The nodes whose column says the slots. */
-  nodes: Slotted;
+  /** Its column says the slots. */
+  readonly #nodes: SkiplistNodes;
   #table: Uint32Array;
   size = 0;
 
   /** `expected` entries fit without growing. */
-  constructor(nodes: Slotted, expected = 0) {
-    this.nodes = nodes;
+  constructor(nodes: SkiplistNodes, expected = 0) {
+    this.#nodes = nodes;
     let capacity = FIRST_CAPACITY;
     while (capacity < 2 * expected) capacity *= 2;
     this.#table = new Uint32Array(capacity);
@@ -39,7 +34,7 @@ export class SlotMap {
   /** Enters a node under its slot, which is not in the map. */
   add(node: number): void {
     if (2 * (this.size + 1) > this.#table.length) this.#grow();
-    this.#table[this.#find(this.nodes.slot[node])] = node;
+    this.#table[this.#find(this.#nodes.slot[node])] = node;
     this.size++;
   }
 
@@ -51,7 +46,7 @@ export class SlotMap {
     if (table[gap] === NONE) return;
     this.size--;
     for (let at = (gap + 1) & mask; table[at] !== NONE; at = (at + 1) & mask) {
-      const distance = (at - this.#home(this.nodes.slot[table[at]])) & mask;
+      const distance = (at - this.#home(this.#nodes.slot[table[at]])) & mask;
       if (distance < ((at - gap) & mask)) continue;
       table[gap] = table[at];
       gap = at;
@@ -63,14 +58,14 @@ export class SlotMap {
     const entries = this.#table;
     this.#table = new Uint32Array(2 * entries.length);
     for (const node of entries) {
-      if (node !== NONE) this.#table[this.#find(this.nodes.slot[node])] = node;
+      if (node !== NONE) this.#table[this.#find(this.#nodes.slot[node])] = node;
     }
   }
 
   /** Where the slot is, or would be. */
   #find(slot: number): number {
     const table = this.#table;
-    const { slot: slots } = this.nodes;
+    const { slot: slots } = this.#nodes;
     const mask = table.length - 1;
     let at = this.#home(slot);
     while (table[at] !== NONE && slots[table[at]] !== slot) at = (at + 1) & mask;

@@ -11,8 +11,7 @@ import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS, type IndexServer, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
 import { callHashServer } from '../client/hash-call.ts';
-import { foundRecord } from '../client/search.ts';
-import { type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { signatureOf } from '../protocol/slot.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
 
@@ -216,25 +215,11 @@ test("a removal by a record whose block is another key's by now removes nothing"
   assert.ok(pool.run(index.search(found)));
   const removed = requestFor(client, similarKey(client, 'there now'));
   removed.blockWritten = true;
-  const { h1, h2 } = removed.hash;
-  const message: HashRequest = {
-    operation: OP_REMOVE_FOUND,
-    condition: ALWAYS,
-    keyBytes: 'there now'.length,
-    block: foundRecord(found),
-    h1,
-    h2,
-    units: 1,
-    expectedVersion: 0,
-    firstVersion: 0,
-    sealedBody: 0,
-    valueBytes: 0,
-    kind: 0,
-    slotLow: 0,
-    slotHigh: 0,
-  };
+  removed.slotLow = found.slotLow;
+  removed.slotHigh = found.slotHigh;
+  const asked = { operation: OP_REMOVE_FOUND, condition: ALWAYS, expectedVersion: 0 } as const;
   const { table } = index;
-  const reply = pool.run(callHashServer(table, table.pairOf(removed), removed, message));
+  const reply = pool.run(callHashServer(table, table.pairOf(removed), removed, asked));
   assert.equal(reply.outcome, REFUSED);
   assert.equal(get(client, 'there now'), 'value');
 });

@@ -15,3 +15,23 @@ test('a step that fails is taken again by the next one', (t) => {
     assert.deepEqual(metImpatiently(pool, scan), ordered.slice(0, STEP_RECORDS + 20));
   }
 });
+
+test('a scan for keys alone reads no values', (t) => {
+  const client = newClient(t);
+  const { pool, index } = client;
+  const value = 'v'.repeat(8000);
+  put(client, 'key', value);
+  const longestRead = (keysOnly: boolean): number => {
+    let longest = 0;
+    const met: number[] = [];
+    const step = index.scan().next((_, keyBytes) => met.push(keyBytes), keysOnly);
+    for (const batch of step) {
+      for (let row = 0; row < batch.length; row++) longest = Math.max(longest, batch.bytes[row]);
+      pool.fabric.execute(batch);
+    }
+    assert.deepEqual(met, ['key'.length]);
+    return longest;
+  };
+  assert.ok(longestRead(false) >= value.length);
+  assert.ok(longestRead(true) < value.length);
+});

@@ -5,7 +5,8 @@ import { Scratch } from '../../../verbs/index.ts';
 import type { Folded } from '../protocol/log.ts';
 import { type PaddedKey, paddedBytes } from '../protocol/record-keys.ts';
 import { collect, orderedSlot } from '../skiplist-server/merge-partitions.ts';
-import { Relocation, SkiplistImage } from '../skiplist-server/skiplist-image.ts';
+import { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
+import { SlotMap } from '../skiplist-server/slot-map.ts';
 import { sortByKey } from '../skiplist-server/sort-keys.ts';
 
 function* atOnce() {}
@@ -42,7 +43,7 @@ type Model = Map<number, Entry>;
 const highOf = (n: number) => (1 << 16) | n;
 
 function checkAgainst(image: SkiplistImage, model: Model): void {
-  assert.equal(image.size, model.size);
+  assert.equal(image.bySlot.size, model.size);
   const entries = [...model.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   const all = { from: undefined, count: Number.POSITIVE_INFINITY };
   const found = (reverse: boolean) => {
@@ -138,11 +139,13 @@ test('slots that are elsewhere are found there, with what is changed later', () 
   const keys = Array.from({ length: 300 }, (_, i) => `key ${(i * 7919) % 1000}`);
   const [image, model] = built(keys, 2);
   const moved = (slot: number) => 2 ** 40 + 8 * slot;
-  const relocation = new Relocation(image);
+  const bySlot = new SlotMap(image.nodes, image.bySlot.size);
   image.nodes.slot.forEach((slot, node) => {
-    if (slot !== 0) relocation.place(node, moved(slot));
+    if (slot === 0) return;
+    image.nodes.slot[node] = moved(slot);
+    bySlot.add(node);
   });
-  image.relocate(relocation);
+  image.bySlot = bySlot;
   const after: Model = new Map([...model].map(([slot, entry]) => [moved(slot), entry]));
   checkAgainst(image, after);
   const [slot] = after.keys();
