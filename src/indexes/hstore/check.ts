@@ -5,8 +5,8 @@ import { search } from './client/search.ts';
 import type { HStoreRequest, HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import type { Pair } from './pair.ts';
-import { isMarked } from './protocol/current-marks.ts';
 import { readState } from './protocol/pair-state.ts';
+import { isMarked } from './protocol/record-heads.ts';
 import { type NamedSlot, recordOf, signatureOf, unitsOfSlot } from './protocol/slot.ts';
 import { recordBlock } from './reachable.ts';
 

@@ -1,12 +1,10 @@
 import { invariant } from '../../errors.ts';
-import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
   IndexKind,
   IndexManifest,
-  IndexParameters,
   IndexShape,
   KeyRange,
   OrderedIndex,
@@ -123,35 +121,6 @@ export class HStoreIndex
   }
 }
 
-function* openHStore(
-  pool: Pool,
-  parameters: IndexParameters,
-  catalog: number,
-  root: Address,
-): Operation<HStoreIndex> {
-  invariant(root > 0, 'a store without a root');
-  const table = new HStoreTable(pool, parameters as HStoreShape, catalog, root);
-  for (const pair of table.pairs) {
-    yield* loadSegments(pair.geometry);
-    yield* answerAbandoned(pair);
-  }
-  return new HStoreIndex(table);
-}
-
-/** Allocates an empty index: all is zero but the tables. */
-function* buildHStore(pool: Pool, shape: HStoreShape, catalog: number): Operation<Address> {
-  const { clientsMax } = pool.layout.parameters;
-  const units = Math.ceil(rootBytes(shape, clientsMax) / UNIT_BYTES);
-  const root = yield* pool.allocator.spans.allocate(catalog, units);
-  for (const geometry of pairGeometries(shape, root, clientsMax)) {
-    const table = new TableImage(new PairAccess(geometry, catalog, pool));
-    yield* table.allocate();
-    yield* table.write();
-    yield* table.publish(0);
-  }
-  return root;
-}
-
 /** HStore as a store's index. */
 export const HSTORE: IndexKind = {
   number: 5,
@@ -159,6 +128,29 @@ export const HSTORE: IndexKind = {
   parameterNames: HSTORE_PARAMETER_NAMES,
   flags: ['sync'],
   parameters: hstoreShape,
-  create: (pool, parameters, catalog) => buildHStore(pool, parameters as HStoreShape, catalog),
-  open: openHStore,
+
+  /** Allocates an empty index: all is zero but the tables. */
+  *create(pool, parameters, catalog) {
+    const shape = parameters as HStoreShape;
+    const { clientsMax } = pool.layout.parameters;
+    const units = Math.ceil(rootBytes(shape, clientsMax) / UNIT_BYTES);
+    const root = yield* pool.allocator.spans.allocate(catalog, units);
+    for (const geometry of pairGeometries(shape, root, clientsMax)) {
+      const table = new TableImage(new PairAccess(geometry, catalog, pool));
+      yield* table.allocate();
+      yield* table.write();
+      yield* table.publish(0);
+    }
+    return root;
+  },
+
+  *open(pool, parameters, catalog, root) {
+    invariant(root > 0, 'a store without a root');
+    const table = new HStoreTable(pool, parameters as HStoreShape, catalog, root);
+    for (const pair of table.pairs) {
+      yield* loadSegments(pair.geometry);
+      yield* answerAbandoned(pair);
+    }
+    return new HStoreIndex(table);
+  },
 };

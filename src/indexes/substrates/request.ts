@@ -216,6 +216,11 @@ export class Request extends Frame {
     this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
   }
 
+  /** Room for a key in `outgoing`, whose content is lost if there was too little. */
+  makeRoomForKey(keyBytes: number): void {
+    this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
+  }
+
   /** Takes the key whose bytes stand at `at` of a scratch, zero-padded to 8 bytes. */
   adoptKeyAt(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
     this.adoptKeyBytes(scratch, at, keyBytes);
@@ -225,7 +230,7 @@ export class Request extends Frame {
 
   /** The same without its hash, which visitors of items that were verified do not ask for. */
   adoptKeyBytes(scratch: Scratch, at: number, keyBytes: number): void {
-    this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
+    this.makeRoomForKey(keyBytes);
     const { i32 } = this.outgoing;
     // By words, because a view of the key costs more to make.
     const from = at >> 2;

@@ -13,17 +13,12 @@ import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
 import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
-import { readKeys, textOfKey } from '../protocol/record-keys.ts';
+import { readKeys, textOfKey } from '../protocol/record-heads.ts';
 import { answerOffset, encodeScan } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
-import {
-  collect,
-  type OrderedSlot,
-  orderedSlot,
-  type ScanPart,
-} from '../skiplist-server/merge-partitions.ts';
+import type { OrderedSlot, ScanPart } from '../skiplist-server/skiplist-image.ts';
 import {
   ANSWERED_AT,
   BODY_AT,
@@ -55,7 +50,7 @@ export function* scanPair(
   }
   yield* catchUp(pair);
   const { image } = pair.skiplist;
-  return collect(image, part).map((node) => orderedSlot(image, node));
+  return image.collect(part).map((node) => image.orderedSlot(node));
 }
 
 /**

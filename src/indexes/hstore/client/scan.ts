@@ -1,9 +1,9 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyBound, KeyRange } from '../../contract.ts';
 import { type SlotRecord, visitRecords } from '../../substrates/record-visits.ts';
-import { textOfKey } from '../protocol/record-keys.ts';
+import { textOfKey } from '../protocol/record-heads.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
-import type { OrderedSlot } from '../skiplist-server/merge-partitions.ts';
+import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';
 import { scanPair } from './scan-call.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 

@@ -12,10 +12,10 @@ import {
   swapped,
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
-import { stateBytesOf } from '../protocol/current-marks.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
+import { stateBytesOf } from '../protocol/record-heads.ts';
 import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,

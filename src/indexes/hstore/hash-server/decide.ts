@@ -11,7 +11,7 @@ import {
 import { LOG_DELETE, LOG_INSERT, LOG_UPDATE } from '../protocol/log.ts';
 import { type NamedSlot, signatureOf, slotWord, vacated } from '../protocol/slot.ts';
 import type { Decision } from '../protocol/turn.ts';
-import type { BucketChains } from './bucket-chains.ts';
+import type { KeyLookup } from './key-lookup.ts';
 import type { PostedRequest } from './posted-request.ts';
 
 /**
@@ -19,7 +19,7 @@ import type { PostedRequest } from './posted-request.ts';
  * that a change gets; undefined when another server has been at work meanwhile.
  */
 export function* decide(
-  chains: BucketChains,
+  lookup: KeyLookup,
   posted: PostedRequest,
   match: NamedSlot | undefined,
   version: number,
@@ -31,7 +31,7 @@ export function* decide(
   }
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
-    const slot = yield* chains.emptySlot(posted);
+    const slot = yield* lookup.emptySlot(posted);
     if (slot === 'full') return noChange(posted, OUT_OF_MEMORY, match, version);
     if (slot === 'overtaken') return undefined;
     const { low, high } = record;

@@ -1,19 +1,18 @@
-import { type Address, Scratch } from '../../../verbs/index.ts';
+import type { Address } from '../../../verbs/index.ts';
+import { CycleGuard } from '../../substrates/cycle-guard.ts';
+import type { Request } from '../../substrates/request.ts';
 import type { HashRequest } from '../protocol/hash-messages.ts';
-import { BUCKET_BYTES, type NamedSlot } from '../protocol/slot.ts';
+import type { NamedSlot } from '../protocol/slot.ts';
 
-/** A bucket of a chain as the server has read it. */
-export class BucketImage {
-  address: Address = 0;
-  readonly words = new Scratch(BUCKET_BYTES);
-}
-
-/** A slot of a chain whose signature is the key's: maybe the key's slot. */
-export interface Candidate extends NamedSlot {
-  /** Where its head stands among the heads that were read. */
-  at: number;
-  /** Bytes of it that were read. */
-  bytes: number;
+/** What the server has read of the chain of a key. */
+class Chain {
+  /** The slots that have the signature of the key. */
+  readonly candidates: NamedSlot[] = [];
+  /** The first empty slot, 0 for none. */
+  empty: Address = 0;
+  /** The last bucket. */
+  last: Address = 0;
+  readonly guard = new CycleGuard();
 }
 
 /** A request that waits for its answer, and what the server has read for it. */
@@ -23,10 +22,9 @@ export class PostedRequest {
   readonly request: HashRequest;
   /** The request before it in the turn that has the same hash, and most likely the same key. */
   readonly first: PostedRequest | undefined;
-  readonly chain: BucketImage[];
-  candidates: Candidate[] = [];
-  /** Where the key's image stands among the keys that were read. */
-  keyAt = 0;
+  readonly chain: Chain;
+  /** Its key, and the heads of the candidates. */
+  frame!: Request;
   /** The slot that has the key, and its record's version, as far as this turn has decided. */
   match: NamedSlot | undefined;
   version = 0;
@@ -38,6 +36,6 @@ export class PostedRequest {
     this.number = number;
     this.request = request;
     this.first = first;
-    this.chain = first ? first.chain : [];
+    this.chain = first ? first.chain : new Chain();
   }
 }

@@ -15,10 +15,9 @@ import {
   unitsOfRecord,
 } from '../protocol/turn.ts';
 import { isSame, type Word, wordIn } from '../protocol/word.ts';
-import { BucketChains } from './bucket-chains.ts';
 import { Commit } from './commit.ts';
 import { decide } from './decide.ts';
-import { KeyMatch } from './key-match.ts';
+import { follows, KeyLookup } from './key-lookup.ts';
 import { PostedRequest } from './posted-request.ts';
 
 /** Offsets in what the beginning of a turn reads. */
@@ -84,8 +83,6 @@ interface Look {
   isHolder: boolean;
   /** Whether no server overtakes this client while it has the lease, and can WRITE. */
   isAlone: boolean;
-  /** Whether the requests of all rows were read, and then the turn. */
-  isWhole: boolean;
 }
 
 /**
@@ -102,8 +99,7 @@ function mayFollow(first: HashRequest, { operation, h1, h2, kind }: HashRequest)
 /** One turn after the other, each with memory of its own. */
 export class TurnWorker {
   readonly #pair: PairAccess;
-  readonly #chains: BucketChains;
-  readonly #keys: KeyMatch;
+  readonly #lookup: KeyLookup;
   readonly #batch = new Batch();
   readonly #commit: Commit;
   readonly #words: Scratch;
@@ -113,8 +109,7 @@ export class TurnWorker {
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
-    this.#keys = new KeyMatch(pair.geometry.shape.seed, pair.clock);
-    this.#chains = new BucketChains(pair);
+    this.#lookup = new KeyLookup(pair);
     this.#commit = new Commit(pair);
     this.#words = new Scratch(HEADER + 16 * pair.geometry.hashMailbox.rows);
   }
@@ -199,22 +194,21 @@ export class TurnWorker {
     committed: number,
   ): Operation<Decision[] | number | 'overtaken'> {
     try {
-      yield* this.#chains.read(posted, (batch) => this.#keys.postKeys(posted, batch));
+      yield* this.#lookup.read(posted);
     } catch (error) {
       if (!(error instanceof TableLost)) throw error;
       yield* reportLost(this.#pair.geometry, error.generation);
       return error.generation;
     }
-    yield* this.#keys.readCandidates(posted);
     const decisions: Decision[] = [];
     let sequence = committed;
     for (const one of posted) {
       const { first = one } = one;
-      if (first === one) this.#keys.match(one);
-      else if (!this.#keys.follows(one)) continue;
+      if (first === one) this.#lookup.match(one);
+      else if (!follows(one)) continue;
       const { match, version } = first;
       one.isExpired = first.isExpired;
-      const decision = yield* decide(this.#chains, one, match, version, sequence + 1);
+      const decision = yield* decide(this.#lookup, one, match, version, sequence + 1);
       if (decision === undefined) return 'overtaken';
       decisions.push(decision);
       if (decision.event === 0) continue;
@@ -285,8 +279,7 @@ export class TurnWorker {
     const holder = holderIn(this.#words, LEASE);
     const isHolder = hashLease.isForTurns(holder);
     const isAlone = isHolder && !holder.yields;
-    const isWhole = this.#rows <= ROWS_READ_WHOLE;
-    return { turn, committed, lost: isLost ? generation : undefined, isHolder, isAlone, isWhole };
+    return { turn, committed, lost: isLost ? generation : undefined, isHolder, isAlone };
   }
 
   /**
@@ -311,10 +304,8 @@ export class TurnWorker {
    * writes of the same key. Undefined when there was a turn meanwhile: a row that is answered is
    * written anew, and what was read of it may be of two requests.
    */
-  *#take(
-    { turn, isWhole }: Look,
-    chosen: readonly Unanswered[],
-  ): Operation<PostedRequest[] | undefined> {
+  *#take({ turn }: Look, chosen: readonly Unanswered[]): Operation<PostedRequest[] | undefined> {
+    const isWhole = this.#rows <= ROWS_READ_WHOLE;
     if (!isWhole) yield this.#postBodies(chosen);
     if (!isSame(wordIn(this.#words, TURN_AGAIN), turn)) return undefined;
     const posted: PostedRequest[] = [];

@@ -71,8 +71,14 @@ export class Mailbox {
       const row = this.#free.pop() ?? (yield* this.#takeBack());
       if (row !== undefined) return row;
       if (!this.#claiming && this.#last.size < OWN_ROWS_MAX) {
-        const claimed = yield* this.#claimAlone();
-        if (claimed !== undefined) return claimed;
+        // Of interleaved operations one looks for rows: two would take each other's for lost.
+        this.#claiming = true;
+        try {
+          const claimed = yield* this.#claim();
+          if (claimed !== undefined) return claimed;
+        } finally {
+          this.#claiming = false;
+        }
       }
       yield* control.pause(pauseAfter(waits, PATIENCE));
     }
@@ -122,16 +128,6 @@ export class Mailbox {
     const number = (this.#last.get(row) ?? 0) + 1;
     this.#last.set(row, number);
     return number;
-  }
-
-  /** Of interleaved operations one looks for rows: two would take each other's for lost. */
-  *#claimAlone(): Operation<number | undefined> {
-    this.#claiming = true;
-    try {
-      return yield* this.#claim();
-    } finally {
-      this.#claiming = false;
-    }
   }
 
   /** Takes the lowest row that is free, or whose owner is gone and has nothing waiting. */

@@ -6,7 +6,7 @@ import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { type PairGeometry, pairOf } from '../protocol/geometry.ts';
 import { loadSegments, readState, reportLost } from '../protocol/pair-state.ts';
-import { readHeads } from '../protocol/record-keys.ts';
+import { readHeads } from '../protocol/record-heads.ts';
 import { BUCKET_BYTES, NEXT, signatureOf, slotWord } from '../protocol/slot.ts';
 import { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';

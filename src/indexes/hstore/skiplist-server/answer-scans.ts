@@ -7,7 +7,6 @@ import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { answerOffset, decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
 import { catchUp } from './catch-up.ts';
-import { collect } from './merge-partitions.ts';
 
 /** Requests that are answered together: a key of each is read at once, and may be long. */
 const ANSWERS_AT_ONCE = 128;
@@ -71,7 +70,7 @@ function postAnswer(
   from: KeyBound | undefined,
   batch: Batch,
 ): void {
-  const found = collect(image, { from, reverse, count });
+  const found = image.collect({ from, reverse, count });
   const slotsAt = REPLY_BYTES + 8;
   const out = new Scratch(slotsAt + 8 * found.length);
   writeInteger(out, 0, found.length);

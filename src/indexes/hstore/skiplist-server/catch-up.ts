@@ -5,7 +5,7 @@ import type { Pair } from '../pair.ts';
 import { Stillness } from '../protocol/lease.ts';
 import { type Folded, FoldedLog } from '../protocol/log.ts';
 import { readState, TableLost } from '../protocol/pair-state.ts';
-import { readHeads, readKeys } from '../protocol/record-keys.ts';
+import { readHeads, readKeys } from '../protocol/record-heads.ts';
 import { isEmpty } from '../protocol/slot.ts';
 import { walkSlots } from '../protocol/table-reader.ts';
 import { pauseAfter } from '../protocol/waiting.ts';

@@ -2,7 +2,7 @@ import type { Operation } from '../../../verbs/index.ts';
 import { type Folded, FoldedLog } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
-import { readKeys } from '../protocol/record-keys.ts';
+import { readKeys } from '../protocol/record-heads.ts';
 import { SkiplistImage } from './skiplist-image.ts';
 
 /**
@@ -36,12 +36,6 @@ export class SkiplistCopy {
 
   get image(): SkiplistImage {
     return this.#image;
-  }
-
-  /** The skiplist is lost, as with its process. */
-  forget(): void {
-    this.applied = -1;
-    this.#image = this.empty();
   }
 
   /** Takes a skiplist that was built, unless an interleaved operation has come further. */

@@ -1,8 +1,10 @@
 import { Prng } from '../../../random/prng.ts';
 import type { Operation } from '../../../verbs/index.ts';
+import type { KeyBound } from '../../contract.ts';
 import type { Folded } from '../protocol/log.ts';
-import type { PaddedKey } from '../protocol/record-keys.ts';
+import type { PaddedKey } from '../protocol/record-heads.ts';
 import { isEmpty, type NamedSlot } from '../protocol/slot.ts';
+import type { Word } from '../protocol/word.ts';
 import { Skiplist } from './skiplist.ts';
 import { NONE, SkiplistNodes } from './skiplist-nodes.ts';
 import { SlotMap } from './slot-map.ts';
@@ -10,6 +12,18 @@ import { sortByKey } from './sort-keys.ts';
 
 /** Nodes between two looks at other duties. */
 const NODES_BETWEEN_DUTIES = 2 ** 16;
+
+/** A key, a character for each byte, and the slot's word that names its record. */
+export interface OrderedSlot extends Word {
+  readonly key: string;
+}
+
+/** Where a part of a scan begins, in which direction it goes, and how many records it takes. */
+export interface ScanPart {
+  from: KeyBound | undefined;
+  reverse: boolean;
+  count: number;
+}
 
 /**
  * The partitions of a skiplist, and which of its nodes stands for which slot of the table. At first
@@ -58,6 +72,32 @@ export class SkiplistImage {
       partition.build(order);
       yield* meanwhile();
     }
+  }
+
+  /** The nodes of the next keys of all partitions, merged. */
+  collect({ from, reverse, count }: ScanPart): number[] {
+    const { nodes, partitions } = this;
+    const fronts = partitions
+      .map((list) => list.begin(from, reverse))
+      .filter((node) => node !== NONE);
+    const found: number[] = [];
+    while (found.length < count && fronts.length > 0) {
+      let best = 0;
+      for (let i = 1; i < fronts.length; i++) {
+        if (nodes.compare(fronts[i], nodes.keyOf(fronts[best])) < 0 !== reverse) best = i;
+      }
+      const node = fronts[best];
+      found.push(node);
+      const following = reverse ? nodes.previous[node] : nodes.next(node, 0);
+      if (following !== NONE) fronts[best] = following;
+      else fronts.splice(best, 1);
+    }
+    return found;
+  }
+
+  orderedSlot(node: number): OrderedSlot {
+    const { nodes } = this;
+    return { key: nodes.text(node), low: nodes.low[node], high: nodes.high[node] };
   }
 
   /** Whether this change brings a key that is not in the skiplist. */

@@ -1,6 +1,6 @@
 import type { Prng } from '../../../random/prng.ts';
 import { HASH_PADDING } from '../../../records/hash.ts';
-import { type KeyBytes, type PaddedKey, paddedBytes } from '../protocol/record-keys.ts';
+import { type KeyBytes, type PaddedKey, paddedBytes } from '../protocol/record-heads.ts';
 import type { NamedSlot } from '../protocol/slot.ts';
 
 /** No node. */

@@ -1,4 +1,5 @@
-import type { KeyBytes } from '../protocol/record-keys.ts';
+import type { KeyBound } from '../../contract.ts';
+import type { KeyBytes } from '../protocol/record-heads.ts';
 import { LEVELS_MAX, NONE, type SkiplistNodes } from './skiplist-nodes.ts';
 
 /** A basic skiplist (section 4.1) in the server's own memory, in the order of the keys' bytes. */
@@ -15,23 +16,17 @@ export class Skiplist {
     this.#head = nodes.takeHead();
   }
 
-  get first(): number {
-    return this.#nodes.next(this.#head, 0);
-  }
-
-  get last(): number {
-    return this.#last;
-  }
-
-  /** The first node with this key or a greater one. */
-  atOrAfter(key: KeyBytes): number {
-    return this.#nodes.next(this.#before(key), 0);
-  }
-
-  /** The last node with a smaller key. */
-  lastBefore(key: KeyBytes): number {
+  /** The first node from a bound on, or from the end of the list, in this direction. */
+  begin(from: KeyBound | undefined, reverse: boolean): number {
+    const nodes = this.#nodes;
+    if (from === undefined) return reverse ? this.#last : nodes.next(this.#head, 0);
+    const key = { u8: from.key, at: 0, bytes: from.key.length };
     const before = this.#before(key);
-    return before === this.#head ? NONE : before;
+    const at = nodes.next(before, 0);
+    const isHere = at !== NONE && nodes.compare(at, key) === 0;
+    if (isHere && from.inclusive) return at;
+    if (reverse) return before === this.#head ? NONE : before;
+    return isHere ? nodes.next(at, 0) : at;
   }
 
   /** All nodes of an empty list at once, in the order of their keys: nothing is searched for. */

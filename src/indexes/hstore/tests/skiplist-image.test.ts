@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Scratch } from '../../../verbs/index.ts';
 import type { Folded } from '../protocol/log.ts';
-import { type PaddedKey, paddedBytes } from '../protocol/record-keys.ts';
-import { collect, orderedSlot } from '../skiplist-server/merge-partitions.ts';
+import { type PaddedKey, paddedBytes } from '../protocol/record-heads.ts';
 import { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
 import { SlotMap } from '../skiplist-server/slot-map.ts';
 import { sortByKey } from '../skiplist-server/sort-keys.ts';
@@ -47,7 +46,7 @@ function checkAgainst(image: SkiplistImage, model: Model): void {
   const entries = [...model.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   const all = { from: undefined, count: Number.POSITIVE_INFINITY };
   const found = (reverse: boolean) => {
-    return collect(image, { ...all, reverse }).map((node) => orderedSlot(image, node));
+    return image.collect({ ...all, reverse }).map((node) => image.orderedSlot(node));
   };
   assert.deepEqual(found(false), entries);
   assert.deepEqual(found(true), entries.toReversed());
@@ -62,11 +61,11 @@ function checkBounds(image: SkiplistImage, entries: readonly Entry[], key: strin
   for (const reverse of [false, true]) {
     for (const inclusive of [false, true]) {
       const from = { key: Buffer.from(key, 'latin1'), inclusive };
-      const [node] = collect(image, { from, reverse, count: 1 });
+      const [node] = image.collect({ from, reverse, count: 1 });
       const isWithin = (other: string) =>
         (inclusive && other === key) || (reverse ? other < key : other > key);
       const expected = (reverse ? entries.toReversed() : entries).find((e) => isWithin(e.key));
-      assert.deepEqual(node === undefined ? undefined : orderedSlot(image, node), expected);
+      assert.deepEqual(node === undefined ? undefined : image.orderedSlot(node), expected);
     }
   }
 }
