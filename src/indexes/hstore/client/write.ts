@@ -48,9 +48,8 @@ export function* write(
   try {
     if (!records.take(request)) yield* records.allocate(request);
     const reply = yield* call(table, request, OP_WRITE, condition, expected);
-    if (reply.outcome === INSERTED) return handedOver(request, reply, INSERTED);
+    if (reply.outcome === INSERTED) return INSERTED;
     if (reply.outcome === REPLACED) {
-      handedOver(request, reply, REPLACED);
       return yield* replaced(table, request, reply, condition === ALWAYS);
     }
     request.foundAt = -1;
@@ -128,9 +127,8 @@ export function* modify(
       if (!records.take(request)) yield* records.allocate(request);
       const condition = isThere ? IF_SLOT : IF_ABSENT;
       const reply = yield* call(table, request, OP_WRITE, condition, request.foundVersion);
-      if (reply.outcome === INSERTED) return handedOver(request, reply, INSERTED);
+      if (reply.outcome === INSERTED) return INSERTED;
       if (reply.outcome === REPLACED) {
-        handedOver(request, reply, REPLACED);
         // The server has found an expired record where this client found none.
         if (!isThere) yield* readOld(request, reply);
         yield* retireFound(table, request);
@@ -143,6 +141,7 @@ export function* modify(
   }
 }
 
+/** Asks the server; a record that it has stored is the index's afterwards, with its version. */
 function* call(
   table: HStoreTable,
   request: HStoreRequest,
@@ -154,8 +153,11 @@ function* call(
   const asked = { operation, condition, expectedVersion };
   const reply = yield* callHashServer(table, pair, request, asked);
   if (reply.sequence > 0) {
-    // The table's from now on, also when it is not applied in time; what is removed names a key.
-    if (operation === OP_WRITE) request.forgetBlock();
+    // Also when it is not applied in time. What a removal has in the pool only names the key.
+    if (operation === OP_WRITE) {
+      request.reseal(reply.version);
+      request.forgetBlock();
+    }
     yield* applyAfter(table, pair, reply.sequence);
   }
   if (reply.outcome !== OUT_OF_MEMORY) return reply;
@@ -192,13 +194,6 @@ function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
     }
     yield* control.pause(waiting.pause);
   }
-}
-
-/** The record belongs to the index from now on; its version is the server's. */
-function handedOver(request: HStoreRequest, { version }: HashReply, outcome: Outcome): Outcome {
-  request.reseal(version);
-  request.forgetBlock();
-  return outcome;
 }
 
 /**

@@ -42,7 +42,7 @@ export class KeyLookup {
   readonly #pair: PairAccess;
   readonly #records: RecordIo;
   readonly #batch = new Batch();
-  /** Used again by the next turn: a request's key, and the heads of the records that may have it. */
+  /** Used again by the next turn: a request's key, and the heads of its candidates. */
   readonly #frames: Request[] = [];
 
   constructor(pair: PairAccess) {
@@ -50,7 +50,7 @@ export class KeyLookup {
     this.#records = new RecordIo(pair, pair.catalog);
   }
 
-  /** Reads keys, chains and candidates; followers share the chain of the first. Raises TableLost. */
+  /** Reads keys, chains, heads; followers share the chain of the first. Raises TableLost. */
   *read(posted: readonly PostedRequest[]): Operation<void> {
     const { geometry } = this.#pair;
     const { generation } = geometry;

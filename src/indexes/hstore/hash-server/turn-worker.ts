@@ -4,7 +4,7 @@ import { type Address, Batch, type Operation, readInteger, Scratch } from '../..
 import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
 import { holderIn } from '../protocol/lease.ts';
-import type { Unanswered } from '../protocol/mailbox.ts';
+import { postBodies, type Unanswered } from '../protocol/mailbox.ts';
 import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
 import {
@@ -185,7 +185,8 @@ export class TurnWorker {
     }
     for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
     const next = looksAhead && isDone ? this.#seen() : undefined;
-    return { ...NOTHING, answers, released: releases && isDone, next };
+    // Spelled out: each write passes here, and spreading is slow.
+    return { answers, released: releases && isDone, lost: undefined, isOvertaken: false, next };
   }
 
   /** The generation of a table of which a bucket was none. */
@@ -306,7 +307,11 @@ export class TurnWorker {
    */
   *#take({ turn }: Look, chosen: readonly Unanswered[]): Operation<PostedRequest[] | undefined> {
     const isWhole = this.#rows <= ROWS_READ_WHOLE;
-    if (!isWhole) yield this.#postBodies(chosen);
+    if (!isWhole) {
+      const { geometry } = this.#pair;
+      const batch = postBodies(geometry.hashMailbox, chosen, this.#bodies, this.#batch.clear());
+      yield batch.read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
+    }
     if (!isSame(wordIn(this.#words, TURN_AGAIN), turn)) return undefined;
     const posted: PostedRequest[] = [];
     const buckets = new Map<Address, PostedRequest>();
@@ -320,14 +325,5 @@ export class TurnWorker {
       if (first === undefined) buckets.set(bucket, one);
     });
     return posted;
-  }
-
-  #postBodies(chosen: readonly Unanswered[]): Batch {
-    const { geometry } = this.#pair;
-    const batch = this.#batch.clear();
-    chosen.forEach(({ row }, i) => {
-      batch.read(geometry.hashMailbox.body(row), BODY_BYTES, this.#bodies, i * BODY_BYTES);
-    });
-    return batch.read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
   }
 }

@@ -39,7 +39,7 @@ export interface Holder {
 export function holderIn(words: Scratch, at: number): Holder {
   const [low, high] = [lowHalf(words, at), highHalf(words, at)];
   return {
-    word: (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0),
+    word: BigInt.asUintN(64, words.i64[at >> 3]),
     client: low & (SERVES - 1),
     serves: (low & SERVES) !== 0,
     yields: (low & YIELDS) !== 0,

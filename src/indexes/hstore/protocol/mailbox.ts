@@ -3,7 +3,7 @@ import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import { control } from '../../../pool/control.ts';
 import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
-import type { MailboxGeometry } from './geometry.ts';
+import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
 import { PATIENCE, pauseAfter } from './waiting.ts';
 
 /** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
@@ -35,6 +35,20 @@ export function* readUnanswered(
     unanswered.push({ row, number, owner: readInteger(words, 8 * (2 * rows + row)) });
   }
   return unanswered;
+}
+
+/** Adds the READs of the requests in these rows: one behind the other from the beginning. */
+export function postBodies(
+  geometry: MailboxGeometry,
+  rows: readonly Unanswered[],
+  bodies: Scratch,
+  batch: Batch,
+): Batch {
+  bodies.ensure(BODY_BYTES * rows.length);
+  rows.forEach(({ row }, i) => {
+    batch.read(geometry.body(row), BODY_BYTES, bodies, BODY_BYTES * i);
+  });
+  return batch;
 }
 
 /**

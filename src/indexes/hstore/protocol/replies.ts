@@ -68,7 +68,7 @@ export class Replies {
   answer(row: number, number: number, reply: HashReply): void {
     this.#news++;
     const ticket = this.#waiting.get(row);
-    if (ticket?.number === number) ticket.reply = { ...reply };
+    if (ticket?.number === number) ticket.reply = reply;
   }
 
   /** Whether the ticket's operation is to look, and not to wait for what others bring. */

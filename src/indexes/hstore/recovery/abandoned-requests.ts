@@ -4,7 +4,7 @@ import { type Address, Batch, type Operation, Scratch } from '../../../verbs/ind
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
-import { readUnanswered } from '../protocol/mailbox.ts';
+import { postBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -18,28 +18,30 @@ const POLLS_MAX = 512;
  * this client has given up, between whose operations a sweep runs.
  */
 export function* abandonedRequests(pair: Pair): Operation<{ block: Address; units: number }[]> {
-  const bodies = yield* abandonedBodies(pair, pair.mailbox.geometry);
-  const requests = bodies.map((body) => decodeRequest(body, 0));
+  const requests = yield* abandoned(pair, pair.mailbox.geometry, decodeRequest);
   // A removal by the key's record does not own that.
   return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
 }
 
 /** The blocks that a skiplist server would still read and write. */
 export function* abandonedScans(pair: Pair): Operation<Address[]> {
-  const bodies = yield* abandonedBodies(pair, pair.skiplistMailbox.geometry);
-  return bodies.map((body) => decodeScan(body, 0).block);
+  const scans = yield* abandoned(pair, pair.skiplistMailbox.geometry, decodeScan);
+  return scans.map(({ block }) => block);
 }
 
-function* abandonedBodies({ membership }: Pair, geometry: MailboxGeometry): Operation<Scratch[]> {
-  const found: Scratch[] = [];
+function* abandoned<T>(
+  { membership }: Pair,
+  geometry: MailboxGeometry,
+  decode: (words: Scratch, at: number) => T,
+): Operation<T[]> {
+  const rows: Unanswered[] = [];
   const gone = new GoneClients(membership);
-  for (const { row, owner } of yield* readUnanswered(geometry)) {
-    if (owner !== clientWord(membership) && !(yield* gone.has(owner))) continue;
-    const body = new Scratch(BODY_BYTES);
-    yield new Batch().read(geometry.body(row), BODY_BYTES, body, 0);
-    found.push(body);
+  for (const one of yield* readUnanswered(geometry)) {
+    if (one.owner === clientWord(membership) || (yield* gone.has(one.owner))) rows.push(one);
   }
-  return found;
+  const bodies = new Scratch(BODY_BYTES * rows.length);
+  if (rows.length > 0) yield postBodies(geometry, rows, bodies, new Batch());
+  return rows.map((_, i) => decode(bodies, BODY_BYTES * i));
 }
 
 /**

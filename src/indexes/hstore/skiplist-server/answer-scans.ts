@@ -4,7 +4,7 @@ import { Batch, type Operation, Scratch, writeInteger } from '../../../verbs/ind
 import type { KeyBound } from '../../contract.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
-import { readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
+import { postBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { answerOffset, decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
 import { catchUp } from './catch-up.ts';
 
@@ -48,10 +48,7 @@ function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
   const { geometry } = pair.skiplistMailbox;
   const batch = new Batch();
   const bodies = new Scratch(BODY_BYTES * waiting.length);
-  waiting.forEach(({ row }, i) => {
-    batch.read(geometry.body(row), BODY_BYTES, bodies, BODY_BYTES * i);
-  });
-  yield batch;
+  yield postBodies(geometry, waiting, bodies, batch);
   const messages = waiting.map((_, i) => decodeScan(bodies, BODY_BYTES * i));
   const bounds = yield* boundsOf(messages);
   // After all of them were posted: what their clients have seen before is in the answers.
