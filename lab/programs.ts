@@ -82,6 +82,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Capacity of a pool that is filled and emptied, with kills',
     load: () => import('./experiments/refill.ts'),
   },
+  'hit-rates': {
+    about: 'Hit rates of bounded stores beside exact LRU and LFU',
+    load: () => import('./hit-rates/run.ts'),
+  },
   'write-pages': {
     about: 'Measures anew what pages of docs/measurements say',
     load: () => import('./pages/run.ts'),

@@ -1,5 +1,5 @@
 import { invariant } from '../../src/errors.ts';
-import type { Batch, Operation, TrafficCounters } from '../../src/verbs/index.ts';
+import type { Batch, Operation, TrafficCounters, UnwaitedWrite } from '../../src/verbs/index.ts';
 import type { LocalDoor } from './local-door.ts';
 import { type Nic, QueuePair } from './nodes.ts';
 
@@ -55,7 +55,12 @@ export interface Surroundings {
   /** The step that a thread is in takes so long. */
   stepTakes(thread: ClientThread, ns: number): void;
   post(flight: Flight): void;
+  /** A flight more of a thread, for a batch that no coroutine waits for. */
+  newFlight(thread: ClientThread): Flight;
 }
+
+/** Of a flight whose batch no coroutine waits for. */
+export const NO_COROUTINE = -1;
 
 /**
  * A thread of a compute node, or of a memory node's machine, that runs coroutines. It resumes one
@@ -77,6 +82,8 @@ export class ClientThread {
   #first = 0;
   #waiting = 0;
   #running: Flight | undefined;
+  /** Flights for batches that are not waited for, and are not under way. */
+  readonly #loose: Flight[] = [];
   busyNs = 0;
 
   constructor(
@@ -114,6 +121,11 @@ export class ClientThread {
 
   /** The coroutine can go on as soon as the CPU is free. */
   resume(flight: Flight): void {
+    if (flight.coroutine === NO_COROUTINE) {
+      (flight.batch as UnwaitedWrite).completed(flight.error);
+      this.#loose.push(flight);
+      return;
+    }
     const { length } = this.#ready;
     this.#ready[(this.#first + this.#waiting++) % length] = flight.coroutine;
     if (this.#running === undefined) this.#step();
@@ -150,10 +162,22 @@ export class ClientThread {
   /** The CPU is done with the step: the batch goes out, or the operation has ended. */
   endStep(): void {
     const flight = this.#running as Flight;
-    if (flight.batch !== undefined) this.#network.post(flight);
-    else this.#end(flight);
+    if (flight.batch === undefined) this.#end(flight);
+    else if (flight.batch.isWaitedFor) this.#network.post(flight);
+    else this.#postUnwaited(flight, flight.batch as UnwaitedWrite);
     this.#running = undefined;
     if (this.#waiting > 0) this.#step();
+  }
+
+  /** The WRITE goes out on the same queue pair, and the coroutine goes on at once. */
+  #postUnwaited(flight: Flight, write: UnwaitedWrite): void {
+    const loose = this.#loose.pop() ?? this.#network.newFlight(this);
+    write.isUnderWay = true;
+    loose.batch = write;
+    loose.failed = false;
+    loose.error = undefined;
+    this.#network.post(loose);
+    this.resume(flight);
   }
 
   #end(flight: Flight): void {

@@ -10,7 +10,13 @@ import {
   WRITE,
 } from '../../src/verbs/index.ts';
 import { CALL } from './call.ts';
-import { ClientThread, type Ended, type Flight, type Surroundings } from './client-thread.ts';
+import {
+  ClientThread,
+  type Ended,
+  Flight,
+  NO_COROUTINE,
+  type Surroundings,
+} from './client-thread.ts';
 import { EventQueue, PARTS_MAX } from './event-queue.ts';
 import { LocalDoor, type LocalModel, SHARED_WITH_NIC } from './local-door.ts';
 import { type MeasuredUse, measuredUse } from './measured-use.ts';
@@ -160,6 +166,12 @@ export class SimulatedNetwork implements Surroundings {
       ns += door?.leadsTo(batch, row) ? door.model.verbNs : verbNs;
     }
     return ns;
+  }
+
+  newFlight(thread: ClientThread): Flight {
+    const flight = new Flight(this.#flights.length, NO_COROUTINE, thread);
+    this.#flights.push(flight);
+    return flight;
   }
 
   stepTakes(thread: ClientThread, ns: number): void {

@@ -14,9 +14,10 @@ import {
   WRITES,
 } from '../../src/verbs/index.ts';
 
-/** Counts a batch as one round trip, as every fabric does. */
-export function countBatch({ rows }: TrafficCounters, { length, kind, bytes }: Batch): void {
-  rows[ROUND_TRIPS]++;
+/** Counts a batch as every fabric does: as one round trip, if it is waited for. */
+export function countBatch({ rows }: TrafficCounters, batch: Batch): void {
+  const { length, kind, bytes } = batch;
+  if (batch.isWaitedFor) rows[ROUND_TRIPS]++;
   for (let row = 0; row < length; row++) {
     if (kind[row] === READ) {
       rows[READS]++;

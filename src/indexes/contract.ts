@@ -17,6 +17,8 @@ export interface IndexManifest {
    * learns of the death. Where no client could learn of it, such an index is not opened.
    */
   locks?: true;
+  /** Whether a store may be bounded: its index has samples, and tells what a write displaces. */
+  bounded?: true;
 }
 
 /** When a write takes effect. */
@@ -205,6 +207,19 @@ export interface Index {
   shape(): Operation<IndexShape>;
   /** Begins a walk, or goes on at a cursor. Raises SW_INVALID_ARGUMENT for what is no cursor. */
   walk(cursor?: number): IndexWalk;
+  /**
+   * Visits some of the records, up to about `enough`: those in the places of the index that
+   * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
+   * to be met as any other. Fewer or none where the places are empty. A visit is as in a walk that
+   * wants the keys only; a record may have been replaced since. `request` is lent for it. For
+   * eviction, by an index whose records expire; others lack it.
+   */
+  sample?(
+    request: Request,
+    places: readonly number[],
+    enough: number,
+    visit: (request: Request, keyBytes: number) => void,
+  ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**

@@ -1,4 +1,5 @@
 import { invariant, StepwellError } from '../errors.ts';
+import { type BoundWish, makeBound } from '../pool/bound.ts';
 import type { CatalogEntry, Made } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
@@ -53,15 +54,21 @@ export function* createStore(
   return (yield* findOrCreateStore(pool, name, kind, parameters)).entry;
 }
 
-/** Finds the store `name`, or creates it with an index of this kind. */
+/** Finds the store `name`, or creates it with an index of this kind, and maybe with a bound. */
 export function findOrCreateStore(
   pool: Pool,
   name: string,
   kind: IndexKind,
   parameters: IndexParameters,
+  bound?: BoundWish,
 ): Operation<Made> {
-  return pool.catalog.findOrCreate(name, kind.number, packParameters(kind, parameters), (id) =>
-    pool.stores.making(id, () => kind.create(pool, parameters, id)),
+  const { catalog, allocator, layout, stores } = pool;
+  return catalog.findOrCreate(
+    name,
+    kind.number,
+    packParameters(kind, parameters),
+    (id) => stores.making(id, () => kind.create(pool, parameters, id)),
+    bound && ((id) => stores.making(id, () => makeBound(allocator, layout, id, bound))),
   );
 }
 

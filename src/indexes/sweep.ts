@@ -132,6 +132,8 @@ function* sweepOwn(pool: Pool, index: Index): Operation<{ brought: number; outwa
   yield* reclamation.quiesce();
   const lost = yield* allocator.claimed(catalog, reclamation.waiting());
   yield* index.eachReachable((address) => lost.delete(address));
+  const bound = yield* pool.catalog.boundOf(catalog);
+  if (bound) lost.delete(bound.block);
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
   const waits = lost.size > 0 || reclamation.retired > 0;

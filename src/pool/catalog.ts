@@ -1,5 +1,6 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
+import { type Bound, decodeBound } from './bound.ts';
 import { HELD, HolderWord, INHERITED } from './clients/holder-word.ts';
 import type { Membership } from './clients/membership.ts';
 import { control, packFields, unpackFields } from './control.ts';
@@ -128,12 +129,14 @@ export class Catalog {
    * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
    * emptied by the next holder of the lock. Chunks of an index that failed, or whose maker died,
    * are given back: at once, or by the maker of the next store in the same row, or by a sweep.
+   * `wordsFor` tells what the store's line behind the catalog begins with.
    */
   *findOrCreate(
     name: string,
     kind: number,
     parameters: readonly number[],
     build: (id: number) => Operation<Address>,
+    wordsFor: (id: number) => Operation<Uint8Array> = noWords,
   ): Operation<Made> {
     const existing = yield* this.find(name);
     if (existing) return { entry: existing, isNew: false };
@@ -143,7 +146,8 @@ export class Catalog {
       if (made) return { entry: made, isNew: false };
       // The dead holder may have been making a store: what it took is still its own.
       if (isInherited) yield* this.#recover();
-      return { entry: yield* this.#create(name, kind, parameters, build), isNew: true };
+      const entry = yield* this.#create(name, kind, parameters, build, wordsFor);
+      return { entry, isNew: true };
     } finally {
       yield* this.#lockWord.leave();
     }
@@ -154,6 +158,7 @@ export class Catalog {
     kind: number,
     parameters: readonly number[],
     build: (id: number) => Operation<Address>,
+    wordsFor: (id: number) => Operation<Uint8Array>,
   ): Operation<CatalogEntry> {
     const id = yield* this.#freeRow();
     const at = rowAt(id);
@@ -161,14 +166,16 @@ export class Catalog {
     yield* control.store(at, creating);
     yield* this.#giveBack(id);
     let root: Address = NULL_ADDRESS;
+    let words: Uint8Array;
     try {
       root = yield* build(id);
+      words = yield* wordsFor(id);
     } catch (error) {
       yield* this.#giveBack(id);
       yield* control.store(at, 0n);
       throw error;
     }
-    yield* control.writeBytes(wordsOf(id), new Uint8Array(STORE_WORDS_BYTES));
+    yield* control.writeBytes(wordsOf(id), words);
     yield* control.writeBytes(at + ROOT, encodeEntry(name, root, parameters));
     const ready = yield* control.swap(at, creating, stateWord(READY, kind));
     invariant(ready, 'the catalog changed under its lock');
@@ -341,6 +348,11 @@ export class Catalog {
     yield* control.store(wordsOf(id) + TURN_CURSOR, BigInt(cursor));
   }
 
+  /** What the store may hold at most; undefined for as much as the pool has room for. */
+  *boundOf(id: number): Operation<Bound | undefined> {
+    return decodeBound(yield* control.readBytes(wordsOf(id), STORE_WORDS_BYTES));
+  }
+
   /**
    * Whether the holder before this one is gone. A holder that makes a store is waited for, five
    * seconds; one that does not, less than a second: a damaged word may name any living client.
@@ -359,6 +371,12 @@ export class Catalog {
   *#isMaking(): Operation<boolean> {
     return (yield* this.entries()).some(({ ready, dropped }) => !ready && !dropped);
   }
+}
+
+/** Of a store without a bound. */
+// biome-ignore lint/correctness/useYield: an operation without a verb
+function* noWords(): Operation<Uint8Array> {
+  return new Uint8Array(STORE_WORDS_BYTES);
 }
 
 function rowAt(id: number): Address {

@@ -15,6 +15,7 @@ import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
 import { ChunkTable } from './memory/chunks.ts';
 import { OpenStores } from './open-stores.ts';
+import { UnwaitedWrites } from './unwaited-writes.ts';
 
 const RECLAIM_ATTEMPTS = 40;
 /** How long a leaving client waits for the others to let go of what it retired. */
@@ -36,9 +37,11 @@ export class Pool {
   readonly intents: IntentSlots;
   readonly repairs: Repairs;
   /** Of this client: by which it judges whether records have expired. */
-  readonly clock: Clock = { now: Date.now };
+  readonly clock: Clock = { now: Date.now, chance: Math.random };
   /** Of this client: by which it gives up waiting for a lock. Simulations have their own time. */
   readonly timer: Timer = { now: () => performance.now() };
+  /** Of this client: WRITEs that its operations do not wait for. */
+  readonly unwaited = new UnwaitedWrites();
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */

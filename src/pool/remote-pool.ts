@@ -109,6 +109,8 @@ export class RemotePool extends Pool {
           this.#drained = resolve;
         });
       }
+      // Their blocks may be re-used by what follows.
+      await this.unwaited.settled();
       await action();
     })();
     const gate = closing.finally(() => {

@@ -115,6 +115,16 @@ export function planChain(keyBytes: number, valueBytes: number): ChainPlan {
   return { headUnits: unitsOf(before + inlineBytes), inlineBytes, pieces };
 }
 
+/** Bytes of the blocks that a record takes. */
+export function blockBytesOf(keyBytes: number, valueBytes: number): number {
+  if (fitsOneBlock(keyBytes, valueBytes)) {
+    return UNIT_BYTES * sizeClassOf(unitsOf(valueOffset(keyBytes) + pad8(valueBytes)));
+  }
+  const { headUnits, pieces } = planChain(keyBytes, valueBytes);
+  const units = pieces.reduce((sum, piece) => sum + piece.units, sizeClassOf(headUnits));
+  return UNIT_BYTES * units;
+}
+
 /**
  * Block sizes in units: every size up to 8, then four to each doubling (at most a fifth is wasted).
  * Sizes above 256 units occur only for long keys and continuations.

@@ -4,20 +4,29 @@ import { FLAG_SLIDING, FLAG_TIMED } from './layout.ts';
 /**
  * The times of a record, which stand in front of its value:
  *
- *   0  access 64    time of the last access 48 | unused 16; outside of the checksum
+ *   0  access 64    time of the last access 52 | uses 12; outside of the checksum
  *   8  deadline 64  when the record expires; 0 for never; with SLIDING how long after an access
  *
- * All are milliseconds, times of day since 1970. A deadline is immutable as the value is: another
- * one takes another record. Clients write the access word where it stands.
+ * A deadline is in milliseconds, a time of day since 1970, and immutable as the value is: another
+ * one takes another record. An access is in ticks of 1/1024 millisecond, and counts the uses of the
+ * record, for eviction. Clients write the access word where it stands.
  */
 const ACCESS = 0;
 const DEADLINE = 8;
 /** The checksum of a record covers its value from here on. */
 export const UNCHECKED_BYTES = 8;
 
-const ACCESS_HIGH_BITS = 0xffff;
-/** What an access word can say. */
+/** What a deadline can say. */
 export const TIME_MAX = 2 ** 48 - 1;
+
+export const TICKS_PER_MS = 1024;
+const MILLISECONDS_MAX = 2 ** 42 - 1;
+const TICKS_HIGH_BITS = 0xfffff;
+const USES_SHIFT = 20;
+const USES_MAX = 0xfff;
+/** A count below this is exact; above, it has so many binary digits and an exponent. */
+const USES_EXACT = 512;
+const USES_DIGITS = 256;
 
 /** When a record that is written expires. */
 export interface Expiry {
@@ -26,19 +35,35 @@ export interface Expiry {
   readonly sliding: boolean;
 }
 
+/** Times of a record that never expires. */
+export const NEVER: Expiry = { deadline: 0, sliding: false };
+
+/** An access, and how often the record was used until then. */
+export interface Access {
+  readonly ticks: number;
+  readonly uses: number;
+}
+
 /** Flags of the header for a record with this expiry. */
 export function flagsOf(expiry: Expiry | undefined): number {
   if (expiry === undefined) return 0;
   return expiry.sliding ? FLAG_TIMED | FLAG_SLIDING : FLAG_TIMED;
 }
 
-export function writeTimes(scratch: Scratch, at: number, { deadline }: Expiry, now: number): void {
-  writeAccess(scratch, at + ACCESS, now);
-  writeInteger(scratch, at + DEADLINE, deadline);
+export function writeTimes(scratch: Scratch, at: number, expiry: Expiry, ticks: number): void {
+  const word = (at + ACCESS) >> 2;
+  scratch.i32[word] = lowOfAccess(ticks);
+  scratch.i32[word + 1] = highOfAccess(ticks, 1);
+  writeInteger(scratch, at + DEADLINE, expiry.deadline);
 }
 
-export function writeAccess(scratch: Scratch, at: number, now: number): void {
-  writeInteger(scratch, at, Math.min(Math.max(0, now), TIME_MAX));
+/** The halves of an access word; `ticks` is within what one can say. */
+export function lowOfAccess(ticks: number): number {
+  return ticks | 0;
+}
+
+export function highOfAccess(ticks: number, uses: number): number {
+  return Math.floor(ticks / 2 ** 32) | (uses << USES_SHIFT);
 }
 
 /** What times were written with; undefined for a record that never expires. */
@@ -51,15 +76,57 @@ export function readExpiry(scratch: Scratch, at: number, flags: number): Expiry 
 export function expiresAt(scratch: Scratch, at: number, flags: number): number {
   const deadline = readInteger(scratch, at + DEADLINE);
   if (deadline === 0) return Number.POSITIVE_INFINITY;
-  return (flags & FLAG_SLIDING) === 0 ? deadline : accessedAt(scratch, at) + deadline;
+  if ((flags & FLAG_SLIDING) === 0) return deadline;
+  return Math.floor(ticksAt(scratch, at) / TICKS_PER_MS) + deadline;
 }
 
-function accessedAt(scratch: Scratch, at: number): number {
-  const high = highHalf(scratch, at + ACCESS) & ACCESS_HIGH_BITS;
+/** When the record was accessed last. */
+export function ticksAt(scratch: Scratch, at: number): number {
+  const high = highHalf(scratch, at + ACCESS) & TICKS_HIGH_BITS;
   return high * 2 ** 32 + (lowHalf(scratch, at + ACCESS) >>> 0);
+}
+
+/** How often the record was used: exact below 512, then a number that grows with its logarithm. */
+export function usesAt(scratch: Scratch, at: number): number {
+  return highHalf(scratch, at + ACCESS) >>> USES_SHIFT;
+}
+
+/**
+ * The count after one more use. Above 511 a count has 8 digits and an exponent, and grows by chance
+ * (Morris, "Counting large numbers of events in small registers", CACM 21(10), 1978), so that
+ * records that were used some million times can still be told apart.
+ */
+export function usedOnceMore(uses: number, chance: () => number): number {
+  if (uses < USES_EXACT - 1) return uses + 1;
+  const exponent = Math.floor(uses / USES_DIGITS) - 1;
+  const grows = chance() * 2 ** exponent < 1;
+  return grows ? Math.min(uses + 1, USES_MAX) : uses;
 }
 
 /** How long after an access a record with SLIDING expires. */
 export function spanOf(scratch: Scratch, at: number): number {
   return readInteger(scratch, at + DEADLINE);
+}
+
+/**
+ * Tells accesses of one client apart that come within a millisecond of its clock: each is a tick
+ * after the one before, up to the last tick of that millisecond.
+ */
+export class AccessClock {
+  readonly #clock: { now: () => number };
+  #millisecond = -1;
+  #tick = 0;
+
+  constructor(clock: { now: () => number }) {
+    this.#clock = clock;
+  }
+
+  ticks(): number {
+    const now = Math.min(Math.max(0, Math.floor(this.#clock.now())), MILLISECONDS_MAX);
+    if (now !== this.#millisecond) {
+      this.#millisecond = now;
+      this.#tick = 0;
+    } else if (this.#tick < TICKS_PER_MS - 1) this.#tick++;
+    return now * TICKS_PER_MS + this.#tick;
+  }
 }

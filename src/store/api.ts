@@ -248,6 +248,9 @@ export interface PoolOptions {
   maxClients?: number;
 }
 
+/** Which records of a store with a bound go when it is full; see `OpenOptions`. */
+export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
+
 /** Options of `open` and `create`. */
 export interface OpenOptions extends PoolOptions {
   /** How long records live that this handle writes, in milliseconds. Default: for ever. */
@@ -259,6 +262,28 @@ export interface OpenOptions extends PoolOptions {
    * the pool that this thread has open go by it. Default `Date.now`.
    */
   clock?: () => number;
+  /**
+   * By what evictions are decided that are left to chance: numbers of [0, 1), for tests. All stores
+   * of the pool that this thread has open go by it. Default `Math.random`.
+   */
+  chance?: () => number;
+  /**
+   * How many records a new store holds at most; from then on `eviction` says which go when others
+   * come. Those that have expired count until they are taken out. Operations in flight may exceed
+   * it by what they add. A store that is there keeps its own bound: another one raises
+   * SW_STORE_MISMATCH. Not for the indexes chime and hopscotch (SW_UNSUPPORTED). Default: as many
+   * as the pool has room for.
+   */
+  maxRecords?: number;
+  /** Instead of `maxRecords`: bytes of the memory blocks that a new store's records take. */
+  maxBytes?: number;
+  /**
+   * Which records of a store with `maxRecords` or `maxBytes` go when it is full: of a sample the
+   * one that was used the longest time ago (`lru`) or the least often (`lfu`); `adaptive` learns
+   * which of the two loses fewer keys that come back. With `none` a write of a further key raises
+   * SW_POOL_FULL. Default `lru`.
+   */
+  eviction?: Eviction;
   /**
    * Name of the store inside the pool, at most 48 bytes. Default: the store that the `handle` is
    * of, for a URL `default`.
@@ -366,6 +391,29 @@ export interface StoreStats extends ClientCounters {
   subtables: number;
   /** Bytes of the pool's chunks that this store holds, by kind. */
   memory: { records: number; subtables: number; directory: number };
+  /** Of a store with `maxRecords` or `maxBytes`. */
+  bound?: BoundStats;
+}
+
+/**
+ * What a bounded store holds and has done since it was made, by all its clients together; those of
+ * the others as they told it last, hits and misses up to a second late.
+ */
+export interface BoundStats {
+  maxRecords?: number;
+  maxBytes?: number;
+  eviction: Eviction;
+  /** As the clients count them; see docs/protocols/eviction.md for what a client's death does. */
+  records: number;
+  /** Bytes of the memory blocks of those. */
+  bytes: number;
+  /** Records that had to go; those that had expired are not among them. */
+  evictions: number;
+  /** Keys that were read and found, and not found. */
+  hits: number;
+  misses: number;
+  /** With `adaptive`: the share of evictions that this client has `lru` decide. */
+  lruWeight?: number;
 }
 
 /** Defaults of a namespace; what is left out is that of the store. */

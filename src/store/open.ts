@@ -96,9 +96,10 @@ function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): St
   refuseDelegation(given);
   const options = creatingNothing(optionsFor(place, given));
   const { client, handle, text } = attachTo(place, options);
-  const { store, index } = client.open(options);
+  const opened = client.open(options);
+  const { store } = opened;
   publish('open', () => ({ url: text, store: store.name }));
-  return new SharedStore<Value>(new LocalAttachment(client.pool, store), index, {
+  return new SharedStore<Value>(new LocalAttachment(client.pool, store), opened, {
     name: store.name,
     url: text,
     handle: { ...handle, store: store.name },

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
-import type { Index } from '../indexes/contract.ts';
+import type { Index, IndexKind } from '../indexes/contract.ts';
 import {
   boundWaits,
   delegate,
@@ -10,6 +10,7 @@ import {
   openIndex,
   speculate,
 } from '../indexes/kinds.ts';
+import type { BoundWish } from '../pool/bound.ts';
 import { type CatalogEntry, type Made, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
 import type { OpenStore } from '../pool/open-stores.ts';
@@ -19,6 +20,8 @@ import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
 import { invalid, shown } from './calls/arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
+import { boundWish, refuseOtherBound, refuseUnbounded } from './eviction/bound-wish.ts';
+import { BoundedStore } from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { checkOpenOptions } from './option-names.ts';
 import { formatOf } from './values/value-format.ts';
@@ -28,6 +31,10 @@ const MAKES_MAX = 10;
 const HOTSPOTS_MAX = 2 ** 24;
 /** Keys of a hotspot buffer where a round trip costs more than the bytes of a neighbourhood. */
 export const NETWORK_HOTSPOTS = 65_536;
+
+/** What a record of a bounded store is taken for, with its share of the index. */
+const BYTES_PER_RECORD = 512;
+const BOUNDED_BYTES_MIN = 64 * 1024;
 
 export function checkClientOptions(options: OpenOptions): void {
   checkOpenOptions(options);
@@ -39,7 +46,8 @@ export function checkClientOptions(options: OpenOptions): void {
   formatOf(options.values);
   checkSignal(options.signal);
   lifetimeOf(options);
-  const { delegation = false, clock, readOnly = false } = options;
+  boundWish(options);
+  const { delegation = false, readOnly = false } = options;
   if (typeof readOnly !== 'boolean') {
     throw invalid(`readOnly is true or false: ${shown(readOnly)}`);
   }
@@ -47,8 +55,10 @@ export function checkClientOptions(options: OpenOptions): void {
     throw invalid(`delegation is true or false: ${shown(delegation)}`);
   }
   checkWaits(options);
-  if (clock !== undefined && typeof clock !== 'function') {
-    throw invalid(`clock is a function, not ${shown(clock)}`);
+  for (const name of ['clock', 'chance'] as const) {
+    const given = options[name];
+    if (given === undefined || typeof given === 'function') continue;
+    throw invalid(`${name} is a function, not ${shown(given)}`);
   }
 }
 
@@ -68,9 +78,15 @@ export function clientName({ client }: OpenOptions): string {
 }
 
 /** A store that is open, until `pool.stores.close`. */
-export interface StoreInPool {
+export interface StoreInPool extends OpenedStore {
   store: OpenStore;
+}
+
+/** What the handles of one store share that a client has open. */
+export interface OpenedStore {
   index: Index;
+  /** Of a bounded store. */
+  bounded: BoundedStore | undefined;
 }
 
 /**
@@ -80,30 +96,38 @@ export interface StoreInPool {
 export function* openStore(
   pool: Pool,
   options: OpenOptions,
-  known: (store: OpenStore) => Index | undefined = () => undefined,
+  known: (store: OpenStore) => OpenedStore | undefined = () => undefined,
   hotspots = 0,
 ): Operation<StoreInPool> {
   const name = checkStoreName(options.store ?? 'default');
   const wish = indexWish(options.index);
+  const bound = boundWish(options);
   const mayMake = options.create !== false && !options.readOnly;
   const { entry, store } = yield* findOrMake(
     pool,
     name,
-    mayMake ? makerOf(pool, name, wish) : undefined,
+    mayMake ? makerOf(pool, name, wish, options) : undefined,
   );
   try {
     if (wish) refuseOtherKind(entry, wish);
     const open = known(store);
-    const index = open ?? (yield* openIndex(pool, entry));
+    const { index, bounded } = open ?? (yield* openBoth(pool, entry));
     if (wish) refuseOtherShape(entry.name, index, wish);
+    if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
+    if (bounded) refuseUnbounded(index.manifest, options);
     if (options.delegation) refuseAlone(entry.name, index, delegate(index));
     if (open === undefined) speculate(index, hotspots);
     configure(entry.name, index, options);
-    return { store, index };
+    return { store, index, bounded };
   } catch (error) {
     pool.stores.close(store);
     throw error;
   }
+}
+
+function* openBoth(pool: Pool, entry: CatalogEntry): Operation<OpenedStore> {
+  const index = yield* openIndex(pool, entry);
+  return { index, bounded: yield* BoundedStore.open(pool, index) };
 }
 
 /** Handles of one store share its index: what the last one asked for counts. */
@@ -142,7 +166,7 @@ export function mayBeThere(options: OpenOptions): boolean {
  */
 export function* makeStore(pool: Pool, options: OpenOptions): Operation<void> {
   const name = checkStoreName(options.store ?? 'default');
-  const make = makerOf(pool, name, indexWish(options.index));
+  const make = makerOf(pool, name, indexWish(options.index), options);
   yield* pool.recovering(() => true);
   const { entry, isNew } = yield* make();
   if (isNew) {
@@ -173,13 +197,29 @@ function* findOrMake(
 }
 
 /** Checks what a new store would be like, also when the store is there. */
-function makerOf(pool: Pool, name: string, wish: IndexWish | undefined): () => Operation<Made> {
+function makerOf(
+  pool: Pool,
+  name: string,
+  wish: IndexWish | undefined,
+  options: OpenOptions,
+): () => Operation<Made> {
   const { kind, wishes } = wish ?? { kind: kindNamed('race'), wishes: {} };
+  const bound = boundWish(options);
+  if (bound) refuseUnbounded(kind.manifest, options);
   const { regionBytes, regionsMax } = pool.layout.parameters;
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { stripe } = pool.layout;
-  const parameters = kind.parameters(wishes, regionBytes * regionsMax, seed, stripe);
-  return () => findOrCreateStore(pool, name, kind, parameters);
+  const bytes = bytesFor(kind, regionBytes * regionsMax, bound);
+  const parameters = kind.parameters(wishes, bytes, seed, stripe);
+  return () => findOrCreateStore(pool, name, kind, parameters, bound);
+}
+
+/** An index that does not grow is made as large as the bound of its store wants it. */
+function bytesFor({ manifest }: IndexKind, poolBytes: number, bound?: BoundWish): number {
+  if (manifest.onlineResize || bound === undefined) return poolBytes;
+  const { unit, limit } = bound;
+  const wanted = unit === 'records' ? BYTES_PER_RECORD * limit : 2 * limit;
+  return Math.min(poolBytes, Math.max(BOUNDED_BYTES_MIN, wanted));
 }
 
 function refuseAlone(store: string, { manifest }: Index, delegates: boolean): void {

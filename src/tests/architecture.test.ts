@@ -35,6 +35,7 @@ const LAYERS = [
   'lab/bench',
   'lab/tcp',
   'lab/gateway',
+  'lab/hit-rates',
   'lab/chime',
   'lab/pages',
   'lab/simulation',

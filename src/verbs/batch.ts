@@ -29,6 +29,8 @@ export const CALL_HEAD_BYTES = 8;
  */
 export class Batch {
   length = 0;
+  /** Whether the operation that yields it goes on only when it was executed: see unwaited.ts. */
+  isWaitedFor = true;
   kind = new Uint8Array(16);
   address = new Float64Array(16);
   bytes = new Int32Array(16);

@@ -6,4 +6,5 @@ export * from './remote.ts';
 export * from './runners.ts';
 export * from './scratch.ts';
 export * from './traffic.ts';
+export * from './unwaited.ts';
 export * from './words.ts';

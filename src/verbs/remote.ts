@@ -2,6 +2,7 @@ import { Batch } from './batch.ts';
 import type { Operation } from './operation.ts';
 import { advance } from './runners.ts';
 import type { TrafficCounters } from './traffic.ts';
+import type { UnwaitedWrite } from './unwaited.ts';
 
 /** What waits for a batch. */
 export interface Completion {
@@ -75,6 +76,10 @@ class Flight<T> implements Completion {
     try {
       // The operation hears of a failure, so that it can give back what it holds.
       step = error === undefined ? advance(this.#operation) : this.#operation.throw(error);
+      while (!step.done && !step.value.isWaitedFor) {
+        this.#postUnwaited(step.value as UnwaitedWrite);
+        step = advance(this.#operation);
+      }
     } catch (failure) {
       this.#reject(failure);
       return;
@@ -82,6 +87,11 @@ class Flight<T> implements Completion {
     if (step.done) this.#resolve(step.value);
     else if (step.value instanceof Waiting) this.#wait(step.value.promise);
     else this.#fabric.post(step.value, this);
+  }
+
+  #postUnwaited(write: UnwaitedWrite): void {
+    write.isUnderWay = true;
+    this.#fabric.post(write, write);
   }
 
   #wait(promise: Promise<unknown>): void {

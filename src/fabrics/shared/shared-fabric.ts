@@ -179,7 +179,7 @@ export class SharedFabric implements Fabric {
       bytesRead += bytes;
     }
     const counters = this.traffic.rows;
-    counters[ROUND_TRIPS]++;
+    if (batch.isWaitedFor) counters[ROUND_TRIPS]++;
     counters[READS] += reads;
     counters[BYTES_READ] += bytesRead;
   }

@@ -14,6 +14,7 @@ import type {
 } from '../contract.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { checkTable } from './check.ts';
+import { sampleRecords } from './client/sample.ts';
 import { HStoreScan } from './client/scan.ts';
 import { foundRecord, search, searchMany } from './client/search.ts';
 import { type HStoreRequest, HStoreTable } from './client/table.ts';
@@ -35,6 +36,7 @@ const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
+  bounded: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
@@ -102,6 +104,15 @@ export class HStoreIndex
 
   walk(cursor = 0): HStoreWalk {
     return new HStoreWalk(this.table, cursor);
+  }
+
+  sample(
+    request: HStoreRequest,
+    places: readonly number[],
+    enough: number,
+    visit: (request: HStoreRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    return sampleRecords(this.table, request, places, enough, visit);
   }
 
   server(settings: ServerSettings): PairServers {

@@ -32,7 +32,7 @@ import { RaceSlots } from './slots.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
 import { compact, eachReachable } from './sweep.ts';
 import { RaceTable } from './table.ts';
-import { decodeCursor, encodeCursor, RaceWalk } from './walk.ts';
+import { decodeCursor, encodeCursor, RaceWalk, sampleRecords } from './walk.ts';
 
 export const RACE_KIND = 1;
 
@@ -42,6 +42,7 @@ export const RACE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  bounded: true,
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */
@@ -106,6 +107,15 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
       throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
     }
     return new RaceWalk(table, table.newRequest(), position);
+  }
+
+  sample(
+    request: RaceRequest,
+    places: readonly number[],
+    enough: number,
+    visit: (request: RaceRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    return sampleRecords(this.table, request, places, enough, visit);
   }
 
   check(sink: CheckSink): Operation<number> {

@@ -4,6 +4,7 @@ import type { IndexWalk } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
+import { partOf, visitSample } from '../substrates/sample.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
 import type { RaceRequest } from './request.ts';
@@ -213,4 +214,61 @@ export function decodeCursor(cursor: number, buckets: number): WalkPosition | un
   const depth = Math.floor(rest / SUFFIX_VALUES);
   const valid = depth <= 24 && suffix < 2 ** depth && bucket < buckets && bucket % 3 === 0;
   return valid ? { suffix, depth, bucket } : undefined;
+}
+
+/**
+ * `Index.sample`: a place is a group of buckets. A group that is being split is read as it is: a
+ * record in it may be missed, or be met in either half.
+ */
+export function* sampleRecords(
+  table: RaceTable,
+  request: RaceRequest,
+  places: readonly number[],
+  enough: number,
+  visit: (request: RaceRequest, keyBytes: number) => void,
+): Operation<void> {
+  const { directory, geometry, records } = table;
+  const groupBytes = GROUP_BUCKETS * geometry.bucketBytes;
+  const words = new Scratch(places.length * groupBytes);
+  const batch = request.batch.clear();
+  const suffixes = places.map((place, i) => {
+    const { part: suffix, rest } = partOf(place, 2 ** directory.depth);
+    const { part: group } = partOf(rest, geometry.shape.groups);
+    const bucket = geometry.bucketAddress(directory.lookup(suffix), GROUP_BUCKETS * group);
+    batch.read(bucket, groupBytes, words, i * groupBytes);
+    return suffix;
+  });
+  yield batch;
+  const slots: SlotRecord[] = [];
+  let stale: number | undefined;
+  suffixes.forEach((suffix, i) => {
+    const at = i * groupBytes;
+    if (ownsSuffix(words, at, suffix)) addLive(slots, words, at, groupBytes, geometry.bucketBytes);
+    else stale = suffix;
+  });
+  // What a subtable held before it was split is elsewhere, or has been re-used: for the next time.
+  if (stale !== undefined) yield* directory.refresh(stale);
+  const picked = { seed: geometry.shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
+  yield* visitSample(records, request, slots, picked, visit);
+}
+
+/** Whether the bucket whose header stands there is of the keys with this suffix. */
+function ownsSuffix({ i32 }: Scratch, at: number, suffix: number): boolean {
+  const mask = 2 ** depthOf(i32[(at >> 2) + 1]) - 1;
+  return (suffix & mask) === i32[at >> 2];
+}
+
+function addLive(
+  slots: SlotRecord[],
+  { i32 }: Scratch,
+  start: number,
+  bytes: number,
+  bucketBytes: number,
+): void {
+  for (let at = start; at < start + bytes; at += 8) {
+    if ((at - start) % bucketBytes === 0) continue;
+    const low = i32[at >> 2];
+    const high = i32[(at >> 2) + 1];
+    if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
+  }
 }

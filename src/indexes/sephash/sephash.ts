@@ -22,6 +22,7 @@ import { search, searchMany } from './operations/search.ts';
 import { erase, modify, remove, write } from './operations/write.ts';
 import { eachReachable } from './reachable.ts';
 import type { SepHashRequest } from './request.ts';
+import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
 import { SepHashTable } from './table.ts';
 import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
@@ -34,6 +35,7 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  bounded: true,
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */
@@ -103,6 +105,15 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
       throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
     }
     return new SepHashWalk(this.table, position);
+  }
+
+  sample(
+    request: SepHashRequest,
+    places: readonly number[],
+    enough: number,
+    visit: (request: SepHashRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    return sampleRecords(this.table, request, places, enough, visit);
   }
 
   check(sink: CheckSink): Operation<number> {

@@ -36,9 +36,9 @@ export class SepHashWalk implements IndexWalk {
   readonly #halves: WalkPosition[] = [];
   #position: WalkPosition | undefined;
 
-  constructor(table: SepHashTable, position: WalkPosition) {
+  constructor(table: SepHashTable, position: WalkPosition, request = table.newRequest()) {
     this.#table = table;
-    this.#request = table.newRequest();
+    this.#request = request;
     this.#snapshot = new Snapshot(table);
     this.#planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
     this.#position = position;
@@ -63,6 +63,16 @@ export class SepHashWalk implements IndexWalk {
     yield* this.#visitEntries(position, entries, visit);
     position.fingerprint = end;
     if (end === FINGERPRINTS) this.#position = this.#halves.pop() ?? following(position);
+  }
+
+  /** Visits the records of one step at the segment's own depth, wherever that may be by now. */
+  *sample(visit: (request: SepHashRequest, keyBytes: number) => void): Operation<void> {
+    const { suffix, fingerprint } = this.#position as WalkPosition;
+    yield* this.#snapshot.take(suffix);
+    const { depth } = this.#snapshot.main;
+    const entries = yield* this.#entries(fingerprint, this.#stepEnd(fingerprint));
+    const place = { suffix: suffix & (2 ** depth - 1), depth, fingerprint };
+    yield* this.#visitEntries(place, entries, visit);
   }
 
   /** The segment has been split since: go through one half after the other, from here on. */

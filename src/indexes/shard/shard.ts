@@ -35,6 +35,7 @@ import { Migration } from './partitions/migration.ts';
 import { sharesOf } from './partitions/node-shares.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
+import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
 import { compact, eachReachable } from './sweep.ts';
 import type { ShardRequest } from './table/request.ts';
@@ -50,6 +51,7 @@ export const SHARD_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  bounded: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
@@ -215,6 +217,17 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     const { partitions, table } = this;
     const position = decodeCursor(cursor, partitions.geometry);
     return new ShardWalk(partitions, table.newRequest(), position);
+  }
+
+  *sample(
+    request: ShardRequest,
+    places: readonly number[],
+    enough: number,
+    visit: (request: ShardRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    const { partitions } = this;
+    if (!partitions.isCurrent) yield* partitions.refresh();
+    yield* sampleRecords(partitions, request, places, enough, visit);
   }
 
   *check(sink: CheckSink): Operation<number> {

@@ -3,6 +3,7 @@ import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import type { Clock } from '../../pool/clock.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
+import type { UnwaitedWrites } from '../../pool/unwaited-writes.ts';
 import { type Bytes, bytesBound } from '../../records/codec.ts';
 import {
   type ChainPlan,
@@ -26,13 +27,24 @@ import {
   VALUE_BYTES_MAX,
   valueOffset,
 } from '../../records/layout.ts';
-import { type Expiry, spanOf, writeAccess } from '../../records/times.ts';
+import {
+  type Access,
+  AccessClock,
+  type Expiry,
+  highOfAccess,
+  lowOfAccess,
+  spanOf,
+  ticksAt,
+  usedOnceMore,
+  usesAt,
+} from '../../records/times.ts';
 import {
   type Address,
   Batch,
   type Operation,
   readInteger,
   Scratch,
+  setWord,
   UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
@@ -42,7 +54,7 @@ import type { OutgoingChain, Request } from './request.ts';
 const SLIDE_PRECISION = 64;
 
 /** What of a pool records need. */
-export type PoolOfRecords = Pick<Pool, 'allocator' | 'reclamation' | 'clock'>;
+export type PoolOfRecords = Pick<Pool, 'allocator' | 'reclamation' | 'clock' | 'unwaited'>;
 
 /** Blocks of one record, for giving them back. */
 interface Block {
@@ -58,12 +70,16 @@ export class RecordIo {
   readonly #allocator: Allocator;
   readonly #reclamation: Reclamation;
   readonly #clock: Clock;
+  readonly #accessClock: AccessClock;
+  readonly #unwaited: UnwaitedWrites;
   readonly #catalog: number;
 
-  constructor({ allocator, reclamation, clock }: PoolOfRecords, catalog: number) {
+  constructor({ allocator, reclamation, clock, unwaited }: PoolOfRecords, catalog: number) {
     this.#allocator = allocator;
     this.#reclamation = reclamation;
     this.#clock = clock;
+    this.#accessClock = new AccessClock(clock);
+    this.#unwaited = unwaited;
     this.#catalog = catalog;
   }
 
@@ -81,19 +97,40 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the found record at `address` was read. A WRITE of one word, outside of what the
-   * checksum covers: of several readers' the last one counts. The block is not re-used while this
-   * client is in its epoch; when the record has been replaced nothing reads the word any more.
+   * Notes that the found record at `address` was used. A WRITE of one word, outside of what the
+   * checksum covers, that is not waited for: of several clients' the last one counts. The block is
+   * not re-used while this client is in its epoch; when the record has been replaced nothing reads
+   * the word any more.
    */
-  *touch({ foundAt, timesAt }: Request, address: Address): Operation<void> {
-    const word = new Scratch(8);
-    this.writeAccess(word, 0);
-    yield new Batch().write(address + (timesAt - foundAt), 8, word, 0);
+  touch({ incoming, foundAt, timesAt }: Request, address: Address): Operation<void> {
+    return this.#note(address + (timesAt - foundAt), usesAt(incoming, timesAt));
+  }
+
+  /**
+   * Notes that the record that the request has written, and which has times, took the place of the
+   * found one: it goes on with its uses.
+   */
+  inheritUses(request: Request): Operation<void> {
+    const { incoming, timesAt, written, keyBytes, chain } = request;
+    const link = chain === undefined ? 0 : LINK_BYTES;
+    return this.#note(written + valueOffset(keyBytes) + link, usesAt(incoming, timesAt));
+  }
+
+  *#note(word: Address, uses: number): Operation<void> {
+    const ticks = this.#accessClock.ticks();
+    const more = usedOnceMore(uses, this.#clock.chance);
+    yield* this.#unwaited.word(word, lowOfAccess(ticks), highOfAccess(ticks, more));
+  }
+
+  /** The last access of the found record, which has times. */
+  accessOf({ incoming, timesAt }: Request): Access {
+    return { ticks: ticksAt(incoming, timesAt), uses: usesAt(incoming, timesAt) };
   }
 
   /** The access word of a record that is read now. */
   writeAccess(memory: Scratch, at: number): void {
-    writeAccess(memory, at, this.#clock.now());
+    const ticks = this.#accessClock.ticks();
+    setWord(memory, at, lowOfAccess(ticks), highOfAccess(ticks, 1));
   }
 
   /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
@@ -112,7 +149,7 @@ export class RecordIo {
 
   /** With `codec` the value is of that kind, whatever it looks like. */
   encodeValue(request: Request, value: Bytes, version: number, codec?: number): void {
-    request.setValue(value, request.expiry === undefined ? 0 : this.#clock.now());
+    request.setValue(value, request.expiry === undefined ? 0 : this.#accessClock.ticks());
     if (codec !== undefined) request.valueCodec = codec;
     request.chain = undefined;
     if (fitsOneBlock(request.keyBytes, request.valueBytes)) {

@@ -31,6 +31,7 @@ import {
   expiresAt,
   flagsOf,
   readExpiry,
+  ticksAt,
   UNCHECKED_BYTES,
   writeTimes,
 } from '../../records/times.ts';
@@ -61,6 +62,12 @@ export class Request extends Frame {
   valueCodec = CODEC_BYTES;
   /** Where the new record stands in the pool, and whether its WRITE has been posted. */
   block: Address = 0;
+  /** Whether the operation took the found record, which may have expired, out of the index. */
+  displaced = false;
+  /** A removal spares a record that was used after this; in ticks, see times.ts. */
+  sparedIfUsedAfter = Number.POSITIVE_INFINITY;
+  /** The last block of this request that became the index's. */
+  written: Address = 0;
   blockWritten = false;
   /**
    * Whether others may have seen the new record, so that its blocks must be retired, not re-used.
@@ -115,11 +122,14 @@ export class Request extends Frame {
     zeroPad(outgoing, HEADER_BYTES + this.keyBytes);
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
     this.expiry = undefined;
+    this.displaced = false;
+    this.sparedIfUsedAfter = Number.POSITIVE_INFINITY;
     this.forgetBlock();
   }
 
   /** The outgoing record has no blocks any more: they were linked, retired or given back. */
   forgetBlock(): void {
+    if (this.block !== 0) this.written = this.block;
     this.block = 0;
     this.blockWritten = false;
     this.blockExposed = false;
@@ -137,10 +147,10 @@ export class Request extends Frame {
   }
 
   /**
-   * Puts the value, with its times as they are `now`, behind the key. Chained records are laid out
-   * by record-io.
+   * Puts the value behind the key, with its times, which say that it was accessed at `ticks`.
+   * Chained records are laid out by record-io.
    */
-  setValue(value: Bytes, now = 0): void {
+  setValue(value: Bytes, ticks = 0): void {
     const { outgoing, expiry } = this;
     const start = valueOffset(this.keyBytes);
     const at = expiry === undefined ? start : start + TIMES_BYTES;
@@ -149,7 +159,7 @@ export class Request extends Frame {
     this.valueBytes = end - start;
     if (typeof value !== 'string') this.valueCodec = CODEC_BYTES;
     else this.valueCodec = encoded < 0 ? CODEC_UTF8 : CODEC_ASCII;
-    if (expiry !== undefined) writeTimes(outgoing, start, expiry, now);
+    if (expiry !== undefined) writeTimes(outgoing, start, expiry, ticks);
     const { u8 } = outgoing;
     for (let i = end; i < start + pad8(this.valueBytes); i++) u8[i] = 0;
   }
@@ -325,6 +335,12 @@ export class Request extends Frame {
   get foundExpiry(): Expiry | undefined {
     const at = this.timesAt;
     return at < 0 ? undefined : readExpiry(this.timesIn, at, this.foundFlags);
+  }
+
+  /** When the found record was used last, in ticks; 0 when it has no times. */
+  get foundTicks(): number {
+    const at = this.timesAt;
+    return at < 0 ? 0 : ticksAt(this.incoming, at);
   }
 
   /** When the found record expires, in milliseconds since 1970; infinity for never. */

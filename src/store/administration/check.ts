@@ -2,6 +2,7 @@ import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { CheckSink, Index } from '../../indexes/contract.ts';
 import { knownKind } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { blockOfBound } from '../../pool/bound.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { control } from '../../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layout.ts';
@@ -99,6 +100,7 @@ function* checkStore(
       progress: (done) => onProgress?.(done, records),
       ...(each && { each }),
     });
+    yield* accounts.reachBound(entry.id);
     accounts.walked({ index, isSwept: unswept === 0 });
   } catch (error) {
     if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
@@ -137,6 +139,14 @@ class BlockAccounts {
 
   walkedStores(): Iterable<Walked> {
     return this.#walked.values();
+  }
+
+  /** The block of a bounded store is no part of its index. */
+  *reachBound(catalog: number): Operation<void> {
+    const bound = yield* this.#pool.catalog.boundOf(catalog);
+    if (bound === undefined) return;
+    const { address, units } = blockOfBound(this.#pool.layout, bound);
+    this.reach(address, units, catalog);
   }
 
   reach(address: Address, units: number, catalog: number): void {

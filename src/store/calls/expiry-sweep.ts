@@ -1,6 +1,7 @@
 import { hasCode } from '../../errors.ts';
 import type { Index, IndexWalk } from '../../indexes/contract.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { Evictor } from '../eviction/evictor.ts';
 import type { Attachment } from './attachment.ts';
 import { foundKey } from './ranges/takers.ts';
 
@@ -34,10 +35,13 @@ interface Expired {
 export class ExpirySweep {
   readonly #attachment: Attachment;
   readonly #index: Index;
+  /** Of a bounded store. */
+  readonly #evictor: Evictor | undefined;
   #isBusy = false;
   #isTimed = false;
 
-  constructor(attachment: Attachment, index: Index) {
+  constructor(attachment: Attachment, index: Index, evictor?: Evictor) {
+    this.#evictor = evictor;
     this.#attachment = attachment;
     this.#index = index;
   }
@@ -52,12 +56,15 @@ export class ExpirySweep {
   *turn(): Operation<number> {
     const { catalog, clock } = this.#attachment.pool;
     const id = this.#index.catalog;
+    if (this.#evictor !== undefined) yield* this.#evictor.store.tend();
     this.#isTimed ||= yield* catalog.isTimed(id);
     if (!this.#isTimed) return 0;
     if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return 0;
     const walk = this.#walkFrom(yield* catalog.turnCursor(id));
     const expired = yield* this.#inPool(() => this.#meet(walk));
     for (const record of expired) yield* this.#inPool(() => this.#remove(record));
+    // A store that is full without eviction takes keys again when others know of it.
+    if (this.#evictor !== undefined && expired.length > 0) yield* this.#evictor.store.publish();
     yield* catalog.setTurnCursor(id, walk.cursor);
     return expired.length;
   }
@@ -137,6 +144,7 @@ export class ExpirySweep {
     const request = this.#index.newRequest();
     request.setKey(key, this.#index.hashSeed);
     yield* this.#index.remove(request, version);
+    this.#evictor?.removed(request);
   }
 }
 

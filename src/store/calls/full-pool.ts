@@ -4,6 +4,7 @@ import type { Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { Evictor } from '../eviction/evictor.ts';
 import type { Attachment } from './attachment.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
 import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
@@ -21,6 +22,31 @@ const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] 
  */
 const WAITS_MAX = 64;
 
+/** In a bounded store records make room also when the pool is full before the store is. */
+const BOUNDED_REMEDIES = [
+  'reclaim',
+  'expire',
+  'evict some',
+  'sweep',
+  'expire all',
+  'evict some',
+  'evict many',
+  'sweep',
+  'evict most',
+  'sweep',
+] as const;
+
+type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
+
+/** Records that a remedy evicts at most. */
+const EVICTIONS: Readonly<Partial<Record<Remedy, number>>> = {
+  'evict some': 128,
+  'evict many': 4096,
+  'evict most': 65_536,
+};
+/** Samples in vain that end a remedy. */
+const VAIN_MAX = 16;
+
 /** Expired records whose memory does for a while. */
 const ENOUGH = 512;
 
@@ -34,14 +60,16 @@ export class FullPool {
   readonly #store: string;
   readonly #vain: VainSweeps;
   readonly #expired: ExpirySweep;
+  readonly #evictor: Evictor | undefined;
   #recoveredAt = Number.NEGATIVE_INFINITY;
 
-  constructor(attachment: Attachment, index: Index, store: string) {
+  constructor(attachment: Attachment, index: Index, store: string, evictor?: Evictor) {
     this.#store = store;
     this.#attachment = attachment;
     this.#index = index;
     this.#vain = new VainSweeps(attachment.pool);
-    this.#expired = new ExpirySweep(attachment, index);
+    this.#expired = new ExpirySweep(attachment, index, evictor);
+    this.#evictor = evictor;
   }
 
   /**
@@ -54,11 +82,12 @@ export class FullPool {
     if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
       return first + 1;
     }
-    for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + REMEDIES.length; next++) {
-      if (yield* this.#apply(REMEDIES[next - WAITS_MAX], kind)) return next + 1;
+    const remedies: readonly Remedy[] = this.#evictor?.store.evicts ? BOUNDED_REMEDIES : REMEDIES;
+    for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
+      if (yield* this.#apply(remedies[next - WAITS_MAX], kind)) return next + 1;
     }
     publish('full', () => ({ store: this.#store, write: kind }));
-    throw error;
+    throw (yield* this.#heldBack(error)) ?? error;
   }
 
   *#wait({ epoch }: FullForNow): Operation<boolean> {
@@ -68,13 +97,44 @@ export class FullPool {
     return (yield* this.#attachment.exclusive(() => pool.reaching(epoch))) ?? false;
   }
 
-  *#apply(remedy: (typeof REMEDIES)[number], kind: WriteKind): Operation<boolean> {
+  /** The error that names the clients for which this one's retired blocks wait. */
+  *#heldBack(cause: StepwellError): Operation<StepwellError | undefined> {
+    const { reclamation, membership } = this.#attachment.pool;
+    if (reclamation.retired === 0 || reclamation.lagging.length === 0) return undefined;
+    const named: string[] = [];
+    for (const id of reclamation.lagging) {
+      const { thread, name } = yield* membership.rowNamed(id);
+      named.push(`client ${id} (row ${id}, pid ${thread.pid}, ${name})`);
+    }
+    const what = `${reclamation.retired} blocks of records that are gone wait for ${named.join(', ')}`;
+    const why = 'which has stood still since it began an operation: let it go on, or end it';
+    return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
+  }
+
+  *#apply(remedy: Remedy, kind: WriteKind): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return yield* this.#sweep(kind);
+    const evictions = EVICTIONS[remedy];
+    if (evictions !== undefined) return yield* this.#evict(evictions);
     const enough = remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY;
     const removed = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
     if (removed > 0) yield* this.#reclaim();
     return removed > 0;
+  }
+
+  /** Not while what was evicted before cannot be used again: that would empty the store in vain. */
+  *#evict(most: number): Operation<boolean> {
+    const { reclamation } = this.#attachment.pool;
+    if (reclamation.retired > 0 && !(yield* this.#reclaim()) && reclamation.lagging.length > 0) {
+      return false;
+    }
+    let evicted = 0;
+    for (let vain = 0; evicted < most && vain < VAIN_MAX; ) {
+      if (yield* (this.#evictor as Evictor).evictOne()) evicted++;
+      else vain++;
+    }
+    if (evicted > 0) yield* this.#reclaim();
+    return evicted > 0;
   }
 
   *#makeRoomToRemove(): Operation<boolean> {

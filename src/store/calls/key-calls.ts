@@ -11,9 +11,11 @@ import {
   REPLACED,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
-import type { Expiry } from '../../records/times.ts';
+import { type Expiry, NEVER } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Encoding, Entry, ExpiryOptions, Key, Value } from '../api.ts';
+import type { BoundedStore } from '../eviction/bounded-store.ts';
+import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
 import { encoded, type Format } from '../values/value-format.ts';
 import { checkCallback, checkIncrement, versionOf } from './arguments.ts';
 import type { Attachment } from './attachment.ts';
@@ -76,15 +78,26 @@ export class KeyCalls<V> {
   protected readonly requests: IdleRequests;
   protected readonly versions = new FirstVersions();
   readonly #full: FullPool;
+  /** Of a bounded store. */
+  protected readonly bounded: BoundedStore | undefined;
+  /** What writes do about the bound; a handle for reading counts and evicts nothing. */
+  readonly #evictor: Evictor | undefined;
   /** Whether this handle has noted that the store may have records that expire. */
   #isTimed = false;
 
-  constructor(attachment: Attachment, index: Index, settings: CallSettings) {
+  constructor(
+    attachment: Attachment,
+    index: Index,
+    settings: CallSettings,
+    bounded?: BoundedStore | undefined,
+  ) {
     this.attachment = attachment;
     this.index = index;
     this.settings = settings;
     this.requests = new IdleRequests(index);
-    this.#full = new FullPool(attachment, index, settings.name);
+    this.bounded = bounded;
+    if (bounded && !settings.readOnly) this.#evictor = new Evictor(bounded, attachment);
+    this.#full = new FullPool(attachment, index, settings.name, this.#evictor);
   }
 
   *get(key: Key): Operation<V | undefined> {
@@ -212,17 +225,33 @@ export class KeyCalls<V> {
     this.#isTimed = true;
   }
 
-  /** Finds the key if its record has not expired; one that slides begins its time anew. */
+  /** Finds the key if its record has not expired; notes that it was used. */
   protected *searchLive(request: Request): Operation<boolean> {
-    if (!(yield* this.index.search(request))) return false;
-    return request.timesAt < 0 || (yield* this.isLive(request));
+    if (!(yield* this.index.search(request))) return this.isMiss();
+    return this.countsAnyhow(request) || (yield* this.isLive(request));
   }
 
-  /** Whether the found record counts, which has times. */
+  /** False, for a key that is not there; a bounded store counts misses and hits. */
+  protected isMiss(): false {
+    this.#evictor?.store.ledger.countMiss();
+    return false;
+  }
+
+  /** Whether nothing has to be looked at, or noted, of the found record. */
+  protected countsAnyhow(request: Request): boolean {
+    return request.timesAt < 0 && this.#evictor === undefined;
+  }
+
+  /** Whether the found record has not expired; notes that it was used. */
   protected *isLive(request: Request): Operation<boolean> {
     const { records } = this.index;
-    if (records.isExpired(request)) return false;
-    if (!this.settings.readOnly && records.slides(request)) yield* this.index.touch(request);
+    if (records.isExpired(request)) return this.isMiss();
+    if (this.settings.readOnly) return true;
+    const evictor = this.#evictor;
+    evictor?.store.ledger.countHit();
+    if (evictor?.store.evicts === true || records.slides(request)) {
+      yield* this.index.touch(request);
+    }
     return true;
   }
 
@@ -248,6 +277,38 @@ export class KeyCalls<V> {
     expected: number,
     taken?: Taken<V>,
   ): Operation<Outcome> {
+    const evictor = this.#evictor;
+    if (evictor === undefined) {
+      return yield* this.#writeRelieved(request, condition, expected, taken);
+    }
+    const write = (when: Condition) => this.#writeRelieved(request, when, expected, taken);
+    const isShut = addsKeys(condition) && (yield* evictor.isShut());
+    let outcome: Outcome = REFUSED;
+    if (isShut && condition !== IF_ABSENT) outcome = yield* write(withoutNewKeys(condition));
+    if (isShut && outcome === REFUSED) {
+      const adds = condition !== IF_ABSENT || !(yield* this.#isThere(request));
+      if (adds && (yield* evictor.isStillShut())) throw evictor.shut();
+    }
+    if (outcome === REFUSED) outcome = yield* write(countable(condition));
+    if (outcome !== REFUSED) yield* evictor.settle(request);
+    return outcome;
+  }
+
+  *#isThere(request: Request): Operation<boolean> {
+    yield* this.attachment.enter();
+    try {
+      return (yield* this.index.search(request)) && !this.index.records.isExpired(request);
+    } finally {
+      this.attachment.exit();
+    }
+  }
+
+  *#writeRelieved(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    taken?: Taken<V>,
+  ): Operation<Outcome> {
     for (let remedy = 0; ; ) {
       try {
         return yield* this.#writeOnce(request, condition, expected, taken);
@@ -265,14 +326,25 @@ export class KeyCalls<V> {
   ): Operation<Outcome> {
     yield* this.attachment.enter();
     try {
-      if (request.expiry !== undefined) yield* this.#noteTimed();
+      // In a bounded store also records that never expire have times.
+      if (request.expiry !== undefined && request.expiry !== NEVER) yield* this.#noteTimed();
       const outcome = yield* this.index.write(request, condition, expected);
+      if (outcome !== REFUSED) yield* this.#count(request, outcome);
       const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
       if (taken !== undefined && found) taken.value = yield* this.foundValue(request);
       return outcome;
     } finally {
       this.attachment.exit();
     }
+  }
+
+  /** After a write of a bounded store, in its section. */
+  *#count(request: Request, outcome: Outcome): Operation<void> {
+    const evictor = this.#evictor;
+    if (evictor === undefined) return;
+    evictor.written(request);
+    const inherits = evictor.store.evicts && outcome === REPLACED && request.timesAt >= 0;
+    if (inherits) yield* this.index.records.inheritUses(request);
   }
 
   /** An index that writes in order to remove may meet a full pool. */
@@ -305,11 +377,18 @@ export class KeyCalls<V> {
     yield* this.attachment.enter();
     try {
       const removed = yield* this.index.remove(request, expected);
+      yield* this.#countRemoval(request);
       if (taken !== undefined && removed) taken.value = yield* this.foundValue(request);
       return removed;
     } finally {
       this.attachment.exit();
     }
+  }
+
+  *#countRemoval(request: Request): Operation<void> {
+    if (this.#evictor === undefined) return;
+    this.#evictor.removed(request);
+    yield* this.#evictor.store.publish();
   }
 
   /** Leaves a counter that would leave its bounds what it is; `sum` is what it is afterwards. */
@@ -330,7 +409,7 @@ export class KeyCalls<V> {
       added.sum = added.applied ? checkRange(sum, safe) : checkRange(old, safe);
       if (present) added.expiresAt = request.foundExpiresAt;
       else if (added.applied) added.expiresAt = this.#expiresAt(expiry);
-      request.expiry = present ? request.foundExpiry : expiry;
+      request.expiry = this.timesOf(present ? request.foundExpiry : expiry);
       if (!added.applied) throw new Unchanged();
       const data = integerOut(sum, values);
       this.index.records.encodeValue(request, data, this.versions.next());
@@ -346,24 +425,37 @@ export class KeyCalls<V> {
 
   /**
    * Has `compute` put a new value in the place of the one that is found, and gives the request
-   * back. What `compute` raises ends it; `Unchanged` without an error.
+   * back. What `compute` raises ends it; `Unchanged` without an error. A store that takes no
+   * further keys refuses what `compute` would add.
    */
   protected *modified(
     request: Request,
     expiry: Expiry | undefined,
     compute: (present: boolean) => void,
   ): Operation<void> {
+    const evictor = this.#evictor;
+    let shut: StepwellError | undefined;
+    const change = (present: boolean) => {
+      compute(present);
+      if (!present && shut !== undefined) throw shut;
+    };
     try {
       this.refuseWrite();
-      for (let remedy = 0; ; ) {
+      if (evictor !== undefined && (yield* evictor.isShut())) shut = evictor.shut();
+      for (let remedy = 0, done = false; !done; ) {
         try {
-          yield* this.#modifyOnce(request, expiry, compute);
-          return;
+          yield* this.#modifyOnce(request, expiry, change);
+          done = true;
         } catch (error) {
           if (error instanceof Unchanged) return;
-          remedy = yield* this.relieve(error, remedy, 'write');
+          const isShut = shut !== undefined && error === shut;
+          // No remedy makes room in a store that evicts nothing.
+          if (isShut && (yield* (evictor as Evictor).isStillShut())) throw error;
+          if (isShut) shut = undefined;
+          else remedy = yield* this.relieve(error, remedy, 'write');
         }
       }
+      if (evictor !== undefined) yield* evictor.settle(request);
     } finally {
       this.requests.give(request);
     }
@@ -377,7 +469,8 @@ export class KeyCalls<V> {
     yield* this.attachment.enter();
     try {
       if (expiry !== undefined) yield* this.#noteTimed();
-      yield* this.index.modify(request, compute);
+      const outcome = yield* this.index.modify(request, compute);
+      yield* this.#count(request, outcome);
     } finally {
       this.attachment.exit();
     }
@@ -430,8 +523,14 @@ export class KeyCalls<V> {
     this.refuseWrite();
     const request = this.requests.take();
     const { hashSeed, records } = this.index;
-    records.encode(request, this.keyIn(key), value, hashSeed, this.versions.next(), expiry);
+    const times = this.timesOf(expiry);
+    records.encode(request, this.keyIn(key), value, hashSeed, this.versions.next(), times);
     return request;
+  }
+
+  /** Records of a bounded store have times, also those that never expire. */
+  protected timesOf(expiry: Expiry | undefined): Expiry | undefined {
+    return this.#evictor === undefined ? expiry : (expiry ?? NEVER);
   }
 
   protected end(request: Request): void {

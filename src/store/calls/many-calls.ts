@@ -90,7 +90,9 @@ export class ManyCalls<V> extends ChangeCalls<V> {
       yield* this.index.searchMany(requests, count, batch, found);
       for (let i = 0; i < count; i++) {
         const request = requests[i];
-        const isFound = found[i] && (request.timesAt < 0 || (yield* this.isLive(request)));
+        const isFound = found[i]
+          ? this.countsAnyhow(request) || (yield* this.isLive(request))
+          : this.isMiss();
         if (budget !== undefined && isFound) budget.bytes -= request.contentBytes;
         if (budget !== undefined && budget.bytes < 0 && first + i > 0) return;
         values[first + i] = isFound ? yield* this.foundValue(request) : undefined;

@@ -58,7 +58,9 @@ export class StoreCalls<V> extends ManyCalls<V> {
   *stats(): Operation<StoreStats> {
     const traffic = this.attachment.traffic.snapshot();
     const { pool } = this.attachment;
-    return { traffic, ...(yield* this.#inPool(() => measureStore(pool, this.index))) };
+    const { bounded, settings } = this;
+    const bound = bounded && { bound: yield* bounded.stats(settings.readOnly === true) };
+    return { traffic, ...(yield* this.#inPool(() => measureStore(pool, this.index))), ...bound };
   }
 
   *scanPage(cursor: number, count = 10): Operation<Page<V>> {

@@ -5,15 +5,10 @@ import { LocalPool } from '../../pool/local-pool.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { OpenOptions } from '../api.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import { Evictor } from '../eviction/evictor.ts';
 import type { OpenedPool } from '../location.ts';
-import { clientName, openStore } from '../store-in-pool.ts';
+import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
 import { LocalAttachment } from './local-attachment.ts';
-
-/** A store that one client has open, as a handle uses it. */
-export interface StoreOfClient {
-  store: OpenStore;
-  index: Index;
-}
 
 /**
  * A client of a pool that this thread can address: one mapping, one row of the client table, one
@@ -24,7 +19,7 @@ export class LocalClient {
   readonly pool: LocalPool;
   readonly source: RegionSource;
   readonly #onEnd: (client: LocalClient) => void;
-  readonly #indexes = new Map<OpenStore, Index>();
+  readonly #opened = new Map<OpenStore, OpenedStore>();
   /** Indexes whose expired records this client takes out. */
   readonly #swept = new WeakSet<Index>();
   #handles = 0;
@@ -52,15 +47,16 @@ export class LocalClient {
   }
 
   /** Opens a store; each handle has its `close`. Without any handle the client ends. */
-  open(options: OpenOptions): StoreOfClient {
+  open(options: OpenOptions): StoreInPool {
     this.#handles++;
     try {
-      const known = (store: OpenStore) => this.#indexes.get(store);
-      const { store, index } = this.pool.run(openStore(this.pool, options, known));
+      const known = (store: OpenStore) => this.#opened.get(store);
+      const opened = this.pool.run(openStore(this.pool, options, known));
       if (options.clock) this.pool.clock.now = options.clock;
-      if (!options.readOnly) this.#sweepExpired(store, index);
-      this.#indexes.set(store, index);
-      return { store, index };
+      if (options.chance) this.pool.clock.chance = options.chance;
+      this.#opened.set(opened.store, opened);
+      if (!options.readOnly) this.#sweepExpired(opened);
+      return opened;
     } catch (error) {
       this.#release();
       throw error;
@@ -68,14 +64,14 @@ export class LocalClient {
   }
 
   /** Takes expired records out as long as the store is open and the event loop turns. */
-  #sweepExpired(store: OpenStore, index: Index): void {
+  #sweepExpired({ store, index, bounded }: StoreInPool): void {
     if (this.#swept.has(index)) return;
     this.#swept.add(index);
     const attachment = new LocalAttachment(this.pool, store);
-    const sweep = new ExpirySweep(attachment, index);
+    const sweep = new ExpirySweep(attachment, index, bounded && new Evictor(bounded, attachment));
     const resizes = new ResizeNews(store.name, index.resizes);
     runTurns(sweep.pause, () => {
-      if (this.pool.closed || this.#indexes.get(store) !== index) return undefined;
+      if (this.pool.closed || this.#opened.get(store)?.index !== index) return undefined;
       const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
       if (records > 0) publish('expire', () => ({ store: store.name, records }));
       resizes.look();
@@ -85,7 +81,7 @@ export class LocalClient {
 
   close(store: OpenStore): void {
     this.pool.stores.close(store);
-    if (store.handles === 0) this.#indexes.delete(store);
+    if (store.handles === 0) this.#opened.delete(store);
     this.#release();
   }
 

@@ -27,6 +27,7 @@ import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/tak
 import { StoreCalls } from '../calls/store-calls.ts';
 import { inspected } from '../inspected.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from '../ordered-api.ts';
+import type { OpenedStore } from '../store-in-pool.ts';
 import { type AnyNamespaceOptions, inNamespace, type StoreSettings } from '../store-settings.ts';
 import type { LocalAttachment } from './local-attachment.ts';
 import { PromisedStore } from './promised-store.ts';
@@ -39,18 +40,26 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #calls: StoreCalls<V>;
   readonly #settings: StoreSettings;
   readonly #index: Index;
+  readonly #opened: OpenedStore;
   /** Each for all scans, whose steps end before the call that they are of. */
   readonly #pairs: Taker<[Key, V]>;
   readonly #keys: Taker<Key>;
   readonly #values: Taker<V>;
   #promised: PromisedStore<V> | undefined;
 
-  constructor(attachment: LocalAttachment, index: Index, settings: StoreSettings) {
+  constructor(attachment: LocalAttachment, opened: OpenedStore, settings: StoreSettings) {
     this.#pool = attachment.pool;
+    const { index, bounded } = opened;
+    this.#opened = opened;
     this.#index = index;
     this.#settings = settings;
     this.#attachment = attachment;
-    this.#calls = new StoreCalls<V>(this.#attachment, index, { ...settings, delegation: false });
+    this.#calls = new StoreCalls<V>(
+      this.#attachment,
+      index,
+      { ...settings, delegation: false },
+      bounded,
+    );
     this.#pairs = pairTaker(settings);
     this.#keys = keyTaker(settings);
     this.#values = valueTaker(settings.values);
@@ -263,7 +272,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     this.#attachment.refuseClosed();
     const settings = inNamespace(this.#settings, prefix, options);
     const view = { ...settings, onClose: () => {} };
-    return new SharedStore(this.#attachment.view(), this.#index, view);
+    return new SharedStore(this.#attachment.view(), this.#opened, view);
   }
 
   /** What the statistics themselves read is not counted. */

@@ -203,7 +203,8 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   #callsIn(session: Session): OpenSession {
-    return { session, calls: new StoreCalls<unknown>(session, session.index, this.#settings) };
+    const { index, bounded } = session;
+    return { session, calls: new StoreCalls<unknown>(session, index, this.#settings, bounded) };
   }
 }
 

@@ -6,7 +6,13 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../calls/attachment.ts';
-import { NETWORK_HOTSPOTS, openStore, type StoreInPool } from '../store-in-pool.ts';
+import type { BoundedStore } from '../eviction/bounded-store.ts';
+import {
+  NETWORK_HOTSPOTS,
+  type OpenedStore,
+  openStore,
+  type StoreInPool,
+} from '../store-in-pool.ts';
 
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
@@ -20,7 +26,7 @@ export class RemoteClient {
   readonly fabric: TcpFabric;
   readonly pool: RemotePool;
   readonly poolId: number;
-  readonly #indexes = new Map<OpenStore, Index>();
+  readonly #opened = new Map<OpenStore, OpenedStore>();
   #handles = 0;
   #closed = false;
 
@@ -44,7 +50,7 @@ export class RemoteClient {
     this.#handles++;
     try {
       const opened = await this.pool.exclusive(() => this.#opening(options));
-      if (opened !== undefined) return new Session(this, opened.index, opened.store);
+      if (opened !== undefined) return new Session(this, opened);
     } catch (error) {
       await this.#release();
       if (this.#handles === 0 || !this.over) throw error;
@@ -57,15 +63,16 @@ export class RemoteClient {
   *#opening(options: OpenOptions): Operation<StoreInPool | undefined> {
     if (!(yield* this.pool.usable())) return undefined;
     if (options.clock) this.pool.clock.now = options.clock;
-    const known = (store: OpenStore) => this.#indexes.get(store);
+    if (options.chance) this.pool.clock.chance = options.chance;
+    const known = (store: OpenStore) => this.#opened.get(store);
     const opened = yield* openStore(this.pool, options, known, NETWORK_HOTSPOTS);
-    this.#indexes.set(opened.store, opened.index);
+    this.#opened.set(opened.store, opened);
     return opened;
   }
 
   async close(store: OpenStore): Promise<void> {
     this.pool.stores.close(store);
-    if (store.handles === 0) this.#indexes.delete(store);
+    if (store.handles === 0) this.#opened.delete(store);
     await this.#release();
   }
 
@@ -87,13 +94,15 @@ export class RemoteClient {
 export class Session implements Attachment {
   readonly client: RemoteClient;
   readonly index: Index;
+  readonly bounded: BoundedStore | undefined;
   readonly width = WIDTH;
   readonly #store: OpenStore;
   #closed = false;
 
-  constructor(client: RemoteClient, index: Index, store: OpenStore) {
+  constructor(client: RemoteClient, { index, bounded, store }: StoreInPool) {
     this.client = client;
     this.index = index;
+    this.bounded = bounded;
     this.#store = store;
   }
 

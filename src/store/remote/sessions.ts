@@ -1,5 +1,6 @@
 import { publish, ResizeNews } from '../../diagnostics.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import { Evictor } from '../eviction/evictor.ts';
 import type { Session } from './session.ts';
 import type { SessionOpener } from './session-opener.ts';
 
@@ -61,13 +62,13 @@ export class Sessions implements SessionSource {
   /** Takes expired records out as long as the store is open; not while it has no session. */
   #sweepExpired(): void {
     let of = this.#current;
-    let sweep = new ExpirySweep(of, of.index);
+    let sweep = sweepOf(of);
     let resizes = new ResizeNews(this.#name, of.index.resizes);
     runTurns(sweep.pause, async () => {
       const session = this.#current;
       if (this.#closed) return undefined;
       if (session !== of) {
-        sweep = new ExpirySweep(session, session.index);
+        sweep = sweepOf(session);
         resizes = new ResizeNews(this.#name, session.index.resizes);
       }
       of = session;
@@ -99,4 +100,9 @@ export class SessionsOfNamespace implements SessionSource {
   }
 
   async close(): Promise<void> {}
+}
+
+function sweepOf(session: Session): ExpirySweep {
+  const { index, bounded } = session;
+  return new ExpirySweep(session, index, bounded && new Evictor(bounded, session));
 }

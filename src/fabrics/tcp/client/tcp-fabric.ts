@@ -264,9 +264,9 @@ export class TcpFabric implements RemoteFabric {
     counters[BYTES_READ] += bytes;
   }
 
-  #count({ kind: kinds, bytes }: Batch, start: number, end: number): void {
+  #count({ kind: kinds, bytes, isWaitedFor }: Batch, start: number, end: number): void {
     const counters = this.traffic.rows;
-    counters[ROUND_TRIPS]++;
+    if (isWaitedFor) counters[ROUND_TRIPS]++;
     for (let row = start; row < end; row++) {
       const kind = kinds[row];
       if (kind === READ) {

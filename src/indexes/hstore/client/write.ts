@@ -225,6 +225,7 @@ function* readOld(request: HStoreRequest, { oldLow, oldHigh }: HashReply): Opera
 
 function* retireFound(table: HStoreTable, request: HStoreRequest): Operation<void> {
   const address = foundRecord(request);
+  request.displaced = true;
   if (request.foundChained) yield* table.records.retireChain(request, address);
   else table.records.retireFound(request, address, unitsOfSlot(request.slotHigh));
 }

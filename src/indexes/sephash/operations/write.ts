@@ -9,7 +9,7 @@ import {
   REPLACED,
   STORED,
 } from '../../contract.ts';
-import { isOtherVersion, refuses } from '../../substrates/claims/slot-operations.ts';
+import { isSpared, refuses } from '../../substrates/claims/slot-operations.ts';
 import { mergeFull } from '../merging/merge.ts';
 import { type SepHashRequest, SLOTS_AT } from '../request.ts';
 import { entryLow, signOf, tagOf, tombstoneHigh } from '../segments/entry.ts';
@@ -44,6 +44,7 @@ export function* write(
         return REFUSED;
       }
       if (yield* storeSurveyed(table, request, isThere, attempt)) {
+        request.displaced = isThere;
         return present ? REPLACED : INSERTED;
       }
     }
@@ -79,7 +80,7 @@ export function* remove(
   request.forDeletion = true;
   for (let attempt = 1; ; attempt++) {
     if (!(yield* survey(table, request))) return false;
-    if (isOtherVersion(request, expected)) return false;
+    if (isSpared(request, expected)) return false;
     const { match, candidateLow, candidateHigh, emptySlot, sign } = request;
     if (emptySlot === table.geometry.slots) {
       yield* table.retry(request, 'segmentFull', attempt);
@@ -89,6 +90,7 @@ export function* remove(
     const high = tombstoneHigh(candidateHigh[match], sign);
     const present = !table.records.isExpired(request);
     const won = yield* claimSurveyed(table, request, candidateLow[match], high);
+    request.displaced = won;
     if (won) return present;
     yield* table.retry(request, 'slotTaken', attempt);
   }
@@ -110,6 +112,7 @@ export function* modify(
       compute(present);
       if (!table.records.take(request)) yield* table.records.allocate(request);
       if (yield* storeSurveyed(table, request, isThere, attempt)) {
+        request.displaced = isThere;
         return present ? REPLACED : INSERTED;
       }
     }

@@ -46,7 +46,9 @@ export function* writeSlot<R extends Request>(
       const isDone = yield* isThere
         ? protocol.replace(request, attempt)
         : protocol.insert(request, attempt);
-      if (isDone) return handedOver(request, present ? REPLACED : INSERTED);
+      if (!isDone) continue;
+      request.displaced = isThere;
+      return handedOver(request, present ? REPLACED : INSERTED);
     }
   } finally {
     records.discard(request);
@@ -65,9 +67,10 @@ export function* removeSlot<R extends Request>(
 ): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     if (!(yield* protocol.locate(request))) return false;
-    if (isOtherVersion(request, expected)) return false;
+    if (isSpared(request, expected)) return false;
     const present = !protocol.records.isExpired(request);
-    if (yield* protocol.vacate(request, attempt)) return present;
+    request.displaced = yield* protocol.vacate(request, attempt);
+    if (request.displaced) return present;
   }
 }
 
@@ -89,11 +92,18 @@ export function* modifySlot<R extends Request>(
       const isDone = yield* isThere
         ? protocol.replace(request, attempt)
         : protocol.insert(request, attempt);
-      if (isDone) return handedOver(request, present ? REPLACED : INSERTED);
+      if (!isDone) continue;
+      request.displaced = isThere;
+      return handedOver(request, present ? REPLACED : INSERTED);
     }
   } finally {
     records.discard(request);
   }
+}
+
+/** Whether a removal is to spare the found record: it has another version, or was just used. */
+export function isSpared(request: Request, expected: number | undefined): boolean {
+  return isOtherVersion(request, expected) || request.foundTicks > request.sparedIfUsedAfter;
 }
 
 /** Whether a removal is to spare the found record because it has another version. */

@@ -65,7 +65,7 @@ function storeOf(t: Scope, pool: LocalPool, index: 'race' | 'chime' | 'shard' | 
   const encodings = { keys: 'auto', values: 'auto' } as const;
   return keepOpen(
     t,
-    new SharedStore<Value>(new LocalAttachment(pool, opened.store), opened.index, {
+    new SharedStore<Value>(new LocalAttachment(pool, opened.store), opened, {
       ...settings,
       ...encodings,
     }),

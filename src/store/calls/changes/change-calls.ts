@@ -143,7 +143,7 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
   /** The request's value from now on, for which there was no room when its key was encoded. */
   #put(request: Request, key: Key, value: Value, expiry: Expiry | undefined, codec?: number): void {
     request.setKey(key, this.index.hashSeed, bytesBound(value));
-    request.expiry = expiry;
+    request.expiry = this.timesOf(expiry);
     this.index.records.encodeValue(request, value, this.versions.next(), codec);
   }
 }

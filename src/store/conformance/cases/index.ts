@@ -1,9 +1,10 @@
 import { batchCases } from './batches.ts';
 import { counterCases } from './counters.ts';
-import { expiryCases } from './expiry.ts';
 import { formatCases } from './formats.ts';
 import { keyCases } from './keys.ts';
 import { lifecycleCases } from './lifecycle.ts';
+import { boundedCases } from './lifetimes/bounded.ts';
+import { expiryCases } from './lifetimes/expiry.ts';
 import { namespaceCases } from './namespaces.ts';
 import { orderedCases } from './ordered.ts';
 import { readCases } from './reads.ts';
@@ -26,6 +27,7 @@ export function conformance(subject: Subject): void {
   writeCases(suite);
   counterCases(suite);
   expiryCases(suite);
+  boundedCases(suite);
   batchCases(suite);
   readCases(suite);
   walkCases(suite);

@@ -97,6 +97,26 @@ for (const { manifest } of INDEX_KINDS) {
   });
 }
 
+for (const { manifest } of INDEX_KINDS) {
+  if (!manifest.bounded) continue;
+  const index = manifest.name as IndexName;
+
+  test(`${index}: a reader of a bounded store counts and notes nothing`, async (t) => {
+    const url = await startNodes(t, 1);
+    const bound = { index, maxRecords: 10, secret: SECRETS.secret };
+    const writer = await openedAt(t, url, bound);
+    await writer.setMany(numbered('k', 10).map((key) => [key, 'v']));
+    const reader = await openedAt(t, url, { readOnly: true, secret: SECRETS.readSecret });
+    assert.deepEqual(await reader.getMany(['k0', 'missing']), ['v', undefined]);
+    assert.equal(await reader.namespace('k').get('1'), 'v');
+    await refusesWrites(reader);
+    await writer.set('one more', 'v');
+    const { bound: seen } = await reader.stats();
+    assert.deepEqual([seen?.records, seen?.hits, seen?.misses], [10, 0, 0]);
+    assert.equal(await writer.get('one more'), 'v');
+  });
+}
+
 test('a reader creates nothing, and begins no time anew', async (t) => {
   throwsCode('SW_POOL_NOT_FOUND', () => openSync(freshUrl(t, 'shm'), { readOnly: true }));
   const time = { now: 1_700_000_000_000 };

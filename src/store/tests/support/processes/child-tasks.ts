@@ -17,6 +17,8 @@ export type Order =
   | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
   /** Writes keys with a prefix of their own, removes half of them and keeps the store open. */
   | { kind: 'churn'; url: string; options: OpenOptions; keys: number }
+  /** Writes keys of a bounded store, by chance out of so many, until it is killed. */
+  | { kind: 'evict'; url: string; options: OpenOptions; keys: number; valueBytes: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
   | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
   /** The same, and stands still then with the catalog's lock. */
@@ -51,6 +53,7 @@ function obey(order: Exclude<Order, { kind: 'terminate' }>): unknown {
   if (order.kind === 'read') return open[0].get(order.key) ?? 'absent';
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
   if (order.kind === 'churn') return churn(order);
+  if (order.kind === 'evict') return evict(order);
   if (order.kind === 'die') return makeUntil(order, () => process.kill(process.pid, 'SIGKILL'));
   if (order.kind === 'hold') return makeUntil(order, () => {});
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
@@ -65,6 +68,21 @@ function obey(order: Exclude<Order, { kind: 'terminate' }>): unknown {
   open.push(store);
   store.set(order.key, 'here');
   return 'open';
+}
+
+/** In bursts: its parent hears of the first when that has ended. */
+function evict({ url, options, keys, valueBytes }: Extract<Order, { kind: 'evict' }>): string {
+  const store = openSync(url, options);
+  open.push(store);
+  const burst = () => {
+    for (let i = 0; i < 2000; i++) {
+      const key = `key ${Math.floor(Math.random() * keys)}`;
+      if (store.get(key) === undefined) store.set(key, key.padEnd(valueBytes));
+    }
+    setImmediate(burst);
+  };
+  burst();
+  return 'evicting';
 }
 
 /** Nothing but "not there yet" may be seen of a pool that is being created. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { prefixRange } from '../../calls/ranges/prefix-range.ts';
-import { rejectsCode } from '../../tests/support/codes.ts';
-import { numbered, patternBytes } from '../../tests/support/pools.ts';
-import { type Case, collect, cramped, type Suite } from './suite.ts';
+import { prefixRange } from '../../../calls/ranges/prefix-range.ts';
+import { rejectsCode } from '../../../tests/support/codes.ts';
+import { numbered, patternBytes } from '../../../tests/support/pools.ts';
+import { type Case, collect, cramped, type Suite } from '../suite.ts';
 
 const START = 1_700_000_000_000;
 

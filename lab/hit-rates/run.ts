@@ -1,0 +1,140 @@
+/**
+ * Hit rates of bounded stores, beside caches that know exactly which key was used least recently or
+ * least often, and beside the package lru-cache: a request that misses brings its key in. All get
+ * the same requests; the first fifth of them is not counted.
+ */
+import { writeFileSync } from 'node:fs';
+import { Prng } from '../../src/random/prng.ts';
+import type { Eviction, IndexName } from '../../src/store/api.ts';
+import { openAloneSync, openSync } from '../../src/store/open.ts';
+import { describeMachine } from '../support/machine.ts';
+import { parseOptions } from '../support/options.ts';
+import { type CountedCache, ExactLfu, ExactLru, LruPackage } from './exact.ts';
+import { scans, shifting, type Trace, zipf } from './traces.ts';
+
+const SPEC = {
+  index: {
+    kind: 'text',
+    fallback: 'race',
+    help: 'race, shard, sephash or hstore; or several, with commas',
+  },
+  keys: { kind: 'integer', fallback: 10_000, minimum: 100, help: 'of each trace' },
+  requests: { kind: 'integer', fallback: 300_000, minimum: 1000, help: 'of each trace' },
+  shares: { kind: 'text', fallback: '1,10,50', help: 'room, in percent of the keys' },
+  clients: { kind: 'integer', fallback: 1, minimum: 1, help: 'that send the requests in turn' },
+  seed: { kind: 'integer', fallback: 1, help: 'of traces and samples' },
+  json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
+} as const;
+
+/** Not counted, as a share of the requests: the caches are not full yet. */
+const WARM_UP = 0.2;
+const VALUE = 'v'.repeat(32);
+const POOL_BYTES = 256 * 2 ** 20;
+
+export type Settings = Pick<
+  ReturnType<typeof parseOptions<typeof SPEC>>,
+  'keys' | 'requests' | 'clients' | 'seed'
+>;
+
+/** Hit rates of one trace with room for a share of its keys, in percent. */
+export interface Row {
+  trace: string;
+  /** Percent of the keys that there is room for. */
+  room: number;
+  exactLru: number;
+  exactLfu: number;
+  lruPackage: number;
+  stores: { index: string; lru: number; lfu: number; adaptive: number }[];
+}
+
+export function tracesOf({ keys, requests, seed }: Settings): Trace[] {
+  return [zipf, scans, shifting].map((make) => make(keys, requests, seed));
+}
+
+export function measure(trace: Trace, room: number, indexes: string[], settings: Settings): Row {
+  const capacity = Math.max(1, Math.round((room / 100) * trace.keys));
+  const stores = indexes.map((index) => {
+    const rateOf = (eviction: Eviction) => ofStore(trace, capacity, index, eviction, settings);
+    return { index, lru: rateOf('lru'), lfu: rateOf('lfu'), adaptive: rateOf('adaptive') };
+  });
+  return {
+    trace: trace.name,
+    room,
+    exactLru: hitRate(trace, new ExactLru(capacity)),
+    exactLfu: hitRate(trace, new ExactLfu(capacity)),
+    lruPackage: hitRate(trace, new LruPackage(capacity)),
+    stores,
+  };
+}
+
+function ofStore(
+  trace: Trace,
+  maxRecords: number,
+  index: string,
+  eviction: Eviction,
+  { seed, clients }: Settings,
+): number {
+  const prng = Prng.fromSeed(seed);
+  const time = { now: 1_700_000_000_000 };
+  const first = openSync('memory:', {
+    size: POOL_BYTES,
+    index: index as IndexName,
+    maxRecords,
+    eviction,
+    chance: () => prng.nextDouble(),
+    clock: () => time.now,
+  });
+  const stores = [first];
+  while (stores.length < clients) stores.push(openAloneSync(first.handle));
+  let number = 0;
+  const request = (key: number) => {
+    const store = stores[number++ % stores.length];
+    // The clock goes as fast as if a hundred requests took a millisecond.
+    if (number % 100 === 0) time.now++;
+    if (store.get(String(key)) !== undefined) return true;
+    store.set(String(key), VALUE);
+    return false;
+  };
+  try {
+    return hitRate(trace, { request });
+  } finally {
+    for (const store of stores) store.close();
+  }
+}
+
+function hitRate({ requests }: Trace, cache: CountedCache): number {
+  const first = Math.floor(WARM_UP * requests.length);
+  let hits = 0;
+  requests.forEach((key, i) => {
+    if (cache.request(key) && i >= first) hits++;
+  });
+  return (100 * hits) / (requests.length - first);
+}
+
+export async function main(words: string[]): Promise<void> {
+  const options = parseOptions('hit-rates', SPEC, words);
+  const indexes = options.index.split(',');
+  const rows: Row[] = [];
+  console.log(
+    'trace      room %   exact LRU  lru-cache  exact LFU   index     lru    lfu  adaptive',
+  );
+  for (const trace of tracesOf(options)) {
+    for (const share of options.shares.split(',').map(Number)) {
+      const row = measure(trace, share, indexes, options);
+      rows.push(row);
+      for (const line of linesOf(row)) console.log(line);
+    }
+  }
+  if (options.json === '') return;
+  const whole = { options, machine: describeMachine(), rows };
+  writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
+}
+
+function linesOf({ trace, room, exactLru, lruPackage, exactLfu, stores }: Row): string[] {
+  const shown = (rate: number, width: number) => rate.toFixed(1).padStart(width);
+  const exact = shown(exactLru, 12) + shown(lruPackage, 11) + shown(exactLfu, 11);
+  const start = trace.padEnd(10) + String(room).padStart(7) + exact;
+  return stores.map(({ index, lru, lfu, adaptive }) => {
+    return `${start}   ${index.padEnd(8)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}`;
+  });
+}

@@ -1,0 +1,39 @@
+import { mix32 } from '../../random/prng.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { RecordIo } from './record-io.ts';
+import { type SlotRecord, visitRecords } from './record-visits.ts';
+import type { Request } from './request.ts';
+
+/** The whole number and the rest of a place of [0, 1), among `parts` of equal size. */
+export function partOf(place: number, parts: number): { part: number; rest: number } {
+  const at = place * parts;
+  const part = Math.min(parts - 1, Math.floor(at));
+  return { part, rest: Math.min(at - part, 1 - Number.EPSILON) };
+}
+
+/**
+ * Visits `enough` of the records that stand in places picked by chance: they are read in one
+ * doorbell, for their keys and times. Of more it takes some by chance, of which `place` is the
+ * seed: records that stand side by side may have come one after the other.
+ */
+export function* visitSample<R extends Request>(
+  records: RecordIo,
+  request: R,
+  slots: readonly SlotRecord[],
+  { seed, place, enough }: { seed: number; place: number; enough: number },
+  visit: (request: R, keyBytes: number) => void,
+): Operation<void> {
+  const taken = slots.length > enough ? someOf(slots, enough, place) : slots;
+  yield* visitRecords(records, request, taken, seed, () => true, visit, true);
+}
+
+/** Fisher and Yates, as far as it has to go. */
+function someOf<T>(items: readonly T[], count: number, place: number): T[] {
+  const shuffled = [...items];
+  for (let i = 0; i < count; i++) {
+    const chance = mix32(place * 2 ** 32 + i) / 2 ** 32;
+    const other = i + Math.floor(chance * (items.length - i));
+    [shuffled[i], shuffled[other]] = [shuffled[other], shuffled[i]];
+  }
+  return shuffled.slice(0, count);
+}

@@ -1,0 +1,70 @@
+import { type Operation, setWord, UnwaitedWrite } from '../verbs/index.ts';
+
+/** WRITEs of one client that may be under way together; a further one is waited for. */
+const UNDER_WAY_MAX = 256;
+
+/**
+ * The WRITEs of one client that its operations do not wait for, such as those that note an access:
+ * nothing depends on them, and one that is lost with its client is missed by no other.
+ *
+ * On their queue pair they keep the order of the contract, on others nothing tells when they are
+ * executed. So a client that gives up what keeps a block from being re-used (its epoch, the name of
+ * a store in its row) waits for `settled` first.
+ */
+export class UnwaitedWrites {
+  readonly #idle: UnwaitedWrite[] = [];
+  readonly #completed = (write: UnwaitedWrite) => this.#settle(write);
+  #underWay = 0;
+  #drained: (() => void) | undefined;
+
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  /** Writes one aligned word. */
+  *word(address: number, low: number, high: number): Operation<void> {
+    const write = this.#take();
+    setWord(write.words, 0, low, high);
+    yield write.clear().write(address, 8, write.words, 0);
+    this.#posted(write);
+  }
+
+  /** Writes the first `count` doubles, at most 8, one a word. */
+  *doubles(address: number, values: Float64Array, count: number): Operation<void> {
+    const write = this.#take();
+    const { f64 } = write.words;
+    for (let i = 0; i < count; i++) f64[i] = values[i];
+    yield write.clear().write(address, 8 * count, write.words, 0);
+    this.#posted(write);
+  }
+
+  #take(): UnwaitedWrite {
+    const write = this.#idle.pop() ?? new UnwaitedWrite(this.#completed);
+    write.isWaitedFor = this.#underWay >= UNDER_WAY_MAX;
+    return write;
+  }
+
+  #posted(write: UnwaitedWrite): void {
+    if (write.isUnderWay) this.#underWay++;
+    else this.#idle.push(write);
+  }
+
+  #settle(write: UnwaitedWrite): void {
+    this.#idle.push(write);
+    if (--this.#underWay > 0) return;
+    this.#drained?.();
+    this.#drained = undefined;
+  }
+
+  /** Returns when none is under way, at once if none is. */
+  settled(): Promise<void> | undefined {
+    if (this.#underWay === 0) return undefined;
+    return new Promise((resolve) => {
+      const before = this.#drained;
+      this.#drained = () => {
+        before?.();
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,52 @@
+import { StepwellError } from '../../errors.ts';
+import type { IndexManifest } from '../../indexes/contract.ts';
+import { type Bound, type BoundWish, EVICTIONS } from '../../pool/bound.ts';
+import type { OpenOptions } from '../api.ts';
+import { invalid, shown } from '../calls/arguments.ts';
+
+/** What the options `maxRecords`, `maxBytes` and `eviction` ask for. Raises SW_INVALID_ARGUMENT. */
+export function boundWish(options: OpenOptions): BoundWish | undefined {
+  const { maxRecords, maxBytes, eviction = 'lru' } = options;
+  if (!EVICTIONS.includes(eviction)) {
+    throw invalid(`eviction is ${EVICTIONS.join(', ')}: ${shown(eviction)}`);
+  }
+  if (maxRecords !== undefined && maxBytes !== undefined) {
+    throw invalid('a store has maxRecords or maxBytes, not both');
+  }
+  const unit = maxBytes === undefined ? 'records' : 'bytes';
+  const limit = maxRecords ?? maxBytes;
+  if (limit === undefined) {
+    if (options.eviction === undefined) return undefined;
+    throw invalid('eviction needs maxRecords or maxBytes');
+  }
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw invalid(`max${unit === 'records' ? 'Records' : 'Bytes'} is 1 or more: ${shown(limit)}`);
+  }
+  return { unit, limit, eviction };
+}
+
+/** Raises SW_UNSUPPORTED for an index without samples, and for delegation. */
+export function refuseUnbounded(manifest: IndexManifest, { delegation }: OpenOptions): void {
+  const { name, bounded } = manifest;
+  if (!bounded) {
+    const remedy = 'use race, shard, sephash or hstore';
+    throw new StepwellError('SW_UNSUPPORTED', `the index ${name} cannot be bounded yet; ${remedy}`);
+  }
+  if (!delegation) return;
+  throw new StepwellError('SW_UNSUPPORTED', 'a bounded store counts each write: no delegation');
+}
+
+/** Raises SW_STORE_MISMATCH when a store has another bound than the one asked for. */
+export function refuseOtherBound(store: string, bound: Bound | undefined, wish: BoundWish): void {
+  const { unit, limit, eviction } = wish;
+  if (bound?.unit === unit && bound.limit === limit && bound.eviction === eviction) return;
+  const is = bound === undefined ? 'no bound' : described(bound);
+  throw new StepwellError(
+    'SW_STORE_MISMATCH',
+    `store ${store} exists with ${is}, not ${described(wish)}`,
+  );
+}
+
+function described({ unit, limit, eviction }: BoundWish): string {
+  return `${unit === 'records' ? 'maxRecords' : 'maxBytes'} ${limit}, eviction ${eviction}`;
+}

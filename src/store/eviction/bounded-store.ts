@@ -1,0 +1,156 @@
+import type { Index } from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { type Bound, historyOf } from '../../pool/bound.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { BoundStats } from '../api.ts';
+import { Experts, LFU, LRU } from './experts.ts';
+import { History } from './history.ts';
+import { Ledger } from './ledger.ts';
+import { type Candidate, Sampling } from './sampling.ts';
+
+/** Records that are compared for one eviction: with 16, LFU is as good as if it knew all. */
+const SAMPLE = 16;
+/** Places of the index that are read for them; more where records stand far apart. */
+const PLACES_MAX = 256;
+/** Of those that are kept for the next evictions. */
+const IDLE_MAX = 16;
+
+/**
+ * What one client knows of a store that is bounded, for all its handles: how much the store holds,
+ * and which records go. The protocol: docs/protocols/eviction.md.
+ */
+export class BoundedStore {
+  readonly bound: Bound;
+  readonly ledger: Ledger;
+  readonly experts = new Experts();
+  readonly #pool: Pool;
+  readonly #index: Index & Required<Pick<Index, 'sample'>>;
+  readonly #history: History | undefined;
+  /** Regrets of the others that this client has learnt from. */
+  #learnt = { lru: 0, lfu: 0 };
+  readonly #idle: Sampling[] = [];
+  #places = 1;
+  /** What was published last, by its hits and misses. */
+  #publishedAt = 0;
+
+  private constructor(pool: Pool, index: Index, ledger: Ledger) {
+    const { bound } = ledger;
+    this.#pool = pool;
+    this.#index = index as Index & Required<Pick<Index, 'sample'>>;
+    this.bound = bound;
+    this.ledger = ledger;
+    const start = historyOf(pool.layout, bound);
+    this.#history = start === undefined ? undefined : new History(pool, start, bound.historyBits);
+  }
+
+  /** Of a store that this client has just opened; undefined when it has no bound. */
+  static *open(pool: Pool, index: Index): Operation<BoundedStore | undefined> {
+    const bound = yield* pool.catalog.boundOf(index.catalog);
+    if (bound === undefined) return undefined;
+    const store = new BoundedStore(pool, index, yield* Ledger.open(pool, bound));
+    store.#learn();
+    return store;
+  }
+
+  /** As of now, for statistics. A handle for reading writes nothing. */
+  *stats(readOnly: boolean): Operation<BoundStats> {
+    if (!readOnly) yield* this.publish();
+    yield* this.ledger.look();
+    this.#learn();
+    const { unit, limit, eviction } = this.bound;
+    const { records, bytes, evicted: evictions, hits, misses } = this.ledger.sums;
+    const lruWeight = eviction === 'adaptive' ? { lruWeight: this.experts.lruWeight } : {};
+    const most = unit === 'records' ? { maxRecords: limit } : { maxBytes: limit };
+    return { ...most, eviction, records, bytes, evictions, hits, misses, ...lruWeight };
+  }
+
+  get evicts(): boolean {
+    return this.bound.eviction !== 'none';
+  }
+
+  /** Looks at what the other clients have done, if it is time. */
+  *look(): Operation<void> {
+    if (this.ledger.isStale) yield* this.lookNow();
+  }
+
+  *lookNow(): Operation<void> {
+    yield* this.publish();
+    yield* this.ledger.look();
+    this.#learn();
+  }
+
+  *publish(): Operation<void> {
+    const { hits, misses } = this.ledger.sums;
+    this.#publishedAt = hits + misses;
+    yield* this.ledger.publish();
+  }
+
+  /** Now and then: lets the others know of hits and misses. */
+  *tend(): Operation<void> {
+    const { hits, misses } = this.ledger.sums;
+    if (hits + misses !== this.#publishedAt) yield* this.publish();
+  }
+
+  #learn(): void {
+    const { lru, lfu } = this.ledger.regrets;
+    this.experts.learn(Math.max(0, lru - this.#learnt.lru), Math.max(0, lfu - this.#learnt.lfu));
+    this.#learnt = { lru, lfu };
+  }
+
+  /** A key was inserted: if it was evicted a short time ago, an expert was wrong. */
+  *noteReturn(request: Request): Operation<void> {
+    const history = this.#history;
+    if (history === undefined) return;
+    const found = yield* history.recall(request, this.ledger.evicted);
+    if (found === undefined) return;
+    const { lru, lfu } = this.experts.regret(found.experts, found.age, history.length);
+    this.ledger.regret(lru, lfu);
+    this.#learnt = { lru: this.#learnt.lru + lru, lfu: this.#learnt.lfu + lfu };
+  }
+
+  /** Notes that a record was evicted, and who chose it. */
+  *noteEviction(candidate: Candidate): Operation<void> {
+    if (!candidate.isExpired) this.ledger.countEviction();
+    if (candidate.isExpired || this.#history === undefined) return;
+    yield* this.#history.note(candidate.request, candidate.experts, this.ledger.evicted);
+  }
+
+  /** What an eviction needs; each is given back by `giveBack`. */
+  newSampling(): Sampling {
+    return this.#idle.pop() ?? new Sampling(this.#index);
+  }
+
+  giveBack(sampling: Sampling): void {
+    if (this.#idle.length < IDLE_MAX) this.#idle.push(sampling);
+  }
+
+  /**
+   * Samples the store once: returns a record that is to go, not that of `spared`; undefined when it
+   * has met none. An expired one before any other.
+   */
+  *findVictim(sampling: Sampling, spared: Request | undefined): Operation<Candidate | undefined> {
+    const { chance } = this.#pool.clock;
+    const { lru, lfu } = sampling;
+    do {
+      sampling.begin(this.#places, chance, spared);
+      yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
+    } while (this.#wasTooSmall(sampling.count));
+    if (!lru.isFound || lru.isExpired) return lru.isFound ? lru : undefined;
+    if (lru.isSame(lfu)) lru.experts = LRU | LFU;
+    return this.#chosen(chance()) === LRU || lru.isSame(lfu) ? lru : lfu;
+  }
+
+  #chosen(chance: number): typeof LRU | typeof LFU {
+    if (this.bound.eviction === 'lru') return LRU;
+    return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(chance);
+  }
+
+  /** Next time as many places as have about enough records; true when it has to be at once. */
+  #wasTooSmall(met: number): boolean {
+    const before = this.#places;
+    if (met < SAMPLE / 2) this.#places = Math.min(PLACES_MAX, 2 * before);
+    else if (met >= SAMPLE) this.#places = Math.max(1, before - 1);
+    return this.#places > before;
+  }
+}

@@ -1,0 +1,57 @@
+import type { Request } from '../../indexes/substrates/request.ts';
+import type { Pool } from '../../pool/pool.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
+
+/**
+ * The history of evictions of a store that adapts: a table of words in its block, by hash of the
+ * evicted key, so that a key is looked up by one READ of one word and noted by one WRITE that is
+ * not waited for. A later eviction takes the place of an earlier one.
+ *
+ *   word: 32 bits of the key's hash | which experts chose it 2 | number of the eviction 30
+ */
+const NUMBERS = 2 ** 30;
+const NUMBER_BITS = NUMBERS - 1;
+const EXPERT_SHIFT = 30;
+
+/** An eviction that is remembered. */
+export interface Remembered {
+  readonly experts: number;
+  /** Evictions since. */
+  readonly age: number;
+}
+
+export class History {
+  /** Evictions that it remembers. */
+  readonly length: number;
+  readonly #pool: Pool;
+  readonly #start: Address;
+
+  constructor(pool: Pool, start: Address, bits: number) {
+    this.#pool = pool;
+    this.#start = start;
+    this.length = 2 ** bits;
+  }
+
+  #wordOf({ hash }: Request): Address {
+    return this.#start + 8 * ((hash.h4 >>> 0) % this.length);
+  }
+
+  /** Notes eviction number `number`. */
+  note(request: Request, experts: number, number: number): Operation<void> {
+    const high = (experts << EXPERT_SHIFT) | (number % NUMBERS);
+    return this.#pool.unwaited.word(this.#wordOf(request), request.hash.h1, high);
+  }
+
+  /** Whether the key was evicted a short time ago; if so that is forgotten. */
+  *recall(request: Request, evictions: number): Operation<Remembered | undefined> {
+    const word = new Scratch(8);
+    yield new Batch().read(this.#wordOf(request), 8, word, 0);
+    const [low, high] = word.i32;
+    const experts = high >>> EXPERT_SHIFT;
+    if (experts === 0 || low !== request.hash.h1) return undefined;
+    const age = ((evictions % NUMBERS) - (high & NUMBER_BITS) + NUMBERS) % NUMBERS;
+    if (age > this.length) return undefined;
+    yield* this.#pool.unwaited.word(this.#wordOf(request), 0, 0);
+    return { experts, age };
+  }
+}
