@@ -19,6 +19,8 @@ const CHANNELS = {
   sweep: channel('stepwell:sweep'),
   /** Expired records were taken out: { store, records }. */
   expire: channel('stepwell:expire'),
+  /** A full bounded store let a record go: { store, expired }, whether that had expired. */
+  eviction: channel('stepwell:eviction'),
   /** The client let an index grow, or grow shorter: { store, resizes }, by what it did. */
   resize: channel('stepwell:resize'),
 } satisfies Record<string, Channel>;

@@ -62,13 +62,14 @@ export function findOrCreateStore(
   parameters: IndexParameters,
   bound?: BoundWish,
 ): Operation<Made> {
-  const { catalog, allocator, layout, stores } = pool;
+  const { catalog, allocator, membership, stores } = pool;
+  const { clientsMax } = membership;
   return catalog.findOrCreate(
     name,
     kind.number,
     packParameters(kind, parameters),
     (id) => stores.making(id, () => kind.create(pool, parameters, id)),
-    bound && ((id) => stores.making(id, () => makeBound(allocator, layout, id, bound))),
+    bound && ((id) => stores.making(id, () => makeBound(allocator, clientsMax, id, bound))),
   );
 }
 

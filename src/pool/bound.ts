@@ -1,6 +1,7 @@
+import { invariant } from '../errors.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 import { control } from './control.ts';
-import { type PoolLayout, STORE_WORDS_BYTES } from './layout.ts';
+import { STORE_WORDS_BYTES } from './layout.ts';
 import type { Allocator } from './memory/allocator.ts';
 
 /** In the order of their numbers in the pool. */
@@ -17,8 +18,9 @@ export interface BoundWish {
 /**
  * The bound of a store, and its block in the pool:
  *
- *   0                  a line for each row of the client table: see store/eviction/ledger.ts
- *   64 * clients       adaptive: 2^historyBits words: see store/eviction/history.ts
+ *   0                    a line for each row of the client table: see store/eviction/ledger.ts
+ *   64 * clients         a line whose first word corrects their sum
+ *   64 * (clients + 1)   adaptive: 2^historyBits words: see store/eviction/history.ts
  */
 export interface Bound extends BoundWish {
   readonly block: Address;
@@ -43,12 +45,12 @@ const FOUR_BITS = 15;
 /** Reserves the block of a bounded store, empty; its bound as it stands behind the catalog. */
 export function* makeBound(
   allocator: Allocator,
-  layout: PoolLayout,
+  clientsMax: number,
   catalog: number,
   wish: BoundWish,
 ): Operation<Uint8Array> {
   const historyBits = wish.eviction === 'adaptive' ? historyBitsFor(wish) : 0;
-  const units = unitsOf(layout, historyBits);
+  const units = unitsOf(clientsMax, historyBits);
   const block = yield* allocator.allocate(catalog, units);
   yield* control.writeBytes(block, new Uint8Array(units * UNIT_BYTES));
   return encodeBound({ ...wish, block, historyBits });
@@ -61,40 +63,67 @@ function historyBitsFor({ unit, limit }: BoundWish): number {
   return Math.min(HISTORY_BITS_MAX, Math.max(HISTORY_BITS_MIN, bits));
 }
 
-function unitsOf({ parameters }: PoolLayout, historyBits: number): number {
+function unitsOf(clientsMax: number, historyBits: number): number {
   const history = historyBits === 0 ? 0 : 8 * 2 ** historyBits;
-  return (parameters.clientsMax * LEDGER_LINE_BYTES + history) / UNIT_BYTES;
+  return (ledgerBytes(clientsMax) + history) / UNIT_BYTES;
+}
+
+/** Bytes of all lines, with that of the correction, which is the last one. */
+export function ledgerBytes(clientsMax: number): number {
+  return (clientsMax + 1) * LEDGER_LINE_BYTES;
+}
+
+/** The word that corrects the sum of the lines. */
+export function correctionOf(clientsMax: number, { block }: Bound): Address {
+  return block + clientsMax * LEDGER_LINE_BYTES;
 }
 
 /** Where the history begins; undefined when the store has none. */
-export function historyOf({ parameters }: PoolLayout, bound: Bound): Address | undefined {
-  if (bound.historyBits === 0) return undefined;
-  return bound.block + parameters.clientsMax * LEDGER_LINE_BYTES;
+export function historyOf(clientsMax: number, bound: Bound): Address | undefined {
+  return bound.historyBits === 0 ? undefined : bound.block + ledgerBytes(clientsMax);
 }
 
 /** Where the block of a bounded store stands, and how many lines it has. */
-export function blockOfBound(layout: PoolLayout, { block, historyBits }: Bound) {
-  return { address: block, units: unitsOf(layout, historyBits) };
+export function blockOfBound(
+  clientsMax: number,
+  { block, historyBits }: Bound,
+): { address: Address; units: number } {
+  return { address: block, units: unitsOf(clientsMax, historyBits) };
 }
 
-function encodeBound({ unit, limit, eviction, block, historyBits }: Bound): Uint8Array {
+function encodeBound(bound: Bound): Uint8Array {
   const words = new DataView(new ArrayBuffer(STORE_WORDS_BYTES));
-  const kind = EVICTIONS.indexOf(eviction) + (unit === 'bytes' ? 1 << UNIT_SHIFT : 0);
-  words.setBigUint64(LIMIT, BigInt(limit), true);
-  words.setBigUint64(BOUND, BigInt(kind + (historyBits << HISTORY_SHIFT)), true);
-  words.setBigUint64(BLOCK, BigInt(block), true);
+  words.setBigUint64(LIMIT, BigInt(bound.limit), true);
+  words.setBigUint64(BOUND, BigInt(kindOf(bound)), true);
+  words.setBigUint64(BLOCK, BigInt(bound.block), true);
   return new Uint8Array(words.buffer);
 }
 
-/** The bound that a store's line says; undefined when it has none, or one that cannot be. */
+function kindOf({ unit, eviction, historyBits }: Omit<Bound, 'limit' | 'block'>): number {
+  const inBytes = unit === 'bytes' ? 1 << UNIT_SHIFT : 0;
+  return EVICTIONS.indexOf(eviction) + inBytes + (historyBits << HISTORY_SHIFT);
+}
+
+/**
+ * The bound that a store's line says; undefined when it has none. Whether its block is one of the
+ * store's the caller finds out. Raises SW_POOL_CORRUPT for one that no creator wrote.
+ */
 export function decodeBound(line: Uint8Array): Bound | undefined {
   const words = new DataView(line.buffer, line.byteOffset, line.length);
-  const limit = Number(words.getBigUint64(LIMIT, true));
-  const kind = Number(words.getBigUint64(BOUND, true));
-  const block = Number(words.getBigUint64(BLOCK, true));
+  const [limit, kind, block] = [LIMIT, BOUND, BLOCK].map((at) =>
+    Number(words.getBigUint64(at, true)),
+  );
+  if (limit === 0 && kind === 0 && block === 0) return undefined;
   const eviction = EVICTIONS[kind & FOUR_BITS];
   const historyBits = (kind >>> HISTORY_SHIFT) & FOUR_BITS;
-  if (limit === 0 || block === 0 || eviction === undefined) return undefined;
   const unit = (kind & (1 << UNIT_SHIFT)) === 0 ? 'records' : 'bytes';
+  const isWithin = historyBits >= HISTORY_BITS_MIN && historyBits <= HISTORY_BITS_MAX;
+  const isSane =
+    limit >= 1 &&
+    Number.isSafeInteger(limit) &&
+    eviction !== undefined &&
+    kind === kindOf({ unit, eviction, historyBits }) &&
+    (eviction === 'adaptive' ? isWithin : historyBits === 0);
+  invariant(isSane, `a store is bounded by ${limit}, as ${kind}`);
   return { unit, limit, eviction, block, historyBits };
 }

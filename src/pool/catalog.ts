@@ -1,6 +1,6 @@
 import { invariant, StepwellError } from '../errors.ts';
 import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
-import { type Bound, decodeBound } from './bound.ts';
+import { type Bound, blockOfBound, decodeBound } from './bound.ts';
 import { HELD, HolderWord, INHERITED } from './clients/holder-word.ts';
 import type { Membership } from './clients/membership.ts';
 import { control, packFields, unpackFields } from './control.ts';
@@ -348,9 +348,17 @@ export class Catalog {
     yield* control.store(wordsOf(id) + TURN_CURSOR, BigInt(cursor));
   }
 
-  /** What the store may hold at most; undefined for as much as the pool has room for. */
+  /**
+   * What the store may hold at most; undefined for as much as the pool has room for. Raises
+   * SW_POOL_CORRUPT when the block of the bound is none of the store's.
+   */
   *boundOf(id: number): Operation<Bound | undefined> {
-    return decodeBound(yield* control.readBytes(wordsOf(id), STORE_WORDS_BYTES));
+    const bound = decodeBound(yield* control.readBytes(wordsOf(id), STORE_WORDS_BYTES));
+    if (bound === undefined) return undefined;
+    const { address, units } = blockOfBound(this.#membership.clientsMax, bound);
+    const isThere = yield* this.#chunks.holdsMemory(address, units, id);
+    invariant(isThere, `the counts of store ${id} are at ${address}`);
+    return bound;
   }
 
   /**

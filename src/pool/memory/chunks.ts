@@ -11,7 +11,13 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { control } from '../control.ts';
-import { blocksPerChunk, type PoolLayout, SUPERBLOCK, stateMapBytes } from '../layout.ts';
+import {
+  BLOCK_UNITS_MAX,
+  blocksPerChunk,
+  type PoolLayout,
+  SUPERBLOCK,
+  stateMapBytes,
+} from '../layout.ts';
 import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
 import {
   askedFor,
@@ -19,6 +25,7 @@ import {
   CHUNK_FREE,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
+  CHUNK_SPAN,
   type ChunkWord,
   isAskedFor,
   notAskedFor,
@@ -450,6 +457,16 @@ export class ChunkTable {
     const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
     const index = (address - first) / (units * UNIT_BYTES);
     return word.units === units && Number.isInteger(index) && index >= 0 && index < blocks;
+  }
+
+  /** As `holdsBlock`, also of what takes a span of chunks. */
+  *holdsMemory(address: Address, units: number, catalog: number): Operation<boolean> {
+    if (units <= BLOCK_UNITS_MAX) return yield* this.holdsBlock(address, units, catalog);
+    if (!this.isBlockAddress(address)) return false;
+    const chunk = this.chunkOf(address);
+    const word = yield* this.wordOf(chunk);
+    const isFirst = address === this.#layout.chunkStart(chunk);
+    return isFirst && word.state === CHUNK_SPAN && word.catalog === catalog;
   }
 
   /** Makes a chunk another client's, unless it is no more what it was. */

@@ -145,7 +145,7 @@ class BlockAccounts {
   *reachBound(catalog: number): Operation<void> {
     const bound = yield* this.#pool.catalog.boundOf(catalog);
     if (bound === undefined) return;
-    const { address, units } = blockOfBound(this.#pool.layout, bound);
+    const { address, units } = blockOfBound(this.#pool.membership.clientsMax, bound);
     this.reach(address, units, catalog);
   }
 

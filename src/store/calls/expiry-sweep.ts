@@ -56,15 +56,14 @@ export class ExpirySweep {
   *turn(): Operation<number> {
     const { catalog, clock } = this.#attachment.pool;
     const id = this.#index.catalog;
-    if (this.#evictor !== undefined) yield* this.#evictor.store.tend();
+    yield* this.#tell();
     this.#isTimed ||= yield* catalog.isTimed(id);
     if (!this.#isTimed) return 0;
     if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return 0;
     const walk = this.#walkFrom(yield* catalog.turnCursor(id));
     const expired = yield* this.#inPool(() => this.#meet(walk));
     for (const record of expired) yield* this.#inPool(() => this.#remove(record));
-    // A store that is full without eviction takes keys again when others know of it.
-    if (this.#evictor !== undefined && expired.length > 0) yield* this.#evictor.store.publish();
+    yield* this.#tell();
     yield* catalog.setTurnCursor(id, walk.cursor);
     return expired.length;
   }
@@ -89,7 +88,17 @@ export class ExpirySweep {
       }
       yield* catalog.setTurnCursor(id, walk.cursor);
     }
+    yield* this.#tell();
     return removed;
+  }
+
+  /**
+   * Tells the other clients of a bounded store what this one has counted since: hits and misses,
+   * and what was taken out. A store that is full without eviction takes keys again then.
+   */
+  *#tell(): Operation<void> {
+    const evictor = this.#evictor;
+    if (evictor?.store.ledger.hasNews) yield* evictor.publish();
   }
 
   *#removeInFull(record: Expired, makeRoom: () => Operation<boolean>): Operation<boolean> {

@@ -81,7 +81,7 @@ export class KeyCalls<V> {
   /** Of a bounded store. */
   protected readonly bounded: BoundedStore | undefined;
   /** What writes do about the bound; a handle for reading counts and evicts nothing. */
-  readonly #evictor: Evictor | undefined;
+  protected readonly evictor: Evictor | undefined;
   /** Whether this handle has noted that the store may have records that expire. */
   #isTimed = false;
 
@@ -96,8 +96,10 @@ export class KeyCalls<V> {
     this.settings = settings;
     this.requests = new IdleRequests(index);
     this.bounded = bounded;
-    if (bounded && !settings.readOnly) this.#evictor = new Evictor(bounded, attachment);
-    this.#full = new FullPool(attachment, index, settings.name, this.#evictor);
+    if (bounded && !settings.readOnly) {
+      this.evictor = new Evictor(bounded, index, attachment, settings.name);
+    }
+    this.#full = new FullPool(attachment, index, settings.name, this.evictor);
   }
 
   *get(key: Key): Operation<V | undefined> {
@@ -233,13 +235,13 @@ export class KeyCalls<V> {
 
   /** False, for a key that is not there; a bounded store counts misses and hits. */
   protected isMiss(): false {
-    this.#evictor?.store.ledger.countMiss();
+    this.evictor?.store.ledger.countMiss();
     return false;
   }
 
   /** Whether nothing has to be looked at, or noted, of the found record. */
   protected countsAnyhow(request: Request): boolean {
-    return request.timesAt < 0 && this.#evictor === undefined;
+    return request.timesAt < 0 && this.evictor === undefined;
   }
 
   /** Whether the found record has not expired; notes that it was used. */
@@ -247,7 +249,7 @@ export class KeyCalls<V> {
     const { records } = this.index;
     if (records.isExpired(request)) return this.isMiss();
     if (this.settings.readOnly) return true;
-    const evictor = this.#evictor;
+    const evictor = this.evictor;
     evictor?.store.ledger.countHit();
     if (evictor?.store.evicts === true || records.slides(request)) {
       yield* this.index.touch(request);
@@ -277,7 +279,7 @@ export class KeyCalls<V> {
     expected: number,
     taken?: Taken<V>,
   ): Operation<Outcome> {
-    const evictor = this.#evictor;
+    const evictor = this.evictor;
     if (evictor === undefined) {
       return yield* this.#writeRelieved(request, condition, expected, taken);
     }
@@ -285,19 +287,24 @@ export class KeyCalls<V> {
     const isShut = addsKeys(condition) && (yield* evictor.isShut());
     let outcome: Outcome = REFUSED;
     if (isShut && condition !== IF_ABSENT) outcome = yield* write(withoutNewKeys(condition));
-    if (isShut && outcome === REFUSED) {
-      const adds = condition !== IF_ABSENT || !(yield* this.#isThere(request));
-      if (adds && (yield* evictor.isStillShut())) throw evictor.shut();
+    if (isShut && outcome === REFUSED && (yield* this.#refuses(request, evictor))) {
+      throw evictor.shut();
     }
     if (outcome === REFUSED) outcome = yield* write(countable(condition));
     if (outcome !== REFUSED) yield* evictor.settle(request);
     return outcome;
   }
 
-  *#isThere(request: Request): Operation<boolean> {
+  /** Whether a shut store refuses the key: not when it has a record, which may have expired. */
+  *#refuses(request: Request, evictor: Evictor | undefined): Operation<boolean> {
+    const isThere = yield* this.#hasRecord(request);
+    return !isThere && evictor !== undefined && (yield* evictor.isStillShut());
+  }
+
+  *#hasRecord(request: Request): Operation<boolean> {
     yield* this.attachment.enter();
     try {
-      return (yield* this.index.search(request)) && !this.index.records.isExpired(request);
+      return yield* this.index.search(request);
     } finally {
       this.attachment.exit();
     }
@@ -340,9 +347,9 @@ export class KeyCalls<V> {
 
   /** After a write of a bounded store, in its section. */
   *#count(request: Request, outcome: Outcome): Operation<void> {
-    const evictor = this.#evictor;
+    const evictor = this.evictor;
     if (evictor === undefined) return;
-    evictor.written(request);
+    yield* evictor.written(request);
     const inherits = evictor.store.evicts && outcome === REPLACED && request.timesAt >= 0;
     if (inherits) yield* this.index.records.inheritUses(request);
   }
@@ -386,9 +393,9 @@ export class KeyCalls<V> {
   }
 
   *#countRemoval(request: Request): Operation<void> {
-    if (this.#evictor === undefined) return;
-    this.#evictor.removed(request);
-    yield* this.#evictor.store.publish();
+    if (this.evictor === undefined) return;
+    this.evictor.removed(request);
+    yield* this.evictor.store.ledger.publish();
   }
 
   /** Leaves a counter that would leave its bounds what it is; `sum` is what it is afterwards. */
@@ -433,7 +440,7 @@ export class KeyCalls<V> {
     expiry: Expiry | undefined,
     compute: (present: boolean) => void,
   ): Operation<void> {
-    const evictor = this.#evictor;
+    const evictor = this.evictor;
     let shut: StepwellError | undefined;
     const change = (present: boolean) => {
       compute(present);
@@ -450,7 +457,7 @@ export class KeyCalls<V> {
           if (error instanceof Unchanged) return;
           const isShut = shut !== undefined && error === shut;
           // No remedy makes room in a store that evicts nothing.
-          if (isShut && (yield* (evictor as Evictor).isStillShut())) throw error;
+          if (isShut && (yield* this.#refuses(request, evictor))) throw error;
           if (isShut) shut = undefined;
           else remedy = yield* this.relieve(error, remedy, 'write');
         }
@@ -530,7 +537,7 @@ export class KeyCalls<V> {
 
   /** Records of a bounded store have times, also those that never expire. */
   protected timesOf(expiry: Expiry | undefined): Expiry | undefined {
-    return this.#evictor === undefined ? expiry : (expiry ?? NEVER);
+    return this.evictor === undefined ? expiry : (expiry ?? NEVER);
   }
 
   protected end(request: Request): void {

@@ -59,8 +59,10 @@ export class StoreCalls<V> extends ManyCalls<V> {
     const traffic = this.attachment.traffic.snapshot();
     const { pool } = this.attachment;
     const { bounded, settings } = this;
-    const bound = bounded && { bound: yield* bounded.stats(settings.readOnly === true) };
-    return { traffic, ...(yield* this.#inPool(() => measureStore(pool, this.index))), ...bound };
+    const measured = yield* this.#inPool(() => measureStore(pool, this.index));
+    if (bounded === undefined) return { traffic, ...measured };
+    const bound = yield* this.#inPool(() => bounded.stats(settings.readOnly === true));
+    return { traffic, ...measured, bound };
   }
 
   *scanPage(cursor: number, count = 10): Operation<Page<V>> {
@@ -114,6 +116,12 @@ export class StoreCalls<V> extends ManyCalls<V> {
     while (!walk.done) {
       yield* this.deleteMany(yield* this.#inPool(() => walk.keysToClear()));
     }
+    // Of a store that is nearly empty that takes little, and finds counts that were lost.
+    if (this.settings.namespace === undefined) yield* this.#recount();
+  }
+
+  *#recount(): Operation<void> {
+    if (this.evictor !== undefined) yield* this.evictor.recount();
   }
 
   *loadSorted(entries: Iterable<readonly [Key, unknown]>): Operation<number> {

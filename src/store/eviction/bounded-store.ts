@@ -31,8 +31,10 @@ export class BoundedStore {
   #learnt = { lru: 0, lfu: 0 };
   readonly #idle: Sampling[] = [];
   #places = 1;
-  /** What was published last, by its hits and misses. */
-  #publishedAt = 0;
+  /** Of all handles: evictions that have begun and not ended. */
+  underWay = 0;
+  /** When the records were last counted, and until when that will do. */
+  readonly counted = { at: 0, until: 0 };
 
   private constructor(pool: Pool, index: Index, ledger: Ledger) {
     const { bound } = ledger;
@@ -40,7 +42,7 @@ export class BoundedStore {
     this.#index = index as Index & Required<Pick<Index, 'sample'>>;
     this.bound = bound;
     this.ledger = ledger;
-    const start = historyOf(pool.layout, bound);
+    const start = historyOf(pool.membership.clientsMax, bound);
     this.#history = start === undefined ? undefined : new History(pool, start, bound.historyBits);
   }
 
@@ -55,7 +57,7 @@ export class BoundedStore {
 
   /** As of now, for statistics. A handle for reading writes nothing. */
   *stats(readOnly: boolean): Operation<BoundStats> {
-    if (!readOnly) yield* this.publish();
+    if (!readOnly) yield* this.ledger.publish();
     yield* this.ledger.look();
     this.#learn();
     const { unit, limit, eviction } = this.bound;
@@ -69,27 +71,17 @@ export class BoundedStore {
     return this.bound.eviction !== 'none';
   }
 
-  /** Looks at what the other clients have done, if it is time. */
-  *look(): Operation<void> {
-    if (this.ledger.isStale) yield* this.lookNow();
+  /** Whether a record has to go, beside those for which evictions are under way. */
+  get isOver(): boolean {
+    if (!this.evicts) return false;
+    return this.ledger.excess > this.underWay * this.ledger.perRecord;
   }
 
-  *lookNow(): Operation<void> {
-    yield* this.publish();
+  /** Looks at what the other clients have done. */
+  *look(): Operation<void> {
+    yield* this.ledger.publish();
     yield* this.ledger.look();
     this.#learn();
-  }
-
-  *publish(): Operation<void> {
-    const { hits, misses } = this.ledger.sums;
-    this.#publishedAt = hits + misses;
-    yield* this.ledger.publish();
-  }
-
-  /** Now and then: lets the others know of hits and misses. */
-  *tend(): Operation<void> {
-    const { hits, misses } = this.ledger.sums;
-    if (hits + misses !== this.#publishedAt) yield* this.publish();
   }
 
   #learn(): void {

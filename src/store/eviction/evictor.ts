@@ -1,35 +1,58 @@
-import { hasCode, StepwellError } from '../../errors.ts';
-import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
+import { publish } from '../../diagnostics.ts';
+import { type ErrorCode, hasCode, StepwellError } from '../../errors.ts';
+import {
+  ALWAYS,
+  type Condition,
+  EXCHANGE,
+  IF_ABSENT,
+  IF_PRESENT,
+  type Index,
+} from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Attachment } from '../calls/attachment.ts';
 import type { BoundedStore } from './bounded-store.ts';
+import { Recount } from './recount.ts';
 
 /** Samples in vain that one write takes before it leaves what is too much to the next one. */
 const VAIN_MAX = 32;
+/** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
+const LEFT: readonly ErrorCode[] = [
+  'SW_POOL_FULL',
+  'SW_RECORD_CORRUPT',
+  'SW_POOL_CORRUPT',
+  'SW_CONTENTION',
+];
 
 /** What the calls of one handle do about the bound of their store. */
 export class Evictor {
   readonly store: BoundedStore;
   readonly #attachment: Attachment;
+  readonly #recount: Recount;
+  readonly #name: string;
 
-  constructor(store: BoundedStore, attachment: Attachment) {
+  constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
     this.#attachment = attachment;
+    this.#recount = new Recount(store, index, attachment);
+    this.#name = name;
   }
 
   /** Whether the store takes no further keys: it is full, and nothing is evicted. */
   *isShut(): Operation<boolean> {
-    if (this.store.evicts) return false;
-    yield* this.store.look();
-    return this.store.ledger.excess >= 0;
+    const { evicts, ledger } = this.store;
+    if (evicts) return false;
+    if (ledger.isStale) yield* this.#inPool(() => this.store.look());
+    return ledger.excess >= 0;
   }
 
   /** The same after a look at what other clients have deleted, before a write is refused. */
   *isStillShut(): Operation<boolean> {
-    yield* this.store.lookNow();
-    return this.store.ledger.excess >= 0;
+    const { ledger } = this.store;
+    yield* this.#inPool(() => this.store.look());
+    if (ledger.excess >= 0) yield* this.#recount.ifDue();
+    return ledger.excess >= 0;
   }
 
   /** Raised for a key more in a store that is shut. */
@@ -40,48 +63,89 @@ export class Evictor {
     return new StepwellError('SW_POOL_FULL', `the store has its ${name} of ${limit}; ${remedy}`);
   }
 
-  /** Counts what a write has changed that was not refused. */
-  written(request: Request): void {
+  /** In the section of a write that was not refused: counts what it has changed. */
+  *written(request: Request): Operation<void> {
+    const { store } = this;
+    const { ledger } = store;
     const added = blockBytesOf(request.keyBytes, request.valueBytes);
-    if (request.displaced) this.store.ledger.changed(0, added - foundBytes(request));
-    else this.store.ledger.changed(1, added);
+    if (request.displaced) ledger.changed(0, added - foundBytes(request));
+    else ledger.changed(1, added);
+    if (ledger.isStale) yield* store.look();
+    if (!request.displaced && ledger.excess > 0) yield* store.noteReturn(request);
+    // Others need not evict what this client is about to evict.
+    if (!store.isOver) yield* ledger.publish();
   }
 
-  /** Counts what a removal has changed. */
+  /** In the section of a removal: counts what it has changed; the caller publishes that. */
   removed(request: Request): void {
     if (request.displaced) this.store.ledger.changed(-1, -foundBytes(request));
   }
 
-  /** After a write or a removal, outside of its section: evicts what is too much. */
+  /**
+   * Behind the section of a write: evicts what is too much. What has been stored is stored: trouble
+   * that this meets, such as a damaged record in a sample, is left to the calls that it concerns.
+   */
   *settle(request: Request): Operation<void> {
-    const { store } = this;
-    const { ledger } = store;
-    yield* store.look();
-    const isNew = !request.displaced && ledger.excess > 0;
-    if (isNew) yield* store.noteReturn(request);
-    for (let vain = 0; store.evicts && ledger.excess > 0 && vain < VAIN_MAX; ) {
-      if (!(yield* this.evictOne(request))) vain++;
+    if (!this.store.isOver && !this.store.ledger.hasNews) return;
+    try {
+      yield* this.#evictExcess(request);
+      if (this.store.ledger.hasNews) yield* this.publish();
+    } catch (error) {
+      if (!(error instanceof StepwellError)) throw error;
     }
-    yield* store.publish();
+  }
+
+  *#evictExcess(request: Request): Operation<void> {
+    const { store } = this;
+    let tries = 0;
+    for (let vain = 0; store.isOver && vain < VAIN_MAX; tries++) {
+      // What is more than this write has added other clients may be about to evict, too.
+      if (tries > 0) yield* this.#inPool(() => store.look());
+      if (store.isOver && !(yield* this.evictOne(request))) vain++;
+    }
+    if (store.isOver) yield* this.#recount.ifDue();
   }
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   *evictOne(spared?: Request): Operation<boolean> {
-    const sampling = this.store.newSampling();
+    const { store } = this;
     yield* this.#attachment.enter();
+    const sampling = store.newSampling();
+    store.underWay++;
     try {
-      const victim = yield* this.store.findVictim(sampling, spared);
+      const victim = yield* store.findVictim(sampling, spared);
       if (victim === undefined || !(yield* victim.remove())) return false;
-      this.store.ledger.evictedOne(foundBytes(victim.request));
-      yield* this.store.noteEviction(victim);
+      store.ledger.evictedOne(foundBytes(victim.request));
+      yield* store.noteEviction(victim);
+      yield* store.ledger.publish();
+      publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
       return true;
     } catch (error) {
-      // An index that needs memory to remove: left to the remedies of the next write.
-      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
-      return false;
+      if (LEFT.some((code) => hasCode(error, code))) return false;
+      throw error;
+    } finally {
+      store.underWay--;
+      store.giveBack(sampling);
+      this.#attachment.exit();
+    }
+  }
+
+  /** Tells other clients at once what this one has counted. */
+  publish(): Operation<void> {
+    return this.#inPool(() => this.store.ledger.publish());
+  }
+
+  /** Counts all records, when what the clients have counted is known to be wrong, or may be. */
+  recount(): Operation<void> {
+    return this.#recount.run();
+  }
+
+  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
+    yield* this.#attachment.enter();
+    try {
+      return yield* operation();
     } finally {
       this.#attachment.exit();
-      this.store.giveBack(sampling);
     }
   }
 }

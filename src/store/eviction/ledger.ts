@@ -1,6 +1,14 @@
-import { type Bound, LEDGER_LINE_BYTES } from '../../pool/bound.ts';
+import { type Bound, correctionOf, LEDGER_LINE_BYTES, ledgerBytes } from '../../pool/bound.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import {
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
 
 /** Words of a line, each a double. */
 const RECORDS = 0;
@@ -11,6 +19,11 @@ const MISSES = 4;
 const LRU_REGRET = 5;
 const LFU_REGRET = 6;
 const WORDS = 8;
+
+/** What a word of a line can say; the pool may be damaged. */
+const VALUE_MAX = 2 ** 53;
+/** What half of a correction can say. */
+const HALF_MAX = 2 ** 31 - 1;
 
 /** Changes of this client after which it looks at the lines of the others again, at the latest. */
 const LOOK_AFTER = 64;
@@ -26,6 +39,14 @@ export interface LedgerSums {
   readonly misses: number;
 }
 
+/** What the lines and their correction say together, and that correction. */
+export interface Reading {
+  readonly records: number;
+  readonly bytes: number;
+  readonly low: number;
+  readonly high: number;
+}
+
 /**
  * What a bounded store holds, by client: each has a line for its row of the client table, which it
  * alone writes, without waiting. The sum over all lines is what the store holds; a line may be
@@ -36,12 +57,18 @@ export interface LedgerSums {
  * share of what was left, or a 128th of the limit, and every 64 changes. In a full store each
  * insertion evicts as much as it adds. So the store holds at most its limit and, by each client but
  * one, a 128th of it (of few records, one) and its operations in flight; the client that looks next
- * evicts that. A client that dies leaves its line wrong by its operations in flight.
+ * evicts that. A client that dies leaves its line wrong by its operations in flight: see recount.ts.
+ *
+ * Every verb is posted between the `enter` and the `exit` of an attachment: outside, the store may
+ * have been dropped, and its block be another store's, or the row another client's.
  */
 export class Ledger {
   readonly bound: Bound;
   readonly #pool: Pool;
   readonly #own = new Float64Array(WORDS);
+  /** The line as this client has published it last. */
+  readonly #told = new Float64Array(WORDS);
+  /** Of the others, with the correction. */
   readonly #others = new Float64Array(WORDS);
   readonly #lines: Scratch;
   #changesLeft = 0;
@@ -51,7 +78,7 @@ export class Ledger {
   constructor(pool: Pool, bound: Bound) {
     this.bound = bound;
     this.#pool = pool;
-    this.#lines = new Scratch(pool.layout.parameters.clientsMax * LEDGER_LINE_BYTES);
+    this.#lines = new Scratch(ledgerBytes(pool.membership.clientsMax));
   }
 
   /** A client's ledger of a store that it has opened. */
@@ -59,6 +86,7 @@ export class Ledger {
     const ledger = new Ledger(pool, bound);
     yield* ledger.#read();
     ledger.#takeLine(pool.membership.id, ledger.#own);
+    ledger.#told.set(ledger.#own);
     yield* ledger.look();
     return ledger;
   }
@@ -87,6 +115,12 @@ export class Ledger {
   /** How much more the store holds than it may, in its unit; 0 when it is just full. */
   get excess(): number {
     return this.#sum(this.#word) - this.bound.limit;
+  }
+
+  /** About what one record adds, in the bound's unit. */
+  get perRecord(): number {
+    if (this.bound.unit === 'records') return 1;
+    return Math.max(UNIT_BYTES, this.#sum(BYTES) / Math.max(1, this.#sum(RECORDS)));
   }
 
   get #word(): number {
@@ -136,8 +170,15 @@ export class Ledger {
     return this.#changesLeft <= 0 || (this.#amountLeft < 0 && this.excess <= 0);
   }
 
+  /** Whether its line says more than it has published. */
+  get hasNews(): boolean {
+    return this.#own.some((value, word) => value !== this.#told[word]);
+  }
+
   /** Reads the others' lines. One READ. */
-  *look(): Operation<void> {
+  *look(): Operation<Reading> {
+    // Of operations in flight together one looks.
+    this.#changesLeft = LOOK_AFTER;
     yield* this.#read();
     const { id, clientsMax } = this.#pool.membership;
     this.#others.fill(0);
@@ -150,29 +191,48 @@ export class Ledger {
       clients++;
       for (let word = 0; word < WORDS; word++) this.#others[word] += line[word];
     }
-    this.#changesLeft = LOOK_AFTER;
+    const correction = (clientsMax * LEDGER_LINE_BYTES) >> 2;
+    const [low, high] = this.#lines.i32.subarray(correction, correction + 2);
+    this.#others[RECORDS] += low;
+    this.#others[BYTES] += UNIT_BYTES * high;
     const share = Math.floor(-this.excess / (2 * clients));
     const most = Math.max(1, Math.floor(this.bound.limit / PARTS));
     this.#amountLeft = Math.max(0, Math.min(share, most));
+    return { records: this.#sum(RECORDS), bytes: this.#sum(BYTES), low, high };
   }
 
   *#read(): Operation<void> {
-    const bytes = this.#pool.membership.clientsMax * LEDGER_LINE_BYTES;
+    const bytes = ledgerBytes(this.#pool.membership.clientsMax);
     yield new Batch().read(this.bound.block, bytes, this.#lines, 0);
   }
 
-  /** What is no number stands for none: the pool may be damaged. */
+  /** What no client can have written stands for none. */
   #takeLine(row: number, into: Float64Array): void {
     const first = (row - 1) * WORDS;
     for (let word = 0; word < WORDS; word++) {
       const value = this.#lines.f64[first + word];
-      into[word] = Number.isFinite(value) ? value : 0;
+      into[word] = Math.abs(value) <= VALUE_MAX ? value : 0;
     }
   }
 
-  /** Writes this client's line, without waiting. */
+  /** Writes this client's line if it says something new, without waiting. */
   *publish(): Operation<void> {
-    const line = this.bound.block + (this.#pool.membership.id - 1) * LEDGER_LINE_BYTES;
+    const { id } = this.#pool.membership;
+    if (id === 0 || !this.hasNews) return;
+    this.#told.set(this.#own);
+    const line = this.bound.block + (id - 1) * LEDGER_LINE_BYTES;
     yield* this.#pool.unwaited.doubles(line, this.#own, WORDS);
+  }
+
+  /** Adds to the correction, unless another client has changed it since the reading. */
+  *correct({ low, high }: Reading, records: number, bytes: number): Operation<boolean> {
+    const to = [low + records, high + Math.round(bytes / UNIT_BYTES)];
+    if (to.some((half) => Math.abs(half) > HALF_MAX)) return false;
+    const words = new Scratch(CAS_BYTES);
+    setWord(words, 0, low, high);
+    setWord(words, 8, to[0], to[1]);
+    const { clientsMax } = this.#pool.membership;
+    yield new Batch().cas(correctionOf(clientsMax, this.bound), words, 0);
+    return swapped(words, 0);
   }
 }

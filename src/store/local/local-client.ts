@@ -1,4 +1,5 @@
 import { publish, ResizeNews } from '../../diagnostics.ts';
+import { StepwellError } from '../../errors.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
@@ -68,10 +69,12 @@ export class LocalClient {
     if (this.#swept.has(index)) return;
     this.#swept.add(index);
     const attachment = new LocalAttachment(this.pool, store);
-    const sweep = new ExpirySweep(attachment, index, bounded && new Evictor(bounded, attachment));
+    const evictor = bounded && new Evictor(bounded, index, attachment, store.name);
+    const sweep = new ExpirySweep(attachment, index, evictor);
     const resizes = new ResizeNews(store.name, index.resizes);
     runTurns(sweep.pause, () => {
-      if (this.pool.closed || this.#opened.get(store)?.index !== index) return undefined;
+      if (this.pool.closed || store.dropped) return undefined;
+      if (this.#opened.get(store)?.index !== index) return undefined;
       const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
       if (records > 0) publish('expire', () => ({ store: store.name, records }));
       resizes.look();
@@ -80,9 +83,27 @@ export class LocalClient {
   }
 
   close(store: OpenStore): void {
+    this.#tellLast(store);
     this.pool.stores.close(store);
     if (store.handles === 0) this.#opened.delete(store);
     this.#release();
+  }
+
+  /** Tells other clients what this one has counted of a bounded store. */
+  #tellLast(store: OpenStore): void {
+    const bounded = this.#opened.get(store)?.bounded;
+    if (!bounded?.ledger.hasNews || this.pool.closed) return;
+    try {
+      this.pool.enterStore(store);
+      try {
+        this.pool.run(bounded.ledger.publish());
+      } finally {
+        this.pool.exit();
+      }
+    } catch (error) {
+      // Dropped, or this client was declared dead: there is nobody to tell.
+      if (!(error instanceof StepwellError)) throw error;
+    }
   }
 
   /** Gives up what it has of stores without handles; if an operation runs, that comes later. */

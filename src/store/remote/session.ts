@@ -71,9 +71,27 @@ export class RemoteClient {
   }
 
   async close(store: OpenStore): Promise<void> {
+    await this.#tellLast(store);
     this.pool.stores.close(store);
     if (store.handles === 0) this.#opened.delete(store);
     await this.#release();
+  }
+
+  /** Tells other clients what this one has counted of a bounded store. */
+  async #tellLast(store: OpenStore): Promise<void> {
+    const ledger = this.#opened.get(store)?.bounded?.ledger;
+    if (!ledger?.hasNews || this.over) return;
+    try {
+      await this.pool.enter();
+      try {
+        if (!store.dropped) await this.pool.run(ledger.publish());
+      } finally {
+        this.pool.exit();
+      }
+    } catch (error) {
+      // Other clients find out what this one could not tell.
+      if (!(error instanceof StepwellError)) throw error;
+    }
   }
 
   /** What this leaves undone other clients clean up. */
@@ -112,6 +130,10 @@ export class Session implements Attachment {
 
   get over(): boolean {
     return this.client.over;
+  }
+
+  get dropped(): boolean {
+    return this.#store.dropped;
   }
 
   get traffic(): TrafficCounters {

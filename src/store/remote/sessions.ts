@@ -62,13 +62,13 @@ export class Sessions implements SessionSource {
   /** Takes expired records out as long as the store is open; not while it has no session. */
   #sweepExpired(): void {
     let of = this.#current;
-    let sweep = sweepOf(of);
+    let sweep = sweepOf(of, this.#name);
     let resizes = new ResizeNews(this.#name, of.index.resizes);
     runTurns(sweep.pause, async () => {
       const session = this.#current;
-      if (this.#closed) return undefined;
+      if (this.#closed || session.dropped) return undefined;
       if (session !== of) {
-        sweep = sweepOf(session);
+        sweep = sweepOf(session, this.#name);
         resizes = new ResizeNews(this.#name, session.index.resizes);
       }
       of = session;
@@ -102,7 +102,8 @@ export class SessionsOfNamespace implements SessionSource {
   async close(): Promise<void> {}
 }
 
-function sweepOf(session: Session): ExpirySweep {
+function sweepOf(session: Session, name: string): ExpirySweep {
   const { index, bounded } = session;
-  return new ExpirySweep(session, index, bounded && new Evictor(bounded, session));
+  const evictor = bounded && new Evictor(bounded, index, session, name);
+  return new ExpirySweep(session, index, evictor);
 }

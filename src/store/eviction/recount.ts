@@ -1,0 +1,105 @@
+import type { Index, IndexWalk } from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { blockBytesOf } from '../../records/layout.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Attachment } from '../calls/attachment.ts';
+import type { BoundedStore } from './bounded-store.ts';
+import type { Ledger, Reading } from './ledger.ts';
+
+/** Steps of the walk in one section of an epoch. */
+const STEPS = 64;
+/** After a recount none is worth its time for so many times as long. */
+const PAUSES = 20;
+
+/**
+ * Counts the records of a bounded store by a walk, and corrects the sum of the lines. A client that
+ * was killed, or lost its connections, has not counted what it did last. Without a recount such a
+ * loss would stay: a store without eviction would be shut for ever, others would evict in vain.
+ *
+ * The correction is one word, changed by a CAS that expects it as it was before the walk. So of
+ * several clients that count at once one corrects. Other clients go on meanwhile: the walk is
+ * compared with the mean of the sums before and after it, and what differs by no more than the sums
+ * have changed is let be.
+ */
+export class Recount {
+  readonly #store: BoundedStore;
+  readonly #index: Index;
+  readonly #attachment: Attachment;
+
+  constructor(store: BoundedStore, index: Index, attachment: Attachment) {
+    this.#store = store;
+    this.#index = index;
+    this.#attachment = attachment;
+  }
+
+  /** A recount, unless the last one was a short time ago; whether there was one. */
+  *ifDue(): Operation<boolean> {
+    const { now } = this.#attachment.pool.clock;
+    const start = now();
+    const { counted } = this.#store;
+    // A clock that was set back does not put it off.
+    if (start >= counted.at && start < counted.until) return false;
+    counted.at = start;
+    counted.until = Number.POSITIVE_INFINITY;
+    try {
+      yield* this.run();
+    } finally {
+      const end = now();
+      counted.until = end + PAUSES * Math.max(1, end - start);
+    }
+    return true;
+  }
+
+  *run(): Operation<void> {
+    const { ledger } = this.#store;
+    const before = yield* this.#inPool(() => ledger.look());
+    const counted = yield* this.#walk();
+    yield* this.#inPool(() => correct(ledger, before, counted));
+  }
+
+  *#walk(): Operation<{ records: number; bytes: number }> {
+    const walk = this.#index.walk();
+    let records = 0;
+    let bytes = 0;
+    const visit = ({ foundValueBytes }: Request, keyBytes: number) => {
+      records++;
+      bytes += blockBytesOf(keyBytes, foundValueBytes);
+    };
+    while (!walk.done) yield* this.#inPool(() => someOf(walk, visit));
+    return { records, bytes };
+  }
+
+  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
+    yield* this.#attachment.enter();
+    try {
+      return yield* operation();
+    } finally {
+      this.#attachment.exit();
+    }
+  }
+}
+
+function* someOf(
+  walk: IndexWalk,
+  visit: (request: Request, keyBytes: number) => void,
+): Operation<void> {
+  for (let step = 0; step < STEPS && !walk.done; step++) yield* walk.next(visit, true);
+}
+
+function* correct(
+  ledger: Ledger,
+  before: Reading,
+  counted: { records: number; bytes: number },
+): Operation<void> {
+  const after = yield* ledger.look();
+  const records = differenceOf(counted.records, before.records, after.records);
+  const bytes = differenceOf(counted.bytes, before.bytes, after.bytes);
+  if (records === 0 && bytes === 0) return;
+  yield* ledger.correct(before, records, bytes);
+  yield* ledger.look();
+}
+
+function differenceOf(counted: number, before: number, after: number): number {
+  const difference = counted - (before + after) / 2;
+  return Math.abs(difference) > Math.abs(after - before) ? Math.round(difference) : 0;
+}
