@@ -52,7 +52,10 @@ export class SepHashWalk implements IndexWalk {
     return encodeCursor(this.#position);
   }
 
-  *next(visit: (request: SepHashRequest, keyBytes: number) => void): Operation<void> {
+  *next(
+    visit: (request: SepHashRequest, keyBytes: number) => void,
+    keysOnly = false,
+  ): Operation<void> {
     const position = this.#position as WalkPosition;
     yield* this.#snapshot.take(position.suffix);
     const { depth } = this.#snapshot.main;
@@ -60,7 +63,7 @@ export class SepHashWalk implements IndexWalk {
     if (position.fingerprint === 0) position.depth = depth;
     const end = this.#stepEnd(position.fingerprint);
     const entries = yield* this.#entries(position.fingerprint, end);
-    yield* this.#visitEntries(position, entries, visit);
+    yield* this.#visitEntries(position, entries, visit, keysOnly);
     position.fingerprint = end;
     if (end === FINGERPRINTS) this.#position = this.#halves.pop() ?? following(position);
   }
@@ -72,7 +75,7 @@ export class SepHashWalk implements IndexWalk {
     const { depth } = this.#snapshot.main;
     const entries = yield* this.#entries(fingerprint, this.#stepEnd(fingerprint));
     const place = { suffix: suffix & (2 ** depth - 1), depth, fingerprint };
-    yield* this.#visitEntries(place, entries, visit);
+    yield* this.#visitEntries(place, entries, visit, true);
   }
 
   /** The segment has been split since: go through one half after the other, from here on. */
@@ -112,6 +115,7 @@ export class SepHashWalk implements IndexWalk {
     position: WalkPosition,
     entries: Int32Array,
     visit: (request: SepHashRequest, keyBytes: number) => void,
+    keysOnly: boolean,
   ): Operation<void> {
     if (entries.length === 0) return;
     const { incoming } = this.#request;
@@ -135,12 +139,12 @@ export class SepHashWalk implements IndexWalk {
     if (batch.length > 0) yield batch;
     for (let at = 0; at < entries.length; at += 2) {
       if (unitsOfEntry(entries[at + 1]) === ENTRY_UNITS_MAX) continue;
-      yield* this.#visitRecord(position, offsets[at >> 1], visit);
+      yield* this.#visitRecord(position, offsets[at >> 1], visit, keysOnly);
     }
     const { seed } = this.#table.geometry.shape;
     for (const record of long) {
       yield* this.#table.records.adopt(this.#request, record, ENTRY_UNITS_MAX, seed);
-      yield* this.#visitRecord(position, 0, visit);
+      yield* this.#visitRecord(position, 0, visit, keysOnly);
     }
   }
 
@@ -148,13 +152,14 @@ export class SepHashWalk implements IndexWalk {
     { suffix, depth }: WalkPosition,
     at: number,
     visit: (request: SepHashRequest, keyBytes: number) => void,
+    keysOnly: boolean,
   ): Operation<void> {
     const request = this.#request;
     const { records, geometry } = this.#table;
     const keyBytes = request.incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
     request.adoptKey(request.incoming, at, keyBytes, geometry.shape.seed);
     if ((request.hash.h1 & (2 ** depth - 1)) !== suffix) return;
-    yield* records.complete(request);
+    if (!keysOnly) yield* records.complete(request);
     visit(request, keyBytes);
   }
 }

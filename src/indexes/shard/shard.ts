@@ -5,7 +5,6 @@ import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../
 import {
   type CheckSink,
   type Condition,
-  INSERTED,
   type IndexKind,
   type IndexManifest,
   type IndexParameters,
@@ -14,6 +13,7 @@ import {
   type Outcome,
   type PartMigration,
   type PlacedIndex,
+  REFUSED,
 } from '../contract.ts';
 import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
@@ -157,7 +157,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *#write(request: ShardRequest, condition: Condition, expected: number): Operation<Outcome> {
     const outcome = yield* writeSlot(this.#protocol, request, condition, expected);
-    if (outcome === INSERTED) yield* this.#recordsChanged(request, 1);
+    if (outcome !== REFUSED && !request.displaced) yield* this.#recordsChanged(request, 1);
     return outcome;
   }
 
@@ -172,8 +172,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     yield* writeTogether(this.#protocol, group, (one, attempt) =>
       table.retry(one, 'otherCarrier', attempt),
     );
-    const inserted = group.some(({ outcome }) => outcome === INSERTED);
-    if (inserted) yield* this.#recordsChanged(request, 1);
+    const stored = group.some(({ outcome }) => outcome !== REFUSED);
+    const displaced = group.some((write) => write.request.displaced);
+    if (stored && !displaced) yield* this.#recordsChanged(request, 1);
   }
 
   remove(request: ShardRequest, expected?: number): Operation<boolean> {
@@ -184,7 +185,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *#remove(request: ShardRequest, expected: number | undefined): Operation<boolean> {
     const removed = yield* removeSlot(this.#protocol, request, expected);
-    if (removed) yield* this.#recordsChanged(request, -1);
+    // Also one that had expired, for which the answer is no.
+    if (request.displaced) yield* this.#recordsChanged(request, -1);
     return removed;
   }
 
@@ -196,7 +198,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *#modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
     const outcome = yield* modifySlot(this.#protocol, request, compute);
-    if (outcome === INSERTED) yield* this.#recordsChanged(request, 1);
+    if (outcome !== REFUSED && !request.displaced) yield* this.#recordsChanged(request, 1);
     return outcome;
   }
 

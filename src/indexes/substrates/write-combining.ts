@@ -83,8 +83,10 @@ function* perform<R extends Request>(
   if (isThere) request.foundVersion = (version - 1) >>> 0;
   else request.firstVersion = version;
   const isDone = yield* isThere ? replace(request, attempt) : insert(request, attempt);
-  if (isDone) request.forgetBlock();
-  return isDone;
+  if (!isDone) return false;
+  request.displaced = isThere;
+  request.forgetBlock();
+  return true;
 }
 
 /** What each write of the group comes to when the key has this state at first. */

@@ -106,7 +106,8 @@ export class FullPool {
       const { thread, name } = yield* membership.rowNamed(id);
       named.push(`client ${id} (row ${id}, pid ${thread.pid}, ${name})`);
     }
-    const what = `${reclamation.retired} blocks of records that are gone wait for ${named.join(', ')}`;
+    const waits = `wait for ${named.join(', ')}`;
+    const what = `${reclamation.retired} blocks of records that are gone ${waits}`;
     const why = 'which has stood still since it began an operation: let it go on, or end it';
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
+
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
 import { RACE } from '../../../indexes/race/race.ts';
 import { LEDGER_LINE_BYTES } from '../../../pool/bound.ts';
@@ -9,10 +11,11 @@ import type { OpenOptions, Store } from '../../api.ts';
 import { ExpirySweep } from '../../calls/expiry-sweep.ts';
 import { poolOf } from '../../handle.ts';
 import { LocalAttachment } from '../../local/local-attachment.ts';
-import { dropStoreSync, openSync } from '../../open.ts';
+import { dropStore, dropStoreSync, open, openSync } from '../../open.ts';
 import { type ByHand, clientOf, requestFor, Stepped } from '../../tests/support/by-hand.ts';
-import { codeOf, throwsCode } from '../../tests/support/codes.ts';
+import { codeOf, rejectsCode, throwsCode } from '../../tests/support/codes.ts';
 import { attachTo, freshStore, keepOpen, numbered } from '../../tests/support/pools.ts';
+import { openAlone, startNodes } from '../../tests/support/remote.ts';
 import { BoundedStore } from '../bounded-store.ts';
 import { Evictor } from '../evictor.ts';
 
@@ -143,6 +146,29 @@ test('a client that closes its store tells what it has counted', (t) => {
   other.get('a');
   other.close();
   assert.equal(store.stats().bound?.misses, 1);
+});
+
+test('over a network, too', async (t) => {
+  const { url } = await startNodes(t, 2);
+  const store = await open(url, NONE);
+  t.after(() => store.close());
+  const other = await openAlone(url, NONE);
+  await other.get('a');
+  await other.close();
+  assert.equal((await store.stats()).bound?.misses, 1);
+  // A drop while it is open ends it, and its timer.
+  await dropStore(url, 'default', { force: true });
+  await rejectsCode('SW_STORE_DROPPED', () => store.stats());
+});
+
+test('evictions are told to those who listen', (t) => {
+  const store = freshStore(t, 'memory', { maxRecords: 2 });
+  const heard: unknown[] = [];
+  const listen = (message: unknown) => heard.push(message);
+  subscribe('stepwell:eviction', listen);
+  t.after(() => unsubscribe('stepwell:eviction', listen));
+  for (const key of ['a', 'b', 'c']) store.set(key, 'v');
+  assert.deepEqual(heard, [{ store: 'default', expired: false }]);
 });
 
 test('what a sweep takes out other clients hear of', (t) => {

