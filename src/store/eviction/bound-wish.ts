@@ -30,7 +30,8 @@ export function refuseUnbounded(manifest: IndexManifest, { delegation }: OpenOpt
   const { name, bounded } = manifest;
   if (!bounded) {
     const remedy = 'use race, shard, sephash or hstore';
-    throw new StepwellError('SW_UNSUPPORTED', `the index ${name} cannot be bounded yet; ${remedy}`);
+    const why = `the index ${name} cannot note accesses without its locks, so it has no bound`;
+    throw new StepwellError('SW_UNSUPPORTED', `${why}; ${remedy}`);
   }
   if (!delegation) return;
   throw new StepwellError('SW_UNSUPPORTED', 'a bounded store counts each write: no delegation');

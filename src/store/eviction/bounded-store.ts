@@ -33,8 +33,8 @@ export class BoundedStore {
   #places = 1;
   /** Of all handles: evictions that have begun and not ended. */
   underWay = 0;
-  /** When the records were last counted, and until when that will do. */
-  readonly counted = { at: 0, until: 0 };
+  /** Until when the last recount will do, by the pool's timer. */
+  countedUntil = 0;
 
   private constructor(pool: Pool, index: Index, ledger: Ledger) {
     const { bound } = ledger;

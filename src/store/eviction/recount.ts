@@ -32,22 +32,18 @@ export class Recount {
     this.#attachment = attachment;
   }
 
-  /** A recount, unless the last one was a short time ago; whether there was one. */
-  *ifDue(): Operation<boolean> {
-    const { now } = this.#attachment.pool.clock;
+  /** A recount, unless the last one was a short time ago. */
+  *ifDue(): Operation<void> {
+    const { now } = this.#attachment.pool.timer;
     const start = now();
-    const { counted } = this.#store;
-    // A clock that was set back does not put it off.
-    if (start >= counted.at && start < counted.until) return false;
-    counted.at = start;
-    counted.until = Number.POSITIVE_INFINITY;
+    if (start < this.#store.countedUntil) return;
+    this.#store.countedUntil = Number.POSITIVE_INFINITY;
     try {
       yield* this.run();
     } finally {
       const end = now();
-      counted.until = end + PAUSES * Math.max(1, end - start);
+      this.#store.countedUntil = end + PAUSES * (end - start);
     }
-    return true;
   }
 
   *run(): Operation<void> {
