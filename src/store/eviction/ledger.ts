@@ -57,7 +57,7 @@ export interface Reading {
  * share of what was left, or a 128th of the limit, and every 64 changes. In a full store each
  * insertion evicts as much as it adds. So the store holds at most its limit and, by each client but
  * one, a 128th of it (of few records, one) and its operations in flight; the client that looks next
- * evicts that. A client that dies leaves its line wrong by its operations in flight: see recount.ts.
+ * evicts that. A client that dies leaves its line wrong by its operations in flight: recount.ts.
  *
  * Every verb is posted between the `enter` and the `exit` of an attachment: outside, the store may
  * have been dropped, and its block be another store's, or the row another client's.
