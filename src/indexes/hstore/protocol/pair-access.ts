@@ -3,6 +3,7 @@ import type { Membership } from '../../../pool/clients/membership.ts';
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Clock } from '../../../pool/clock.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
+import type { UnwaitedWrites } from '../../../pool/unwaited-writes.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { Lease } from './lease.ts';
@@ -16,6 +17,7 @@ export interface PoolAccess {
   readonly membership: Membership;
   readonly reclamation: Reclamation;
   readonly clock: Clock;
+  readonly unwaited: UnwaitedWrites;
 }
 
 /** A block of so many lines; undefined when the pool is full. */
@@ -39,6 +41,7 @@ export class PairAccess {
   readonly membership: Membership;
   readonly reclamation: Reclamation;
   readonly clock: Clock;
+  readonly unwaited: UnwaitedWrites;
   readonly mailbox: Mailbox;
   readonly hashLease: Lease;
   /** The requests of this client that wait for an answer. */
@@ -63,7 +66,7 @@ export class PairAccess {
   constructor(
     geometry: PairGeometry,
     catalog: number,
-    { allocator, membership, reclamation, clock }: PoolAccess,
+    { allocator, membership, reclamation, clock, unwaited }: PoolAccess,
   ) {
     this.geometry = geometry;
     this.catalog = catalog;
@@ -71,6 +74,7 @@ export class PairAccess {
     this.membership = membership;
     this.reclamation = reclamation;
     this.clock = clock;
+    this.unwaited = unwaited;
     this.mailbox = new Mailbox(geometry.hashMailbox, membership);
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
     this.replies = new Replies(geometry);
