@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { transformSync } from 'esbuild';
 import { readmeExamples } from '../store/tests/support/readme-examples.ts';
+import { startNodes } from '../store/tests/support/remote.ts';
 
 /** Where the package's names lead while developing. */
 const PLACES: Readonly<Record<string, string>> = {
@@ -21,15 +22,21 @@ const PLACES: Readonly<Record<string, string>> = {
 /** Examples stand where the packages are found that they use. */
 const ROOT = resolve(import.meta.dirname, '../..');
 
-const examples = readmeExamples().filter(({ code }) => code.includes("'shm:my-app'"));
+/** The pool of an example, or the node that a reader was to start. */
+const NODE = 'tcp://127.0.0.1:7471/';
+const examples = readmeExamples().filter(
+  ({ code }) => code.includes("'shm:my-app'") || code.includes(NODE),
+);
 for (const [i, { page, code }] of examples.entries()) {
   test(`example ${i + 1} of ${page} runs`, async (t) => {
     const folder = mkdtempSync(join(ROOT, 'example-'));
     t.after(() => rmSync(folder, { recursive: true }));
     t.mock.method(console, 'log', () => {});
     const file = join(folder, 'example.mjs');
+    const node = code.includes(NODE) ? (await startNodes(t)).url : '';
     const here = code
       .replaceAll("'shm:my-app'", "'memory:'")
+      .replaceAll(NODE, `${node}/`)
       .replaceAll(/from '(stepwell[^']*)'/g, (_, name: string) => `from '${PLACES[name]}'`);
     writeFileSync(file, transformSync(here, { loader: 'ts' }).code);
     await import(pathToFileURL(file).href);

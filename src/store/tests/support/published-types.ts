@@ -17,6 +17,7 @@ const INSTALLED = [
   'express-rate-limit',
   'express-session',
   'keyv',
+  'lmdb',
   'next',
   'unstorage',
 ];
