@@ -1,17 +1,23 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { Hotspots } from '../../src/indexes/substrates/leaf/hotspots.ts';
+import { CONNECTX6 } from '../simulated/model.ts';
 import { PlainlyReadTree, type PlainReads } from './chime-reads.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Row, Settings } from './experiment.ts';
-import { doubled, type IndexKind } from './index-kind.ts';
+import { doubled, type IndexKind, type TimedIndex } from './index-kind.ts';
 import { registeredKind } from './registered-kind.ts';
 import { type Saturation, saturate } from './saturation.ts';
 
-/** As many machines as the paper's, with one memory node. */
+/** CHIME section 5.1: machines, one of them with the memory; sizes of keys, values and leaves. */
 const COMPUTE_NODES = 10;
+export const PAPERS = { keyBytes: 8, valueBytes: 8 } as const;
+const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 };
+export const CHIME_HARDWARE: string = CONNECTX6.name;
 const POOL_BYTES = 2 ** 28;
 /** The paper's are 60 million. */
 export const RECORDS = 60_000;
+/** The paper's 30 MB are 3.3 % of its records, in entries of 16 bytes. */
+export const HOTSPOTS = 2048;
 export const ZIPF = 0.99;
 
 /** What a run has that another has not. */
@@ -31,27 +37,44 @@ export interface ChimeLoad {
   valueBytes?: number;
 }
 
-export function runChime(settings: Settings, load: ChimeLoad): Saturation {
-  const { clients, coroutines = 1, wishes, hotspots = 0, delegation = false } = load;
-  const shared = new Hotspots(hotspots);
-  const tree = registeredKind<ChimeIndex>('chime', { ...wishes }, (index) => {
-    Object.assign(index.tree, { hotspots: shared });
-    index.tree.techniques.delegation = delegation;
-  });
-  const { plain } = load;
-  const kind: IndexKind = plain ? doubled(tree, (it) => new PlainlyReadTree(it.tree, plain)) : tree;
-  const { model, seed } = settings;
-  const { valueBytes, theta = ZIPF, updates } = load;
-  const cluster = new SimulatedCluster({
+/** A loaded pool on the paper's machines. */
+export function chimeCluster<I extends TimedIndex>(
+  { model, seed }: Settings,
+  kind: IndexKind<I>,
+  clients: number,
+  valueBytes: number = PAPERS.valueBytes,
+): SimulatedCluster<I> {
+  const cluster = new SimulatedCluster<I>({
     model,
     seed,
     kind,
     clients,
+    keyBytes: PAPERS.keyBytes,
     valueBytes,
     computeNodes: COMPUTE_NODES,
     poolBytes: POOL_BYTES,
   });
   cluster.load(RECORDS);
+  return cluster;
+}
+
+export function chimeKind({
+  wishes,
+  hotspots = 0,
+  delegation = false,
+}: Omit<ChimeLoad, 'clients'>): IndexKind<ChimeIndex> {
+  const shared = new Hotspots(hotspots);
+  return registeredKind<ChimeIndex>('chime', { ...PAPERS_SHAPE, ...wishes }, ({ tree }) => {
+    tree.hotspots = shared;
+    tree.techniques.delegation = delegation;
+  });
+}
+
+export function runChime(settings: Settings, load: ChimeLoad): Saturation {
+  const { clients, coroutines = 1, plain, valueBytes, theta = ZIPF, updates } = load;
+  const tree = chimeKind(load);
+  const kind: IndexKind = plain ? doubled(tree, (it) => new PlainlyReadTree(it.tree, plain)) : tree;
+  const cluster = chimeCluster(settings, kind, clients, valueBytes);
   const operations = { kind: 'search', clients, coroutines, records: RECORDS } as const;
   return saturate(cluster, { ...operations, theta, updates }, settings);
 }
@@ -75,5 +98,5 @@ export function rateRow(what: string, { rate, use, latencies }: Saturation): Row
 }
 
 export function ratioRow(what: string, ours: number, published?: number): Row {
-  return { what, ours, unit: 'x', published };
+  return { what, ours, unit: 'x', ...(published !== undefined && { published }) };
 }

@@ -11,7 +11,7 @@ import type { LocalModel } from '../simulated/local-door.ts';
 import { SimulatedMemory } from '../simulated/memory.ts';
 import type { NetworkModel } from '../simulated/model.ts';
 import { type Place, SimulatedNetwork } from '../simulated/network.ts';
-import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
+import { KeyGenerator, ShortKeyGenerator, ValueGenerator } from '../workloads/index.ts';
 import type { IndexKind, TimedIndex } from './index-kind.ts';
 import { PoolClient } from './pool-client.ts';
 
@@ -29,6 +29,8 @@ export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   local?: LocalModel;
   /** Default: 32, so that a record takes one line. */
   valueBytes?: number;
+  /** Default: 16. */
+  keyBytes?: 8 | 16;
 }
 
 const DEFAULT_POOL_BYTES = 2 ** 27;
@@ -42,7 +44,7 @@ const RECORD_UNITS = 1;
 /** A pool on simulated memory nodes with one index in it, and clients on compute nodes. */
 export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   readonly network: SimulatedNetwork;
-  readonly keys = new KeyGenerator();
+  readonly keys: KeyGenerator;
   readonly values: ValueGenerator;
   readonly #kind: IndexKind<I>;
   readonly #memory: SimulatedMemory;
@@ -54,6 +56,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   constructor(options: ClusterOptions<I>) {
     const { model, seed, kind, clients, poolBytes = DEFAULT_POOL_BYTES } = options;
     const { memoryNodes = 1, computeNodes = 1, acrossNodes } = options;
+    this.keys = options.keyBytes === 8 ? new ShortKeyGenerator() : new KeyGenerator();
     this.values = new ValueGenerator(options.valueBytes);
     const regionBytes = memoryNodes === 1 ? poolBytes : TURN_BYTES;
     const regions = poolBytes / regionBytes;

@@ -28,5 +28,7 @@ export interface Outcome {
 
 export interface Experiment {
   name: string;
+  /** Name of the model of the paper's hardware, beside which alone its figures stand. */
+  hardware?: string;
   run(settings: Settings): Outcome;
 }

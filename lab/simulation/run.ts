@@ -7,6 +7,7 @@ import { parseOptions, UsageError } from '../support/options.ts';
 import { chimeSensitivity } from './chime-sensitivity.ts';
 import { chimeSpeculation } from './chime-speculation.ts';
 import { chimeSteps } from './chime-steps.ts';
+import { chimeIndirect, chimeYcsb } from './chime-ycsb.ts';
 import { coroutines } from './coroutines.ts';
 import { directoryCache } from './directory-cache.ts';
 import type { Experiment, Outcome } from './experiment.ts';
@@ -46,6 +47,8 @@ const EXPERIMENTS: readonly Experiment[] = [
   chimeSteps,
   chimeSpeculation,
   chimeSensitivity,
+  chimeYcsb,
+  chimeIndirect,
   hstoreBasics,
   hstoreYcsb,
   hstoreDegraded,
@@ -72,9 +75,9 @@ export async function main(argv: string[]): Promise<void> {
   if (unknown !== undefined) throw new UsageError(`no experiment '${unknown}'; there are ${NAMES}`);
   const settings = { model, seed: options.seed, operations: options.operations };
   const outcomes: Record<string, Outcome> = {};
-  for (const { name, run } of EXPERIMENTS) {
+  for (const { name, run, hardware = CONNECTX5.name } of EXPERIMENTS) {
     if (wanted.length > 0 && !wanted.includes(name)) continue;
-    outcomes[name] = model === CONNECTX5 ? run(settings) : withoutPaper(run(settings));
+    outcomes[name] = model.name === hardware ? run(settings) : withoutPaper(run(settings));
     console.log(`${printed(outcomes[name])}\n`);
   }
   if (options.json !== '') {

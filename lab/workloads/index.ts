@@ -11,6 +11,6 @@ export {
   ZipfRanks,
   zeta,
 } from './distributions.ts';
-export { KEY_BYTES, KeyGenerator } from './keys.ts';
+export { KEY_BYTES, KeyGenerator, ShortKeyGenerator } from './keys.ts';
 export { Permutation } from './permutation.ts';
 export { VALUE_BYTES, ValueGenerator } from './values.ts';

@@ -55,6 +55,13 @@ export class KeyGenerator {
   }
 }
 
+/** The same numbers as 8 bytes. */
+export class ShortKeyGenerator extends KeyGenerator {
+  override bytes(index: number): Uint8Array {
+    return Buffer.from(this.string(index), 'hex');
+  }
+}
+
 function digitPairs(): Uint16Array {
   const pairs = new Uint16Array(256);
   for (let byte = 0; byte < 256; byte++) {

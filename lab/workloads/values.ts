@@ -5,14 +5,15 @@ export const VALUE_BYTES = 32;
 
 /**
  * Values that say which record and which write they belong to, so that a benchmark can prove that
- * it read what it wrote: 8 bytes of index, 4 of version, and mixed filler.
+ * it read what it wrote: 8 bytes of index, 4 of version, and mixed filler. Values of 8 bytes have
+ * no version.
  */
 export class ValueGenerator {
   readonly length: number;
 
   constructor(length = VALUE_BYTES) {
-    if (!Number.isInteger(length) || length < 12) {
-      throw new RangeError(`a value needs at least 12 bytes, got ${length}`);
+    if (!Number.isInteger(length) || (length < 12 && length !== 8)) {
+      throw new RangeError(`a value needs 8 bytes, or at least 12, got ${length}`);
     }
     this.length = length;
   }
@@ -22,6 +23,7 @@ export class ValueGenerator {
     const high = Math.floor(index / 2 ** 32) >>> 0;
     putWord(target, offset, low);
     putWord(target, offset + 4, high);
+    if (this.length === 8) return;
     putWord(target, offset + 8, version);
     const filler = mix32(low ^ mix32(high ^ version));
     for (let at = 12; at < this.length; at++) {
