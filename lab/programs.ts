@@ -34,6 +34,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'CHIME: round trips, load factors, memory and hotspots',
     load: () => import('./chime/run.ts'),
   },
+  'stopped-holder': {
+    about: 'CHIME: who waits while a process is stopped at each verb of a write',
+    load: () => import('./chime/stopped-holder.ts'),
+  },
   'round-trips': {
     about: 'Round trips of every call of every index',
     load: () => import('./experiments/round-trips.ts'),
