@@ -1,8 +1,9 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { Prng } from '../../src/random/prng.ts';
+import { BYTES_READ } from '../../src/verbs/traffic.ts';
 import { figure, percent, table } from '../support/text.ts';
-import { KeyGenerator, ZipfRanks } from '../workloads/index.ts';
-import { loaded } from './loaded.ts';
+import { ZipfRanks } from '../workloads/index.ts';
+import { keyOf, loaded } from './loaded.ts';
 
 /**
  * Figure 19c: 30 MB of 16-byte entries for 60 million items, Zipf 0.99, hit 81.0 % of searches;
@@ -18,6 +19,7 @@ export interface HotspotRow {
   known: number;
   right: number;
   tripsPerSearch: number;
+  bytesPerSearch: number;
 }
 
 export function measureHotspots(records: number, seed: number): HotspotRow[] {
@@ -27,18 +29,17 @@ export function measureHotspots(records: number, seed: number): HotspotRow[] {
     (index as ChimeIndex).speculateOn(hotspots);
     const { speculation } = (index as ChimeIndex).tree.hotspots;
     const ranks = new ZipfRanks(records, Prng.fromSeed(seed));
-    const keys = new KeyGenerator();
     const request = index.newRequest();
     const search = () => {
       pool.enter();
-      request.setKey(keys.bytes(ranks.next()), index.hashSeed);
+      request.setKey(keyOf(ranks.next()), index.hashSeed);
       pool.run(index.search(request));
       pool.exit();
     };
     for (let i = 0; i < 2 * records; i++) search();
     const { asked, known, right } = { ...speculation };
     const { rows } = pool.fabric.traffic;
-    const before = rows[0];
+    const [before, bytesBefore] = [rows[0], rows[BYTES_READ]];
     for (let i = 0; i < records; i++) search();
     return {
       share,
@@ -46,19 +47,29 @@ export function measureHotspots(records: number, seed: number): HotspotRow[] {
       known: (speculation.known - known) / (speculation.asked - asked),
       right: (speculation.right - right) / (speculation.known - known),
       tripsPerSearch: (rows[0] - before) / records,
+      bytesPerSearch: (rows[BYTES_READ] - bytesBefore) / records,
     };
   });
 }
 
 export function describeHotspots(rows: readonly HotspotRow[]): string {
-  const cells = rows.map(({ share, entries, known, right, tripsPerSearch }) => [
+  const cells = rows.map(({ share, entries, known, right, tripsPerSearch, bytesPerSearch }) => [
     percent(share),
     figure(entries),
     percent(known),
     percent(right),
     tripsPerSearch.toFixed(2),
+    figure(bytesPerSearch),
     share === PUBLISHED_SHARE ? '81.0 %, ~100 %' : 'only drawn',
   ]);
-  const head = ['keys in the buffer', 'entries', 'hits', 'right', 'round trips', 'published'];
+  const head = [
+    'keys in the buffer',
+    'entries',
+    'hits',
+    'right',
+    'round trips',
+    'bytes READ',
+    'published',
+  ];
   return `Hotspots, Zipf 0.99 (CHIME, Figure 19c)\n${table(head, cells, 0)}`;
 }

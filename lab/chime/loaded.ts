@@ -1,26 +1,38 @@
 import { ALWAYS } from '../../src/indexes/contract.ts';
 import { type OwnIndex, ownIndex } from '../support/own-index.ts';
-import { KeyGenerator, Permutation, ValueGenerator } from '../workloads/index.ts';
+import { Permutation, ShortKeyGenerator, ValueGenerator } from '../workloads/index.ts';
 
-/** Section 5.1; a leaf is split when hopping does not help. */
-export const PAPERS_SHAPE = { span: 64, neighbourhood: 8 } as const;
+/** Section 5.1; keys and values of 8 bytes stand in the leaf. */
+export const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 } as const;
+export const KEY_BYTES = 8;
+export const VALUE_BYTES = 8;
+
+/** The key of a record, made longer by as many bytes as it takes. */
+export function keyOf(record: number, bytes: number = KEY_BYTES): Uint8Array {
+  const key = new Uint8Array(bytes);
+  key.set(new ShortKeyGenerator().bytes(record));
+  return key;
+}
+
+export function valueFor(record: number): Uint8Array {
+  return new ValueGenerator(VALUE_BYTES).buffer(record);
+}
 
 /** A tree with keys 0 to `records` - 1, inserted in random order by one client. */
 export function loaded(
   records: number,
   shape: Readonly<Record<string, number>>,
   seed: number,
+  keyBytes: number = KEY_BYTES,
 ): OwnIndex {
-  const own = ownIndex('chime', records, shape);
+  const own = ownIndex('chime', records, { ...PAPERS_SHAPE, ...shape });
   const { pool, index } = own;
   const order = new Permutation(records, seed);
-  const keys = new KeyGenerator();
-  const values = new ValueGenerator();
   const request = index.newRequest();
   for (let i = 0; i < records; i++) {
     const record = order.at(i);
-    const value = values.buffer(record);
-    index.records.encode(request, keys.bytes(record), value, index.hashSeed, 1);
+    const key = keyOf(record, keyBytes);
+    index.records.encode(request, key, valueFor(record), index.hashSeed, 1);
     pool.enter();
     pool.run(index.write(request, ALWAYS));
     pool.exit();

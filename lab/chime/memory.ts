@@ -1,22 +1,19 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { ChimeGeometry, chimeShape } from '../../src/indexes/chime/geometry.ts';
 import { UNIT_BYTES } from '../../src/verbs/index.ts';
 import { BYTES_READ } from '../../src/verbs/traffic.ts';
 import { figure, grouped, table } from '../support/text.ts';
-import { KeyGenerator } from '../workloads/index.ts';
-import { loaded, PAPERS_SHAPE } from './loaded.ts';
+import { KEY_BYTES, keyOf, loaded, PAPERS_SHAPE, VALUE_BYTES } from './loaded.ts';
 
 /** Figure 14: 27.6 MB of internal nodes for 60 million items in each client's cache. */
 const PUBLISHED_RECORDS = 60_000_000;
 const PUBLISHED_MB = 27.6;
-/** Section 4.5: 8.3 bytes of metadata an item of 256 bytes. */
-const PUBLISHED_METADATA = 8.3;
-const RECORD_HEADER = 16;
-const IDENTITY = 8;
-const SLOT = 8;
-/** Section 3.1: a search READs a neighbourhood of 8 items. */
-const PUBLISHED_AMPLIFICATION = 8;
-/** What a search is for: the key and value of a record. */
-const KEY_AND_VALUE = 16 + 32;
+/** Section 4.5: metadata of an item: 3 + its bytes / 63 + 10 / H, of 16 and of 240 bytes. */
+const publishedMetadata = (bytes: number) => 3 + bytes / 63 + 10 / PAPERS_SHAPE.neighbourhood;
+/** Sections 5.3: with keys of 256 bytes metadata without sibling-based validation are so much. */
+const PUBLISHED_FENCES: Readonly<Record<number, string>> = { 8: '1.4 x', 256: '8.6 x' };
+const KEY_SIZES = [8, 16, 64, 256];
+const LARGE_ITEM = 240;
 const SAMPLE = 10_000;
 
 export interface MemoryFigures {
@@ -26,66 +23,102 @@ export interface MemoryFigures {
   /** Of a client that has been everywhere. */
   cacheBytes: number;
   cacheMegabytesAt60M: number;
-  metadataPerRecord: number;
+  metadataPerItem: { itemBytes: number; bytes: number; published: number }[];
   bytesReadPerSearch: number;
+  neighbourhoodBytes: number;
+  /** What a search READs of a leaf beside its entries, by the length of keys (Figure 16). */
+  leafMetadata: { keyBytes: number; bytes: number; withFences: number }[];
 }
 
 export function measureMemory(records: number, seed: number): MemoryFigures {
-  const { pool, index } = loaded(records, PAPERS_SHAPE, seed);
-  const { tree } = index as ChimeIndex;
-  const { globalDepth: height, subtables: leaves, slots } = pool.run(index.shape());
-  const request = index.newRequest();
-  const keys = new KeyGenerator();
-  const { rows } = pool.fabric.traffic;
-  const find = (record: number) => {
-    request.setKey(keys.bytes(record), index.hashSeed);
-    return pool.run(index.search(request));
-  };
-  pool.enter();
-  for (let i = 0; i < records; i++) if (!find(i)) throw new Error(`record ${i} is not there`);
-  const before = rows[BYTES_READ];
-  for (let i = 0; i < SAMPLE; i++) find(i % records);
-  const bytesReadPerSearch = (rows[BYTES_READ] - before) / SAMPLE;
-  pool.exit();
+  const own = loaded(records, PAPERS_SHAPE, seed);
+  const { pool } = own;
+  const { tree } = own.index as ChimeIndex;
+  const { globalDepth: height, subtables: leaves } = pool.run(own.index.shape());
+  const bytesReadPerSearch = bytesOfSearches(own, records);
+  const { neighbourhood } = PAPERS_SHAPE;
+  const neighbourhoodBytes = neighbourhood * tree.geometry.entryBytes;
   const cacheBytes = tree.cache.bytes;
-  const metadata = slots * SLOT + leaves * IDENTITY + records * RECORD_HEADER;
+  const few = Math.min(records, 5000);
   return {
     records,
     height,
     leaves,
     cacheBytes,
     bytesReadPerSearch,
+    neighbourhoodBytes,
     cacheMegabytesAt60M: ((cacheBytes / records) * PUBLISHED_RECORDS) / 1e6,
-    metadataPerRecord: metadata / records,
+    metadataPerItem: [KEY_BYTES + VALUE_BYTES, LARGE_ITEM].map((itemBytes) => ({
+      itemBytes,
+      bytes: metadataOf(itemBytes),
+      published: publishedMetadata(itemBytes),
+    })),
+    leafMetadata: KEY_SIZES.map((keyBytes) => {
+      const bytes = leafMetadataOf(few, keyBytes, seed);
+      // Two fence keys in place of the word that is a replica of the sibling's link.
+      return { keyBytes, bytes, withFences: bytes + 2 * keyBytes };
+    }),
   };
 }
 
+/** Bytes of a full leaf beside keys and values, for each of its entries. */
+function metadataOf(itemBytes: number): number {
+  const shape = chimeShape({ ...PAPERS_SHAPE, inlineBytes: itemBytes }, 0);
+  const { leafUnits } = new ChimeGeometry(shape);
+  return (leafUnits * UNIT_BYTES) / shape.span - itemBytes;
+}
+
+/** Mean bytes that a search READs, once everything is remembered. */
+function bytesOfSearches(
+  { pool, index }: ReturnType<typeof loaded>,
+  records: number,
+  keyBytes?: number,
+): number {
+  const request = index.newRequest();
+  const { rows } = pool.fabric.traffic;
+  const find = (record: number) => {
+    request.setKey(keyOf(record, keyBytes), index.hashSeed);
+    return pool.run(index.search(request));
+  };
+  pool.enter();
+  for (let i = 0; i < records; i++) if (!find(i)) throw new Error(`record ${i} is not there`);
+  const before = rows[BYTES_READ];
+  for (let i = 0; i < SAMPLE; i++) find(i % records);
+  pool.exit();
+  return (rows[BYTES_READ] - before) / SAMPLE;
+}
+
+/** Longer keys stand in records of their own, which are no metadata. */
+function leafMetadataOf(records: number, keyBytes: number, seed: number): number {
+  const own = loaded(records, PAPERS_SHAPE, seed, keyBytes);
+  const { geometry } = (own.index as ChimeIndex).tree;
+  const entries = PAPERS_SHAPE.neighbourhood * geometry.entryBytes;
+  const isInline = geometry.fitsInline(keyBytes, VALUE_BYTES);
+  const record = isInline ? 0 : Math.ceil((16 + keyBytes + VALUE_BYTES) / UNIT_BYTES) * UNIT_BYTES;
+  return bytesOfSearches(own, records, keyBytes) - entries - record;
+}
+
 export function describeMemory(figures: MemoryFigures): string {
-  const { records, height, leaves, cacheBytes, cacheMegabytesAt60M } = figures;
-  const { metadataPerRecord, bytesReadPerSearch } = figures;
+  const { records, height, leaves, cacheBytes, cacheMegabytesAt60M, metadataPerItem } = figures;
+  const { bytesReadPerSearch, neighbourhoodBytes, leafMetadata } = figures;
   const rows = [
     ['levels of internal nodes', String(height), '<= 5 at 10^9'],
-    ['cache, bytes a record', (cacheBytes / records).toFixed(3), ''],
+    ['cache, bytes a record', (cacheBytes / records).toFixed(3), '0.46'],
     ['cache at 60 M, MB', figure(cacheMegabytesAt60M), String(PUBLISHED_MB)],
-    ['metadata, bytes a record', metadataPerRecord.toFixed(1), String(PUBLISHED_METADATA)],
+    ...metadataPerItem.map(({ itemBytes, bytes, published }) => [
+      `metadata of an item of ${itemBytes} bytes`,
+      bytes.toFixed(1),
+      published.toFixed(1),
+    ]),
     ['bytes READ a search', figure(bytesReadPerSearch), ''],
-    [
-      'of these the neighbourhood',
-      '64 = 8 slots',
-      `${PUBLISHED_AMPLIFICATION} items (of 16 B: 128)`,
-    ],
-    ['smallest record, bytes', String(UNIT_BYTES), ''],
-    [
-      'read amplification: bytes READ to those of key and value',
-      (bytesReadPerSearch / KEY_AND_VALUE).toFixed(2),
-      `${PUBLISHED_AMPLIFICATION} (section 3.1)`,
-    ],
+    ['of these the neighbourhood', String(neighbourhoodBytes), '8 items'],
+    ...leafMetadata.map(({ keyBytes, bytes, withFences }) => [
+      `leaf metadata READ, keys of ${keyBytes}; with fence keys`,
+      `${bytes.toFixed(0)}; ${(withFences / bytes).toFixed(1)} x`,
+      PUBLISHED_FENCES[keyBytes] ?? 'only drawn',
+    ]),
   ];
   const title = `Memory of ${grouped(records)} records in ${grouped(leaves)} leaves`;
-  const cells = rows.map((row) => [...row]);
-  return `${title} (CHIME, Figures 14 and 16, sections 3.1, 4.5)
-${table(['', 'measured', 'published'], cells)}
-Metadata here are slots (8 bytes, empty ones too), leaf words and record headers (16 bytes with
-checksum, lengths and version); the paper's are bitmaps, versions and replicas of leaf metadata, an
-empty entry not counted. The cache at 60 M is the measured bytes a record times 60 million.`;
+  return `${title} (CHIME, Figures 14 and 16, section 4.5)
+${table(['', 'measured', 'published'], rows)}`;
 }

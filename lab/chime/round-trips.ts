@@ -3,8 +3,7 @@ import { IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { OwnIndex } from '../support/own-index.ts';
 import { table } from '../support/text.ts';
-import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
-import { loaded } from './loaded.ts';
+import { keyOf, loaded, valueFor } from './loaded.ts';
 
 /** Table 1, with `h` levels of internal nodes. */
 const CACHED = { search: '1-2', insert: '3', update: '3-4', delete: '3-4', scan: '1' };
@@ -69,12 +68,12 @@ function tripsOf({ pool, index }: OwnIndex, kind: Kind, forgetful: boolean): Tri
 
 function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<unknown> {
   const request = index.newRequest();
-  const key = new KeyGenerator().bytes(record);
+  const key = keyOf(record);
   if (kind === 'scan') {
     return index.scan({ lower: { key: key.slice(), inclusive: true }, width: 1 }).next(() => {});
   }
   if (kind === 'insert' || kind === 'update') {
-    const value = new ValueGenerator().buffer(record, 1);
+    const value = valueFor(record);
     index.records.encode(request, key, value, index.hashSeed, 1);
     return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
   }

@@ -1,9 +1,9 @@
-/** What CHIME's paper says that needs no clock: round trips, load factors, memory, hotspots. */
+/** What CHIME's paper says that needs no clock: Table 1, Figures 3d, 14, 16, 19. */
 import { writeFileSync } from 'node:fs';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
 import { describeHotspots, measureHotspots } from './hotspot-rates.ts';
-import { describeLoad, measureLoad } from './load-at-split.ts';
+import { describeLoad, describeTables, measureLoad, measureTables } from './load-at-split.ts';
 import { describeMemory, measureMemory } from './memory.ts';
 import { describeTrips, measureTrips } from './round-trips.ts';
 
@@ -18,6 +18,8 @@ export async function main(argv: string[]): Promise<void> {
   const { records, seed } = options;
   const trips = measureTrips(seed);
   console.log(`${describeTrips(trips)}\n`);
+  const tables = measureTables(seed);
+  console.log(`${describeTables(tables)}\n`);
   const load = measureLoad(records, seed);
   console.log(`${describeLoad(load)}\n`);
   const memory = measureMemory(records, seed);
@@ -25,7 +27,7 @@ export async function main(argv: string[]): Promise<void> {
   const hotspots = measureHotspots(records, seed);
   console.log(describeHotspots(hotspots));
   if (options.json !== '') {
-    const whole = { options, machine: describeMachine(), trips, load, memory, hotspots };
+    const whole = { options, machine: describeMachine(), trips, tables, load, memory, hotspots };
     writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
   }
 }
