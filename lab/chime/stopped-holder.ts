@@ -15,6 +15,7 @@ import type { Call, Report, Task } from './stopped-process.ts';
 const SPEC = {
   milliseconds: { kind: 'integer', fallback: 3000, minimum: 100, help: 'how long it is stopped' },
   verbs: { kind: 'integer', fallback: 1000, minimum: 1, help: 'verbs of each write at most' },
+  only: { kind: 'text', fallback: '', help: 'writes with this text in their names' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -95,7 +96,10 @@ export async function main(argv: string[]): Promise<void> {
     const others = Object.keys(PROBES).map(() => new Worker());
     for (const worker of [stopped, ...others]) cleanup.add(() => worker.end());
     const rows: StoppedRow[] = [];
-    for (const write of prepare(folder)) {
+    for (const [name, prepare] of Object.entries(WRITES)) {
+      if (!name.includes(options.only)) continue;
+      const path = join(folder, name.replace(' ', '-'));
+      const write: Write = { name, path, call: prepare(path) };
       for (let verb = 1; verb <= options.verbs; verb++) {
         const row = await measure(write, verb, stopped, others, options.milliseconds);
         if (row === undefined) break;
@@ -146,27 +150,26 @@ async function measure(
   }
 }
 
-/** Pools of which the next call is the write: closed, and copied for each stop. */
-function prepare(folder: string): Write[] {
-  const middle = keyOf(MIDDLE);
-  const set: Call = { kind: 'set', key: middle };
-  const paths = (name: string) => join(folder, name);
-  load(paths('update'), RECORDS, -1);
-  load(paths('insertion'), RECORDS, MIDDLE);
-  const splitting = before(paths('split'), 'splits', RECORDS, (i) => {
-    return { kind: 'set', key: `${middle}-${String((7 * i) % 100).padStart(2, '0')}` };
-  });
-  const merging = before(paths('merge'), 'merges', RECORDS, (i) => {
-    const away = (i & 1) === 0 ? 3 + (i >> 1) : -3 - (i >> 1);
-    return { kind: 'delete', key: keyOf(MIDDLE + away) };
-  });
-  return [
-    { name: 'an update', call: set, path: paths('update') },
-    { name: 'an insertion', call: set, path: paths('insertion') },
-    { name: 'a split', call: splitting, path: paths('split') },
-    { name: 'a merge', call: merging, path: paths('merge') },
-  ];
-}
+/** By name: makes a pool of which the next call is the write; closed, to be copied for each stop. */
+const WRITES: Readonly<Record<string, (path: string) => Call>> = {
+  'an update': (path) => {
+    load(path, RECORDS, -1);
+    return { kind: 'set', key: keyOf(MIDDLE) };
+  },
+  'an insertion': (path) => {
+    load(path, RECORDS, MIDDLE);
+    return { kind: 'set', key: keyOf(MIDDLE) };
+  },
+  'a split': (path) =>
+    before(path, 'splits', RECORDS, (i) => {
+      return { kind: 'set', key: `${keyOf(MIDDLE)}-${String((7 * i) % 100).padStart(2, '0')}` };
+    }),
+  'a merge': (path) =>
+    before(path, 'merges', RECORDS, (i) => {
+      const away = (i & 1) === 0 ? 3 + (i >> 1) : -3 - (i >> 1);
+      return { kind: 'delete', key: keyOf(MIDDLE + away) };
+    }),
+};
 
 function load(path: string, records: number, except: number): void {
   const store = openSync(`file:${path}`, { ...OPTIONS, index: 'chime' });

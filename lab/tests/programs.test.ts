@@ -73,18 +73,12 @@ describe('labs', () => {
   );
 
   it('stopped-holder finds the writer that waits for a stopped one', LIMIT, async () => {
-    const { rows, probes } = await figures('stopped-holder', [
-      '--milliseconds',
-      '100',
-      '--verbs',
-      '3',
-    ]);
-    assert.equal(rows.length, 12);
+    const few = ['--only', 'insertion', '--verbs', '2', '--milliseconds', '1000'];
+    const { rows, probes } = await figures('stopped-holder', few);
     const neighbour = probes.indexOf('set of a neighbour');
-    const row = rows.find((one: { write: string; verb: number }) => {
-      return one.write === 'an insertion' && one.verb === 3;
-    });
-    assert.ok(row.ms[neighbour] > 80, 'the lock is held');
+    assert.equal(rows.length, 2);
+    // Less than it was stopped: what the others open they open meanwhile.
+    assert.ok(rows[1].ms[neighbour] > 200, 'the lock is held');
   });
 
   it('load-100m loads what it says and leaves no pool behind', LIMIT, async () => {
