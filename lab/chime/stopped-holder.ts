@@ -16,6 +16,7 @@ const SPEC = {
   milliseconds: { kind: 'integer', fallback: 3000, minimum: 100, help: 'how long it is stopped' },
   verbs: { kind: 'integer', fallback: 1000, minimum: 1, help: 'verbs of each write at most' },
   only: { kind: 'text', fallback: '', help: 'writes with this text in their names' },
+  probe: { kind: 'text', fallback: '', help: 'calls of others with this text in their names' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -50,7 +51,7 @@ export interface StoppedRow {
   write: string;
   /** The verb behind which the process was stopped, from 1 on. */
   verb: number;
-  /** By probe, in the order of PROBES. */
+  /** By probe. */
   ms: number[];
 }
 
@@ -86,6 +87,11 @@ class Worker {
   }
 }
 
+interface Probe {
+  call: Call;
+  worker: Worker;
+}
+
 export async function main(argv: string[]): Promise<void> {
   const options = parseOptions('stepwell-lab stopped-holder', SPEC, argv);
   const cleanup = new Cleanup();
@@ -93,8 +99,11 @@ export async function main(argv: string[]): Promise<void> {
     const folder = mkdtempSync(join(tmpdir(), 'stepwell-stopped-'));
     cleanup.add(() => rmSync(folder, { recursive: true, force: true }));
     const stopped = new Worker();
-    const others = Object.keys(PROBES).map(() => new Worker());
-    for (const worker of [stopped, ...others]) cleanup.add(() => worker.end());
+    const probes = Object.keys(PROBES).filter((name) => name.includes(options.probe));
+    const others = probes.map((name) => ({ call: PROBES[name], worker: new Worker() }));
+    for (const worker of [stopped, ...others.map((one) => one.worker)]) {
+      cleanup.add(() => worker.end());
+    }
     const rows: StoppedRow[] = [];
     for (const [name, prepare] of Object.entries(WRITES)) {
       if (!name.includes(options.only)) continue;
@@ -105,10 +114,10 @@ export async function main(argv: string[]): Promise<void> {
         if (row === undefined) break;
         rows.push(row);
       }
-      console.log(`${describe(write.name, rows, options.milliseconds)}\n`);
+      console.log(`${describe(write.name, probes, rows, options.milliseconds)}\n`);
     }
     if (options.json !== '') {
-      const whole = { options, machine: describeMachine(), probes: Object.keys(PROBES), rows };
+      const whole = { options, machine: describeMachine(), probes, rows };
       writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
     }
   } finally {
@@ -121,7 +130,7 @@ async function measure(
   { name, call, path }: Write,
   verb: number,
   stopped: Worker,
-  others: readonly Worker[],
+  others: readonly Probe[],
   milliseconds: number,
 ): Promise<StoppedRow | undefined> {
   const copy = `${path}.${verb}`;
@@ -134,8 +143,9 @@ async function measure(
   try {
     while (!isOver && !stopped.isStopped) await sleep(LOOK_MS);
     if (isOver) return undefined;
-    const calls = Object.values(PROBES);
-    const probing = Promise.all(others.map((one, i) => one.run({ url, call: calls[i] })));
+    const probing = Promise.all(
+      others.map(({ worker, call: one }) => worker.run({ url, call: one })),
+    );
     // When none waits any more, nothing is learnt by the rest of the time.
     await Promise.race([probing, sleep(milliseconds)]);
     stopped.goOn();
@@ -150,7 +160,7 @@ async function measure(
   }
 }
 
-/** By name: makes a pool of which the next call is the write; closed, to be copied for each stop. */
+/** By name: makes a pool of which the next call is the write, and closes it, to be copied. */
 const WRITES: Readonly<Record<string, (path: string) => Call>> = {
   'an update': (path) => {
     load(path, RECORDS, -1);
@@ -203,7 +213,12 @@ function before(
 }
 
 /** Verbs between which all waits are alike are one line. */
-function describe(name: string, all: readonly StoppedRow[], milliseconds: number): string {
+function describe(
+  name: string,
+  probes: readonly string[],
+  all: readonly StoppedRow[],
+  milliseconds: number,
+): string {
   const rows = all.filter(({ write }) => write === name);
   const shown = (ms: number) =>
     ms < WAITED_SHARE * milliseconds ? '-' : `${(ms / 1000).toFixed(1)} s`;
@@ -220,5 +235,5 @@ function describe(name: string, all: readonly StoppedRow[], milliseconds: number
     cells.push([verbs[0] === verbs[1] ? `${verbs[0]}` : verbs.join('-'), ...longest.map(shown)]);
     first = last + 1;
   }
-  return `Stopped behind verb N of ${name} (${rows.length} verbs)\n${table(['verb', ...Object.keys(PROBES)], cells)}`;
+  return `Stopped behind verb N of ${name} (${rows.length} verbs)\n${table(['verb', ...probes], cells)}`;
 }
