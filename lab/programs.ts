@@ -22,6 +22,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Stores over the network beside Redis and a bare echo',
     load: () => import('./tcp/run.ts'),
   },
+  'bench-apps': {
+    about: 'Caches and limiters of applications: lru-cache, Keyv and Redis, rate-limiter-flexible',
+    load: () => import('./apps/run.ts'),
+  },
   'bench-gateway': {
     about: 'redis-benchmark against the gateway and redis-server',
     load: () => import('./gateway/run.ts'),

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { isMissing } from '../../src/store/tests/support/missing-tools.ts';
 import { runLab } from './support/run-lab.ts';
 
 const LIMIT = { timeout: 120_000 };
@@ -104,6 +105,17 @@ describe('labs', () => {
     const { code, output } = await runLab('simulate', ['latency', 'nothing']);
     assert.equal(code, 2);
     assert.match(output, /no experiment 'nothing'/);
+  });
+
+  const apps = { ...LIMIT, skip: isMissing('redis-server') };
+  it('bench-apps measures each peer, and loads once for two workers', apps, async () => {
+    const few = ['--operations', '20', '--keys', '10', '--rounds', '1'];
+    const { runs, flights } = await figures('bench-apps', few);
+    assert.equal(runs.length, 16);
+    for (const { nanoseconds } of runs) assert.ok(nanoseconds > 0);
+    const loads = flights.map(({ peer, loads }: { peer: string; loads: number }) => [peer, loads]);
+    assert.equal(Object.fromEntries(loads).stepwell, 10);
+    assert.equal(Object.fromEntries(loads)['lru-cache'], 20);
   });
 
   it('refuses a wrong option with its usage', LIMIT, async () => {

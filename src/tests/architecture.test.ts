@@ -34,6 +34,7 @@ const LAYERS = [
   'lab/torture',
   'lab/bench',
   'lab/tcp',
+  'lab/apps',
   'lab/gateway',
   'lab/hit-rates',
   'lab/chime',
