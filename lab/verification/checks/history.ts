@@ -37,8 +37,8 @@ export const LAST_SEEN = -1;
  */
 export type Call = { key: number } & (
   | { kind: 'search'; by?: 'walk' | 'batch' }
-  /** With `expected`, only of the record of that version. */
-  | { kind: 'remove'; expected?: number }
+  /** With `expected`, only of the record of that version; `sampled`: of one that a sample meets. */
+  | { kind: 'remove'; expected?: number; sampled?: number }
   | { kind: 'write'; condition: Condition; expected: number; value: string; version: number }
   /** Adds 1 to the value, or stores `value` when there is none. */
   | { kind: 'modify'; value: string; version: number }

@@ -9,6 +9,7 @@ import {
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { bytesBound, decodeFrom } from '../../../src/records/codec.ts';
+import { HEADER_BYTES } from '../../../src/records/layout.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from '../checks/history.ts';
 import type { Sight } from '../checks/snapshots.ts';
@@ -19,6 +20,9 @@ const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL'])
 const CONTENTION = 'SW_CONTENTION';
 /** Errors of a client that has waited in vain for others, who may do it later all the same. */
 const TIMEOUT = 'SW_TIMEOUT';
+
+/** Records of a sample. */
+const SAMPLE = 4;
 
 /** Whether this says that a hasty client has given up. */
 export function isHaste(error: unknown): boolean {
@@ -32,6 +36,8 @@ export interface CallLog {
   keys: readonly string[];
   /** Whether calls may be given up. */
   hasty?: boolean;
+  /** Whether operations have to say what they displace: not where merged ones share a request's. */
+  counts?: boolean;
   /** Takes what a step of a scan has handed out, of an index of which that is of one moment. */
   snapshot?: (seen: readonly Sight[]) => void;
   record(record: CallRecord): void;
@@ -57,7 +63,7 @@ export class Caller {
   }
 
   *perform(planned: Call): Operation<void> {
-    const call = this.#concrete(planned);
+    const call = this.#concrete(yield* this.#victim(planned));
     const record = new CallRecord(this.#name, call, this.#log.now());
     this.current = record;
     this.#log.record(record);
@@ -83,6 +89,21 @@ export class Caller {
     this.current = undefined;
   }
 
+  /** What a sampled removal removes: a record that the index's sample meets, of that version. */
+  *#victim(call: Call): Operation<Call> {
+    const index = this.#index;
+    if (call.kind !== 'remove' || call.sampled === undefined || !index.sample) return call;
+    const { keys } = this.#log;
+    const met: Call[] = [];
+    const visit = ({ outgoing, foundVersion }: Request, keyBytes: number) => {
+      const name = Buffer.from(outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes));
+      const key = keys.indexOf(name.toString());
+      if (key >= 0) met.push({ key, kind: 'remove', expected: foundVersion });
+    };
+    yield* index.sample(this.#request, [call.sampled], SAMPLE, visit);
+    return met[0] ?? call;
+  }
+
   #concrete(call: Call): Call {
     const compares = call.kind === 'write' || call.kind === 'remove';
     if (!compares || call.expected !== LAST_SEEN) return call;
@@ -102,6 +123,7 @@ export class Caller {
     if (call.kind === 'write') {
       records.encode(request, key, call.value, index.hashSeed, call.version);
       const outcome = yield* index.write(request, call.condition, call.expected);
+      this.#checkDisplaced(outcome, outcome === REPLACED);
       const blind = outcome === INSERTED || outcome === STORED;
       const found = !blind && request.foundAt >= 0;
       return yield* this.#result(outcome, found);
@@ -112,6 +134,7 @@ export class Caller {
         call.kind === 'search'
           ? yield* index.search(request)
           : yield* index.remove(request, call.expected);
+      if (call.kind === 'remove') this.#checkDisplaced(REPLACED, present);
       return yield* this.#result(present ? REPLACED : REFUSED, present);
     }
     const compute = (present: boolean) => {
@@ -119,7 +142,17 @@ export class Caller {
       records.encodeValue(request, next, call.version);
     };
     const outcome = yield* index.modify(request, compute);
+    this.#checkDisplaced(outcome, outcome === REPLACED);
     return yield* this.#result(outcome, outcome === REPLACED);
+  }
+
+  /** What bounded stores count by, where nothing expires. */
+  #checkDisplaced(outcome: Outcome, expected: boolean): void {
+    if (!this.#log.counts || outcome === STORED || this.#request.displaced === expected) return;
+    const { name } = this.#index.manifest;
+    throw new Error(
+      `${name}: an operation displaced ${expected ? 'a' : 'no'} record, and denies it`,
+    );
   }
 
   /** Within the operation: the blocks of a chained value are read now, before an epoch passes. */

@@ -87,6 +87,8 @@ const STEPS_TO_LOSS = 5000;
 const APART = 2000;
 /** The stream of a seed that says which removals expect a version. */
 const COMPARED = 2001;
+/** The stream of a seed that says which removals are of a record that a sample meets. */
+const SAMPLED = 2002;
 /** Of a client that gives up soon. */
 const ATTEMPTS_MAX = 60;
 
@@ -98,6 +100,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const prng = Prng.fromSeed(seed).fork(1);
   const apart = Prng.fromSeed(seed).fork(APART);
   const compared = Prng.fromSeed(seed).fork(COMPARED);
+  const sampled = Prng.fromSeed(seed).fork(SAMPLED);
   const { subject = RACE_SUBJECT } = options;
   const swarm = chooseSwarm(prng, apart, compared, { ...options, subject });
   const { crowded } = swarm;
@@ -113,6 +116,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     for (const { call } of items) {
       const isRemoval = typeof call === 'object' && call.kind === 'remove';
       if (isRemoval && compared.below(100) < swarm.compares) call.expected = LAST_SEEN;
+      if (isRemoval && sampled.below(100) < swarm.evictions) call.sampled = sampled.nextDouble();
     }
     const isHasty = swarm.haste > 0 && apart.below(100) < swarm.haste;
     const haste = isHasty ? 1 + apart.below(ATTEMPTS_MAX) : 0;

@@ -23,7 +23,7 @@ import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { type ClientPlan, type Scenario, scenarioOf } from './scenario.ts';
-import { CHUNKS_MAX, LANES_MAX } from './swarm.ts';
+import { CHUNKS_MAX, LANES_MAX, type Swarm } from './swarm.ts';
 
 export interface RunOptions {
   /** The index; RACE when left out. */
@@ -35,6 +35,8 @@ export interface RunOptions {
   /** Items of the programs that are kept; all when left out. */
   keep?: ReadonlySet<number>;
   crashes?: boolean;
+  /** Features of the scenario that are not left to chance. */
+  swarm?: Partial<Swarm>;
   canary?: Canary;
   /** Lets an insertion have any version, so that other bugs are not hidden by that one. */
   anyVersion?: boolean;
@@ -89,8 +91,10 @@ const STEPS_MAX = 1_000_000;
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
 
-export function scenarioFor({ seed, subject, crashes, canary }: RunOptions): Scenario {
-  return scenarioOf(seed, { subject: subject ?? subjectOf(canary), crashes, ...canary?.scenario });
+export function scenarioFor(options: RunOptions): Scenario {
+  const { seed, subject, crashes, swarm, canary } = options;
+  const chosen = { subject: subject ?? subjectOf(canary), crashes, ...(swarm && { swarm }) };
+  return scenarioOf(seed, { ...chosen, ...canary?.scenario });
 }
 
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
@@ -206,6 +210,7 @@ class Simulation {
   #contextOf({ haste }: ClientPlan): ClientContext {
     return {
       hasty: haste > 0,
+      counts: this.#options.swarm?.evictions !== undefined,
       now: () => this.#now,
       keys: this.#scenario.keys,
       walksOnce: this.#scenario.subject.walksOnce,

@@ -17,6 +17,8 @@ export interface Swarm {
   /** Of an operation: to be a write, a removal or an increment; the rest are searches. */
   writes: number;
   removes: number;
+  /** Of a removal: to be of a key that a sample of the index meets, as an eviction is. */
+  evictions: number;
   modifies: number;
   /** Of an item: to be a walk over everything. */
   walks: number;
@@ -75,6 +77,7 @@ export function chooseSwarm(
     crowded,
     writes: (crowded ? 40 : 20) + prng.below(crowded ? 40 : 50),
     removes: crowded ? 2 + prng.below(15) : 5 + prng.below(25),
+    evictions: 0,
     modifies: prng.below(20),
     walks: oneIn(3) ? 3 + prng.below(25) : 0,
     batches: oneIn(3) ? 3 + prng.below(15) : 0,
