@@ -1,73 +1,45 @@
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Operation } from '../../verbs/index.ts';
-import {
-  isEmpty,
-  isIndirect,
-  itemHigh,
-  keyBytesOf,
-  linesOf,
-  recordOf,
-} from '../substrates/leaf/entry.ts';
-import { CONTENT_AT } from '../substrates/leaf/layout.ts';
-import type { LeafClient } from '../substrates/leaf/leaf-client.ts';
-import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
-import { imageOf } from '../substrates/leaf/read-leaf.ts';
-import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
-import type { Request } from '../substrates/request.ts';
-import { compareWhole, separatorOf } from './nodes/keys.ts';
+import type { Operation, Scratch } from '../../verbs/index.ts';
+import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
+import type { ChimeGeometry } from './geometry.ts';
+import { separatorOf } from './nodes/keys.ts';
+import type { ChimeRequest } from './request.ts';
+import type { KeyOrder } from './scan/key-order.ts';
+import { addRecords, readItems } from './scan/leaf-items.ts';
 
-/** A key of a leaf and the entry that it stands in. */
-interface KeyedEntry {
-  key: Uint8Array;
-  entry: number;
-}
+const EVERYTHING = { from: new Uint8Array(0), to: undefined };
 
 /**
  * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
  * shortest key between the halves. Undefined for a leaf of less than two keys. (The paper takes the
- * median of the keys that blocked a hop; both halves have room anyway.)
+ * median of the keys that blocked a hop; both halves have room anyway.) Keys of longer items are
+ * read from their records into `spare`, in one doorbell.
  */
 export function* divideByMedian(
-  client: LeafClient,
-  { words, upper }: LeafRequest,
-  spare: Request,
+  geometry: ChimeGeometry,
+  request: ChimeRequest,
+  spare: ChimeRequest,
 ): Operation<Uint8Array | undefined> {
-  const keyed = yield* keysOf(client, words, spare);
-  if (keyed.length < 2) return undefined;
-  keyed.sort((a, b) => compareWhole(a.key, b.key));
-  const middle = keyed.length >>> 1;
+  const { order, words, upper } = request;
+  const all = { lower: EVERYTHING.from, upper: EVERYTHING.to };
+  const pictures = [{ request, ...all, leaf: all }];
+  const [items] = yield* readItems(geometry, pictures, EVERYTHING, spare, true);
+  const inline = order.count;
+  addRecords(items, spare);
+  order.sort(words, spare.incoming);
+  if (order.count < 2) return undefined;
+  const middle = order.count >>> 1;
   upper.fill(0);
-  for (const { entry } of keyed.slice(middle)) upper[entry] = 1;
-  return separatorOf(keyed[middle - 1].key, keyed[middle].key);
+  for (let i = middle; i < order.count; i++) {
+    const one = order.sorted[i];
+    const at = one < inline ? order.at[one] : items.records[one - inline].entry;
+    upper[geometry.entryOf(at - IMAGE_AT)] = 1;
+  }
+  const keyOf = (one: number) => keyIn(order.isRecord[one] ? spare.incoming : words, order, one);
+  return separatorOf(keyOf(order.sorted[middle - 1]), keyOf(order.sorted[middle]));
 }
 
-/** Keys of longer items are read from their records, in one doorbell. */
-function* keysOf(
-  client: LeafClient,
-  words: LeafRequest['words'],
-  spare: Request,
-): Operation<KeyedEntry[]> {
-  const { span, seed } = client.geometry.shape;
-  const keyed: KeyedEntry[] = [];
-  const entries: number[] = [];
-  const records: SlotRecord[] = [];
-  for (let entry = 0; entry < span; entry++) {
-    const at = imageOf(client, entry);
-    const item = itemHigh(words, at);
-    if (isEmpty(item)) continue;
-    if (isIndirect(item)) {
-      entries.push(entry);
-      records.push({ address: recordOf(words, at), units: linesOf(words, at) });
-    } else {
-      const from = at + CONTENT_AT;
-      keyed.push({ key: words.u8.slice(from, from + keyBytesOf(item)), entry });
-    }
-  }
-  let next = 0;
-  const visit = ({ outgoing }: Request, keyBytes: number) => {
-    const key = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
-    keyed.push({ key, entry: entries[next++] });
-  };
-  yield* visitRecords(client.records, spare, records, seed, () => true, visit, true);
-  return keyed;
+function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8Array {
+  const from = at[one] + HEADER_BYTES;
+  return u8.slice(from, from + keyBytes[one]);
 }

@@ -51,6 +51,7 @@ import {
   TAG_VALUES,
   tagOfLink,
 } from './nodes/link.ts';
+import { linkSplit } from './nodes/link-split.ts';
 import { mendWay } from './nodes/mend.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-book.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
@@ -221,6 +222,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   *makeRoom(request: ChimeRequest): Operation<void> {
     if ((yield* splitLeaf(this, request)) === NULL_ADDRESS) return;
+    if (yield* linkSplit(this, request)) return;
     yield* mendWay(this, keyOf(request));
     yield* refresh(this, request);
   }
@@ -237,7 +239,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   *divide(request: ChimeRequest): Operation<boolean> {
     const spare = this.spareRequests.take();
-    const pivot = yield* divideByMedian(this, request, spare);
+    const pivot = yield* divideByMedian(this.geometry, request, spare);
     this.spareRequests.give(spare);
     if (pivot === undefined) return false;
     request.newPivot = pivot;

@@ -2,6 +2,8 @@ import { pad8 } from '../../../records/layout.ts';
 import { type Scratch, setWord, UNIT_BYTES } from '../../../verbs/index.ts';
 import { compareKeys } from './keys.ts';
 
+const LOOP_BYTES_MAX = 32;
+
 /**
  * An internal node. Only its links change, and the pair that is marked, and those by CAS; a node
  * with other children is another node.
@@ -53,10 +55,16 @@ export function encodeNode({ links, separators, pair }: Routes, image: Scratch, 
   const keysAt = endsAt + pad8(4 * separators.length);
   let end = 0;
   for (let i = 0; i < separators.length; i++) {
-    image.u8.set(separators[i], keysAt + end);
+    copyShort(separators[i], image.u8, keysAt + end);
     end += separators[i].length;
     image.i32[(endsAt >> 2) + i] = end;
   }
+}
+
+/** A loop, because most separators are shorter than what the built-in costs. */
+function copyShort(from: Uint8Array, to: Uint8Array, at: number): void {
+  if (from.length > LOOP_BYTES_MAX) to.set(from, at);
+  else for (let i = 0; i < from.length; i++) to[at + i] = from[i];
 }
 
 /**
@@ -82,9 +90,9 @@ export class PackedSeparators {
       ends[i] = end;
     }
     const bytes = new Uint8Array(end);
-    separators.forEach((separator, i) => {
-      bytes.set(separator, ends[i] - separator.length);
-    });
+    for (let i = 0; i < separators.length; i++) {
+      copyShort(separators[i], bytes, ends[i] - separators[i].length);
+    }
     return new PackedSeparators(bytes, ends);
   }
 
@@ -128,7 +136,7 @@ function keysAtOf(children: number): number {
   return LINKS_AT + 8 * children + pad8(4 * (children - 1));
 }
 
-/** Cut up from a READ of the whole node that is known to be one. */
+/** Cut up from a READ of the whole node that is known to be one; separators stay in its image. */
 export function decodeNode({ i32, u8 }: Scratch): Routes {
   const children = i32[CHILDREN_AT >> 2];
   const links = i32.slice(LINKS_AT >> 2, (LINKS_AT >> 2) + 2 * children);
@@ -138,7 +146,7 @@ export function decodeNode({ i32, u8 }: Scratch): Routes {
   let begin = 0;
   for (let i = 0; i < children - 1; i++) {
     const end = i32[(endsAt >> 2) + i];
-    separators.push(u8.slice(keysAt + begin, keysAt + end));
+    separators.push(u8.subarray(keysAt + begin, keysAt + end));
     begin = end;
   }
   return { links, separators, pair: pairIn({ i32 }) };

@@ -299,7 +299,7 @@ export function takeUp(tree: NodeClient, node: Visit): Operation<boolean> {
   return swap(tree, node.address, identityOf(tree, node), { low: 0, high: UP });
 }
 
-export function identityOf(tree: NodeClient, { low, high }: Visit): Link {
+export function identityOf(tree: NodeClient, { low, high }: Link): Link {
   const { seed } = tree.geometry.shape;
   return { low: nodeIdentityLow(low, high, seed), high: nodeIdentityHigh(low, high, seed) };
 }

@@ -35,8 +35,7 @@ export function* rebuildNode(
     const { routes: known, merged } = isInternal(frozen.links[1])
       ? { routes: frozen, merged: undefined }
       : yield* withSiblings(tree, frozen, target);
-    const plan = yield* planOf(tree, known, gone);
-    const { to, routes } = yield* build(tree, nodes, node, plan);
+    const { to, routes } = yield* build(tree, nodes, node, known, gone);
     if (!(yield* publish(tree, node, nodes, to))) return undefined;
     tree.rebuilds++;
     // No way from the root leads there any more; older ways find the identity erased.
@@ -65,9 +64,13 @@ function* build(
   tree: NodeClient,
   nodes: NewNodes,
   node: Visit,
-  plan: Plan,
+  known: Routes,
+  gone: Link[],
 ): Operation<Omit<Rebuilt, 'linked'>> {
-  const routes = yield* construct(tree, nodes, plan);
+  // Leaves are not taken up, so there is nothing to plan.
+  const routes = isInternal(known.links[1])
+    ? yield* construct(tree, nodes, yield* planOf(tree, known, gone))
+    : known;
   const [low, high] = routes.links;
   // What is the root once is the root for as long as it is in use, so all see the same here.
   const isRoot = node.owner === tree.root;

@@ -19,12 +19,22 @@ import {
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { KEY_UNITS } from '../../substrates/record-visits.ts';
+import type { ChimeGeometry } from '../geometry.ts';
 import { compareKeys, compareWhole } from '../nodes/keys.ts';
 import type { Borders } from '../nodes/node-book.ts';
 import type { ChimeRequest } from '../request.ts';
-import type { ChimeTree } from '../tree.ts';
 import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
-import type { LeafPicture } from './leaf-walk.ts';
+
+/** A leaf as it was at one moment, and the keys of it that count: from `lower` to below `upper`. */
+export interface LeafPicture {
+  /** Has the leaf's image, good until the walk goes on. */
+  request: ChimeRequest;
+  lower: Uint8Array;
+  /** Undefined: there is no higher key. */
+  upper: Uint8Array | undefined;
+  /** The keys that the leaf may have, whether they count or not. */
+  leaf: Borders;
+}
 
 /** An item behind a pointer that may be in the range: its record was read to `at`. */
 interface ReadRecord {
@@ -44,7 +54,7 @@ export interface LeafItems {
  * tell, its record is read into `request.incoming`, all of them in one doorbell.
  */
 export function* readItems(
-  tree: ChimeTree,
+  geometry: ChimeGeometry,
   pictures: readonly LeafPicture[],
   whole: HalfOpenRange,
   request: ChimeRequest,
@@ -58,7 +68,7 @@ export function* readItems(
     const found: LeafItems = { picture, range, records: [] };
     picture.request.order.clear();
     if (isEmptyRange(range)) return found;
-    gather(tree, found);
+    gather(geometry, found);
     for (const record of found.records) {
       record.at = end;
       end += unitsRead(linesOf(picture.request.words, record.entry), keysOnly) * UNIT_BYTES;
@@ -83,10 +93,10 @@ function unitsRead(units: number, keysOnly: boolean): number {
   return keysOnly ? Math.min(units, KEY_UNITS) : units;
 }
 
-function gather(tree: ChimeTree, { picture, range, records }: LeafItems): void {
+function gather(geometry: ChimeGeometry, { picture, range, records }: LeafItems): void {
   const { words, order } = picture.request;
-  const { entriesAt } = tree.geometry;
-  const prefixMax = tree.geometry.entryBytes - PREFIX_AT;
+  const { entriesAt } = geometry;
+  const prefixMax = geometry.entryBytes - PREFIX_AT;
   const isWhole = covers(range, picture.leaf);
   for (let entry = 0; entry < entriesAt.length; entry++) {
     const at = IMAGE_AT + entriesAt[entry];

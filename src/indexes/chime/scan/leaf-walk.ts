@@ -8,20 +8,10 @@ import { lookAgain } from '../../substrates/leaf/search-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import { INTERNAL, isSameLeaf } from '../nodes/link.ts';
 import { mendWay } from '../nodes/mend.ts';
-import { AT_KEY, AT_LAST, BELOW_KEY, type Borders, type CachedNode } from '../nodes/node-book.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from '../nodes/node-book.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
-
-/** A leaf as it was at one moment, and the keys of it that count: from `lower` to below `upper`. */
-export interface LeafPicture {
-  /** Has the leaf's image, good until the walk goes on. */
-  request: ChimeRequest;
-  lower: Uint8Array;
-  /** Undefined: there is no higher key. */
-  upper: Uint8Array | undefined;
-  /** The keys that the leaf may have, whether they count or not. */
-  leaf: Borders;
-}
+import type { LeafPicture } from './leaf-items.ts';
 
 const LOWEST = new Uint8Array(0);
 

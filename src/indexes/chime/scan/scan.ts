@@ -7,8 +7,8 @@ import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
 import type { KeyOrder } from './key-order.ts';
 import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
-import { addRecords, type LeafItems, readItems } from './leaf-items.ts';
-import { type LeafPicture, LeafWalk } from './leaf-walk.ts';
+import { addRecords, type LeafItems, type LeafPicture, readItems } from './leaf-items.ts';
+import { LeafWalk } from './leaf-walk.ts';
 
 /** Leaves that are read in one doorbell when the caller does not say. */
 const WIDTH = 4;
@@ -97,7 +97,7 @@ export class ChimeScan implements IndexScan {
     try {
       const pictures = yield* this.#leaves.nextGroup(this.#leavesNeeded());
       const { request } = step;
-      const all = yield* readItems(this.#tree, pictures, this.#range, request, keysOnly);
+      const all = yield* readItems(this.#tree.geometry, pictures, this.#range, request, keysOnly);
       for (const items of all) {
         if (this.#left > 0) yield* this.#visitLeaf(items, request, visit, keysOnly);
       }
@@ -115,7 +115,7 @@ export class ChimeScan implements IndexScan {
     try {
       const pictures = yield* this.#leaves.nextGroup(this.#width);
       const { request } = step;
-      const all = yield* readItems(this.#tree, pictures, this.#range, request, true);
+      const all = yield* readItems(this.#tree.geometry, pictures, this.#range, request, true);
       let count = 0;
       for (const items of all) {
         addRecords(items, request);

@@ -60,6 +60,8 @@ export abstract class LeafClient<
   readonly pool: Pool;
   readonly catalog: number;
   readonly turns: LeafTurns;
+  /** Local images of siblings, of splits that have ended. */
+  readonly spareImages: Scratch[] = [];
   readonly techniques: Techniques = { delegation: false };
   /** Where the keys stand that this client searches for most. */
   hotspots = new Hotspots(0);

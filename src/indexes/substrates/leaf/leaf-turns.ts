@@ -37,7 +37,7 @@ export class LeafTurns {
   *take(turn: LeafTurn, leaf: Address): Operation<boolean> {
     turn.turnAt = leaf;
     turn.turnRefused = undefined;
-    turn.hasTurn = !this.#queue.some(({ turnAt }) => turnAt === leaf);
+    turn.hasTurn = this.#queue.length === 0 || !this.#queue.some(({ turnAt }) => turnAt === leaf);
     this.#queue.push(turn);
     if (turn.hasTurn) return false;
     const batch = new Batch();
@@ -57,12 +57,14 @@ export class LeafTurns {
   give(turn: LeafTurn): void {
     const at = this.#queue.indexOf(turn);
     if (at < 0) return;
-    this.#queue.splice(at, 1);
+    if (at === this.#queue.length - 1) this.#queue.pop();
+    else this.#queue.splice(at, 1);
     const { turnAt, hasTurn } = turn;
     turn.turnAt = 0;
     turn.hasTurn = false;
     if (!hasTurn) return;
     this.#given++;
+    if (this.#queue.length === 0) return;
     const next = this.#queue.find((one) => one.turnAt === turnAt);
     if (next !== undefined) next.hasTurn = true;
   }

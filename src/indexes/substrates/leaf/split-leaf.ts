@@ -87,7 +87,8 @@ function* halve(
 ): Operation<void> {
   const { geometry } = client;
   const { intent, leaf } = request;
-  const image = new Scratch(geometry.leafBytes);
+  const image = client.spareImages.pop() ?? new Scratch(geometry.leafBytes);
+  image.u8.fill(0);
   const tag = client.newTag();
   newSibling(client, request, sibling, tag, image);
   const changed = share(client, request, image);
@@ -111,6 +112,7 @@ function* halve(
     client.postBounds(request, batch);
     batch.write(sibling, geometry.leafBytes, image, 0);
   });
+  client.spareImages.push(image);
 }
 
 /** The header of the sibling, locked by this operation. */
@@ -148,7 +150,8 @@ function share(client: LeafClient, request: LeafRequest, image: Scratch): number
     const at = imageOf(client, entry);
     const there = geometry.entryAt(entry);
     if (upper[entry] !== 0) {
-      image.u8.set(words.u8.subarray(at, at + geometry.entryBytes), there);
+      const [from, to] = [at >> 2, there >> 2];
+      for (let i = 0; i < geometry.entryBytes >> 2; i++) image.i32[to + i] = words.i32[from + i];
       sums.seal(image, there, low, high);
       setWord(words, at + ITEM_AT, 0, 0);
       noteEmptied(client, request, entry);

@@ -1,0 +1,83 @@
+import { hasCode } from '../../../errors.ts';
+import { type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import { isPairFrozen, packRoutes } from './internal-node.ts';
+import { ABSORB, addressOfLink, type Link, sizeOfLink } from './link.ts';
+import type { CachedNode, Traveller } from './node-book.ts';
+import type { Bench, NodeClient } from './node-client.ts';
+import { identityOf, isInUse, linkAddress, type Visit } from './node-io.ts';
+import { rebuildNode } from './rebuild-node.ts';
+import { keyOf } from './siblings.ts';
+
+/** A remembered node just above leaves, and the one above it, of which it is this child. */
+interface Way {
+  parent: CachedNode;
+  child: number;
+  node: CachedNode;
+}
+
+/**
+ * Links the sibling of the request's leaf, which this operation has split, by what the client
+ * remembers of the way to it:
+ *
+ *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
+ *
+ * Both identities were those of the links in this operation, so neither block is used again before
+ * it ends. False when what is remembered is too old, or there is more to do than that: then, and
+ * when the pool is full, it is for `mendWay`, whatever of it was done here.
+ */
+export function* linkSplit(tree: NodeClient, request: Traveller): Operation<boolean> {
+  const way = rememberedWay(tree, request);
+  if (way === undefined) return false;
+  const bench = tree.spareBenches.take();
+  try {
+    const node = yield* visitRemembered(tree, way, bench);
+    if (node === undefined) return false;
+    const target = { key: keyOf(request), upper: way.parent.upperOf(way.child) };
+    const rebuilt = yield* rebuildNode(tree, node, target);
+    if (rebuilt?.routes === undefined || !rebuilt.linked) return false;
+    const { cache } = tree;
+    way.parent.relink(way.child, rebuilt.to.low, rebuilt.to.high, cache.epoch);
+    way.parent.setNode(way.child, cache.remember(packRoutes(rebuilt.routes), rebuilt.to));
+    return true;
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    return false;
+  } finally {
+    tree.spareBenches.give(bench);
+  }
+}
+
+function rememberedWay({ cache }: NodeClient, request: Traveller): Way | undefined {
+  for (let parent = cache.top; parent !== undefined; ) {
+    const child = parent.childFor(request);
+    const node = parent.node(child);
+    if (node !== undefined && node === request.above) return { parent, child, node };
+    parent = node;
+  }
+  return undefined;
+}
+
+/** The node as it is now; undefined unless both are in use, and nobody is replacing it. */
+function* visitRemembered(
+  tree: NodeClient,
+  { parent, child, node: { low, high } }: Way,
+  { batch, images: image }: Bench,
+): Operation<Visit | undefined> {
+  const isRoot = parent === tree.cache.top;
+  const address = addressOfLink(low, high);
+  const above = addressOfLink(parent.low, parent.high);
+  const bytes = UNIT_BYTES << sizeOfLink(high);
+  image.ensure(bytes + 16);
+  batch.clear();
+  if (!isRoot) batch.read(above, 8, image, bytes + 8);
+  yield batch.read(address, bytes, image, 0).read(address, 8, image, bytes);
+  const owner = isRoot ? tree.root : linkAddress(above, child);
+  const node = { owner, low, high, address, image };
+  const isStill = (link: Link, at: number) => {
+    const identity = identityOf(tree, link);
+    return image.i32[at >> 2] === identity.low && image.i32[(at >> 2) + 1] === identity.high;
+  };
+  if (!isInUse(tree, node) || !isStill(node, bytes)) return undefined;
+  if (!isRoot && !isStill(parent, bytes + 8)) return undefined;
+  return (high & ABSORB) !== 0 || isPairFrozen(image) ? undefined : node;
+}
