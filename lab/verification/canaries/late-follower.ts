@@ -18,8 +18,12 @@ export const shardLateFollowerCanary: Canary = {
   shard: ({ partitions }) => new ShardLateFollower(partitions),
 };
 
+/** Writes and searches alone: with all else it shows in one of some thousand schedules. */
+const WRITES = { lanes: 4, walks: 0, batches: 0, writes: 50, removes: 0, modifies: 0 };
+
 export const chimeLateFollowerCanary: Canary = {
   ...CANARY,
+  scenario: { crashes: false, swarm: WRITES },
   name: 'CHIME: a search that is served by a READ posted before it had queued',
   chime: ({ tree }) => new ChimeLateFollower(tree),
 };

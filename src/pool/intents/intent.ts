@@ -181,9 +181,11 @@ export class Intent {
   /** FNV-1a by words, over all but itself. */
   #sum(): number {
     const { i32 } = this.memory;
+    const end = this.#end >> 2;
     let sum = 0x811c9dc5;
-    for (let word = 0; word < this.#end >> 2; word++) {
-      if (word !== SUM_AT >> 2) sum = Math.imul(sum ^ i32[word], 0x01000193);
+    for (let word = 0; word < SUM_AT >> 2; word++) sum = Math.imul(sum ^ i32[word], 0x01000193);
+    for (let word = (SUM_AT >> 2) + 1; word < end; word++) {
+      sum = Math.imul(sum ^ i32[word], 0x01000193);
     }
     return sum ^ (sum >>> 15);
   }

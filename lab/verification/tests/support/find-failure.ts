@@ -17,7 +17,7 @@ const CAUGHT_AT: Readonly<Record<string, number>> = {
   'a SepHash insertion that goes on to the next entry': 28,
   'a SHARD search that is served by a READ posted before it had queued': 191,
   'a SHARD bucket is filled in its place by every mover that meets it, however late': 46,
-  'CHIME: a search that is served by a READ posted before it had queued': 344,
+  'CHIME: a search that is served by a READ posted before it had queued': 394,
   'HStore: the replies of a server that died are lost, and a retry is applied twice': 24,
   'HStore: a step of a scan is of as many moments as it has keys': 132,
   'HStore: the row of a request that was given up is used again at once': 127,

@@ -17,6 +17,7 @@ import {
   cutRoutes,
   isPairFrozen,
   linkIn,
+  NODE_SIZE_MAX,
   pairIn,
   separatorIn,
 } from '../nodes/internal-node.ts';
@@ -258,11 +259,18 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
 function* takeUpSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
-    const size = sizeOfLink(node.high);
-    for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
+    yield* reserveFor(nodes, node);
     return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
   } finally {
     nodes.discard();
+  }
+}
+
+/** For a copy of a node, which may be larger; no node is larger than the largest. */
+function* reserveFor(nodes: NewNodes, { high }: Visit): Operation<void> {
+  const size = sizeOfLink(high);
+  for (const one of [size, Math.min(size + 1, NODE_SIZE_MAX)]) {
+    yield* nodes.reserve(unitsBeside(1 << one));
   }
 }
 
@@ -295,8 +303,7 @@ function* joinNodes(
   const nodes = new NewNodes(tree);
   try {
     // Before anything is frozen: what is taken up cannot be changed until this is done.
-    const size = sizeOfLink(node.high);
-    for (const larger of [0, 1]) yield* nodes.reserve(unitsBeside(1 << (size + larger)));
+    yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;
     return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
   } finally {

@@ -22,6 +22,8 @@ export const LINKS_AT = 16;
 /** The largest node: 128 KiB, room for two children and the longest separator. */
 const UNITS_MAX = 2048;
 export const NODE_BYTES_MAX = UNITS_MAX * UNIT_BYTES;
+/** The logarithm of the largest node's units. */
+export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
 
 /** In the word of the pair: the node is being replaced. */
 export const PAIR_FROZEN = 1 << 31;

@@ -64,13 +64,19 @@ export function* withSiblings(
   const added = yield* missingSiblings(tree, routes, child, upper);
   const count = added.length;
   if (count === 0) return { routes, merged };
-  const links = [...routes.links];
-  const separators = [...routes.separators];
-  links.splice(2 * child + 2, 0, ...added.flatMap(({ link }) => [link.low, link.high]));
+  const behind = 2 * child + 2;
+  const links = new Int32Array(routes.links.length + 2 * count);
+  links.set(routes.links.subarray(0, behind));
+  links.set(routes.links.subarray(behind), behind + 2 * count);
+  for (let i = 0; i < count; i++) {
+    links[behind + 2 * i] = added[i].link.low;
+    links[behind + 2 * i + 1] = added[i].link.high;
+  }
+  const separators = routes.separators.slice();
   separators.splice(child, 0, ...added.map(({ separator }) => separator));
   // A mark behind the leaf moves on. That of the leaf itself names it and its first sibling now.
   const pair = routes.pair > child + 1 ? routes.pair + count : routes.pair;
-  return { routes: { links: Int32Array.from(links), separators, pair }, merged };
+  return { routes: { links, separators, pair }, merged };
 }
 
 /** Without the right leaf of a marked pair, if that was merged: only then the mark goes. */

@@ -78,17 +78,19 @@ function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
  */
 function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intents, timer } = client.pool;
+  request.slot = intents.take();
+  if (request.slot !== NO_SLOT) return;
   let { given } = intents;
   let since = timer.now();
   for (let looks = 1; ; looks++) {
-    request.slot = intents.take();
-    if (request.slot !== NO_SLOT) return;
     if (intents.given !== given) [looks, since] = [1, timer.now()];
     given = intents.given;
     client.count('noSlot', 1);
     const isLong = looks > SLOT_LOOKS_MIN && timer.now() - since > 2 * client.lockTimeoutMs;
     if (isLong) throw noSlot();
     yield request.batch.clear().pause(client.patience.microseconds, request.words);
+    request.slot = intents.take();
+    if (request.slot !== NO_SLOT) return;
   }
 }
 
