@@ -76,6 +76,7 @@ export class Request extends Frame {
   /** Lines of the new record's first block, and the rest of a chained one. */
   headUnits = 0;
   chain: OutgoingChain | undefined;
+  /** Hash of key and value; `seal` makes the checksum of it, with the lengths and the version. */
   sealedBody = 0;
   /** The version that the record has if it is inserted; an update counts on from the old one. */
   firstVersion = 0;

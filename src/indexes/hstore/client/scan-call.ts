@@ -11,6 +11,7 @@ import {
 } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
+import type { Unanswered } from '../protocol/mailbox.ts';
 import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { readKeys, textOfKey } from '../protocol/record-heads.ts';
@@ -72,10 +73,10 @@ export function* askForSlots(
   try {
     const block = yield* allocateUnlessFull(table, units);
     if (block === undefined) return undefined;
-    const number = mailbox.nextNumber(row);
+    const asked = { row, number: mailbox.nextNumber(row) };
     isOpen = true;
-    yield postScan(pair, request, row, number, part, block);
-    const count = yield* waitForScan(table, pair, request, row, number);
+    yield postScan(pair, request, asked, part, block);
+    const count = yield* waitForScan(table, pair, request, asked);
     isOpen = false;
     const isAsked = count === undefined || count <= part.count;
     invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
@@ -93,8 +94,7 @@ export function* askForSlots(
 function postScan(
   { skiplistMailbox: { geometry } }: Pair,
   { batch, words }: HStoreRequest,
-  row: number,
-  number: number,
+  { row, number }: Unanswered,
   { from, reverse, count }: ScanPart,
   block: Address,
 ): Batch {
@@ -122,9 +122,9 @@ function* waitForScan(
   table: HStoreTable,
   pair: Pair,
   { batch, words }: HStoreRequest,
-  row: number,
-  number: number,
+  asked: Unanswered,
 ): Operation<number | undefined> {
+  const { row, number } = asked;
   const { skiplistMailbox: mailbox, skiplistLease } = pair;
   const waiting = new Waiting(skiplistLease, pair.patience, 'a skiplist server');
   for (;;) {
@@ -136,7 +136,7 @@ function* waitForScan(
     if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
     waiting.pass();
     if (waiting.isTime) {
-      if (yield* withdraw(pair, row, number)) return undefined;
+      if (yield* withdraw(pair, asked)) return undefined;
       const { holder, progress } = (yield* readState(pair)).skiplist;
       yield* waiting.check(holder, progress);
     }
@@ -150,8 +150,7 @@ function* waitForScan(
  */
 function* withdraw(
   { skiplistLease, skiplistMailbox }: Pair,
-  row: number,
-  number: number,
+  { row, number }: Unanswered,
 ): Operation<boolean> {
   const holder = yield* skiplistLease.holder();
   if (holder.client === skiplistLease.own) return false;

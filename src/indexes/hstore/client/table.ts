@@ -38,6 +38,7 @@ export class HStoreRequest extends Request implements FoundSlot {
 /** An HStore index as its operations use it. */
 export class HStoreTable {
   readonly shape: HStoreShape;
+  /** Number of the store in the pool's catalog: whose blocks these are. */
   readonly catalog: number;
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;

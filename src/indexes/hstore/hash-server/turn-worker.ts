@@ -163,11 +163,11 @@ export class TurnWorker {
     if (answers === 'overtaken') return OVERTAKEN;
     if (typeof answers === 'number') return { ...NOTHING, lost: answers };
     const releases = release && answers.length === waiting.length;
-    // A client goes on as long as its own request waits, a server process in any case. A client
+    // A server process goes on in any case, a client as long as its own request waits. A client
     // whose request was answered by another server's turn looks for its reply.
-    const isOpen = waiting.some(({ row }) => row === spare?.row);
-    const isOwnDone = !isOpen || answers.some(({ row }) => row === spare?.row);
-    const looksAhead = !isLast && (spare === undefined || !isOwnDone) && !releases;
+    const isOwn = ({ row }: { row: number }) => row === spare?.row;
+    const goesOn = spare === undefined || (waiting.some(isOwn) && !answers.some(isOwn));
+    const looksAhead = goesOn && !isLast && !releases;
     const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
     const { address, units } = block;
     // A doorbell that fails, too, may have decided the turn: then the block is the pair's.

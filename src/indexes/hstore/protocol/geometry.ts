@@ -33,8 +33,7 @@ export const REPLY_BYTES = 32;
 /** Places for records of turns that each client has; see own-records.ts. */
 const OWN_RECORDS = 16;
 /** Of the record of a turn of one request. */
-export const OWN_RECORD_UNITS = 2;
-const OWN_RECORD_BYTES = OWN_RECORD_UNITS * LINE;
+const OWN_RECORD_BYTES = 2 * LINE;
 
 /** Requests that are answered together: one batch of the log. */
 const TURN_MAX = 64;

@@ -36,6 +36,7 @@ export function* allocateUnlessFull(
 /** The words of a pair of servers, as one client reads and writes them. */
 export class PairAccess {
   readonly geometry: PairGeometry;
+  /** Number of the store in the pool's catalog: whose blocks these are. */
   readonly catalog: number;
   readonly allocator: Allocator;
   readonly membership: Membership;

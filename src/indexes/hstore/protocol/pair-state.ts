@@ -16,14 +16,8 @@ export interface PairState {
   turn: Word;
   /** Changes whenever a hash server gets ahead: its beat, and how far the log is. */
   progress: number;
-  skiplist: SkiplistState;
-}
-
-/** How far the skiplist server is; its beat is its progress. */
-export interface SkiplistState {
-  holder: Holder;
-  progress: number;
-  applied: number;
+  /** How far the skiplist server is; its beat is its progress. */
+  skiplist: { holder: Holder; progress: number; applied: number };
 }
 
 /**
