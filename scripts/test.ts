@@ -30,7 +30,8 @@ import { type BuildOptions, build, type Plugin } from 'esbuild';
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
-const CONCURRENCY = 2;
+/** Beyond two processors: many tests wait for timers, processes and sockets. */
+const CONCURRENCY = 3;
 /** Where processes and threads begin that tests start. */
 const PROGRAMS = [
   'src/cli/main.ts',

@@ -32,8 +32,8 @@ export const CHIME_SUBJECT: Subject = {
   vary(index, prng) {
     const { techniques, cache } = (index as ChimeIndex).tree;
     techniques.delegation = prng.below(2) === 0;
-    // The trees are too small for a book that is copied now and then.
-    if (prng.below(2) === 0) cache.bookWordsMin = 0;
+    // The trees are too small for an arena that is copied now and then.
+    if (prng.below(2) === 0) cache.arenaWordsMin = 0;
   },
   hurry(index) {
     (index as ChimeIndex).tree.patience = { spins: 0, polls: 1, microseconds: 1 };

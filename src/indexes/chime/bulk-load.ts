@@ -30,10 +30,10 @@ import { imageOf, prepare } from '../substrates/leaf/read-leaf.ts';
 import { newLeaf, writeReplicas } from '../substrates/leaf/split-leaf.ts';
 import { isLong, pivotUnits, siblingIn, writePivot, writeSibling } from './bounds.ts';
 import { unitsBeside } from './geometry.ts';
-import { tidyOnce } from './merge/tidy.ts';
+import { tidyOnce } from './merge/merge-underfull.ts';
+import { finishPending, rootLink } from './nodes/finish-pending.ts';
 import { compareWhole, separatorOf } from './nodes/keys.ts';
 import { addressOfLink, isInternal, isSameLeaf, type Link, leafLink } from './nodes/link.ts';
-import { mendWay, rootLink } from './nodes/mend.ts';
 import { freeze, isInUse, NewNodes, publish, routesOf, swing, visit } from './nodes/node-io.ts';
 import { cutAndStack } from './nodes/rebuild-node.ts';
 import type { KeyAt } from './nodes/siblings.ts';
@@ -84,7 +84,7 @@ function* onlyLeaf(tree: ChimeTree): Operation<Link> {
       throw notEmpty();
     }
     // Another client has begun to replace it, and may have died: what comes of it tells.
-    yield* mendWay(tree, LOWEST);
+    yield* finishPending(tree, LOWEST);
   }
 }
 
@@ -323,7 +323,7 @@ class Load {
   /** Other clients have met the siblings meanwhile, and link them one by one. */
   *#linkAll(): Operation<void> {
     for (const key of this.#separators) {
-      if (!(yield* mendWay(this.#tree, { u8: key, at: 0, bytes: key.length }))) return;
+      if (!(yield* finishPending(this.#tree, { u8: key, at: 0, bytes: key.length }))) return;
     }
   }
 

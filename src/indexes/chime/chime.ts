@@ -19,9 +19,9 @@ import { checkTree } from './check/check.ts';
 import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
-import { tidy } from './merge/tidy.ts';
+import { mergeUnderfull } from './merge/merge-underfull.ts';
+import { rootLink } from './nodes/finish-pending.ts';
 import { addressOfLink, leafLink } from './nodes/link.ts';
-import { rootLink } from './nodes/mend.ts';
 import { NewNodes } from './nodes/node-io.ts';
 import type { ChimeRequest } from './request.ts';
 import { ChimeScan } from './scan/scan.ts';
@@ -82,7 +82,7 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
     const present = yield* super.remove(request, expected);
-    if (request.removed) yield* tidy(this.tree, request as ChimeRequest);
+    if (request.removed) yield* mergeUnderfull(this.tree, request as ChimeRequest);
     return present;
   }
 

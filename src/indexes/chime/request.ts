@@ -1,6 +1,6 @@
 import type { Address } from '../../verbs/index.ts';
 import { LeafRequest } from '../substrates/leaf/leaf-request.ts';
-import { AT_KEY, type CachedNode, type Side, type Traveller } from './nodes/node-book.ts';
+import { AT_KEY, type CachedNode, type RoutedRequest, type Side } from './nodes/node-arena.ts';
 import { KeyOrder } from './scan/key-order.ts';
 
 /** A pivot that is longer than a leaf has room for, and the block that holds it. */
@@ -9,8 +9,8 @@ export interface LongPivot {
   block: Address;
 }
 
-/** A request with its way through the tree. */
-export class ChimeRequest extends LeafRequest implements Traveller {
+/** A request with its path through the tree. */
+export class ChimeRequest extends LeafRequest implements RoutedRequest {
   side: Side = AT_KEY;
   leafLow = 0;
   leafHigh = 0;

@@ -42,6 +42,7 @@ import { divideByMedian } from './divide.ts';
 import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { descend, reach, refresh } from './nodes/descent.ts';
+import { finishPending } from './nodes/finish-pending.ts';
 import { compareKeys } from './nodes/keys.ts';
 import {
   addressOfLink,
@@ -52,8 +53,7 @@ import {
   tagOfLink,
 } from './nodes/link.ts';
 import { linkSplit } from './nodes/link-split.ts';
-import { mendWay } from './nodes/mend.ts';
-import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-book.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-arena.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
@@ -202,7 +202,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
     if (!isSame()) return;
-    if (request.side === AT_KEY && (yield* mendWay(this, keyOf(request)))) {
+    if (request.side === AT_KEY && (yield* finishPending(this, keyOf(request)))) {
       yield* refresh(this, request);
       yield* this.begin(request);
       if (!isSame()) return;
@@ -223,7 +223,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   *makeRoom(request: ChimeRequest): Operation<void> {
     if ((yield* splitLeaf(this, request)) === NULL_ADDRESS) return;
     if (yield* linkSplit(this, request)) return;
-    yield* mendWay(this, keyOf(request));
+    yield* finishPending(this, keyOf(request));
     yield* refresh(this, request);
   }
 

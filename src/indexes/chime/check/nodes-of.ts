@@ -1,10 +1,10 @@
 import type { Operation } from '../../../verbs/index.ts';
+import { rootLink } from '../nodes/finish-pending.ts';
 import type { Link } from '../nodes/link.ts';
 import { ABSORB, FROZEN, isInternal } from '../nodes/link.ts';
-import { rootLink } from '../nodes/mend.ts';
 import {
+  isAbsorbed,
   isInUse,
-  isTakenUp,
   replacementOf,
   routesOf,
   type Visit,
@@ -20,7 +20,7 @@ export interface Part {
   link: Link;
   lower: Uint8Array;
   upper: Uint8Array | undefined;
-  /** Internal nodes above, without those that are to be taken up. */
+  /** Internal nodes above, without those that are to be absorbed. */
   height: number;
   isRoot: boolean;
 }
@@ -45,8 +45,8 @@ export function* eachNode(tree: ChimeTree, visitor: NodeVisitor): Operation<void
       continue;
     }
     const node = yield* visit(tree.root, part.link);
-    if (!isInUse(tree, node) && !isTakenUp(node)) {
-      // What it leads to its replacement leads to, but for what was taken up.
+    if (!isInUse(tree, node) && !isAbsorbed(node)) {
+      // What it leads to its replacement leads to, but for what was absorbed.
       for (const gone of yield* goneWith(tree, node)) visitor.node(gone);
       open.push({ ...part, link: replacementOf(node) });
       continue;

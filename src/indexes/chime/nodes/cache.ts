@@ -1,9 +1,9 @@
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { PackedRoutes } from './internal-node.ts';
 import { TAG_VALUES } from './link.ts';
-import { CachedNode, NodeBook } from './node-book.ts';
+import { CachedNode, NodeArena } from './node-arena.ts';
 
-const BOOK_WORDS_MIN = 16_384;
+const ARENA_WORDS_MIN = 16_384;
 /** What an announced epoch is when the client has announced none. */
 const IDLE_EPOCH = -1;
 
@@ -16,16 +16,16 @@ const IDLE_EPOCH = -1;
 export class NodeCache {
   readonly #reclamation: Reclamation;
   /** What the nodes that are remembered stand in. */
-  book = new NodeBook();
+  arena = new NodeArena();
   #top: CachedNode | undefined;
-  /** Words that were in use in the book after the last tidying. */
-  #tidied = 0;
+  /** Words that were in use in the arena after the last copying. */
+  #copied = 0;
   #epoch = 0;
   #filledIn = 0;
   #bytes = 0;
   bytesMax: number;
-  /** A book that has fewer words in use is not copied. */
-  bookWordsMin = BOOK_WORDS_MIN;
+  /** An arena that has fewer words in use is not copied. */
+  arenaWordsMin = ARENA_WORDS_MIN;
 
   constructor(reclamation: Reclamation, bytesMax: number) {
     this.#reclamation = reclamation;
@@ -41,9 +41,9 @@ export class NodeCache {
     this.#top = node;
   }
 
-  /** Remembers a node; it is for who calls to hang it where it belongs. */
+  /** Remembers a node; the caller hangs it where it belongs. */
   remember(routes: PackedRoutes, link?: { low: number; high: number }): CachedNode {
-    const node = new CachedNode(this.book, routes, this.#epoch, link);
+    const node = new CachedNode(this.arena, routes, this.#epoch, link);
     this.#bytes += node.bytes;
     return node;
   }
@@ -62,15 +62,15 @@ export class NodeCache {
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
     if (this.top !== undefined && old) this.forget();
     if (this.#bytes > this.bytesMax) this.#shrink();
-    if (this.book.size > 2 * this.#tidied + this.bookWordsMin) this.#copyBook();
+    if (this.arena.size > 2 * this.#copied + this.arenaWordsMin) this.#copyArena();
     if (this.top === undefined) this.#filledIn = epoch;
   }
 
   forget(): void {
     this.#top = undefined;
     this.#bytes = 0;
-    this.book = new NodeBook();
-    this.#tidied = 0;
+    this.arena = new NodeArena();
+    this.#copied = 0;
   }
 
   /** Bytes of everything that is remembered. */
@@ -116,13 +116,13 @@ export class NodeCache {
     this.#bytes = bytes;
   }
 
-  /** Copies what is remembered into a book of its own: in the old one most has been forgotten. */
-  #copyBook(): void {
+  /** Copies what is remembered into an arena of its own: in the old one most has been forgotten. */
+  #copyArena(): void {
     const all = this.#all();
-    this.book = new NodeBook();
-    for (const node of all) node.moveTo(this.book);
+    this.arena = new NodeArena();
+    for (const node of all) node.moveTo(this.arena);
     for (const node of all) node.adoptChildren();
-    this.#tidied = this.book.size;
+    this.#copied = this.arena.size;
   }
 
   /** Whether the link of a missing node cannot lead to a re-used block. */

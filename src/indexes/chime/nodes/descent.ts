@@ -8,20 +8,20 @@ import {
   sizeOfLink,
   UP,
 } from './link.ts';
-import type { CachedNode, Traveller } from './node-book.ts';
+import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { NodeClient } from './node-client.ts';
 
-/** Levels of the tree, and replacements that are not yet linked, on one way down. */
+/** Levels of the tree, and replacements that are not yet linked, of one descent. */
 const STEPS_MAX = 10_000;
 
 /**
- * Goes down the remembered internal nodes to the key's leaf, see `NodeBook.descend`. Undefined when
- * not even the root link is remembered.
+ * Goes down the remembered internal nodes to the key's leaf, see `NodeArena.descend`. Undefined
+ * when not even the root link is remembered.
  */
-export function descend({ cache }: NodeClient, request: Traveller): CachedNode | undefined {
+export function descend({ cache }: NodeClient, request: RoutedRequest): CachedNode | undefined {
   request.leaf = 0;
   const { top } = cache;
-  request.above = top && cache.book.descend(top.at, request);
+  request.above = top && cache.arena.descend(top.at, request);
   return request.above;
 }
 
@@ -29,7 +29,7 @@ export function descend({ cache }: NodeClient, request: Traveller): CachedNode |
  * Goes down to the key's leaf, and reads what is not remembered (CHIME section 4.4: 0 to h round
  * trips).
  */
-export function* reach(tree: NodeClient, request: Traveller): Operation<void> {
+export function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
   for (let step = 0; step < STEPS_MAX; step++) {
     const node = descend(tree, request);
     if (node !== undefined && request.leaf !== 0) return;
@@ -90,10 +90,10 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
 }
 
 /**
- * Reads the way to the key's leaf anew, from the root on, because what is remembered of it led
+ * Reads the path to the key's leaf anew, from the root on, because what is remembered of it led
  * nowhere. The rest of what is remembered is kept.
  */
-export function* refresh(tree: NodeClient, request: Traveller): Operation<void> {
+export function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
   let older = tree.cache.top;
   let node = yield* loadRoot(tree);
   for (let step = 0; step < STEPS_MAX; step++) {
@@ -111,10 +111,10 @@ export function* refresh(tree: NodeClient, request: Traveller): Operation<void> 
   throw endless();
 }
 
-function olderNode(older: CachedNode, request: Traveller): CachedNode | undefined {
+function olderNode(older: CachedNode, request: RoutedRequest): CachedNode | undefined {
   return older.node(older.childFor(request));
 }
 
 function endless(): Error {
-  return new Error('the way to a leaf does not end');
+  return new Error('the path to a leaf does not end');
 }

@@ -2,7 +2,7 @@ import { hasCode } from '../../../errors.ts';
 import { type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
 import { isPairFrozen, packRoutes } from './internal-node.ts';
 import { ABSORB, addressOfLink, type Link, sizeOfLink } from './link.ts';
-import type { CachedNode, Traveller } from './node-book.ts';
+import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { Bench, NodeClient } from './node-client.ts';
 import { identityOf, isInUse, linkAddress, type Visit } from './node-io.ts';
 import { rebuildNode } from './rebuild-node.ts';
@@ -17,27 +17,27 @@ interface Way {
 
 /**
  * Links the sibling of the request's leaf, which this operation has split, by what the client
- * remembers of the way to it:
+ * remembers of the path to it:
  *
  *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
  *
  * Both identities were those of the links in this operation, so neither block is used again before
  * it ends. False when what is remembered is too old, or there is more to do than that: then, and
- * when the pool is full, it is for `mendWay`, whatever of it was done here.
+ * when the pool is full, it is for `finishPending`, whatever of it was done here.
  */
-export function* linkSplit(tree: NodeClient, request: Traveller): Operation<boolean> {
-  const way = rememberedWay(tree, request);
-  if (way === undefined) return false;
+export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<boolean> {
+  const path = rememberedWay(tree, request);
+  if (path === undefined) return false;
   const bench = tree.spareBenches.take();
   try {
-    const node = yield* visitRemembered(tree, way, bench);
+    const node = yield* visitRemembered(tree, path, bench);
     if (node === undefined) return false;
-    const target = { key: keyOf(request), upper: way.parent.upperOf(way.child) };
+    const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
     const rebuilt = yield* rebuildNode(tree, node, target);
     if (rebuilt?.routes === undefined || !rebuilt.linked) return false;
     const { cache } = tree;
-    way.parent.relink(way.child, rebuilt.to.low, rebuilt.to.high, cache.epoch);
-    way.parent.setNode(way.child, cache.remember(packRoutes(rebuilt.routes), rebuilt.to));
+    path.parent.relink(path.child, rebuilt.to.low, rebuilt.to.high, cache.epoch);
+    path.parent.setNode(path.child, cache.remember(packRoutes(rebuilt.routes), rebuilt.to));
     return true;
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
@@ -47,7 +47,7 @@ export function* linkSplit(tree: NodeClient, request: Traveller): Operation<bool
   }
 }
 
-function rememberedWay({ cache }: NodeClient, request: Traveller): Way | undefined {
+function rememberedWay({ cache }: NodeClient, request: RoutedRequest): Way | undefined {
   for (let parent = cache.top; parent !== undefined; ) {
     const child = parent.childFor(request);
     const node = parent.node(child);

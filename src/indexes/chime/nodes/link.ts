@@ -13,7 +13,7 @@ import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
  */
 export const FROZEN = 1 << 8;
 export const INTERNAL = 1 << 9;
-/** An internal node that its parent takes up when it is next rebuilt: what a split leaves. */
+/** An internal node that its parent absorbs when it is next rebuilt: what a split leaves. */
 export const ABSORB = 1 << 10;
 /** In the first word of a node: its parent, which is frozen, is taking it up. No pointer. */
 export const UP = 1 << 11;

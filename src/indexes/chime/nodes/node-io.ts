@@ -86,7 +86,7 @@ export function unitsOfNode(high: number): number {
   return unitsBeside(1 << sizeOfLink(high));
 }
 
-/** Whether the node has neither been replaced nor taken up by its parent. */
+/** Whether the node has neither been replaced nor absorbed by its parent. */
 export function isInUse(tree: NodeClient, { low, high, image }: Visit): boolean {
   const { seed } = tree.geometry.shape;
   return (
@@ -95,11 +95,11 @@ export function isInUse(tree: NodeClient, { low, high, image }: Visit): boolean 
   );
 }
 
-export function isTakenUp({ image }: Visit): boolean {
+export function isAbsorbed({ image }: Visit): boolean {
   return image.i32[0] === 0 && image.i32[1] === UP;
 }
 
-/** What has replaced the node; only when it is neither in use nor taken up. */
+/** What has replaced the node; only when it is neither in use nor absorbed. */
 export function replacementOf({ image }: Visit): Link {
   return { low: image.i32[0], high: image.i32[1] };
 }
@@ -295,7 +295,7 @@ export function* publish(
 /**
  * The CAS by which a parent says that it is taking a node up; false when it was replaced before.
  */
-export function takeUp(tree: NodeClient, node: Visit): Operation<boolean> {
+export function absorb(tree: NodeClient, node: Visit): Operation<boolean> {
   return swap(tree, node.address, identityOf(tree, node), { low: 0, high: UP });
 }
 
@@ -305,8 +305,8 @@ export function identityOf(tree: NodeClient, { low, high }: Link): Link {
 }
 
 /**
- * Links what has replaced a node in its place. Whoever succeeds retires the node, and those that
- * went with it (`gone`), at once; when nobody has yet, because its client died, whoever comes by
+ * Links what has replaced a node in its place. The client that succeeds retires the node, and those
+ * that went with it (`gone`), at once; when it died before that, the next client that comes by
  * does. False when the link is another one by now, or frozen.
  */
 export function* swing(

@@ -1,13 +1,21 @@
 import type { Operation } from '../../../verbs/index.ts';
+import { absorbChildren } from './absorb-children.ts';
 import type { Routes } from './internal-node.ts';
 import { ABSORB, FROZEN, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
-import { freeze, isInUse, isTakenUp, replacementOf, takeUp, type Visit, visit } from './node-io.ts';
-import { takeUpAbsorbed } from './take-up.ts';
+import {
+  absorb,
+  freeze,
+  isAbsorbed,
+  isInUse,
+  replacementOf,
+  type Visit,
+  visit,
+} from './node-io.ts';
 
 /**
  * What becomes of the children of a node that is being replaced. It follows from the node's frozen
- * links and from what the taken up children hold, frozen too: every client that works on the node
+ * links and from what the absorbed children hold, frozen too: every client that works on the node
  * finds the same plan.
  */
 export interface Plan {
@@ -22,14 +30,14 @@ export type Piece =
   /** The children of two internal nodes that become one. */
   | { kind: 'nodes'; plan: Plan };
 
-/** `gone` gets the nodes that are taken up. */
+/** `gone` gets the nodes that are absorbed. */
 export function* planOf(
   tree: NodeClient,
   { links, separators, pair }: Routes,
   gone: Link[],
 ): Operation<Plan> {
   const plan: Plan = { pieces: [], separators: [] };
-  const taken = yield* takeUpAbsorbed(tree, links, gone);
+  const taken = yield* absorbChildren(tree, links, gone);
   for (let child = 0; child < links.length / 2; child++) {
     if (child > 0) plan.separators.push(separators[child - 1]);
     const link = linkAt(links, child);
@@ -64,7 +72,7 @@ interface Pair {
 }
 
 /**
- * Takes up a pair of internal nodes. False when only the left one was: it has been split since the
+ * Absorbs a pair of internal nodes. False when only the left one was: it has been split since the
  * pair was marked.
  */
 function* planPair(tree: NodeClient, pair: Pair, plan: Plan, gone: Link[]): Operation<boolean> {
@@ -102,27 +110,27 @@ function append(plan: Plan, { pieces, separators }: Plan): void {
   plan.separators.push(...separators);
 }
 
-/** A child that its parent has taken up. */
+/** A child that its parent has absorbed. */
 interface Closed {
   routes: Routes;
   /** Whether it is what a split has left: nodes of the child's own level. */
   wasSplit: boolean;
 }
 
-/** Freezes a child that is to be taken up, or what has replaced it, for good. */
+/** Freezes a child that is to be absorbed, or what has replaced it, for good. */
 function* close(tree: NodeClient, link: Link, gone: Link[]): Operation<Closed> {
   for (let round = 1, at = link; ; round++) {
     tree.giveUpAfter(round);
     const node = yield* visit(0, at);
     const inUse = isInUse(tree, node);
-    if (!inUse && !isTakenUp(node)) {
+    if (!inUse && !isAbsorbed(node)) {
       for (const one of yield* goneWith(tree, node)) gone.push(one);
       at = replacementOf(node);
       continue;
     }
     const routes = yield* freeze(tree, node);
     // When another client was faster, the next look tells what was done.
-    if (inUse && !(yield* takeUp(tree, node))) continue;
+    if (inUse && !(yield* absorb(tree, node))) continue;
     gone.push(node);
     return { routes, wasSplit: (node.high & ABSORB) !== 0 };
   }

@@ -8,14 +8,14 @@ import { type Target, withSiblings } from './siblings.ts';
 
 /**
  * Replaces an internal node by one that has the children of those children that splits have left
- * for it to take up (CHIME section 4.4, up-propagation), and one child for two that are marked to
- * become one; or by several under a new node, which is in its turn for the level above to take up:
+ * for it to absorb (CHIME section 4.4, up-propagation), and one child for two that are marked to
+ * become one; or by several under a new node, which is in its turn for the level above to absorb:
  * above the root it is the new root. A root with one internal node is replaced by that.
  *
- *   freeze -> [READ nodes to take up -> freeze their words -> CAS identity -> UP]
+ *   freeze -> [READ nodes to absorb -> freeze their words -> CAS identity -> UP]
  *     -> D[WRITE nodes; CAS identity -> replacement] -> CAS link
  *
- * Any client may do it, from the same frozen links. A node that is being taken up must not be
+ * Any client may do it, from the same frozen links. A node that is being absorbed must not be
  * replaced again by a client that takes it for one in use: that is what UP is for.
  *
  * Just above leaves the copy gets the siblings that the key's leaf leads to; a merged leaf goes:
@@ -38,7 +38,7 @@ export function* rebuildNode(
     const { to, routes } = yield* build(tree, nodes, node, known, gone);
     if (!(yield* publish(tree, node, nodes, to))) return undefined;
     tree.rebuilds++;
-    // No way from the root leads there any more; older ways find the identity erased.
+    // No path from the root leads there any more; older paths find the identity erased.
     if (merged !== undefined) retireLeaf(tree, merged);
     const linked = yield* swing(tree, node, to, gone);
     return { to, routes, linked };
@@ -67,7 +67,7 @@ function* build(
   known: Routes,
   gone: Link[],
 ): Operation<Omit<Rebuilt, 'linked'>> {
-  // Leaves are not taken up, so there is nothing to plan.
+  // Leaves are not absorbed, so there is nothing to plan.
   const routes = isInternal(known.links[1])
     ? yield* construct(tree, nodes, yield* planOf(tree, known, gone))
     : known;
@@ -126,7 +126,7 @@ function* cutInto(
 
 /**
  * One node for the routes if they fit; else several, under as many more as it takes. Those are for
- * the level above to take up; above the root they are levels that the tree has grown by.
+ * the level above to absorb; above the root they are levels that the tree has grown by.
  */
 export function* cutAndStack(
   tree: NodeClient,

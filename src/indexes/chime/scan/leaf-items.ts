@@ -21,7 +21,7 @@ import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { KEY_UNITS } from '../../substrates/record-visits.ts';
 import type { ChimeGeometry } from '../geometry.ts';
 import { compareKeys, compareWhole } from '../nodes/keys.ts';
-import type { Borders } from '../nodes/node-book.ts';
+import type { Borders } from '../nodes/node-arena.ts';
 import type { ChimeRequest } from '../request.ts';
 import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
 

@@ -5,10 +5,10 @@ import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { isPicture } from '../../substrates/leaf/picture.ts';
 import { postBracket } from '../../substrates/leaf/read-leaf.ts';
 import { lookAgain } from '../../substrates/leaf/search-leaf.ts';
+import { finishPending } from '../nodes/finish-pending.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import { INTERNAL, isSameLeaf } from '../nodes/link.ts';
-import { mendWay } from '../nodes/mend.ts';
-import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from '../nodes/node-book.ts';
+import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from '../nodes/node-arena.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
 import type { LeafPicture } from './leaf-items.ts';
@@ -186,12 +186,12 @@ export class LeafWalk {
   }
 
   /**
-   * Puts the way to a leaf in order, if the pool has room for it, then passes it by what is in the
+   * Puts the path to a leaf in order, if the pool has room for it, then passes it by what is in the
    * tree and not remembered. Only forward.
    */
   *mendAndSkip(): Operation<void> {
     const position = this.position as Uint8Array;
-    yield* mendWay(this.#tree, { u8: position, at: 0, bytes: position.length });
+    yield* finishPending(this.#tree, { u8: position, at: 0, bytes: position.length });
     this.#tree.cache.forget();
     yield* this.skip();
   }

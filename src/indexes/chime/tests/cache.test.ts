@@ -5,16 +5,16 @@ import { Scratch } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { PackedSeparators } from '../nodes/internal-node.ts';
 import { FROZEN, INTERNAL, linkHigh, linkLow } from '../nodes/link.ts';
-import { AT_KEY, CachedNode, NodeBook, type Traveller } from '../nodes/node-book.ts';
+import { AT_KEY, CachedNode, NodeArena, type RoutedRequest } from '../nodes/node-arena.ts';
 import { type Client, clientOf, requestFor } from './support/client.ts';
 
 const ADDRESS = 640;
 
 /** A node of one child, which stands at one address and was made in the epoch `tag`. */
-function parent(tag: number, flags = 0, book = new NodeBook()): CachedNode {
+function parent(tag: number, flags = 0, arena = new NodeArena()): CachedNode {
   const high = linkHigh(ADDRESS, INTERNAL | flags, 0, tag);
   const links = Int32Array.of(linkLow(ADDRESS), high);
-  return new CachedNode(book, { links, separators: PackedSeparators.of([]) }, 1);
+  return new CachedNode(arena, { links, separators: PackedSeparators.of([]) }, 1);
 }
 
 test('what is remembered of a child is kept while it is the same child', () => {
@@ -44,12 +44,12 @@ test('a link that is another one since leads to what is not remembered', () => {
   assert.equal(node.knownIn(0), 9);
 });
 
-test('in another book, what is remembered hangs together, and what was forgotten stays legible', () => {
-  const book = new NodeBook();
-  const [kept, forgotten, child] = [parent(3, 0, book), parent(4, 0, book), parent(5, 0, book)];
+test('in another arena remembered nodes stay linked, and forgotten ones stay legible', () => {
+  const arena = new NodeArena();
+  const [kept, forgotten, child] = [parent(3, 0, arena), parent(4, 0, arena), parent(5, 0, arena)];
   kept.setNode(0, child);
   forgotten.setNode(0, child);
-  const next = new NodeBook();
+  const next = new NodeArena();
   for (const node of [kept, child]) node.moveTo(next);
   kept.adoptChildren();
   for (const node of [kept, forgotten]) {
@@ -58,10 +58,10 @@ test('in another book, what is remembered hangs together, and what was forgotten
       node.leadsTo(0, linkLow(ADDRESS), linkHigh(ADDRESS, INTERNAL, 0, node === kept ? 3 : 4)),
     );
   }
-  // A way down in the new book ends at the child, whose own child nobody remembers.
-  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as Traveller;
+  // A way down in the new arena ends at the child, whose own child nobody remembers.
+  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as RoutedRequest;
   assert.equal(next.descend(kept.at, request), child);
-  // Nodes of two books do not lead to one another on that way.
+  // Nodes of two arenas do not lead to one another on that way.
   kept.setNode(0, forgotten);
   assert.equal(next.descend(kept.at, request), kept);
   assert.equal(request.leaf, 0);

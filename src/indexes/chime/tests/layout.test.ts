@@ -33,9 +33,9 @@ import {
   AT_LAST,
   BELOW_KEY,
   CachedNode,
-  NodeBook,
-  type Traveller,
-} from '../nodes/node-book.ts';
+  NodeArena,
+  type RoutedRequest,
+} from '../nodes/node-arena.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
 const ADDRESSES = [UNIT_BYTES, 2 ** 31 - 64, 5 * REGION_STRIDE + 128, 1000 * REGION_STRIDE];
@@ -135,7 +135,7 @@ test('an internal node is what was written, and leads each key to its child', ()
   );
 });
 
-test('signposts lead where comparisons of whole keys would', () => {
+test('prefixes lead where comparisons of whole keys would', () => {
   const few = fc.uint8Array({ maxLength: 7, max: 2 });
   const prefix = fc.uint8Array({ maxLength: 9, max: 1 });
   const all = fc.uniqueArray(few, {
@@ -146,14 +146,14 @@ test('signposts lead where comparisons of whole keys would', () => {
     fc.property(prefix, all, fc.oneof(few, key), fc.boolean(), (before, tails, tail, bare) => {
       const separators = tails.map((each) => Uint8Array.of(...before, ...each)).sort(compareWhole);
       const wanted = bare ? tail : Uint8Array.of(...before, ...tail);
-      const node = new CachedNode(new NodeBook(), packRoutes(routes(separators)), 1);
+      const node = new CachedNode(new NodeArena(), packRoutes(routes(separators)), 1);
       const outgoing = new Scratch(64);
       outgoing.u8.fill(9).set(wanted, HEADER_BYTES);
       for (const side of [BELOW_KEY, AT_KEY, AT_LAST] as const) {
         const bound = side === AT_KEY ? 0 : -1;
         const below = separators.filter((each) => compareWhole(each, wanted) <= bound);
         const expected = side === AT_LAST ? separators.length : below.length;
-        const request = { outgoing, keyBytes: wanted.length, side } as Traveller;
+        const request = { outgoing, keyBytes: wanted.length, side } as RoutedRequest;
         assert.equal(node.childFor(request), expected);
       }
     }),

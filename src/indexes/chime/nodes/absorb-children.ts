@@ -6,23 +6,23 @@ import {
   type ChildVisit,
   freezeAt,
   identityOf,
+  isAbsorbed,
   isInUse,
-  isTakenUp,
   linkAddress,
   routesOf,
   visitMany,
 } from './node-io.ts';
 
 /**
- * Takes up what splits have left of a node's children, all of it in the same doorbells:
+ * Absorbs what splits have left of a node's children, all of it in the same doorbells:
  *
  *   D[READ nodes] -> D[CAS FROZEN into their links] -> D[CAS identity -> UP]
  *
- * By child, what each says: undefined where there is nothing to take up, and where the child had
+ * By child, what each says: undefined where there is nothing to absorb, and where the child had
  * been replaced, which `close` has to follow. Each child is done with as `close` would alone, so a
- * client may stop after any verb: whoever comes next finds some of them taken up.
+ * client may stop after any verb: the next client finds some of them absorbed.
  */
-export function* takeUpAbsorbed(
+export function* absorbChildren(
   tree: NodeClient,
   links: Int32Array,
   gone: Link[],
@@ -34,10 +34,10 @@ export function* takeUpAbsorbed(
   }
   if (children.length === 0) return taken;
   const nodes = yield* visitMany(children, links);
-  const counts = nodes.filter(({ node }) => isInUse(tree, node) || isTakenUp(node));
+  const counts = nodes.filter(({ node }) => isInUse(tree, node) || isAbsorbed(node));
   const routes = counts.map(({ node }) => routesOf(node));
   yield* freezeLinks(tree, counts, routes);
-  const done = yield* areTakenUp(tree, counts);
+  const done = yield* areAbsorbed(tree, counts);
   counts.forEach(({ child, node }, i) => {
     if (!done[i]) return;
     taken[child] = routes[i];
@@ -79,22 +79,22 @@ function* freezeLinks(
   }
 }
 
-/** Which of the nodes are taken up for good; the others were replaced before. */
-function* areTakenUp(tree: NodeClient, nodes: readonly ChildVisit[]): Operation<boolean[]> {
+/** Which of the nodes are absorbed for good; the others were replaced before. */
+function* areAbsorbed(tree: NodeClient, nodes: readonly ChildVisit[]): Operation<boolean[]> {
   const bench = tree.spareBenches.take();
   try {
     const { batch, swaps } = bench;
     swaps.ensure(CAS_BYTES * nodes.length);
     batch.clear();
     nodes.forEach(({ node }, i) => {
-      if (isTakenUp(node)) return;
+      if (isAbsorbed(node)) return;
       const { low, high } = identityOf(tree, node);
       setWord(swaps, CAS_BYTES * i, low, high);
       setWord(swaps, CAS_BYTES * i + 8, 0, UP);
       batch.cas(node.address, swaps, CAS_BYTES * i);
     });
     if (batch.length > 0) yield batch;
-    return nodes.map(({ node }, i) => isTakenUp(node) || swapped(swaps, CAS_BYTES * i));
+    return nodes.map(({ node }, i) => isAbsorbed(node) || swapped(swaps, CAS_BYTES * i));
   } finally {
     tree.spareBenches.give(bench);
   }

@@ -4,7 +4,7 @@ import type { Address, Scratch } from '../../../verbs/index.ts';
 import type { PackedRoutes, PackedSeparators } from './internal-node.ts';
 import { areSame, compareKeys } from './keys.ts';
 import { addressOfLink, FROZEN, INTERNAL } from './link.ts';
-import { countBelow, SIGNPOST_BYTES, sharedBytes, signpostAt } from './signposts.ts';
+import { countBelow, PREFIX_BYTES, prefixAt, sharedBytes } from './separator-prefixes.ts';
 
 /** Which leaf a request goes to: its key's, that of the highest key below it, or the last. */
 export const AT_KEY = 0;
@@ -12,12 +12,12 @@ export const BELOW_KEY = 1;
 export const AT_LAST = 2;
 export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
 
-/** A request on its way to a leaf, and where it has come. */
-export interface Traveller {
+/** A request on its path to a leaf, and where it has come. */
+export interface RoutedRequest {
   readonly outgoing: Scratch;
   readonly keyBytes: number;
   side: Side;
-  /** The leaf of the key, as a link, and its address; 0 where the way is not remembered. */
+  /** The leaf of the key, as a link, and its address; 0 where the path is not remembered. */
   leafLow: number;
   leafHigh: number;
   leaf: Address;
@@ -42,15 +42,15 @@ const EVERYTHING: Borders = { lower: new Uint8Array(0), upper: undefined };
 const ROOT_LINK = { low: 0, high: 0 };
 
 /*
- * A node in the book, in words of 4 bytes, from a line's begin on:
+ * A node in the arena, in words of 4 bytes, from a line's begin on:
  *
  *   children | shared bytes | its number in `nodes` | whether an operation came by
  *   the shared bytes, a word each
- *   signposts: a number for each separator, then another one of what is behind
+ *   prefixes: a number for each separator, then another one of what is behind
  *   for each child: link 8 | epoch in which it was last known to be right | where the child stands
  *
- * What a way needs first is together, and touched before it is searched: the processor then waits
- * for these lines once, and for that of the child.
+ * What a descent needs first is together, and touched before it is searched: the processor then
+ * waits for these lines once, and for that of the child.
  */
 const CHILDREN = 0;
 const SHARED = 1;
@@ -66,15 +66,15 @@ const REFERENCE_BYTES = 8;
 /** Where nobody stands. */
 const NOWHERE = 0;
 const FIRST_WORDS = 256;
-/** Of a node: its header and the first 60 signposts. */
+/** Of a node: its header and the first 60 prefixes. */
 const TOUCHED_WORDS = 4 * LINE_WORDS;
 
 /**
- * The words of the nodes that a client remembers, in one array: who goes down waits for the lines
- * that say the way, and for no objects. What is forgotten stays in the book until all that is
- * remembered is copied into another (cache.ts); a node of an older book keeps that.
+ * The words of the nodes that a client remembers, in one array: a descent waits for the lines
+ * of its path, and for no objects. What is forgotten stays in the arena until all that is
+ * remembered is copied into another (cache.ts); a node of an older arena keeps that.
  */
-export class NodeBook {
+export class NodeArena {
   words: Int32Array;
   readonly nodes: CachedNode[] = [];
   /** Where touching leaves what it loaded, so that the loads are not optimised away. */
@@ -101,8 +101,8 @@ export class NodeBook {
     return at;
   }
 
-  /** Copies words of another book to the end of this one; where they stand. */
-  copy({ words }: NodeBook, from: number, count: number): number {
+  /** Copies words of another arena to the end of this one; where they stand. */
+  copy({ words }: NodeArena, from: number, count: number): number {
     const at = this.allocate(count);
     this.words.set(words.subarray(from, from + count), at);
     return at;
@@ -110,10 +110,10 @@ export class NodeBook {
 
   /**
    * Goes down from the node at `top` as far as is remembered, without a verb. Returns the last node
-   * on the way; what it names for the key is the leaf when `request.leaf` is not 0, else an
+   * on the path; what it names for the key is the leaf when `request.leaf` is not 0, else an
    * internal node that is not remembered.
    */
-  descend(top: number, request: Traveller): CachedNode {
+  descend(top: number, request: RoutedRequest): CachedNode {
     const { words } = this;
     request.leaf = 0;
     for (let at = top; ; ) {
@@ -142,7 +142,7 @@ export class NodeBook {
   }
 
   /** The child of the node at `at` that a request goes to. */
-  childOf(at: number, { outgoing, keyBytes, side }: Traveller): number {
+  childOf(at: number, { outgoing, keyBytes, side }: RoutedRequest): number {
     const { words } = this;
     const { u8 } = outgoing;
     const count = words[at + CHILDREN] - 1;
@@ -155,11 +155,11 @@ export class NodeBook {
     }
     const first = at + HEADER_WORDS + shared;
     const [behind, end] = [HEADER_BYTES + shared, HEADER_BYTES + keyBytes];
-    const number = signpostAt(u8, behind, end);
+    const number = prefixAt(u8, behind, end);
     let below = countBelow(words, first, count, number);
     if (below === count || words[first + below] !== number) return below;
     // As many as are the same so far differ further behind.
-    const more = signpostAt(u8, behind + SIGNPOST_BYTES, end);
+    const more = prefixAt(u8, behind + PREFIX_BYTES, end);
     const second = first + count;
     while (words[second + below] < more) {
       below++;
@@ -172,8 +172,8 @@ export class NodeBook {
 }
 
 function rowOf(words: Int32Array, at: number, child: number): number {
-  const signposts = 2 * (words[at + CHILDREN] - 1);
-  return at + HEADER_WORDS + words[at + SHARED] + signposts + ROW_WORDS * child;
+  const prefixes = 2 * (words[at + CHILDREN] - 1);
+  return at + HEADER_WORDS + words[at + SHARED] + prefixes + ROW_WORDS * child;
 }
 
 function wordsOf(children: number, shared: number): number {
@@ -208,11 +208,11 @@ export class CachedNode {
   readonly #nodes: (CachedNode | undefined)[] = [];
   /** The keys below the node. Of the root link all; else what the node above says. */
   #borders: Borders | undefined;
-  #book: NodeBook;
+  #arena: NodeArena;
   #at: number;
 
   constructor(
-    book: NodeBook,
+    arena: NodeArena,
     { links, separators }: PackedRoutes,
     epoch: number,
     { low, high } = ROOT_LINK,
@@ -223,13 +223,13 @@ export class CachedNode {
     this.low = low;
     this.high = high;
     if (low === ROOT_LINK.low && high === ROOT_LINK.high) this.#borders = EVERYTHING;
-    this.#book = book;
-    this.#at = book.allocate(wordsOf(children, shared));
+    this.#arena = arena;
+    this.#at = arena.allocate(wordsOf(children, shared));
     const at = this.#at;
-    const { words } = book;
+    const { words } = arena;
     words[at + CHILDREN] = children;
     words[at + SHARED] = shared;
-    words[at + NUMBER] = book.nodes.push(this) - 1;
+    words[at + NUMBER] = arena.nodes.push(this) - 1;
     words[at + USED] = 1;
     for (let child = 0; child < children; child++) {
       this.relink(child, links[2 * child], links[2 * child + 1], epoch);
@@ -240,8 +240,8 @@ export class CachedNode {
     for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = bytes[i];
     for (let i = 0; i < count; i++) {
       const behind = separators.begin(i) + shared;
-      words[first + i] = signpostAt(bytes, behind, ends[i]);
-      words[first + count + i] = signpostAt(bytes, behind + SIGNPOST_BYTES, ends[i]);
+      words[first + i] = prefixAt(bytes, behind, ends[i]);
+      words[first + count + i] = prefixAt(bytes, behind + PREFIX_BYTES, ends[i]);
     }
   }
 
@@ -249,7 +249,7 @@ export class CachedNode {
     return this.#nodes.some((node) => node !== undefined);
   }
 
-  /** Where the node stands in its book. */
+  /** Where the node stands in its arena. */
   get at(): number {
     return this.#at;
   }
@@ -264,20 +264,20 @@ export class CachedNode {
   }
 
   get #words(): number {
-    const { words } = this.#book;
+    const { words } = this.#arena;
     return wordsOf(this.children, words[this.#at + SHARED]);
   }
 
   #row(child: number): number {
-    return rowOf(this.#book.words, this.#at, child);
+    return rowOf(this.#arena.words, this.#at, child);
   }
 
   linkLow(child: number): number {
-    return this.#book.words[this.#row(child)];
+    return this.#arena.words[this.#row(child)];
   }
 
   linkHigh(child: number): number {
-    return this.#book.words[this.#row(child) + 1];
+    return this.#arena.words[this.#row(child) + 1];
   }
 
   /** Whether the link of the child is still this one. */
@@ -285,13 +285,13 @@ export class CachedNode {
     return this.linkLow(child) === low && this.linkHigh(child) === high;
   }
 
-  /** Whether an operation came by since somebody was last forgotten. */
+  /** Whether an operation came by since a node was last forgotten. */
   get used(): boolean {
-    return this.#book.words[this.#at + USED] !== 0;
+    return this.#arena.words[this.#at + USED] !== 0;
   }
 
   set used(used: boolean) {
-    this.#book.words[this.#at + USED] = used ? 1 : 0;
+    this.#arena.words[this.#at + USED] = used ? 1 : 0;
   }
 
   /**
@@ -300,11 +300,11 @@ export class CachedNode {
    * re-used.
    */
   knownIn(child: number): number {
-    return this.#book.words[this.#row(child) + ROW_EPOCH];
+    return this.#arena.words[this.#row(child) + ROW_EPOCH];
   }
 
   know(child: number, epoch: number): void {
-    this.#book.words[this.#row(child) + ROW_EPOCH] = epoch;
+    this.#arena.words[this.#row(child) + ROW_EPOCH] = epoch;
   }
 
   /** The child, if it is remembered too. */
@@ -315,8 +315,8 @@ export class CachedNode {
   setNode(child: number, node: CachedNode | undefined): void {
     if (node !== undefined) node.#standBetween(this.lowerOf(child), this.upperOf(child));
     if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
-    const isBeside = node !== undefined && node.#book === this.#book;
-    this.#book.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
+    const isBeside = node !== undefined && node.#arena === this.#arena;
+    this.#arena.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
   }
 
   /** A node covers the same keys for as long as it exists. */
@@ -350,15 +350,15 @@ export class CachedNode {
   /** The link of this child is another one since. */
   relink(child: number, low: number, high: number, epoch: number): void {
     const row = this.#row(child);
-    this.#book.words[row] = low;
-    this.#book.words[row + 1] = high;
+    this.#arena.words[row] = low;
+    this.#arena.words[row + 1] = high;
     this.know(child, epoch);
     this.setNode(child, undefined);
   }
 
   /** The child that a request goes to. */
-  childFor(request: Traveller): number {
-    return this.#book.childOf(this.#at, request);
+  childFor(request: RoutedRequest): number {
+    return this.#arena.childOf(this.#at, request);
   }
 
   /**
@@ -379,12 +379,12 @@ export class CachedNode {
     }
   }
 
-  /** Goes into another book; what leads to its children is to be written there when they have. */
-  moveTo(book: NodeBook): void {
-    const from = this.#book;
-    this.#at = book.copy(from, this.#at, this.#words);
-    book.words[this.#at + NUMBER] = book.nodes.push(this) - 1;
-    this.#book = book;
+  /** Goes into another arena; what leads to its children is to be written there when they have. */
+  moveTo(arena: NodeArena): void {
+    const from = this.#arena;
+    this.#at = arena.copy(from, this.#at, this.#words);
+    arena.words[this.#at + NUMBER] = arena.nodes.push(this) - 1;
+    this.#arena = arena;
   }
 
   /** Writes where the children stand. */

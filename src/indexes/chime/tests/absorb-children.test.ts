@@ -8,7 +8,7 @@ import { type Client, clientOf, foundText, requestFor } from './support/client.t
 
 /**
  * Three clients grow and shrink one tree, verb by verb in a random order. `verify` has few keys, so
- * its nodes hardly ever take up several splits together while leaves below these are replaced; here
+ * its nodes hardly ever absorb several splits together while leaves below these are replaced; here
  * nodes of four to eight children do so all the time. What must hold in the end: the tree is in
  * order, and nothing of it was given back, or given back twice.
  */
@@ -105,7 +105,7 @@ function reached({ pool, index }: Client, records: number): number[] {
   return blocks;
 }
 
-test('nodes take up several splits while others work below them', (t) => {
+test('nodes absorb several splits while others work below them', (t) => {
   let rebuilds = 0;
   for (let seed = 1; seed <= 12; seed++) {
     const workers = interleaved(t, seed);

@@ -1,13 +1,13 @@
 import type { PackedSeparators } from './internal-node.ts';
 
 /*
- * The separators of a remembered node as numbers, so that a key finds its way among them by few
+ * The separators of a remembered node as numbers, so that a key is found among them by few
  * comparisons: of each the four bytes (but for one bit) behind what all of them begin with, and the
  * next four for those where that is the same. Whole keys are compared only where both are.
  */
 
 /** Bytes that a number takes whole: of the next byte it has all bits but one. */
-export const SIGNPOST_BYTES = 3;
+export const PREFIX_BYTES = 3;
 
 /** How many bytes all separators begin with. They ascend. */
 export function sharedBytes(separators: PackedSeparators): number {
@@ -21,7 +21,7 @@ export function sharedBytes(separators: PackedSeparators): number {
 }
 
 /** The four bytes from `at` on as a number of 31 bits that orders as they do, 0 behind the end. */
-export function signpostAt(key: Uint8Array, at: number, end: number): number {
+export function prefixAt(key: Uint8Array, at: number, end: number): number {
   if (at + 4 <= end) {
     return ((key[at] << 24) | (key[at + 1] << 16) | (key[at + 2] << 8) | key[at + 3]) >>> 1;
   }

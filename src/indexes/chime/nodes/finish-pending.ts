@@ -11,8 +11,8 @@ import {
 import { ABSORB, FROZEN, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import {
+  isAbsorbed,
   isInUse,
-  isTakenUp,
   linkAddress,
   replacementOf,
   routesOf,
@@ -26,34 +26,34 @@ import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
 
 /**
  * Goes down to the node above a key's leaf by READs of this operation alone and finishes whatever
- * others have begun on the way, whether they are slow or dead: replacements that are not linked,
- * nodes that are being replaced, nodes that their parents have to take up, siblings of the leaf
+ * others have begun on the path, whether they are slow or dead: replacements that are not linked,
+ * nodes that are being replaced, nodes that their parents have to absorb, siblings of the leaf
  * that its parent lacks, merged leaves that it still has. Each round ends with one thing less to
  * do, done by this client or by another. False when the pool is too full for it: keys are found,
- * and written to, all the same; the way is only longer.
+ * and written to, all the same; the path is only longer.
  */
-export function* mendWay(tree: NodeClient, key: KeyAt): Operation<boolean> {
+export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean> {
   const state = { lean: false };
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);
-    if (yield* mendOnce(tree, key, state)) return !state.lean;
+    if (yield* finishOnce(tree, key, state)) return !state.lean;
   }
 }
 
-interface MendState {
+interface PendingState {
   /** Whether the pool was found too full to put nodes in order. */
   lean: boolean;
 }
 
-/** One way down; whether nothing is left to be done. */
-function* mendOnce(tree: NodeClient, key: KeyAt, state: MendState): Operation<boolean> {
+/** One descent; whether nothing is left to be done. */
+function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operation<boolean> {
   let above: Visit | undefined;
   let upper: Uint8Array | undefined;
   let aboveUpper: Uint8Array | undefined;
   let node = yield* visit(tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
     tree.giveUpAfter(step);
-    if (!isInUse(tree, node) && !isTakenUp(node)) {
+    if (!isInUse(tree, node) && !isAbsorbed(node)) {
       const to = replacementOf(node);
       const gone = yield* goneWith(tree, node);
       if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;
@@ -80,7 +80,7 @@ function* mendOnce(tree: NodeClient, key: KeyAt, state: MendState): Operation<bo
 
 /** Which of an internal node and the one above it has to be rebuilt, if any. */
 function brokenNode(node: Visit, above: Visit | undefined): Visit | undefined {
-  if (above !== undefined && (isTakenUp(node) || (node.high & ABSORB) !== 0)) return above;
+  if (above !== undefined && (isAbsorbed(node) || (node.high & ABSORB) !== 0)) return above;
   const { image } = node;
   if (isPairFrozen(image)) return node;
   for (let child = 0; child < childrenIn(image); child++) {
@@ -89,12 +89,12 @@ function brokenNode(node: Visit, above: Visit | undefined): Visit | undefined {
   return undefined;
 }
 
-/** Always false: the way is to be looked at again. */
+/** Always false: the path is to be looked at again. */
 function* rebuildIfRoom(
   tree: NodeClient,
   node: Visit,
   target: Target,
-  state: MendState,
+  state: PendingState,
 ): Operation<boolean> {
   try {
     yield* rebuildNode(tree, node, target);

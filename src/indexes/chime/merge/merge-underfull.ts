@@ -10,6 +10,7 @@ import {
 import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { unitsBeside } from '../geometry.ts';
+import { finishPending, rootLink } from '../nodes/finish-pending.ts';
 import {
   CHILDREN_AT,
   childIn,
@@ -22,7 +23,6 @@ import {
   separatorIn,
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from '../nodes/link.ts';
-import { mendWay, rootLink } from '../nodes/mend.ts';
 import { isInUse, linkAddress, NewNodes, routesOf, type Visit, visit } from '../nodes/node-io.ts';
 import { rebuildNode } from '../nodes/rebuild-node.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
@@ -34,27 +34,27 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 const ROUNDS_MAX = 8;
 const LOWEST = new Uint8Array(0);
 
-/** An internal node on the way to a leaf, and the borders of its keys. */
+/** An internal node on the path to a leaf, and the borders of its keys. */
 interface Step {
   node: Visit;
   lower: Uint8Array;
   upper: Uint8Array | undefined;
-  /** Which of its children is next on the way. */
+  /** Which of its children is next on the path. */
   child: number;
 }
 
 /**
- * Gives back memory on the way to a key that was removed: an under-full leaf, or internal node,
+ * Gives back memory on the path to a key that was removed: an under-full leaf, or internal node,
  * becomes one with a neighbour below the same parent. The pair is marked in the parent first: as
  * long as the right one lives, the mark keeps both below one node.
  *
- *   READ the way -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
+ *   READ the path -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
  *
  * Only for memory: when it cannot be done, nothing is lost.
  */
-export function* tidy(tree: ChimeTree, request: ChimeRequest): Operation<void> {
+export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operation<void> {
   if (isOnly(tree, request)) return;
-  if (isWorthALook(tree, request)) yield* tidyWay(tree, keyOf(request));
+  if (isWorthALook(tree, request)) yield* mergeOnPath(tree, keyOf(request));
 }
 
 /** Whether the leaf is, as far as is remembered, all there is. */
@@ -77,7 +77,7 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
   return Math.max(0, span - vacant * perBit);
 }
 
-export function* tidyWay(tree: ChimeTree, key: KeyAt): Operation<void> {
+export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   try {
     for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* tidyOnce(tree, key))) return;
   } catch (error) {
@@ -87,21 +87,21 @@ export function* tidyWay(tree: ChimeTree, key: KeyAt): Operation<void> {
   }
 }
 
-/** One way down to a key; whether something was merged. */
+/** One descent to a key; whether something was merged. */
 export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
-  const way =
-    (yield* wayTo(tree, key)) ?? ((yield* mendWay(tree, key)) && (yield* wayTo(tree, key)));
-  if (!way) return false;
-  const last = way[way.length - 1];
-  const marked = way.find(({ node }) => pairIn(node.image) > 0);
+  const path =
+    (yield* wayTo(tree, key)) ?? ((yield* finishPending(tree, key)) && (yield* wayTo(tree, key)));
+  if (!path) return false;
+  const last = path[path.length - 1];
+  const marked = path.find(({ node }) => pairIn(node.image) > 0);
   if (marked === last) return yield* finishPair(tree, last, key);
   if (marked !== undefined) return yield* rebuild(tree, marked, key);
-  const [root] = way;
-  const lone = childrenIn(root.node.image) === 1 && way.length > 1;
+  const [root] = path;
+  const lone = childrenIn(root.node.image) === 1 && path.length > 1;
   if (lone) return yield* rebuild(tree, root, key);
   if (yield* mergeLeafAt(tree, last, key)) return true;
-  for (let level = 1; level < way.length; level++) {
-    if (yield* mergeAt(tree, way[level - 1], way[level], key)) return true;
+  for (let level = 1; level < path.length; level++) {
+    if (yield* mergeAt(tree, path[level - 1], path[level], key)) return true;
   }
   return false;
 }
@@ -110,21 +110,21 @@ function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation
   return (yield* rebuildNode(tree, node, { key, upper })) !== undefined;
 }
 
-/** The internal nodes on the way; undefined when one of them is being changed. */
+/** The internal nodes on the path; undefined when one of them is being changed. */
 function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
-  const way: Step[] = [];
+  const path: Step[] = [];
   let node = yield* visit(tree.root, yield* rootLink(tree));
   let lower: Uint8Array = LOWEST;
   let upper: Uint8Array | undefined;
   for (;;) {
     const { image } = node;
-    const isAbsorbed = way.length > 0 && (node.high & ABSORB) !== 0;
+    const isAbsorbed = path.length > 0 && (node.high & ABSORB) !== 0;
     if (!isInUse(tree, node) || isAbsorbed || isPairFrozen(image)) return undefined;
     const child = childIn(image, key.u8, key.at, key.bytes);
     const link = linkIn(image, child);
     if ((link.high & FROZEN) !== 0) return undefined;
-    way.push({ node, lower, upper, child });
-    if (!isInternal(link.high)) return way;
+    path.push({ node, lower, upper, child });
+    if (!isInternal(link.high)) return path;
     if (child > 0) lower = separatorIn(image, child - 1);
     if (child < childrenIn(image) - 1) upper = separatorIn(image, child);
     node = yield* visit(linkAddress(node.address, child), link);
@@ -233,7 +233,7 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
   if (size > 1 && 4 * size > fanout) return false;
   const { links, separators } = routesOf(above.node);
   for (let i = 1; i < links.length; i += 2) {
-    if ((links[i] & ABSORB) !== 0) return yield* takeUpSplits(tree, above, key);
+    if ((links[i] & ABSORB) !== 0) return yield* absorbSplits(tree, above, key);
   }
   const { child } = above;
   for (const other of [child + 1, child - 1]) {
@@ -252,11 +252,11 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
 }
 
 /**
- * Takes up what splits have left in a node before two of its children are marked to become one:
+ * Absorbs what splits have left in a node before two of its children are marked to become one:
  * what is reserved for that would not be enough for both, and in a nearly full pool the node would
  * stay frozen.
  */
-function* takeUpSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
+function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
     yield* reserveFor(nodes, node);
@@ -302,7 +302,7 @@ function* joinNodes(
 ): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
-    // Before anything is frozen: what is taken up cannot be changed until this is done.
+    // Before anything is frozen: what is absorbed cannot be changed until this is done.
     yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;
     return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
