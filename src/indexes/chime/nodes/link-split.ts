@@ -9,7 +9,7 @@ import { rebuildNode } from './rebuild-node.ts';
 import { keyOf } from './siblings.ts';
 
 /** A remembered node just above leaves, and the one above it, of which it is this child. */
-interface Way {
+interface RememberedPath {
   parent: CachedNode;
   child: number;
   node: CachedNode;
@@ -26,7 +26,7 @@ interface Way {
  * when the pool is full, it is for `finishPending`, whatever of it was done here.
  */
 export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<boolean> {
-  const path = rememberedWay(tree, request);
+  const path = rememberedPath(tree, request);
   if (path === undefined) return false;
   const bench = tree.spareBenches.take();
   try {
@@ -47,7 +47,7 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
   }
 }
 
-function rememberedWay({ cache }: NodeClient, request: RoutedRequest): Way | undefined {
+function rememberedPath({ cache }: NodeClient, request: RoutedRequest): RememberedPath | undefined {
   for (let parent = cache.top; parent !== undefined; ) {
     const child = parent.childFor(request);
     const node = parent.node(child);
@@ -60,7 +60,7 @@ function rememberedWay({ cache }: NodeClient, request: RoutedRequest): Way | und
 /** The node as it is now; undefined unless both are in use, and nobody is replacing it. */
 function* visitRemembered(
   tree: NodeClient,
-  { parent, child, node: { low, high } }: Way,
+  { parent, child, node: { low, high } }: RememberedPath,
   { batch, images: image }: Bench,
 ): Operation<Visit | undefined> {
   const isRoot = parent === tree.cache.top;
