@@ -1,8 +1,12 @@
 import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
+import { CHUNK_BYTES } from '../../pool/layout.ts';
+import { unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Evictor } from '../eviction/evictor.ts';
 import type { Attachment } from './attachment.ts';
@@ -75,16 +79,16 @@ export class FullPool {
   /**
    * After a write has failed, and before it is run again: applies remedies from number `first` on
    * until one helps, and returns the number of the next one. Raises the error when it is another
-   * one, or nothing helps.
+   * one, or nothing helps. What a `request` writes is not evicted for when it would not fit then.
    */
-  *relieve(error: unknown, first: number, kind: WriteKind): Operation<number> {
+  *relieve(error: unknown, first: number, kind: WriteKind, request?: Request): Operation<number> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
     if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
       return first + 1;
     }
     const remedies: readonly Remedy[] = this.#evictor?.store.evicts ? BOUNDED_REMEDIES : REMEDIES;
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
-      if (yield* this.#apply(remedies[next - WAITS_MAX], kind)) return next + 1;
+      if (yield* this.#apply(remedies[next - WAITS_MAX], kind, request)) return next + 1;
     }
     publish('full', () => ({ store: this.#store, write: kind }));
     throw (yield* this.#heldBack(error)) ?? error;
@@ -112,15 +116,31 @@ export class FullPool {
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }
 
-  *#apply(remedy: Remedy, kind: WriteKind): Operation<boolean> {
+  *#apply(remedy: Remedy, kind: WriteKind, request?: Request): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return yield* this.#sweep(kind);
     const evictions = EVICTIONS[remedy];
-    if (evictions !== undefined) return yield* this.#evict(evictions);
+    if (evictions !== undefined) {
+      return (yield* this.#mayFit(request)) && (yield* this.#evict(evictions));
+    }
     const enough = remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY;
     const removed = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
     if (removed > 0) yield* this.#reclaim();
     return removed > 0;
+  }
+
+  /** Whether the chunks of this store and those of none have room for what the request writes. */
+  *#mayFit(request: Request | undefined): Operation<boolean> {
+    if (request === undefined) return true;
+    const wanted = blockBytesOf(request.keyBytes, request.valueBytes);
+    if (wanted <= CHUNK_BYTES) return true;
+    const { chunks, layout } = this.#attachment.pool;
+    let most = layout.chunksMax - layout.reservedChunks;
+    for (const [, word] of yield* chunks.words()) {
+      const { catalog } = unpackChunk(word);
+      if (catalog !== 0 && catalog !== this.#index.catalog) most--;
+    }
+    return wanted <= most * CHUNK_BYTES;
   }
 
   /** Not while what was evicted before cannot be used again: that would empty the store in vain. */

@@ -320,7 +320,7 @@ export class KeyCalls<V> {
       try {
         return yield* this.#writeOnce(request, condition, expected, taken);
       } catch (error) {
-        remedy = yield* this.relieve(error, remedy, 'write');
+        remedy = yield* this.relieve(error, remedy, 'write', request);
       }
     }
   }
@@ -459,7 +459,7 @@ export class KeyCalls<V> {
           // No remedy makes room in a store that evicts nothing.
           if (isShut && (yield* this.#refuses(request, evictor))) throw error;
           if (isShut) shut = undefined;
-          else remedy = yield* this.relieve(error, remedy, 'write');
+          else remedy = yield* this.relieve(error, remedy, 'write', request);
         }
       }
       if (evictor !== undefined) yield* evictor.settle(request);
@@ -484,8 +484,13 @@ export class KeyCalls<V> {
   }
 
   /** Does what can be done about a full pool; the next remedy's number, or the error again. */
-  protected relieve(error: unknown, remedy: number, kind: WriteKind): Operation<number> {
-    return this.#full.relieve(error, remedy, kind);
+  protected relieve(
+    error: unknown,
+    remedy: number,
+    kind: WriteKind,
+    request?: Request,
+  ): Operation<number> {
+    return this.#full.relieve(error, remedy, kind, request);
   }
 
   protected *foundValue(request: Request): Operation<V> {

@@ -363,3 +363,13 @@ test('a key whose record has expired is written anew in a store that is shut', (
   assert.deepEqual(store.getMany(keys), ['1', '1', '1']);
   assert.equal(store.stats().bound?.records, 3);
 });
+
+test('a value that the pool has no room for evicts nothing', (t) => {
+  const store = freshStore(t, 'memory', { size: 8 * 2 ** 20, maxRecords: 100 });
+  const keys = numbered('k', 100);
+  for (const key of keys) store.set(key, 'v');
+  const large = new Uint8Array(16 * 2 ** 20);
+  throwsCode('SW_POOL_FULL', () => store.set('large', large));
+  throwsCode('SW_POOL_FULL', () => store.append('large', large));
+  assert.ok(keys.every((key) => store.has(key)));
+});
