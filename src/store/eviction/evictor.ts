@@ -98,6 +98,8 @@ export class Evictor {
   *#evictExcess(request: Request): Operation<void> {
     const { store } = this;
     let tries = 0;
+    // More than clients can have added in passing: the counts are wrong, or many clients at once.
+    if (store.ledger.excess > store.bound.limit) yield* this.#recount.ifDue();
     for (let vain = 0; store.isOver && vain < VAIN_MAX; tries++) {
       // What is more than this write has added other clients may be about to evict, too.
       if (tries > 0) yield* this.#inPool(() => store.look());

@@ -71,6 +71,8 @@ export class Ledger {
   /** Of the others, with the correction. */
   readonly #others = new Float64Array(WORDS);
   readonly #lines: Scratch;
+  /** What no correction can say, of a damaged line: each client finds that out for itself. */
+  readonly #damage = { records: 0, bytes: 0 };
   #changesLeft = 0;
   /** What this client may add before it looks, in the bound's unit. */
   #amountLeft = 0;
@@ -193,8 +195,8 @@ export class Ledger {
     }
     const correction = (clientsMax * LEDGER_LINE_BYTES) >> 2;
     const [low, high] = this.#lines.i32.subarray(correction, correction + 2);
-    this.#others[RECORDS] += low;
-    this.#others[BYTES] += UNIT_BYTES * high;
+    this.#others[RECORDS] += low + this.#damage.records;
+    this.#others[BYTES] += UNIT_BYTES * high + this.#damage.bytes;
     const share = Math.floor(-this.excess / (2 * clients));
     const most = Math.max(1, Math.floor(this.bound.limit / PARTS));
     this.#amountLeft = Math.max(0, Math.min(share, most));
@@ -227,7 +229,11 @@ export class Ledger {
   /** Adds to the correction, unless another client has changed it since the reading. */
   *correct({ low, high }: Reading, records: number, bytes: number): Operation<boolean> {
     const to = [low + records, high + Math.round(bytes / UNIT_BYTES)];
-    if (to.some((half) => Math.abs(half) > HALF_MAX)) return false;
+    if (to.some((half) => Math.abs(half) > HALF_MAX)) {
+      this.#damage.records += records;
+      this.#damage.bytes += bytes;
+      return false;
+    }
     const words = new Scratch(CAS_BYTES);
     setWord(words, 0, low, high);
     setWord(words, 8, to[0], to[1]);

@@ -373,3 +373,23 @@ test('a value that the pool has no room for evicts nothing', (t) => {
   throwsCode('SW_POOL_FULL', () => store.append('large', large));
   assert.ok(keys.every((key) => store.has(key)));
 });
+
+test('a damaged line that no correction can make good empties no store, and shuts none', (t) => {
+  for (const [eviction, value] of [
+    ['lru', 1e12],
+    ['none', 1e12],
+    ['lru', 1e6],
+  ] as const) {
+    const store = freshStore(t, 'memory', { maxRecords: 200, eviction });
+    const keys = numbered('k', 150);
+    for (const key of keys) store.set(key, 'v');
+    const { bounded } = counting(t, store);
+    const [region] = poolOf(store.handle) as SharedArrayBuffer[];
+    const line = new Float64Array(region, bounded.bound.block + 5 * LEDGER_LINE_BYTES, 8);
+    line.fill(value, 0, 2);
+    store.stats();
+    for (const key of numbered('n', 20)) store.set(key, 'v');
+    assert.ok(keys.every((key) => store.has(key)));
+    assert.equal(store.stats().bound?.records, 170);
+  }
+});
