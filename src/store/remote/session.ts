@@ -80,8 +80,11 @@ export class RemoteClient {
   /** Tells other clients what this one has counted of a bounded store. */
   async #tellLast(store: OpenStore): Promise<void> {
     const ledger = this.#opened.get(store)?.bounded?.ledger;
-    if (!ledger?.hasNews || this.over) return;
+    if (ledger === undefined || this.over) return;
     try {
+      // Writes in flight count in their sections, but leave it to an eviction to publish that.
+      await this.pool.exclusive(nothing);
+      if (!ledger.hasNews) return;
       await this.pool.enter();
       try {
         if (!store.dropped) await this.pool.run(ledger.publish());
@@ -107,6 +110,8 @@ export class RemoteClient {
     }
   }
 }
+
+function* nothing(): Operation<void> {}
 
 /** A store that a client has open, as one handle uses it. When the client ends, another follows. */
 export class Session implements Attachment {

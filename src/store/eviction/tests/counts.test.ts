@@ -393,3 +393,16 @@ test('a damaged line that no correction can make good empties no store, and shut
     assert.equal(store.stats().bound?.records, 170);
   }
 });
+
+test('what is in flight when its store is closed is counted, too', async (t) => {
+  const { url } = await startNodes(t);
+  const first = await openAlone(url, { maxRecords: 100 });
+  const second = await openAlone(url);
+  const writes = numbered('k', 400).map((key) => second.set(key, 'v'));
+  await writes[0];
+  await second.close();
+  await Promise.allSettled(writes);
+  const { records, bound } = await first.stats();
+  await first.close();
+  assert.equal(bound?.records, records);
+});
