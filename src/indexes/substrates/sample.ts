@@ -4,10 +4,13 @@ import type { RecordIo } from './record-io.ts';
 import { type SlotRecord, visitRecords } from './record-visits.ts';
 import type { Request } from './request.ts';
 
-/** The whole number and the rest of a place of [0, 1), among `parts` of equal size. */
+/**
+ * The whole number and the rest of a place of [0, 1), among `parts` of equal size. A caller's
+ * `chance` may give other numbers, or none.
+ */
 export function partOf(place: number, parts: number): { part: number; rest: number } {
   const at = place * parts;
-  const part = Math.min(parts - 1, Math.floor(at));
+  const part = Math.min(parts - 1, Math.max(0, Math.floor(at) || 0));
   return { part, rest: Math.min(at - part, 1 - Number.EPSILON) };
 }
 

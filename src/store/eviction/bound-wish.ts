@@ -14,7 +14,7 @@ export function boundWish(options: OpenOptions): BoundWish | undefined {
     throw invalid('a store has maxRecords or maxBytes, not both');
   }
   const unit = maxBytes === undefined ? 'records' : 'bytes';
-  const limit = maxRecords ?? maxBytes;
+  const limit = maxRecords === undefined ? maxBytes : maxRecords;
   if (limit === undefined) {
     if (options.eviction === undefined) return undefined;
     throw invalid('eviction needs maxRecords or maxBytes');

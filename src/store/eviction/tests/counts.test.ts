@@ -406,3 +406,15 @@ test('what is in flight when its store is closed is counted, too', async (t) => 
   await first.close();
   assert.equal(bound?.records, records);
 });
+
+test('a bound of null is refused, and a chance that is none is survived', (t) => {
+  const wrong = { maxRecords: null } as unknown as OpenOptions;
+  throwsCode('SW_INVALID_ARGUMENT', () => freshStore(t, 'memory', wrong));
+  for (const index of ['race', 'shard', 'sephash', 'hstore'] as const) {
+    for (const chance of [Number.NaN, -0.5]) {
+      const store = freshStore(t, 'memory', { index, maxRecords: 5, chance: () => chance });
+      for (const key of numbered('k', 20)) store.set(key, 'v');
+      assert.ok(store.has('k19'));
+    }
+  }
+});
