@@ -313,7 +313,7 @@ export class Catalog {
   }
 
   *unswept(id: number): Operation<number> {
-    return Number(yield* control.load(rowAt(id) + LEFT_BEHIND));
+    return Number(yield* control.load(unsweptAt(id)));
   }
 
   /** Notes that the store may have records that expire, from now on. */
@@ -385,6 +385,11 @@ export class Catalog {
 // biome-ignore lint/correctness/useYield: an operation without a verb
 function* noWords(): Operation<Uint8Array> {
   return new Uint8Array(STORE_WORDS_BYTES);
+}
+
+/** The word that counts a store's `unswept`. */
+export function unsweptAt(id: number): Address {
+  return rowAt(id) + LEFT_BEHIND;
 }
 
 function rowAt(id: number): Address {

@@ -35,6 +35,8 @@ export class BoundedStore {
   underWay = 0;
   /** Until when the last recount will do, by the pool's timer. */
   countedUntil = 0;
+  /** The ledger's deaths that a recount has made good. */
+  deathsCounted = 0;
 
   private constructor(pool: Pool, index: Index, ledger: Ledger) {
     const { bound } = ledger;
@@ -50,7 +52,7 @@ export class BoundedStore {
   static *open(pool: Pool, index: Index): Operation<BoundedStore | undefined> {
     const bound = yield* pool.catalog.boundOf(index.catalog);
     if (bound === undefined) return undefined;
-    const store = new BoundedStore(pool, index, yield* Ledger.open(pool, bound));
+    const store = new BoundedStore(pool, index, yield* Ledger.open(pool, bound, index.catalog));
     store.#learn();
     return store;
   }
@@ -75,6 +77,14 @@ export class BoundedStore {
   get isOver(): boolean {
     if (!this.evicts) return false;
     return this.ledger.excess > this.underWay * this.ledger.perRecord;
+  }
+
+  /**
+   * Whether the counts are likely to be too low, which nothing else would show: a client has died
+   * and had not counted what it added, or the lines say less than nothing.
+   */
+  get isSuspect(): boolean {
+    return this.ledger.isNegative || this.ledger.deaths !== this.deathsCounted;
   }
 
   /** Looks at what the other clients have done. */

@@ -86,10 +86,11 @@ export class Evictor {
    * that this meets, such as a damaged record in a sample, is left to the calls that it concerns.
    */
   *settle(request: Request): Operation<void> {
-    if (!this.store.isOver && !this.store.ledger.hasNews) return;
+    const { isOver, isSuspect, ledger } = this.store;
+    if (!isOver && !isSuspect && !ledger.hasNews) return;
     try {
       yield* this.#evictExcess(request);
-      if (this.store.ledger.hasNews) yield* this.publish();
+      if (ledger.hasNews) yield* this.publish();
     } catch (error) {
       if (!(error instanceof StepwellError)) throw error;
     }
@@ -99,7 +100,8 @@ export class Evictor {
     const { store } = this;
     let tries = 0;
     // More than clients can have added in passing: the counts are wrong, or many clients at once.
-    if (store.ledger.excess > store.bound.limit) yield* this.#recount.ifDue();
+    const isFarOver = store.ledger.excess > store.bound.limit;
+    if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     for (let vain = 0; store.isOver && vain < VAIN_MAX; tries++) {
       // What is more than this write has added other clients may be about to evict, too.
       if (tries > 0) yield* this.#inPool(() => store.look());

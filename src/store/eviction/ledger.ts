@@ -1,4 +1,5 @@
 import { type Bound, correctionOf, LEDGER_LINE_BYTES, ledgerBytes } from '../../pool/bound.ts';
+import { unsweptAt } from '../../pool/catalog.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
   Batch,
@@ -19,6 +20,8 @@ const MISSES = 4;
 const LRU_REGRET = 5;
 const LFU_REGRET = 6;
 const WORDS = 8;
+/** Of the word that counts dead clients, which is read behind the lines. */
+const DEATHS_BYTES = 8;
 
 /** What a word of a line can say; the pool may be damaged. */
 const VALUE_MAX = 2 ** 53;
@@ -68,6 +71,11 @@ export class Ledger {
   readonly #own = new Float64Array(WORDS);
   /** The line as this client has published it last. */
   readonly #told = new Float64Array(WORDS);
+  readonly #catalog: number;
+  /** Clients that have died with the store open and were not swept, at the last look. */
+  deaths = 0;
+  /** Whether the lines said less than nothing at the last look. */
+  isNegative = false;
   /** Of the others, with the correction. */
   readonly #others = new Float64Array(WORDS);
   readonly #lines: Scratch;
@@ -77,15 +85,16 @@ export class Ledger {
   /** What this client may add before it looks, in the bound's unit. */
   #amountLeft = 0;
 
-  constructor(pool: Pool, bound: Bound) {
+  constructor(pool: Pool, bound: Bound, catalog: number) {
     this.bound = bound;
+    this.#catalog = catalog;
     this.#pool = pool;
-    this.#lines = new Scratch(ledgerBytes(pool.membership.clientsMax));
+    this.#lines = new Scratch(ledgerBytes(pool.membership.clientsMax) + DEATHS_BYTES);
   }
 
   /** A client's ledger of a store that it has opened. */
-  static *open(pool: Pool, bound: Bound): Operation<Ledger> {
-    const ledger = new Ledger(pool, bound);
+  static *open(pool: Pool, bound: Bound, catalog: number): Operation<Ledger> {
+    const ledger = new Ledger(pool, bound, catalog);
     yield* ledger.#read();
     ledger.#takeLine(pool.membership.id, ledger.#own);
     ledger.#told.set(ledger.#own);
@@ -177,7 +186,7 @@ export class Ledger {
     return this.#own.some((value, word) => value !== this.#told[word]);
   }
 
-  /** Reads the others' lines. One READ. */
+  /** Reads the others' lines, and how many clients have died. One round trip. */
   *look(): Operation<Reading> {
     // Of operations in flight together one looks.
     this.#changesLeft = LOOK_AFTER;
@@ -197,6 +206,7 @@ export class Ledger {
     const [low, high] = this.#lines.i32.subarray(correction, correction + 2);
     this.#others[RECORDS] += low + this.#damage.records;
     this.#others[BYTES] += UNIT_BYTES * high + this.#damage.bytes;
+    this.isNegative = Math.min(this.#sum(RECORDS), this.#sum(BYTES)) < 0;
     const share = Math.floor(-this.excess / (2 * clients));
     const most = Math.max(1, Math.floor(this.bound.limit / PARTS));
     this.#amountLeft = Math.max(0, Math.min(share, most));
@@ -205,7 +215,9 @@ export class Ledger {
 
   *#read(): Operation<void> {
     const bytes = ledgerBytes(this.#pool.membership.clientsMax);
-    yield new Batch().read(this.bound.block, bytes, this.#lines, 0);
+    const batch = new Batch().read(this.bound.block, bytes, this.#lines, 0);
+    yield batch.read(unsweptAt(this.#catalog), DEATHS_BYTES, this.#lines, bytes);
+    this.deaths = Number(this.#lines.i64[bytes / DEATHS_BYTES]);
   }
 
   /** What no client can have written stands for none. */

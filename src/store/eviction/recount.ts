@@ -10,6 +10,8 @@ import type { Ledger, Reading } from './ledger.ts';
 const STEPS = 64;
 /** After a recount none is worth its time for so many times as long. */
 const PAUSES = 20;
+/** A recount is sure when the sum has changed by such a part meanwhile, at most. */
+const UNSURE_PARTS = 128;
 
 /**
  * Counts the records of a bounded store by a walk, and corrects the sum of the lines. A client that
@@ -49,8 +51,10 @@ export class Recount {
   *run(): Operation<void> {
     const { ledger } = this.#store;
     const before = yield* this.#inPool(() => ledger.look());
+    const { deaths } = ledger;
     const counted = yield* this.#walk();
-    yield* this.#inPool(() => correct(ledger, before, counted));
+    const isSure = yield* this.#inPool(() => correct(ledger, before, counted));
+    if (isSure) this.#store.deathsCounted = deaths;
   }
 
   *#walk(): Operation<{ records: number; bytes: number }> {
@@ -82,17 +86,20 @@ function* someOf(
   for (let step = 0; step < STEPS && !walk.done; step++) yield* walk.next(visit, true);
 }
 
+/** False when the others have changed so much meanwhile that it may have missed an error. */
 function* correct(
   ledger: Ledger,
   before: Reading,
   counted: { records: number; bytes: number },
-): Operation<void> {
+): Operation<boolean> {
   const after = yield* ledger.look();
   const records = differenceOf(counted.records, before.records, after.records);
   const bytes = differenceOf(counted.bytes, before.bytes, after.bytes);
-  if (records === 0 && bytes === 0) return;
-  yield* ledger.correct(before, records, bytes);
-  yield* ledger.look();
+  if (records !== 0 || bytes !== 0) {
+    yield* ledger.correct(before, records, bytes);
+    yield* ledger.look();
+  }
+  return Math.abs(after.records - before.records) <= Math.max(1, counted.records / UNSURE_PARTS);
 }
 
 function differenceOf(counted: number, before: number, after: number): number {

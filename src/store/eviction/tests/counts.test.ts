@@ -3,21 +3,18 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
 
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
-import { RACE } from '../../../indexes/race/race.ts';
 import { LEDGER_LINE_BYTES } from '../../../pool/bound.ts';
 import { STORE_WORDS_BYTES, STORE_WORDS_OFFSET } from '../../../pool/layout.ts';
 import { type Batch, type Operation, WRITE } from '../../../verbs/index.ts';
 import type { OpenOptions, Store } from '../../api.ts';
 import { ExpirySweep } from '../../calls/expiry-sweep.ts';
 import { poolOf } from '../../handle.ts';
-import { LocalAttachment } from '../../local/local-attachment.ts';
 import { dropStore, dropStoreSync, open, openSync } from '../../open.ts';
-import { type ByHand, clientOf, requestFor, Stepped } from '../../tests/support/by-hand.ts';
+import { requestFor, Stepped } from '../../tests/support/by-hand.ts';
 import { codeOf, rejectsCode, throwsCode } from '../../tests/support/codes.ts';
 import { attachTo, freshStore, keepOpen, numbered } from '../../tests/support/pools.ts';
 import { openAlone, startNodes } from '../../tests/support/remote.ts';
-import { BoundedStore } from '../bounded-store.ts';
-import { Evictor } from '../evictor.ts';
+import { counting } from './support/counting.ts';
 
 const NONE = { maxRecords: 3, eviction: 'none' } as const;
 const LIMIT = 100;
@@ -33,25 +30,6 @@ function linesWritten(t: TestContext): () => number {
     execute.call(this, batch);
   });
   return () => count;
-}
-
-interface Counting extends ByHand {
-  bounded: BoundedStore;
-  evictor: Evictor;
-  attachment: LocalAttachment;
-}
-
-/** Another client of the pool's first store, which is bounded, driven by hand. */
-function counting(t: TestContext, { handle }: Store): Counting {
-  const client = clientOf(RACE, t, {}, { handle }) as ByHand;
-  const { pool, index } = client;
-  const opened = pool.run(pool.stores.open('default'));
-  assert.ok(opened);
-  const bounded = pool.run(BoundedStore.open(pool, index));
-  assert.ok(bounded);
-  const attachment = new LocalAttachment(pool, opened.store);
-  const evictor = new Evictor(bounded, index, attachment, 'default');
-  return { ...client, bounded, evictor, attachment };
 }
 
 /** A client that has counted what it has not done: as one that died before it counted a removal. */
