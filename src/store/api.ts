@@ -275,13 +275,16 @@ export interface OpenOptions extends PoolOptions {
    * as the pool has room for.
    */
   maxRecords?: number;
-  /** Instead of `maxRecords`: bytes of the memory blocks that a new store's records take. */
+  /**
+   * Instead of `maxRecords`: bytes of the memory blocks that a new store's records take. A record
+   * that alone takes more is refused (SW_INVALID_VALUE).
+   */
   maxBytes?: number;
   /**
    * Which records of a store with `maxRecords` or `maxBytes` go when it is full: of a sample the
    * one that was used the longest time ago (`lru`) or the least often (`lfu`); `adaptive` learns
    * which of the two loses fewer keys that come back. With `none` a write of a further key raises
-   * SW_POOL_FULL. Default `lru`.
+   * SW_POOL_FULL, and with `maxBytes` one that makes a record longer, too. Default `lru`.
    */
   eviction?: Eviction;
   /**

@@ -284,10 +284,15 @@ export class KeyCalls<V> {
       return yield* this.#writeRelieved(request, condition, expected, taken);
     }
     const write = (when: Condition) => this.#writeRelieved(request, when, expected, taken);
-    const isShut = addsKeys(condition) && (yield* evictor.isShut());
+    evictor.refuseTooLarge(request);
+    yield* evictor.lookIfStale();
+    const { countsBytes } = evictor;
+    const isShut = (countsBytes || addsKeys(condition)) && evictor.isShut(request, false);
     let outcome: Outcome = REFUSED;
-    if (isShut && condition !== IF_ABSENT) outcome = yield* write(withoutNewKeys(condition));
-    if (isShut && outcome === REFUSED && (yield* this.#refuses(request, evictor))) {
+    if (isShut && condition !== IF_ABSENT && !countsBytes) {
+      outcome = yield* write(withoutNewKeys(condition));
+    }
+    if (isShut && outcome === REFUSED && (yield* this.#refuses(request, condition, evictor))) {
       throw evictor.shut();
     }
     if (outcome === REFUSED) outcome = yield* write(countable(condition));
@@ -295,10 +300,15 @@ export class KeyCalls<V> {
     return outcome;
   }
 
-  /** Whether a shut store refuses the key: not when it has a record, which may have expired. */
-  *#refuses(request: Request, evictor: Evictor | undefined): Operation<boolean> {
+  /**
+   * Whether a shut store refuses the write: not when it replaces a record, which may have expired,
+   * by one that is no longer; nor when its condition stores nothing.
+   */
+  *#refuses(request: Request, condition: Condition, evictor: Evictor): Operation<boolean> {
     const isThere = yield* this.#hasRecord(request);
-    return !isThere && evictor !== undefined && (yield* evictor.isStillShut());
+    const isLive = isThere && !this.index.records.isExpired(request);
+    if (isLive ? condition === IF_ABSENT : !addsKeys(condition)) return false;
+    return yield* evictor.isStillShut(request, isThere);
   }
 
   *#hasRecord(request: Request): Operation<boolean> {
@@ -442,23 +452,27 @@ export class KeyCalls<V> {
   ): Operation<void> {
     const evictor = this.evictor;
     let shut: StepwellError | undefined;
+    let mayBeShut = true;
     const change = (present: boolean) => {
       compute(present);
-      if (!present && shut !== undefined) throw shut;
+      evictor?.refuseTooLarge(request);
+      if (!mayBeShut || !evictor?.isShut(request, present)) return;
+      shut = evictor.shut();
+      throw shut;
     };
     try {
       this.refuseWrite();
-      if (evictor !== undefined && (yield* evictor.isShut())) shut = evictor.shut();
+      if (evictor !== undefined) yield* evictor.lookIfStale();
       for (let remedy = 0, done = false; !done; ) {
         try {
           yield* this.#modifyOnce(request, expiry, change);
           done = true;
         } catch (error) {
           if (error instanceof Unchanged) return;
-          const isShut = shut !== undefined && error === shut;
+          const isShut = evictor !== undefined && shut !== undefined && error === shut;
           // No remedy makes room in a store that evicts nothing.
-          if (isShut && (yield* this.#refuses(request, evictor))) throw error;
-          if (isShut) shut = undefined;
+          if (isShut && (yield* this.#refuses(request, ALWAYS, evictor))) throw error;
+          if (isShut) mayBeShut = false;
           else remedy = yield* this.relieve(error, remedy, 'write', request);
         }
       }

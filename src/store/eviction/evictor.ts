@@ -39,35 +39,68 @@ export class Evictor {
     this.#name = name;
   }
 
-  /** Whether the store takes no further keys: it is full, and nothing is evicted. */
-  *isShut(): Operation<boolean> {
+  /** Whether replacing a record may be refused, too: a longer one takes more bytes. */
+  get countsBytes(): boolean {
+    return this.store.bound.unit === 'bytes';
+  }
+
+  /** Before a write of a store that evicts nothing: looks at the others' lines if it is time to. */
+  *lookIfStale(): Operation<void> {
+    const { evicts, ledger } = this.store;
+    if (!evicts && ledger.isStale) yield* this.#inPool(() => this.store.look());
+  }
+
+  /**
+   * Whether the store, which evicts nothing, has no room for the record: `isThere` tells whether
+   * the request has found one that it replaces.
+   */
+  isShut(request: Request, isThere: boolean): boolean {
     const { evicts, ledger } = this.store;
     if (evicts) return false;
-    if (ledger.isStale) yield* this.#inPool(() => this.store.look());
-    return ledger.excess >= 0;
+    const growth = this.#growth(request, isThere);
+    return growth > 0 && ledger.excess + growth > 0;
   }
 
   /** The same after a look at what other clients have deleted, before a write is refused. */
-  *isStillShut(): Operation<boolean> {
-    const { ledger } = this.store;
+  *isStillShut(request: Request, isThere: boolean): Operation<boolean> {
+    if (!this.isShut(request, isThere)) return false;
     yield* this.#inPool(() => this.store.look());
-    if (ledger.excess >= 0) yield* this.#recount.ifDue();
-    return ledger.excess >= 0;
+    if (this.isShut(request, isThere)) yield* this.#recount.ifDue();
+    return this.isShut(request, isThere);
   }
 
-  /** Raised for a key more in a store that is shut. */
+  /** What a write adds, in the unit of the bound. */
+  #growth(request: Request, isThere: boolean): number {
+    if (!this.countsBytes) return isThere ? 0 : 1;
+    return writtenBytes(request) - (isThere ? foundBytes(request) : 0);
+  }
+
+  /** Raised for what a store that is shut has no room for. */
   shut(): StepwellError {
-    const { unit, limit } = this.store.bound;
+    const { bound, ledger } = this.store;
+    const { unit, limit } = bound;
     const name = unit === 'records' ? 'maxRecords' : 'maxBytes';
+    const what = `the store holds ${ledger.sums[unit]} of its ${name} of ${limit}`;
     const remedy = `delete records, or make it anew with eviction: 'lru'`;
-    return new StepwellError('SW_POOL_FULL', `the store has its ${name} of ${limit}; ${remedy}`);
+    return new StepwellError('SW_POOL_FULL', `${what}, and has no room for more; ${remedy}`);
+  }
+
+  /** Raises SW_INVALID_VALUE for a record that alone is larger than the bound. */
+  refuseTooLarge(request: Request): void {
+    const { limit } = this.store.bound;
+    if (!this.countsBytes) return;
+    const bytes = writtenBytes(request);
+    if (bytes <= limit) return;
+    const remedy = 'store a shorter value, or make the store anew with a larger maxBytes';
+    const what = `the record takes ${bytes} bytes of a store with a maxBytes of ${limit}`;
+    throw new StepwellError('SW_INVALID_VALUE', `${what}; ${remedy}`);
   }
 
   /** In the section of a write that was not refused: counts what it has changed. */
   *written(request: Request): Operation<void> {
     const { store } = this;
     const { ledger } = store;
-    const added = blockBytesOf(request.keyBytes, request.valueBytes);
+    const added = writtenBytes(request);
     if (request.displaced) ledger.changed(0, added - foundBytes(request));
     else ledger.changed(1, added);
     if (ledger.isStale) yield* store.look();
@@ -166,6 +199,10 @@ export function withoutNewKeys(condition: Condition): Condition {
 
 export function addsKeys(condition: Condition): boolean {
   return condition === ALWAYS || condition === EXCHANGE || condition === IF_ABSENT;
+}
+
+function writtenBytes({ keyBytes, valueBytes }: Request): number {
+  return blockBytesOf(keyBytes, valueBytes);
 }
 
 function foundBytes({ keyBytes, foundValueBytes }: Request): number {
