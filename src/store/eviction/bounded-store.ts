@@ -13,6 +13,10 @@ import { type Candidate, Sampling } from './sampling.ts';
 const SAMPLE = 16;
 /** Places of the index that are read for them; more where records stand far apart. */
 const PLACES_MAX = 256;
+/** After samples in vain: so many records must come or go before others are taken, at most. */
+const IN_VAIN_RECORDS = 64;
+/** And such a part of the limit. */
+const IN_VAIN_PART = 16;
 /** Of those that are kept for the next evictions. */
 const IDLE_MAX = 16;
 
@@ -33,6 +37,8 @@ export class BoundedStore {
   #places = 1;
   /** Of all handles: evictions that have begun and not ended. */
   underWay = 0;
+  /** What was too much when samples were in vain the last time; NaN when the last one was not. */
+  #leftOver = Number.NaN;
   /** Until when the last recount will do, by the pool's timer. */
   countedUntil = 0;
   /** The ledger's deaths that a recount has made good. */
@@ -87,6 +93,18 @@ export class BoundedStore {
     return this.ledger.isNegative || this.ledger.deaths !== this.deathsCounted;
   }
 
+  /** Samples were in vain: most records are helpers' states, which stay. */
+  noteVain(): void {
+    this.#leftOver = this.ledger.excess;
+  }
+
+  /** Whether samples would be in vain again: hardly anything has changed since. */
+  get isInVain(): boolean {
+    const { perRecord, excess } = this.ledger;
+    const most = Math.min(IN_VAIN_RECORDS * perRecord, this.bound.limit / IN_VAIN_PART);
+    return Math.abs(excess - this.#leftOver) < Math.max(perRecord, most);
+  }
+
   /** Looks at what the other clients have done. */
   *look(): Operation<void> {
     yield* this.ledger.publish();
@@ -113,6 +131,7 @@ export class BoundedStore {
 
   /** Notes that a record was evicted, and who chose it. */
   *noteEviction(candidate: Candidate): Operation<void> {
+    this.#leftOver = Number.NaN;
     if (!candidate.isExpired) this.ledger.countEviction();
     if (candidate.isExpired || this.#history === undefined) return;
     yield* this.#history.note(candidate.request, candidate.experts, this.ledger.evicted);

@@ -132,15 +132,19 @@ export class Evictor {
   *#evictExcess(request: Request): Operation<void> {
     const { store } = this;
     let tries = 0;
+    let vain = 0;
     // More than clients can have added in passing: the counts are wrong, or many clients at once.
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
-    for (let vain = 0; store.isOver && vain < VAIN_MAX; tries++) {
+    if (store.isInVain) return;
+    for (; store.isOver && vain < VAIN_MAX; tries++) {
       // What is more than this write has added other clients may be about to evict, too.
       if (tries > 0) yield* this.#inPool(() => store.look());
       if (store.isOver && !(yield* this.evictOne(request))) vain++;
     }
-    if (store.isOver) yield* this.#recount.ifDue();
+    if (!store.isOver) return;
+    yield* this.#recount.ifDue();
+    if (store.isOver) store.noteVain();
   }
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { codeOf, throwsCode } from '../../tests/support/codes.ts';
 import { freshStore, numbered } from '../../tests/support/pools.ts';
+import { BoundedStore } from '../bounded-store.ts';
 
 const BYTES_MAX = 8192;
 const NONE = { maxBytes: BYTES_MAX, eviction: 'none' } as const;
@@ -56,4 +57,22 @@ test('a record that alone is larger than the bound is refused, and evicts nothin
     }
     assert.ok(keys.every((key) => store.get(key) === 'v'));
   }
+});
+
+test("a store full of helpers' states does not sample in vain for each write", (t) => {
+  const limit = 160;
+  const time = { now: 1_700_000_000_000 };
+  const store = freshStore(t, 'memory', { maxRecords: limit, clock: () => time.now });
+  const keepUntil = time.now + 1000;
+  const states = numbered('state', 2 * limit);
+  for (const name of states) store.changeState(name, () => ({ result: 0, next: 'v', keepUntil }));
+  const samples = t.mock.method(BoundedStore.prototype, 'findVictim');
+  for (const key of numbered('k', 100)) store.set(key, 'v');
+  const count = samples.mock.callCount();
+  assert.ok(count < 1000, `${count} samples`);
+  const records = () => store.stats().bound?.records ?? 0;
+  assert.ok(records() <= 2 * limit + limit / 8, `${records()} records`);
+  time.now += 1000;
+  for (const key of numbered('more', 2 * limit)) store.set(key, 'v');
+  assert.equal(records(), limit);
 });
