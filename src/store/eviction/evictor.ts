@@ -17,6 +17,8 @@ import { Recount } from './recount.ts';
 
 /** Samples in vain that one write takes before it leaves what is too much to the next one. */
 const VAIN_MAX = 32;
+/** Evictions that one write, or a client that leaves, tries at most. */
+const TRIES_MAX = 4096;
 /** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
 const LEFT: readonly ErrorCode[] = [
   'SW_POOL_FULL',
@@ -118,7 +120,7 @@ export class Evictor {
    * Behind the section of a write: evicts what is too much. What has been stored is stored: trouble
    * that this meets, such as a damaged record in a sample, is left to the calls that it concerns.
    */
-  *settle(request: Request): Operation<void> {
+  *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
     if (!isOver && !isSuspect && !ledger.hasNews) return;
     try {
@@ -129,7 +131,7 @@ export class Evictor {
     }
   }
 
-  *#evictExcess(request: Request): Operation<void> {
+  *#evictExcess(request: Request | undefined): Operation<void> {
     const { store } = this;
     let tries = 0;
     let vain = 0;
@@ -137,7 +139,7 @@ export class Evictor {
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    for (; store.isOver && vain < VAIN_MAX; tries++) {
+    for (; store.isOver && vain < VAIN_MAX && tries < TRIES_MAX; tries++) {
       // What is more than this write has added other clients may be about to evict, too.
       if (tries > 0) yield* this.#inPool(() => store.look());
       if (store.isOver && !(yield* this.evictOne(request))) vain++;

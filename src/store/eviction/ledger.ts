@@ -72,6 +72,8 @@ export class Ledger {
   /** The line as this client has published it last. */
   readonly #told = new Float64Array(WORDS);
   readonly #catalog: number;
+  /** Whether this client has ever changed what the store holds. */
+  hasChanged = false;
   /** Clients that have died with the store open and were not swept, at the last look. */
   deaths = 0;
   /** Whether the lines said less than nothing at the last look. */
@@ -144,6 +146,7 @@ export class Ledger {
 
   /** An operation has changed what the store holds. */
   changed(records: number, bytes: number): void {
+    this.hasChanged = true;
     this.#own[RECORDS] += records;
     this.#own[BYTES] += bytes;
     this.#changesLeft--;

@@ -16,7 +16,8 @@ const UNSURE_PARTS = 128;
 /**
  * Counts the records of a bounded store by a walk, and corrects the sum of the lines. A client that
  * was killed, or lost its connections, has not counted what it did last. Without a recount such a
- * loss would stay: a store without eviction would be shut for ever, others would evict in vain.
+ * loss would stay: a store without eviction would be shut for ever, others would evict in vain, or
+ * hold more than their bound.
  *
  * The correction is one word, changed by a CAS that expects it as it was before the walk. So of
  * several clients that count at once one corrects. Other clients go on meanwhile: the walk is

@@ -7,6 +7,7 @@ import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../calls/attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
+import { Evictor } from '../eviction/evictor.ts';
 import {
   NETWORK_HOTSPOTS,
   type OpenedStore,
@@ -16,6 +17,8 @@ import {
 
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
+/** Evictions in flight together when a store is closed. */
+const LAST_WIDTH = 16;
 
 /**
  * One life of a client in a pool over the network: its connections and its row, for all stores that
@@ -71,26 +74,25 @@ export class RemoteClient {
   }
 
   async close(store: OpenStore): Promise<void> {
-    await this.#tellLast(store);
+    await this.#settleLast(store);
     this.pool.stores.close(store);
     if (store.handles === 0) this.#opened.delete(store);
     await this.#release();
   }
 
-  /** Tells other clients what this one has counted of a bounded store. */
-  async #tellLast(store: OpenStore): Promise<void> {
-    const ledger = this.#opened.get(store)?.bounded?.ledger;
-    if (ledger === undefined || this.over) return;
+  /** Evicts what writes in flight have added to a bounded store, and tells others its counts. */
+  async #settleLast(store: OpenStore): Promise<void> {
+    const opened = this.#opened.get(store);
+    const bounded = opened?.bounded;
+    if (opened === undefined || bounded === undefined || this.over) return;
     try {
-      // Writes in flight count in their sections, but leave it to an eviction to publish that.
+      // They count in their sections, but can evict no more after them.
       await this.pool.exclusive(nothing);
-      if (!ledger.hasNews) return;
-      await this.pool.enter();
-      try {
-        if (!store.dropped) await this.pool.run(ledger.publish());
-      } finally {
-        this.pool.exit();
-      }
+      if (!bounded.ledger.hasNews && !bounded.ledger.hasChanged) return;
+      const session = new Session(this, { ...opened, store });
+      const evictor = new Evictor(bounded, opened.index, session, store.name);
+      const lanes = Array.from({ length: LAST_WIDTH }, () => undefined);
+      await inFlight(lanes, LAST_WIDTH, () => this.pool.run(evictor.settle()));
     } catch (error) {
       // Other clients find out what this one could not tell.
       if (!(error instanceof StepwellError)) throw error;

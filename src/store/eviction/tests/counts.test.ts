@@ -396,3 +396,19 @@ test('a bound of null is refused, and a chance that is none is survived', (t) =>
     }
   }
 });
+
+test('what is in flight when its store is closed is evicted, too', async (t) => {
+  const { url } = await startNodes(t);
+  const first = await openAlone(url, { maxRecords: 100 });
+  for (const close of [1, 2]) {
+    const other = await openAlone(url);
+    const writes = numbered(`k${close}`, 250).map((key) => other.set(key, 'v'));
+    await writes[0];
+    await other.close();
+    await Promise.allSettled(writes);
+    const { records, bound } = await first.stats();
+    assert.ok(records <= 101, `${records} records`);
+    assert.equal(bound?.records, records);
+  }
+  await first.close();
+});
