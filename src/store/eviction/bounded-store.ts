@@ -43,6 +43,8 @@ export class BoundedStore {
   countedUntil = 0;
   /** The ledger's deaths that a recount has made good. */
   deathsCounted = 0;
+  /** Those for which a recount was begun. */
+  deathsTried = 0;
 
   private constructor(pool: Pool, index: Index, ledger: Ledger) {
     const { bound } = ledger;

@@ -35,11 +35,13 @@ export class Recount {
     this.#attachment = attachment;
   }
 
-  /** A recount, unless the last one was a short time ago. */
+  /** A recount, unless the last one was a short time ago and no client has died since. */
   *ifDue(): Operation<void> {
     const { now } = this.#attachment.pool.timer;
     const start = now();
-    if (start < this.#store.countedUntil) return;
+    const { deaths } = this.#store.ledger;
+    if (start < this.#store.countedUntil && deaths === this.#store.deathsTried) return;
+    this.#store.deathsTried = deaths;
     this.#store.countedUntil = Number.POSITIVE_INFINITY;
     try {
       yield* this.run();
