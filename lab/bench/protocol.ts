@@ -1,7 +1,14 @@
 import type { DistributionName } from '../workloads/index.ts';
 
 /** Stepwell with its usual index, RACE, and with each other one. */
-export const STEPWELL_PEERS = ['stepwell', 'sephash', 'shard', 'chime'] as const;
+export const STEPWELL_PEERS = [
+  'stepwell',
+  'sephash',
+  'shard',
+  'hopscotch',
+  'chime',
+  'hstore',
+] as const;
 export type StepwellPeerName = (typeof STEPWELL_PEERS)[number];
 
 /** `level` is classic-level, LevelDB for Node: one process at a time. */

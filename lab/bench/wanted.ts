@@ -25,7 +25,8 @@ export function wantedRatios(): Wanted[] {
   rows.push(atLeast(1.5, many, LARGE_GET_MANY, 'stepwell', LARGE_GET, 'stepwell'));
   const trip = 'get is faster than a Redis round trip';
   rows.push(atLeast(20, trip, 'get uniform', 'stepwell', 'round trip uniform', 'redis'));
-  const others = STEPWELL_PEERS.filter((peer) => peer !== 'stepwell' && peer !== 'chime');
+  // CHIME has wishes of its own; every write of HStore is a call of its server.
+  const others = STEPWELL_PEERS.filter((peer) => !['stepwell', 'chime', 'hstore'].includes(peer));
   return [...rows, ...others.flatMap(besideRace), ...ordered()];
 }
 
@@ -36,10 +37,11 @@ function ordered(): Wanted[] {
   const scan = `scan of ${SCAN_RECORDS} records beside lmdb's getRange`;
   return [
     atLeast(1.5, "ordered get is faster than lmdb's get", get, 'chime', get, 'lmdb'),
-    atLeast(1, scan, SCAN, 'chime', SCAN, 'lmdb'),
+    atLeast(1.3, scan, SCAN, 'chime', SCAN, 'lmdb'),
     atLeast(4, "random insert is faster than lmdb's putSync", LOAD, 'chime', LOAD, 'lmdb'),
+    atLeast(6, "ordered set is faster than lmdb's putSync", set, 'chime', set, 'lmdb'),
     atLeast(
-      1.6,
+      1.7,
       'two writing processes beat one (chime)',
       `${set}, 2 processes`,
       'chime',
@@ -54,7 +56,7 @@ function orderedAtLarge(): Wanted[] {
   const [get, scan, insert] = [LARGE_GET, LARGE_SCAN, LARGE_INSERT];
   return [
     atLeast(1.5, "ordered get is faster than lmdb's get (large)", get, 'chime', get, 'lmdb'),
-    atLeast(1, "scan beside lmdb's getRange (large)", scan, 'chime', scan, 'lmdb'),
+    atLeast(1.3, "scan beside lmdb's getRange (large)", scan, 'chime', scan, 'lmdb'),
     atLeast(4, "insert is faster than lmdb's putSync (large)", insert, 'chime', insert, 'lmdb'),
   ];
 }
