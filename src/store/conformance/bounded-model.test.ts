@@ -199,6 +199,6 @@ for (const { manifest } of INDEX_KINDS) {
   const kind = manifest.name as IndexName;
   test(`${kind}: of a bounded store only what was evicted is missing`, () => {
     const property = fc.property(bounds, calls, (bound, list) => runModel(kind, bound, list));
-    fc.assert(property, { numRuns: 30, interruptAfterTimeLimit: 30_000 });
+    fc.assert(property, { numRuns: 15, interruptAfterTimeLimit: 30_000 });
   });
 }

@@ -414,7 +414,7 @@ for (const [name, shapes] of Object.entries(SHAPES)) {
       }
     });
     fc.assert(property, {
-      numRuns: 120,
+      numRuns: 80,
       includeErrorInReport: true,
       interruptAfterTimeLimit: 60_000,
     });
