@@ -9,8 +9,7 @@ const POINTS = 3;
 const POINTS_OF_ADAPTIVE = 2;
 /** Percent of the keys that there is room for. `hit-rates` measures all indexes and rooms. */
 const ROOMS: Readonly<Record<string, readonly number[]>> = {
-  race: [1, 50],
-  shard: [10],
+  race: [10],
 };
 
 for (const [index, rooms] of Object.entries(ROOMS)) {

@@ -15,6 +15,7 @@ for (const { manifest } of INDEX_KINDS.filter(({ manifest: { name } }) => INDEXE
     name: `${index} on file:`,
     manifest,
     known: KNOWN_FAILURES,
+    twins: ['sync'],
     open: (scope, options) => freshStore(scope, 'file', { index, ...options }),
   });
 }

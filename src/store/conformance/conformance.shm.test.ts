@@ -12,6 +12,7 @@ for (const { manifest } of INDEX_KINDS) {
     name: `${index} on shm:`,
     manifest,
     known: KNOWN_FAILURES,
+    twins: ['sync'],
     open: (scope, options) => freshStore(scope, 'shm', { index, ...options }),
   });
 }

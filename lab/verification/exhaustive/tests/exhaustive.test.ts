@@ -23,7 +23,8 @@ function searched(
 
 /** Of the scopes of an index those whose schedules are run within seconds. */
 const EXHAUSTED: Readonly<Record<string, [Subject, readonly string[]]>> = {
-  RACE: [RACE_SUBJECT, QUICK_SCOPES],
+  // 'put-put-vacate' takes most of a minute: `verify race --scope all` has it, and canaries below.
+  RACE: [RACE_SUBJECT, QUICK_SCOPES.filter((name) => name !== 'put-put-vacate')],
   SepHash: [
     SEPHASH_SUBJECT,
     [

@@ -27,7 +27,7 @@ export function conformance(subject: Subject): void {
   writeCases(suite);
   counterCases(suite);
   expiryCases(suite);
-  boundedCases(suite);
+  if (subject.bounded !== false) boundedCases(suite);
   batchCases(suite);
   readCases(suite);
   walkCases(suite);

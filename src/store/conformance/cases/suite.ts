@@ -28,6 +28,10 @@ export interface Subject {
   manifest: IndexManifest;
   /** Whether values of tens of MiB are tried too. */
   largeValues?: boolean;
+  /** Which calls of `open`'s store: the promised ones are the same on every local pool. */
+  twins?: readonly Twin[];
+  /** Whether bounded stores are tried, which evict by the same calls on every fabric. */
+  bounded?: boolean;
   /** Points that are known to fail, by title, with the reason: reported, but no failure. */
   known?: Readonly<Record<string, string>>;
 }
@@ -71,13 +75,16 @@ export function cramped({ name }: IndexManifest): OpenOptions {
   return { index: crampedIndex(name) };
 }
 
+type Twin = 'sync' | 'async';
+
 const TWINS = {
   sync: asyncFacade,
   async: (store: Store<Value>) => store.async,
 };
+const BOTH: readonly Twin[] = ['sync', 'async'];
 
 export function suiteOf(subject: Subject): Suite {
-  const { test, name, open, openAsync, manifest, largeValues, known = {} } = subject;
+  const { test, name, open, openAsync, manifest, largeValues, known = {}, twins = BOTH } = subject;
   const optionsOf = (title: string) => (known[title] ? { todo: known[title] } : {});
   return {
     manifest,
@@ -91,7 +98,8 @@ export function suiteOf(subject: Subject): Suite {
         });
       }
       if (!open) return;
-      for (const [twin, wrap] of Object.entries(TWINS)) {
+      for (const twin of twins) {
+        const wrap = TWINS[twin];
         test(`${name} ${twin}: ${title}`, optionsOf(title), async (scope) => {
           const store = open(scope, options);
           const attach = (more?: OpenOptions) => wrap(attachTo(scope, store, more));
