@@ -30,7 +30,7 @@ import { imageOf, prepare } from '../substrates/leaf/read-leaf.ts';
 import { newLeaf, writeReplicas } from '../substrates/leaf/split-leaf.ts';
 import { isLong, pivotUnits, siblingIn, writePivot, writeSibling } from './bounds.ts';
 import { unitsBeside } from './geometry.ts';
-import { tidyOnce } from './merge/merge-underfull.ts';
+import { mergeOnce } from './merge/merge-underfull.ts';
 import { finishPending, rootLink } from './nodes/finish-pending.ts';
 import { compareWhole, separatorOf } from './nodes/keys.ts';
 import { addressOfLink, isInternal, isSameLeaf, type Link, leafLink } from './nodes/link.ts';
@@ -80,7 +80,7 @@ function* onlyLeaf(tree: ChimeTree): Operation<Link> {
       const [low, high] = links;
       if (links.length === 2 && !isInternal(high)) return { low, high };
       // Deletions may have left empty leaves: they become one, from the lowest on.
-      if (yield* tidyOnce(tree, LOWEST)) continue;
+      if (yield* mergeOnce(tree, LOWEST)) continue;
       throw notEmpty();
     }
     // Another client has begun to replace it, and may have died: what comes of it tells.

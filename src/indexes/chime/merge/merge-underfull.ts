@@ -79,7 +79,7 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
 
 export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   try {
-    for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* tidyOnce(tree, key))) return;
+    for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* mergeOnce(tree, key))) return;
   } catch (error) {
     const { code } = error as StepwellError;
     const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
@@ -88,7 +88,7 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
 }
 
 /** One descent to a key; whether something was merged. */
-export function* tidyOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
+export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   const path =
     (yield* wayTo(tree, key)) ?? ((yield* finishPending(tree, key)) && (yield* wayTo(tree, key)));
   if (!path) return false;
