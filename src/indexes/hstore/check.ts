@@ -8,6 +8,7 @@ import type { Pair } from './pair.ts';
 import { readState } from './protocol/pair-state.ts';
 import { isMarked } from './protocol/record-heads.ts';
 import { type NamedSlot, recordOf, signatureOf, unitsOfSlot } from './protocol/slot.ts';
+import { CHAINED_BUCKET_UNITS } from './protocol/turn.ts';
 import { recordBlock } from './reachable.ts';
 
 /** Records that are checked together where that is faster. */
@@ -26,7 +27,9 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
   while (!walk.done) {
     const group: NamedSlot[] = [];
     while (!walk.done && group.length < GROUP) {
-      group.push(...(yield* walk.nextSlots((bucket) => sink.reachable(bucket, 1))));
+      group.push(
+        ...(yield* walk.nextSlots((bucket) => sink.reachable(bucket, CHAINED_BUCKET_UNITS))),
+      );
     }
     yield* checkEach(sink, group, newRequest, (slot, request) =>
       checkSlot(table, request, slot, sink),

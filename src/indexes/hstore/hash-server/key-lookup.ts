@@ -30,6 +30,7 @@ import {
   VALID,
 } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
+import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 import type { PostedRequest } from './posted-request.ts';
 
 /**
@@ -113,7 +114,7 @@ export class KeyLookup {
    */
   *#extend(last: Address): Operation<Address | 'full' | 'overtaken'> {
     const { allocator, catalog } = this.#pair;
-    const bucket = yield* allocateUnlessFull(this.#pair, 1);
+    const bucket = yield* allocateUnlessFull(this.#pair, CHAINED_BUCKET_UNITS);
     if (bucket === undefined) return 'full';
     const words = new Scratch(BUCKET_BYTES + CAS_BYTES);
     writeInteger(words, NEXT, VALID);
@@ -124,7 +125,7 @@ export class KeyLookup {
       this.#pair.chained++;
       return bucket;
     }
-    allocator.discard(catalog, 1, bucket);
+    allocator.discard(catalog, CHAINED_BUCKET_UNITS, bucket);
     return 'overtaken';
   }
 }

@@ -108,6 +108,13 @@ export function unitsOfRecord(decisions: number): number {
   return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
 }
 
+/**
+ * Of the block of a chained bucket, which needs half of it. Each store that was written to has a
+ * chunk with blocks of this size: a pool whose other chunks all hold records has room for the chain
+ * that a new key needs.
+ */
+export const CHAINED_BUCKET_UNITS: number = unitsOfRecord(1);
+
 /** Where the reply of a decision stands in the record, as it is to stand in the mailbox. */
 export function replyOffset(decision: number): number {
   return HEAD_BYTES + decision * DECISION_BYTES + 32;

@@ -10,6 +10,7 @@ import { PAIR, SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, wholeTable } from '../protocol/pair-state.ts';
 import { BUCKET_BYTES, emptySlotIn, NEXT, VALID } from '../protocol/slot.ts';
+import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 
 /** Bytes of one WRITE. */
 const WRITE_BYTES = 65_536;
@@ -81,7 +82,7 @@ export class TableImage {
     const { allocator, catalog } = this.#pair;
     const bucket = this.#bucketOf(h1);
     const before = this.#lastOf(bucket);
-    const address = yield* allocator.allocate(catalog, 1);
+    const address = yield* allocator.allocate(catalog, CHAINED_BUCKET_UNITS);
     const chained = { address, image: emptyBuckets(BUCKET_BYTES), at: 0 };
     writeInteger(before.image, before.at + NEXT, address + VALID);
     this.#last.set(bucket, chained);
@@ -93,7 +94,9 @@ export class TableImage {
     const { allocator, catalog } = this.#pair;
     const units = this.#segmentBytes / UNIT_BYTES;
     for (const segment of this.#segments) yield* allocator.spans.release(catalog, segment, units);
-    for (const { address } of this.#chained) allocator.discard(catalog, 1, address);
+    for (const { address } of this.#chained) {
+      allocator.discard(catalog, CHAINED_BUCKET_UNITS, address);
+    }
   }
 
   /** Writes it where no client looks yet. */

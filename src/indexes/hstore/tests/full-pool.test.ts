@@ -12,7 +12,7 @@ import { ALWAYS, type IndexServer, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
 import { callHashServer } from '../client/hash-call.ts';
 import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
-import { signatureOf } from '../protocol/slot.ts';
+import { SLOTS, signatureOf } from '../protocol/slot.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
 
 const SIZES = { size: 4 * 2 ** 20, regionSize: 4 * 2 ** 20 };
@@ -222,4 +222,33 @@ test("a removal by a record whose block is another key's by now removes nothing"
   const reply = pool.run(callHashServer(table, table.pairOf(removed), removed, asked));
   assert.equal(reply.outcome, REFUSED);
   assert.equal(get(client, 'there now'), 'value');
+});
+
+test('a bucket that is full when each chunk holds records gets another one behind it', (t) => {
+  const store = freshStore(t, 'memory', FILLED);
+  const looking = newClient(t, { handle: store.handle });
+  const { geometry } = looking.index.table.pairs[0];
+  const bucketOf = (key: string) => geometry.bucketOf(requestFor(looking, key).hash);
+  const inBucket = new Map<number, number>();
+  const chosen = bucketOf('0');
+  const inChosen = numbered('', 20_000).filter((key) => bucketOf(key) === chosen);
+  const keys: string[] = [];
+  const value = 'v'.repeat(1000);
+  // No bucket gets more keys than it has slots, and the one of the first key gets none.
+  const fillPool = () => {
+    for (const key of numbered('', 20_000)) {
+      const bucket = bucketOf(key);
+      const count = inBucket.get(bucket) ?? 0;
+      if (bucket === chosen || count === SLOTS) continue;
+      store.set(key, value);
+      keys.push(key);
+      inBucket.set(bucket, count + 1);
+    }
+  };
+  assert.throws(fillPool, { code: 'SW_POOL_FULL' });
+  store.deleteMany(keys.filter((_, i) => i % 2 === 0));
+  assert.ok(inChosen.length > SLOTS);
+  for (const key of inChosen.slice(0, SLOTS + 1)) store.set(key, value);
+  for (const key of inChosen.slice(0, SLOTS + 1)) assert.equal(store.get(key), value);
+  assert.deepEqual(checkSync(store.handle).problems, []);
 });
