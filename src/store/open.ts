@@ -26,14 +26,10 @@ import { LocalAttachment } from './local/local-attachment.ts';
 import { LocalClient } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
 import { ThreadClients } from './local/thread-clients.ts';
-import {
-  type FileLocation,
-  memoryPlace,
-  newMemoryPlace,
-  type PoolPlace,
-  parseUrl,
-} from './location.ts';
 import { CHECK_OPTIONS, checkOpenOptions, FORCED_OPTIONS } from './option-names.ts';
+import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
+import type { PoolPlace } from './places/pool-place.ts';
+import { type FileLocation, parseUrl } from './places/pool-url.ts';
 import { isRemote } from './remote/address.ts';
 import {
   checkRemote,

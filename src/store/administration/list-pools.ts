@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { StepwellError } from '../../errors.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { guardIo } from '../io-errors.ts';
-import { attachFile, SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../location.ts';
+import { attachFile } from '../places/pool-files.ts';
+import { SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../places/pool-url.ts';
 
 /** A `shm:` pool of this machine. */
 export interface PoolListing {

@@ -7,7 +7,7 @@ import type { OpenStore } from '../../pool/open-stores.ts';
 import type { OpenOptions } from '../api.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import { Evictor } from '../eviction/evictor.ts';
-import type { OpenedPool } from '../location.ts';
+import type { OpenedPool } from '../places/pool-place.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
 import { LocalAttachment } from './local-attachment.ts';
 

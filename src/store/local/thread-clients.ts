@@ -1,4 +1,4 @@
-import type { PoolIdentity } from '../location.ts';
+import type { PoolIdentity } from '../places/pool-place.ts';
 import type { LocalClient } from './local-client.ts';
 
 /**

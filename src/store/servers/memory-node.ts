@@ -29,7 +29,7 @@ import {
 } from '../../pool/layout.ts';
 import { isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { guardIo } from '../io-errors.ts';
-import { linkTarget } from '../location.ts';
+import { linkTarget } from '../places/pool-files.ts';
 import { secretFrom } from '../remote/address.ts';
 import { shapeIn } from '../remote/node-heads.ts';
 

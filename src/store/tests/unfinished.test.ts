@@ -11,8 +11,8 @@ import { CHUNK_FREE, CHUNK_INTENTS, unpackChunk } from '../../pool/memory/chunk-
 import type { Operation } from '../../verbs/index.ts';
 import { checkStores } from '../administration/check.ts';
 import type { OpenOptions } from '../api.ts';
-import { createInMemory } from '../location.ts';
 import { checkSync, openSync } from '../open.ts';
+import { createInMemory } from '../places/memory-pools.ts';
 import type { CheckReport } from '../reports.ts';
 import { Stepped } from './support/by-hand.ts';
 import { throwsCode } from './support/codes.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { LocalPool } from '../../../pool/local-pool.ts';
 import { poolOf } from '../../../store/handle.ts';
-import { attachInMemory } from '../../../store/location.ts';
+import { attachInMemory } from '../../../store/places/memory-pools.ts';
 import {
   type ByHand,
   type ByHandOptions,

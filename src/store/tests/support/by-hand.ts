@@ -9,7 +9,7 @@ import { LocalPool } from '../../../pool/local-pool.ts';
 import type { Batch, Fabric, Operation } from '../../../verbs/index.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
 import { poolOf } from '../../handle.ts';
-import { attachInMemory, createInMemory } from '../../location.ts';
+import { attachInMemory, createInMemory } from '../../places/memory-pools.ts';
 import { endAfter, type Scope, SMALL } from './pools.ts';
 
 /** A client whose operations a test drives step by step. */

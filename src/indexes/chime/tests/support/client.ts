@@ -1,7 +1,7 @@
 import { LocalPool } from '../../../../pool/local-pool.ts';
 import type { ChimeParameters, PoolHandle } from '../../../../store/api.ts';
 import { poolOf } from '../../../../store/handle.ts';
-import { attachInMemory, createInMemory } from '../../../../store/location.ts';
+import { attachInMemory, createInMemory } from '../../../../store/places/memory-pools.ts';
 import { type Scope, SMALL } from '../../../../store/tests/support/pools.ts';
 import type { Index } from '../../../contract.ts';
 import { createStore, openIndex } from '../../../kinds.ts';

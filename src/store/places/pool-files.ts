@@ -12,29 +12,22 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
-import { StepwellError } from '../errors.ts';
-import { MappedSource } from '../fabrics/shared/mapped-source.ts';
-import { MemorySource } from '../fabrics/shared/memory-source.ts';
-import { capacityOf } from '../fabrics/shared/refused-memory.ts';
-import type { RegionSource } from '../fabrics/shared/region.ts';
-import { SharedFabric } from '../fabrics/shared/shared-fabric.ts';
-import { PoolLayout, type PoolParameters } from '../pool/layout.ts';
+import { basename, dirname, isAbsolute, join } from 'node:path';
+import { StepwellError } from '../../errors.ts';
+import { MappedSource } from '../../fabrics/shared/mapped-source.ts';
+import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
+import { SharedFabric } from '../../fabrics/shared/shared-fabric.ts';
+import { PoolLayout, type PoolParameters } from '../../pool/layout.ts';
 import {
-  formatSuperblock,
   isMarkedDestroyed,
-  type PoolSizing,
   parseSuperblock,
   poolParameters,
   SUPERBLOCK_BYTES,
-} from '../pool/superblock.ts';
-import { Batch, Scratch } from '../verbs/index.ts';
-import type { PoolOptions } from './api.ts';
-import type { HandleObject } from './handle.ts';
-import { asStepwellError, guardIo } from './io-errors.ts';
+} from '../../pool/superblock.ts';
+import type { PoolOptions } from '../api.ts';
+import { asStepwellError, guardIo } from '../io-errors.ts';
+import { type OpenedPool, type PoolPlace, writeSuperblock } from './pool-place.ts';
 
-export const SHARED_MEMORY_DIRECTORY = '/dev/shm';
-export const SHARED_MEMORY_PREFIX = 'stepwell-';
 /**
  * Pools take memory as they fill; these bounds only keep a mistake from filling the machine. That
  * of a file is lower where the whole file system is smaller.
@@ -42,96 +35,8 @@ export const SHARED_MEMORY_PREFIX = 'stepwell-';
 const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
 /** A creator needs milliseconds; one in another pid namespace cannot be asked whether it lives. */
 const ABANDONED_AFTER_MS = 60_000;
-const DEFAULT_MEMORY_BYTES = 2 ** 30;
 /** As many as Linux follows. */
 const LINKS_MAX = 40;
-
-/** Where a pool is, as a URL says. */
-export type Location = { kind: 'memory' } | FileLocation;
-
-export interface FileLocation {
-  kind: 'file';
-  path: string;
-  url: string;
-}
-
-/** Raises SW_INVALID_URL. */
-export function parseUrl(url: unknown): Location {
-  if (typeof url !== 'string') {
-    throw new StepwellError('SW_INVALID_URL', `a pool URL is a string, not ${typeof url}`);
-  }
-  if (url === 'memory:') return { kind: 'memory' };
-  const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
-  if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
-    return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
-  }
-  if (scheme === 'file' && rest.length > 0 && !rest.includes('\0')) {
-    // file:///a/b is the same as file:/a/b
-    return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
-  }
-  if (scheme === 'tcp' || scheme === 'tls') {
-    throw new StepwellError('SW_UNSUPPORTED', `${url} is over a network: only open reaches it`);
-  }
-  throw new StepwellError(
-    'SW_INVALID_URL',
-    `not a pool URL: ${JSON.stringify(url)} (use shm:NAME, file:PATH, tcp://HOST:PORT or memory:)`,
-  );
-}
-
-export interface OpenedPool {
-  source: RegionSource;
-  fabric: SharedFabric;
-  parameters: PoolParameters;
-}
-
-/** What names a pool for as long as it is open: a file by device and inode, or its first buffer. */
-export type PoolIdentity = string | SharedArrayBuffer;
-
-/** A pool that was found. Exactly one of `open` and `release` is called. */
-export interface PoolPlace {
-  /** Equal for two places if and only if they are the same pool, as long as one of them is open. */
-  identity: PoolIdentity;
-  open(): OpenedPool;
-  release(): void;
-}
-
-/** A new `memory:` pool. */
-export function createInMemory(
-  options: PoolOptions & PoolSizing,
-): OpenedPool & { handle: HandleObject } {
-  const parameters = poolParameters(options, { size: DEFAULT_MEMORY_BYTES });
-  const source = MemorySource.allocate(parameters.regionsMax, parameters.regionBytes);
-  const fabric = new SharedFabric(source);
-  writeSuperblock(fabric, parameters);
-  return { source, fabric, parameters, handle: { memory: source.buffers } };
-}
-
-/** A new `memory:` pool, and how others find it. */
-export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle: HandleObject } {
-  const { handle, ...opened } = createInMemory(options);
-  const [identity] = (opened.source as MemorySource).buffers;
-  return { place: { identity, open: () => opened, release() {} }, handle };
-}
-
-/**
- * A `memory:` pool by its buffers. The same memory that reached this thread by two messages is two
- * objects, and so two clients: that they are the same cannot be seen, and does no harm.
- */
-export function memoryPlace(buffers: readonly SharedArrayBuffer[]): PoolPlace {
-  const open = () => attachInMemory(buffers);
-  return { identity: buffers[0], open, release() {} };
-}
-
-/** A `memory:` pool that another thread created. */
-export function attachInMemory(buffers: readonly SharedArrayBuffer[]): OpenedPool {
-  const valid = buffers.length > 0 && buffers.every((b) => b instanceof SharedArrayBuffer);
-  if (!valid) throw new StepwellError('SW_INVALID_URL', 'the handle holds no shared buffers');
-  const bytes = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0);
-  const head = new Uint8Array(buffers[0]).slice(0, SUPERBLOCK_BYTES);
-  const parameters = parseSuperblock(head, bytes, 'the memory pool');
-  const source = new MemorySource(buffers);
-  return { source, fabric: new SharedFabric(source), parameters };
-}
 
 /**
  * Creates a pool file; false when something has its name. The file is made complete under another
@@ -252,10 +157,4 @@ function mapFile(path: string, url: string, fd: number, parameters: PoolParamete
 function destroyed(url: string): StepwellError {
   const why = 'the one that was there was destroyed; stepwell destroy takes away what is left';
   return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}: ${why}`);
-}
-
-function writeSuperblock(fabric: SharedFabric, parameters: PoolParameters): void {
-  const image = new Scratch(SUPERBLOCK_BYTES);
-  image.u8.set(formatSuperblock(parameters));
-  fabric.execute(new Batch().write(0, SUPERBLOCK_BYTES, image, 0));
 }
