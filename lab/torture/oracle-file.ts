@@ -1,6 +1,7 @@
 import { closeSync, ftruncateSync, openSync, unlinkSync } from 'node:fs';
 import { loadLibc } from '../../src/fabrics/shared/libc.ts';
-import { ExpectedValues, type OracleShape } from './expected-values.ts';
+import { ExpectedValues } from './expected-values.ts';
+import type { OracleShape } from './oracle-shape.ts';
 
 /** The oracle in a file of its own, mapped, so that it outlives every worker. */
 export class OracleFile {

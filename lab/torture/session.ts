@@ -1,7 +1,8 @@
 import { hasCode, StepwellError } from '../../src/errors.ts';
 import type { Key, Store, Value } from '../../src/store/api.ts';
 import type { Prng } from '../workloads/index.ts';
-import { type ExpectedValues, expected, ROW } from './expected-values.ts';
+import { type ExpectedValues, ROW } from './expected-values.ts';
+import { expected } from './expected-word.ts';
 import {
   counterName,
   identify,
@@ -121,7 +122,7 @@ export class Session {
 
   /** Decides the fate of what a dead worker of `row` had under way, by looking. */
   adopt(row: number): void {
-    this.#oracle.abandonSums(row);
+    this.#oracle.sums.abandon(row);
     for (let key = 0; key < this.#names.length; key++) {
       if (this.#oracle.owner(key) !== row) continue;
       this.#resolve(key);
@@ -532,15 +533,18 @@ export class Session {
       return;
     }
     const by = 1 + this.#random.below(9);
-    this.#oracle.beginSum(this.#row, counter, by);
+    this.#oracle.sums.begin(this.#row, counter, by);
     const sum = this.#unlessFull(() => this.#store.increment(counterName(counter), by));
-    this.#oracle.endSum(this.#row, counter, sum !== FULL);
+    this.#oracle.sums.end(this.#row, counter, sum !== FULL);
     if (sum !== FULL) this.#checkSum(counter, sum, by);
   }
 
   /** Sums only grow: a repeated one means that an addition was lost. */
   #checkSum(counter: number, sum: number, by: number): void {
-    const least = Math.max(this.#sums[counter] + by, this.#oracle.acknowledged(this.#row, counter));
+    const least = Math.max(
+      this.#sums[counter] + by,
+      this.#oracle.sums.acknowledged(this.#row, counter),
+    );
     if (sum < least) {
       throw new Violation(`counter ${counter} is ${sum} after adding ${by}; at least ${least}`);
     }
@@ -558,13 +562,13 @@ export class Session {
     if (sum - by < this.#sums[counter]) {
       throw new Violation(`counter ${counter} fell from ${this.#sums[counter]} to ${sum - by}`);
     }
-    this.#oracle.beginSum(this.#row, counter, by);
+    this.#oracle.sums.begin(this.#row, counter, by);
     const done = this.#unlessFull(() =>
       entry === undefined
         ? this.#store.insert(name, String(sum))
         : this.#store.compareAndSet(name, entry.version, String(sum)) !== undefined,
     );
-    this.#oracle.endSum(this.#row, counter, done === true);
+    this.#oracle.sums.end(this.#row, counter, done === true);
     if (done === true) this.#checkSum(counter, sum, by);
   }
 
@@ -578,27 +582,27 @@ export class Session {
       attempt: this.#random.next32() >>> 1,
       tag: 0,
     });
-    this.#oracle.beginSum(this.#row, sum, 1);
+    this.#oracle.sums.begin(this.#row, sum, 1);
     const inserted = this.#unlessFull(() => this.#store.insert(tokenName(token), value));
-    this.#oracle.endSum(this.#row, sum, inserted === true);
+    this.#oracle.sums.end(this.#row, sum, inserted === true);
   }
 
   #removeToken(): void {
     const { counters, tokens } = this.#oracle.shape;
     const token = this.#random.below(tokens);
     const sum = counters + token;
-    this.#oracle.beginSum(this.#row, sum, -1);
+    this.#oracle.sums.begin(this.#row, sum, -1);
     const how = this.#random.below(3);
     if (how < 2) {
       const name = tokenName(token);
       const deleted = this.#unlessFull(() =>
         how === 0 ? this.#store.delete(name) : this.#deleteAsSeen(name),
       );
-      this.#oracle.endSum(this.#row, sum, deleted === true);
+      this.#oracle.sums.end(this.#row, sum, deleted === true);
       return;
     }
     const value = this.#unlessFull(() => this.#store.take(tokenName(token)));
-    this.#oracle.endSum(this.#row, sum, value !== undefined && value !== FULL);
+    this.#oracle.sums.end(this.#row, sum, value !== undefined && value !== FULL);
     if (value !== FULL && value !== undefined && identify(value)?.key !== TOKEN_KEYS + token) {
       throw new Violation(`take of token ${token} got ${showValue(value)}`);
     }
@@ -643,7 +647,7 @@ export class Session {
   // The end of a run.
 
   #verifyCounter(counter: number): void {
-    const { low, high } = this.#oracle.bounds(counter);
+    const { low, high } = this.#oracle.sums.bounds(counter);
     const sum = Number(this.#store.get(counterName(counter)) ?? 0);
     if (sum < low || sum > high) {
       throw new Violation(`counter ${counter} is ${sum}; acknowledged ${low}, at most ${high}`);
@@ -651,7 +655,7 @@ export class Session {
   }
 
   #verifyToken(token: number): void {
-    const { low, high } = this.#oracle.bounds(this.#oracle.shape.counters + token);
+    const { low, high } = this.#oracle.sums.bounds(this.#oracle.shape.counters + token);
     const present = this.#store.has(tokenName(token)) ? 1 : 0;
     if (present < low || present > high) {
       throw new Violation(`token ${token}: present ${present}; acknowledged ${low}..${high}`);

@@ -8,7 +8,7 @@ import type {
   ShardParameters,
 } from '../../src/store/api.ts';
 import { Prng } from '../workloads/index.ts';
-import type { OracleShape } from './expected-values.ts';
+import type { OracleShape } from './oracle-shape.ts';
 import { KINDS, type Mix } from './session.ts';
 
 /** Doubles of a store that break their word; a run with one of them must fail. */

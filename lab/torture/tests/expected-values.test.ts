@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ExpectedValues, expected, NEVER_WRITTEN, type OracleShape } from '../expected-values.ts';
+import { ExpectedValues } from '../expected-values.ts';
+import { expected, NEVER_WRITTEN } from '../expected-word.ts';
+import type { OracleShape } from '../oracle-shape.ts';
 import { identify, makeValue } from '../values.ts';
 
 const SHAPE: OracleShape = { rows: 2, keys: 3, counters: 1, tokens: 1 };
@@ -72,17 +74,17 @@ describe('expected value words', () => {
 
   it('what was under way in a dead worker widens the bounds of a sum', () => {
     const oracle = newOracle();
-    oracle.beginSum(0, 0, 5);
-    oracle.endSum(0, 0, true);
-    oracle.beginSum(1, 0, 3);
-    oracle.endSum(1, 0, false);
-    assert.deepEqual(oracle.bounds(0), { low: 5, high: 5 });
-    oracle.beginSum(0, 0, 7);
-    oracle.beginSum(1, 1, -1);
-    oracle.abandonSums(0);
-    oracle.abandonSums(1);
-    assert.deepEqual(oracle.bounds(0), { low: 5, high: 12 });
-    assert.deepEqual(oracle.bounds(1), { low: -1, high: 0 });
+    oracle.sums.begin(0, 0, 5);
+    oracle.sums.end(0, 0, true);
+    oracle.sums.begin(1, 0, 3);
+    oracle.sums.end(1, 0, false);
+    assert.deepEqual(oracle.sums.bounds(0), { low: 5, high: 5 });
+    oracle.sums.begin(0, 0, 7);
+    oracle.sums.begin(1, 1, -1);
+    oracle.sums.abandon(0);
+    oracle.sums.abandon(1);
+    assert.deepEqual(oracle.sums.bounds(0), { low: 5, high: 12 });
+    assert.deepEqual(oracle.sums.bounds(1), { low: -1, high: 0 });
   });
 
   it('a value tells who wrote it, and any damage', () => {
