@@ -30,8 +30,8 @@ export const RUNNING = 2;
 export const DONE = 3;
 
 /**
- * The oracle of the torture runs: a word for each key, rows of the workers, and sums, in memory that
- * all workers share and that outlives a killed one.
+ * The oracle of the torture runs: a word for each key, rows of the workers, and sums, in memory
+ * that all workers share and that outlives a killed one.
  */
 export class ExpectedValues {
   readonly shape: OracleShape;
