@@ -3,6 +3,7 @@ import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
 import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
+import type { observePool } from '../store/watching/observer.ts';
 import type { BenchClient, BenchClientSetup } from './bench/protocol.ts';
 import { Interrupted } from './failures.ts';
 import type { Output } from './terminal/output.ts';
@@ -16,9 +17,16 @@ export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
 
 export type ServeRedis = (options: GatewayOptions) => Promise<Gateway>;
 
+/** Of the process: what ends it without a word must leave the terminal whole. */
+export interface ExitHost {
+  on(event: 'exit' | 'SIGHUP', listener: () => void): unknown;
+  off(event: 'exit' | 'SIGHUP', listener: () => void): unknown;
+  exit(code: number): void;
+}
+
 /** All that a command touches outside itself, so that tests can stand in for any of it. */
 export interface Context {
-  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly stdin: Readable & { readonly isTTY?: boolean; setRawMode?(raw: boolean): unknown };
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: NodeJS.ProcessEnv;
@@ -26,6 +34,10 @@ export interface Context {
   readonly pid: number;
   /** Milliseconds of a clock that only goes forward. */
   now(): number;
+  /** Waits, or returns early when the signal is aborted. */
+  pause(milliseconds: number, signal: AbortSignal): Promise<void>;
+  /** What tells of the end of the process, for what has to be put right before. */
+  readonly exitHost: ExitHost;
   /**
    * Aborted by the first Ctrl-C. Asking for it takes the signal over from the system's default,
    * so only commands that look at it while they run ask.
@@ -34,6 +46,7 @@ export interface Context {
   /** Loaded on demand: `--help` must work where the native parts do not. */
   library(): Promise<Library>;
   serveRedis(): Promise<ServeRedis>;
+  observe(): Promise<typeof observePool>;
   listPools(): Promise<typeof listPools>;
   memoryNodes(): Promise<typeof startMemoryNode>;
   startBenchClient(setup: BenchClientSetup): Promise<BenchClient>;

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { startBenchClient } from './bench/client.ts';
 import type { Context } from './context.ts';
 import { interruptSignal } from './terminal/interrupts.ts';
@@ -16,12 +17,15 @@ export function processContext(): Context {
     version: packageVersion(),
     pid: process.pid,
     now,
+    pause: (milliseconds, wake) => delay(milliseconds, undefined, { signal: wake }).catch(() => {}),
+    exitHost: process,
     get signal() {
       signal ??= interruptSignal({ process, now, exit: (code) => process.exit(code) });
       return signal;
     },
     library: () => import('../store/open.ts'),
     serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
+    observe: async () => (await import('../store/watching/observer.ts')).observePool,
     listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,
     memoryNodes: async () => (await import('../store/servers/memory-node.ts')).startMemoryNode,
     startBenchClient,

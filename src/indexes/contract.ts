@@ -1,6 +1,7 @@
 import type { Pool } from '../pool/pool.ts';
 import type { Bytes } from '../records/codec.ts';
 import type { Address, Batch, Operation } from '../verbs/index.ts';
+import type { IndexPicture } from './picture.ts';
 import type { RecordIo } from './substrates/record-io.ts';
 import type { Request } from './substrates/request.ts';
 
@@ -205,6 +206,11 @@ export interface Index {
   foundAddress(request: Request): Address;
   /** Counts by a walk over the tables. */
   shape(): Operation<IndexShape>;
+  /**
+   * What the index looks like: of each of its layers up to `partsMax` parts, read as they are, by
+   * READs alone. No more than that is read, but for the directory when the index was opened.
+   */
+  picture(partsMax: number): Operation<IndexPicture>;
   /** Begins a walk, or goes on at a cursor. Raises SW_INVALID_ARGUMENT for what is no cursor. */
   walk(cursor?: number): IndexWalk;
   /**

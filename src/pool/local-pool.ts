@@ -24,6 +24,7 @@ export class LocalPool extends Pool {
   #budget = 0;
   #burst: NodeJS.Immediate | undefined;
   #idle: NodeJS.Timeout | undefined;
+  #telling: NodeJS.Timeout | undefined;
   #closed = false;
 
   /** Clients that share a thread, in a simulation, name themselves by `thread`. */
@@ -91,6 +92,7 @@ export class LocalPool extends Pool {
     this.#budget = OPERATIONS_PER_QUIESCENCE;
     this.run(this.prefetchBlocks());
     this.run(this.recoverLagging());
+    this.#tellIfDue();
     this.#burst ??= setImmediate(() => this.#endBurst()).unref();
   }
 
@@ -102,6 +104,23 @@ export class LocalPool extends Pool {
     this.run(this.reclamation.goOffline());
     if (this.stores.isStale) this.run(this.stores.tend());
     if (this.#hasIdleWork) this.#collectLater();
+    this.#tellLater();
+  }
+
+  #tellIfDue(): void {
+    if (this.#closed || this.meter.dueInMs > 0) return;
+    this.fabric.traffic.uncounted(() => this.run(this.telling()));
+  }
+
+  /** Of the last operations, too. */
+  #tellLater(): void {
+    const { dueInMs } = this.meter;
+    if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
+    const tell = () => {
+      this.#telling = undefined;
+      this.#tellIfDue();
+    };
+    this.#telling = setTimeout(tell, Math.max(1, dueInMs + 1)).unref();
   }
 
   get #hasIdleWork(): boolean {
@@ -148,6 +167,7 @@ export class LocalPool extends Pool {
     this.#budget = 0;
     clearImmediate(this.#burst);
     clearTimeout(this.#idle);
+    clearTimeout(this.#telling);
     this.run(this.departing());
   }
 

@@ -3,6 +3,7 @@ import type { Operation } from '../verbs/index.ts';
 import { Catalog } from './catalog.ts';
 import { HolderWord } from './clients/holder-word.ts';
 import { type ClientRow, Membership, type Registrar, storesIn } from './clients/membership.ts';
+import { Meter } from './clients/meter.ts';
 import { Reclamation } from './clients/reclamation.ts';
 import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
@@ -42,6 +43,8 @@ export class Pool {
   readonly timer: Timer = { now: () => performance.now() };
   /** Of this client: WRITEs that its operations do not wait for. */
   readonly unwaited = new UnwaitedWrites();
+  /** Of this client: what it does, for those who watch the pool. */
+  readonly meter = new Meter();
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
   /** A lagging client is looked for no more often, in milliseconds. */
@@ -88,6 +91,12 @@ export class Pool {
     yield* this.membership.join(name);
     this.allocator.own(this.membership.id, this.membership.incarnation);
     yield* this.recovering(() => true);
+  }
+
+  /** Tells others what this client has done. Nothing when it has left the pool. */
+  *telling(): Operation<void> {
+    const { id } = this.membership;
+    if (id !== 0) yield* this.meter.tell(this.unwaited, this.layout.clientEntry(id));
   }
 
   /** Claims blocks ahead of need, off the path of the operations (RACE section 4.2). */

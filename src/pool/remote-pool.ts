@@ -28,6 +28,7 @@ export class RemotePool extends Pool {
   #busy = false;
   #claiming = false;
   #idle: NodeJS.Timeout | undefined;
+  #telling: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(
@@ -39,6 +40,7 @@ export class RemotePool extends Pool {
   ) {
     super(parameters, NODE_MEMORY, LIVENESS_INTERVAL_MS, thread, registrar, readOnly);
     this.fabric = fabric;
+    this.meter.timedEvery = 1;
   }
 
   run<T>(operation: Operation<T>): Promise<T> {
@@ -134,6 +136,7 @@ export class RemotePool extends Pool {
   #rest(): void {
     const idle = !this.#busy && this.#inFlight === 0 && this.#gate === undefined;
     this.#busy = false;
+    this.#tellLater();
     if (!idle || this.#closed) return;
     clearInterval(this.#idle);
     this.#idle = undefined;
@@ -143,6 +146,19 @@ export class RemotePool extends Pool {
       await this.run(this.collectIdle());
       if (this.stores.isStale) await this.run(this.stores.tend());
     });
+  }
+
+  /** What its operations were is told beside them, the last ones too. */
+  #tellLater(): void {
+    const { dueInMs } = this.meter;
+    if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
+    const tell = () => {
+      this.#telling = undefined;
+      if (this.#closed) return;
+      // A connection that is gone the next operation meets too.
+      this.fabric.traffic.uncounted(() => this.run(this.telling())).catch(() => {});
+    };
+    this.#telling = setTimeout(tell, Math.max(1, dueInMs + 1)).unref();
   }
 
   /** Runs something while no operation is in flight. */
@@ -166,6 +182,7 @@ export class RemotePool extends Pool {
   async close(): Promise<void> {
     if (this.#closed) return;
     clearInterval(this.#idle);
+    clearTimeout(this.#telling);
     await this.exclusive(() => this.#leaving());
   }
 

@@ -18,6 +18,7 @@ import { selftest } from './selftest.ts';
 import { serve } from './serve.ts';
 import { set } from './set.ts';
 import { stores } from './stores.ts';
+import { top } from './top.ts';
 
 export const STEPWELL: Program = {
   name: 'stepwell',
@@ -32,6 +33,7 @@ export const STEPWELL: Program = {
     scan,
     load,
     dump,
+    top,
     pools,
     stores,
     inspect,

@@ -4,10 +4,12 @@ import { OutputClosed } from '../failures.ts';
 export interface Sink {
   write(chunk: string | Uint8Array): boolean;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'resize', listener: () => void): unknown;
   once(event: 'drain', listener: () => void): unknown;
-  off(event: 'drain', listener: () => void): unknown;
+  off(event: 'drain' | 'resize', listener: () => void): unknown;
   readonly isTTY?: boolean;
   readonly columns?: number;
+  readonly rows?: number;
 }
 
 /** Standard output or standard error, with backpressure and a quiet end when the reader is gone. */
@@ -29,6 +31,18 @@ export class Output {
   /** Asked each time: a terminal may be resized. Some say 0 when they do not know. */
   get columns(): number {
     return this.#sink.columns || 80;
+  }
+
+  get rows(): number {
+    return this.#sink.rows || 24;
+  }
+
+  onResize(listener: () => void): void {
+    this.#sink.on('resize', listener);
+  }
+
+  offResize(listener: () => void): void {
+    this.#sink.off('resize', listener);
   }
 
   /** Resolves when the sink wants more. */

@@ -11,11 +11,13 @@ import type {
   KeyRange,
   OrderedIndex,
 } from '../contract.ts';
+import type { IndexPicture } from '../picture.ts';
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
 import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check/check.ts';
+import { paint } from './check/picture.ts';
 import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
@@ -65,6 +67,10 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   shape(): Operation<IndexShape> {
     return shapeOf(this.tree);
+  }
+
+  picture(partsMax: number): Operation<IndexPicture> {
+    return paint(this.tree, partsMax);
   }
 
   walk(cursor = 0, range: KeyRange = {}): ChimeWalk {

@@ -8,6 +8,7 @@ import type {
   IndexParameters,
   IndexShape,
 } from '../contract.ts';
+import type { IndexPicture } from '../picture.ts';
 import { Directory } from '../substrates/directory.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
@@ -15,6 +16,7 @@ import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { writeBounds } from './bounds.ts';
 import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
+import { paint } from './picture.ts';
 import { eachReachable } from './reachable.ts';
 import { shapeOf } from './shape.ts';
 import { HopscotchTable, SEGMENT_TAG } from './table.ts';
@@ -50,6 +52,10 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
 
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
+  }
+
+  picture(partsMax: number): Operation<IndexPicture> {
+    return paint(this.table, partsMax);
   }
 
   walk(cursor = 0): HopscotchWalk {

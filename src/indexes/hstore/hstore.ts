@@ -12,8 +12,10 @@ import type {
   ServedIndex,
   ServerSettings,
 } from '../contract.ts';
+import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { checkTable } from './check.ts';
+import { paint } from './client/picture.ts';
 import { sampleRecords } from './client/sample.ts';
 import { HStoreScan } from './client/scan.ts';
 import { foundRecord, search, searchMany } from './client/search.ts';
@@ -100,6 +102,10 @@ export class HStoreIndex
     while (!walk.done) records += (yield* walk.nextSlots(() => chained++)).length;
     const buckets = pairs.length * shape.buckets + chained;
     return { globalDepth: 0, subtables: buckets, slots: SLOTS * buckets, records };
+  }
+
+  picture(): Operation<IndexPicture> {
+    return paint(this.table);
   }
 
   walk(cursor = 0): HStoreWalk {

@@ -11,6 +11,7 @@ import type {
   IndexShape,
   Outcome,
 } from '../contract.ts';
+import type { IndexPicture } from '../picture.ts';
 import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
@@ -26,7 +27,7 @@ import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geomet
 import { insert } from './insert.ts';
 import type { RaceRequest } from './request.ts';
 import { locate, search, searchMany } from './search.ts';
-import { shapeOf } from './shape.ts';
+import { paint, shapeOf } from './shape.ts';
 import { pointerOf } from './slot.ts';
 import { RaceSlots } from './slots.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
@@ -98,6 +99,10 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
 
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
+  }
+
+  picture(partsMax: number): Operation<IndexPicture> {
+    return paint(this.table, partsMax);
   }
 
   walk(cursor = 0): RaceWalk {

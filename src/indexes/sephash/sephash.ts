@@ -11,6 +11,7 @@ import type {
   IndexShape,
   Outcome,
 } from '../contract.ts';
+import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
@@ -20,6 +21,7 @@ import { buildSepHash } from './create.ts';
 import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
 import { search, searchMany } from './operations/search.ts';
 import { erase, modify, remove, write } from './operations/write.ts';
+import { paint } from './picture.ts';
 import { eachReachable } from './reachable.ts';
 import type { SepHashRequest } from './request.ts';
 import { sampleRecords } from './sample.ts';
@@ -97,6 +99,10 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
 
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
+  }
+
+  picture(partsMax: number): Operation<IndexPicture> {
+    return paint(this.table, partsMax);
   }
 
   walk(cursor = 0): SepHashWalk {

@@ -15,6 +15,7 @@ import {
   type PlacedIndex,
   REFUSED,
 } from '../contract.ts';
+import type { IndexPicture } from '../picture.ts';
 import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
@@ -34,6 +35,7 @@ import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters
 import { Migration } from './partitions/migration.ts';
 import { sharesOf } from './partitions/node-shares.ts';
 import { Partitions } from './partitions/partitions.ts';
+import { paint } from './picture.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
 import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
@@ -213,6 +215,10 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   *shape(): Operation<IndexShape> {
     yield* this.partitions.refresh();
     return yield* shapeOf(this.partitions);
+  }
+
+  picture(partsMax: number): Operation<IndexPicture> {
+    return paint(this.partitions, partsMax);
   }
 
   walk(cursor = 0): ShardWalk {

@@ -81,6 +81,10 @@ export class Request extends Frame {
   /** The version that the record has if it is inserted; an update counts on from the old one. */
   firstVersion = 0;
 
+  /** Of an operation that is timed: see Meter. */
+  startedAt = 0;
+  isTimedWrite = false;
+
   /** Of the words, when an operation that is in trouble last looked: see backoff.ts. */
   wordsSum = 0;
 

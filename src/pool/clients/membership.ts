@@ -8,6 +8,7 @@ import {
 import type { Address, Operation } from '../../verbs/index.ts';
 import { control, packFields, unpackFields } from '../control.ts';
 import { CATALOG_ENTRIES, CLIENT_ENTRY_BYTES, type PoolLayout } from '../layout.ts';
+import { type ClientFigures, figuresIn } from './meter.ts';
 import type { RowLocks } from './row-locks.ts';
 import {
   currentThread,
@@ -64,6 +65,8 @@ export interface ClientRow {
   name: string;
   /** A bit for each store that the client may touch, by its row of the catalog from 1 on. */
   stores: bigint;
+  /** What the client has told of its operations. */
+  figures: ClientFigures | undefined;
   /** The state word as read, for a CAS. */
   word: bigint;
 }
@@ -403,6 +406,7 @@ export class Membership {
       name: new TextDecoder().decode(
         name.subarray(0, (name.indexOf(0) + CLIENT_NAME_BYTES + 1) % (CLIENT_NAME_BYTES + 1)),
       ),
+      figures: live ? figuresIn(view, at) : undefined,
       word,
     };
   }

@@ -123,7 +123,7 @@ export class ExpiryCalls<V> extends KeyCalls<V> {
 
   /** The key's record, if it has not expired. */
   *#look(key: Key, withValue: boolean): Operation<Seen | undefined> {
-    const request = this.requestFor(key);
+    const request = this.requestToRead(key);
     yield* this.attachment.enter();
     try {
       if (!(yield* this.index.search(request))) return undefined;

@@ -11,6 +11,7 @@ import {
   REPLACED,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import type { Meter } from '../../pool/clients/meter.ts';
 import { type Expiry, NEVER } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Encoding, Entry, ExpiryOptions, Key, Value } from '../api.ts';
@@ -76,6 +77,7 @@ export class KeyCalls<V> {
   protected readonly index: Index;
   protected readonly settings: CallSettings;
   protected readonly requests: IdleRequests;
+  protected readonly meter: Meter;
   protected readonly versions = new FirstVersions();
   readonly #full: FullPool;
   /** Of a bounded store. */
@@ -94,7 +96,8 @@ export class KeyCalls<V> {
     this.attachment = attachment;
     this.index = index;
     this.settings = settings;
-    this.requests = new IdleRequests(index);
+    this.meter = attachment.pool.meter;
+    this.requests = new IdleRequests(index, this.meter);
     this.bounded = bounded;
     if (bounded && !settings.readOnly) {
       this.evictor = new Evictor(bounded, index, attachment, settings.name);
@@ -103,7 +106,7 @@ export class KeyCalls<V> {
   }
 
   *get(key: Key): Operation<V | undefined> {
-    const request = this.requestFor(key);
+    const request = this.requestToRead(key);
     yield* this.attachment.enter();
     try {
       if (!(yield* this.searchLive(request))) return undefined;
@@ -114,7 +117,7 @@ export class KeyCalls<V> {
   }
 
   *getEntry(key: Key): Operation<Entry<V> | undefined> {
-    const request = this.requestFor(key);
+    const request = this.requestToRead(key);
     yield* this.attachment.enter();
     try {
       if (!(yield* this.searchLive(request))) return undefined;
@@ -126,7 +129,7 @@ export class KeyCalls<V> {
   }
 
   *has(key: Key): Operation<boolean> {
-    const request = this.requestFor(key);
+    const request = this.requestToRead(key);
     yield* this.attachment.enter();
     try {
       return yield* this.searchLive(request);
@@ -138,7 +141,7 @@ export class KeyCalls<V> {
   *read<T>(key: Key, use: (bytes: Uint8Array) => T): Operation<T | undefined> {
     this.attachment.refuseClosed();
     checkCallback(use);
-    const request = this.requestFor(key);
+    const request = this.requestToRead(key);
     yield* this.attachment.enter();
     try {
       if (!(yield* this.searchLive(request))) return undefined;
@@ -235,6 +238,7 @@ export class KeyCalls<V> {
 
   /** False, for a key that is not there; a bounded store counts misses and hits. */
   protected isMiss(): false {
+    this.meter.countMiss();
     this.evictor?.store.ledger.countMiss();
     return false;
   }
@@ -367,7 +371,7 @@ export class KeyCalls<V> {
   /** An index that writes in order to remove may meet a full pool. */
   *#remove(key: Key, expected?: number, taken?: Taken<V>): Operation<boolean> {
     this.refuseWrite();
-    const request = this.requestFor(key);
+    const request = this.requestToChange(key);
     try {
       for (let remedy = 0; ; ) {
         try {
@@ -416,7 +420,7 @@ export class KeyCalls<V> {
     expiry: Expiry | undefined,
     { min, max }: CounterBounds = {},
   ): Operation<Added> {
-    const request = this.requestFor(key, COUNTER_BYTES);
+    const request = this.requestToChange(key, COUNTER_BYTES);
     const { values } = this.settings;
     const added: Added = { applied: false, sum: 0n, expiresAt: Number.POSITIVE_INFINITY };
     yield* this.modified(request, expiry, (present) => {
@@ -537,7 +541,19 @@ export class KeyCalls<V> {
     return encoded(value, this.settings.values);
   }
 
-  protected requestFor(key: Key, valueBound = 0): Request {
+  protected requestToRead(key: Key): Request {
+    const request = this.#requestFor(key, 0);
+    this.meter.beginRead(request);
+    return request;
+  }
+
+  protected requestToChange(key: Key, valueBound = 0): Request {
+    const request = this.#requestFor(key, valueBound);
+    this.meter.beginWrite(request);
+    return request;
+  }
+
+  #requestFor(key: Key, valueBound: number): Request {
     this.attachment.refuseClosed();
     const request = this.requests.take();
     request.setKey(this.keyIn(key), this.index.hashSeed, valueBound);
@@ -551,6 +567,7 @@ export class KeyCalls<V> {
     const { hashSeed, records } = this.index;
     const times = this.timesOf(expiry);
     records.encode(request, this.keyIn(key), value, hashSeed, this.versions.next(), times);
+    this.meter.beginWrite(request);
     return request;
   }
 

@@ -111,6 +111,7 @@ export class ManyCalls<V> extends ChangeCalls<V> {
 
   #setKeys(requests: Request[], keys: readonly Key[], first: number, count: number): void {
     touchKeys(keys, first, count);
+    this.meter.countReads(count);
     for (let i = 0; i < count; i++) {
       requests[i] = this.requests.take();
       requests[i].setKey(this.keyIn(keys[first + i]), this.index.hashSeed);

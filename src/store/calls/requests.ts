@@ -1,5 +1,6 @@
 import type { Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import type { Meter } from '../../pool/clients/meter.ts';
 
 const KEPT_MAX = 256;
 /** Scratch memory of the request that is kept for the next operation, and of each further one. */
@@ -9,10 +10,12 @@ const OTHERS_KEPT_BYTES = 256 * 1024;
 /** Requests of operations that have ended, for the next ones. */
 export class IdleRequests {
   readonly #index: Index;
+  readonly #meter: Meter;
   readonly #idle: Request[] = [];
 
-  constructor(index: Index) {
+  constructor(index: Index, meter: Meter) {
     this.#index = index;
+    this.#meter = meter;
   }
 
   take(): Request {
@@ -20,6 +23,7 @@ export class IdleRequests {
   }
 
   give(request: Request): void {
+    if (request.startedAt !== 0) this.#meter.end(request);
     const idle = this.#idle;
     const bytes = idle.length === 0 ? FIRST_KEPT_BYTES : OTHERS_KEPT_BYTES;
     if (idle.length < KEPT_MAX && request.mayBeKept(bytes)) idle.push(request);

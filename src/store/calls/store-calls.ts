@@ -143,7 +143,9 @@ export class StoreCalls<V> extends ManyCalls<V> {
 
   /** The records of the walk's next group. */
   *entriesOf(walk: RecordWalk<V>): Operation<Entry<V>[]> {
-    return yield* this.#inPool(() => walk.entries());
+    const entries = yield* this.#inPool(() => walk.entries());
+    this.meter.countScanned(entries.length);
+    return entries;
   }
 
   /** Up to `size` records of a scan; fewer at its end only. */
@@ -159,6 +161,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
   /** Reads the scan's next records. */
   *stepOf<T>(scan: RangeScan<T>): Operation<void> {
     yield* this.#inPool(() => scan.step());
+    this.meter.countScanned(scan.waiting);
   }
 
   /** Raises SW_UNSUPPORTED for an index whose keys have no order. */
@@ -167,7 +170,9 @@ export class StoreCalls<V> extends ManyCalls<V> {
   }
 
   *#keysOf(walk: RecordWalk<V>): Operation<Uint8Array[]> {
-    return yield* this.#inPool(() => walk.keys());
+    const keys = yield* this.#inPool(() => walk.keys());
+    this.meter.countScanned(keys.length);
+    return keys;
   }
 
   /** The first record of a range in its direction. */

@@ -2,6 +2,7 @@ import { publish, ResizeNews } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
 import type { Index } from '../../indexes/contract.ts';
+import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { OpenOptions } from '../api.ts';
@@ -36,6 +37,7 @@ export class LocalClient {
     try {
       this.pool = new LocalPool(fabric, parameters, source);
       this.pool.join(clientName(options));
+      this.pool.meter.tellEveryMs = TELL_EVERY_MS;
     } catch (error) {
       source.close();
       throw error;

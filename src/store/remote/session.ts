@@ -1,6 +1,7 @@
 import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
+import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
@@ -37,6 +38,7 @@ export class RemoteClient {
     this.fabric = fabric;
     this.pool = pool;
     this.poolId = poolId;
+    pool.meter.tellEveryMs = TELL_EVERY_MS;
   }
 
   /** Whether no store can be opened by it any more. */

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import type { Program } from '../../command.ts';
 import { STEPWELL } from '../../commands/index.ts';
@@ -11,6 +12,7 @@ export class Recorder implements Sink {
   readonly chunks: Buffer[] = [];
   readonly isTTY: boolean;
   columns = 100;
+  rows = 40;
   #listeners: ((error: Error) => void)[] = [];
 
   constructor(isTTY = false) {
@@ -22,8 +24,8 @@ export class Recorder implements Sink {
     return true;
   }
 
-  on(_event: 'error', listener: (error: Error) => void): void {
-    this.#listeners.push(listener);
+  on(event: 'error' | 'resize', listener: (error: Error) => void): void {
+    if (event === 'error') this.#listeners.push(listener);
   }
 
   once(_event: 'drain', listener: () => void): void {
@@ -42,6 +44,16 @@ export class Recorder implements Sink {
 
   get text(): string {
     return this.bytes.toString();
+  }
+}
+
+/** A process that ends only in a test's imagination. */
+export class EventHost extends EventEmitter {
+  code: number | undefined;
+
+  exit(code: number): void {
+    this.code = code;
+    this.emit('exit');
   }
 }
 
@@ -77,6 +89,9 @@ export function fakeContext(setting: Setting = {}): Context {
       time += 500;
       return time;
     },
+    pause: async () => {},
+    exitHost: new EventHost(),
+    observe: () => Promise.reject(new Error('no pool to observe in this test')),
     signal: new AbortController().signal,
     library: async () => pools.library(),
     serveRedis: () => Promise.reject(new Error('no gateway in this test')),

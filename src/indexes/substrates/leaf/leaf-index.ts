@@ -8,6 +8,7 @@ import type {
   IndexWalk,
   Outcome,
 } from '../../contract.ts';
+import type { IndexPicture } from '../../picture.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
 import { LockTable } from '../delegation.ts';
@@ -36,6 +37,7 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract get resizes(): Readonly<Record<string, number>>;
   abstract get tableUnits(): readonly number[];
   abstract shape(): Operation<IndexShape>;
+  abstract picture(partsMax: number): Operation<IndexPicture>;
   abstract walk(cursor?: number): IndexWalk;
   abstract check(sink: CheckSink): Operation<number>;
   abstract eachReachable(visit: (address: Address) => void): Operation<void>;

@@ -1,7 +1,8 @@
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
-import type { Address, Operation } from '../../../verbs/index.ts';
+import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
 import { type SlotRecord, visitRecords } from '../record-visits.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
+import type { LeafGeometry } from './layout.ts';
 import { CONTENT_AT } from './layout.ts';
 import { type LeafClient, OWNED } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
@@ -106,4 +107,21 @@ export function* visitRecordBlocks(
     yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
     for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
   }
+}
+
+/** An entry that has only where its record stands is drawn lighter than one that holds it. */
+const INDIRECT_FILL = 0.6;
+
+/** The entries of a leaf that was READ whole: how many are used, and what each holds. */
+export function paintEntries(
+  geometry: LeafGeometry,
+  words: Scratch,
+): { used: number; slots: number; cells: number[] } {
+  const cells = Array.from(geometry.entriesAt, (at) => {
+    const item = itemHigh(words, at);
+    if (isEmpty(item)) return 0;
+    return isIndirect(item) ? INDIRECT_FILL : 1;
+  });
+  const used = cells.filter((cell) => cell > 0).length;
+  return { used, slots: cells.length, cells };
 }

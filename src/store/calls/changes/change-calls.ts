@@ -51,7 +51,7 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
     }
     checkValue(value);
     const own = typeof value === 'string' ? value : new Uint8Array(value);
-    const request = this.requestFor(key);
+    const request = this.requestToChange(key);
     const again = keyBytes(this.keyIn(key));
     const expiry = this.expiryOf(options);
     let length = 0;
@@ -115,7 +115,7 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
       return gone.get(client) ?? false;
     };
     const look: StateLook = { now: clock.now(), self, isGone: isClientGone };
-    const request = this.requestFor(key);
+    const request = this.requestToChange(key);
     const outcome: { result?: T } = {};
     let version = 0;
     try {

@@ -52,6 +52,11 @@ export class RangeScan<T> {
     return this.#left === 0 || (this.#at === this.#met.length && (this.#steps?.done ?? true));
   }
 
+  /** Records that have been read and can be taken. */
+  get waiting(): number {
+    return this.#met.length - this.#at;
+  }
+
   /** The next record that has been read; undefined when a step has to be run, or at the end. */
   take(): T | undefined {
     if (this.#at === this.#met.length || this.#left === 0) return undefined;

@@ -1,0 +1,179 @@
+import type { Percentiles } from '../../pool/clients/meter.ts';
+import type {
+  ClientRates,
+  PoolFigures,
+  Rates,
+  StoreFigures,
+} from '../../store/watching/figures.ts';
+import { formatCount, formatDuration, formatRatio, formatSize } from '../sizes.ts';
+import { printable, type Style, styleFor } from '../terminal/style.ts';
+import { type Column, table } from '../terminal/table.ts';
+import { formatLatency } from './latency.ts';
+
+const PLAIN = styleFor(false, {});
+const BAR_WIDTH = 20;
+const ABSENT = '-';
+/** Below it a store and a client are still worth their line. */
+const ROWS_MIN = 2;
+
+const STORE_COLUMNS: readonly Column[] = [
+  { head: 'STORE' },
+  { head: 'INDEX' },
+  { head: 'RECORDS', align: 'right' },
+  { head: 'LOAD', align: 'right' },
+  { head: 'MEMORY', align: 'right' },
+  { head: 'BOUND', align: 'right' },
+  { head: 'HITS', align: 'right' },
+  { head: 'EVICTED/S', align: 'right' },
+];
+
+const CLIENT_COLUMNS: readonly Column[] = [
+  { head: 'CLIENT' },
+  { head: 'PID', align: 'right' },
+  { head: 'READS/S', align: 'right' },
+  { head: 'WRITES/S', align: 'right' },
+  { head: 'SCANNED/S', align: 'right' },
+  { head: 'HITS', align: 'right' },
+  { head: 'READ P99', align: 'right' },
+  { head: 'WRITE P99', align: 'right' },
+  { head: 'MEMORY', align: 'right' },
+  { head: 'TOLD', align: 'right' },
+];
+
+const NOTES = [
+  'Clients tell their figures once a second. Percentiles: the slowest client, last 10 to 20 s.',
+  '~ estimated from some parts of the index.',
+];
+
+/** The lines of one view, none longer than `columns`; as many as there are without `rows`. */
+export function frameOf(
+  figures: PoolFigures,
+  size: { columns: number; rows?: number | undefined },
+  style: Style,
+): string[] {
+  const cut = (line: string) => truncate(line, size.columns);
+  const head = headLines(figures).map(cut);
+  const room = (size.rows ?? Number.POSITIVE_INFINITY) - head.length - 5;
+  const stores = figures.stores.map(storeRow);
+  const clients = [...figures.clients].sort(busiestFirst).map(clientRow);
+  const forStores = Math.max(ROWS_MIN, Math.min(stores.length, Math.floor(room / 2)));
+  const forClients = Math.max(ROWS_MIN, room - Math.min(stores.length, forStores));
+  const lines = [
+    ...head.map((line, i) => (i === 0 ? style.bold(line) : line)),
+    '',
+    ...tableLines(STORE_COLUMNS, stores, forStores, 'no stores', cut, style),
+    '',
+    ...tableLines(CLIENT_COLUMNS, clients, forClients, 'no clients', cut, style),
+    '',
+    ...NOTES.map((note) => style.dim(cut(note))),
+  ];
+  return size.rows === undefined ? lines : lines.slice(0, size.rows);
+}
+
+function headLines(figures: PoolFigures): string[] {
+  const { sum, clients, stores, at, createdAt, sizeMax, bytesUsed, clientsMax } = figures;
+  const share = bytesUsed / sizeMax;
+  const network = clients.filter((client) => client.network).length;
+  const evicted = stores.reduce((all, { bound }) => all + (bound?.evictionsPerSecond ?? 0), 0);
+  const silent = clients.filter(({ toldAgo }) => toldAgo === null).length;
+  const notes = [
+    network > 0 ? `, ${formatCount(network)} over the network` : '',
+    silent > 0 ? `, ${formatCount(silent)} without figures` : '',
+  ].join('');
+  return [
+    `${printable(figures.url)}  made ${formatDuration((at - createdAt) / 1000)} ago`,
+    `Memory   ${bar(share)} ${formatSize(bytesUsed)} of ${formatSize(sizeMax)}, ` +
+      formatRatio(share),
+    `Clients  ${formatCount(clients.length)} of ${formatCount(clientsMax)}${notes}`,
+    `Reads    ${rate(sum.reads)}  ${percentiles(sum.readLatency)}  hits ${hits(sum)}`,
+    `Writes   ${rate(sum.writes)}  ${percentiles(sum.writeLatency)}`,
+    `Scanned  ${rate(sum.scanned)}  evicted ${formatCount(evicted)}/s`,
+  ];
+}
+
+function bar(share: number): string {
+  const filled = Math.round(Math.min(1, share) * BAR_WIDTH);
+  return '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
+}
+
+function rate(perSecond: number): string {
+  return `${formatCount(perSecond)}/s`.padEnd(12);
+}
+
+function percentiles(of: Percentiles | null): string {
+  const text = (name: string, value: number | undefined) =>
+    `${name} ${value === undefined ? ABSENT : formatLatency(value)}`.padEnd(12);
+  return `${text('p50', of?.p50)}${text('p90', of?.p90)}${text('p99', of?.p99)}`.trimEnd();
+}
+
+function hits({ hitRate }: Pick<Rates, 'hitRate'>): string {
+  return hitRate === null ? ABSENT : formatRatio(hitRate);
+}
+
+function storeRow({ name, index, state, bytes, load, bound }: StoreFigures): string[] {
+  const about = load?.isExact === false ? '~' : '';
+  const records = bound?.records ?? load?.records;
+  const isCounted = bound !== null;
+  return [
+    state === 'ready' ? name : `${name} (${state})`,
+    index,
+    records === undefined ? ABSENT : `${isCounted ? '' : about}${formatCount(records)}`,
+    load === null ? ABSENT : `${about}${formatRatio(load.records / Math.max(1, load.slots))}`,
+    formatSize(bytes),
+    boundOf(bound),
+    bound === null ? ABSENT : hits(bound),
+    bound === null ? ABSENT : formatCount(bound.evictionsPerSecond),
+  ];
+}
+
+function boundOf(bound: StoreFigures['bound']): string {
+  if (bound === null) return ABSENT;
+  const { maxRecords, maxBytes = 0, eviction } = bound;
+  const most = maxRecords === undefined ? formatSize(maxBytes) : formatCount(maxRecords);
+  return `${most} ${eviction}`;
+}
+
+function busiestFirst(a: ClientRates, b: ClientRates): number {
+  return b.reads + b.writes + b.scanned - (a.reads + a.writes + a.scanned) || a.id - b.id;
+}
+
+function clientRow(client: ClientRates): string[] {
+  const { name, pid, alive, lags, readLatency, writeLatency, toldAgo, bytes } = client;
+  const state = !alive ? ' (gone)' : lags ? ' (holds back memory)' : '';
+  const count = (of: 'reads' | 'writes' | 'scanned') =>
+    toldAgo === null ? ABSENT : formatCount(client[of]);
+  const latency = (of: Percentiles | null) => (of === null ? ABSENT : formatLatency(of.p99));
+  return [
+    `${name}${state}`,
+    String(pid),
+    count('reads'),
+    count('writes'),
+    count('scanned'),
+    hits(client),
+    latency(readLatency),
+    latency(writeLatency),
+    formatSize(bytes),
+    toldAgo === null ? ABSENT : `${formatDuration(toldAgo / 1000)} ago`,
+  ];
+}
+
+function tableLines(
+  columns: readonly Column[],
+  rows: string[][],
+  most: number,
+  nothing: string,
+  cut: (line: string) => string,
+  style: Style,
+): string[] {
+  if (rows.length === 0) return [nothing];
+  const isCut = rows.length > most;
+  const shown = isCut ? rows.slice(0, Math.max(1, most - 1)) : rows;
+  const [head, ...lines] = table(columns, shown, PLAIN).split('\n').map(cut);
+  const more = isCut ? [style.dim(`… ${formatCount(rows.length - shown.length)} more`)] : [];
+  return [style.dim(head), ...lines, ...more];
+}
+
+function truncate(line: string, columns: number): string {
+  const characters = [...line];
+  return characters.length <= columns ? line : `${characters.slice(0, columns - 1).join('')}…`;
+}

@@ -1,0 +1,195 @@
+import type { Operation } from '../../verbs/index.ts';
+import type { UnwaitedWrites } from '../unwaited-writes.ts';
+import { LATENCY_CODES, latencyCode, latencyOf } from './latency-code.ts';
+
+/**
+ * Words of a client's row that no protocol reads: what the client has done so far. `TOLD_AT` is the
+ * wall-clock time in milliseconds at which it wrote them, 0 in a row whose client never did.
+ */
+const TOLD_AT = 48;
+/** A byte each: p50, p90, p99 and p99.9 of reads, then of writes; see latency-code.ts. */
+const LATENCIES_AT = 56;
+const READS_AND_MISSES_AT = 104;
+const WRITES_AND_SCANNED_AT = 112;
+
+const QUANTILES = [0.5, 0.9, 0.99, 0.999] as const;
+
+/** Counts, each modulo 2^32: differences of two looks are right whatever has overflowed. */
+const READS = 0;
+const MISSES = 1;
+const WRITES = 2;
+const SCANNED = 3;
+
+/** How often the clients of stores tell, in milliseconds. */
+export const TELL_EVERY_MS = 1000;
+/**
+ * Operations from one that is timed to the next. A reading of the clock is a tenth of a search in
+ * shared memory. A prime, so that it does not fall in step with quiescent points.
+ */
+const TIMED_EVERY = 31;
+/** Percentiles are of the last samples: so many, or of so long, and as many before. */
+const SAMPLES_MAX = 2000;
+const WINDOW_MS = 10_000;
+
+/** An operation that may be timed. */
+export interface Timed {
+  /** When it began; 0 when it is not timed. */
+  startedAt: number;
+  isTimedWrite: boolean;
+}
+
+/** Latencies in microseconds; each is 0 without a sample. */
+export interface Percentiles {
+  p50: number;
+  p90: number;
+  p99: number;
+  p999: number;
+}
+
+/** What a client's row says of its operations. */
+export interface ClientFigures {
+  /** Milliseconds since 1970, by the client's clock. */
+  toldAt: number;
+  /** Keys looked up, and those of them that were absent; modulo 2^32. */
+  reads: number;
+  misses: number;
+  /** Operations that write or remove, whether or not they stored anything; modulo 2^32. */
+  writes: number;
+  /** Records that walks and scans have met; modulo 2^32. */
+  scanned: number;
+  /** Of operations on one key that were timed in the last 10 to 20 seconds before. */
+  read: Percentiles;
+  write: Percentiles;
+}
+
+/**
+ * Counts what a client does, times some of it, and tells it to whoever reads the client table: in
+ * the row, by WRITEs that nobody waits for, at most once in `tellEveryMs`. An operation costs two
+ * additions and no verb.
+ */
+export class Meter {
+  /** Infinity for clients that tell nothing, such as those of simulations. */
+  tellEveryMs = Number.POSITIVE_INFINITY;
+  /** Operations from one that is timed to the next; 1 where each takes a round trip. */
+  timedEvery = TIMED_EVERY;
+  readonly #counts = new Uint32Array(4);
+  readonly #words = new Int32Array(this.#counts.buffer);
+  readonly #read = new RecentLatencies();
+  readonly #write = new RecentLatencies();
+  #untilTimed = 1;
+  #hasNews = false;
+  #toldAt = performance.now();
+
+  beginRead(operation: Timed): void {
+    this.#counts[READS]++;
+    this.#begin(operation, false);
+  }
+
+  beginWrite(operation: Timed): void {
+    this.#counts[WRITES]++;
+    this.#begin(operation, true);
+  }
+
+  #begin(operation: Timed, isWrite: boolean): void {
+    this.#hasNews = true;
+    if (--this.#untilTimed > 0) return;
+    this.#untilTimed = this.timedEvery;
+    operation.startedAt = performance.now();
+    operation.isTimedWrite = isWrite;
+  }
+
+  /** Call when an operation that is timed has ended. */
+  end(operation: Timed): void {
+    const latencies = operation.isTimedWrite ? this.#write : this.#read;
+    latencies.add(1000 * (performance.now() - operation.startedAt));
+    operation.startedAt = 0;
+  }
+
+  /** Searches for keys that are not timed one by one. */
+  countReads(count: number): void {
+    this.#counts[READS] += count;
+    this.#hasNews = true;
+  }
+
+  countMiss(): void {
+    this.#counts[MISSES]++;
+  }
+
+  countScanned(count: number): void {
+    this.#counts[SCANNED] += count;
+    this.#hasNews = true;
+  }
+
+  /** Milliseconds until there is something to tell; Infinity when there is nothing. */
+  get dueInMs(): number {
+    if (!this.#hasNews) return Number.POSITIVE_INFINITY;
+    return this.#toldAt + this.tellEveryMs - performance.now();
+  }
+
+  /** Writes what has been counted into the row. Its time is written last. */
+  *tell(unwaited: UnwaitedWrites, row: number): Operation<void> {
+    this.#hasNews = false;
+    this.#toldAt = performance.now();
+    const [reads, misses, writes, scanned] = this.#words;
+    yield* unwaited.word(row + READS_AND_MISSES_AT, reads, misses);
+    yield* unwaited.word(row + WRITES_AND_SCANNED_AT, writes, scanned);
+    yield* unwaited.word(row + LATENCIES_AT, this.#read.digest(), this.#write.digest());
+    const [low, high] = new Int32Array(new Float64Array([Date.now()]).buffer);
+    yield* unwaited.word(row + TOLD_AT, low, high);
+  }
+}
+
+/** Latencies of the current window and of the one before it. */
+class RecentLatencies {
+  #current = new Uint32Array(LATENCY_CODES);
+  #former = new Uint32Array(LATENCY_CODES);
+  #samples = 0;
+  #since = performance.now();
+
+  add(microseconds: number): void {
+    this.#current[latencyCode(microseconds)]++;
+    if (++this.#samples >= SAMPLES_MAX) this.#turn();
+  }
+
+  #turn(): void {
+    [this.#current, this.#former] = [this.#former.fill(0), this.#current];
+    this.#samples = 0;
+    this.#since = performance.now();
+  }
+
+  /** The quantiles, a byte each. */
+  digest(): number {
+    const counts = this.#current.map((count, code) => count + this.#former[code]);
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    if (performance.now() - this.#since > WINDOW_MS) this.#turn();
+    if (total === 0) return 0;
+    return QUANTILES.reduce((word, share, i) => {
+      let below = 0;
+      const code = counts.findIndex((count) => {
+        below += count;
+        return below >= share * total;
+      });
+      return word | (code << (8 * i));
+    }, 0);
+  }
+}
+
+/** What a row says, which begins at `at`; undefined when its client has told nothing. */
+export function figuresIn(row: DataView, at: number): ClientFigures | undefined {
+  const toldAt = row.getFloat64(at + TOLD_AT, true);
+  if (!(toldAt > 0 && toldAt < Number.MAX_SAFE_INTEGER)) return undefined;
+  const count = (from: number) => row.getUint32(at + from, true);
+  const percentiles = (from: number): Percentiles => {
+    const [p50, p90, p99, p999] = QUANTILES.map((_, i) => latencyOf(row.getUint8(at + from + i)));
+    return { p50, p90, p99, p999 };
+  };
+  return {
+    toldAt,
+    reads: count(READS_AND_MISSES_AT),
+    misses: count(READS_AND_MISSES_AT + 4),
+    writes: count(WRITES_AND_SCANNED_AT),
+    scanned: count(WRITES_AND_SCANNED_AT + 4),
+    read: percentiles(LATENCIES_AT),
+    write: percentiles(LATENCIES_AT + 4),
+  };
+}

@@ -1,0 +1,67 @@
+import type { Percentiles } from '../../pool/clients/meter.ts';
+import type { BoundStats } from '../api.ts';
+
+/**
+ * What `stepwell top` and the page show, as plain data. A rate is of the last second or two. What
+ * cannot be told is null.
+ */
+export interface PoolFigures {
+  /** Milliseconds since 1970. */
+  at: number;
+  url: string;
+  createdAt: number;
+  /** The most that the pool may take, and what chunks are in use, in bytes. */
+  sizeMax: number;
+  bytesUsed: number;
+  clientsMax: number;
+  /** All clients together. */
+  sum: Rates;
+  clients: ClientRates[];
+  stores: StoreFigures[];
+}
+
+export interface Rates {
+  /** Keys looked up, writes and removals, and records that scans have met, each a second. */
+  reads: number;
+  writes: number;
+  scanned: number;
+  /** Share of the keys looked up that were there. */
+  hitRate: number | null;
+  /** Microseconds, of the last 10 to 20 seconds. Of several clients those of the slowest. */
+  readLatency: Percentiles | null;
+  writeLatency: Percentiles | null;
+}
+
+export interface ClientRates extends Rates {
+  id: number;
+  name: string;
+  pid: number;
+  network: boolean;
+  alive: boolean;
+  attachedAt: number;
+  bytes: number;
+  /** Whether memory waits for it to announce an epoch. */
+  lags: boolean;
+  /** How old its figures are, in milliseconds; null when it has told none. */
+  toldAgo: number | null;
+}
+
+export interface StoreFigures {
+  name: string;
+  index: string;
+  ordered: boolean;
+  state: 'ready' | 'creating' | 'dropped';
+  bytes: number;
+  /** Of the records and places of the parts that were read last; null before that. */
+  load: StoreLoad | null;
+  bound: (BoundStats & { evictionsPerSecond: number; hitRate: number | null }) | null;
+}
+
+export interface StoreLoad {
+  records: number;
+  slots: number;
+  /** Whether all parts were read, so that nothing is estimated. */
+  isExact: boolean;
+  /** How long ago, in milliseconds. */
+  ago: number;
+}
