@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
+import type * as growModule from '../store/administration/grow.ts';
 import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
@@ -12,6 +13,8 @@ export type Library = Pick<
   typeof openModule,
   'open' | 'openSync' | 'openBlocking' | 'create' | 'destroy' | 'inspect' | 'check' | 'dropStore'
 >;
+
+export type Enlarging = Pick<typeof growModule, 'grow'>;
 
 export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
 
@@ -45,6 +48,7 @@ export interface Context {
   readonly signal: AbortSignal;
   /** Loaded on demand: `--help` must work where the native parts do not. */
   library(): Promise<Library>;
+  enlarging(): Promise<Enlarging>;
   serveRedis(): Promise<ServeRedis>;
   observe(): Promise<typeof observePool>;
   listPools(): Promise<typeof listPools>;

@@ -24,6 +24,7 @@ export function processContext(): Context {
       return signal;
     },
     library: () => import('../store/open.ts'),
+    enlarging: () => import('../store/administration/grow.ts'),
     serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
     observe: async () => (await import('../store/watching/observer.ts')).observePool,
     listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,

@@ -74,12 +74,14 @@ export function findOrCreateStore(
 }
 
 /** Opens the index of a store. */
-export function openIndex(pool: Pool, entry: CatalogEntry): Operation<Index> {
+export function* openIndex(pool: Pool, entry: CatalogEntry): Operation<Index> {
   const kind = kindOf(entry);
   const parameters = unpackParameters(kind, entry.parameters);
+  // A store that was made since the pool was raised may have parameters for a larger one.
+  yield* pool.chunks.learnMaximum();
   refuseDamaged(pool, kind, parameters, entry.name);
   refuseBlind(pool, kind.manifest);
-  return kind.open(pool, parameters, entry.id, entry.root);
+  return yield* kind.open(pool, parameters, entry.id, entry.root);
 }
 
 /** Raises SW_UNSUPPORTED. */
@@ -95,8 +97,7 @@ export function refuseBlind({ membership }: Pool, { name, locks }: IndexManifest
  * creator could have asked for them. Raises SW_POOL_CORRUPT.
  */
 function refuseDamaged(pool: Pool, kind: IndexKind, parameters: IndexParameters, store: string) {
-  const { parameters: sizes, stripe } = pool.layout;
-  const bytes = sizes.regionBytes * sizes.regionsMax;
+  const { bytesMax: bytes, stripe } = pool.layout;
   try {
     const made = kind.parameters(parameters, bytes, parameters.seed, stripe);
     const isSame = kind.parameterNames.every((name) => made[name] === parameters[name]);

@@ -1,11 +1,11 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import { type Address, addressOf, regionOf, UNIT_BYTES } from '../verbs/index.ts';
 
 /**
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 10;
+export const LAYOUT_VERSION = 11;
 
 /** Memory is handed to clients in chunks; a client carves one block size out of each. */
 export const CHUNK_BYTES = 256 * 1024;
@@ -25,6 +25,8 @@ export const SUPERBLOCK = {
   regionCount: 64,
   /** Of a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
   nodesDigest: 72,
+  /** How many regions the pool may have since it was raised; 0 when it was not: see `grow`. */
+  regionsRaised: 80,
   catalogLock: 128,
   frontier: 192,
   epoch: 256,
@@ -61,9 +63,15 @@ export const INTENT_BYTES = 1024;
 /** Clients, by their rows, whose intent slots on a node stand in one chunk. */
 export const CLIENTS_PER_INTENT_CHUNK = CHUNK_BYTES / (INTENTS_PER_CLIENT * INTENT_BYTES);
 
+/** An address has so many regions at most. */
+export const REGIONS_MAX = 1024;
+
 export interface PoolParameters {
   regionBytes: number;
+  /** At creation: the tables of region 0 are for so many. */
   regionsMax: number;
+  /** Since the pool was raised; as many as at creation when left out. */
+  regionsRaised?: number;
   clientsMax: number;
   chunkBytes: number;
   createdAt: number;
@@ -72,12 +80,21 @@ export interface PoolParameters {
   nodes?: number;
 }
 
-/** Where everything stands in a pool of the given parameters. */
+/**
+ * Where everything stands in a pool of the given parameters. The chunk words of regions that were
+ * added to the maximum later stand in these regions themselves, those of a stripe at the start of
+ * its first region. So a pool can be raised while clients are attached: nothing moves.
+ */
 export class PoolLayout {
   readonly parameters: PoolParameters;
   readonly chunksPerRegion: number;
-  readonly chunksMax: number;
   readonly chunkTable: number;
+  /** Chunks whose words stand in region 0. */
+  readonly #firstChunks: number;
+  /** Chunks at the start of an added stripe that its chunk words take. */
+  readonly #addedTable: number;
+  /** How many regions the pool may have, as far as this client knows. */
+  #regionsMax: number;
   /**
    * Chunks follow one another over so many regions in turn, one a node: chunk n + stripe is the
    * next of the same region.
@@ -93,10 +110,13 @@ export class PoolLayout {
   constructor(parameters: PoolParameters) {
     this.parameters = parameters;
     this.chunksPerRegion = parameters.regionBytes / parameters.chunkBytes;
-    this.chunksMax = this.chunksPerRegion * parameters.regionsMax;
+    this.#firstChunks = this.chunksPerRegion * parameters.regionsMax;
+    this.#regionsMax = parameters.regionsRaised ?? parameters.regionsMax;
     this.chunkTable = CLIENTS_OFFSET + parameters.clientsMax * CLIENT_ENTRY_BYTES;
     this.stripe = parameters.nodes ?? 1;
-    this.#intentTable = this.chunkTable + 8 * this.chunksMax;
+    const addedWords = 8 * this.chunksPerRegion * this.stripe;
+    this.#addedTable = Math.ceil(addedWords / parameters.chunkBytes);
+    this.#intentTable = this.chunkTable + 8 * this.#firstChunks;
     this.intentGroups = Math.ceil(parameters.clientsMax / CLIENTS_PER_INTENT_CHUNK);
     const end = this.#intentTable + 8 * this.intentGroups * this.stripe;
     const reserved = Math.ceil(end / parameters.chunkBytes);
@@ -110,8 +130,60 @@ export class PoolLayout {
     }
   }
 
+  get regionsMax(): number {
+    return this.#regionsMax;
+  }
+
+  get chunksMax(): number {
+    return this.chunksPerRegion * this.#regionsMax;
+  }
+
+  /** The most that the pool may hold, in bytes. */
+  get bytesMax(): number {
+    return this.parameters.regionBytes * this.#regionsMax;
+  }
+
+  /** Chunks that hold the superblock and the tables. */
+  get tableChunks(): number {
+    const added = (this.#regionsMax - this.parameters.regionsMax) / this.stripe;
+    return this.reservedChunks + added * this.#addedTable;
+  }
+
+  /** This client has read that the pool was raised. Raises SW_POOL_CORRUPT. */
+  raise(regions: number): void {
+    if (regions <= this.#regionsMax) return;
+    invariant(isRegionCount(regions, this.stripe), `a pool raised to ${regions} regions`);
+    this.#regionsMax = regions;
+  }
+
   chunkWord(chunk: number): Address {
-    return this.chunkTable + 8 * chunk;
+    if (chunk < this.#firstChunks) return this.chunkTable + 8 * chunk;
+    const inStripe = chunk % (this.chunksPerRegion * this.stripe);
+    return addressOf(this.#firstRegion(chunk), 8 * inStripe);
+  }
+
+  /** The first region of the chunk's stripe. */
+  #firstRegion(chunk: number): number {
+    return Math.floor(chunk / (this.chunksPerRegion * this.stripe)) * this.stripe;
+  }
+
+  /** How many chunk words, from this chunk's on, stand in one piece. */
+  wordsFrom(chunk: number): number {
+    if (chunk < this.#firstChunks) return this.#firstChunks - chunk;
+    const inStripe = this.chunksPerRegion * this.stripe;
+    return inStripe - (chunk % inStripe);
+  }
+
+  /** Whether the chunk holds chunk words of regions that were added. */
+  isAddedTable(chunk: number): boolean {
+    if (chunk < this.#firstChunks || this.nodeOfChunk(chunk) !== 0) return false;
+    return this.chunksBefore(chunk) < this.#addedTable;
+  }
+
+  /** Bytes of chunk words at the start of a region. */
+  addedTableBytes(region: number): number {
+    const isFirst = region >= this.parameters.regionsMax && region % this.stripe === 0;
+    return isFirst ? 8 * this.chunksPerRegion * this.stripe : 0;
   }
 
   chunkStart(chunk: number): Address {
@@ -146,8 +218,12 @@ export class PoolLayout {
 
   /** Regions that there must be for a chunk to be there. */
   regionsFor(chunk: number): number {
-    const { stripe } = this;
-    return (Math.floor(chunk / (this.chunksPerRegion * stripe)) + 1) * stripe;
+    return this.#firstRegion(chunk) + this.stripe;
+  }
+
+  /** Regions that there must be for a chunk's word to be there. */
+  regionsForWord(chunk: number): number {
+    return chunk < this.#firstChunks ? 1 : this.#firstRegion(chunk) + 1;
   }
 
   clientEntry(id: number): Address {
@@ -158,6 +234,11 @@ export class PoolLayout {
   intentChunkWord(group: number, node: number): Address {
     return this.#intentTable + 8 * (group * this.stripe + node);
   }
+}
+
+/** Whether a pool over so many memory nodes can have so many regions. */
+export function isRegionCount(regions: number, nodes: number): boolean {
+  return regions >= 1 && regions <= REGIONS_MAX && regions % nodes === 0;
 }
 
 /** Bytes of state that a chunk of `blocks` blocks keeps in front of them, in whole units. */

@@ -2,11 +2,13 @@ import { StepwellError } from '../errors.ts';
 import {
   CHUNK_BYTES,
   CLIENTS_MAX,
+  isRegionCount,
   LAYOUT_VERSION,
   MAGIC,
   PARAMETER_BYTES,
   PoolLayout,
   type PoolParameters,
+  REGIONS_MAX,
   SUPERBLOCK,
 } from './layout.ts';
 
@@ -14,7 +16,6 @@ import {
 export const SUPERBLOCK_BYTES = 4096;
 
 const REGION_BYTES_MAX = 2 ** 31;
-const REGIONS_MAX = 1024;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const DEFAULT_CLIENTS = 128;
 
@@ -65,6 +66,17 @@ export function poolParameters(
   };
   new PoolLayout(parameters); // raises SW_POOL_TOO_SMALL when the tables do not fit
   return parameters;
+}
+
+/** Regions of a pool that is to hold so many bytes. Raises SW_INVALID_ARGUMENT. */
+export function regionsForSize(size: number, { regionBytes, nodes = 1 }: PoolParameters): number {
+  const regions = Math.ceil(positiveInteger('size', size) / regionBytes / nodes) * nodes;
+  if (isRegionCount(regions, nodes)) return regions;
+  throw new StepwellError(
+    'SW_INVALID_ARGUMENT',
+    `a pool has at most ${REGIONS_MAX} regions, and those of this one have ${regionBytes} bytes: ` +
+      'stepwell copy makes a larger one with larger regions',
+  );
 }
 
 /** The superblock of an empty pool with one region. */
@@ -120,9 +132,11 @@ export function parseSuperblock(
   }
   const get = (offset: number) => Number(view.getBigUint64(offset, true));
   const nodes = Math.floor(get(SUPERBLOCK.regionsMax) / NODES_SCALE) + 1;
+  const raised = get(SUPERBLOCK.regionsRaised);
   const parameters = {
     regionBytes: get(SUPERBLOCK.regionBytes),
     regionsMax: get(SUPERBLOCK.regionsMax) % NODES_SCALE,
+    ...(raised > 0 ? { regionsRaised: raised } : {}),
     clientsMax: get(SUPERBLOCK.clientsMax),
     chunkBytes: get(SUPERBLOCK.chunkBytes),
     createdAt: get(SUPERBLOCK.createdAt),
@@ -133,7 +147,9 @@ export function parseSuperblock(
   if (parameters.regionsMax % nodes !== 0) {
     throw fail('SW_POOL_CORRUPT', 'has regions that cannot be dealt out to its memory nodes');
   }
-  if (regions < 1 || regions > parameters.regionsMax || parameters.chunkBytes !== CHUNK_BYTES) {
+  const { regionsMax, regionsRaised: regionsNow = regionsMax } = parameters;
+  const isSound = regionsNow >= regionsMax && isRegionCount(regionsNow, nodes);
+  if (!isSound || regions < 1 || regions > regionsNow || parameters.chunkBytes !== CHUNK_BYTES) {
     throw fail('SW_POOL_CORRUPT', 'has a superblock that contradicts itself');
   }
   if (memoryBytes < regions * parameters.regionBytes) {

@@ -357,7 +357,7 @@ export interface Attachment {
 }
 
 /** Uses a pool by a client of its own, which is gone afterwards. */
-function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => T): T {
+export function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => T): T {
   const attachment = attach(url, { create: false });
   try {
     return use(attachment);

@@ -85,6 +85,12 @@ export interface CheckReport {
   problems: string[];
 }
 
+/** The most bytes that a pool may hold since it was raised. */
+export interface GrowReport {
+  before: number;
+  sizeMax: number;
+}
+
 /** What became of a store that was dropped. */
 export interface DropReport {
   store: string;

@@ -206,10 +206,9 @@ function makerOf(
   const { kind, wishes } = wish ?? { kind: kindNamed('race'), wishes: {} };
   const bound = boundWish(options);
   if (bound) refuseUnbounded(kind.manifest, options);
-  const { regionBytes, regionsMax } = pool.layout.parameters;
   const seed = Math.floor(Math.random() * 2 ** 32);
-  const { stripe } = pool.layout;
-  const bytes = bytesFor(kind, regionBytes * regionsMax, bound);
+  const { stripe, bytesMax } = pool.layout;
+  const bytes = bytesFor(kind, bytesMax, bound);
   const parameters = kind.parameters(wishes, bytes, seed, stripe);
   return () => findOrCreateStore(pool, name, kind, parameters, bound);
 }

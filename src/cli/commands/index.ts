@@ -7,6 +7,7 @@ import { destroy } from './destroy.ts';
 import { drop } from './drop.ts';
 import { dump } from './dump.ts';
 import { get } from './get.ts';
+import { grow } from './grow.ts';
 import { indexServer } from './index-server.ts';
 import { inspect } from './inspect.ts';
 import { load } from './load.ts';
@@ -42,6 +43,7 @@ export const STEPWELL: Program = {
     nodes,
     bench,
     selftest,
+    grow,
     drop,
     destroy,
   ],

@@ -78,8 +78,9 @@ export class Directory {
     const count = 2 ** depth;
     const subtables = new Float64Array(count);
     yield* this.parts.each(depth, (index, low, high) => {
-      subtables[index] = this.#entry((high >>> 0) * 2 ** 32 + (low >>> 0));
+      subtables[index] = (high >>> 0) * 2 ** 32 + (low >>> 0);
     });
+    yield* this.#check(subtables);
     for (let i = 1; i < count; i++) {
       if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
     }
@@ -102,9 +103,10 @@ export class Directory {
     yield batch;
     this.#growCache(depth);
     for (let d = depth; d >= this.initialDepth; d--) {
-      const subtable = this.#entry(readInteger(words, d * ENTRY_BYTES));
+      const subtable = readInteger(words, d * ENTRY_BYTES);
       // An entry counts at the depth it was born at: at a greater one it is the same entry again.
       if (subtable !== NULL_ADDRESS && bornAt(suffixOf(hash, d), this.initialDepth) === d) {
+        yield* this.#check([subtable]);
         this.learn(suffixOf(hash, d), d, subtable);
         return subtable;
       }
@@ -116,14 +118,19 @@ export class Directory {
   *child(suffix: number, depth: number): Operation<Address> {
     if (depth >= this.maxDepth) return NULL_ADDRESS;
     if ((yield* this.parts.readDepth()) <= depth) return NULL_ADDRESS;
-    return this.#entry(Number(yield* control.load(this.parts.entry(suffix + 2 ** depth))));
+    const child = Number(yield* control.load(this.parts.entry(suffix + 2 ** depth)));
+    yield* this.#check([child]);
+    return child;
   }
 
-  /** What an entry was read as. Raises SW_POOL_CORRUPT where no block can begin. */
-  #entry(word: number): Address {
-    const isEntry = word === NULL_ADDRESS || this.#chunks.isBlockAddress(word);
-    invariant(isEntry, `an entry of the directory leads to ${word}`);
-    return word;
+  /** What entries were read as. Raises SW_POOL_CORRUPT where no block can begin. */
+  *#check(entries: Float64Array | readonly number[]): Operation<void> {
+    const leadsNowhere = (word: number) =>
+      word !== NULL_ADDRESS && !this.#chunks.isBlockAddress(word);
+    if (!entries.some(leadsNowhere)) return;
+    yield* this.#chunks.learnMaximum();
+    const word = entries.find(leadsNowhere);
+    invariant(word === undefined, `an entry of the directory leads to ${word}`);
   }
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */

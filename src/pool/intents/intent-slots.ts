@@ -99,8 +99,7 @@ export class IntentSlots {
     if (known !== undefined) return known;
     const chunk = Number(yield* control.load(this.#layout.intentChunkWord(group, node)));
     if (chunk === 0) return NULL_ADDRESS;
-    const { reservedChunks, chunksMax } = this.#layout;
-    invariant(chunk >= reservedChunks && chunk < chunksMax, `intent slots in chunk ${chunk}`);
+    invariant(yield* this.#chunks.isChunk(chunk), `intent slots in chunk ${chunk}`);
     const { state, units } = yield* this.#chunks.wordOf(chunk);
     const isIt = state === CHUNK_INTENTS && units === group;
     invariant(isIt && this.#layout.nodeOfChunk(chunk) === node, `intent slots in chunk ${chunk}`);

@@ -32,7 +32,7 @@ export class Allocator {
   readonly #classes = new Map<number, SizeClass>();
   readonly spans: Spans;
   /** By chunk: whether this client owns it. */
-  readonly #owned: Uint8Array;
+  #owned: Uint8Array;
   /** By own chunk: its class, if that is one of a memory node. */
   readonly #placed = new Map<number, SizeClass>();
   #last = new SizeClass(0, 1);
@@ -191,10 +191,19 @@ export class Allocator {
       yield* control.writeBytes(start, map);
       yield* this.#chunks.prepared(chunk, word);
     }
-    this.#owned[chunk] = 1;
+    this.#noteOwned(chunk);
     if (node !== ANY_NODE) this.#placed.set(chunk, sizeClass);
     sizeClass.chunks.push(chunk);
     sizeClass.current = { start, map, next: 0 };
+  }
+
+  #noteOwned(chunk: number): void {
+    if (chunk >= this.#owned.length) {
+      const grown = new Uint8Array(this.#layout.chunksMax);
+      grown.set(this.#owned);
+      this.#owned = grown;
+    }
+    this.#owned[chunk] = 1;
   }
 
   /** Goes back to one of this client's chunks of which at least `worthwhile` blocks came free. */
@@ -310,7 +319,7 @@ export class Allocator {
   *adoptOrphans(catalog: number): Operation<number[]> {
     const orphans = yield* this.#chunks.adoptOrphans(catalog, this.#owner, this.#incarnation);
     for (const { chunk, units } of orphans) {
-      this.#owned[chunk] = 1;
+      this.#noteOwned(chunk);
       this.sizeClass(catalog, units).chunks.push(chunk);
     }
     return orphans.map(({ chunk }) => chunk);

@@ -1,6 +1,6 @@
 import { hasCode, invariant, type StepwellError } from '../../errors.ts';
 import type { FileLocks } from '../../fabrics/shared/file-locks.ts';
-import { type Address, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
+import { type Address, addressOf, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
 import type { ChunkWord } from './chunk-word.ts';
@@ -48,16 +48,46 @@ export class ChunkMemory {
       const regions = yield* this.regionCount();
       if (regions >= needed) return;
       this.#memory.extend(regions + 1);
+      const table = this.#layout.addedTableBytes(regions);
+      if (table > 0) this.reserve(addressOf(regions, 0), table);
       yield* control.swap(SUPERBLOCK.regionCount, BigInt(regions), BigInt(regions + 1));
     }
   }
 
-  /** How many regions the pool has by now. Raises SW_POOL_CORRUPT. */
+  /**
+   * How many regions the pool has by now; the layout learns how many it may have. Raises
+   * SW_POOL_CORRUPT.
+   */
   *regionCount(): Operation<number> {
-    const { regionsMax } = this.#layout.parameters;
     const regions = Number(yield* control.load(SUPERBLOCK.regionCount));
+    // Raised before, and read after it: no region is there that the maximum does not allow.
+    if (regions > this.#layout.regionsMax) yield* this.readRaised();
+    const { regionsMax } = this.#layout;
     invariant(regions >= 1 && regions <= regionsMax, `${regions} regions of ${regionsMax}`);
     return regions;
+  }
+
+  /** The layout learns how many regions the pool may have by now. Raises SW_POOL_CORRUPT. */
+  *readRaised(): Operation<void> {
+    this.#layout.raise(Number(yield* control.load(SUPERBLOCK.regionsRaised)));
+  }
+
+  /** Whether the word of a chunk, which may be any number, is there to be read. */
+  *hasWord(chunk: number): Operation<boolean> {
+    if (!(chunk >= this.#layout.reservedChunks) || this.#layout.isAddedTable(chunk)) return false;
+    const needed = this.#layout.regionsForWord(chunk);
+    return needed === 1 || needed <= (yield* this.regionCount());
+  }
+
+  /** Lets the pool have so many regions; returns how many it may have now. */
+  *raise(regions: number): Operation<number> {
+    for (;;) {
+      yield* this.readRaised();
+      const { regionsMax, parameters } = this.#layout;
+      if (regionsMax >= regions) return regionsMax;
+      const before = regionsMax === parameters.regionsMax ? 0 : regionsMax;
+      yield* control.swap(SUPERBLOCK.regionsRaised, BigInt(before), BigInt(regions));
+    }
   }
 
   /** Takes the range from the operating system now; see RegionSource.reserve. */

@@ -39,6 +39,8 @@ const TABLE_READ_WORDS = 512;
 const CLEARED_BYTES = 32 * 1024;
 const SWAPS_AT_ONCE = 64;
 
+const REMEDY = 'stepwell grow lets it hold more, or stepwell copy makes a larger one of it';
+
 /** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
 function useOf({ catalog, units }: ChunkWord): number {
   return catalog * 65536 + units;
@@ -124,13 +126,12 @@ export class ChunkTable {
 
   #full({ node, refusal }: Demand): StepwellError {
     if (refusal !== undefined) return refusal;
-    const { stripe, parameters } = this.#layout;
-    const bytes = parameters.regionBytes * parameters.regionsMax;
+    const { stripe, bytesMax: bytes } = this.#layout;
     return new StepwellError(
       'SW_POOL_FULL',
       node === ANY_NODE
-        ? `the pool is full: all ${bytes} bytes are in use`
-        : `memory node ${node + 1} is full: all its ${bytes / stripe} bytes are in use`,
+        ? `the pool is full: all ${bytes} bytes are in use; ${REMEDY}`
+        : `memory node ${node + 1} is full: all its ${bytes / stripe} bytes are in use; ${REMEDY}`,
     );
   }
 
@@ -310,8 +311,10 @@ export class ChunkTable {
 
   /** A frontier among the tables would have them taken for chunks. Raises SW_POOL_CORRUPT. */
   *#readFrontier(): Operation<number> {
-    const { reservedChunks, chunksMax } = this.#layout;
+    const { reservedChunks } = this.#layout;
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
+    if (frontier > this.#layout.chunksMax) yield* this.#memory.readRaised();
+    const { chunksMax } = this.#layout;
     const isInPool = frontier >= reservedChunks && frontier <= chunksMax;
     invariant(isInPool, `the frontier is chunk ${frontier} of ${chunksMax}`);
     return frontier;
@@ -335,12 +338,16 @@ export class ChunkTable {
     { word, node, bytes }: Demand,
     count: number,
   ): Operation<number | undefined> {
-    const { chunksPerRegion, chunksMax, stripe } = this.#layout;
+    const { chunksPerRegion, stripe } = this.#layout;
     let first = from;
     // A span over stripes, or one node's chunk, leaves out the chunks of the other nodes.
     let passedUnused = stripe > 1 && (count > 1 || node !== ANY_NODE);
     for (;;) {
       if (node !== ANY_NODE) first += (node + stripe - this.#layout.nodeOfChunk(first)) % stripe;
+      if (this.#layout.isAddedTable(first)) {
+        first++;
+        continue;
+      }
       const inRegion = this.#layout.chunksBefore(first);
       if (inRegion + count > chunksPerRegion) {
         // A span may not cross a region. The frontier stays before the chunks that it skips.
@@ -349,7 +356,11 @@ export class ChunkTable {
         continue;
       }
       const last = first + (count - 1) * stripe;
-      if (last >= chunksMax) return undefined;
+      if (last >= this.#layout.chunksMax) {
+        yield* this.#memory.readRaised();
+        if (last >= this.#layout.chunksMax) return undefined;
+        continue;
+      }
       yield* this.#memory.extendTo(last);
       this.#memory.reserve(this.#layout.chunkStart(first), bytes);
       const taken = yield* this.#takeRun(first, word, count);
@@ -393,14 +404,15 @@ export class ChunkTable {
     const words: [number, bigint][] = [];
     const regions = yield* this.#memory.regionCount();
     const end = regions * this.#layout.chunksPerRegion;
-    for (let first = this.#layout.reservedChunks; first < end; first += TABLE_READ_WORDS) {
-      const count = Math.min(TABLE_READ_WORDS, end - first);
+    for (let first = this.#layout.reservedChunks; first < end; ) {
+      const count = Math.min(TABLE_READ_WORDS, end - first, this.#layout.wordsFrom(first));
       const bytes = yield* control.readBytes(this.#layout.chunkWord(first), 8 * count);
       const view = new DataView(bytes.buffer);
       for (let i = 0; i < count; i++) {
         const word = view.getBigUint64(8 * i, true);
         if (word !== 0n) words.push([first + i, word]);
       }
+      first += count;
     }
     return words;
   }
@@ -436,21 +448,39 @@ export class ChunkTable {
     return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
   }
 
-  /** Whether a block can begin there. The address may be any number. */
+  /**
+   * Whether a block can begin there, as far as this client knows the pool's maximum: `learnMaximum`
+   * asks. The address may be any number.
+   */
   isBlockAddress(address: Address): boolean {
-    const { chunksMax, reservedChunks, parameters } = this.#layout;
+    const { chunksMax, reservedChunks, regionsMax } = this.#layout;
     if (!(address >= 0) || address % UNIT_BYTES !== 0) return false;
-    if (regionOf(address) >= parameters.regionsMax) return false;
+    if (regionOf(address) >= regionsMax) return false;
     const chunk = this.chunkOf(address);
+    if (this.#layout.isAddedTable(chunk)) return false;
     return chunk >= reservedChunks && chunk < chunksMax;
+  }
+
+  /** Another client may have raised the pool's maximum. Raises SW_POOL_CORRUPT. */
+  learnMaximum(): Operation<void> {
+    return this.#memory.readRaised();
+  }
+
+  /** Lets the pool have so many regions; returns how many it may have now. */
+  raiseMaximum(regions: number): Operation<number> {
+    return this.#memory.raise(regions);
+  }
+
+  /** Whether a chunk, which may be any number, is one of the pool and no table. */
+  isChunk(chunk: number): Operation<boolean> {
+    return this.#memory.hasWord(chunk);
   }
 
   /** Whether a block of this size of the store stands there. The address may be any number. */
   *holdsBlock(address: Address, units: number, catalog: number): Operation<boolean> {
-    const { chunksMax, reservedChunks } = this.#layout;
     if (!Number.isInteger(address) || address < 0 || units < 1) return false;
     const chunk = this.chunkOf(address);
-    if (!(chunk >= reservedChunks && chunk < chunksMax)) return false;
+    if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
     if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) return false;
     const blocks = blocksPerChunk(units);
@@ -462,8 +492,9 @@ export class ChunkTable {
   /** As `holdsBlock`, also of what takes a span of chunks. */
   *holdsMemory(address: Address, units: number, catalog: number): Operation<boolean> {
     if (units <= BLOCK_UNITS_MAX) return yield* this.holdsBlock(address, units, catalog);
-    if (!this.isBlockAddress(address)) return false;
+    if (!(address >= 0) || address % UNIT_BYTES !== 0) return false;
     const chunk = this.chunkOf(address);
+    if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
     const isFirst = address === this.#layout.chunkStart(chunk);
     return isFirst && word.state === CHUNK_SPAN && word.catalog === catalog;

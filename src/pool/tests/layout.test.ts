@@ -45,9 +45,35 @@ test('the tables of a pool do not overlap', () => {
   assert.ok(CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES <= CLIENTS_OFFSET);
   assert.equal(layout.clientEntry(1), CLIENTS_OFFSET);
   assert.ok(layout.clientEntry(17) <= layout.chunkWord(0));
-  const end = layout.chunkWord(layout.chunksMax);
+  const end = layout.chunkWord(layout.chunksMax - 1) + 8;
   assert.ok(end <= layout.reservedChunks * CHUNK_BYTES);
   assert.equal(layout.chunksMax, 4 * 32);
+});
+
+test('chunk words of regions that were added stand at their start, apart from chunks', () => {
+  for (const nodes of [1, 2]) {
+    const layout = new PoolLayout({ ...PARAMETERS, nodes });
+    const before = layout.chunksMax;
+    layout.raise(10);
+    assert.equal(layout.bytesMax, 10 * PARAMETERS.regionBytes);
+    const words = new Set<number>();
+    const tables = new Set<number>();
+    for (let chunk = 0; chunk < layout.chunksMax; chunk++) {
+      const word = layout.chunkWord(chunk);
+      words.add(word);
+      if (chunk < before) assert.equal(regionOf(word), 0);
+      else tables.add(layout.chunkAt(regionOf(word), offsetOf(word)));
+      assert.ok(regionOf(word) < layout.regionsForWord(chunk));
+      const inPiece = layout.chunkWord(chunk + layout.wordsFrom(chunk) - 1) - word;
+      assert.equal(inPiece, 8 * (layout.wordsFrom(chunk) - 1));
+    }
+    assert.equal(words.size, layout.chunksMax);
+    assert.equal(layout.tableChunks, layout.reservedChunks + tables.size);
+    for (let chunk = before; chunk < layout.chunksMax; chunk++) {
+      assert.equal(layout.isAddedTable(chunk), tables.has(chunk), `chunk ${chunk} of ${nodes}`);
+    }
+    throwsCode('SW_POOL_CORRUPT', () => layout.raise(1025));
+  }
 });
 
 test('chunks follow one another, region by region', () => {

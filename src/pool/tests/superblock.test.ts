@@ -84,6 +84,18 @@ test('region counts that contradict the rest', () => {
   throwsCode('SW_POOL_TRUNCATED', () => parse(changed, 64 * MIB - 1));
 });
 
+test('a maximum that was raised', () => {
+  const raised = (regions: bigint) => {
+    const changed = bytes.slice();
+    new DataView(changed.buffer).setBigUint64(SUPERBLOCK.regionsRaised, regions, true);
+    return changed;
+  };
+  assert.equal(parse(raised(1024n)).regionsRaised, 1024);
+  for (const regions of [3n, 1025n, 2n ** 63n, 2n ** 64n - 1n]) {
+    throwsCode('SW_POOL_CORRUPT', () => parse(raised(regions)));
+  }
+});
+
 test('a superblock in the middle of another buffer', () => {
   const around = new Uint8Array(SUPERBLOCK_BYTES + 100);
   around.set(bytes, 50);

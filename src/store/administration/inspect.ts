@@ -17,16 +17,17 @@ export function* reportPool(
   pool: Pool,
   place: { url: string; path: string; hugePages: boolean },
 ): Operation<PoolReport> {
-  const { parameters, chunksMax, reservedChunks } = pool.layout;
+  yield* pool.chunks.learnMaximum();
+  const { parameters, chunksMax, bytesMax, tableChunks } = pool.layout;
   const words = yield* pool.chunks.words();
   const isUsed = ([, word]: ChunkWords[number]) => unpackChunk(word).state !== CHUNK_FREE;
-  const used = reservedChunks + words.filter(isUsed).length;
+  const used = tableChunks + words.filter(isUsed).length;
   return {
     url: place.url,
     path: place.path,
     layoutVersion: LAYOUT_VERSION,
     createdAt: new Date(parameters.createdAt).toISOString(),
-    sizeMax: parameters.regionBytes * parameters.regionsMax,
+    sizeMax: bytesMax,
     regionSize: parameters.regionBytes,
     regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
     chunkSize: CHUNK_BYTES,

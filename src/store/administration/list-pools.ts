@@ -57,7 +57,7 @@ function look(path: string, url: string) {
     const rows = pool.run(pool.membership.rows());
     const entries = pool.run(pool.catalog.entries());
     return {
-      sizeMax: parameters.regionBytes * parameters.regionsMax,
+      sizeMax: pool.layout.bytesMax,
       clients: rows.filter((row) => !pool.run(pool.membership.isGone(row))).length,
       clientsMax: parameters.clientsMax,
       stores: entries.filter(({ ready }) => ready).map((entry) => entry.name),

@@ -135,7 +135,7 @@ export class FullPool {
     const wanted = blockBytesOf(request.keyBytes, request.valueBytes);
     if (wanted <= CHUNK_BYTES) return true;
     const { chunks, layout } = this.#attachment.pool;
-    let most = layout.chunksMax - layout.reservedChunks;
+    let most = layout.chunksMax - layout.tableChunks;
     for (const [, word] of yield* chunks.words()) {
       const { catalog } = unpackChunk(word);
       if (catalog !== 0 && catalog !== this.#index.catalog) most--;

@@ -94,7 +94,8 @@ function defaultFileBytes(path: string): number {
 /** Whole pages up to the end of the chunk table. */
 function tableBytes(parameters: PoolParameters): number {
   const layout = new PoolLayout(parameters);
-  return Math.ceil(layout.chunkWord(layout.chunksMax) / 4096) * 4096;
+  const last = layout.chunkWord(layout.chunksMax - 1);
+  return Math.ceil((last + 8) / 4096) * 4096;
 }
 
 /** Drafts that a creator left when it was killed. */

@@ -109,8 +109,8 @@ export function shapeIn(
   if (kind === 'blank') return undefined;
   if (kind === 'mark') return parseMark(head);
   // Only the shape is asked for: how much of the pool is here is what this tells.
-  const { regionBytes, regionsMax, nodes = 1 } = parseDraftOrPool(kind, head, url);
-  return { regionBytes, regions: regionsMax / nodes };
+  const { regionBytes, regionsMax, regionsRaised, nodes = 1 } = parseDraftOrPool(kind, head, url);
+  return { regionBytes, regions: (regionsRaised ?? regionsMax) / nodes };
 }
 
 function parseDraftOrPool(kind: HeadKind, head: Uint8Array, url: string): PoolParameters {

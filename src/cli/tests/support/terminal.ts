@@ -94,6 +94,7 @@ export function fakeContext(setting: Setting = {}): Context {
     observe: () => Promise.reject(new Error('no pool to observe in this test')),
     signal: new AbortController().signal,
     library: async () => pools.library(),
+    enlarging: () => Promise.reject(new Error('nothing is enlarged in this test')),
     serveRedis: () => Promise.reject(new Error('no gateway in this test')),
     listPools: async () => () => [],
     memoryNodes: () => Promise.reject(new Error('no memory nodes in this test')),

@@ -278,6 +278,7 @@ export class NodeConnection {
     }
     this.#state = OPEN;
     this.#inbox.allow(limits.frameBytesMax);
+    memory.look();
     const welcome = writeWelcome({
       proof: proofOf('node', key, transcript),
       regions: memory.regions.length,

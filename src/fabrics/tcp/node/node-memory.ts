@@ -3,7 +3,15 @@ import { type Barrier, barrierOf } from '../../shared/barrier.ts';
 import { copyLine, readWords, writeWords } from '../../shared/copy.ts';
 import type { FileLocks } from '../../shared/file-locks.ts';
 import type { Region, RegionSource } from '../../shared/region.ts';
-import { requestBytes, resultBytes, verbBytes, verbKind, verbRegion, WireError } from '../wire.ts';
+import {
+  NODE_REGIONS_MAX,
+  requestBytes,
+  resultBytes,
+  verbBytes,
+  verbKind,
+  verbRegion,
+  WireError,
+} from '../wire.ts';
 
 /** "STEPGONE": stands in the first word while a memory is erased. */
 export const ERASING = 0x45_4e_4f_47_50_45_54_53n;
@@ -37,7 +45,8 @@ export class BeyondMemory extends Error {
  * client that maps it itself, so both doors may be used at once.
  */
 export class NodeMemory {
-  readonly regions: readonly Region[];
+  readonly #regions: Region[] = [];
+  readonly #source: RegionSource;
   readonly regionBytes: number;
   /** Of a memory in a file. */
   readonly locks: FileLocks | undefined;
@@ -61,13 +70,34 @@ export class NodeMemory {
     this.#barrier = barrier;
     this.regionBytes = regionBytes;
     this.locks = source.locks;
-    this.regions = Array.from({ length: regions }, (_, index) => {
-      const region = source.map(index);
-      if (region === undefined || region.bytes < regionBytes) {
-        throw new RangeError(`region ${index} is not there`);
-      }
-      return region;
-    });
+    this.#source = source;
+    this.#mapTo(regions);
+    if (this.#regions.length < regions) {
+      throw new RangeError(`region ${this.#regions.length} is not there`);
+    }
+  }
+
+  get regions(): readonly Region[] {
+    return this.#regions;
+  }
+
+  /** Maps what the file has by now: it may have been lengthened (store/administration/grow.ts). */
+  look(): void {
+    this.#mapTo(NODE_REGIONS_MAX);
+  }
+
+  #mapTo(count: number): void {
+    while (this.#regions.length < count) {
+      const region = this.#source.map(this.#regions.length);
+      if (region === undefined || region.bytes < this.regionBytes) return;
+      this.#regions.push(region);
+    }
+  }
+
+  /** The region that a verb names, if it is there. */
+  #region(index: number): Region | undefined {
+    if (index >= this.#regions.length) this.look();
+    return this.#regions[index];
   }
 
   /**
@@ -100,7 +130,7 @@ export class NodeMemory {
   #inspectReads(i32: Int32Array, word: number, last: number): number {
     const verb = i32[word];
     const bytes = verbBytes(verb);
-    const region = this.regions[verbRegion(verb)];
+    const region = this.#region(verbRegion(verb));
     const end = this.regionBytes - bytes;
     if (verbKind(verb) !== READ || (bytes & 7) !== 0 || region === undefined) return word;
     const isLong = bytes > UNIT_BYTES;
@@ -130,7 +160,7 @@ export class NodeMemory {
     if (kind === READ ? (bytes & 7) !== 0 : kind !== WRITE && bytes !== 8) {
       throw new WireError(`a verb of ${bytes} bytes`);
     }
-    const region = this.regions[verbRegion(verb)];
+    const region = this.#region(verbRegion(verb));
     if (region === undefined || offset + bytes > this.regionBytes) {
       throw new BeyondMemory(`verb beyond region ${verbRegion(verb)}: ${offset}`);
     }
@@ -154,7 +184,7 @@ export class NodeMemory {
       }
       const bytes = verbBytes(verb);
       const offset = i32[(from >> 2) + 1];
-      const region = this.regions[verbRegion(verb)];
+      const region = this.#regions[verbRegion(verb)];
       from += 8;
       verbs++;
       this.#barrier?.();
@@ -181,7 +211,7 @@ export class NodeMemory {
     const last = this.#barrier === undefined ? end : word + 2;
     const verb = i32[word];
     const bytes = verbBytes(verb);
-    const region = this.regions[verbRegion(verb)];
+    const region = this.#regions[verbRegion(verb)];
     const line = copyLine;
     const { f64: to } = output;
     const { f64: from } = region;
@@ -215,12 +245,12 @@ export class NodeMemory {
 
   /** Whether nothing was ever written to it: whatever stands there begins with a word. */
   get isBlank(): boolean {
-    return Atomics.load(this.regions[0].i64, 0) === 0n;
+    return Atomics.load(this.#regions[0].i64, 0) === 0n;
   }
 
   /** Whether the memory begins with these bytes, or is half erased. */
   isErasable(image: Uint8Array): boolean {
-    const [{ u8, i64 }] = this.regions;
+    const [{ u8, i64 }] = this.#regions;
     if (Atomics.load(i64, 0) === ERASING) return true;
     return Buffer.compare(u8.slice(0, image.length), image) === 0;
   }
@@ -231,12 +261,13 @@ export class NodeMemory {
    * `turn` lets others run between two pieces.
    */
   async erase(turn: () => Promise<void>): Promise<void> {
-    const [{ i64 }] = this.regions;
+    this.look();
+    const [{ i64 }] = this.#regions;
     Atomics.store(i64, 0, ERASING);
-    for (const { u8 } of this.regions.toReversed()) {
+    for (const { u8 } of this.#regions.toReversed()) {
       const bytes = Math.min(u8.length, this.regionBytes);
       for (let end = bytes; end > 0; end -= ERASE_BYTES) {
-        const start = Math.max(end - ERASE_BYTES, u8 === this.regions[0].u8 ? 8 : 0);
+        const start = Math.max(end - ERASE_BYTES, u8 === this.#regions[0].u8 ? 8 : 0);
         clear(u8.subarray(start, end));
         await turn();
       }
@@ -249,7 +280,7 @@ export class NodeMemory {
    * afterwards. The first word is written last: a process that maps the memory sees all or nothing.
    */
   initialise(image: Uint8Array): Uint8Array {
-    const [{ u8, i64 }] = this.regions;
+    const [{ u8, i64 }] = this.#regions;
     const first = new DataView(image.buffer, image.byteOffset).getBigInt64(0, true);
     if (Atomics.load(i64, 0) === 0n) {
       u8.set(image.subarray(8), 8);
