@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
-import type * as growModule from '../store/administration/grow.ts';
+import type { copyPool } from '../store/administration/copy-pool.ts';
+import type { grow } from '../store/administration/grow.ts';
 import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
@@ -14,7 +15,10 @@ export type Library = Pick<
   'open' | 'openSync' | 'openBlocking' | 'create' | 'destroy' | 'inspect' | 'check' | 'dropStore'
 >;
 
-export type Enlarging = Pick<typeof growModule, 'grow'>;
+export interface Enlarging {
+  copyPool: typeof copyPool;
+  grow: typeof grow;
+}
 
 export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
 

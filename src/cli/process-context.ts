@@ -24,7 +24,10 @@ export function processContext(): Context {
       return signal;
     },
     library: () => import('../store/open.ts'),
-    enlarging: () => import('../store/administration/grow.ts'),
+    enlarging: async () => ({
+      ...(await import('../store/administration/copy-pool.ts')),
+      ...(await import('../store/administration/grow.ts')),
+    }),
     serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
     observe: async () => (await import('../store/watching/observer.ts')).observePool,
     listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,

@@ -303,7 +303,8 @@ export class Catalog {
     throw new StepwellError(
       'SW_TOO_MANY_STORES',
       `the pool has ${CATALOG_ENTRIES} stores, and no room for more: drop one ` +
-        '(stepwell stores lists them, stepwell drop), or use another pool',
+        '(stepwell stores lists them, stepwell drop), or take some into a pool of their own ' +
+        '(stepwell copy URL NEW --store NAME,…)',
     );
   }
 

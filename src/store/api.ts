@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
+import type { CopiedRecord } from './calls/changes/copies.ts';
 import type { Decide } from './calls/changes/decide.ts';
 import type {
   Decoded,
@@ -504,6 +505,10 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * @internal
    */
   changeState<T>(name: string, decide: Decide<T>): T;
+  /** @internal */
+  copyPage(cursor: number, count: number): { cursor: number; records: CopiedRecord[] };
+  /** @internal */
+  putCopies(copies: readonly CopiedRecord[]): void;
   /**
    * The values of the keys, in their order. With `maxBytes` only the first ones: it ends before the
    * value with which they would be more bytes together, but returns one at least.
@@ -643,6 +648,10 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
   ): Promise<BoundedIncrement<bigint>>;
   /** @internal */
   changeState<T>(name: string, decide: Decide<T>): Promise<T>;
+  /** @internal */
+  copyPage(cursor: number, count: number): Promise<{ cursor: number; records: CopiedRecord[] }>;
+  /** @internal */
+  putCopies(copies: readonly CopiedRecord[]): Promise<void>;
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): Promise<(V | undefined)[]>;
   setMany(entries: Iterable<readonly [Key, W]>, options?: ExpiryOptions): Promise<void>;
   deleteMany(keys: readonly Key[]): Promise<number>;

@@ -14,6 +14,8 @@ export interface PoolReport {
   chunks: { total: number; used: number; free: number };
   epoch: number;
   hugePages: boolean;
+  /** How many clients can be attached at once. */
+  maxClients: number;
   clients: {
     id: number;
     name: string;
@@ -83,6 +85,14 @@ export interface CheckReport {
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
   problems: string[];
+}
+
+/** What a copy of a pool has. */
+export interface CopyReport {
+  url: string;
+  sizeMax: number;
+  maxClients: number;
+  stores: { name: string; index: string; records: number }[];
 }
 
 /** The most bytes that a pool may hold since it was raised. */

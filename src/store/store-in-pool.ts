@@ -214,7 +214,7 @@ function makerOf(
 }
 
 /** An index that does not grow is made as large as the bound of its store wants it. */
-function bytesFor({ manifest }: IndexKind, poolBytes: number, bound?: BoundWish): number {
+export function bytesFor({ manifest }: IndexKind, poolBytes: number, bound?: BoundWish): number {
   if (manifest.onlineResize || bound === undefined) return poolBytes;
   const { unit, limit } = bound;
   const wanted = unit === 'records' ? BYTES_PER_RECORD * limit : 2 * limit;

@@ -1,6 +1,7 @@
 import type { Program } from '../command.ts';
 import { bench } from './bench.ts';
 import { check } from './check.ts';
+import { copy } from './copy.ts';
 import { create } from './create.ts';
 import { del } from './del.ts';
 import { destroy } from './destroy.ts';
@@ -44,6 +45,7 @@ export const STEPWELL: Program = {
     bench,
     selftest,
     grow,
+    copy,
     drop,
     destroy,
   ],

@@ -133,7 +133,7 @@ export class Membership {
       'SW_TOO_MANY_CLIENTS',
       `all ${this.#layout.parameters.clientsMax} rows of the client table are taken; ` +
         'a thread takes one for each pool: end some (stepwell inspect lists them), ' +
-        'or create the pool with more (maxClients, --max-clients)',
+        'or take the pool into one with more (stepwell copy URL NEW --max-clients N)',
     );
   }
 

@@ -15,10 +15,10 @@ import type { GrowReport } from '../reports.ts';
  * Also of a file that a memory node lends: its clients over the network have the room, too.
  *
  * @param options.size The most that the pool may hold, in bytes; rounded up to whole regions.
- * @throws StepwellError SW_INVALID_ARGUMENT for a size that the pool has already, or that takes more
- *   than 1024 of its regions; SW_UNSUPPORTED for `memory:`, whose buffers its threads already have,
- *   and for a pool over a network; SW_POOL_FULL when a memory node lends the file and the file
- *   system has no room for it.
+ * @throws StepwellError SW_INVALID_ARGUMENT for a size that the pool has already, or that takes
+ *   more than 1024 of its regions; SW_UNSUPPORTED for `memory:`, whose buffers its threads already
+ *   have, and for a pool over a network; SW_POOL_FULL when a memory node lends the file and the
+ *   file system has no room for it.
  */
 export function growSync(url: string, options: { size: number }): GrowReport {
   checkOptions(options, ['size']);

@@ -34,6 +34,7 @@ export function* reportPool(
     chunks: { total: chunksMax, used, free: chunksMax - used },
     epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
     hugePages: place.hugePages,
+    maxClients: parameters.clientsMax,
     clients: yield* reportClients(pool, words),
     stores: yield* reportStores(pool, words),
   };

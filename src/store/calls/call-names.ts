@@ -22,6 +22,8 @@ export const CALL_NAMES = [
   'swap',
   'append',
   'changeState',
+  'copyPage',
+  'putCopies',
   'getMany',
   'setMany',
   'deleteMany',

@@ -4,6 +4,7 @@ import { measureStore } from '../administration/statistics.ts';
 import type { ClientCounters, Entry, Key, KeyPage, Page, StoreStats } from '../api.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
 import { prefixIn } from './arguments.ts';
+import { type CopiedRecord, copiesOf } from './changes/copies.ts';
 import { ManyCalls } from './many-calls.ts';
 import { boundsOnly, rangeOf } from './ranges/key-range.ts';
 import { RangeCount } from './ranges/range-count.ts';
@@ -134,6 +135,17 @@ export class StoreCalls<V> extends ManyCalls<V> {
     return yield* this.#inPool(() =>
       sortedLoad(this.index, name, entries, this.versions.next(), refuseClosed, stored),
     );
+  }
+
+  /** Records as they stand in the store, some of them, and where to go on; 0 at the end. */
+  *copyPage(cursor: number, count: number): Operation<{ cursor: number; records: CopiedRecord[] }> {
+    this.attachment.refuseClosed();
+    const walk = this.index.walk(cursor);
+    const page = new PageOfWalk<CopiedRecord>(walk, count);
+    while (!page.complete) {
+      page.add(yield* this.#inPool(() => copiesOf(walk, this.index.records)));
+    }
+    return { cursor: walk.cursor, records: page.found };
   }
 
   newWalk(cursor?: number, prefix?: Key): RecordWalk<V> {

@@ -20,6 +20,7 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../api.ts';
+import type { CopiedRecord } from '../calls/changes/copies.ts';
 import type { Decide } from '../calls/changes/decide.ts';
 import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
 import { planScan } from '../calls/ranges/scan-plan.ts';
@@ -170,6 +171,16 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   /** @internal */
   changeState<T>(name: string, decide: Decide<T>): T {
     return this.#pool.run(this.#calls.changeState(name, decide));
+  }
+
+  /** @internal */
+  copyPage(cursor: number, count: number): { cursor: number; records: CopiedRecord[] } {
+    return this.#pool.run(this.#calls.copyPage(cursor, count));
+  }
+
+  /** @internal */
+  putCopies(copies: readonly CopiedRecord[]): void {
+    this.#pool.run(this.#calls.putCopies(copies));
   }
 
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[] {

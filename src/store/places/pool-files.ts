@@ -49,7 +49,7 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
   if (guardIo(url, path, lookUp, 'create') !== undefined) return false;
   removeAbandoned(path, url);
   const parameters = poolParameters(options, { size: defaultFileBytes(path) });
-  const draft = `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
+  const draft = draftOf(path);
   const fd = guardIo(url, path, () => openSync(draft, 'wx+', 0o600), 'create');
   try {
     ftruncateSync(fd, parameters.regionBytes);
@@ -69,6 +69,11 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
   } finally {
     rmSync(draft, { force: true });
   }
+}
+
+/** A name for a file that gets this path when it is complete; see `removeAbandoned`. */
+export function draftOf(path: string): string {
+  return `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
 }
 
 /**
@@ -99,7 +104,7 @@ function tableBytes(parameters: PoolParameters): number {
 }
 
 /** Drafts that a creator left when it was killed. */
-function removeAbandoned(path: string, url: string): void {
+export function removeAbandoned(path: string, url: string): void {
   const prefix = `${basename(path)}.`;
   for (const name of guardIo(url, path, () => readdirSync(dirname(path)), 'create')) {
     if (!name.startsWith(prefix) || !name.endsWith('.new')) continue;

@@ -103,6 +103,7 @@ export class FakePools {
       chunks: { total: 1024, used: 3, free: 1021 },
       epoch: 5,
       hugePages: false,
+      maxClients: 128,
       clients: [fakeClient()],
       stores,
     };

@@ -17,6 +17,7 @@ import { storedValue } from '../decoding.ts';
 import { EXPIRY_OPTIONS, expiryIn } from '../expiry.ts';
 import { ExpiryCalls } from '../expiry-calls.ts';
 import { keyBytes } from '../ranges/key-range.ts';
+import type { CopiedRecord } from './copies.ts';
 import type { Decide, StateLook } from './decide.ts';
 import { parseState, stateKey } from './state.ts';
 
@@ -138,6 +139,19 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
       }
     }
     return { result: outcome.result as T };
+  }
+
+  /** Stores records as another store has them, with their kinds and times. */
+  *putCopies(copies: readonly CopiedRecord[]): Operation<void> {
+    this.attachment.refuseClosed();
+    yield* this.attachment.each(copies, this.attachment.width, (copy) => this.#putCopy(copy));
+  }
+
+  *#putCopy({ key, value, codec, expiry }: CopiedRecord): Operation<void> {
+    const request = this.requestFor(key);
+    yield* this.modified(request, expiry, () => {
+      this.#put(request, key, value, expiry, codec);
+    });
   }
 
   /** The request's value from now on, for which there was no room when its key was encoded. */

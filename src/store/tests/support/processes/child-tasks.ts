@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { StepwellError } from '../../../../errors.ts';
 import { startWorker } from '../../../../fabrics/start-worker.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
+import { copyPool } from '../../../administration/copy-pool.ts';
 import type { OpenOptions, Store } from '../../../api.ts';
 import { attach, createSync, openSync } from '../../../open.ts';
 import { openStore } from '../../../store-in-pool.ts';
@@ -23,6 +24,8 @@ export type Order =
   | { kind: 'die'; url: string; options: OpenOptions; chunks: number }
   /** The same, and stands still then with the catalog's lock. */
   | { kind: 'hold'; url: string; options: OpenOptions; chunks: number }
+  /** Copies the pool, and dies by SIGKILL when it has told of its progress so often. */
+  | { kind: 'copy'; url: string; to: string; diesAt: number }
   /** Opens the store in a thread, which it terminates. */
   | { kind: 'terminate'; url: string; options: OpenOptions }
   /** Of the first store that was opened. */
@@ -39,13 +42,14 @@ process.on('disconnect', () => process.exit());
 async function answer(order: Order): Promise<unknown> {
   try {
     if (order.kind === 'terminate') return await terminateThread(order);
+    if (order.kind === 'copy') return await copy(order);
     return obey(order);
   } catch (error) {
     return error instanceof StepwellError ? error.code : `raw ${String(error)}`;
   }
 }
 
-function obey(order: Exclude<Order, { kind: 'terminate' }>): unknown {
+function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' }>): unknown {
   if (order.kind === 'close') {
     for (const store of open.splice(0)) store.close();
     return 'closed';
@@ -153,6 +157,15 @@ function makeUntil(
     return 'holding';
   }
   return 'made';
+}
+
+async function copy({ url, to, diesAt }: Extract<Order, { kind: 'copy' }>): Promise<string> {
+  let told = 0;
+  const onProgress = () => {
+    if (++told === diesAt) process.kill(process.pid, 'SIGKILL');
+  };
+  await copyPool(url, to, { onProgress });
+  return 'copied';
 }
 
 async function terminateThread({ url, options }: Extract<Order, { kind: 'terminate' }>) {

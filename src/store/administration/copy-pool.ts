@@ -1,0 +1,251 @@
+import { closeSync, fsyncSync, linkSync, lstatSync, openSync, rmSync, utimesSync } from 'node:fs';
+import { StepwellError } from '../../errors.ts';
+import { kindNamed } from '../../indexes/kinds.ts';
+import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
+import { checkOptions } from '../calls/arguments.ts';
+import { boundWish } from '../eviction/bound-wish.ts';
+import { shownParameters } from '../index-choice.ts';
+import { asStepwellError, guardIo } from '../io-errors.ts';
+import { draftOf, type FileLocation, linkTarget, parseUrl, removeAbandoned } from '../location.ts';
+import { createSync, inspect, open } from '../open.ts';
+import { isRemote, parseRemote } from '../remote/address.ts';
+import type { CopyReport, PoolReport } from '../reports.ts';
+import { bytesFor, checkStoreName } from '../store-in-pool.ts';
+
+/** Records that are read, and then written, together. */
+const PAGE = 256;
+
+type Sizes = Pick<OpenOptions, 'size' | 'regionSize' | 'maxClients'>;
+
+/** What to copy, and how large the new pool is. */
+export interface CopyOptions
+  extends Sizes,
+    Pick<OpenOptions, 'secret' | 'tls' | 'timeoutMs' | 'signal'> {
+  /** Only these stores. Default: all. */
+  stores?: readonly string[];
+  /** Copies although other clients are attached to the old pool. */
+  live?: boolean;
+  /** Called after each page, with the records that the store's copy has so far. */
+  onProgress?: (store: string, records: number) => void;
+}
+
+const OPTIONS: Readonly<Record<keyof CopyOptions, true>> = {
+  size: true,
+  regionSize: true,
+  maxClients: true,
+  secret: true,
+  tls: true,
+  timeoutMs: true,
+  signal: true,
+  stores: true,
+  live: true,
+  onProgress: true,
+};
+
+/**
+ * Makes a new pool of other sizes and copies stores into it: indexes with the parameters that were
+ * chosen for them, bounds, records with their kinds and deadlines, and what helpers keep.
+ * Parameters that followed from the old pool's size follow from the new one's. Versions of records
+ * begin anew, and so do their uses, and the times of those that slide.
+ *
+ * The old pool is only read. The new one is made under another name, and gets its own when all of
+ * it is there: a copy that is interrupted, however, leaves no pool at that name.
+ *
+ * @param from Any pool that another process can open, `tcp://…` too.
+ * @param to `shm:NAME` or `file:PATH`, which is not there yet. A memory node lends such a file.
+ * @param options.size Default: twice the old maximum. `maxClients`: as the old pool.
+ * @throws StepwellError SW_POOL_EXISTS; SW_POOL_BUSY while other clients are attached to the old
+ *   pool, unless `live`: what they write meanwhile may be missing; SW_STORE_NOT_FOUND; SW_POOL_FULL
+ *   when `size` is too small; SW_ABORTED; SW_UNSUPPORTED for `memory:`, and memory nodes as `to`.
+ */
+export async function copyPool(
+  from: string,
+  to: string,
+  options: CopyOptions = {},
+): Promise<CopyReport> {
+  checkOptions(options, Object.keys(OPTIONS));
+  const target = targetOf(to);
+  const { secret, tls, timeoutMs } = options;
+  const credentials = { ...defined({ secret, tls, timeoutMs }), client: 'stepwell copy' };
+  const old = await inspect(from, credentials);
+  const chosen = chosenStores(old, options.stores);
+  if (!options.live) refuseBusy(old);
+  const sizes = sizesOf(old, options);
+  const draft = draftOf(target.path);
+  const source = { url: from, old, credentials };
+  try {
+    createSync(`file:${draft}`, sizes);
+    const stores: CopyReport['stores'] = [];
+    for (const store of chosen) {
+      const records = await copyStore(source, store, draft, options);
+      stores.push({ name: store.name, index: store.index, records });
+    }
+    publish(draft, target);
+    return { url: to, sizeMax: (await inspect(to)).sizeMax, maxClients: sizes.maxClients, stores };
+  } catch (error) {
+    throw asStepwellError(to, target.path, error, 'create');
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+interface Source {
+  url: string;
+  old: PoolReport;
+  credentials: OpenOptions;
+}
+
+/** Raises what cannot be copied to. */
+function targetOf(to: string): FileLocation {
+  if (isRemote(to)) {
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      `${to}: a copy is made in a file, which a memory node then lends: copy to file:PATH on its ` +
+        'machine, and start stepwell memory-node --file PATH',
+    );
+  }
+  const location = parseUrl(to);
+  if (location.kind === 'memory') {
+    throw new StepwellError('SW_UNSUPPORTED', 'a memory: pool ends with this process');
+  }
+  const path = guardIo(to, location.path, () => linkTarget(location.path), 'create');
+  if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) throw exists(to);
+  removeAbandoned(path, to);
+  return { ...location, path };
+}
+
+function exists(to: string): StepwellError {
+  return new StepwellError('SW_POOL_EXISTS', `there is something at ${to} already`);
+}
+
+type StoreReport = PoolReport['stores'][number];
+
+/** Raises SW_STORE_NOT_FOUND, and SW_UNSUPPORTED for a store of a later version. */
+function chosenStores(old: PoolReport, names: CopyOptions['stores']): StoreReport[] {
+  const ready = old.stores.filter(({ state }) => state === 'ready');
+  for (const name of names ?? []) {
+    checkStoreName(name);
+    if (ready.some((store) => store.name === name)) continue;
+    throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name} in ${old.url}`);
+  }
+  const chosen = names === undefined ? ready : ready.filter(({ name }) => names.includes(name));
+  for (const { name, index } of chosen) {
+    if (index !== 'unknown') continue;
+    throw new StepwellError('SW_UNSUPPORTED', `store ${name} has an unknown index kind`);
+  }
+  return chosen;
+}
+
+function refuseBusy({ url, clients }: PoolReport): void {
+  const others = clients.filter(({ alive, self }) => alive && !self);
+  if (others.length === 0) return;
+  const names = others.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`);
+  throw new StepwellError(
+    'SW_POOL_BUSY',
+    `${others.length} clients are attached to ${url}, ${names.join(', ')}: end them, or copy with ` +
+      '--live (live: true), and what they write meanwhile may be missing',
+  );
+}
+
+function sizesOf(old: PoolReport, { size, regionSize, maxClients }: Sizes) {
+  return {
+    size: size ?? 2 * old.sizeMax,
+    ...defined({ regionSize }),
+    maxClients: maxClients ?? old.maxClients,
+  };
+}
+
+/** How many records were copied. */
+async function copyStore(
+  { url, old, credentials }: Source,
+  { name, index, parameters }: StoreReport,
+  draft: string,
+  { signal, onProgress }: CopyOptions,
+): Promise<number> {
+  const from = await open(url, { ...credentials, store: name, readOnly: true });
+  try {
+    const { bound } = await from.stats();
+    const { maxRecords, maxBytes, eviction } = bound ?? {};
+    const bounds = defined({ maxRecords, maxBytes, eviction });
+    const chosen = chosenParameters(index, parameters, old, url, bounds);
+    const to = await open(`file:${draft}`, {
+      ...bounds,
+      store: name,
+      index: { kind: index, ...chosen } as IndexChoice,
+      client: 'stepwell copy',
+    });
+    try {
+      return await copyRecords(from, to, (records) => {
+        if (signal?.aborted) throw aborted(signal);
+        // So that no other creator takes the draft for one that was left.
+        utimesSync(draft, new Date(), new Date());
+        onProgress?.(name, records);
+      });
+    } finally {
+      await to.close();
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+function aborted({ reason }: AbortSignal): StepwellError {
+  return new StepwellError('SW_ABORTED', 'the copy was aborted by its signal', { cause: reason });
+}
+
+async function copyRecords(
+  from: AsyncStore,
+  to: AsyncStore,
+  progress: (records: number) => void,
+): Promise<number> {
+  let records = 0;
+  for (let cursor = 0; ; ) {
+    const page = await from.copyPage(cursor, PAGE);
+    await to.putCopies(page.records);
+    records += page.records.length;
+    progress(records);
+    cursor = page.cursor;
+    if (cursor === 0) return records;
+  }
+}
+
+/** Parameters of an index that are others than those that its pool's size would give. */
+function chosenParameters(
+  index: string,
+  parameters: StoreReport['parameters'],
+  old: PoolReport,
+  url: string,
+  bounds: Pick<OpenOptions, 'maxRecords' | 'maxBytes'>,
+): Record<string, number | boolean> {
+  const kind = kindNamed(index);
+  const nodes = isRemote(url) ? parseRemote(url).endpoints.length : 1;
+  const bytes = bytesFor(kind, old.sizeMax, boundWish(bounds));
+  const followed = shownParameters(kind, kind.parameters({}, bytes, 0, nodes));
+  return Object.fromEntries(
+    Object.entries(parameters).filter(([name, value]) => value !== followed[name]),
+  );
+}
+
+/** The copy is complete: from now on it has its name. */
+function publish(draft: string, { path, url }: FileLocation): void {
+  const fd = openSync(draft, 'r+');
+  try {
+    // Its name must not outlive its records when the machine goes down.
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  try {
+    linkSync(draft, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw exists(url);
+    throw error;
+  }
+}
+
+/** Without what is undefined, so that defaults apply. */
+function defined<T extends object>(options: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}
