@@ -356,7 +356,11 @@ export interface Attachment {
   text: string;
 }
 
-/** Uses a pool by a client of its own, which is gone afterwards. */
+/**
+ * Uses a pool by a client of its own, which is gone afterwards.
+ *
+ * @internal
+ */
 export function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => T): T {
   const attachment = attach(url, { create: false });
   try {

@@ -5,6 +5,8 @@ import { readmeExamples } from '../store/tests/support/readme-examples.ts';
 
 /** Below `store/` itself, and in its parts. */
 const PUBLIC_PARTS = [
+  'store/administration/copy-pool.ts',
+  'store/administration/grow.ts',
   'store/administration/list-pools.ts',
   'store/calls/encoded.ts',
   'store/calls/ranges/prefix-range.ts',

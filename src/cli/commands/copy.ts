@@ -15,10 +15,10 @@ export const copy = defineCommand({
   arguments: '<from> <to>',
   summary: 'Make a pool of other sizes, with the stores of another one',
   details:
-    '  Copies stores with their indexes, bounds and records: keys, values, the times at which\n' +
-    '  they expire, and what helpers keep. FROM is only read. TO gets its name when all of it is\n' +
-    '  there; a copy that is interrupted leaves no pool. Without --size it may hold twice as\n' +
-    '  much. Clients of FROM should have ended: what they write meanwhile may be missing.',
+    '  Copies stores with their indexes, bounds and records: keys, values, when they expire,\n' +
+    '  and what helpers keep. FROM is only read. TO gets its name when all of it is there; a\n' +
+    '  copy that is interrupted leaves no pool. Without --size it may hold twice as much.\n' +
+    '  Clients of FROM should have ended: what they write meanwhile may be missing.',
   options: {
     ...POOL_OPTIONS,
     store: {

@@ -142,8 +142,8 @@ function refuseBusy({ url, clients }: PoolReport): void {
   const names = others.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`);
   throw new StepwellError(
     'SW_POOL_BUSY',
-    `${others.length} clients are attached to ${url}, ${names.join(', ')}: end them, or copy with ` +
-      '--live (live: true), and what they write meanwhile may be missing',
+    `${others.length} clients are attached to ${url}, ${names.join(', ')}: end them, or copy ` +
+      'with --live (live: true), and what they write meanwhile may be missing',
   );
 }
 

@@ -1,13 +1,15 @@
 import { type Index, type IndexWalk, isOrdered } from '../../../indexes/contract.ts';
 import type { RecordIo } from '../../../indexes/substrates/record-io.ts';
-import { CODEC_STATE } from '../../../records/codec.ts';
+import type { Request } from '../../../indexes/substrates/request.ts';
+import { CODEC_BYTES, CODEC_STATE, decodeFrom } from '../../../records/codec.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Entry, Key } from '../../api.ts';
 import { invalid, shown } from '../arguments.ts';
+import type { CopiedRecord } from '../changes/copies.ts';
 import { rangeOf } from './key-range.ts';
 import type { Namespace } from './namespace.ts';
 import { prefixRange } from './prefix-range.ts';
-import { type Coding, entryTaker, rawKeyTaker, type Taker } from './takers.ts';
+import { type Coding, entryTaker, foundKey, rawKeyTaker, type Taker } from './takers.ts';
 
 /** Groups that one page may pass without finding enough records, beside its count. */
 const EMPTY_GROUPS_MAX = 64;
@@ -70,6 +72,25 @@ export class RecordWalk<V> {
     }, keysOnly);
     return taker.end();
   }
+}
+
+/** Records of a walk's next group that have not expired, also those that helpers keep. */
+export function* copiesOf(walk: IndexWalk, records: RecordIo): Operation<CopiedRecord[]> {
+  const copies: CopiedRecord[] = [];
+  yield* walk.next((request, keyBytes) => {
+    if (!records.isExpired(request)) copies.push(copyOf(request, keyBytes));
+  });
+  return copies;
+}
+
+function copyOf(request: Request, keyBytes: number): CopiedRecord {
+  const { found, contentAt, contentBytes, foundCodec, foundExpiry } = request;
+  return {
+    key: foundKey(request, keyBytes),
+    value: decodeFrom(found, contentAt, contentBytes, CODEC_BYTES) as Uint8Array,
+    codec: foundCodec,
+    expiry: foundExpiry,
+  };
 }
 
 /** Goes through a walk a record at a time, synchronously; `read` runs the walk's next step. */
