@@ -5,8 +5,8 @@ import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
 import { checkOptions } from '../calls/arguments.ts';
 import { guardIo } from '../io-errors.ts';
-import { parseUrl } from '../location.ts';
 import { withPool } from '../open.ts';
+import { parseUrl } from '../places/pool-url.ts';
 import { isRemote } from '../remote/address.ts';
 import type { GrowReport } from '../reports.ts';
 

@@ -148,7 +148,7 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
   }
 
   *#putCopy({ key, value, codec, expiry }: CopiedRecord): Operation<void> {
-    const request = this.requestFor(key);
+    const request = this.requestToChange(key);
     yield* this.modified(request, expiry, () => {
       this.#put(request, key, value, expiry, codec);
     });
