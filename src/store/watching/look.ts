@@ -61,15 +61,16 @@ type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
 
 /** Reads the tables of a pool: a few round trips, whatever it holds. */
 export function* lookAtPool(pool: Pool): Operation<PoolLook> {
-  const { parameters, chunksMax, reservedChunks } = pool.layout;
+  yield* pool.chunks.learnMaximum();
+  const { parameters, chunksMax, tableChunks } = pool.layout;
   const words = yield* pool.chunks.words();
   const inUse = words.filter(([, word]) => unpackChunk(word).state !== CHUNK_FREE).length;
   const epoch = Number(yield* control.load(SUPERBLOCK.epoch));
   return {
     at: Date.now(),
     createdAt: parameters.createdAt,
-    sizeMax: parameters.regionBytes * parameters.regionsMax,
-    chunks: { total: chunksMax, used: reservedChunks + inUse },
+    sizeMax: pool.layout.bytesMax,
+    chunks: { total: chunksMax, used: tableChunks + inUse },
     chunkSize: CHUNK_BYTES,
     epoch,
     clientsMax: pool.membership.clientsMax,
