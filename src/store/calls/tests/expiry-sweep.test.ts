@@ -84,7 +84,9 @@ for (const { manifest } of INDEX_KINDS) {
       time.now += 10;
       assert.equal(store.size, 0);
       const again = fill(round);
-      assert.ok(again >= 0.9 * first, `${again} records after ${first}`);
+      // Each size of an index's nodes has chunks of its own: one of it and one more for leaves are
+      // two of the 17 that held records before.
+      assert.ok(again >= 0.85 * first, `${again} records after ${first}`);
     }
     assert.deepEqual(checkSync(store.handle).problems, []);
   });
