@@ -37,6 +37,8 @@ const PROGRAMS = [
   'src/cli/main.ts',
   'src/cli/bench/worker.ts',
   'src/fabrics/tcp/node/node-worker.ts',
+  'src/fabrics/ucx/node/node-worker.ts',
+  'src/fabrics/ucx/node/verb-loop.ts',
   'src/helpers/tests/support/tasks.ts',
   'src/store/remote/blocking-worker.ts',
   'src/store/tests/support/processes/child-tasks.ts',

@@ -16,6 +16,15 @@ export interface PoolReport {
   hugePages: boolean;
   /** How many clients can be attached at once. */
   maxClients: number;
+  /** Of a pool that was opened by `ucx://`: how its verbs run, and what was found out. */
+  fabric?: {
+    name: string;
+    version: string;
+    transports: string;
+    /** What executes CAS and FAA: the nodes' processors or their network cards. */
+    atomics: string;
+    notes: string[];
+  };
   clients: {
     id: number;
     name: string;

@@ -18,6 +18,7 @@ const LAYERS = [
   'src/fabrics/start-worker.ts',
   'src/fabrics/shared',
   'src/fabrics/tcp',
+  'src/fabrics/ucx',
   'src/pool',
   'src/records',
   'src/indexes',

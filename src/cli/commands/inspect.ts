@@ -43,6 +43,7 @@ function poolFacts(report: PoolReport, style: Style): string {
     `${formatSize(chunks.used * chunkSize)} in use of ${formatSize(report.sizeMax)} ` +
     `(${formatCount(chunks.used)} of ${formatCount(chunks.total)} chunks of ` +
     `${formatSize(chunkSize)}, ${formatCount(chunks.free)} free)`;
+  const { fabric } = report;
   return facts(
     [
       ['Pool', report.url],
@@ -51,10 +52,16 @@ function poolFacts(report: PoolReport, style: Style): string {
       ['Memory', memory],
       ['Regions', `${formatCount(report.regions)} of ${formatSize(report.regionSize)}`],
       ['Huge pages', report.hugePages ? 'yes' : 'no'],
+      ...(fabric ? [['Fabric', fabricFacts(fabric)] as [string, string]] : []),
       ['Layout', `version ${report.layoutVersion}, epoch ${formatCount(report.epoch)}`],
     ],
     style,
   );
+}
+
+function fabricFacts(fabric: NonNullable<PoolReport['fabric']>): string {
+  const { name, version, transports, atomics, notes } = fabric;
+  return [`${name} ${version}, ${transports}, atomics by the ${atomics}`, ...notes].join('; ');
 }
 
 function storeTable({ stores }: PoolReport, style: Style): string {

@@ -18,7 +18,10 @@ export const memoryNode = defineCommand({
     '  A passive node: it executes the verbs of its clients and knows nothing of keys. Clients\n' +
     '  open tcp://HOST:PORT/STORE, or tcp://A:7471,B:7471/STORE over several nodes, whose order\n' +
     '  must stay the same. Listening beyond loopback needs a secret: STEPWELL_SECRET in the\n' +
-    '  environment of nodes and clients, or a file. Ctrl-C or SIGTERM ends the node.',
+    '  environment of nodes and clients, or a file. Ctrl-C or SIGTERM ends the node.\n' +
+    '  With --fabric ucx verbs go by UCX (RDMA, shared memory; Debian: libucx0 on both sides);\n' +
+    '  clients open ucx://HOST:PORT/STORE. Whoever reaches the device can change all memory of\n' +
+    '  the node, secret or not: use a network that you trust. See docs/rdma.md.',
   options: {
     listen: {
       value: 'HOST:PORT',
@@ -57,13 +60,26 @@ export const memoryNode = defineCommand({
       read: parseSize,
       about: 'Longest frame of the wire, 8k to 1m (default: 1m); clients keep to it',
     },
+    fabric: { value: 'NAME', about: 'How verbs reach the memory: tcp (default), or ucx for RDMA' },
+    device: {
+      value: 'DEVICE',
+      about: 'UCX: the network device, such as mlx5_0:1 (default: this machine alone)',
+    },
+    transports: {
+      value: 'NAMES',
+      about: 'UCX: tcp, posix, sysv, rc, dc … (default: rc with a device, else tcp)',
+    },
     lease: {
       value: 'SECONDS',
       read: parseSeconds,
       about: 'Revoke a client that is silent for so long (default: 10)',
     },
   },
-  examples: [EXAMPLE, 'memory-node --listen 0.0.0.0:7471 --file /data/pool --secret-file secret'],
+  examples: [
+    EXAMPLE,
+    'memory-node --fabric ucx --device mlx5_0:1 --listen 0.0.0.0:7471 --secret-file secret',
+    'memory-node --listen 0.0.0.0:7471 --file /data/pool --secret-file secret',
+  ],
   async run(context, _words, options) {
     const { signal } = context;
     const start = await context.memoryNodes();
@@ -79,6 +95,9 @@ export const memoryNode = defineCommand({
         maxConnections: options['max-connections'],
         outstandingBytesMax: options['max-outstanding'],
         frameBytesMax: options['max-frame'],
+        fabric: options.fabric as 'tcp' | 'ucx' | undefined,
+        device: options.device,
+        transports: options.transports,
         leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
       }),
     });
@@ -109,10 +128,10 @@ function placeOf(listen: string): { host: string; port: number } {
 async function announce(
   context: Context,
   { host, port, size }: RunningNode,
-  options: { file?: string; 'tls-cert'?: string },
+  options: { file?: string; fabric?: string; 'tls-cert'?: string },
 ): Promise<void> {
   const shown = host.includes(':') ? `[${host}]` : host;
-  const scheme = options['tls-cert'] === undefined ? 'tcp' : 'tls';
+  const scheme = options['tls-cert'] === undefined ? (options.fabric ?? 'tcp') : 'tls';
   const where = options.file === undefined ? 'in memory' : `in ${options.file}`;
   await context.stdout.line(`Memory node on ${shown}:${port}: ${formatSize(size)} ${where}`);
   await context.stdout.line(`  open it:  npx stepwell set ${scheme}://${shown}:${port} KEY VALUE`);

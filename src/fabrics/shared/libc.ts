@@ -63,7 +63,7 @@ export interface Libc extends ByteLocks {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
-type Foreign = any;
+export type Foreign = any;
 
 function mapFailed(errno: number): StepwellError {
   if (errno === ENOMEM || errno === EAGAIN) {
@@ -106,8 +106,11 @@ function byteLock(type: number, offset: bigint): Buffer {
  */
 const HERE = import.meta.url ?? __filename;
 
-/** A bundler leaves this `require` alone: a bundle needs koffi installed beside it. */
-function loadKoffi(): Foreign {
+/**
+ * A bundler leaves this `require` alone: a bundle needs koffi installed beside it. Raises
+ * SW_PERMISSION_DENIED and SW_UNSUPPORTED, which name the pools that need it.
+ */
+export function loadKoffi(pools = 'shm: and file: pools'): Foreign {
   try {
     return createRequire(HERE)('koffi');
   } catch (cause) {
@@ -115,12 +118,12 @@ function loadKoffi(): Foreign {
     // Node's own --permission forbids addons unless it is told otherwise.
     if (code === 'ERR_DLOPEN_DISABLED' || code === 'ERR_ACCESS_DENIED') {
       const remedy = 'add --allow-addons, and --allow-fs-read of its files, or use memory:';
-      const why = `Node may not load the addon koffi, which shm: and file: pools need: ${remedy}`;
+      const why = `Node may not load the addon koffi, which ${pools} need: ${remedy}`;
       throw new StepwellError('SW_PERMISSION_DENIED', why, { cause });
     }
     throw new StepwellError(
       'SW_UNSUPPORTED',
-      'shm: and file: pools need the koffi package: run npm install koffi beside ' +
+      `${pools} need the koffi package: run npm install koffi beside ` +
         `${HERE}, which a bundle cannot contain (${message.split('\n', 1)[0]})`,
       { cause },
     );

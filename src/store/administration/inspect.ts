@@ -15,7 +15,7 @@ type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
 /** Describes a pool to a client of it, on any fabric. */
 export function* reportPool(
   pool: Pool,
-  place: { url: string; path: string; hugePages: boolean },
+  place: Pick<PoolReport, 'url' | 'path' | 'hugePages' | 'fabric'>,
 ): Operation<PoolReport> {
   yield* pool.chunks.learnMaximum();
   const { parameters, chunksMax, bytesMax, tableChunks } = pool.layout;
@@ -35,6 +35,7 @@ export function* reportPool(
     epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
     hugePages: place.hugePages,
     maxClients: parameters.clientsMax,
+    ...(place.fabric && { fabric: place.fabric }),
     clients: yield* reportClients(pool, words),
     stores: yield* reportStores(pool, words),
   };

@@ -27,7 +27,7 @@ export function parseUrl(url: unknown): Location {
     // file:///a/b is the same as file:/a/b
     return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
   }
-  if (scheme === 'tcp' || scheme === 'tls') {
+  if (scheme === 'tcp' || scheme === 'tls' || scheme === 'ucx') {
     throw new StepwellError('SW_UNSUPPORTED', `${url} is over a network: only open reaches it`);
   }
   throw new StepwellError(

@@ -1,15 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
 import type { Credentials, Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
+import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { connectUcx } from '../../fabrics/ucx/client/connect.ts';
 import type { OpenOptions } from '../api.ts';
 
 export const DEFAULT_NODE_PORT = 7471;
 const NODES_MAX = 64;
 const SECRET_BYTES_MAX = 4096;
 
-/** Where a pool over the network is: `tcp://host:port,host:port/store`, or `tls://…`. */
+/** Where a pool over the network is: `tcp://host:port,host:port/store`, `tls://…`, `ucx://…`. */
 export interface RemoteLocation {
   endpoints: Endpoint[];
+  /** By what verbs reach the nodes. */
+  fabric: 'tcp' | 'ucx';
   tls: boolean;
   store: string | undefined;
   /** The URL without the store. */
@@ -17,12 +21,12 @@ export interface RemoteLocation {
 }
 
 export function isRemote(url: unknown): url is string {
-  return typeof url === 'string' && /^(tcp|tls):/.test(url);
+  return typeof url === 'string' && /^(tcp|tls|ucx):/.test(url);
 }
 
 /** Raises SW_INVALID_URL. */
 export function parseRemote(url: string): RemoteLocation {
-  const [, scheme, hosts, store] = /^(tcp|tls):\/\/([^/]+)(?:\/(.*))?$/s.exec(url) ?? [];
+  const [, scheme, hosts, store] = /^(tcp|tls|ucx):\/\/([^/]+)(?:\/(.*))?$/s.exec(url) ?? [];
   if (hosts === undefined) throw notRemote(url);
   const endpoints = hosts.split(',').map((text) => parseEndpoint(text, url));
   const places = new Set(endpoints.map(({ host, port }) => `${host.toLowerCase()} ${port}`));
@@ -33,7 +37,17 @@ export function parseRemote(url: string): RemoteLocation {
     throw new StepwellError('SW_INVALID_URL', `a pool has at most ${NODES_MAX} memory nodes`);
   }
   const name = store === undefined || store === '' ? undefined : decodeName(store, url);
-  return { endpoints, tls: scheme === 'tls', store: name, url: `${scheme}://${hosts}` };
+  const fabric = scheme === 'ucx' ? 'ucx' : 'tcp';
+  return { endpoints, fabric, tls: scheme === 'tls', store: name, url: `${scheme}://${hosts}` };
+}
+
+/** Connects to all nodes of a pool. Raises what `TcpFabric.connect` and `connectUcx` raise. */
+export async function connectNodes(
+  { endpoints, fabric }: RemoteLocation,
+  credentials: Credentials,
+): Promise<TcpFabric> {
+  const connect = fabric === 'ucx' ? connectUcx : TcpFabric.connect;
+  return connect(endpoints, credentials);
 }
 
 /** `host`, `host:port` or `[address]:port`. */

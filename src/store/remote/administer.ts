@@ -1,5 +1,5 @@
 import { hasCode, StepwellError } from '../../errors.ts';
-import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, waitFor } from '../../verbs/index.ts';
@@ -9,7 +9,7 @@ import { reportPool } from '../administration/inspect.ts';
 import type { OpenOptions } from '../api.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from '../reports.ts';
 import { clientName, makeStore, mayBeThere, namesStore } from '../store-in-pool.ts';
-import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
+import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
 import { destroyOnNodes } from './destroy-on-nodes.ts';
@@ -21,8 +21,8 @@ const CHECKED_AT_ONCE = 128;
 
 /** What the pool on memory nodes is; see `inspect`. */
 export function inspectRemote(url: string, options: OpenOptions): Promise<PoolReport> {
-  return withPool(url, options, (pool, place) =>
-    reportPool(pool, { url: place.url, path: '', hugePages: false }),
+  return withPool(url, options, (pool, { url: shown }, { report }) =>
+    reportPool(pool, { url: shown, path: '', hugePages: false, ...(report && { fabric: report }) }),
   );
 }
 
@@ -58,7 +58,7 @@ export function dropRemote(
 async function withPool<T>(
   url: string,
   options: OpenOptions,
-  operation: (pool: RemotePool, location: RemoteLocation) => Operation<T>,
+  operation: (pool: RemotePool, location: RemoteLocation, fabric: TcpFabric) => Operation<T>,
 ): Promise<T> {
   const location = parseRemote(url);
   const credentials = credentialsOf(location, options);
@@ -68,7 +68,7 @@ async function withPool<T>(
   try {
     await pool.enter();
     try {
-      return await pool.run(operation(pool, location));
+      return await pool.run(operation(pool, location, fabric));
     } finally {
       pool.exit();
       await pool.close();
@@ -157,7 +157,7 @@ async function connected(
   options: OpenOptions,
   use: (fabric: TcpFabric) => Promise<void>,
 ): Promise<void> {
-  const fabric = await TcpFabric.connect(location.endpoints, credentialsOf(location, options));
+  const fabric = await connectNodes(location, credentialsOf(location, options));
   try {
     await use(fabric);
   } finally {

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { REVOKE, SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/client/calls.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
-import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
 import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/clients/thread-identity.ts';
 import { control } from '../../pool/control.ts';
@@ -10,7 +10,7 @@ import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
 import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
-import type { RemoteLocation } from './address.ts';
+import { connectNodes, type RemoteLocation } from './address.ts';
 import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
 import {
   type ConnectedNodes,
@@ -36,7 +36,7 @@ export async function attachRemote(
   client: string,
   former: Former | undefined,
 ): Promise<{ pool: RemotePool; fabric: TcpFabric; parameters: PoolParameters }> {
-  const fabric = await TcpFabric.connect(location.endpoints, credentials);
+  const fabric = await connectNodes(location, credentials);
   try {
     // So that the clean-up in joining finds this client's own former row.
     if (former !== undefined && !options.readOnly) await revoke(fabric, former.session);

@@ -13,6 +13,8 @@ const ATTEMPTS_MAX = 10;
 /** What the stores that share a client have in common. */
 export interface Entrance {
   endpoints: readonly Endpoint[];
+  /** By what verbs reach them. */
+  fabric: 'tcp' | 'ucx';
   credentials: Credentials;
   /** Of the index, which handles of one store share. */
   delegation: boolean;

@@ -31,11 +31,11 @@ export class SessionOpener {
    */
   open(former?: Session): Promise<Session> {
     const options = former ? { ...this.#options, create: false } : this.#options;
-    const { endpoints, url } = this.#location;
+    const { endpoints, fabric, url } = this.#location;
     const credentials = this.#credentials;
     const { delegation = false, readOnly = false, hotspots, lockTimeoutMs } = options;
     const own = { delegation, hotspots, lockTimeoutMs };
-    const entrance = { endpoints, credentials, readOnly, ...own };
+    const entrance = { endpoints, fabric, credentials, readOnly, ...own };
     return this.#clients.open(entrance, options, {
       attach: () => this.#attach(options, former?.client),
       accept: ({ poolId }) => former && refuseOtherPool(poolId, former.client.poolId, url),

@@ -20,6 +20,8 @@ import {
 } from '../../fabrics/tcp/node/node-thread.ts';
 import type { RowTable } from '../../fabrics/tcp/node/reader-guard.ts';
 import { FRAME_BYTES_MAX, FRAME_BYTES_MIN, NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
+import { startUcxNode } from '../../fabrics/ucx/node/start.ts';
+import { type Transports, transportsOf } from '../../fabrics/ucx/transports.ts';
 import {
   CHUNK_BYTES,
   CLIENT_ENTRY_BYTES,
@@ -81,6 +83,15 @@ export interface MemoryNodeOptions {
   frameBytesMax?: number;
   /** Milliseconds of silence after which a client is revoked (10,000). */
   leaseMs?: number;
+  /**
+   * By what verbs reach the memory (`tcp`). With `ucx` clients open `ucx://host:port`: they connect
+   * as ever, and their verbs go by UCX, which has to be installed on both sides (libucx0).
+   */
+  fabric?: 'tcp' | 'ucx';
+  /** UCX: the device that clients reach the node by, such as `mlx5_0:1`; else only this machine. */
+  device?: string;
+  /** UCX: the transports, separated by commas (`rc` with a device, else `tcp`). */
+  transports?: string;
 }
 
 export interface RunningNode {
@@ -108,6 +119,7 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   const readSecret = options.readSecret && secretFrom(options.readSecret, {});
   if (readSecret && secret === undefined)
     throw invalid('a secret for readers needs one for writers');
+  const transports = ucxTransports(options);
   const memory =
     options.file === undefined ? newMemory(options) : fileMemory(options.file, options);
   const { place, regionBytes, regions, release } = memory;
@@ -116,7 +128,10 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined) Object.assign(settings, { [name]: value });
   }
-  const thread = await NodeThread.start(settings).catch((cause: unknown) => {
+  const starting = transports
+    ? startUcxNode({ ...settings, transports })
+    : NodeThread.start(settings);
+  const thread = await starting.catch((cause: unknown) => {
     release();
     if (cause instanceof StepwellError) throw cause;
     // The system refused: no machine has this address, the name is unknown, the port is not
@@ -136,6 +151,32 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
       await ended;
     },
   };
+}
+
+/** Raises SW_INVALID_ARGUMENT and SW_UNSUPPORTED for what UCX cannot keep. */
+function ucxTransports(options: MemoryNodeOptions): Transports | undefined {
+  const { fabric = 'tcp', device, transports, readSecret, file } = options;
+  if (fabric !== 'ucx') {
+    if (fabric !== 'tcp') throw invalid(`the fabric of a node is tcp or ucx: ${fabric}`);
+    if (device !== undefined || transports !== undefined) {
+      throw invalid('device and transports belong to the fabric ucx');
+    }
+    return undefined;
+  }
+  const chosen = transportsOf(transports, device);
+  if (readSecret !== undefined) {
+    const why = 'nothing stands between their verbs and the memory';
+    throw unsupported(`over UCX a node cannot keep clients to reading: ${why}`);
+  }
+  if (file !== undefined && chosen.atomics === 'device') {
+    const why = "a network card's atomics are not atomic with those of processes that map it";
+    throw unsupported(`a file cannot be lent by transport ${chosen.names}: ${why}`);
+  }
+  return chosen;
+}
+
+function unsupported(message: string): StepwellError {
+  return new StepwellError('SW_UNSUPPORTED', message);
 }
 
 function limitsOf(options: MemoryNodeOptions) {

@@ -41,6 +41,8 @@ export const ERASE = 4;
 export const LOCK = 5;
 export const UNLOCK = 6;
 export const IS_LOCKED = 7;
+/** What the session needs to reach the memory without this connection; of nodes that have such. */
+export const ATTACH = 8;
 /** A lock's number, of so many. */
 export const LOCK_BYTES = 8;
 export const LOCKS_MAX = 4096;

@@ -2,8 +2,11 @@ import {
   type Address,
   type Batch,
   CALL,
+  CAS,
   type Completion,
+  FAA,
   PAUSE,
+  READ,
   regionOf,
   WRITE,
 } from '../../../verbs/index.ts';
@@ -11,6 +14,17 @@ import {
 /** Regions of the pool are dealt out to the nodes in turn. */
 export function nodeOf(address: Address, nodes: number): number {
   return nodes === 1 ? 0 : regionOf(address) % nodes;
+}
+
+/**
+ * What a queue pair keeps in order by itself. What it does not keep, and the contract orders, waits
+ * until what it comes behind was answered.
+ */
+export interface PairOrders {
+  /** Whether an atomic is executed after the READs before it. */
+  readThenAtomic: boolean;
+  /** Whether everything else of one batch is executed in the order of the contract. */
+  others: boolean;
 }
 
 const NOWHERE = -1;
@@ -22,8 +36,14 @@ const SEVERAL = -2;
  * contract orders behind one on another node waits until that one was answered. A pause stands
  * alone, and calls do not mix with verbs.
  */
-export function segmentEnd(batch: Batch, first: number, nodes: number): number {
-  const { kind: kinds, length } = batch;
+export function segmentEnd(
+  batch: Batch,
+  first: number,
+  nodes: number,
+  orders?: PairOrders,
+): number {
+  const { kind: kinds } = batch;
+  const length = orders === undefined ? batch.length : orderedEnd(batch, first, orders);
   const opening = kinds[first];
   if (opening === PAUSE) return first + 1;
   let writes = NOWHERE;
@@ -36,6 +56,21 @@ export function segmentEnd(batch: Batch, first: number, nodes: number): number {
     if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
     if (kind === WRITE) writes = joined(writes, node);
     else others = joined(others, node);
+  }
+  return length;
+}
+
+/** How far verbs go that a queue pair with these orders may be given together. */
+function orderedEnd({ kind: kinds, length }: Batch, first: number, orders: PairOrders): number {
+  let reads = false;
+  let writesOrAtomics = false;
+  for (let row = first; row < length; row++) {
+    const kind = kinds[row];
+    const isAtomic = kind === CAS || kind === FAA;
+    if (isAtomic && reads && !orders.readThenAtomic) return row;
+    if (!orders.others && (writesOrAtomics || (reads && kind === READ))) return row;
+    if (kind === READ) reads = true;
+    else if (isAtomic || kind === WRITE) writesOrAtomics = true;
   }
   return length;
 }

@@ -19,14 +19,52 @@ import {
   WRITE,
   WRITES,
 } from '../../../verbs/index.ts';
-import { Flight, nodeOf, type Part, segmentEnd } from './flight.ts';
+import type { Welcome } from '../handshake.ts';
+import { Flight, nodeOf, type PairOrders, type Part, segmentEnd } from './flight.ts';
 import { type Credentials, type Endpoint, type Place, QueuePair } from './queue-pair.ts';
+import type { SentFrame } from './sent-frames.ts';
 
 const SHORT_PAUSE_MICROSECONDS = 500;
 
+/** A client's way to one memory node; `QueuePair` says what each part of it does. */
+export interface NodePair {
+  readonly welcome: Welcome;
+  readonly failure: StepwellError | undefined;
+  readonly waits: boolean;
+  post(part: Part): void;
+  postWhole(batch: Batch, completion: Completion): SentFrame | undefined;
+  call: QueuePair['call'];
+  flush(): void;
+  close(reason?: StepwellError): void;
+}
+
+/** How a fabric comes by its queue pairs. */
+export interface PairMaker {
+  connect(endpoint: Endpoint, place: Place, credentials: Credentials): Promise<NodePair>;
+  /** What its pairs keep in order; all of the contract when it says nothing. */
+  orders?(): PairOrders;
+  /** What there is to say of them (see `inspect`). */
+  report?(): FabricReport;
+  /** Called once, when no pair is used any more. */
+  close?(): void;
+}
+
+/** How the verbs of a client run. */
+export interface FabricReport {
+  /** Such as `ucx`. */
+  name: string;
+  version: string;
+  transports: string;
+  /** What executes CAS and FAA at the nodes. */
+  atomics: string;
+  /** What was found out when the client attached, and what follows. */
+  notes: string[];
+}
+
 /**
- * Verbs on memory nodes over TCP. One queue pair a node; what all operations of the client post in
- * one turn of the event loop leaves in one send a node, and its answers come in one receive.
+ * Verbs on memory nodes, over TCP when nothing else is said. One queue pair a node; what all
+ * operations of the client post in one turn of the event loop leaves in one send a node, and its
+ * answers come in one receive.
  *
  * A connection that breaks ends the session: whatever was under way fails and nothing can be posted
  * any more, because no client can tell any longer whether this client was declared dead.
@@ -34,9 +72,11 @@ const SHORT_PAUSE_MICROSECONDS = 500;
 export class TcpFabric implements RemoteFabric {
   readonly traffic = new TrafficCounters();
   readonly session: number;
-  readonly #pairs: readonly QueuePair[];
+  readonly #pairs: readonly NodePair[];
   /** The only one of a pool with one node. */
-  readonly #only: QueuePair | undefined;
+  readonly #only: NodePair | undefined;
+  readonly #maker: PairMaker;
+  readonly #orders: PairOrders | undefined;
   readonly #idle: Flight[] = [];
   readonly #flush = () => this.#flushAll();
   #scheduled = false;
@@ -46,9 +86,11 @@ export class TcpFabric implements RemoteFabric {
   #failure: StepwellError | undefined;
   #closed = false;
 
-  private constructor(session: number, pairs: readonly QueuePair[]) {
+  private constructor(session: number, pairs: readonly NodePair[], maker: PairMaker) {
     this.session = session;
     this.#pairs = pairs;
+    this.#maker = maker;
+    this.#orders = maker.orders?.();
     this.#only = pairs.length === 1 ? pairs[0] : undefined;
   }
 
@@ -56,6 +98,7 @@ export class TcpFabric implements RemoteFabric {
   static async connect(
     endpoints: readonly Endpoint[],
     credentials: Credentials = {},
+    maker: PairMaker = QueuePair,
   ): Promise<TcpFabric> {
     const session = newSession();
     const owner: { fabric: TcpFabric | undefined } = { fabric: undefined };
@@ -68,7 +111,7 @@ export class TcpFabric implements RemoteFabric {
         turned: () => owner.fabric?.turned(),
         lost: (error) => owner.fabric?.lost(error),
       };
-      return QueuePair.connect(endpoint, place, credentials);
+      return maker.connect(endpoint, place, credentials);
     });
     const outcomes = await Promise.allSettled(connecting);
     const pairs = outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
@@ -76,9 +119,10 @@ export class TcpFabric implements RemoteFabric {
     const broken = pairs.find(({ failure }) => failure !== undefined);
     if (failed || broken) {
       for (const pair of pairs) pair.close();
+      maker.close?.();
       throw failed?.reason ?? broken?.failure;
     }
-    owner.fabric = new TcpFabric(session, pairs);
+    owner.fabric = new TcpFabric(session, pairs, maker);
     return owner.fabric;
   }
 
@@ -89,6 +133,11 @@ export class TcpFabric implements RemoteFabric {
   /** What the nodes said of themselves. */
   get welcomes() {
     return this.#pairs.map(({ welcome }) => welcome);
+  }
+
+  /** What there is to say of how verbs run; nothing of TCP. */
+  get report(): FabricReport | undefined {
+    return this.#maker.report?.();
   }
 
   /** Why nothing can be posted any more. */
@@ -123,6 +172,7 @@ export class TcpFabric implements RemoteFabric {
     this.#closed = true;
     this.#failure ??= new StepwellError('SW_CLOSED', 'the connection to the pool was closed');
     for (const pair of this.#pairs) pair.close();
+    this.#maker.close?.();
     this.turned();
   }
 
@@ -136,7 +186,7 @@ export class TcpFabric implements RemoteFabric {
       else this.#end(flight);
       return;
     }
-    flight.end = segmentEnd(batch, flight.start, this.#pairs.length);
+    flight.end = segmentEnd(batch, flight.start, this.#pairs.length, this.#orders);
     const kind = batch.kind[flight.start];
     if (kind === PAUSE) this.#pause(flight, batch.bytes[flight.start]);
     else if (kind === CALL) this.#sendCalls(flight);

@@ -39,6 +39,8 @@ const CALLS_OUTSTANDING_MAX = 256;
 
 const READERS_READ = 'this secret is for reading: open the store with readOnly: true';
 
+const OTHER_PATH = 'this memory node executes verbs over UCX alone: open the pool by ucx://';
+
 const HANDSHAKE = 0;
 const OPEN = 1;
 /** Nothing more is executed; what still arrives is thrown away until the client goes. */
@@ -52,6 +54,8 @@ export interface NodeContext {
   /** What clients prove that may only read, and where their rows are. */
   readonly readers: { secret: Uint8Array; rows: RowTable } | undefined;
   readonly guesses: Guesses;
+  /** Whether verbs may come by connections. */
+  readonly executesBatches: boolean;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
   /** Takes the session in, or says why not. */
   admit(connection: NodeConnection): StepwellError | undefined;
@@ -187,6 +191,8 @@ export class NodeConnection {
       const results = this.#results[i];
       if (results < 0) {
         this.#outbox.putFailure(sequence, 'SW_POOL_CORRUPT', this.#refusals.shift() ?? '');
+      } else if (!this.#node.executesBatches) {
+        this.#outbox.putFailure(sequence, 'SW_UNSUPPORTED', OTHER_PATH);
       } else if (this.#reader?.permits(scratch, at + HEAD_BYTES, end) === false) {
         this.#outbox.putFailure(sequence, 'SW_READ_ONLY', READERS_READ);
       } else {

@@ -5,6 +5,7 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../../errors.ts';
 import { LOCK_HELD } from '../../shared/file-locks.ts';
 import {
+  ATTACH,
   ERASE,
   FIRST_FREE_METHOD,
   HEAD_IMAGE_BYTES,
@@ -19,6 +20,7 @@ import {
   UNLOCK,
 } from '../client/calls.ts';
 import { FRAME_BYTES_MAX } from '../wire.ts';
+import type { DataPath } from './data-path.ts';
 import { Guesses } from './guesses.ts';
 import { Handshakes } from './handshakes.ts';
 import { NodeConnection, type NodeContext } from './node-connection.ts';
@@ -70,6 +72,8 @@ export interface NodeOptions {
   leaseMs?: number;
   /** Answers calls from FIRST_FREE_METHOD on. */
   calls?: CallHandler;
+  /** What executes verbs, when not these connections. */
+  dataPath?: DataPath;
 }
 
 /** A passive memory node: executes the verbs of its clients, each in order, and revokes them. */
@@ -82,6 +86,9 @@ export class NodeServer implements NodeContext {
   readonly limits: NodeContext['limits'];
   readonly #server: Server;
   readonly #calls: CallHandler | undefined;
+  readonly #dataPath: DataPath | undefined;
+  /** Sessions that were closed here, and may have verbs under way by the data path. */
+  readonly #ending = new Map<number, Promise<void>>();
   readonly #maxConnections: number;
   readonly #connections = new Set<NodeConnection>();
   /** Below the connections: with TLS, those too that have not shaken hands. */
@@ -106,6 +113,7 @@ export class NodeServer implements NodeContext {
       leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
     };
     this.#calls = options.calls;
+    this.#dataPath = options.dataPath;
     this.#maxConnections = options.maxConnections ?? CONNECTIONS_MAX;
     const { maxHandshakes = HANDSHAKES_MAX, handshakeMs = HANDSHAKE_MS } = options;
     this.#handshakes = new Handshakes(maxHandshakes, handshakeMs);
@@ -141,6 +149,10 @@ export class NodeServer implements NodeContext {
     }
   }
 
+  get executesBatches(): boolean {
+    return this.#dataPath === undefined;
+  }
+
   get port(): number {
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : 0;
@@ -154,6 +166,7 @@ export class NodeServer implements NodeContext {
     this.#stopClocks();
     for (const connection of this.#connections) connection.destroy();
     for (const socket of this.#sockets) socket.destroy();
+    await this.#dataPath?.close();
     if (!this.#server.listening) return;
     this.#server.close();
     await once(this.#server, 'close');
@@ -206,10 +219,22 @@ export class NodeServer implements NodeContext {
 
   #forget(connection: NodeConnection): void {
     const { session } = connection;
-    if (this.#sessions.get(session) !== connection) return;
+    if (this.#sessions.get(session) === connection) this.#letGo(session);
+  }
+
+  /** The session is over; its locks stay until its last verb has been executed. */
+  #letGo(session: number): void {
     this.#sessions.delete(session);
     this.#remember(session);
-    this.#locks.end(session);
+    if (this.#dataPath === undefined) {
+      this.#locks.end(session);
+      return;
+    }
+    const ending = this.#dataPath.end(session).then(() => {
+      this.#ending.delete(session);
+      this.#locks.end(session);
+    });
+    this.#ending.set(session, ending);
   }
 
   #remember(session: number): void {
@@ -229,10 +254,11 @@ export class NodeServer implements NodeContext {
     if (readsOnly && !READERS_METHODS.includes(method)) {
       throw new StepwellError('SW_READ_ONLY', 'this client may only read');
     }
+    if (method === ATTACH && this.#dataPath) return this.#dataPath.attach(session);
     if (method === INITIALISE) return this.#initialise(request);
     if (method === IS_CONNECTED) return flag(this.#isConnected(request));
     if (method === ERASE) return this.#erase(session, request);
-    if (method === REVOKE) return flag(this.#revoke(readSession(request).session));
+    if (method === REVOKE) return this.#revokeWhole(readSession(request).session);
     if (method === LOCK) return byte(this.#lock(session, readLock(request), readsOnly));
     if (method === UNLOCK) return this.#unlock(session, request);
     if (method === IS_LOCKED) return flag(this.#locks.isTaken(readLock(request)));
@@ -267,6 +293,7 @@ export class NodeServer implements NodeContext {
       if (other !== session) this.#revoke(other);
     }
     try {
+      await Promise.all(this.#ending.values());
       if (!this.memory.isBlank)
         await this.memory.erase(() => new Promise((resolve) => setImmediate(resolve)));
     } finally {
@@ -277,19 +304,26 @@ export class NodeServer implements NodeContext {
 
   #isConnected(request: Uint8Array): boolean {
     const { session, tagOnly } = readSession(request);
-    if (!tagOnly) return this.#sessions.has(session);
-    for (const known of this.#sessions.keys()) if (sessionTag(known) === session) return true;
-    return false;
+    const known = [...this.#sessions.keys(), ...this.#ending.keys()];
+    return known.some((one) => (tagOnly ? sessionTag(one) : one) === session);
   }
 
-  /** All of it in one turn of this thread, which executes every verb: nothing can come between. */
+  /** Answers when the session's last verb has been executed. */
+  #revokeWhole(session: number): Uint8Array | Promise<Uint8Array> {
+    const revoked = flag(this.#revoke(session));
+    const ending = this.#ending.get(session);
+    return ending === undefined ? revoked : ending.then(() => revoked);
+  }
+
+  /**
+   * All of it in one turn of this thread. Where it executes every verb, nothing can come between.
+   */
   #revoke(session: number): boolean {
     const connection = this.#sessions.get(session);
     this.#remember(session);
     if (connection === undefined) return false;
     connection.end('SW_REVOKED', 'other clients took this one for dead; open the pool again');
-    this.#sessions.delete(session);
-    this.#locks.end(session);
+    this.#letGo(session);
     return true;
   }
 

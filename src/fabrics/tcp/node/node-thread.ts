@@ -10,7 +10,7 @@ export type NodeMemoryPlace =
   | { kind: 'file'; path: string; regions: number };
 
 /** All of a node's options that can be sent to a thread. */
-export type ThreadOptions = Omit<NodeOptions, 'memory' | 'calls' | 'guesses'> & {
+export type ThreadOptions = Omit<NodeOptions, 'memory' | 'calls' | 'guesses' | 'dataPath'> & {
   place: NodeMemoryPlace;
   regionBytes: number;
 };
@@ -32,8 +32,12 @@ export class NodeThread {
     this.ended = ended;
   }
 
-  static async start(options: ThreadOptions): Promise<NodeThread> {
-    const worker = startWorker(import.meta.url, 'node-worker', options);
+  /** In the program `node-worker` beside the module `from`, which takes the options. */
+  static async start<T extends ThreadOptions>(
+    options: T,
+    from: string = import.meta.url,
+  ): Promise<NodeThread> {
+    const worker = startWorker(from, 'node-worker', options);
     const ended = new Promise<void>((resolve, reject) => {
       worker.once('error', reject);
       worker.once('exit', () => resolve());

@@ -136,19 +136,27 @@ export function openAlone(url: string, options: OpenOptions = {}): Promise<Async
 }
 
 /** What the conformance suite opens its stores with. */
-export function remoteOpener(index: OpenOptions['index'], nodeCount: number) {
-  const nodes = new WeakMap<AsyncStore<Value>, Promise<Nodes>>();
+export function remoteOpener(
+  index: OpenOptions['index'],
+  nodeCount: number,
+  start: (scope: Scope, count: number) => Promise<Pick<Nodes, 'url'>> = startNodes,
+) {
+  const nodes = new WeakMap<AsyncStore<Value>, Promise<Pick<Nodes, 'url'>>>();
+  const openings = new WeakMap<AsyncStore<Value>, Promise<unknown>>();
   return (scope: Scope, options: OpenOptions = {}, first?: AsyncStore<Value>) => {
-    const starting = (first && nodes.get(first)) ?? startNodes(scope, nodeCount);
+    const starting = (first && nodes.get(first)) ?? start(scope, nodeCount);
+    // A store that says no index must not be the one that creates it.
+    const before = (first && openings.get(first)) ?? starting;
     let url = 'tcp:';
-    const opening = starting.then((started) => {
-      url = started.url;
+    const opening = before.then(async () => {
+      url = (await starting).url;
       const kind = first === undefined ? { index } : {};
       return openAlone(url, { client: 'test', maxClients: 16, ...kind, ...options });
     });
     const name = options.store ?? first?.name ?? 'default';
     const store = deferredStore(opening, { name, url: () => url });
     nodes.set(store, starting);
+    openings.set(store, opening);
     endAfter(scope, opening, (one) => one.then((open) => open.close()).catch(() => {}));
     return store;
   };

@@ -1,0 +1,108 @@
+import type { Transports } from '../transports.ts';
+import { succeed } from './failure.ts';
+import type { Handle, UcxLibrary } from './library.ts';
+import { CONTEXT, CONTEXT_FEATURES, FEATURES, MEMORY, MEMORY_FIELDS, Pinned } from './structs.ts';
+
+/** `ucp_init_version` is told which header its structures are of. */
+const HEADER_MAJOR = 1;
+const HEADER_MINOR = 13;
+
+/** One opening of the library, with the devices and transports that it may use. */
+export class UcxContext {
+  readonly ucx: UcxLibrary;
+  readonly handle: Handle;
+  /** Where calls leave what they return. */
+  readonly #out: Pinned;
+
+  /** Raises SW_UNSUPPORTED when no device has these transports. */
+  constructor(ucx: UcxLibrary, transports: Transports) {
+    this.ucx = ucx;
+    this.#out = new Pinned(ucx, 64);
+    const out = this.#out;
+    succeed(ucx, ucx.configRead(0, 0, out.address), 'read its configuration');
+    const config = out.read(0);
+    try {
+      for (const [name, value] of Object.entries(settingsFor(transports))) {
+        succeed(ucx, ucx.configModify(config, name, value), `set ${name} to ${value}`);
+      }
+      const parameters = new Pinned(ucx, CONTEXT.bytes)
+        .word(CONTEXT.mask, CONTEXT_FEATURES)
+        .word(CONTEXT.features, FEATURES);
+      const { address } = parameters;
+      const { names, device } = transports;
+      const what = `use transport ${names}${device ? ` on device ${device}` : ''} (ucx_info -d)`;
+      succeed(ucx, ucx.initVersion(HEADER_MAJOR, HEADER_MINOR, address, config, out.address), what);
+      this.handle = out.read(0);
+    } finally {
+      ucx.configRelease(config);
+    }
+  }
+
+  /**
+   * Registers memory, so that the holder of its key reaches it. The caller keeps the bytes
+   * reachable until `release`.
+   */
+  register(bytes: ArrayBufferView): Registration {
+    const { ucx } = this;
+    const address = ucx.addressOf(bytes);
+    const parameters = new Pinned(ucx, MEMORY.bytes)
+      .word(MEMORY.mask, MEMORY_FIELDS)
+      .word(MEMORY.address, address)
+      .word(MEMORY.length, bytes.byteLength);
+    const out = this.#out;
+    const what = `register ${bytes.byteLength} bytes (is ulimit -l large enough?)`;
+    succeed(ucx, ucx.memMap(this.handle, parameters.address, out.address), what);
+    return new Registration(this, out.read(0), address, bytes.byteLength);
+  }
+
+  close(): void {
+    this.ucx.cleanup(this.handle);
+  }
+}
+
+/**
+ * One transport and one rail, where orders come from. Ends of processes and of connections are
+ * noticed by the control connection, so the library sends nothing to find out.
+ */
+function settingsFor({ names, device, atomics }: Transports): Record<string, string> {
+  return {
+    TLS: names,
+    ...(device === undefined ? {} : { NET_DEVICES: device }),
+    ATOMIC_MODE: atomics,
+    MAX_EAGER_RAILS: '1',
+    MAX_RNDV_RAILS: '1',
+    PROTO_ENABLE: 'n',
+    KEEPALIVE_INTERVAL: 'inf',
+  };
+}
+
+/** Memory that holders of its key reach, until it is released. */
+export class Registration {
+  readonly address: Handle;
+  readonly bytes: number;
+  readonly #context: UcxContext;
+  readonly #handle: Handle;
+
+  constructor(context: UcxContext, handle: Handle, address: Handle, bytes: number) {
+    this.#context = context;
+    this.#handle = handle;
+    this.address = address;
+    this.bytes = bytes;
+  }
+
+  /** What another process needs to reach the memory. */
+  packKey(): Uint8Array {
+    const { ucx, handle } = this.#context;
+    const out = new Pinned(ucx, 16);
+    const status = ucx.rkeyPack(handle, this.#handle, out.address, out.address + 8);
+    succeed(ucx, status, 'pack a remote key');
+    const key = ucx.copyFrom(out.read(0), out.read(8));
+    ucx.rkeyBufferRelease(out.read(0));
+    return key;
+  }
+
+  release(): void {
+    const { ucx, handle } = this.#context;
+    ucx.memUnmap(handle, this.#handle);
+  }
+}

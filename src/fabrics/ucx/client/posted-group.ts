@@ -1,0 +1,49 @@
+import type { Scratch } from '../../../verbs/index.ts';
+import type { Part } from '../../tcp/client/flight.ts';
+import type { Pending } from '../binding/library.ts';
+
+const FIRST_RESULTS = 64;
+
+/**
+ * What was posted to one node in one turn, and is complete when one flush is. Where results go is
+ * kept in arrays that are used again.
+ */
+export class PostedGroup {
+  readonly parts: Part[] = [];
+  /** The flush, once it was asked for. */
+  request: Pending = 0;
+  /** Where its memory in the ring ends. */
+  mark = 0;
+  length = 0;
+  readonly scratch: Scratch[] = [];
+  /** By result: where it goes, where it comes, and how long it is. */
+  to = new Int32Array(FIRST_RESULTS);
+  from = new Int32Array(FIRST_RESULTS);
+  bytes = new Int32Array(FIRST_RESULTS);
+
+  add(scratch: Scratch, to: number, from: number, bytes: number): void {
+    const row = this.length;
+    if (row === this.to.length) this.#grow();
+    this.scratch[row] = scratch;
+    this.to[row] = to;
+    this.from[row] = from;
+    this.bytes[row] = bytes;
+    this.length = row + 1;
+  }
+
+  clear(): void {
+    this.parts.length = 0;
+    this.scratch.length = 0;
+    this.length = 0;
+    this.request = 0;
+  }
+
+  #grow(): void {
+    const rows = 2 * this.to.length;
+    for (const name of ['to', 'from', 'bytes'] as const) {
+      const longer = new Int32Array(rows);
+      longer.set(this[name]);
+      this[name] = longer;
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import { UcxContext } from '../binding/context.ts';
+import type { UcxLibrary } from '../binding/library.ts';
+import { UcxEndpoint, UcxWorker } from '../binding/worker.ts';
+import type { Transports } from '../transports.ts';
+
+/** Verbs that take so long are waited for without leaving the thread. */
+const SPIN_MICROSECONDS = 30;
+/** What takes longer than this is waited for at the worker's descriptor. */
+const POLLING_MICROSECONDS = 100;
+/** A poll ends after so long, and then all is looked at. */
+const WAIT_MS = 100;
+/** How often a client without verbs under way lets the library do its own work. */
+const REST_MS = 1000;
+const POLLIN = 1;
+
+/** What waits for completions: a queue pair. */
+export interface Waiter {
+  /** Whether something is under way. */
+  readonly isWaiting: boolean;
+  /** Completes what has come to its end; whether anything has. */
+  complete(): boolean;
+}
+
+/**
+ * The library as one client has it: a context, and a worker that all of its queue pairs share. Runs
+ * in the event loop: while verbs are under way it looks for their ends in the same turn for a few
+ * microseconds, then once a turn, then it waits at a descriptor in a thread of the system. Without
+ * verbs under way nothing runs but a timer.
+ */
+export class UcxClient {
+  readonly ucx: UcxLibrary;
+  readonly worker: UcxWorker;
+  readonly transports: Transports;
+  readonly #context: UcxContext;
+  readonly #waiters: Waiter[] = [];
+  readonly #endpoints: UcxEndpoint[] = [];
+  readonly #descriptor = new Int32Array(new ArrayBuffer(8));
+  readonly #turn = () => this.#look();
+  readonly #rest: NodeJS.Timeout;
+  /** When something has come to its end last, or waiting began. */
+  #since = 0;
+  #scheduled = false;
+  #polling = false;
+  #closed = false;
+
+  constructor(ucx: UcxLibrary, transports: Transports) {
+    this.ucx = ucx;
+    this.transports = transports;
+    this.#context = new UcxContext(ucx, transports);
+    this.worker = new UcxWorker(this.#context);
+    this.#rest = setInterval(() => this.worker.progress(), REST_MS).unref();
+  }
+
+  /** A queue pair to the worker with this address. Raises SW_UNSUPPORTED. */
+  connect(address: Uint8Array): UcxEndpoint {
+    const endpoint = new UcxEndpoint(this.worker, address);
+    this.#endpoints.push(endpoint);
+    return endpoint;
+  }
+
+  /** It is looked after from now on. */
+  add(waiter: Waiter): void {
+    this.#waiters.push(waiter);
+  }
+
+  /** Call when something was posted. */
+  begin(): void {
+    if (this.#scheduled || this.#polling) return;
+    this.#since = microseconds();
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    this.#scheduled = true;
+    setImmediate(this.#turn);
+  }
+
+  #look(): void {
+    this.#scheduled = false;
+    if (this.#closed) return;
+    const began = microseconds();
+    let now = began;
+    let completed = false;
+    do {
+      this.worker.progress();
+      for (const waiter of this.#waiters) completed = waiter.complete() || completed;
+      now = microseconds();
+    } while (!completed && now - began < SPIN_MICROSECONDS && !this.#closed);
+    if (completed) this.#since = now;
+    if (this.#closed || !this.#waiters.some(({ isWaiting }) => isWaiting)) return;
+    if (now - this.#since < POLLING_MICROSECONDS || !this.worker.arm()) this.#schedule();
+    else this.#wait();
+  }
+
+  #wait(): void {
+    this.#polling = true;
+    this.#descriptor[0] = this.worker.descriptor;
+    this.#descriptor[1] = POLLIN;
+    this.ucx.pollLater(this.#descriptor, 1, WAIT_MS).then(() => {
+      this.#polling = false;
+      if (this.#closed) this.#destroy();
+      else this.#look();
+    });
+  }
+
+  /** From now on the library writes to no memory of this client. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearInterval(this.#rest);
+    // The descriptor must not be closed while a thread waits at it.
+    if (this.#polling) this.worker.signal();
+    else this.#destroy();
+  }
+
+  #destroy(): void {
+    for (const endpoint of this.#endpoints) endpoint.close();
+    this.worker.close();
+    this.#context.close();
+  }
+}
+
+function microseconds(): number {
+  return performance.now() * 1000;
+}

@@ -1,0 +1,365 @@
+import { StepwellError } from '../../../errors.ts';
+import { type Completion, type RemoteFabric, TrafficCounters } from '../../../verbs/index.ts';
+import { ATTACH } from '../../tcp/client/calls.ts';
+import { Flight, type Part } from '../../tcp/client/flight.ts';
+import {
+  type Credentials,
+  type Endpoint,
+  type Place,
+  QueuePair,
+} from '../../tcp/client/queue-pair.ts';
+import { StuckWatch } from '../../tcp/client/stuck-watch.ts';
+import type { NodePair } from '../../tcp/client/tcp-fabric.ts';
+import type { Welcome } from '../../tcp/handshake.ts';
+import { WireError } from '../../tcp/wire.ts';
+import { IN_PROGRESS, isFailure, OK } from '../binding/library.ts';
+import type { UcxEndpoint } from '../binding/worker.ts';
+import { type LentMemory, readLentMemory } from '../lent-memory.ts';
+import { BounceRing } from './bounce-ring.ts';
+import { PostedGroup } from './posted-group.ts';
+import { PostFailure, pieceBytesFor, VerbPoster } from './posting.ts';
+import { type ProvenOrders, proveOrders } from './trials.ts';
+import type { UcxClient, Waiter } from './ucx-client.ts';
+
+/** Registered memory of one queue pair: what it may have under way. */
+const RING_BYTES = 1024 * 1024;
+/** Verbs of one turn are flushed together, at the latest when they have taken so much of it. */
+const GROUP_BYTES = 256 * 1024;
+/** UCX may notice that a session was ended before the node's reason has arrived. */
+const REASON_MS = 500;
+const PATIENCE_MS = 5000;
+const TICKS = 5;
+
+/**
+ * A client's way to one memory node over UCX: verbs by an endpoint, all else by the connection that
+ * let the session in. What is posted in one turn is complete when one flush is: on every transport
+ * that sends no further message, and it tells as well that WRITEs have been executed.
+ */
+export class UcxPair implements NodePair, Waiter {
+  readonly lent: LentMemory;
+  /** What the trials have shown; there once connected. */
+  proven!: ProvenOrders;
+  readonly #poster: VerbPoster;
+  readonly #trialPoster: VerbPoster;
+  /** Parts of batches on the trial memory, and what waits for them. */
+  readonly #trials = new Map<Part, Completion>();
+  readonly #client: UcxClient;
+  readonly #control: QueuePair;
+  readonly #place: Place;
+  readonly #endpoint: UcxEndpoint;
+  readonly #ring: BounceRing;
+  readonly #waiting: Part[] = [];
+  /** Flushed and not complete, oldest first. */
+  readonly #underWay: PostedGroup[] = [];
+  readonly #idle: PostedGroup[] = [];
+  #group = new PostedGroup();
+  #completed = 0;
+  readonly #stuck = new StuckWatch();
+  readonly #clock: NodeJS.Timeout;
+  readonly #label: string;
+  #failure: StepwellError | undefined;
+  #closed = false;
+
+  private constructor(
+    control: QueuePair,
+    client: UcxClient,
+    place: Place,
+    lent: LentMemory,
+    patienceMs: number,
+  ) {
+    this.#control = control;
+    this.#client = client;
+    this.#place = place;
+    this.lent = lent;
+    const { host, port } = control.endpoint;
+    this.#label = `memory node ${host.includes(':') ? `[${host}]` : host}:${port}`;
+    const { ucx } = client;
+    this.#endpoint = client.connect(lent.workerAddress);
+    this.#ring = new BounceRing(ucx, RING_BYTES);
+    const reach = ({ address, key }: LentMemory['trial']) => ({
+      address,
+      key: this.#endpoint.unpackKey(key),
+    });
+    const { bytes: regionBytes } = lent.trial;
+    const pieceBytes = pieceBytesFor(lent.transports.atomics);
+    const alone = { node: 0, nodes: 1, regionBytes, pieceBytes, writesOnce: false };
+    this.#trialPoster = new VerbPoster(ucx, this.#endpoint, [reach(lent.trial)], this.#ring, alone);
+    this.#poster = new VerbPoster(ucx, this.#endpoint, lent.regions.map(reach), this.#ring, {
+      node: place.node,
+      nodes: place.nodes,
+      regionBytes: control.welcome.regionBytes,
+      pieceBytes,
+      writesOnce: lent.isMapped,
+    });
+    this.#clock = setInterval(() => this.#tick(), patienceMs / TICKS).unref();
+    client.add(this);
+  }
+
+  /**
+   * By a client for the transports of the node, which `clientFor` makes. Raises what
+   * `QueuePair.connect` raises, and SW_UNSUPPORTED where UCX cannot reach the node.
+   */
+  static async connect(
+    endpoint: Endpoint,
+    place: Place,
+    credentials: Credentials,
+    clientFor: (lent: LentMemory) => UcxClient,
+  ): Promise<UcxPair> {
+    const link: { pair?: UcxPair } = {};
+    const control = await QueuePair.connect(
+      endpoint,
+      {
+        ...place,
+        lost: (error) => (link.pair ? link.pair.#end(error) : place.lost(error)),
+      },
+      credentials,
+    );
+    try {
+      const { regions, regionBytes } = control.welcome;
+      const lent = readLentMemory(await attach(control), regions, regionBytes);
+      const patienceMs = credentials.timeoutMs ?? PATIENCE_MS;
+      link.pair = new UcxPair(control, clientFor(lent), place, lent, patienceMs);
+      link.pair.proven = await proveOrders(link.pair.#trialFabric());
+      return link.pair;
+    } catch (error) {
+      if (link.pair) link.pair.close();
+      else control.close();
+      if (!(error instanceof WireError)) throw error;
+      throw new StepwellError('SW_PROTOCOL', `what the memory node lends: ${error.message}`);
+    }
+  }
+
+  get welcome(): Welcome {
+    return this.#control.welcome;
+  }
+
+  get failure(): StepwellError | undefined {
+    return this.#failure ?? this.#control.failure;
+  }
+
+  get waits(): boolean {
+    return this.isWaiting || this.#waiting.length > 0 || this.#group.parts.length > 0;
+  }
+
+  get isWaiting(): boolean {
+    return this.#underWay.length > 0;
+  }
+
+  /** Verbs go out at once; the flush at the end of the turn asks for their ends. */
+  post(part: Part): void {
+    if (this.#failure === undefined && this.#waiting.length === 0 && this.#post(part)) return;
+    this.#waiting.push(part);
+  }
+
+  /** Batches go as parts. */
+  postWhole(): undefined {
+    return undefined;
+  }
+
+  call(...words: Parameters<QueuePair['call']>): void {
+    this.#control.call(...words);
+  }
+
+  flush(): void {
+    this.#control.flush();
+    if (this.#failure !== undefined) {
+      this.#failAll(this.#failure);
+      return;
+    }
+    this.#postWaiting();
+    this.#flushGroup();
+  }
+
+  close(reason?: StepwellError): void {
+    const over = new StepwellError('SW_CLOSED', `${this.#label}: the connection was closed`);
+    this.#end(reason ?? over);
+  }
+
+  /** Whether all of the part was posted, or has failed. */
+  #post(part: Part): boolean {
+    const poster = this.#trials.has(part) ? this.#trialPoster : this.#poster;
+    const beyond = part.row === part.flight.start ? poster.beyond(part) : undefined;
+    if (beyond !== undefined) {
+      this.#refuse(part, beyond);
+      return true;
+    }
+    const group = this.#group;
+    const before = this.#ring.mark;
+    try {
+      const isWhole = poster.post(part, group);
+      // A part that found no room at all belongs to no group yet.
+      if (isWhole || this.#ring.mark > before) {
+        group.parts.push(part);
+        part.frames++;
+      }
+      if (!isWhole || this.#ring.taken - this.#flushed() > GROUP_BYTES) this.#flushGroup();
+      return isWhole;
+    } catch (error) {
+      if (!(error instanceof PostFailure)) throw error;
+      group.parts.push(part);
+      part.frames++;
+      this.#broken(error.status);
+      return true;
+    }
+  }
+
+  /** Bytes of the ring that flushed groups hold. */
+  #flushed(): number {
+    const last = this.#underWay.at(-1);
+    return last === undefined ? 0 : this.#ring.taken - (this.#ring.mark - last.mark);
+  }
+
+  /** Nothing of the part is executed; not on the caller's stack. */
+  #refuse(part: Part, row: number): void {
+    const address = part.flight.batch.address[row];
+    const why = `verb beyond the memory of the node: address ${address}`;
+    part.row = part.flight.end;
+    setImmediate(() => {
+      this.#tell(part, new StepwellError('SW_POOL_CORRUPT', `${this.#label}: ${why}`));
+    });
+  }
+
+  #postWaiting(): void {
+    let taken = 0;
+    for (const part of this.#waiting) {
+      if (!this.#post(part)) break;
+      taken++;
+    }
+    this.#waiting.splice(0, taken);
+  }
+
+  #flushGroup(): void {
+    const group = this.#group;
+    if (group.parts.length === 0 || this.#failure !== undefined) return;
+    group.mark = this.#ring.mark;
+    const { ucx } = this.#client;
+    group.request = ucx.epFlush(this.#endpoint.handle, this.#endpoint.plainRequest);
+    this.#underWay.push(group);
+    this.#group = this.#idle.pop() ?? new PostedGroup();
+    this.#client.begin();
+  }
+
+  complete(): boolean {
+    let completed = false;
+    while (this.#failure === undefined) {
+      const [group] = this.#underWay;
+      if (group === undefined) break;
+      const status = this.#statusOf(group);
+      if (status === IN_PROGRESS) break;
+      if (status !== OK) {
+        this.#broken(status);
+        break;
+      }
+      completed = true;
+      this.#underWay.shift();
+      this.#completed++;
+      this.#poster.place(group);
+      this.#ring.giveBack(group.mark);
+      for (const part of group.parts) this.#answered(part);
+      group.clear();
+      this.#idle.push(group);
+    }
+    if (!completed) return false;
+    if (this.#waiting.length > 0) this.flush();
+    this.#place.turned();
+    return true;
+  }
+
+  #statusOf({ request }: PostedGroup): number {
+    if (request <= 0) return request;
+    const { ucx } = this.#client;
+    const status = ucx.requestStatus(request);
+    if (status !== IN_PROGRESS) ucx.requestFree(request);
+    return status;
+  }
+
+  #answered(part: Part): void {
+    part.frames--;
+    if (part.done && part.frames === 0) this.#tell(part, undefined);
+  }
+
+  #tell(part: Part, error: unknown): void {
+    const trial = this.#trials.get(part);
+    if (trial === undefined) {
+      this.#place.answered(part, error);
+      return;
+    }
+    this.#trials.delete(part);
+    trial.completed(error);
+  }
+
+  /** Verbs on the trial memory, before there is a fabric. */
+  #trialFabric(): RemoteFabric {
+    return {
+      traffic: new TrafficCounters(),
+      post: (batch, completion) => {
+        const flight = new Flight().begin(batch, completion);
+        flight.end = batch.length;
+        const part = flight.part(0);
+        this.#trials.set(part, completion);
+        this.post(part);
+        setImmediate(() => this.flush());
+      },
+    };
+  }
+
+  /** The node may live, and not execute verbs. */
+  #tick(): void {
+    const oldest = this.#underWay.length > 0 ? this.#completed : undefined;
+    if (!this.#stuck.tick(oldest, undefined, TICKS)) return;
+    const why = `${this.#label}: it lives, but executes no verbs`;
+    this.#end(new StepwellError('SW_NODE_UNREACHABLE', why));
+  }
+
+  /** The control connection may tell why: then it does soon. */
+  #broken(status: number): void {
+    if (this.#failure !== undefined) return;
+    const words = isFailure(status) ? this.#client.ucx.statusText(status) : `status ${status}`;
+    const why = `${this.#label}: UCX lost it (${words})`;
+    const failure = new StepwellError('SW_NODE_UNREACHABLE', why);
+    this.#failure = failure;
+    setTimeout(() => this.#end(failure), REASON_MS).unref();
+  }
+
+  #end(error: StepwellError): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#failure = error;
+    clearInterval(this.#clock);
+    this.#client.close();
+    this.#control.close(error);
+    this.#failAll(error);
+    this.#place.lost(error);
+  }
+
+  #failAll(error: StepwellError): void {
+    if (!this.#closed) return;
+    const parts = new Set(this.#waiting.splice(0));
+    for (const group of [...this.#underWay.splice(0), this.#group]) {
+      for (const part of group.parts) parts.add(part);
+    }
+    this.#group = new PostedGroup();
+    for (const part of parts) this.#tell(part, error);
+  }
+}
+
+/** Raises SW_UNSUPPORTED of a node that lends its memory by its connections alone. */
+async function attach(control: QueuePair): Promise<Uint8Array> {
+  const answer = new Promise<Uint8Array>((resolve, reject) => {
+    control.call(ATTACH, new Uint8Array(0), (error, reply) => {
+      if (reply === undefined) reject(error);
+      else resolve(reply);
+    });
+  });
+  control.flush();
+  try {
+    return await answer;
+  } catch (error) {
+    const { message } = error as Error;
+    if (!(error instanceof StepwellError) || !message.includes('has no method')) throw error;
+    const { host, port } = control.endpoint;
+    const why = `the memory node ${host}:${port} runs without UCX`;
+    const remedy = 'start it with --fabric ucx, or open the pool by tcp://';
+    throw new StepwellError('SW_UNSUPPORTED', `${why}: ${remedy}`);
+  }
+}

@@ -1,0 +1,10 @@
+import { NodeThread } from '../../tcp/node/node-thread.ts';
+import type { UcxThreadOptions } from './options.ts';
+
+/**
+ * Starts a memory node whose verbs run over UCX. Raises what `NodeThread.start` raises, and
+ * SW_UNSUPPORTED when UCX is not installed, or this machine has no such transport.
+ */
+export function startUcxNode(options: UcxThreadOptions): Promise<NodeThread> {
+  return NodeThread.start(options, import.meta.url);
+}

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { type ErrorCode, StepwellError } from '../../../errors.ts';
+import { startWorker } from '../../start-worker.ts';
+import type { DataPath } from '../../tcp/node/data-path.ts';
+import type { NodeMemoryPlace } from '../../tcp/node/node-thread.ts';
+import type { Transports } from '../transports.ts';
+import { Bell } from './bell.ts';
+
+/** What the thread gets when it starts. */
+export interface VerbThreadOptions {
+  place: NodeMemoryPlace;
+  regionBytes: number;
+  transports: Transports;
+  bell: SharedArrayBuffer;
+}
+
+export type VerbRequest =
+  | { kind: 'attach'; session: number }
+  | { kind: 'end'; session: number }
+  | { kind: 'stop' };
+
+/** Answers come in the order of the requests; of `stop` the end of the thread is the answer. */
+export type VerbAnswer =
+  | { kind: 'ready' }
+  | { kind: 'attached'; lent: Uint8Array }
+  | { kind: 'ended' }
+  | { kind: 'failed'; code: string | undefined; message: string };
+
+interface Waiting {
+  resolve(answer: VerbAnswer): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * The thread of a memory node in which UCX runs. One thread executes the verbs of all sessions, so
+ * it revokes one between two verbs; it has a loop of its own and no event loop.
+ */
+export class VerbThread implements DataPath {
+  /** Settled when the thread has ended; fails when it did by itself. */
+  readonly ended: Promise<void>;
+  readonly #worker: Worker;
+  readonly #bell: Bell;
+  readonly #waiting: Waiting[] = [];
+  #failure: unknown;
+
+  private constructor(worker: Worker, bell: Bell) {
+    this.#worker = worker;
+    this.#bell = bell;
+    worker.on('message', (answer: VerbAnswer) => this.#answered(answer));
+    this.ended = new Promise((resolve, reject) => {
+      worker.once('error', reject);
+      worker.once('exit', () => resolve());
+    });
+    const over = (error?: unknown) => this.#fail(error ?? closed());
+    this.ended.then(() => over(), over);
+  }
+
+  /** Raises SW_UNSUPPORTED when the library or the transport is missing. */
+  static async start(options: Omit<VerbThreadOptions, 'bell'>): Promise<VerbThread> {
+    const bell = new Bell();
+    const worker = startWorker(import.meta.url, 'verb-loop', { ...options, bell: bell.memory });
+    const [answer] = (await once(worker, 'message')) as [VerbAnswer];
+    if (answer.kind === 'ready') return new VerbThread(worker, bell);
+    await worker.terminate();
+    bell.close();
+    throw errorOf(answer);
+  }
+
+  /** What a session has to know to reach the memory. Raises SW_UNSUPPORTED. */
+  async attach(session: number): Promise<Uint8Array> {
+    const answer = await this.#ask({ kind: 'attach', session });
+    if (answer.kind !== 'attached') throw errorOf(answer);
+    return answer.lent;
+  }
+
+  /** When this is answered, no verb of the session will be executed any more. */
+  async end(session: number): Promise<void> {
+    // A thread that is gone executes none either.
+    if (this.#failure !== undefined) return;
+    await this.#ask({ kind: 'end', session }).catch(() => {});
+  }
+
+  async close(): Promise<void> {
+    if (this.#failure === undefined) {
+      this.#worker.postMessage({ kind: 'stop' } satisfies VerbRequest);
+      this.#bell.ring();
+    }
+    await this.ended.catch(() => {});
+    this.#bell.close();
+  }
+
+  #ask(request: VerbRequest): Promise<VerbAnswer> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.#worker.postMessage(request);
+      this.#bell.ring();
+    });
+  }
+
+  #answered(answer: VerbAnswer): void {
+    this.#waiting.shift()?.resolve(answer);
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+}
+
+function closed(): StepwellError {
+  return new StepwellError('SW_CLOSED', 'the memory node has been stopped');
+}
+
+function errorOf(answer: VerbAnswer): Error {
+  if (answer.kind !== 'failed') return new Error(`unexpected answer: ${answer.kind}`);
+  const { code, message } = answer;
+  return code?.startsWith('SW_')
+    ? new StepwellError(code as ErrorCode, message)
+    : new Error(message);
+}

@@ -1,0 +1,60 @@
+import { StepwellError } from '../../errors.ts';
+
+/** Where the verbs of a session run: what of UCX is used, and what that means for the pool. */
+export interface Transports {
+  /** As UCX names them, separated by commas. */
+  names: string;
+  /** As UCX names it (`mlx5_0:1`, `lo`); undefined leaves it to UCX_NET_DEVICES. */
+  device: string | undefined;
+  /** What executes CAS and FAA at the node: only a processor's are atomic with a processor's. */
+  atomics: 'cpu' | 'device';
+  /**
+   * Whether all verbs of a session take one path, which is what keeps them in order. Where they
+   * may take several, whatever the contract orders waits for what it comes behind.
+   */
+  isOnePath: boolean;
+}
+
+/** Transports whose verbs a processor of the node executes. */
+const BY_PROCESSOR = ['tcp', 'posix', 'sysv'];
+/** Transports whose verbs the network card of the node executes. */
+const BY_DEVICE = ['rc', 'rc_v', 'rc_x', 'rc_verbs', 'rc_mlx5', 'dc', 'dc_x', 'dc_mlx5'];
+/** They carry messages alone, by which the others connect. */
+const AUXILIARY = ['ud', 'ud_v', 'ud_x', 'ud_verbs', 'ud_mlx5'];
+const LOOPBACK = 'lo';
+
+/**
+ * By default what reaches no further than this machine. A device that is named is the network that
+ * the node is to be reached by. Raises SW_INVALID_ARGUMENT.
+ */
+export function transportsOf(names: string | undefined, device: string | undefined): Transports {
+  const isNetwork = device !== undefined && device !== LOOPBACK;
+  const list = (names ?? (isNetwork ? 'rc' : 'tcp')).split(',').map((name) => name.trim());
+  const known = [...BY_PROCESSOR, ...BY_DEVICE, ...AUXILIARY];
+  for (const name of list) {
+    if (!known.includes(name)) {
+      throw invalid(`no transport '${name}': choose of ${known.join(', ')}`);
+    }
+  }
+  const carrying = list.filter((name) => !AUXILIARY.includes(name));
+  if (carrying.length === 0) throw invalid(`transports ${list.join(',')} carry no verbs`);
+  const byDevice = carrying.some((name) => BY_DEVICE.includes(name));
+  if (byDevice && carrying.some((name) => BY_PROCESSOR.includes(name))) {
+    const why = "a network card's atomics are not atomic with a processor's";
+    throw invalid(`transports ${list.join(',')} cannot be used together: ${why}`);
+  }
+  if (byDevice && !isNetwork) {
+    throw invalid(`transport ${list.join(',')} needs a device, such as mlx5_0:1 (ucx_info -d)`);
+  }
+  return {
+    names: list.join(','),
+    // Shared memory has devices of its own.
+    device: device ?? (list.includes('tcp') ? LOOPBACK : undefined),
+    atomics: byDevice ? 'device' : 'cpu',
+    isOnePath: carrying.length <= 1,
+  };
+}
+
+function invalid(message: string): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message);
+}
