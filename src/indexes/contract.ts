@@ -1,6 +1,6 @@
 import type { Pool } from '../pool/pool.ts';
 import type { Bytes } from '../records/codec.ts';
-import type { Address, Batch, Operation } from '../verbs/index.ts';
+import type { Address, Batch, Operation, Scratch } from '../verbs/index.ts';
 import type { IndexPicture } from './picture.ts';
 import type { RecordIo } from './substrates/record-io.ts';
 import type { Request } from './substrates/request.ts';
@@ -136,8 +136,15 @@ export interface KeyRange {
  */
 export interface IndexScan {
   readonly done: boolean;
-  /** Visits the next records, maybe none, as `IndexWalk.next` does. */
-  next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
+  /**
+   * Visits the next records, maybe none, as `IndexWalk.next` does. An index may hand records to
+   * `visitBlock`, if there is one, that it has together: none with times, none of helpers.
+   */
+  next(
+    visit: (request: Request, keyBytes: number) => void,
+    keysOnly?: boolean,
+    visitBlock?: (block: RecordBlock) => void,
+  ): Operation<void>;
   /**
    * As `next`, but only counts: parts that are in the range as a whole by their slots, without
    * reading records. An index may lack it.
@@ -148,6 +155,20 @@ export interface IndexScan {
    * also backwards. The limit begins again.
    */
   seek(key: Uint8Array): void;
+}
+
+/**
+ * Records whose keys and values stand in one piece of local memory, verified and whole: where each
+ * begins, zero-padded to 8 bytes, and its length. Good while they are visited.
+ */
+export interface RecordBlock {
+  readonly words: Scratch;
+  readonly count: number;
+  readonly keyAt: Int32Array;
+  readonly keyBytes: Int32Array;
+  readonly valueAt: Int32Array;
+  readonly valueBytes: Int32Array;
+  readonly codec: Uint8Array;
 }
 
 /**

@@ -58,6 +58,8 @@ import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts'
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
+import { ItemBlock } from './scan/item-block.ts';
+import { LeafOrders } from './scan/leaf-orders.ts';
 import { Spares } from './spares.ts';
 
 /** Rounds of a change of shape: each ends with one thing less to do. */
@@ -71,6 +73,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly cache: NodeCache;
   readonly spareBenches = new Spares(() => new Bench());
   readonly cursors = new Cursors();
+  readonly orders: LeafOrders;
+  /** Of the leaf that a scan is visiting. */
+  readonly block: ItemBlock;
   readonly spareRequests = new Spares(() => this.newRequest());
   /** Of this client: internal nodes rebuilt, leaves merged. */
   rebuilds = 0;
@@ -81,6 +86,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   constructor(pool: Pool, geometry: ChimeGeometry, root: Address, catalog: number) {
     super(geometry, pool, catalog);
     this.root = root;
+    this.orders = new LeafOrders(geometry);
+    this.block = new ItemBlock(geometry.shape.span);
     this.cache = new NodeCache(pool.reclamation, geometry.shape.cacheKiB * 1024);
   }
 
@@ -239,7 +246,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   *divide(request: ChimeRequest): Operation<boolean> {
     const spare = this.spareRequests.take();
-    const pivot = yield* divideByMedian(this.geometry, request, spare);
+    const pivot = yield* divideByMedian(this, request, spare);
     this.spareRequests.give(spare);
     if (pivot === undefined) return false;
     request.newPivot = pivot;

@@ -11,13 +11,35 @@ export function decodeValue(request: Request, as: Format): unknown {
   return decoded(storedValue(request, as.reads), as);
 }
 
+/** The value that stands, without times, in one piece of memory. Raises SW_UNDECODABLE. */
+export function decodeValueAt(
+  words: Scratch,
+  at: number,
+  bytes: number,
+  codec: number,
+  as: Format,
+): unknown {
+  if (typeof as === 'string') return storedValueAt(words, at, bytes, codec, as);
+  return decoded(storedValueAt(words, at, bytes, codec, as.reads), as);
+}
+
 /** Text or bytes of the found record's value. */
 export function storedValue(request: Request, as: Encoding): Value {
   const { found, contentAt, contentBytes, foundCodec } = request;
-  let codec = foundCodec;
+  return storedValueAt(found, contentAt, contentBytes, foundCodec, as);
+}
+
+function storedValueAt(
+  words: Scratch,
+  at: number,
+  bytes: number,
+  stored: number,
+  as: Encoding,
+): Value {
+  let codec = stored;
   if (as === 'bytes') codec = CODEC_BYTES;
   else if (as === 'utf8' && codec !== CODEC_ASCII) codec = CODEC_UTF8;
-  return decodeFrom(found, contentAt, contentBytes, codec);
+  return decodeFrom(words, at, bytes, codec);
 }
 
 /**

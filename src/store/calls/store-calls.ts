@@ -162,10 +162,12 @@ export class StoreCalls<V> extends ManyCalls<V> {
 
   /** Up to `size` records of a scan; fewer at its end only. */
   *takeOf<T>(scan: RangeScan<T>, size: number): Operation<T[]> {
-    const taken = scan.takeMany(size);
+    let taken = scan.takeMany(size);
     while (taken.length < size && !scan.done) {
       yield* this.stepOf(scan);
-      for (const value of scan.takeMany(size - taken.length)) taken.push(value);
+      const more = scan.takeMany(size - taken.length);
+      if (taken.length === 0) taken = more;
+      else for (const value of more) taken.push(value);
     }
     return taken;
   }

@@ -1,6 +1,7 @@
 import { pad8 } from '../../../records/layout.ts';
 import { type Scratch, setWord, UNIT_BYTES } from '../../../verbs/index.ts';
 import { compareKeys } from './keys.ts';
+import type { Link } from './link.ts';
 
 const LOOP_BYTES_MAX = 32;
 
@@ -45,8 +46,12 @@ export function nodeBytes(children: number, keyBytes: number): number {
 /** The logarithm of the units that such a node takes. */
 export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
   const keyBytes = separators.reduce((sum, { length }) => sum + length, 0);
-  const units = Math.ceil(nodeBytes(links.length / 2, keyBytes) / UNIT_BYTES);
-  return Math.ceil(Math.log2(units));
+  return sizeFor(nodeBytes(links.length / 2, keyBytes));
+}
+
+/** The logarithm of the units that so many bytes take. */
+export function sizeFor(bytes: number): number {
+  return Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES)));
 }
 
 export function encodeNode({ links, separators, pair }: Routes, image: Scratch, at = 0): void {
@@ -61,6 +66,57 @@ export function encodeNode({ links, separators, pair }: Routes, image: Scratch, 
     end += separators[i].length;
     image.i32[(endsAt >> 2) + i] = end;
   }
+}
+
+/** A child that a node gets: the lowest key below it, and the link to it. */
+export interface NewChild {
+  readonly link: Link;
+  readonly separator: Uint8Array;
+}
+
+/** Bytes of a node that was read, with these children more. */
+export function splicedBytes({ i32 }: Scratch, added: readonly NewChild[]): number {
+  const children = i32[CHILDREN_AT >> 2];
+  let keyBytes = children > 1 ? i32[endsAtOf(children) + children - 2] : 0;
+  for (const { separator } of added) keyBytes += separator.length;
+  return nodeBytes(children + added.length, keyBytes);
+}
+
+/**
+ * Encodes a node that was read with more children, behind one that it has, and no pair. It copies
+ * three stretches: to decode and encode 64 children takes five times as long.
+ */
+export function spliceNode(
+  from: Scratch,
+  child: number,
+  added: readonly NewChild[],
+  to: Scratch,
+  at: number,
+): void {
+  const before = childrenIn(from);
+  const children = before + added.length;
+  setWord(to, at + CHILDREN_AT, children, 0);
+  const [oldEnds, newEnds] = [endsAtOf(before), (at >> 2) + endsAtOf(children)];
+  const [oldKeys, newKeys] = [keysAtOf(before), at + keysAtOf(children)];
+  let link = (LINKS_AT >> 2) + 2 * (child + 1);
+  to.i32.set(from.i32.subarray(LINKS_AT >> 2, link), (at + LINKS_AT) >> 2);
+  to.i32.set(from.i32.subarray(oldEnds, oldEnds + child), newEnds);
+  to.i32.set(from.i32.subarray(link, oldEnds), (at >> 2) + link + 2 * added.length);
+  const cut = child === 0 ? 0 : from.i32[oldEnds + child - 1];
+  to.u8.set(from.u8.subarray(oldKeys, oldKeys + cut), newKeys);
+  let end = cut;
+  for (let i = 0; i < added.length; i++, link += 2) {
+    const { separator } = added[i];
+    setWord(to, at + 4 * link, added[i].link.low, added[i].link.high);
+    copyShort(separator, to.u8, newKeys + end);
+    end += separator.length;
+    to.i32[newEnds + child + i] = end;
+  }
+  for (let i = child; i < before - 1; i++) {
+    to.i32[newEnds + added.length + i] = from.i32[oldEnds + i] + end - cut;
+  }
+  const last = before > 1 ? from.i32[oldEnds + before - 2] : 0;
+  to.u8.set(from.u8.subarray(oldKeys + cut, oldKeys + last), newKeys + end);
 }
 
 /** A loop, because most separators are shorter than what the built-in costs. */
@@ -122,15 +178,20 @@ export function packRoutes({ links, separators }: Omit<Routes, 'pair'>): PackedR
   return { links, separators: PackedSeparators.of(separators) };
 }
 
-/** From a READ of the whole node that is known to be one. */
-export function packedNode({ i32, u8 }: Scratch): PackedRoutes {
-  const children = i32[CHILDREN_AT >> 2];
-  const linksEnd = (LINKS_AT >> 2) + 2 * children;
-  const links = i32.slice(LINKS_AT >> 2, linksEnd);
+/** From a whole node, at `at`, that was read or is about to be written. */
+export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
+  const children = i32[(at + CHILDREN_AT) >> 2];
+  const linksEnd = (at >> 2) + endsAtOf(children);
+  const links = i32.slice((at + LINKS_AT) >> 2, linksEnd);
   const ends = i32.slice(linksEnd, linksEnd + children - 1);
-  const keysAt = keysAtOf(children);
+  const keysAt = at + keysAtOf(children);
   const bytes = u8.slice(keysAt, keysAt + (children > 1 ? ends[children - 2] : 0));
   return { links, separators: new PackedSeparators(bytes, ends) };
+}
+
+/** The word from which on the separators' ends stand. */
+function endsAtOf(children: number): number {
+  return (LINKS_AT >> 2) + 2 * children;
 }
 
 /** Where the separators' bytes begin. */
@@ -172,6 +233,11 @@ export function childrenIn({ i32 }: Scratch): number {
 export function linkIn({ i32 }: Scratch, child: number): { low: number; high: number } {
   const word = (LINKS_AT >> 2) + 2 * child;
   return { low: i32[word], high: i32[word + 1] };
+}
+
+/** All of them, two halves each, as they stand there. */
+export function linksIn({ i32 }: Scratch): Int32Array {
+  return i32.subarray(LINKS_AT >> 2, endsAtOf(i32[CHILDREN_AT >> 2]));
 }
 
 /** A separator of a node that was read. */

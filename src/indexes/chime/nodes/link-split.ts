@@ -1,12 +1,32 @@
 import { hasCode } from '../../../errors.ts';
 import { type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
-import { isPairFrozen, packRoutes } from './internal-node.ts';
-import { ABSORB, addressOfLink, type Link, sizeOfLink } from './link.ts';
+import {
+  childIn,
+  childrenIn,
+  isPairFrozen,
+  linkIn,
+  linksIn,
+  NODE_BYTES_MAX,
+  type PackedRoutes,
+  packRoutes,
+  pairIn,
+  splicedBytes,
+} from './internal-node.ts';
+import { ABSORB, addressOfLink, isInternal, type Link, sizeOfLink } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { Bench, NodeClient } from './node-client.ts';
-import { identityOf, isInUse, linkAddress, type Visit } from './node-io.ts';
+import {
+  freezeUnmarked,
+  identityOf,
+  isInUse,
+  linkAddress,
+  NewNodes,
+  publish,
+  swing,
+  type Visit,
+} from './node-io.ts';
 import { rebuildNode } from './rebuild-node.ts';
-import { keyOf } from './siblings.ts';
+import { keyOf, missingSiblings, type Target } from './siblings.ts';
 
 /** A remembered node just above leaves, and the one above it, of which it is this child. */
 interface RememberedPath {
@@ -33,11 +53,12 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
     const node = yield* visitRemembered(tree, path, bench);
     if (node === undefined) return false;
     const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
-    const rebuilt = yield* rebuildNode(tree, node, target);
-    if (rebuilt?.routes === undefined || !rebuilt.linked) return false;
-    const { cache } = tree;
-    path.parent.relink(path.child, rebuilt.to.low, rebuilt.to.high, cache.epoch);
-    path.parent.setNode(path.child, cache.remember(packRoutes(rebuilt.routes), rebuilt.to));
+    const linked =
+      (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuild(tree, node, target));
+    if (linked === undefined) return false;
+    const { to, routes } = linked;
+    path.parent.relink(path.child, to.low, to.high, tree.cache.epoch);
+    path.parent.setNode(path.child, tree.cache.remember(routes, to));
     return true;
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
@@ -45,6 +66,49 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
   } finally {
     tree.spareBenches.give(bench);
   }
+}
+
+/** What has replaced a node, and is linked in its place. */
+interface Linked {
+  to: Link;
+  routes: PackedRoutes;
+}
+
+/**
+ * What `rebuildNode` does for most splits: the node has room for the siblings that its key's leaf
+ * leads to, and no pair of its children is marked. Undefined for the others, and when another
+ * client was faster; the node may be frozen then.
+ */
+function* spliceSiblings(
+  tree: NodeClient,
+  node: Visit,
+  { key, upper }: Target,
+): Operation<Linked | undefined> {
+  const { image } = node;
+  const children = childrenIn(image);
+  const { fanout } = tree.geometry.shape;
+  const isMarked = pairIn(image) !== 0;
+  if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
+  if (!(yield* freezeUnmarked(tree, node))) return undefined;
+  const child = childIn(image, key.u8, key.at, key.bytes);
+  const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
+  if (children + added.length > fanout) return undefined;
+  if (splicedBytes(image, added) > NODE_BYTES_MAX) return undefined;
+  const nodes = new NewNodes(tree);
+  try {
+    const { link, routes } = yield* nodes.spliced(image, child, added);
+    if (!(yield* publish(tree, node, nodes, link))) return undefined;
+    tree.rebuilds++;
+    return (yield* swing(tree, node, link, [node])) ? { to: link, routes } : undefined;
+  } finally {
+    nodes.discard();
+  }
+}
+
+function* rebuild(tree: NodeClient, node: Visit, target: Target): Operation<Linked | undefined> {
+  const rebuilt = yield* rebuildNode(tree, node, target);
+  if (rebuilt?.routes === undefined || !rebuilt.linked) return undefined;
+  return { to: rebuilt.to, routes: packRoutes(rebuilt.routes) };
 }
 
 function rememberedPath({ cache }: NodeClient, request: RoutedRequest): RememberedPath | undefined {

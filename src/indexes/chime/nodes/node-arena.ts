@@ -231,8 +231,11 @@ export class CachedNode {
     words[at + SHARED] = shared;
     words[at + NUMBER] = arena.nodes.push(this) - 1;
     words[at + USED] = 1;
-    for (let child = 0; child < children; child++) {
-      this.relink(child, links[2 * child], links[2 * child + 1], epoch);
+    for (let child = 0, row = rowOf(words, at, 0); child < children; child++, row += ROW_WORDS) {
+      words[row] = links[2 * child];
+      words[row + 1] = links[2 * child + 1];
+      words[row + ROW_EPOCH] = epoch;
+      words[row + ROW_NODE] = NOWHERE;
     }
     const count = separators.length;
     const first = at + HEADER_WORDS + shared;

@@ -11,12 +11,19 @@ import {
 import { unitsBeside } from '../geometry.ts';
 import {
   CHILDREN_AT,
+  childrenIn,
   decodeNode,
   encodeNode,
   LINKS_AT,
+  type NewChild,
   PAIR_FROZEN,
+  type PackedRoutes,
+  packedNode,
   type Routes,
+  sizeFor,
   sizeOf,
+  splicedBytes,
+  spliceNode,
 } from './internal-node.ts';
 import {
   addressOfLink,
@@ -131,6 +138,13 @@ export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<
   return { links, separators, pair: words[1] & ~PAIR_FROZEN };
 }
 
+/** As `freeze`, of a node just above leaves that was read without a mark; false if it has one now. */
+export function* freezeUnmarked(tree: NodeClient, { address, image }: Visit): Operation<boolean> {
+  const children = childrenIn(image);
+  const unmarked = { low: children, high: 0 };
+  return yield* swap(tree, address + CHILDREN_AT, unmarked, { low: children, high: PAIR_FROZEN });
+}
+
 /** Sets a bit in the high halves of words that stand anywhere. */
 export function* freezeAt(
   tree: NodeClient,
@@ -210,12 +224,35 @@ export class NewNodes {
   }
 
   *internal(routes: Routes, flags: number): Operation<Link> {
-    const size = sizeOf(routes);
+    return (yield* this.#encoded(sizeOf(routes), flags, (image, at) =>
+      encodeNode(routes, image, at),
+    )).link;
+  }
+
+  /** A node that was read, with more leaves behind one of its own; and what it then says. */
+  *spliced(
+    old: Scratch,
+    child: number,
+    added: readonly NewChild[],
+  ): Operation<{ link: Link; routes: PackedRoutes }> {
+    const size = sizeFor(splicedBytes(old, added));
+    const { link, image, at } = yield* this.#encoded(size, 0, (image, at) =>
+      spliceNode(old, child, added, image, at),
+    );
+    return { link, routes: packedNode(image, at) };
+  }
+
+  *#encoded(
+    size: number,
+    flags: number,
+    encode: (image: Scratch, at: number) => void,
+  ): Operation<{ link: Link; image: Scratch; at: number }> {
     const address = yield* this.#allocate(unitsBeside(1 << size));
     const bytes = UNIT_BYTES << size;
     const { image, at } = this.#room(bytes);
-    encodeNode(routes, image, at);
-    return this.#write(address, INTERNAL | flags, size, image, at, bytes);
+    encode(image, at);
+    const link = this.#write(address, INTERNAL | flags, size, image, at, bytes);
+    return { link, image, at };
   }
 
   #room(bytes: number): { image: Scratch; at: number } {

@@ -1,6 +1,6 @@
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { Routes } from './internal-node.ts';
+import type { NewChild, Routes } from './internal-node.ts';
 import { areSame, compareKeys } from './keys.ts';
 import { isSameLeaf, type Link } from './link.ts';
 import type { LeafBounds, NodeClient } from './node-client.ts';
@@ -94,19 +94,14 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
   };
 }
 
-interface Sibling {
-  link: Link;
-  separator: Uint8Array;
-}
-
 /** The leaves between a child and the next one that the node does not know. */
 export function* missingSiblings(
   tree: NodeClient,
-  { links }: Routes,
+  { links }: Pick<Routes, 'links'>,
   child: number,
   upper: Uint8Array | undefined,
-): Operation<Sibling[]> {
-  const added: Sibling[] = [];
+): Operation<NewChild[]> {
+  const added: NewChild[] = [];
   let leaf: Link = { low: links[2 * child], high: links[2 * child + 1] };
   const [nextLow, nextHigh] = [links[2 * child + 2], links[2 * child + 3]];
   const isLast = 2 * child + 2 >= links.length;

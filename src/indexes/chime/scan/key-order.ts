@@ -17,6 +17,13 @@ const NO_WORDS = new Scratch(0);
  */
 export class KeyOrder {
   count = 0;
+  /** Whether `sorted` has all of them. */
+  isSorted = false;
+  /** Whether the items are known to be whole: else their keys come in this order if they are. */
+  isVerified = false;
+  /** Which of the sorted ones are in the range of a scan. */
+  first = 0;
+  end = 0;
   /** Where each item stands, and whether in the image or among the records. */
   readonly at: Int32Array;
   readonly isRecord: Uint8Array;
@@ -36,17 +43,32 @@ export class KeyOrder {
     this.#ranks = new Float64Array(span);
   }
 
-  clear(): void {
+  /** Forgets items, and those of leaves that were read before. */
+  clear(isVerified: boolean): void {
     this.count = 0;
+    this.isSorted = false;
+    this.isVerified = isVerified;
+    this.first = 0;
+    this.end = 0;
   }
 
   add(at: number, keyBytes: number, isRecord: boolean): void {
+    this.isSorted = false;
     this.at[this.count] = at;
     this.keyBytes[this.count] = keyBytes;
     this.isRecord[this.count++] = isRecord ? 1 : 0;
   }
 
+  /** Adds an item of the image whose key is above those of all that were added. */
+  append(at: number, keyBytes: number): void {
+    this.sorted[this.count] = this.count;
+    this.add(at, keyBytes, false);
+    this.isSorted = true;
+  }
+
   sort(image: Scratch, records: Scratch): void {
+    if (this.isSorted) return;
+    this.isSorted = true;
     this.#image = image;
     this.#records = records;
     const { sorted, count } = this;

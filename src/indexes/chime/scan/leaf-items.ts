@@ -8,6 +8,7 @@ import {
 } from '../../../records/layout.ts';
 import { Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
 import {
+  type EntrySums,
   isEmpty,
   isIndirect,
   itemHigh,
@@ -24,6 +25,7 @@ import { compareKeys, compareWhole } from '../nodes/keys.ts';
 import type { Borders } from '../nodes/node-arena.ts';
 import type { ChimeRequest } from '../request.ts';
 import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
+import type { LeafOrders } from './leaf-orders.ts';
 
 /** A leaf as it was at one moment, and the keys of it that count: from `lower` to below `upper`. */
 export interface LeafPicture {
@@ -49,34 +51,56 @@ export interface LeafItems {
   records: ReadRecord[];
 }
 
+const TORN = -1;
+
+/** What a scan wants of the leaves that it has read. */
+export interface Wanted {
+  range: HalfOpenRange;
+  /** So many records at most, from this end of the range. */
+  limit: number;
+  reverse: boolean;
+  keysOnly: boolean;
+}
+
+/** What a client knows of leaves. */
+export interface LeafReader {
+  readonly geometry: ChimeGeometry;
+  readonly sums: EntrySums;
+  readonly orders?: LeafOrders;
+}
+
 /**
  * Gathers the items of some pictures that are in a range; where a longer item's prefix does not
- * tell, its record is read into `request.incoming`, all of them in one doorbell.
+ * tell, its record is read into `request.incoming`, all of them in one doorbell. Undefined when an
+ * item that counts is being written, in a leaf of which only the order was remembered.
  */
 export function* readItems(
-  geometry: ChimeGeometry,
+  reader: LeafReader,
   pictures: readonly LeafPicture[],
-  whole: HalfOpenRange,
+  wanted: Wanted,
   request: ChimeRequest,
-  keysOnly: boolean,
-): Operation<LeafItems[]> {
+): Operation<LeafItems[] | undefined> {
   const { incoming } = request;
-  const batch = request.batch.clear();
+  const { keysOnly } = wanted;
+  const items: LeafItems[] = [];
   let end = 0;
-  const items = pictures.map((picture) => {
-    const range = common({ from: picture.lower, to: picture.upper }, whole);
+  let { limit } = wanted;
+  for (const picture of pictures) {
+    const range = common({ from: picture.lower, to: picture.upper }, wanted.range);
     const found: LeafItems = { picture, range, records: [] };
-    picture.request.order.clear();
-    if (isEmptyRange(range)) return found;
-    gather(geometry, found);
+    items.push(found);
+    if (isEmptyRange(range)) continue;
+    if (!gather(reader, found, wanted.reverse, limit)) return undefined;
+    const { first, end: behind } = picture.request.order;
+    limit = Math.max(0, limit - (behind - first));
     for (const record of found.records) {
       record.at = end;
       end += unitsRead(linesOf(picture.request.words, record.entry), keysOnly) * UNIT_BYTES;
     }
-    return found;
-  });
+  }
   if (end === 0) return items;
   incoming.ensure(end);
+  const batch = request.batch.clear();
   for (const { picture, records } of items) {
     const { words } = picture.request;
     for (const { entry, at } of records) {
@@ -93,11 +117,73 @@ function unitsRead(units: number, keysOnly: boolean): number {
   return keysOnly ? Math.min(units, KEY_UNITS) : units;
 }
 
-function gather(geometry: ChimeGeometry, { picture, range, records }: LeafItems): void {
+/** Fills the order of a picture's request; false when an item that counts is being written. */
+function gather(reader: LeafReader, found: LeafItems, reverse: boolean, limit: number): boolean {
+  const { request, leaf } = found.picture;
+  const { order, words } = request;
+  if (!order.isSorted) {
+    if (!addInline(reader.geometry, request)) {
+      addInRange(reader.geometry, found);
+      return true;
+    }
+    order.sort(words, words);
+    reader.orders?.note(request);
+  }
+  const isWhole = covers(found.range, leaf);
+  const { from, to } = found.range;
+  const first = isWhole ? 0 : countBelow(reader, request, from);
+  const end = isWhole || to === undefined ? order.count : countBelow(reader, request, to);
+  if (first === TORN || end === TORN) return false;
+  order.first = reverse ? Math.max(first, end - limit) : first;
+  order.end = reverse ? end : Math.min(end, first + limit);
+  return order.isVerified || areWhole(reader, request);
+}
+
+/** How many keys of a sorted leaf are below another one, or TORN. */
+function countBelow({ sums }: LeafReader, request: ChimeRequest, key: Uint8Array): number {
+  const { order, words, idLow, idHigh } = request;
+  let low = 0;
+  for (let high = order.count; low < high; ) {
+    const middle = (low + high) >>> 1;
+    const one = order.sorted[middle];
+    const at = order.at[one];
+    if (!order.isVerified && !sums.holds(words, at, idLow, idHigh)) return TORN;
+    const bytes = order.keyBytes[one];
+    if (compareKeys(words.u8, at + CONTENT_AT, bytes, key, 0, key.length) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Whether the items that a scan is going to visit are. */
+function areWhole({ sums }: LeafReader, { order, words, idLow, idHigh }: ChimeRequest): boolean {
+  const { at, sorted, first, end } = order;
+  for (let i = first; i < end; i++) {
+    if (!sums.holds(words, at[sorted[i]], idLow, idHigh)) return false;
+  }
+  return true;
+}
+
+/** Adds all items of a leaf, if none of them stands in a record. */
+function addInline({ entriesAt }: ChimeGeometry, { order, words }: ChimeRequest): boolean {
+  for (let entry = 0; entry < entriesAt.length; entry++) {
+    const at = IMAGE_AT + entriesAt[entry];
+    const item = itemHigh(words, at);
+    if (isEmpty(item)) continue;
+    if (isIndirect(item)) return false;
+    order.add(at, keyBytesOf(item), false);
+  }
+  order.end = order.count;
+  return true;
+}
+
+/** Adds those that are in the range, or may be when they stand in records. */
+function addInRange(geometry: ChimeGeometry, { picture, range, records }: LeafItems): void {
   const { words, order } = picture.request;
   const { entriesAt } = geometry;
   const prefixMax = geometry.entryBytes - PREFIX_AT;
   const isWhole = covers(range, picture.leaf);
+  order.clear(true);
   for (let entry = 0; entry < entriesAt.length; entry++) {
     const at = IMAGE_AT + entriesAt[entry];
     const item = itemHigh(words, at);
@@ -110,6 +196,7 @@ function gather(geometry: ChimeGeometry, { picture, range, records }: LeafItems)
       order.add(at, keyBytesOf(item), false);
     }
   }
+  order.end = order.count;
 }
 
 function covers({ from, to }: HalfOpenRange, { lower, upper }: Borders): boolean {
@@ -174,4 +261,5 @@ export function addRecords(
     invariant(at + valueOffset(keyBytes) <= incoming.u8.length, 'a key ends behind its record');
     if (isIn(incoming.u8, at + CONTENT_AT, keyBytes, range)) order.add(at, keyBytes, true);
   }
+  if (records.length > 0) order.end = order.count;
 }

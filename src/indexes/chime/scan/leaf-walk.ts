@@ -3,7 +3,7 @@ import { highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
 import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { isPicture } from '../../substrates/leaf/picture.ts';
-import { postBracket } from '../../substrates/leaf/read-leaf.ts';
+import { isLeafStill, isStill, postBracket } from '../../substrates/leaf/read-leaf.ts';
 import { lookAgain } from '../../substrates/leaf/search-leaf.ts';
 import { finishPending } from '../nodes/finish-pending.ts';
 import { compareWhole } from '../nodes/keys.ts';
@@ -12,6 +12,7 @@ import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from '../nodes/node-arena
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
 import type { LeafPicture } from './leaf-items.ts';
+import type { LeafOrders } from './leaf-orders.ts';
 
 const LOWEST = new Uint8Array(0);
 
@@ -25,6 +26,8 @@ export class LeafWalk {
   readonly #reverse: boolean;
   /** What lies behind it is not wanted, as far as one can tell before it is read. */
   readonly #end: Uint8Array | undefined;
+  /** Of leaves that need not be verified whole. */
+  readonly #orders: LeafOrders | undefined;
   readonly #requests: ChimeRequest[] = [];
   #done: boolean;
   /**
@@ -38,8 +41,10 @@ export class LeafWalk {
     position: Uint8Array | undefined,
     reverse = false,
     end: Uint8Array | undefined = undefined,
+    orders: LeafOrders | undefined = undefined,
   ) {
     this.#tree = tree;
+    this.#orders = orders;
     this.#reverse = reverse;
     this.#end = end;
     this.position = position;
@@ -122,7 +127,7 @@ export class LeafWalk {
     const pictures: LeafPicture[] = [];
     for (let i = 0; i < requests.length; i++) {
       const request = requests[i];
-      if (!isPicture(tree, request)) break;
+      if (!this.#isPicture(request)) break;
       const lower = request.lower ?? (request.above as CachedNode).lowerOf(request.child);
       const next = this.#reverse ? requests[i - 1] : requests[i + 1];
       const upper = leadsTo(request, next) ? next.lower : (yield* tree.boundsIn(request)).pivot;
@@ -134,6 +139,15 @@ export class LeafWalk {
       if (this.#done) break;
     }
     return pictures;
+  }
+
+  /** Where the order of its keys is remembered, its items are left to be verified: `readItems`. */
+  #isPicture(request: ChimeRequest): boolean {
+    const recalls = this.#orders !== undefined && isStill(request) && isLeafStill(request);
+    if (recalls && this.#orders?.recall(request)) return true;
+    if (!isPicture(this.#tree, request)) return false;
+    request.order.clear(true);
+    return true;
   }
 
   /** Whether a leaf has the keys at the position. */

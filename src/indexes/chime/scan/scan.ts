@@ -1,5 +1,5 @@
 import type { Operation } from '../../../verbs/index.ts';
-import type { IndexScan, KeyRange } from '../../contract.ts';
+import type { IndexScan, KeyRange, RecordBlock } from '../../contract.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { adoptInline } from '../../substrates/leaf/read-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
@@ -22,6 +22,7 @@ const FIRST_OUTSIDE = 0.5;
 
 /** Called for each record: the request's found one, its key in `outgoing`. */
 type Visit = (request: ChimeRequest, keyBytes: number) => void;
+type VisitBlock = (block: RecordBlock) => void;
 
 /** One step, and where the scan stood before it. */
 interface Step {
@@ -68,7 +69,7 @@ export class ChimeScan implements IndexScan {
   #walk(): LeafWalk {
     const { from, to } = this.#range;
     const [start, end] = this.#reverse ? [to, from] : [from, to];
-    return new LeafWalk(this.#tree, start, this.#reverse, end);
+    return new LeafWalk(this.#tree, start, this.#reverse, end, this.#tree.orders);
   }
 
   get done(): boolean {
@@ -91,15 +92,14 @@ export class ChimeScan implements IndexScan {
     this.#leaves = this.#walk();
   }
 
-  *next(visit: Visit, keysOnly = false): Operation<void> {
+  *next(visit: Visit, keysOnly = false, visitBlock?: VisitBlock): Operation<void> {
     if (this.done) return;
     const step = this.#beginStep();
     try {
-      const pictures = yield* this.#leaves.nextGroup(this.#leavesNeeded());
-      const { request } = step;
-      const all = yield* readItems(this.#tree.geometry, pictures, this.#range, request, keysOnly);
+      const all = yield* this.#readStep(step, this.#left, keysOnly);
       for (const items of all) {
-        if (this.#left > 0) yield* this.#visitLeaf(items, request, visit, keysOnly);
+        if (this.#left > 0)
+          yield* this.#visitLeaf(items, step.request, visit, keysOnly, visitBlock);
       }
       this.#learn(all);
       step.isTaken = true;
@@ -113,18 +113,31 @@ export class ChimeScan implements IndexScan {
     if (this.done) return 0;
     const step = this.#beginStep();
     try {
-      const pictures = yield* this.#leaves.nextGroup(this.#width);
-      const { request } = step;
-      const all = yield* readItems(this.#tree.geometry, pictures, this.#range, request, true);
+      const all = yield* this.#readStep(step, Number.POSITIVE_INFINITY, true);
       let count = 0;
       for (const items of all) {
-        addRecords(items, request);
-        count += items.picture.request.order.count;
+        addRecords(items, step.request);
+        const { first, end } = items.picture.request.order;
+        count += end - first;
       }
       step.isTaken = true;
       return count;
     } finally {
       this.#endStep(step);
+    }
+  }
+
+  /** The items of the next leaves. Of each leaf at most one order that was remembered fails. */
+  *#readStep(step: Step, limit: number, keysOnly: boolean): Operation<LeafItems[]> {
+    const wanted = { range: this.#range, limit, reverse: this.#reverse, keysOnly };
+    const width = limit === Number.POSITIVE_INFINITY ? this.#width : this.#leavesNeeded();
+    for (let attempt = 1; ; attempt++) {
+      const pictures = yield* this.#leaves.nextGroup(width);
+      const all = yield* readItems(this.#tree, pictures, wanted, step.request);
+      if (all !== undefined) return all;
+      this.#tree.count('changing', attempt);
+      for (const { request } of pictures) this.#tree.orders.forget(request);
+      this.#leaves.returnTo(step.position);
     }
   }
 
@@ -149,13 +162,21 @@ export class ChimeScan implements IndexScan {
     request: ChimeRequest,
     visit: Visit,
     keysOnly: boolean,
+    visitBlock: VisitBlock | undefined,
   ): Operation<void> {
     const { order, words } = items.picture.request;
     addRecords(items, request);
     order.sort(words, request.incoming);
+    const { block } = this.#tree;
+    const isPlain = visitBlock !== undefined && items.records.length === 0;
+    if (isPlain && block.fill(words, order, this.#reverse, this.#left)) {
+      this.#left -= block.count;
+      visitBlock(block);
+      return;
+    }
     let done = this.#visitFrom(items.picture, request, order, 0, visit, keysOnly);
     // Only for values behind links it needs more verbs.
-    while (done < order.count && this.#left > 0) {
+    while (done < order.end - order.first && this.#left > 0) {
       yield* this.#tree.records.complete(request);
       this.#left--;
       visit(request, request.keyBytes);
@@ -175,11 +196,11 @@ export class ChimeScan implements IndexScan {
     visit: Visit,
     keysOnly: boolean,
   ): number {
-    const { sorted, at, keyBytes, isRecord, count } = keys;
+    const { sorted, at, keyBytes, isRecord, first, end } = keys;
     const { words } = picture.request;
     const { seed } = this.#tree.geometry.shape;
-    for (let i = from; i < count && this.#left > 0; i++) {
-      const one = sorted[this.#reverse ? count - 1 - i : i];
+    for (let i = from; i < end - first && this.#left > 0; i++) {
+      const one = sorted[this.#reverse ? end - 1 - i : first + i];
       if (isRecord[one] === 0) {
         request.adoptKeyBytes(words, at[one] + CONTENT_AT, keyBytes[one]);
         adoptInline(request, words, at[one]);
@@ -191,7 +212,7 @@ export class ChimeScan implements IndexScan {
       this.#left--;
       visit(request, keyBytes[one]);
     }
-    return count;
+    return end - first;
   }
 
   /** How full leaves are, for the next step, which the limit may end. */

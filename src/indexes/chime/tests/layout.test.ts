@@ -14,7 +14,10 @@ import {
   packedNode,
   packRoutes,
   type Routes,
+  sizeFor,
   sizeOf,
+  splicedBytes,
+  spliceNode,
 } from '../nodes/internal-node.ts';
 import { compareWhole, separatorOf } from '../nodes/keys.ts';
 import {
@@ -131,6 +134,37 @@ test('an internal node is what was written, and leads each key to its child', ()
       const child = childIn(image, wanted, 0, wanted.length);
       const below = node.separators.filter((each) => compareWhole(each, wanted) <= 0);
       assert.equal(child, below.length);
+    }),
+  );
+});
+
+test('a node that gets children is what its routes with them would be', () => {
+  const distinct = {
+    maxLength: 40,
+    comparator: (a: Uint8Array, b: Uint8Array) => compareWhole(a, b) === 0,
+  };
+  fc.assert(
+    fc.property(fc.uniqueArray(key, distinct), fc.nat(40), fc.nat(3), (all, place, count) => {
+      const whole = routes(all);
+      const child = Math.min(place, all.length);
+      const more = Math.min(count, all.length - child);
+      const added = whole.separators.slice(child, child + more).map((separator, i) => {
+        const at = 2 * (child + 1 + i);
+        return { separator, link: { low: whole.links[at], high: whole.links[at + 1] } };
+      });
+      const fewer = [...whole.links];
+      fewer.splice(2 * (child + 1), 2 * more);
+      const before = {
+        links: Int32Array.from(fewer),
+        separators: whole.separators.toSpliced(child, more),
+        pair: 0,
+      };
+      const old = new Scratch(UNIT_BYTES << sizeOf(before));
+      encodeNode(before, old);
+      const image = new Scratch((UNIT_BYTES << sizeOf(whole)) + 8);
+      assert.equal(UNIT_BYTES << sizeFor(splicedBytes(old, added)), UNIT_BYTES << sizeOf(whole));
+      spliceNode(old, child, added, image, 8);
+      assert.deepEqual(packedNode(image, 8), packRoutes(whole));
     }),
   );
 });

@@ -12,7 +12,7 @@ import {
   scanned,
 } from './support/client.ts';
 
-const KEYS = Array.from({ length: 150 }, (_, i) => `key ${100 + i}`);
+const KEYS = Array.from({ length: 200 }, (_, i) => `key ${100 + i}`);
 
 /** From now on the pool has blocks for leaves and intents, and none for internal nodes. */
 function refuseNodes({ index: { tree } }: Client): void {

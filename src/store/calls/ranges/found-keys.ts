@@ -1,5 +1,5 @@
-import type { Request } from '../../../indexes/substrates/request.ts';
-import { HEADER_BYTES, pad8 } from '../../../records/layout.ts';
+import type { RecordBlock } from '../../../indexes/contract.ts';
+import { pad8 } from '../../../records/layout.ts';
 import { Scratch } from '../../../verbs/index.ts';
 import type { Encoding, Key } from '../../api.ts';
 import { decodeKeyAt } from '../decoding.ts';
@@ -39,27 +39,32 @@ export class FoundKeys {
     this.#forgetBytes();
   }
 
-  /** The key that stands in the request's `outgoing`. */
-  add({ outgoing }: Request, keyBytes: number): void {
+  addBlock({ words, keyAt, keyBytes }: RecordBlock, count: number): void {
+    for (let i = 0; i < count; i++) this.add(words, keyAt[i], keyBytes[i]);
+  }
+
+  /** The key that stands in `words`, zero-padded to 8 bytes. */
+  add(words: Scratch, keyAt: number, keyBytes: number): void {
     if (this.#end + keyBytes > TOGETHER_BYTES || this.#count === FIRST_KEYS) this.#decode();
     if (keyBytes > TOGETHER_BYTES) {
-      this.#decoded.push(decodeKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#as));
+      this.#decoded.push(decodeKeyAt(words, keyAt, keyBytes, this.#as));
       return;
     }
     const first = this.#end >> 2;
-    const words = pad8(keyBytes) >> 2;
+    const count = pad8(keyBytes) >> 2;
     const to = this.#bytes.i32;
-    const from = outgoing.i32;
+    const from = words.i32;
+    const source = keyAt >> 2;
     let bits = this.#bits;
-    for (let i = 0; i < words; i++) {
-      const word = from[(HEADER_BYTES >> 2) + i];
+    for (let i = 0; i < count; i++) {
+      const word = from[source + i];
       to[first + i] = word;
       bits |= word;
     }
     this.#bits = bits;
     this.#at[this.#count] = this.#end;
     this.#length[this.#count++] = keyBytes;
-    this.#end += 4 * words;
+    this.#end += 4 * count;
   }
 
   /** All of them, in the order in which they were added. */

@@ -1,4 +1,4 @@
-import type { IndexScan, KeyRange, OrderedIndex } from '../../../indexes/contract.ts';
+import type { IndexScan, KeyRange, OrderedIndex, RecordBlock } from '../../../indexes/contract.ts';
 import type { Request } from '../../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../../records/codec.ts';
 import type { Operation } from '../../../verbs/index.ts';
@@ -18,6 +18,7 @@ export class RangeScan<T> {
   readonly #keysOnly: boolean;
   readonly #taker: Taker<T>;
   readonly #visit: (request: Request, keyBytes: number) => void;
+  readonly #visitBlock: ((block: RecordBlock) => void) | undefined;
   /** Undefined at the end of the range. */
   #steps: IndexScan | undefined;
   /** Records that may still be taken. */
@@ -45,6 +46,16 @@ export class RangeScan<T> {
       else if (this.#room-- > 0) taker.add(request, keyBytes);
       if (this.#skipped) this.#last = foundKey(request, keyBytes);
     };
+    if (taker.addBlock !== undefined) this.#visitBlock = (block) => this.#addBlock(block);
+  }
+
+  #addBlock(block: RecordBlock): void {
+    const { count, words, keyAt, keyBytes } = block;
+    const wanted = Math.min(count, Math.max(0, this.#room));
+    this.#room -= count;
+    this.#taker.addBlock?.(block, wanted);
+    const at = keyAt[count - 1];
+    if (this.#skipped && count > 0) this.#last = words.u8.slice(at, at + keyBytes[count - 1]);
   }
 
   /** Whether nothing is left, neither to take nor to read. */
@@ -86,7 +97,7 @@ export class RangeScan<T> {
     this.#room = this.#left;
     this.#taker.begin();
     try {
-      yield* this.#steps.next(this.#visit, this.#keysOnly);
+      yield* this.#steps.next(this.#visit, this.#keysOnly, this.#visitBlock);
     } catch (error) {
       // Some records of the step may have been met and others not.
       this.end();

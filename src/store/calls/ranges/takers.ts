@@ -1,3 +1,4 @@
+import type { RecordBlock } from '../../../indexes/contract.ts';
 import type { Request } from '../../../indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import type { Expiry } from '../../../records/times.ts';
@@ -5,6 +6,7 @@ import type { Encoding, Entry, Key } from '../../api.ts';
 import type { Format } from '../../values/value-format.ts';
 import { decodeKey, decodeValue } from '../decoding.ts';
 import { FoundKeys } from './found-keys.ts';
+import { FoundValues } from './found-values.ts';
 import type { Namespace } from './namespace.ts';
 
 /** What a scan makes of the records that a step meets. Steps do not overlap. */
@@ -12,6 +14,8 @@ export interface Taker<T> {
   begin(): void;
   /** The request's found record, its key in `outgoing`. */
   add(request: Request, keyBytes: number): void;
+  /** The first `count` records of a block; where it is missing they are added one by one. */
+  addBlock?(block: RecordBlock, count: number): void;
   /** What was made of all that were added since `begin`; the list is the caller's. */
   end(): T[];
 }
@@ -48,7 +52,7 @@ export interface Coding {
 }
 
 export function valueTaker<V>(values: Format): Taker<V> {
-  return new EachTaker((request) => decodeValue(request, values) as V);
+  return new ValueTaker(values);
 }
 
 export function entryTaker<V>(as: Coding): Taker<Entry<V>> {
@@ -107,8 +111,12 @@ class KeyTaker implements Taker<Key> {
     this.#keys.begin();
   }
 
-  add(request: Request, keyBytes: number): void {
-    this.#keys.add(request, keyBytes);
+  add({ outgoing }: Request, keyBytes: number): void {
+    this.#keys.add(outgoing, HEADER_BYTES, keyBytes);
+  }
+
+  addBlock(block: RecordBlock, count: number): void {
+    this.#keys.addBlock(block, count);
   }
 
   end(): Key[] {
@@ -118,28 +126,57 @@ class KeyTaker implements Taker<Key> {
 
 class PairTaker<V> implements Taker<[Key, V]> {
   readonly #keys: FoundKeys;
-  readonly #as: Format;
-  #values: V[] = [];
+  readonly #values: FoundValues<V>;
 
   constructor({ keys, values }: Coding) {
     this.#keys = new FoundKeys(keys);
-    this.#as = values;
+    this.#values = new FoundValues(values);
   }
 
   begin(): void {
     this.#keys.begin();
-    this.#values = [];
+    this.#values.begin();
   }
 
   add(request: Request, keyBytes: number): void {
-    this.#values.push(decodeValue(request, this.#as) as V);
-    this.#keys.add(request, keyBytes);
+    this.#values.add(request);
+    this.#keys.add(request.outgoing, HEADER_BYTES, keyBytes);
+  }
+
+  addBlock(block: RecordBlock, count: number): void {
+    this.#values.addBlock(block, count);
+    this.#keys.addBlock(block, count);
   }
 
   end(): [Key, V][] {
     const keys = this.#keys.end();
-    const values = this.#values;
-    this.#values = [];
-    return keys.map((key, i) => [key, values[i]]);
+    const values = this.#values.end();
+    const pairs: [Key, V][] = [];
+    for (let i = 0; i < keys.length; i++) pairs.push([keys[i], values[i]]);
+    return pairs;
+  }
+}
+
+class ValueTaker<V> implements Taker<V> {
+  readonly #values: FoundValues<V>;
+
+  constructor(values: Format) {
+    this.#values = new FoundValues(values);
+  }
+
+  begin(): void {
+    this.#values.begin();
+  }
+
+  add(request: Request): void {
+    this.#values.add(request);
+  }
+
+  addBlock(block: RecordBlock, count: number): void {
+    this.#values.addBlock(block, count);
+  }
+
+  end(): V[] {
+    return this.#values.end();
   }
 }
