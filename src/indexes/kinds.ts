@@ -128,6 +128,11 @@ export function speculate(index: Index, keys: number): boolean {
   return true;
 }
 
+/** Has this client's searches save READs, not round trips: where these cost nothing. */
+export function proveOnMiss(index: Index): void {
+  if (index instanceof LeafIndex) index.proveOnMiss();
+}
+
 /** How long this client's operations wait for one holder of a lock, if the index has locks. */
 export function boundWaits(index: Index, lockTimeoutMs: number): void {
   if (index instanceof LeafIndex) index.waitAtMost(lockTimeoutMs);

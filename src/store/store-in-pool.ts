@@ -8,6 +8,7 @@ import {
   kindNamed,
   kindOf,
   openIndex,
+  proveOnMiss,
   speculate,
 } from '../indexes/kinds.ts';
 import type { BoundWish } from '../pool/bound.ts';
@@ -30,7 +31,7 @@ import { formatOf } from './values/value-format.ts';
 const MAKES_MAX = 10;
 const HOTSPOTS_MAX = 2 ** 24;
 /** Keys of a hotspot buffer where a round trip costs more than the bytes of a neighbourhood. */
-export const NETWORK_HOTSPOTS = 65_536;
+const NETWORK_HOTSPOTS = 65_536;
 
 /** What a record of a bounded store is taken for, with its share of the index. */
 const BYTES_PER_RECORD = 512;
@@ -91,13 +92,13 @@ export interface OpenedStore {
 
 /**
  * Finds or creates the store that the options name, and opens its index, unless the client has it
- * open and `known` tells which it is. `hotspots` is what the option means when it is left out.
+ * open and `known` tells which it is. `trips` says what a round trip costs.
  */
 export function* openStore(
   pool: Pool,
   options: OpenOptions,
   known: (store: OpenStore) => OpenedStore | undefined = () => undefined,
-  hotspots = 0,
+  trips: 'at once' | 'network' = 'at once',
 ): Operation<StoreInPool> {
   const name = checkStoreName(options.store ?? 'default');
   const wish = indexWish(options.index);
@@ -116,7 +117,8 @@ export function* openStore(
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
     if (bounded) refuseUnbounded(index.manifest, options);
     if (options.delegation) refuseAlone(entry.name, index, delegate(index));
-    if (open === undefined) speculate(index, hotspots);
+    if (open === undefined && trips === 'at once') proveOnMiss(index);
+    if (open === undefined && trips === 'network') speculate(index, NETWORK_HOTSPOTS);
     configure(entry.name, index, options);
     return { store, index, bounded };
   } catch (error) {

@@ -19,9 +19,9 @@ const EVERYTHING = {
 /**
  * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
  * shortest key between the halves. Undefined for a leaf of less than two keys. (The paper takes the
- * median of the keys that blocked a hop; both halves have room anyway.) Of the last leaf nothing goes
- * when the new key is above all: ascending keys leave full leaves. Keys of longer items are read from
- * their records into `spare`, in one doorbell.
+ * median of the keys that blocked a hop; both halves have room anyway.) Of the last leaf nothing
+ * goes when the new key is above all: ascending keys leave full leaves. Keys of longer items are
+ * read from their records into `spare`, in one doorbell.
  */
 export function* divideByMedian(
   { geometry, sums }: LeafReader,

@@ -9,12 +9,7 @@ import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../calls/attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { Evictor } from '../eviction/evictor.ts';
-import {
-  NETWORK_HOTSPOTS,
-  type OpenedStore,
-  openStore,
-  type StoreInPool,
-} from '../store-in-pool.ts';
+import { type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
 
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
@@ -70,7 +65,7 @@ export class RemoteClient {
     if (options.clock) this.pool.clock.now = options.clock;
     if (options.chance) this.pool.clock.chance = options.chance;
     const known = (store: OpenStore) => this.#opened.get(store);
-    const opened = yield* openStore(this.pool, options, known, NETWORK_HOTSPOTS);
+    const opened = yield* openStore(this.pool, options, known, 'network');
     this.#opened.set(opened.store, opened);
     return opened;
   }

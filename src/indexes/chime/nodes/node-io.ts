@@ -138,7 +138,7 @@ export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<
   return { links, separators, pair: words[1] & ~PAIR_FROZEN };
 }
 
-/** As `freeze`, of a node just above leaves that was read without a mark; false if it has one now. */
+/** As `freeze`, of a node above leaves that was read without a mark; false if it has one now. */
 export function* freezeUnmarked(tree: NodeClient, { address, image }: Visit): Operation<boolean> {
   const children = childrenIn(image);
   const unmarked = { low: children, high: 0 };

@@ -42,6 +42,8 @@ export interface BoundsPlace {
 export interface Techniques {
   /** Operations of this client on one key share verbs; see delegation.ts. */
   delegation: boolean;
+  /** A search READs what proves a miss only when it met no hit: one round trip more for a miss. */
+  proofOnMiss: boolean;
 }
 
 /**
@@ -62,7 +64,7 @@ export abstract class LeafClient<
   readonly turns: LeafTurns;
   /** Local images of siblings, of splits that have ended. */
   readonly spareImages: Scratch[] = [];
-  readonly techniques: Techniques = { delegation: false };
+  readonly techniques: Techniques = { delegation: false, proofOnMiss: false };
   /** Where the keys stand that this client searches for most. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {

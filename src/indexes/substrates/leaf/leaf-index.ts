@@ -47,6 +47,11 @@ export abstract class LeafIndex<C extends LeafClient>
     this.client.hotspots = new Hotspots(keys);
   }
 
+  /** See `Techniques.proofOnMiss`. */
+  proveOnMiss(): void {
+    this.client.techniques.proofOnMiss = true;
+  }
+
   waitAtMost(lockTimeoutMs: number): void {
     this.client.lockTimeoutMs = lockTimeoutMs;
   }

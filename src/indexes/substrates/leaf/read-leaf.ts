@@ -67,6 +67,13 @@ export function postSearch(client: LeafClient, request: LeafRequest, batch: Batc
   return postBracket(client, request, request.home, client.geometry.shape.neighbourhood, batch);
 }
 
+/** Adds the READ of what a hit is in, and no proof of a miss. */
+export function postNeighbourhood(client: LeafClient, request: LeafRequest, batch: Batch): Batch {
+  const { neighbourhood } = client.geometry.shape;
+  request.known = neighbourhood;
+  return postEntries(client, request, request.home, neighbourhood, batch);
+}
+
 /** Adds D[READ sequence; (bounds); entries; identity and sequence]: see `isStill`. */
 export function postBracket(
   client: LeafClient,

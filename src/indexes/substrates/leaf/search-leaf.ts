@@ -12,6 +12,7 @@ import {
   lookEverywhere,
   lookInNeighbourhood,
   postCandidate,
+  postNeighbourhood,
   postSearch,
   postSpot,
   prepare,
@@ -37,6 +38,15 @@ export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation
 }
 
 function* searchNeighbourhood(client: LeafClient, request: LeafRequest): Operation<boolean> {
+  if (client.techniques.proofOnMiss) {
+    yield postNeighbourhood(client, request, request.batch.clear());
+    if (lookInNeighbourhood(client, request)) return foundAt(client, request);
+  }
+  return yield* searchProven(client, request);
+}
+
+/** With what proves a miss. */
+function* searchProven(client: LeafClient, request: LeafRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     yield postSearch(client, request, request.batch.clear());
     if (lookInNeighbourhood(client, request)) return foundAt(client, request);
@@ -93,6 +103,7 @@ export function* searchLeaves(
   batch: Batch,
   found: boolean[],
 ): Operation<void> {
+  const { proofOnMiss } = client.techniques;
   batch.clear();
   for (let i = 0; i < count; i++) {
     const request = requests[i];
@@ -100,6 +111,7 @@ export function* searchLeaves(
     yield* client.begin(request);
     request.spot = client.spotOf(request);
     if (request.spot >= 0) postSpot(client, request, request.spot, batch);
+    else if (proofOnMiss) postNeighbourhood(client, request, batch);
     else postSearch(client, request, batch);
   }
   yield batch;
@@ -117,9 +129,9 @@ export function* searchLeaves(
       found[i] = foundAt(client, request, request.spot >= 0);
       continue;
     }
-    const isRead = request.spot < 0 && request.candidateCount < 2;
+    const isRead = request.spot < 0 && request.candidateCount < 2 && !proofOnMiss;
     if (isRead && isAbsent(client, request)) continue;
-    found[i] = yield* searchNeighbourhood(client, request);
+    found[i] = yield* searchProven(client, request);
     if (!found[i] && request.spot >= 0) client.forgetSpot(request);
   }
 }
