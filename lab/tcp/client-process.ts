@@ -5,7 +5,9 @@ import { open } from '../../src/store/open.ts';
 import { KeyGenerator, Prng, ValueGenerator } from '../workloads/index.ts';
 import { Chooser, type MixName } from './mixes.ts';
 
-const SCAN_LENGTH = 50;
+const SCAN_LENGTH = 100;
+/** Redis's sorted set of all keys, whose members of one score are in the order of their bytes. */
+const SORTED = 'keys in order';
 
 export interface ClientTask {
   target: { kind: 'stepwell'; url: string; index: IndexName } | { kind: 'redis'; port: number };
@@ -23,6 +25,8 @@ export type ClientOrder =
 interface Target {
   get(key: string): Promise<unknown>;
   set(key: string, value: string): Promise<unknown>;
+  /** A record that scans are to find. */
+  add(key: string, value: string): Promise<unknown>;
   scan(key: string): Promise<unknown>;
   getMany(keys: string[]): Promise<unknown>;
 }
@@ -46,7 +50,13 @@ async function connectTarget(): Promise<Target> {
     return {
       get: (key) => client.get(key),
       set: (key, value) => client.set(key, value),
-      scan: () => Promise.reject(new Error('Redis has no scan of a range of keys')),
+      add: (key, value) =>
+        Promise.all([client.set(key, value), client.zAdd(SORTED, { score: 0, value: key })]),
+      // The keys alone: values would be a second call.
+      scan: (key) => {
+        const LIMIT = { offset: 0, count: SCAN_LENGTH };
+        return client.zRangeByLex(SORTED, `[${key}`, '+', { LIMIT });
+      },
       getMany: (names) => client.mGet(names),
     };
   }
@@ -55,6 +65,7 @@ async function connectTarget(): Promise<Target> {
   return {
     get: (key) => store.get(key),
     set: (key, value) => store.set(key, value),
+    add: (key, value) => store.set(key, value),
     scan: (key) => store.scan({ gte: key, limit: SCAN_LENGTH }).nextMany(SCAN_LENGTH),
     getMany: (names) => store.getMany(names),
   };
@@ -66,7 +77,7 @@ async function load(): Promise<number> {
   const { client, clients } = task.place;
   const lane = async (first: number) => {
     for (let record = first; record < task.records; record += 64 * clients) {
-      await target.set(keys.string(record), textOf(record));
+      await target.add(keys.string(record), textOf(record));
     }
   };
   await Promise.all(Array.from({ length: 64 }, (_, i) => lane(client + clients * i)));
@@ -108,7 +119,8 @@ async function act(chooser: Chooser): Promise<void> {
   const action = chooser.action();
   if (action === 'insert') {
     const record = chooser.insertion();
-    await target.set(keys.string(record), textOf(record));
+    const add = chooser.scans ? target.add : target.set;
+    await add(keys.string(record), textOf(record));
     return;
   }
   const record = chooser.record();

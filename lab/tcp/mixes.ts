@@ -1,6 +1,9 @@
 import { type Prng, ScrambledZipf } from '../workloads/index.ts';
 
-/** The core workloads of YCSB: shares of reads, updates, insertions, scans, read-modify-writes. */
+/**
+ * The core workloads of YCSB: shares of reads, updates, insertions, scans, read-modify-writes; and
+ * scans alone.
+ */
 export const MIXES = {
   A: { read: 0.5, update: 0.5 },
   B: { read: 0.95, update: 0.05 },
@@ -8,6 +11,7 @@ export const MIXES = {
   D: { read: 0.95, insert: 0.05 },
   E: { scan: 0.95, insert: 0.05 },
   F: { read: 0.5, modify: 0.5 },
+  scans: { scan: 1 },
 } as const;
 export type MixName = keyof typeof MIXES;
 export type Action = 'read' | 'update' | 'insert' | 'scan' | 'modify';
@@ -16,6 +20,8 @@ export type Action = 'read' | 'update' | 'insert' | 'scan' | 'modify';
 export class Chooser {
   readonly #shares: readonly (readonly [Action, number])[];
   readonly #latest: boolean;
+  /** Whether the mix has scans. */
+  readonly scans: boolean;
   readonly #zipf: ScrambledZipf;
   readonly #prng: Prng;
   readonly #records: number;
@@ -32,6 +38,7 @@ export class Chooser {
   ) {
     this.#shares = Object.entries(MIXES[mix]) as [Action, number][];
     this.#latest = mix === 'D';
+    this.scans = 'scan' in MIXES[mix];
     this.#zipf = new ScrambledZipf(records, prng);
     this.#prng = prng;
     this.#records = records;

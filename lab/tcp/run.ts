@@ -69,7 +69,7 @@ async function startRivals(
   cleanup.add(() => redis.stop());
   const target = { kind: 'redis', port: redis.port } as const;
   const crew = await Crew.start(cleanup, target, records, clients);
-  const rivals: Rival[] = [{ name: 'redis', crew, ordered: false }];
+  const rivals: Rival[] = [{ name: 'redis', crew, ordered: true }];
   for (const { manifest } of INDEX_KINDS) {
     if (only !== '' && !only.split(',').includes(manifest.name)) continue;
     const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES)]);
@@ -97,8 +97,11 @@ async function mixes(settings: Settings, clients: number): Promise<void> {
     for (const { crew } of rivals) await crew.order({ kind: 'load' });
     const what = `${clients} client${clients === 1 ? '' : 's'}, ${width} in flight each`;
     console.log(`\nYCSB, ${settings.records} records, ${what}; in brackets: beside Redis`);
+    console.log(
+      'Scans are of 100 records; of Redis ZRANGEBYLEX … LIMIT 0 100, keys without values.',
+    );
     for (const mix of Object.keys(MIXES) as MixName[]) {
-      const able = rivals.filter(({ ordered }) => mix !== 'E' || ordered);
+      const able = rivals.filter(({ ordered }) => !('scan' in MIXES[mix]) || ordered);
       const rates = new Map(able.map(({ name }) => [name, [] as number[]]));
       for (const { crew } of able) await crew.order({ kind: 'warm', mix, ms: 2 * ms, width });
       for (let round = 0; round < rounds; round++) {
@@ -122,7 +125,7 @@ function printMix(mix: MixName, rates: ReadonlyMap<string, readonly number[]>): 
     const ratio = redis && name !== 'redis' ? ` (${(rate / Math.max(...redis)).toFixed(2)})` : '';
     return `${name} ${thousands(rate).trim()}${ratio}`;
   });
-  console.log(`  ${mix}  ${columns.join('   ')}`);
+  console.log(`  ${mix.padEnd(5)}  ${columns.join('   ')}`);
 }
 
 async function manyKeys(rivals: readonly Rival[], { rounds, ms }: Settings): Promise<void> {

@@ -36,7 +36,10 @@ export const CHIME_SUBJECT: Subject = {
     if (prng.below(2) === 0) cache.arenaWordsMin = 0;
   },
   hurry(index) {
-    (index as ChimeIndex).tree.patience = { spins: 0, polls: 1, microseconds: 1 };
+    const { tree } = index as ChimeIndex;
+    tree.patience = { spins: 0, polls: 1, microseconds: 1 };
+    // Their keys ascend: a split at the end would move none of them.
+    tree.splitsAtEnd = false;
   },
   hasten(index, attempts) {
     const { tree } = index as ChimeIndex;

@@ -30,12 +30,13 @@ const DEEP: Subject = {
   placesOfKey: () => 10,
 };
 
-/** All searches speculate. */
+/** All searches speculate, and read what proves a miss only then. */
 const SPECULATING: Subject = {
   ...DEEP,
   vary(index, prng) {
     DEEP.vary?.(index, prng);
     (index as ChimeIndex).speculateOn(8);
+    (index as ChimeIndex).proveOnMiss();
   },
 };
 

@@ -24,7 +24,7 @@ const EVERYTHING = {
  * read from their records into `spare`, in one doorbell.
  */
 export function* divideByMedian(
-  { geometry, sums }: LeafReader,
+  { geometry, sums, splitsAtEnd }: LeafReader & { splitsAtEnd: boolean },
   request: ChimeRequest,
   spare: ChimeRequest,
 ): Operation<Uint8Array | undefined> {
@@ -42,7 +42,8 @@ export function* divideByMedian(
   upper.fill(0);
   const keyOf = (one: number) => keyIn(order.isRecord[one] ? spare.incoming : words, order, one);
   const greatest = keyOf(order.sorted[order.count - 1]);
-  if (isAppended(request, greatest)) return separatorOf(greatest, ownKey(request));
+  const isAtEnd = splitsAtEnd && isAppended(request, greatest);
+  if (isAtEnd) return separatorOf(greatest, ownKey(request));
   const middle = order.count >>> 1;
   for (let i = middle; i < order.count; i++) {
     const one = order.sorted[i];

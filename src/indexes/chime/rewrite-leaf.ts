@@ -92,7 +92,7 @@ export function noteVacancy({ geometry }: ChimeTree, words: Scratch): void {
   setWord(words, IMAGE_AT + VACANCY_AT, 0, 0);
   for (let entry = 0; entry < geometry.shape.span; entry++) {
     if (!isEmpty(itemHigh(words, IMAGE_AT + geometry.entryAt(entry)))) continue;
-    const bit = Math.floor(entry / geometry.perVacancyBit);
+    const bit = geometry.vacancyBit(entry);
     words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] |= 1 << (bit & 31);
   }
 }

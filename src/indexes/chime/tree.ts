@@ -76,6 +76,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly orders: LeafOrders;
   /** Of the leaf that a scan is visiting. */
   readonly block: ItemBlock;
+  /** Whether this client splits the last leaf at its end, for a key above all. */
+  splitsAtEnd = true;
   readonly spareRequests = new Spares(() => this.newRequest());
   /** Of this client: internal nodes rebuilt, leaves merged. */
   rebuilds = 0;

@@ -181,12 +181,18 @@ export function packRoutes({ links, separators }: Omit<Routes, 'pair'>): PackedR
 /** From a whole node, at `at`, that was read or is about to be written. */
 export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
   const children = i32[(at + CHILDREN_AT) >> 2];
-  const linksEnd = (at >> 2) + endsAtOf(children);
-  const links = i32.slice((at + LINKS_AT) >> 2, linksEnd);
-  const ends = i32.slice(linksEnd, linksEnd + children - 1);
-  const keysAt = at + keysAtOf(children);
-  const bytes = u8.slice(keysAt, keysAt + (children > 1 ? ends[children - 2] : 0));
-  return { links, separators: new PackedSeparators(bytes, ends) };
+  const ends = 4 * endsAtOf(children) - LINKS_AT;
+  const keys = keysAtOf(children) - LINKS_AT;
+  const last = (at + LINKS_AT + ends) >> 2;
+  const keyBytes = children > 1 ? i32[last + children - 2] : 0;
+  // In one piece of memory, because each costs as much as all that is copied.
+  const { buffer } = u8.slice(at + LINKS_AT, at + LINKS_AT + keys + keyBytes);
+  const links = new Int32Array(buffer, 0, 2 * children);
+  const bytes = new Uint8Array(buffer, keys, keyBytes);
+  return {
+    links,
+    separators: new PackedSeparators(bytes, new Int32Array(buffer, ends, children - 1)),
+  };
 }
 
 /** The word from which on the separators' ends stand. */

@@ -89,10 +89,13 @@ export function* readItems(
     const range = common({ from: picture.lower, to: picture.upper }, wanted.range);
     const found: LeafItems = { picture, range, records: [] };
     items.push(found);
-    if (isEmptyRange(range)) continue;
-    if (!gather(reader, found, wanted.reverse, limit)) return undefined;
-    const { first, end: behind } = picture.request.order;
-    limit = Math.max(0, limit - (behind - first));
+    if (isEmptyRange(range) || limit === 0) {
+      picture.request.order.clear(true);
+      continue;
+    }
+    const count = gather(reader, found, wanted.reverse, limit);
+    if (count === TORN) return undefined;
+    limit = Math.max(0, limit - count);
     for (const record of found.records) {
       record.at = end;
       end += unitsRead(linesOf(picture.request.words, record.entry), keysOnly) * UNIT_BYTES;
@@ -117,14 +120,16 @@ function unitsRead(units: number, keysOnly: boolean): number {
   return keysOnly ? Math.min(units, KEY_UNITS) : units;
 }
 
-/** Fills the order of a picture's request; false when an item that counts is being written. */
-function gather(reader: LeafReader, found: LeafItems, reverse: boolean, limit: number): boolean {
+/**
+ * Fills the order of a picture's request. Returns how many items it has that are in the range for
+ * sure, or TORN when an item that counts is being written.
+ */
+function gather(reader: LeafReader, found: LeafItems, reverse: boolean, limit: number): number {
   const { request, leaf } = found.picture;
   const { order, words } = request;
   if (!order.isSorted) {
     if (!addInline(reader.geometry, request)) {
-      addInRange(reader.geometry, found);
-      return true;
+      return addInRange(reader.geometry, found, reverse, limit);
     }
     order.sort(words, words);
     reader.orders?.note(request);
@@ -133,10 +138,11 @@ function gather(reader: LeafReader, found: LeafItems, reverse: boolean, limit: n
   const { from, to } = found.range;
   const first = isWhole ? 0 : countBelow(reader, request, from);
   const end = isWhole || to === undefined ? order.count : countBelow(reader, request, to);
-  if (first === TORN || end === TORN) return false;
+  if (first === TORN || end === TORN) return TORN;
   order.first = reverse ? Math.max(first, end - limit) : first;
   order.end = reverse ? end : Math.min(end, first + limit);
-  return order.isVerified || areWhole(reader, request);
+  if (!order.isVerified && !areWhole(reader, request)) return TORN;
+  return order.end - order.first;
 }
 
 /** How many keys of a sorted leaf are below another one, or TORN. */
@@ -177,26 +183,60 @@ function addInline({ entriesAt }: ChimeGeometry, { order, words }: ChimeRequest)
   return true;
 }
 
-/** Adds those that are in the range, or may be when they stand in records. */
-function addInRange(geometry: ChimeGeometry, { picture, range, records }: LeafItems): void {
+/**
+ * Adds those that are in the range, or may be when they stand in records; returns how many of them
+ * are for sure. Of records that so many others come before it adds none.
+ */
+function addInRange(
+  geometry: ChimeGeometry,
+  { picture, range, records }: LeafItems,
+  reverse: boolean,
+  limit: number,
+): number {
   const { words, order } = picture.request;
   const { entriesAt } = geometry;
   const prefixMax = geometry.entryBytes - PREFIX_AT;
   const isWhole = covers(range, picture.leaf);
+  const sure: Prefix[] = [];
   order.clear(true);
   for (let entry = 0; entry < entriesAt.length; entry++) {
     const at = IMAGE_AT + entriesAt[entry];
     const item = itemHigh(words, at);
     if (isEmpty(item)) continue;
     if (isIndirect(item)) {
-      if (isWhole || mayBeIn(words.u8, at + PREFIX_AT, prefixMax, range)) {
-        records.push({ entry: at, at: 0 });
-      }
+      const place = isWhole ? SURE : placeOf(words.u8, at + PREFIX_AT, prefixMax, range);
+      if (place === OUTSIDE) continue;
+      records.push({ entry: at, at: 0 });
+      if (place === SURE) sure.push({ at: at + PREFIX_AT, bytes: prefixMax });
     } else if (isWhole || isIn(words.u8, at + CONTENT_AT, keyBytesOf(item), range)) {
       order.add(at, keyBytesOf(item), false);
+      sure.push({ at: at + CONTENT_AT, bytes: Math.min(prefixMax, keyBytesOf(item)) });
     }
   }
   order.end = order.count;
+  if (sure.length <= limit) return sure.length;
+  const direction = reverse ? -1 : 1;
+  const compare = (a: Prefix, b: Prefix) => direction * comparePadded(words.u8, a, b);
+  const last = sure.sort(compare)[limit - 1];
+  const isNear = ({ entry }: ReadRecord) =>
+    compare({ at: entry + PREFIX_AT, bytes: prefixMax }, last) <= 0;
+  records.splice(0, records.length, ...records.filter(isNear));
+  return limit;
+}
+
+/** The first bytes of a key, as far as an entry has room for those of a record. */
+interface Prefix {
+  at: number;
+  bytes: number;
+}
+
+/** As if both were padded with zeros. */
+function comparePadded(u8: Uint8Array, a: Prefix, b: Prefix): number {
+  for (let i = 0; i < Math.max(a.bytes, b.bytes); i++) {
+    const difference = (i < a.bytes ? u8[a.at + i] : 0) - (i < b.bytes ? u8[b.at + i] : 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
 }
 
 function covers({ from, to }: HalfOpenRange, { lower, upper }: Borders): boolean {
@@ -209,11 +249,17 @@ function isIn(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOpenR
   return to === undefined || compareKeys(u8, at, bytes, to, 0, to.length) < 0;
 }
 
-/** Whether a key of which these bytes are the first, padded with zeros, may be in a range. */
-function mayBeIn(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOpenRange): boolean {
+const OUTSIDE = 0;
+const UNSURE = 1;
+const SURE = 2;
+
+/** Whether a key of which these bytes are the first, padded with zeros, is in a range. */
+function placeOf(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOpenRange): number {
   const [low, high] = [Math.min(bytes, from.length), Math.min(bytes, to?.length ?? 0)];
-  if (compareKeys(u8, at, low, from, 0, low) < 0) return false;
-  return to === undefined || compareKeys(u8, at, high, to, 0, high) <= 0;
+  const above = compareKeys(u8, at, low, from, 0, low);
+  const below = to === undefined ? -1 : compareKeys(u8, at, high, to, 0, high);
+  if (above < 0 || below > 0) return OUTSIDE;
+  return (above > 0 || low === 0) && below < 0 ? SURE : UNSURE;
 }
 
 /** Reads records again, behind the others, whose key, link or times end behind what was read. */

@@ -79,7 +79,7 @@ export class LeafCheck {
   }
 
   #isVacant({ words }: LeafRequest, entry: number): boolean {
-    const bit = Math.floor(entry / this.#client.geometry.perVacancyBit);
+    const bit = this.#client.geometry.vacancyBit(entry);
     const half = words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2];
     return (half & (1 << (bit & 31))) !== 0;
   }

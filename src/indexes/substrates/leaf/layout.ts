@@ -103,6 +103,11 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
     return ((h2 >>> 0) * this.#scale) | 0;
   }
 
+  /** The bit of the vacancy that tells of an entry. */
+  vacancyBit(entry: number): number {
+    return this.perVacancyBit === 1 ? entry : Math.floor(entry / this.perVacancyBit);
+  }
+
   /** Where an entry stands in its leaf. */
   entryAt(entry: number): number {
     return this.entriesAt[entry];

@@ -62,7 +62,7 @@ function* readToVacancy(client: LeafClient, request: LeafRequest): Operation<num
 
 function vacancyFrom({ geometry }: LeafClient, { words, home }: LeafRequest, from: number): number {
   for (let away = from; away < geometry.shape.span; away++) {
-    const bit = Math.floor(geometry.after(home, away) / geometry.perVacancyBit);
+    const bit = geometry.vacancyBit(geometry.after(home, away));
     const half = words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2];
     if ((half & (1 << (bit & 31))) !== 0) return away;
   }
@@ -105,7 +105,7 @@ function moveItem(client: LeafClient, { words }: LeafRequest, from: number, to: 
 
 /** Notes in the image that an entry is empty now. */
 export function noteEmptied({ geometry }: LeafClient, { words }: LeafRequest, entry: number): void {
-  const bit = Math.floor(entry / geometry.perVacancyBit);
+  const bit = geometry.vacancyBit(entry);
   words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] |= 1 << (bit & 31);
 }
 
@@ -113,7 +113,7 @@ export function noteEmptied({ geometry }: LeafClient, { words }: LeafRequest, en
 export function noteTaken(client: LeafClient, request: LeafRequest, entry: number): void {
   const { geometry } = client;
   const { words, home, known } = request;
-  const bit = Math.floor(entry / geometry.perVacancyBit);
+  const bit = geometry.vacancyBit(entry);
   const first = bit * geometry.perVacancyBit;
   const end = Math.min(first + geometry.perVacancyBit, geometry.shape.span);
   for (let one = first; one < end; one++) {

@@ -143,7 +143,7 @@ function maskOf(bits: number): number {
 function share(client: LeafClient, request: LeafRequest, image: Scratch): number[] {
   const { geometry, sums } = client;
   const { words, intent, upper } = request;
-  const { span, neighbourhood } = geometry.shape;
+  const { span } = geometry.shape;
   const { low, high } = intent.identity(SECOND_LEAF);
   const changed: number[] = [];
   for (let entry = 0; entry < span; entry++) {
@@ -159,8 +159,9 @@ function share(client: LeafClient, request: LeafRequest, image: Scratch): number
     }
     const hops = hopsOf(words, at);
     let gone = 0;
-    for (let away = 0; away < neighbourhood; away++) {
-      if (upper[geometry.after(entry, away)] !== 0) gone |= hops & (1 << away);
+    for (let left = hops; left !== 0; left &= left - 1) {
+      const away = 31 - Math.clz32(left & -left);
+      if (upper[geometry.after(entry, away)] !== 0) gone |= 1 << away;
     }
     setHops(image, there, gone);
     setHops(words, at, hops & ~gone);
