@@ -18,8 +18,6 @@ export interface IndexManifest {
    * learns of the death. Where no client could learn of it, such an index is not opened.
    */
   locks?: true;
-  /** Whether a store may be bounded: its index has samples, and tells what a write displaces. */
-  bounded?: true;
 }
 
 /** When a write takes effect. */
@@ -223,6 +221,8 @@ export interface Index {
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
   /** Has the record that `search` found, which slides, begin its time anew. */
   touch(request: Request): Operation<void>;
+  /** Has the record that `write` stored go on with the uses of the found one, which it replaced. */
+  inheritUses(request: Request): Operation<void>;
   /** Where the record that `search` found stands in the pool. */
   foundAddress(request: Request): Address;
   /** Counts by a walk over the tables. */
@@ -238,10 +238,9 @@ export interface Index {
    * Visits some of the records, up to about `enough`: those in the places of the index that
    * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
    * to be met as any other. Fewer or none where the places are empty. A visit is as in a walk that
-   * wants the keys only; a record may have been replaced since. `request` is lent for it. For
-   * eviction, by an index whose records expire; others lack it.
+   * wants the keys only; a record may have been replaced since. `request` is lent for it.
    */
-  sample?(
+  sample(
     request: Request,
     places: readonly number[],
     enough: number,

@@ -185,12 +185,17 @@ export interface ChimeParameters {
   span?: number;
   /** Entries from its home on in which a key may stand, 2..16 (8). */
   neighbourhood?: number;
-  /** Bytes of a key and a value, each padded to 8, that stand in the leaf, 0..240 (48). */
+  /**
+   * Bytes of a key and a value, each padded to 8, that stand in the leaf, 0..240 (48; with access
+   * words 64, because a value has 16 bytes of times then).
+   */
   inlineBytes?: number;
   /** Children of an internal node at most, 2..1024 (64). */
   fanout?: number;
   /** KiB of internal nodes that each client remembers, up to 2^24 (65536). */
   cacheKiB?: number;
+  /** Whether entries have 8 bytes more for eviction; always of a store with a bound. */
+  accessWords?: boolean;
 }
 
 /** The stand-alone hash table of hopscotch leaves. */
@@ -199,12 +204,17 @@ export interface HopscotchParameters {
   span?: number;
   /** Entries from its home on in which a key may stand, 2..16 (8). */
   neighbourhood?: number;
-  /** Bytes of a key and a value, each padded to 8, that stand in the segment, 0..240 (48). */
+  /**
+   * Bytes of a key and a value, each padded to 8, that stand in the segment, 0..240 (48; with
+   * access words 64, because a value has 16 bytes of times then).
+   */
   inlineBytes?: number;
   /** Suffix bits of the directory at creation. */
   initialDepth?: number;
   /** Suffix bits for which directory space is reserved, at most 24. */
   maxDepth?: number;
+  /** Whether entries have 8 bytes more for eviction; always of a store with a bound. */
+  accessWords?: boolean;
 }
 
 /** Parameters of the index `hstore`, hash table and skiplist servers. */

@@ -21,7 +21,7 @@ import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
 import { invalid, shown } from './calls/arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
-import { boundWish, refuseOtherBound, refuseUnbounded } from './eviction/bound-wish.ts';
+import { boundWish, refuseDelegation, refuseOtherBound } from './eviction/bound-wish.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { checkOpenOptions } from './option-names.ts';
@@ -115,7 +115,7 @@ export function* openStore(
     const { index, bounded } = open ?? (yield* openBoth(pool, entry));
     if (wish) refuseOtherShape(entry.name, index, wish);
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
-    if (bounded) refuseUnbounded(index.manifest, options);
+    if (bounded) refuseDelegation(options);
     if (options.delegation) refuseAlone(entry.name, index, delegate(index));
     if (open === undefined && trips === 'at once') proveOnMiss(index);
     if (open === undefined && trips === 'network') speculate(index, NETWORK_HOTSPOTS);
@@ -207,12 +207,18 @@ function makerOf(
 ): () => Operation<Made> {
   const { kind, wishes } = wish ?? { kind: kindNamed('race'), wishes: {} };
   const bound = boundWish(options);
-  if (bound) refuseUnbounded(kind.manifest, options);
+  if (bound) refuseDelegation(options);
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { stripe, bytesMax } = pool.layout;
   const bytes = bytesFor(kind, bytesMax, bound);
-  const parameters = kind.parameters(wishes, bytes, seed, stripe);
+  const ownWishes = bound ? { ...wishes, ...wordsForEviction(kind) } : wishes;
+  const parameters = kind.parameters(ownWishes, bytes, seed, stripe);
   return () => findOrCreateStore(pool, name, kind, parameters, bound);
+}
+
+/** An index that has items of its own needs room in them for when they were used. */
+function wordsForEviction({ parameterNames }: IndexKind): { accessWords?: number } {
+  return parameterNames.includes('accessWords') ? { accessWords: 1 } : {};
 }
 
 /** An index that does not grow is made as large as the bound of its store wants it. */

@@ -88,7 +88,7 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
     const present = yield* super.remove(request, expected);
-    if (request.removed) yield* mergeUnderfull(this.tree, request as ChimeRequest);
+    if (request.displaced) yield* mergeUnderfull(this.tree, request as ChimeRequest);
     return present;
   }
 
@@ -147,14 +147,22 @@ function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): 
 export const CHIME: IndexKind = {
   number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
-  parameterNames: ['span', 'neighbourhood', 'inlineBytes', 'fanout', 'cacheKiB', 'seed'],
-  flags: [],
+  parameterNames: [
+    'span',
+    'neighbourhood',
+    'inlineBytes',
+    'fanout',
+    'cacheKiB',
+    'seed',
+    'accessWords',
+  ],
+  flags: ['accessWords'],
   parameters: (wishes, _poolBytes, seed) => ({ ...chimeShape(wishes, seed) }),
   create: (pool, parameters, catalog) => buildChime(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) => openChime(pool, shapeFrom(parameters), catalog, root),
 };
 
 export function shapeFrom(parameters: IndexParameters): ChimeShape {
-  const { span, neighbourhood, inlineBytes, fanout, cacheKiB, seed } = parameters;
-  return { span, neighbourhood, inlineBytes, fanout, cacheKiB, seed };
+  const { span, neighbourhood, inlineBytes, fanout, cacheKiB, seed, accessWords } = parameters;
+  return { span, neighbourhood, inlineBytes, fanout, cacheKiB, seed, accessWords };
 }

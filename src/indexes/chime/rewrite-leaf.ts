@@ -1,6 +1,6 @@
 import { FIRST_LEAF, HEAD_BYTES, writeBytes } from '../../pool/intents/intent.ts';
 import { type Scratch, setWord } from '../../verbs/index.ts';
-import { addSequence, addVacancy } from '../substrates/leaf/change-leaf.ts';
+import { addSequence, addVacancy, writtenBytes } from '../substrates/leaf/change-leaf.ts';
 import { isEmpty, itemHigh } from '../substrates/leaf/entry.ts';
 import {
   BOUNDS_AT,
@@ -82,7 +82,7 @@ function addChanged(
   const { i32 } = words;
   const from = (IMAGE_AT + there) >> 2;
   const item = itemHigh(words, IMAGE_AT + there);
-  const bytes = isEmpty(item) ? ITEM_AT + 8 : tree.sums.usedBytes(item);
+  const bytes = isEmpty(item) ? ITEM_AT + 8 : writtenBytes(tree, item);
   const at = intent.add(FIRST_LEAF, leaf + there + SUM_AT, bytes) >> 2;
   for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[at + i] = i32[from + i];
 }

@@ -43,7 +43,7 @@ import type { ChimeGeometry, ChimeShape } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { descend, reach, refresh } from './nodes/descent.ts';
 import { finishPending } from './nodes/finish-pending.ts';
-import { compareKeys } from './nodes/keys.ts';
+import { areSame, compareKeys } from './nodes/keys.ts';
 import {
   addressOfLink,
   isSameLeaf,
@@ -56,6 +56,7 @@ import { linkSplit } from './nodes/link-split.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-arena.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
 import { keyOf } from './nodes/siblings.ts';
+import { aimAtPlace } from './place.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/item-block.ts';
@@ -227,6 +228,29 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     if (child === 0) return;
     const left = { low: above.linkLow(child - 1), high: above.linkHigh(child - 1) };
     this.aimAt(request, left, above.lowerOf(child - 1));
+  }
+
+  aimAtPlace(request: ChimeRequest, place: number): Operation<number> {
+    return aimAtPlace(this, request, place);
+  }
+
+  /** Whether the leaf ends where the next one begins, or all that is below the parent. */
+  isAsAimed(request: ChimeRequest): boolean {
+    const { words, nextLow, nextHigh } = request;
+    const at = IMAGE_AT + BOUNDS_AT;
+    const sibling = siblingIn(words, at);
+    if (!isLeafStill(request)) return false;
+    if (sibling === undefined) return true;
+    const { low, high } = sibling;
+    if (!isNoLeaf(nextLow, nextHigh)) return isSameLeaf(low, high, nextLow, nextHigh);
+    const bytes = pivotBytesIn(words, at);
+    const upper = (request.above as CachedNode).upperOf(request.child);
+    const pivot = words.u8.subarray(pivotAt(at), pivotAt(at) + bytes);
+    return isLong(bytes) || areSame(pivot, upper);
+  }
+
+  relearn(request: ChimeRequest): Operation<void> {
+    return refresh(this, request);
   }
 
   *makeRoom(request: ChimeRequest): Operation<void> {

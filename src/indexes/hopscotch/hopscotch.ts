@@ -118,8 +118,16 @@ export function* openHopscotch(
 export const HOPSCOTCH: IndexKind = {
   number: HOPSCOTCH_KIND,
   manifest: HOPSCOTCH_MANIFEST,
-  parameterNames: ['span', 'neighbourhood', 'inlineBytes', 'initialDepth', 'maxDepth', 'seed'],
-  flags: [],
+  parameterNames: [
+    'span',
+    'neighbourhood',
+    'inlineBytes',
+    'initialDepth',
+    'maxDepth',
+    'seed',
+    'accessWords',
+  ],
+  flags: ['accessWords'],
   parameters: (wishes, poolBytes, seed) => ({ ...hopscotchShape(wishes, poolBytes, seed) }),
   create: (pool, parameters, catalog) => buildHopscotch(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) =>
@@ -127,6 +135,7 @@ export const HOPSCOTCH: IndexKind = {
 };
 
 export function shapeFrom(parameters: IndexParameters): HopscotchShape {
-  const { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed } = parameters;
-  return { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed };
+  const { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed, accessWords } =
+    parameters;
+  return { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed, accessWords };
 }

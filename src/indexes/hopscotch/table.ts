@@ -22,6 +22,7 @@ import {
 import { IMAGE_AT, LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { imageOf, isLeafStill } from '../substrates/leaf/read-leaf.ts';
 import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
+import { partOf } from '../substrates/sample.ts';
 import { childIn, depthIn, suffixIn, writeBounds } from './bounds.ts';
 import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
 
@@ -72,6 +73,24 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
   /** The directory knows a segment of every key, and its bounds are read along. */
   #unbounded({ leaf }: LeafRequest): Error {
     return new Error(`the segment at ${leaf} has no bounds`);
+  }
+
+  // biome-ignore lint/correctness/useYield: another index reads nodes for this
+  *aimAtPlace(request: LeafRequest, place: number): Operation<number> {
+    const { part, rest } = partOf(place, 2 ** this.directory.depth);
+    request.hash.h1 = part;
+    this.aim(request);
+    return rest;
+  }
+
+  /** Whether the directory of this client has the child of the segment's last split. */
+  isAsAimed({ words }: LeafRequest): boolean {
+    const child = childIn(words, IMAGE_AT);
+    return child === NULL_ADDRESS || this.directory.lookup(siblingIn(words)) === child;
+  }
+
+  *relearn({ words }: LeafRequest): Operation<void> {
+    yield* this.directory.refresh(siblingIn(words));
   }
 
   *redirect(request: LeafRequest, attempt: number): Operation<void> {
@@ -125,8 +144,8 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     const child = childIn(words, IMAGE_AT);
     const depth = depthIn(words, IMAGE_AT);
     if (child === NULL_ADDRESS) return depth < this.geometry.shape.maxDepth;
-    const sibling = suffixIn(words, IMAGE_AT) + 2 ** (depth - 1);
-    return depth < this.geometry.shape.maxDepth && this.directory.lookup(sibling) === child;
+    const isLinked = this.directory.lookup(siblingIn(words)) === child;
+    return depth < this.geometry.shape.maxDepth && isLinked;
   }
 
   /** By the next bit of the keys' hashes, which an indirect item has as its fingerprint. */
@@ -173,4 +192,9 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     writeBounds(lower.memory, lower.at, suffix, depth + 1, sibling);
     writeBounds(upper.memory, upper.at, suffix + 2 ** depth, depth + 1, 0);
   }
+}
+
+/** The suffix of the child that a segment's header names. */
+function siblingIn(words: Scratch): number {
+  return suffixIn(words, IMAGE_AT) + 2 ** (depthIn(words, IMAGE_AT) - 1);
 }

@@ -38,7 +38,6 @@ const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
-  bounded: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */

@@ -43,7 +43,6 @@ export const RACE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
-  bounded: true,
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */

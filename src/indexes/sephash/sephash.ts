@@ -37,7 +37,6 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
-  bounded: true,
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */

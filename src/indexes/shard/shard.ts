@@ -53,7 +53,6 @@ export const SHARD_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
-  bounded: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */

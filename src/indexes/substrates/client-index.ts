@@ -50,4 +50,8 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
   touch(request: R): Operation<void> {
     return this.records.touch(request, this.foundAddress(request));
   }
+
+  inheritUses(request: R): Operation<void> {
+    return this.records.inheritUses(request);
+  }
 }

@@ -111,9 +111,14 @@ export class RecordIo {
    * found one: it goes on with its uses.
    */
   inheritUses(request: Request): Operation<void> {
-    const { incoming, timesAt, written, keyBytes, chain } = request;
+    const { written, keyBytes, chain } = request;
     const link = chain === undefined ? 0 : LINK_BYTES;
-    return this.#note(written + valueOffset(keyBytes) + link, usesAt(incoming, timesAt));
+    return this.noteUse(request, written + valueOffset(keyBytes) + link);
+  }
+
+  /** Notes one more use than the found record had in the access word at `address`. */
+  noteUse({ timesIn, accessAt }: Request, address: Address): Operation<void> {
+    return this.#note(address, usesAt(timesIn, accessAt));
   }
 
   *#note(word: Address, uses: number): Operation<void> {
@@ -123,8 +128,8 @@ export class RecordIo {
   }
 
   /** The last access of the found record, which has times. */
-  accessOf({ incoming, timesAt }: Request): Access {
-    return { ticks: ticksAt(incoming, timesAt), uses: usesAt(incoming, timesAt) };
+  accessOf({ timesIn, accessAt }: Request): Access {
+    return { ticks: ticksAt(timesIn, accessAt), uses: usesAt(timesIn, accessAt) };
   }
 
   /** The access word of a record that is read now. */

@@ -342,10 +342,15 @@ export class Request extends Frame {
     return at < 0 ? undefined : readExpiry(this.timesIn, at, this.foundFlags);
   }
 
+  /** Where the word of its last access stands in `timesIn`; -1 when it has none. */
+  get accessAt(): number {
+    return this.timesAt;
+  }
+
   /** When the found record was used last, in ticks; 0 when it has no times. */
   get foundTicks(): number {
-    const at = this.timesAt;
-    return at < 0 ? 0 : ticksAt(this.incoming, at);
+    const at = this.accessAt;
+    return at < 0 ? 0 : ticksAt(this.timesIn, at);
   }
 
   /** When the found record expires, in milliseconds since 1970; infinity for never. */

@@ -365,7 +365,7 @@ export class KeyCalls<V> {
     if (evictor === undefined) return;
     yield* evictor.written(request);
     const inherits = evictor.store.evicts && outcome === REPLACED && request.timesAt >= 0;
-    if (inherits) yield* this.index.records.inheritUses(request);
+    if (inherits) yield* this.index.inheritUses(request);
   }
 
   /** An index that writes in order to remove may meet a full pool. */

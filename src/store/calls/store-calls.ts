@@ -11,7 +11,7 @@ import { RangeCount } from './ranges/range-count.ts';
 import type { RangeScan } from './ranges/range-scan.ts';
 import { checkPage, copiesOf, PageOfWalk, RecordWalk } from './ranges/record-walk.ts';
 import { orderedIndex, planScan, type ScanPlan } from './ranges/scan-plan.ts';
-import { sortedLoad } from './ranges/sorted-load.ts';
+import { refusedLoad, sortedLoad } from './ranges/sorted-load.ts';
 import { entryTaker, rawKeyTaker } from './ranges/takers.ts';
 
 /** Keys that `clear` removes together. */
@@ -128,6 +128,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
   *loadSorted(entries: Iterable<readonly [Key, unknown]>): Operation<number> {
     this.attachment.refuseClosed();
     this.refuseWrite();
+    if (this.bounded !== undefined) throw refusedLoad(this.settings.name);
     const refuseClosed = () => this.attachment.refuseClosed();
     const { name } = this.settings;
     const stored = ([key, value]: readonly [Key, unknown]) =>

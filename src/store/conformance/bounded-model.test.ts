@@ -195,7 +195,6 @@ function runModel(index: IndexName, { limit, unit, eviction }: Bound, list: Call
 }
 
 for (const { manifest } of INDEX_KINDS) {
-  if (!manifest.bounded) continue;
   const kind = manifest.name as IndexName;
   test(`${kind}: of a bounded store only what was evicted is missing`, () => {
     const property = fc.property(bounds, calls, (bound, list) => runModel(kind, bound, list));

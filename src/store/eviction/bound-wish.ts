@@ -1,5 +1,4 @@
 import { StepwellError } from '../../errors.ts';
-import type { IndexManifest } from '../../indexes/contract.ts';
 import { type Bound, type BoundWish, EVICTIONS } from '../../pool/bound.ts';
 import type { OpenOptions } from '../api.ts';
 import { invalid, shown } from '../calls/arguments.ts';
@@ -25,14 +24,8 @@ export function boundWish(options: OpenOptions): BoundWish | undefined {
   return { unit, limit, eviction };
 }
 
-/** Raises SW_UNSUPPORTED for an index without samples, and for delegation. */
-export function refuseUnbounded(manifest: IndexManifest, { delegation }: OpenOptions): void {
-  const { name, bounded } = manifest;
-  if (!bounded) {
-    const remedy = 'use race, shard, sephash or hstore';
-    const why = `the index ${name} cannot note accesses without its locks, so it has no bound`;
-    throw new StepwellError('SW_UNSUPPORTED', `${why}; ${remedy}`);
-  }
+/** Raises SW_UNSUPPORTED for delegation. */
+export function refuseDelegation({ delegation }: OpenOptions): void {
   if (!delegation) return;
   throw new StepwellError('SW_UNSUPPORTED', 'a bounded store counts each write: no delegation');
 }

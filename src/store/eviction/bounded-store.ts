@@ -29,7 +29,7 @@ export class BoundedStore {
   readonly ledger: Ledger;
   readonly experts = new Experts();
   readonly #pool: Pool;
-  readonly #index: Index & Required<Pick<Index, 'sample'>>;
+  readonly #index: Index;
   readonly #history: History | undefined;
   /** Regrets of the others that this client has learnt from. */
   #learnt = { lru: 0, lfu: 0 };
@@ -49,7 +49,7 @@ export class BoundedStore {
   private constructor(pool: Pool, index: Index, ledger: Ledger) {
     const { bound } = ledger;
     this.#pool = pool;
-    this.#index = index as Index & Required<Pick<Index, 'sample'>>;
+    this.#index = index;
     this.bound = bound;
     this.ledger = ledger;
     const start = historyOf(pool.membership.clientsMax, bound);

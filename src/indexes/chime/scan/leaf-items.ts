@@ -195,7 +195,7 @@ function addInRange(
 ): number {
   const { words, order } = picture.request;
   const { entriesAt } = geometry;
-  const prefixMax = geometry.entryBytes - PREFIX_AT;
+  const prefixMax = geometry.itemBytes - PREFIX_AT;
   const isWhole = covers(range, picture.leaf);
   const sure: Prefix[] = [];
   order.clear(true);

@@ -1,6 +1,6 @@
 import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
-import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
+import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES, valueOffset } from '../../../records/layout.ts';
 import { flagsOf } from '../../../records/times.ts';
 import {
   type Address,
@@ -39,6 +39,7 @@ export function encodeItem(
   version: number,
 ): void {
   const { keyBytes, valueBytes, valueCodec, outgoing, inline } = request;
+  const { geometry } = client;
   const { i32 } = memory;
   const content = (entry + CONTENT_AT) >> 2;
   const item = (entry + ITEM_AT) >> 2;
@@ -54,11 +55,21 @@ export function encodeItem(
     i32[(entry + LINES_AT) >> 2] = request.headUnits;
     writeInteger(memory, entry + RECORD_AT, request.block);
     const prefix = (entry + PREFIX_AT) >> 2;
-    const room = (client.geometry.entryBytes - PREFIX_AT) >> 2;
+    const room = (geometry.itemBytes - PREFIX_AT) >> 2;
     const words = Math.min(room, pad8(keyBytes) >> 2);
     for (let i = 0; i < room; i++) i32[prefix + i] = i < words ? outgoing.i32[from + i] : 0;
   }
+  if (geometry.accessAt > 0) {
+    const times = valueOffset(keyBytes) >> 2;
+    const access = (entry + geometry.accessAt) >> 2;
+    for (let i = 0; i < 2; i++) i32[access + i] = outgoing.i32[times + i];
+  }
   client.sums.seal(memory, entry, request.idLow, request.idHigh);
+}
+
+/** Bytes that are written of an entry with such an item: with the access word all of them. */
+export function writtenBytes({ geometry, sums }: LeafClient, item: number): number {
+  return geometry.accessAt > 0 ? geometry.entryBytes : sums.usedBytes(item);
 }
 
 /** D[intent; (record's header); entry; owner]: the found item gets the request's value. */
@@ -73,10 +84,8 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
       intent.memory.i32[(at >> 2) + i] = outgoing.i32[i];
     }
   }
-  const used = inline
-    ? CONTENT_AT + pad8(request.keyBytes) + pad8(request.valueBytes)
-    : client.geometry.entryBytes;
-  const at = intent.add(FIRST_LEAF, leaf + entry - IMAGE_AT, used);
+  const item = inline ? inlineItem(request.keyBytes, request.valueBytes, 0, 0) : indirectItem(0);
+  const at = intent.add(FIRST_LEAF, leaf + entry - IMAGE_AT, writtenBytes(client, item));
   setHops(intent.memory, at, hopsOf(words, entry));
   encodeItem(client, request, intent.memory, at, version);
   // From here on the record is linked, by this client or by one that repairs.
@@ -180,7 +189,7 @@ export function addSequence({ intent, leaf, words }: LeafRequest, more: number):
 function addEntry(client: LeafClient, request: LeafRequest, entry: number): void {
   const { intent, leaf, words } = request;
   const from = imageOf(client, entry);
-  const bytes = client.sums.usedBytes(itemHigh(words, from));
+  const bytes = writtenBytes(client, itemHigh(words, from));
   const at = intent.add(FIRST_LEAF, leaf + from - IMAGE_AT, bytes);
   for (let i = 0; i < bytes >> 2; i++)
     intent.memory.i32[(at >> 2) + i] = words.i32[(from >> 2) + i];

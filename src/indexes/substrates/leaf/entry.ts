@@ -100,17 +100,17 @@ export function valueAt(item: number): number {
  * seeded with the leaf's identity.
  */
 export class EntrySums {
-  readonly #entryBytes: number;
+  readonly #itemBytes: number;
   #low = 0;
   #high = 0;
 
-  constructor(entryBytes: number) {
-    this.#entryBytes = entryBytes;
+  constructor(itemBytes: number) {
+    this.#itemBytes = itemBytes;
   }
 
   /** Bytes of an entry that its item takes. */
   usedBytes(item: number): number {
-    if (isIndirect(item)) return this.#entryBytes;
+    if (isIndirect(item)) return this.#itemBytes;
     return valueAt(item) + pad8(valueBytesOf(item));
   }
 
@@ -119,7 +119,7 @@ export class EntrySums {
     const item = itemHigh(words, entry);
     const used = this.usedBytes(item);
     // Lengths that no item has: the words are of several items.
-    if (used > this.#entryBytes) return false;
+    if (used > this.#itemBytes) return false;
     if (flagsIn(item) !== 0 && valueBytesOf(item) < TIMES_BYTES) return false;
     this.#compute(words, entry, used, idLow, idHigh);
     const { i32 } = words;

@@ -1,7 +1,7 @@
 import { HEAD_BYTES, writeBytes } from '../../../pool/intents/intent.ts';
 import { INTENT_BYTES } from '../../../pool/layout.ts';
 import { finalMix } from '../../../records/hash.ts';
-import { pad8 } from '../../../records/layout.ts';
+import { pad8, TIMES_BYTES } from '../../../records/layout.ts';
 import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
 import { inRange } from '../parameters.ts';
 
@@ -15,6 +15,7 @@ import { inRange } from '../parameters.ts';
  *           8 version 32 | key bytes 8 | value bytes 8 | codec 8 | flags 8      0 when empty
  *          16 key, zero-padded to 8 bytes | value, zero-padded to 8 bytes            inline
  *          16 fingerprint 32 | record's lines 32 | record's address | key's first bytes   indirect
+ *          last 8 bytes, in leaves with access words: the item's last access, see records/times.ts
  *
  * A replica, in leaves that have them, is a copy of the first word of the bounds (CHIME section
  * 4.2.2): every neighbourhood has one in it or right in front of it.
@@ -39,12 +40,15 @@ export const CONTENT_AT = 16;
 /** Vacancy and bounds. */
 export const BOUNDS_READ_BYTES = HEADER_BYTES - VACANCY_AT;
 const REPLICA_BYTES = 8;
+const ACCESS_BYTES = 8;
 
 const SPAN_MAX = 1024;
 /** The hop bitmap has so many bits. */
 const NEIGHBOURHOOD_MAX = 16;
 /** Lengths of inline keys and values have 8 bits. */
 const INLINE_MAX = 240;
+/** Default of `inlineBytes`. */
+const INLINE_BYTES = 48;
 /** What an indirect item needs. */
 const INDIRECT_BYTES = 24;
 const VACANCY_BITS = 64;
@@ -59,12 +63,16 @@ export interface LeafShape {
   neighbourhood: number;
   /** A key and a value, padded, of up to so many bytes stand in the leaf itself. */
   inlineBytes: number;
+  /** 1 when entries have access words, for eviction; else 0, or left out. */
+  accessWords?: number;
   seed: number;
 }
 
 export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly shape: S;
   readonly entryBytes: number;
+  /** Of an entry, what its item can take. */
+  readonly itemBytes: number;
   readonly leafBytes: number;
   readonly leafUnits: number;
   /** Copies of the first word of the bounds in each leaf. */
@@ -77,12 +85,16 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly #groupBytes: number;
   /** Where each entry stands. */
   readonly entriesAt: Int32Array;
+  /** Where the access word of an entry stands in it; 0 when it has none. */
+  readonly accessAt: number;
 
   /** `blockOf`: the lines of the block for so many lines. */
   constructor(shape: S, hasReplicas = false, blockOf = (units: number) => units) {
     const { span, neighbourhood, inlineBytes } = shape;
     this.shape = shape;
-    this.entryBytes = CONTENT_AT + Math.max(INDIRECT_BYTES, pad8(inlineBytes));
+    this.itemBytes = CONTENT_AT + Math.max(INDIRECT_BYTES, pad8(inlineBytes));
+    this.entryBytes = this.itemBytes + (shape.accessWords ? ACCESS_BYTES : 0);
+    this.accessAt = shape.accessWords ? this.itemBytes : 0;
     this.replicas = hasReplicas ? Math.ceil(span / neighbourhood) : 0;
     this.#groupBytes = neighbourhood * this.entryBytes + REPLICA_BYTES;
     this.leafBytes = HEADER_BYTES + span * this.entryBytes + this.replicas * REPLICA_BYTES;
@@ -156,10 +168,7 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
   }
 }
 
-export function leafShape(
-  wishes: Partial<Pick<LeafShape, 'span' | 'neighbourhood' | 'inlineBytes'>>,
-  seed: number,
-): LeafShape {
+export function leafShape(wishes: Partial<Omit<LeafShape, 'seed'>>, seed: number): LeafShape {
   const span = inRange('span', wishes.span ?? 64, 2, SPAN_MAX);
   const most = Math.min(span, NEIGHBOURHOOD_MAX);
   const neighbourhood = inRange(
@@ -168,8 +177,11 @@ export function leafShape(
     2,
     most,
   );
-  const inlineBytes = inRange('inlineBytes', wishes.inlineBytes ?? 48, 0, INLINE_MAX);
-  return { span, neighbourhood, inlineBytes, seed };
+  const accessWords = inRange('accessWords', wishes.accessWords ?? 0, 0, 1);
+  // Items with access words have times, too.
+  const enough = INLINE_BYTES + (accessWords === 1 ? TIMES_BYTES : 0);
+  const inlineBytes = inRange('inlineBytes', wishes.inlineBytes ?? enough, 0, INLINE_MAX);
+  return { span, neighbourhood, inlineBytes, accessWords, seed };
 }
 
 /**

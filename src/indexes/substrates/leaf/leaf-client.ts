@@ -89,7 +89,7 @@ export abstract class LeafClient<
 
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
     this.geometry = geometry;
-    this.sums = new EntrySums(geometry.entryBytes);
+    this.sums = new EntrySums(geometry.itemBytes);
     this.records = new RecordIo(pool, catalog);
     this.allocator = pool.allocator;
     this.reclamation = pool.reclamation;
@@ -119,6 +119,18 @@ export abstract class LeafClient<
 
   /** The leaf is not the key's, or no leaf any more: learns which one is, and aims at it. */
   abstract redirect(request: R, attempt: number): Operation<void>;
+
+  /**
+   * Aims at the leaf at a place of [0, 1) of the index; returns the place in the leaf. Of the leaf
+   * nothing is known but that it was one.
+   */
+  abstract aimAtPlace(request: R, place: number): Operation<number>;
+
+  /** Whether the leaf at a place, as its header in the image says, is all that stands there. */
+  abstract isAsAimed(request: R): boolean;
+
+  /** What this client knows of the leaf's place is too old: learns it anew. */
+  abstract relearn(request: R): Operation<void>;
 
   /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
   abstract makeRoom(request: R): Operation<void>;

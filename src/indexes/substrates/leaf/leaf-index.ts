@@ -17,7 +17,8 @@ import { writeTogether } from '../write-combining.ts';
 import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
-import type { LeafRequest } from './leaf-request.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { sampleLeaves } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
 /** What the index contract asks for of operations on one key, over a client's handle. */
@@ -28,6 +29,8 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract readonly manifest: IndexManifest;
   readonly #protocol: SlotProtocol<LeafRequest>;
   readonly #locks = new LockTable<LeafRequest>();
+  /** What samples read leaves into. */
+  readonly #sampled: LeafRequest[][] = [];
 
   constructor(client: C) {
     super(client, client.geometry.shape);
@@ -60,8 +63,36 @@ export abstract class LeafIndex<C extends LeafClient>
     return foundRecord;
   }
 
-  override touch(request: LeafRequest): Operation<void> {
-    return request.foundInline ? touchInline(this.client, request) : super.touch(request);
+  override *touch(request: LeafRequest): Operation<void> {
+    if (!request.foundInline) return yield* super.touch(request);
+    yield* this.#noteUse(request);
+    if (this.records.slides(request)) yield* touchInline(this.client, request);
+  }
+
+  override inheritUses(request: LeafRequest): Operation<void> {
+    return request.inline ? this.#noteUse(request) : super.inheritUses(request);
+  }
+
+  /**
+   * One WRITE that is not waited for, without the lock: the item may have moved, and another one be
+   * there. Then that one counts as used: nothing but the choice of what is evicted goes by it.
+   */
+  *#noteUse(request: LeafRequest): Operation<void> {
+    const { accessAt } = this.client.geometry;
+    if (accessAt === 0) return;
+    const word = request.leaf + request.entry - IMAGE_AT + accessAt;
+    yield* this.records.noteUse(request, word);
+  }
+
+  *sample(
+    request: LeafRequest,
+    places: readonly number[],
+    enough: number,
+    visit: (request: LeafRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    const requests = this.#sampled.pop() ?? [];
+    yield* sampleLeaves(this.client, requests, request, places, enough, visit);
+    this.#sampled.push(requests);
   }
 
   search(request: LeafRequest): Operation<boolean> {

@@ -2,7 +2,7 @@ import { hasCode } from '../../../errors.ts';
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { type Condition, INSERTED, type Outcome, REFUSED, REPLACED } from '../../contract.ts';
-import { isOtherVersion, refuses, type SlotProtocol } from '../claims/slot-operations.ts';
+import { isSpared, refuses, type SlotProtocol } from '../claims/slot-operations.ts';
 import { insertItem, removeItem, touchItem, updateItem } from './change-leaf.ts';
 import { versionOf } from './entry.ts';
 import { SUM_AT } from './layout.ts';
@@ -50,6 +50,7 @@ export function* writeItem(
         if (!present) request.foundAt = -1;
         return REFUSED;
       }
+      request.displaced = isThere;
       if (isThere) {
         yield* updateItem(client, request);
         return present ? REPLACED : INSERTED;
@@ -85,19 +86,19 @@ export function* removeKey(
   request: LeafRequest,
   expected?: number,
 ): Operation<boolean> {
-  request.removed = false;
+  request.displaced = false;
   prepare(client, request);
   try {
     yield* client.begin(request);
     yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
-    if (!isThere || isOtherVersion(request, expected)) {
+    if (!isThere || isSpared(request, expected)) {
       yield* unlock(request);
       return false;
     }
     const present = !client.records.isExpired(request);
     yield* removeItem(client, request);
-    request.removed = true;
+    request.displaced = true;
     return present;
   } finally {
     yield* letGo(client, request);
@@ -124,6 +125,7 @@ export function* modifyItem(
       compute(present);
       request.inline = client.geometry.fitsInline(request.keyBytes, request.valueBytes);
       if (!request.inline) return undefined;
+      request.displaced = isThere;
       if (isThere) {
         yield* updateItem(client, request);
         return present ? REPLACED : INSERTED;

@@ -48,6 +48,7 @@ export class LeafRequest extends Request implements LeafTurn {
   readonly homes: number[] = [];
   /** Of a leaf that is split: by entry, whether its item goes to the sibling. */
   readonly upper: Uint8Array;
+  readonly #accessAt: number;
   readonly intent = new Intent();
   /** The intent slot of this operation, and the owner word of its locks. */
   slot = NO_SLOT;
@@ -55,8 +56,6 @@ export class LeafRequest extends Request implements LeafTurn {
   ownHigh = 0;
   /** Whether it holds its leaf's lock. */
   locked = false;
-  /** Whether a removal took an item out, which may have expired. */
-  removed = false;
   turnAt: Address = NULL_ADDRESS;
   hasTurn = false;
   turnRefused: StepwellError | undefined;
@@ -64,6 +63,13 @@ export class LeafRequest extends Request implements LeafTurn {
   constructor(geometry: LeafGeometry) {
     super(IMAGE_AT + geometry.leafBytes);
     this.upper = new Uint8Array(geometry.shape.span);
+    this.#accessAt = geometry.accessAt;
+  }
+
+  /** Of an inline item it stands at the end of the entry, where it may be written without a lock. */
+  override get accessAt(): number {
+    const isInEntry = this.foundInline && this.#accessAt > 0;
+    return isInEntry ? this.entry + this.#accessAt : super.accessAt;
   }
 
   /** The operation begins, or goes on elsewhere: it waits for no holder yet. */

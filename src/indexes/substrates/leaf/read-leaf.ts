@@ -177,7 +177,6 @@ function isKey(client: LeafClient, request: LeafRequest, entry: number): boolean
   }
   if (!isSameKey(request, entry + CONTENT_AT, pad8(keyBytes))) return false;
   if (!client.sums.holds(words, entry, idLow, idHigh)) return false;
-  request.entry = entry;
   adoptInline(request, words, entry);
   return true;
 }
@@ -187,6 +186,7 @@ export function adoptInline(request: LeafRequest, words: Scratch, entry: number)
   const item = itemHigh(words, entry);
   const version = versionOf(words, entry);
   const [bytes, codec] = [valueBytesOf(item), codecOf(item)];
+  request.entry = entry;
   request.adoptItem(words, entry + valueAt(item), bytes, codec, flagsIn(item), version);
 }
 
@@ -199,7 +199,7 @@ function isSameKey({ words, outgoing }: LeafRequest, at: number, bytes: number):
 }
 
 function isPrefix({ geometry }: LeafClient, request: LeafRequest, entry: number): boolean {
-  const room = geometry.entryBytes - PREFIX_AT;
+  const room = geometry.itemBytes - PREFIX_AT;
   return isSameKey(request, entry + PREFIX_AT, Math.min(room, pad8(request.keyBytes)));
 }
 

@@ -32,6 +32,12 @@ export function sortedLoad(
   );
 }
 
+/** A bounded store counts each record that comes; a load would pass its bound by. */
+export function refusedLoad(name: string): StepwellError {
+  const why = `store ${name} is bounded, and a load in order evicts nothing`;
+  return new StepwellError('SW_UNSUPPORTED', `${why}; use setMany`);
+}
+
 /** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
 function checked(
   entries: Iterable<readonly [Key, unknown]>,

@@ -26,7 +26,6 @@ function burst(store: Store, count: number): void {
 }
 
 for (const { manifest } of INDEX_KINDS) {
-  if (!manifest.bounded) continue;
   const index = manifest.name as IndexName;
 
   test(`${index}: clients that evict are killed`, { timeout: 120_000 }, async (t) => {

@@ -16,7 +16,6 @@ function tripsOf(store: Store<Value>): number {
 }
 
 for (const { manifest } of INDEX_KINDS) {
-  if (!manifest.bounded) continue;
   const index = manifest.name as IndexName;
 
   test(`${index}: a hit costs one WRITE and no round trip more`, async (t) => {

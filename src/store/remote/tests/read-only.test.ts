@@ -98,7 +98,6 @@ for (const { manifest } of INDEX_KINDS) {
 }
 
 for (const { manifest } of INDEX_KINDS) {
-  if (!manifest.bounded) continue;
   const index = manifest.name as IndexName;
 
   test(`${index}: a reader of a bounded store counts and notes nothing`, async (t) => {

@@ -1,11 +1,12 @@
 import { LocalPool } from '../../../../pool/local-pool.ts';
-import type { ChimeParameters, PoolHandle } from '../../../../store/api.ts';
+import type { PoolHandle } from '../../../../store/api.ts';
 import { poolOf } from '../../../../store/handle.ts';
 import { attachInMemory, createInMemory } from '../../../../store/places/memory-pools.ts';
 import { type Scope, SMALL } from '../../../../store/tests/support/pools.ts';
 import type { Index } from '../../../contract.ts';
 import { createStore, openIndex } from '../../../kinds.ts';
 import { CHIME, type ChimeIndex } from '../../chime.ts';
+import type { ChimeShape } from '../../geometry.ts';
 import type { ChimeRequest } from '../../request.ts';
 import type { ChimeScan } from '../../scan/scan.ts';
 
@@ -19,7 +20,7 @@ export interface Client {
 /** A new `memory:` pool with one tree, or another client of one. Within an operation's epoch. */
 export function clientOf(
   scope: Scope,
-  shape: ChimeParameters,
+  shape: Partial<Omit<ChimeShape, 'seed'>>,
   handle?: PoolHandle,
   size = SMALL.size,
 ): Client {

@@ -41,16 +41,6 @@ async function assertKept(
 
 export function boundedCases({ check, manifest, local }: Suite): void {
   const index = cramped(manifest);
-  if (!manifest.bounded) {
-    if (!local) return;
-    check('an index without samples cannot be bounded, and says so', async ({ attach }) => {
-      await rejectsCode('SW_UNSUPPORTED', async () =>
-        (await attach({ store: 'b', ...index, maxRecords: 10 })).size(),
-      );
-    });
-    return;
-  }
-
   const bounded = (
     title: string,
     options: OpenOptions,

@@ -1,0 +1,104 @@
+import type { Operation } from '../../../verbs/index.ts';
+import type { SlotRecord } from '../record-visits.ts';
+import { visitSample } from '../sample.ts';
+import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
+import { CONTENT_AT, HEADER_BYTES } from './layout.ts';
+import type { LeafClient } from './leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { adoptInline, imageOf, postEntries } from './read-leaf.ts';
+
+/**
+ * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often
+ * used alike, so that a sample of one leaf would compare popular keys with popular ones.
+ */
+const LEAVES = 8;
+const ENTRIES = 3;
+/** Leaves that are read in one doorbell. */
+const LEAVES_MAX = 32;
+
+/**
+ * `Index.sample`: D[READ header; READ entries] of each leaf (1 round trip), then the heads of the
+ * records that they name, if they name any (1 more). No sequence is asked for: an item whose
+ * checksum holds was there, and an eviction compares its version under the lock.
+ */
+export function* sampleLeaves<R extends LeafRequest>(
+  client: LeafClient<LeafClient['geometry']['shape'], R>,
+  requests: R[],
+  request: LeafRequest,
+  places: readonly number[],
+  enough: number,
+  visit: (request: LeafRequest, keyBytes: number) => void,
+): Operation<void> {
+  const leaves = places.flatMap((place) => spread(place, 1 / places.length));
+  const slots: SlotRecord[] = [];
+  let met = 0;
+  for (let i = 0; i < leaves.length && met + slots.length < enough; i += LEAVES_MAX) {
+    const group = leaves.slice(i, i + LEAVES_MAX);
+    yield* readEntries(client, requests, group);
+    for (let leaf = 0; leaf < group.length; leaf++) {
+      met += visitInline(client, requests[leaf], request, slots, visit);
+    }
+  }
+  if (slots.length === 0) return;
+  const { seed } = client.geometry.shape;
+  const part = { seed, place: places[0], enough: Math.max(1, enough - met) };
+  yield* visitSample(client.records, request, slots, part, visit);
+}
+
+/** Numbers at equal distances within a part of [0, 1) that begins at a place, round the end. */
+function spread(place: number, part: number): number[] {
+  return Array.from({ length: LEAVES }, (_, i) => (place + (i / LEAVES) * part) % 1);
+}
+
+/** Reads a few entries of each leaf; a leaf that is not what this client takes it for is learnt. */
+function* readEntries<R extends LeafRequest>(
+  client: LeafClient<LeafClient['geometry']['shape'], R>,
+  requests: R[],
+  places: readonly number[],
+): Operation<void> {
+  const { span } = client.geometry.shape;
+  while (requests.length < places.length) requests.push(client.newRequest());
+  const { batch } = requests[0];
+  for (let i = 0; i < places.length; i++) {
+    const rest = yield* client.aimAtPlace(requests[i], places[i]);
+    requests[i].home = Math.floor(rest * span);
+  }
+  batch.clear();
+  for (let i = 0; i < places.length; i++) {
+    const { leaf, words, home } = requests[i];
+    batch.read(leaf, HEADER_BYTES, words, IMAGE_AT);
+    postEntries(client, requests[i], home, Math.min(ENTRIES, span), batch);
+  }
+  yield batch;
+  const changed = requests.slice(0, places.length).find((each) => !client.isAsAimed(each));
+  if (changed !== undefined) yield* client.relearn(changed);
+}
+
+/** Visits the inline items that were read and gathers the others; how many were visited. */
+function visitInline(
+  client: LeafClient,
+  read: LeafRequest,
+  request: LeafRequest,
+  slots: SlotRecord[],
+  visit: (request: LeafRequest, keyBytes: number) => void,
+): number {
+  const { geometry, sums } = client;
+  const { words, home, idLow, idHigh } = read;
+  const { seed, span } = geometry.shape;
+  let visited = 0;
+  for (let i = 0; i < Math.min(ENTRIES, span); i++) {
+    const at = imageOf(client, geometry.after(home, i));
+    const item = itemHigh(words, at);
+    if (isEmpty(item) || !sums.holds(words, at, idLow, idHigh)) continue;
+    if (isIndirect(item)) {
+      slots.push({ address: recordOf(words, at), units: linesOf(words, at) });
+      continue;
+    }
+    const keyBytes = keyBytesOf(item);
+    request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
+    adoptInline(request, words, at);
+    visit(request, keyBytes);
+    visited++;
+  }
+  return visited;
+}
