@@ -16,7 +16,7 @@ const SPEC = {
   index: {
     kind: 'text',
     fallback: 'race',
-    help: 'race, shard, sephash or hstore; or several, with commas',
+    help: 'a kind of index; or several, with commas',
   },
   keys: { kind: 'integer', fallback: 10_000, minimum: 100, help: 'of each trace' },
   requests: { kind: 'integer', fallback: 300_000, minimum: 1000, help: 'of each trace' },

@@ -55,8 +55,8 @@ import {
 import { linkSplit } from './nodes/link-split.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-arena.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
+import { standsAt } from './nodes/place.ts';
 import { keyOf } from './nodes/siblings.ts';
-import { aimAtPlace } from './place.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/item-block.ts';
@@ -230,8 +230,18 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     this.aimAt(request, left, above.lowerOf(child - 1));
   }
 
-  aimAtPlace(request: ChimeRequest, place: number): Operation<number> {
-    return aimAtPlace(this, request, place);
+  *aimAtPlace(request: ChimeRequest, place: number): Operation<number> {
+    for (let round = 1; ; round++) {
+      this.giveUpAfter(round);
+      this.cache.begin();
+      const { lower, rest, isLeaf } = standsAt(this.cache, place);
+      request.outgoing.ensure(HEADER_BYTES + lower.length);
+      request.outgoing.u8.set(lower, HEADER_BYTES);
+      request.keyBytes = lower.length;
+      request.side = AT_KEY;
+      if (isLeaf && this.aim(request)) return rest;
+      yield* this.reach(request);
+    }
   }
 
   /** Whether the leaf ends where the next one begins, or all that is below the parent. */

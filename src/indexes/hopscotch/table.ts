@@ -75,10 +75,12 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     return new Error(`the segment at ${leaf} has no bounds`);
   }
 
+  /** Places go through the suffixes in the order of walks: those of one segment are together. */
   // biome-ignore lint/correctness/useYield: another index reads nodes for this
   *aimAtPlace(request: LeafRequest, place: number): Operation<number> {
-    const { part, rest } = partOf(place, 2 ** this.directory.depth);
-    request.hash.h1 = part;
+    const { depth } = this.directory;
+    const { part, rest } = partOf(place, 2 ** depth);
+    request.hash.h1 = reversed(part, depth);
     this.aim(request);
     return rest;
   }
@@ -192,6 +194,12 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     writeBounds(lower.memory, lower.at, suffix, depth + 1, sibling);
     writeBounds(upper.memory, upper.at, suffix + 2 ** depth, depth + 1, 0);
   }
+}
+
+function reversed(number: number, bits: number): number {
+  let to = 0;
+  for (let bit = 0; bit < bits; bit++) to |= ((number >>> bit) & 1) << (bits - 1 - bit);
+  return to;
 }
 
 /** The suffix of the child that a segment's header names. */

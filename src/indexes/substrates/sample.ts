@@ -11,7 +11,7 @@ import type { Request } from './request.ts';
 export function partOf(place: number, parts: number): { part: number; rest: number } {
   const at = place * parts;
   const part = Math.min(parts - 1, Math.max(0, Math.floor(at) || 0));
-  return { part, rest: Math.min(at - part, 1 - Number.EPSILON) };
+  return { part, rest: Math.min(Math.max(0, at - part) || 0, 1 - Number.EPSILON) };
 }
 
 /**

@@ -116,7 +116,7 @@ function* lookAtStores(pool: Pool, words: ChunkWords): Operation<StoreLook[]> {
       ordered: manifest?.ordered ?? false,
       state: entry.ready ? 'ready' : entry.dropped ? 'dropped' : 'creating',
       bytes: held.get(entry.id) ?? 0,
-      bound: entry.ready && manifest?.bounded ? yield* boundOf(pool, entry) : undefined,
+      bound: entry.ready && manifest !== undefined ? yield* boundOf(pool, entry) : undefined,
     });
   }
   return stores;

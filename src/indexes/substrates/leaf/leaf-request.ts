@@ -66,7 +66,7 @@ export class LeafRequest extends Request implements LeafTurn {
     this.#accessAt = geometry.accessAt;
   }
 
-  /** Of an inline item it stands at the end of the entry, where it may be written without a lock. */
+  /** Of an inline item it is the last word of the entry, which may be written without a lock. */
   override get accessAt(): number {
     const isInEntry = this.foundInline && this.#accessAt > 0;
     return isInEntry ? this.entry + this.#accessAt : super.accessAt;

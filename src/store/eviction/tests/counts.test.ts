@@ -3,10 +3,11 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
 
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
+import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { LEDGER_LINE_BYTES } from '../../../pool/bound.ts';
 import { STORE_WORDS_BYTES, STORE_WORDS_OFFSET } from '../../../pool/layout.ts';
 import { type Batch, type Operation, WRITE } from '../../../verbs/index.ts';
-import type { OpenOptions, Store } from '../../api.ts';
+import type { IndexName, OpenOptions, Store } from '../../api.ts';
 import { ExpirySweep } from '../../calls/expiry-sweep.ts';
 import { poolOf } from '../../handle.ts';
 import { dropStore, dropStoreSync, open, openSync } from '../../open.ts';
@@ -388,7 +389,8 @@ test('what is in flight when its store is closed is counted, too', async (t) => 
 test('a bound of null is refused, and a chance that is none is survived', (t) => {
   const wrong = { maxRecords: null } as unknown as OpenOptions;
   throwsCode('SW_INVALID_ARGUMENT', () => freshStore(t, 'memory', wrong));
-  for (const index of ['race', 'shard', 'sephash', 'hstore'] as const) {
+  for (const { manifest } of INDEX_KINDS) {
+    const index = manifest.name as IndexName;
     for (const chance of [Number.NaN, -0.5]) {
       const store = freshStore(t, 'memory', { index, maxRecords: 5, chance: () => chance });
       for (const key of numbered('k', 20)) store.set(key, 'v');

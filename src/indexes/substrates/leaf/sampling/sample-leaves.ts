@@ -1,11 +1,11 @@
-import type { Operation } from '../../../verbs/index.ts';
-import type { SlotRecord } from '../record-visits.ts';
-import { visitSample } from '../sample.ts';
-import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
-import { CONTENT_AT, HEADER_BYTES } from './layout.ts';
-import type { LeafClient } from './leaf-client.ts';
-import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
-import { adoptInline, imageOf, postEntries } from './read-leaf.ts';
+import type { Operation } from '../../../../verbs/index.ts';
+import type { SlotRecord } from '../../record-visits.ts';
+import { visitSample } from '../../sample.ts';
+import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
+import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
+import type { LeafClient } from '../leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from '../leaf-request.ts';
+import { adoptInline, imageOf, postEntries } from '../read-leaf.ts';
 
 /**
  * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often
@@ -61,7 +61,8 @@ function* readEntries<R extends LeafRequest>(
   const { batch } = requests[0];
   for (let i = 0; i < places.length; i++) {
     const rest = yield* client.aimAtPlace(requests[i], places[i]);
-    requests[i].home = Math.floor(rest * span);
+    // Several of the places may be in one leaf, and at one place of it.
+    requests[i].home = Math.floor(rest * span + i * ENTRIES) % span;
   }
   batch.clear();
   for (let i = 0; i < places.length; i++) {
