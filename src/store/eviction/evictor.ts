@@ -152,9 +152,21 @@ export class Evictor {
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   *evictOne(spared?: Request): Operation<boolean> {
     const { store } = this;
-    yield* this.#attachment.enter();
-    const sampling = store.newSampling();
+    // Before any wait: other operations of this client ask how many are under way.
     store.underWay++;
+    try {
+      return yield* this.#inPool(() => this.#evict(spared));
+    } catch (error) {
+      if (LEFT.some((code) => hasCode(error, code))) return false;
+      throw error;
+    } finally {
+      store.underWay--;
+    }
+  }
+
+  *#evict(spared: Request | undefined): Operation<boolean> {
+    const { store } = this;
+    const sampling = store.newSampling();
     try {
       const victim = yield* store.findVictim(sampling, spared);
       if (victim === undefined || !(yield* victim.remove())) return false;
@@ -163,13 +175,8 @@ export class Evictor {
       yield* store.ledger.publish();
       publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
       return true;
-    } catch (error) {
-      if (LEFT.some((code) => hasCode(error, code))) return false;
-      throw error;
     } finally {
-      store.underWay--;
       store.giveBack(sampling);
-      this.#attachment.exit();
     }
   }
 

@@ -46,6 +46,7 @@ export interface LedgerSums {
 export interface Reading {
   readonly records: number;
   readonly bytes: number;
+  readonly evicted: number;
   readonly low: number;
   readonly high: number;
 }
@@ -132,7 +133,11 @@ export class Ledger {
 
   /** About what one record adds, in the bound's unit. */
   get perRecord(): number {
-    if (this.bound.unit === 'records') return 1;
+    return this.bound.unit === 'records' ? 1 : this.perRecordBytes;
+  }
+
+  /** Of the records that the store holds, on average. */
+  get perRecordBytes(): number {
     return Math.max(UNIT_BYTES, this.#sum(BYTES) / Math.max(1, this.#sum(RECORDS)));
   }
 
@@ -213,7 +218,8 @@ export class Ledger {
     const share = Math.floor(-this.excess / (2 * clients));
     const most = Math.max(1, Math.floor(this.bound.limit / PARTS));
     this.#amountLeft = Math.max(0, Math.min(share, most));
-    return { records: this.#sum(RECORDS), bytes: this.#sum(BYTES), low, high };
+    const [records, bytes] = [this.#sum(RECORDS), this.#sum(BYTES)];
+    return { records, bytes, evicted: this.#sum(EVICTED), low, high };
   }
 
   *#read(): Operation<void> {

@@ -96,16 +96,21 @@ function* correct(
   counted: { records: number; bytes: number },
 ): Operation<boolean> {
   const after = yield* ledger.look();
-  const records = differenceOf(counted.records, before.records, after.records);
-  const bytes = differenceOf(counted.bytes, before.bytes, after.bytes);
+  // As many may have come as were evicted: the sum alone does not tell that others write.
+  const evicted = Math.max(0, after.evicted - before.evicted);
+  const evictedBytes = evicted * ledger.perRecordBytes;
+  const records = differenceOf(counted.records, before.records, after.records, evicted);
+  const bytes = differenceOf(counted.bytes, before.bytes, after.bytes, evictedBytes);
   if (records !== 0 || bytes !== 0) {
     yield* ledger.correct(before, records, bytes);
     yield* ledger.look();
   }
-  return Math.abs(after.records - before.records) <= Math.max(1, counted.records / UNSURE_PARTS);
+  const changed = Math.abs(after.records - before.records) + evicted;
+  return changed <= Math.max(1, counted.records / UNSURE_PARTS);
 }
 
-function differenceOf(counted: number, before: number, after: number): number {
+function differenceOf(counted: number, before: number, after: number, evicted: number): number {
   const difference = counted - (before + after) / 2;
-  return Math.abs(difference) > Math.abs(after - before) ? Math.round(difference) : 0;
+  const changed = Math.abs(after - before) + evicted;
+  return Math.abs(difference) > changed ? Math.round(difference) : 0;
 }

@@ -414,3 +414,18 @@ test('what is in flight when its store is closed is evicted, too', async (t) => 
   }
   await first.close();
 });
+
+test('a recount while as many records come as are evicted changes no count', async (t) => {
+  const { url } = await startNodes(t);
+  const index = { kind: 'hopscotch', span: 6, neighbourhood: 3 } as const;
+  // Twice the bound and more comes at once: then a client counts.
+  for (const name of ['a', 'b', 'c', 'd']) {
+    const store = await openAlone(url, { store: name, index, maxRecords: 100 });
+    for (const keys of ['k', 'l']) {
+      await store.setMany(numbered(keys, 300).map((key) => [key, 'v'] as const));
+    }
+    const { records, bound } = await store.stats();
+    await store.close();
+    assert.equal(bound?.records, records);
+  }
+});
