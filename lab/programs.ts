@@ -14,6 +14,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'The same over the network, in namespaces of its own',
     load: () => import('./torture/network/run.ts'),
   },
+  soak: {
+    about: 'A day in the life of a pool: processes come and go, records expire, stores evict',
+    load: () => import('./soak/run.ts'),
+  },
   bench: {
     about: 'Stores on this machine beside Map, lmdb and Redis',
     load: () => import('./bench/run.ts'),

@@ -12,32 +12,48 @@ const MAIN = fileURLToPath(new URL(`../../src/cli/main${EXTENSION}`, import.meta
 /** Of the system's clock for processor time. */
 const TICKS_PER_SECOND = 100;
 
-export interface GatewayProcess {
+export interface CommandProcess {
+  /** That it said it listens on; NaN when it said none. */
   readonly port: number;
   readonly pid: number;
-  /** Ends the process and removes the pool. */
+  /** Ends the process, which may finish what it does. */
   stop(): Promise<void>;
+  /** By SIGKILL. */
+  kill(): Promise<void>;
 }
 
-/** `stepwell serve` of a pool on this machine, on a free port. */
-export async function startGateway(url: string): Promise<GatewayProcess> {
-  const words = [...RUNTIME, MAIN, 'serve', url, '--port', '0', '--size', '2g'];
+/** A command of stepwell in a process of its own, once it has said that it is `ready`. */
+export async function startCommand(
+  command: readonly string[],
+  ready: RegExp,
+): Promise<CommandProcess> {
+  const words = [...RUNTIME, MAIN, ...command];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');
   let printed = '';
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
     printed += chunk;
-    if (/Ctrl-C/.test(printed)) break;
+    if (ready.test(printed)) break;
   }
   child.stdout.resume();
   const [, port] = /127\.0\.0\.1:(\d+)/.exec(printed) ?? [];
-  invariant(port !== undefined && child.pid !== undefined, `stepwell serve said ${printed}`);
+  invariant(child.pid !== undefined, `stepwell ${command[0]} said ${printed}`);
+  const end = async (signal: NodeJS.Signals) => {
+    child.kill(signal);
+    await exited;
+  };
+  const [stop, kill] = (['SIGTERM', 'SIGKILL'] as const).map((signal) => () => end(signal));
+  return { port: Number(port), pid: child.pid, stop, kill };
+}
+
+/** `stepwell serve` of a pool on this machine, on a free port; `stop` removes the pool, too. */
+export async function startGateway(url: string): Promise<CommandProcess> {
+  const gateway = await startCommand(['serve', url, '--port', '0', '--size', '2g'], /Ctrl-C/);
+  invariant(gateway.port > 0, 'stepwell serve said no port');
   return {
-    port: Number(port),
-    pid: child.pid,
+    ...gateway,
     async stop() {
-      child.kill('SIGTERM');
-      await exited;
+      await gateway.stop();
       destroySync(url, { force: true });
     },
   };

@@ -25,6 +25,15 @@ describe('labs', () => {
     return JSON.parse(readFileSync(json, 'utf8'));
   };
 
+  it('soak ends with a clean check, whatever was killed', LIMIT, async () => {
+    const { code, output } = await runLab('soak', ['--seconds', '3']);
+    assert.equal(code, 0, output);
+    assert.match(output, /gateways killed +1\n/);
+    assert.match(output, /operations of workers +[1-9]/);
+    assert.match(output, /commands of Redis clients +[1-9]/);
+    assert.match(output, /check: clean/);
+  });
+
   it('round-trips counts what the papers say, for every index', LIMIT, async () => {
     const { rows } = await figures('round-trips', ['--operations', '2000']);
     const mostly = (index: string) =>

@@ -37,6 +37,7 @@ const LAYERS = [
   'lab/tcp',
   'lab/apps',
   'lab/gateway',
+  'lab/soak',
   'lab/hit-rates',
   'lab/chime',
   'lab/pages',
