@@ -41,9 +41,11 @@ export class Crew {
     return this.#resident?.pid;
   }
 
-  start(): void {
+  /** Returns when the first worker works. */
+  async start(): Promise<void> {
     this.#resident = this.#spawn(0, Number.MAX_SAFE_INTEGER);
     for (let place = 1; place < this.#settings.workers; place++) this.#next(place);
+    await Promise.race([once(this.#resident, 'message'), once(this.#resident, 'close')]);
   }
 
   /** Ends all workers, each after what it is doing. */

@@ -30,6 +30,11 @@ export class RedisClients {
     this.#running = this.#clients.map((client, number) => this.#use(client, number));
   }
 
+  /** Returns when commands are answered, or cannot be for a minute. */
+  async answered(): Promise<void> {
+    for (let look = 0; this.commands === 0 && look < 600; look++) await setTimeout(100);
+  }
+
   async stop(): Promise<void> {
     this.#isOver = true;
     await Promise.all(this.#running);

@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { growSync } from '../../src/store/administration/grow.ts';
-import { checkSync, createSync, destroySync, inspectSync } from '../../src/store/open.ts';
+import { checkSync, createSync, destroySync } from '../../src/store/open.ts';
+import { type PoolWatch, watchPool } from '../../src/store/watching/pool-watch.ts';
 import { type CommandProcess, startCommand } from '../gateway/gateway-process.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { describeMachine } from '../support/machine.ts';
@@ -43,6 +44,8 @@ interface Day {
   crew: Crew;
   clients: RedisClients;
   gateway: CommandProcess;
+  /** Its client ends with the day, for the check. */
+  watch: PoolWatch;
   gatewaysKilled: number;
   samples: Sample[];
 }
@@ -88,10 +91,11 @@ async function begin(
     const other = await startCommand([...beside.split(' '), url], /\n/);
     cleanup.add(() => other.stop());
   }
-  crew.start();
+  await Promise.all([crew.start(), clients.answered()]);
   const begun = performance.now();
   const endsAt = begun + ms;
-  return { url, crew, clients, gateway, begun, endsAt, gatewaysKilled: 0, samples: [] };
+  const watch = await watchPool(url, { client: 'soak' });
+  return { url, crew, clients, gateway, watch, begun, endsAt, gatewaysKilled: 0, samples: [] };
 }
 
 async function serve(url: string, port: number, cleanup: Cleanup): Promise<CommandProcess> {
@@ -100,30 +104,28 @@ async function serve(url: string, port: number, cleanup: Cleanup): Promise<Comma
   return gateway;
 }
 
-/** Samples the day; in its first quarter the gateway is killed, in the middle the pool grows. */
+/** Samples the day; at the end of its first fifth the gateway is killed, then the pool grows. */
 async function pass(day: Day, ms: number, cleanup: Cleanup): Promise<void> {
-  const { url, endsAt, begun, crew } = day;
   const pause = Math.max(100, ms / SAMPLES);
-  let hasGrown = false;
-  while (performance.now() < endsAt && crew.failures.length === 0) {
-    await setTimeout(Math.min(pause, Math.max(0, endsAt - performance.now())));
-    const passed = (performance.now() - begun) / ms;
-    if (passed > 0.2 && day.gatewaysKilled === 0) {
-      const { port } = day.gateway;
-      await day.gateway.kill();
-      day.gatewaysKilled++;
-      day.gateway = await serve(url, port, cleanup);
-    }
-    if (passed > 0.5 && !hasGrown) {
-      growSync(url, { size: 2 * POOL_BYTES });
-      hasGrown = true;
-    }
-    day.samples.push(sampleOf(day));
+  await samples(day, pause, day.begun + ms / 5);
+  const { port } = day.gateway;
+  await day.gateway.kill();
+  day.gatewaysKilled++;
+  day.gateway = await serve(day.url, port, cleanup);
+  await samples(day, pause, day.begun + ms / 4);
+  growSync(day.url, { size: 2 * POOL_BYTES });
+  await samples(day, pause, day.endsAt);
+}
+
+async function samples(day: Day, pause: number, until: number): Promise<void> {
+  while (performance.now() < until && day.crew.failures.length === 0) {
+    await setTimeout(Math.min(pause, until - performance.now()));
+    day.samples.push(await sampleOf(day));
   }
 }
 
-function sampleOf({ url, begun, crew, gateway }: Day): Sample {
-  const { chunks, chunkSize } = inspectSync(url);
+async function sampleOf({ begun, crew, gateway, watch }: Day): Promise<Sample> {
+  const { chunks, chunkSize } = await watch.look();
   return {
     seconds: (performance.now() - begun) / 1000,
     pool: chunks.used * chunkSize,
@@ -134,10 +136,11 @@ function sampleOf({ url, begun, crew, gateway }: Day): Sample {
   };
 }
 
-async function end({ crew, clients, gateway }: Day): Promise<void> {
+async function end({ crew, clients, gateway, watch }: Day): Promise<void> {
   await clients.stop();
   await crew.stop();
   await gateway.stop();
+  await watch.close();
 }
 
 /** Of every store, when nobody uses the pool any more: what clients left that died is swept. */

@@ -115,7 +115,7 @@ async function work(): Promise<void> {
     }
     operations += BURST;
     if (burst % (8 * BURSTS_PER_REPORT) === 0) wave(task.url);
-    if (burst % BURSTS_PER_REPORT === 0) report({ operations, full });
+    if (burst % BURSTS_PER_REPORT === 1) report({ operations, full });
     await setTimeout(PAUSE_MS);
   }
   for (const store of Object.values(stores)) store.close();
