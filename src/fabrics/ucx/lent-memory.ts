@@ -1,4 +1,4 @@
-import { WireError } from '../tcp/wire.ts';
+import { NODE_REGIONS_MAX, WireError } from '../tcp/wire.ts';
 import { type Transports, transportsOf } from './transports.ts';
 
 /** Version of this message: node and client have to agree. */
@@ -66,8 +66,8 @@ export function writeLentMemory(lent: LentMemory): Uint8Array {
 }
 
 /**
- * The reverse, of a node with so many regions of so many bytes. Raises WireError, and what
- * `transportsOf` raises.
+ * The reverse, of a node with so many regions of so many bytes, or more by now: its file may have
+ * been lengthened. Raises WireError, and what `transportsOf` raises.
  */
 export function readLentMemory(
   message: Uint8Array,
@@ -78,7 +78,8 @@ export function readLentMemory(
   const [format, flags, ...lengths] = reader.words(6);
   if (format !== FORMAT) throw new WireError(`the node lends memory in format ${format}`);
   const pieces = lengths.pop() as number;
-  if (pieces !== regions + 1) throw new WireError(`${pieces} keys for ${regions} regions`);
+  const isCount = pieces > regions && pieces <= NODE_REGIONS_MAX + 1;
+  if (!isCount) throw new WireError(`${pieces} keys for ${regions} regions`);
   const [names, device, workerAddress] = lengths.map((length) => reader.bytes(length));
   const read = Array.from({ length: pieces }, () => reader.piece());
   const [trial, ...lent] = read;

@@ -67,7 +67,8 @@ export class VerbPoster {
   readonly shape: VerbShape;
   readonly #ucx: UcxLibrary;
   readonly #endpoint: UcxEndpoint;
-  readonly #reaches: readonly Reach[];
+  /** Of the node's regions, in their order; the node may have more by now. */
+  readonly reaches: Reach[];
   readonly #ring: BounceRing;
   readonly #local: Scratch;
   /** Requests of atomics differ in where their reply goes; UCX reads them before it returns. */
@@ -76,13 +77,13 @@ export class VerbPoster {
   constructor(
     ucx: UcxLibrary,
     endpoint: UcxEndpoint,
-    reaches: readonly Reach[],
+    reaches: Reach[],
     ring: BounceRing,
     shape: VerbShape,
   ) {
     this.#ucx = ucx;
     this.#endpoint = endpoint;
-    this.#reaches = reaches;
+    this.reaches = reaches;
     this.#ring = ring;
     this.shape = shape;
     this.#local = viewsOf(ring.memory);
@@ -99,7 +100,7 @@ export class VerbPoster {
       const address = batch.address[at];
       if (nodeOf(address, nodes) !== node) continue;
       const offset = offsetOf(address);
-      const isThere = Math.floor(regionOf(address) / nodes) < this.#reaches.length;
+      const isThere = Math.floor(regionOf(address) / nodes) < this.reaches.length;
       const isAligned = batch.kind[at] === WRITE || (offset & 7) === 0;
       if (!isThere || !isAligned || offset + batch.bytes[at] > regionBytes) return at;
     }
@@ -135,7 +136,7 @@ export class VerbPoster {
     const scratch = batch.scratch[row];
     const bytes = batch.bytes[row];
     const { address, key } =
-      this.#reaches[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
+      this.reaches[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
     const start = address + offsetOf(batch.address[row]);
     const { plainRequest, handle } = this.#endpoint;
     while (part.sent < bytes) {
@@ -170,7 +171,7 @@ export class VerbPoster {
     const operands = kind === CAS ? 16 : 8;
     copyBytes(scratch, at, this.#local, from, operands);
     const operation = kind === CAS ? ATOMIC_COMPARE_SWAP : ATOMIC_ADD;
-    const reach = this.#reaches[Math.floor(regionOf(address) / this.shape.nodes)];
+    const reach = this.reaches[Math.floor(regionOf(address) / this.shape.nodes)];
     const local = this.#ring.memory.address + from;
     // The old value takes the place behind the operands: of a CAS that of the desired one.
     this.#atomic.word(REQUEST.replyBuffer, local + 8);

@@ -14,10 +14,10 @@ import type { Welcome } from '../../tcp/handshake.ts';
 import { WireError } from '../../tcp/wire.ts';
 import { IN_PROGRESS, isFailure, OK } from '../binding/library.ts';
 import type { UcxEndpoint } from '../binding/worker.ts';
-import { type LentMemory, readLentMemory } from '../lent-memory.ts';
+import { type LentMemory, type LentPiece, readLentMemory } from '../lent-memory.ts';
 import { BounceRing } from './bounce-ring.ts';
 import { PostedGroup } from './posted-group.ts';
-import { PostFailure, pieceBytesFor, VerbPoster } from './posting.ts';
+import { PostFailure, pieceBytesFor, type Reach, VerbPoster } from './posting.ts';
 import { type ProvenOrders, proveOrders } from './trials.ts';
 import type { UcxClient, Waiter } from './ucx-client.ts';
 
@@ -57,6 +57,8 @@ export class UcxPair implements NodePair, Waiter {
   readonly #stuck = new StuckWatch();
   readonly #clock: NodeJS.Timeout;
   readonly #label: string;
+  /** The part for which the node was asked for regions that it has by now. */
+  #asked: Part | 'soon' | undefined;
   #failure: StepwellError | undefined;
   #closed = false;
 
@@ -76,15 +78,18 @@ export class UcxPair implements NodePair, Waiter {
     const { ucx } = client;
     this.#endpoint = client.connect(lent.workerAddress);
     this.#ring = new BounceRing(ucx, RING_BYTES);
-    const reach = ({ address, key }: LentMemory['trial']) => ({
-      address,
-      key: this.#endpoint.unpackKey(key),
-    });
     const { bytes: regionBytes } = lent.trial;
     const pieceBytes = pieceBytesFor(lent.transports.atomics);
     const alone = { node: 0, nodes: 1, regionBytes, pieceBytes, writesOnce: false };
-    this.#trialPoster = new VerbPoster(ucx, this.#endpoint, [reach(lent.trial)], this.#ring, alone);
-    this.#poster = new VerbPoster(ucx, this.#endpoint, lent.regions.map(reach), this.#ring, {
+    this.#trialPoster = new VerbPoster(
+      ucx,
+      this.#endpoint,
+      [this.#reach(lent.trial)],
+      this.#ring,
+      alone,
+    );
+    const reaches = lent.regions.map((piece) => this.#reach(piece));
+    this.#poster = new VerbPoster(ucx, this.#endpoint, reaches, this.#ring, {
       node: place.node,
       nodes: place.nodes,
       regionBytes: control.welcome.regionBytes,
@@ -127,6 +132,10 @@ export class UcxPair implements NodePair, Waiter {
       if (!(error instanceof WireError)) throw error;
       throw new StepwellError('SW_PROTOCOL', `what the memory node lends: ${error.message}`);
     }
+  }
+
+  #reach({ address, key }: LentPiece): Reach {
+    return { address, key: this.#endpoint.unpackKey(key) };
   }
 
   get welcome(): Welcome {
@@ -180,6 +189,7 @@ export class UcxPair implements NodePair, Waiter {
     const poster = this.#trials.has(part) ? this.#trialPoster : this.#poster;
     const beyond = part.row === part.flight.start ? poster.beyond(part) : undefined;
     if (beyond !== undefined) {
+      if (poster === this.#poster && this.#waitsForMore(part)) return false;
       this.#refuse(part, beyond);
       return true;
     }
@@ -207,6 +217,34 @@ export class UcxPair implements NodePair, Waiter {
   #flushed(): number {
     const last = this.#underWay.at(-1);
     return last === undefined ? 0 : this.#ring.taken - (this.#ring.mark - last.mark);
+  }
+
+  /**
+   * Whether it is not known yet that the node does not have what the part names. Its file may have
+   * been lengthened since the session was let in: the part waits, and what comes behind it.
+   */
+  #waitsForMore(part: Part): boolean {
+    if (!this.lent.isMapped || part === this.#asked) return false;
+    if (this.#asked === undefined) {
+      this.#asked = 'soon';
+      this.#askForMore(part);
+    }
+    return true;
+  }
+
+  async #askForMore(part: Part): Promise<void> {
+    try {
+      const { reaches } = this.#poster;
+      const { regionBytes } = this.welcome;
+      const lent = readLentMemory(await attach(this.#control), reaches.length, regionBytes);
+      if (this.#closed) return;
+      for (const piece of lent.regions.slice(reaches.length)) reaches.push(this.#reach(piece));
+    } catch {
+      // Then it is refused; what ends the connection tells of itself.
+    }
+    this.#asked = part;
+    this.flush();
+    this.#asked = undefined;
   }
 
   /** Nothing of the part is executed; not on the caller's stack. */

@@ -1,6 +1,6 @@
 import type { Registration, UcxContext } from '../binding/context.ts';
 import { UcxWorker } from '../binding/worker.ts';
-import { writeLentMemory } from '../lent-memory.ts';
+import { type LentPiece, writeLentMemory } from '../lent-memory.ts';
 import type { Transports } from '../transports.ts';
 
 /** Where a client tries out what the transport can do, before it touches the pool. */
@@ -21,6 +21,7 @@ export interface Memory {
 export class ServedSession {
   readonly worker: UcxWorker;
   readonly #registrations: Registration[] = [];
+  readonly #pieces: LentPiece[] = [];
   // Kept reachable as long as it is registered.
   readonly #trial = new Uint8Array(new ArrayBuffer(TRIAL_BYTES));
   /** When there was something to do, in microseconds of the loop's clock. */
@@ -32,13 +33,18 @@ export class ServedSession {
     this.worker = new UcxWorker(context);
   }
 
-  /** Registers the memory; returns what the client has to know. Raises SW_UNSUPPORTED. */
+  /**
+   * Registers the memory, or what has been added to it since; returns what the client has to know.
+   * Raises SW_UNSUPPORTED.
+   */
   lend(context: UcxContext, { regions, isMapped }: Memory, transports: Transports): Uint8Array {
-    const [trial, ...lent] = [this.#trial, ...regions].map((bytes) => {
+    for (const bytes of [this.#trial, ...regions].slice(this.#pieces.length)) {
       const registration = context.register(bytes);
       this.#registrations.push(registration);
-      return { address: registration.address, bytes: bytes.length, key: registration.packKey() };
-    });
+      const { address } = registration;
+      this.#pieces.push({ address, bytes: bytes.length, key: registration.packKey() });
+    }
+    const [trial, ...lent] = this.#pieces;
     const { address: workerAddress } = this.worker;
     return writeLentMemory({ transports, isMapped, workerAddress, trial, regions: lent });
   }

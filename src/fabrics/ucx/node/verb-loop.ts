@@ -2,6 +2,7 @@
 import { openSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { MappedSource } from '../../shared/mapped-source.ts';
+import { NODE_REGIONS_MAX } from '../../tcp/wire.ts';
 import { UcxContext } from '../binding/context.ts';
 import { loadUcx, type UcxLibrary } from '../binding/library.ts';
 import type { Transports } from '../transports.ts';
@@ -25,26 +26,35 @@ const FIELDS = 2;
 
 const { place, regionBytes, transports, bell } = workerData as VerbThreadOptions;
 
-function openMemory(ucx: UcxLibrary): Memory {
+/** What there is to lend by now: a file may have been lengthened since (stepwell grow). */
+type Look = () => Memory;
+
+function openMemory(ucx: UcxLibrary): Look {
   if (place.kind === 'memory') {
     const regions = place.buffers.map((buffer) => new Uint8Array(buffer));
     for (const region of regions) ucx.adviseHuge(region);
-    return { regions, isMapped: false };
+    return () => ({ regions, isMapped: false });
   }
   const source = new MappedSource(place.path, openSync(place.path, 'r+'), regionBytes);
-  const regions = Array.from({ length: place.regions }, (_, index) => {
-    const region = source.map(index);
-    if (region === undefined) throw new RangeError(`region ${index} is not there`);
-    return region.u8;
-  });
-  return { regions, isMapped: true };
+  const regions: Uint8Array[] = [];
+  const look = () => {
+    while (regions.length < NODE_REGIONS_MAX) {
+      const region = source.map(regions.length);
+      if (region === undefined) break;
+      regions.push(region.u8);
+    }
+    return { regions, isMapped: true };
+  };
+  look();
+  if (regions.length < place.regions) throw new RangeError(`region ${regions.length} is not there`);
+  return look;
 }
 
 /** Executes verbs without a rest as long as there are any; else waits for the next one. */
 class VerbLoop {
   readonly #ucx: UcxLibrary;
   readonly #context: UcxContext;
-  readonly #memory: Memory;
+  readonly #memory: Look;
   readonly #transports: Transports;
   readonly #bell: Bell;
   readonly #sessions = new Map<number, ServedSession>();
@@ -63,7 +73,7 @@ class VerbLoop {
     // What cannot be lent is found out when the node starts.
     const trial = new ServedSession(this.#context);
     try {
-      trial.lend(this.#context, this.#memory, transports);
+      trial.lend(this.#context, this.#memory(), transports);
     } finally {
       trial.close();
     }
@@ -135,17 +145,18 @@ class VerbLoop {
     }
   }
 
+  /** A session that has its memory gets what was added to it since. */
   #attach(id: number): VerbAnswer {
-    let session: ServedSession | undefined;
+    const known = this.#sessions.get(id);
+    let session = known;
     try {
-      if (this.#sessions.has(id)) throw new RangeError('the session has its memory already');
-      session = new ServedSession(this.#context);
-      const lent = session.lend(this.#context, this.#memory, this.#transports);
+      session ??= new ServedSession(this.#context);
+      const lent = session.lend(this.#context, this.#memory(), this.#transports);
       this.#sessions.set(id, session);
       this.#sort();
       return { kind: 'attached', lent };
     } catch (error) {
-      session?.close();
+      if (known === undefined) session?.close();
       return failed(error);
     }
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { startUcxNode, ucxMissing } from '../../../fabrics/ucx/tests/support/nodes.ts';
 import type { Store } from '../../api.ts';
 import { checkSync, createSync, inspectSync, openAloneSync, openSync } from '../../open.ts';
 import { openRemote } from '../../remote/remote-store.ts';
@@ -98,6 +99,27 @@ test('clients of a memory node that lends the file have the room, too', async (t
   const again = await openRemote(url, { timeoutMs: 5000 });
   assert.equal(await again.get('key 2499'), VALUE, 'a node that starts again has all of it');
   await again.close();
+});
+
+const withoutUcx = ucxMissing();
+test('clients over UCX reach what the file has by now', { skip: withoutUcx }, async (t) => {
+  const file = join(temporaryDirectory(t), 'pool');
+  const node = await startUcxNode('posix', { file, size: 4 * MIB, regionSize: 2 * MIB });
+  t.after(() => node.stop());
+  const url = `ucx://127.0.0.1:${node.port}`;
+  const open = async () => {
+    const store = await openRemote(url, { maxClients: 16, timeoutMs: 5000 });
+    t.after(() => store.close());
+    return store;
+  };
+  const [early, idle] = [await open(), await open()];
+  await grow(`file:${file}`, { size: 8 * MIB });
+  const large = 'y'.repeat(1.2 * MIB);
+  for (const key of ['a', 'b', 'c']) await early.set(key, large);
+  for (const store of [early, idle, await open()]) {
+    const all = await Promise.all(['a', 'b', 'c'].map((key) => store.get(key)));
+    assert.ok(all.every((value) => value === large));
+  }
 });
 
 test('what cannot be', async (t) => {
