@@ -15,6 +15,7 @@ import { basename, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { buildPage } from './page.ts';
 
 /**
  * Runs the tests: `tsx scripts/test.ts [--node N,…] [file…]`; all of them when none is named. They
@@ -57,7 +58,7 @@ const IMPORTS = /(\b(?:from|import|import\(|new URL\()\s*"\.{1,2}\/[^"\n]*)\.ts"
 function filesBelow(folder: string): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .map((path) => join(folder, path))
-    .filter((path) => path.endsWith('.ts') && !path.startsWith('lab/dist/'));
+    .filter((path) => path.endsWith('.ts') && !/^(lab\/dist|src\/web\/page)\//.test(path));
 }
 
 /** A module in a program's one file still finds what stands beside its source. */
@@ -94,6 +95,7 @@ async function compile(copy: string): Promise<void> {
       packages: 'external',
       plugins: [placed(copy)],
     }),
+    buildPage(ROOT, join(copy, 'src/web/page')),
   ]);
   for (const { path, text } of [...(apart.outputFiles ?? []), ...(whole.outputFiles ?? [])]) {
     writeFileSync(path, text.replace(IMPORTS, '$1.js"'));

@@ -6,6 +6,7 @@ import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
 import type { observePool } from '../store/watching/observer.ts';
+import type { serveWeb } from '../web/server.ts';
 import type { BenchClient, BenchClientSetup } from './bench/protocol.ts';
 import { Interrupted } from './failures.ts';
 import type { Output } from './terminal/output.ts';
@@ -54,6 +55,7 @@ export interface Context {
   library(): Promise<Library>;
   enlarging(): Promise<Enlarging>;
   serveRedis(): Promise<ServeRedis>;
+  serveWeb(): Promise<typeof serveWeb>;
   observe(): Promise<typeof observePool>;
   listPools(): Promise<typeof listPools>;
   memoryNodes(): Promise<typeof startMemoryNode>;

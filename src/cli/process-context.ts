@@ -29,6 +29,7 @@ export function processContext(): Context {
       ...(await import('../store/administration/grow.ts')),
     }),
     serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
+    serveWeb: async () => (await import('../web/server.ts')).serveWeb,
     observe: async () => (await import('../store/watching/observer.ts')).observePool,
     listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,
     memoryNodes: async () => (await import('../store/servers/memory-node.ts')).startMemoryNode,

@@ -1,3 +1,4 @@
+import { parseEndpoint } from '../store/remote/address.ts';
 import { UsageError } from './failures.ts';
 import { parseCount, parseSize } from './sizes.ts';
 
@@ -56,4 +57,14 @@ export function sharedUrl(url: string, example: string): string {
     );
   }
   return url;
+}
+
+/** Port 0 means any free one here, where it is listened on. */
+export function listenPlace(listen: string, example: string): { host: string; port: number } {
+  try {
+    if (listen.endsWith(':0')) return { ...parseEndpoint(listen.slice(0, -2)), port: 0 };
+    return parseEndpoint(listen);
+  } catch {
+    throw new UsageError(`'${listen}' is not HOST:PORT`, example);
+  }
 }

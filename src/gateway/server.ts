@@ -1,4 +1,4 @@
-import { type AddressInfo, createServer, isIPv4, type Server, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
 import { COMMANDS } from './commands/index.ts';
@@ -8,6 +8,7 @@ import { Pause } from './connections/pause.ts';
 import { type DatabaseOptions, OpenDatabases } from './databases.ts';
 import type { GatewayStore } from './gateway-store.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
+import { isLoopback } from './loopback.ts';
 import { Channels } from './messages/channels.ts';
 import { MessageBus, type OpenMessages } from './messages/message-bus.ts';
 import { NotificationFlags } from './messages/notifications.ts';
@@ -289,10 +290,6 @@ function checkHost(host: string, passwords: Passwords | undefined): void {
     'SW_INVALID_ARGUMENT',
     `without passwords the gateway serves loopback addresses only, not ${host}`,
   );
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }
 
 function checkInteger(name: string, value: number, least: number, most: number): void {

@@ -14,6 +14,8 @@ export interface PicturePart {
   /** Of a part that a directory leads to: the last bits of its keys' hashes, and how many. */
   suffix?: number;
   depth?: number;
+  /** Which of the parts that are shown of the layer above leads to it. */
+  above?: number;
   used: number;
   slots: number;
   /** How full its cells are, from 0 to 1, in their order. */

@@ -26,6 +26,7 @@ const LAYERS = [
   'src/helpers',
   'src/adapters',
   'src/gateway',
+  'src/web',
   'src/cli',
   'src/index.ts',
   'lab/workloads',

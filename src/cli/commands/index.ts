@@ -21,6 +21,7 @@ import { serve } from './serve.ts';
 import { set } from './set.ts';
 import { stores } from './stores.ts';
 import { top } from './top.ts';
+import { web } from './web.ts';
 
 export const STEPWELL: Program = {
   name: 'stepwell',
@@ -36,6 +37,7 @@ export const STEPWELL: Program = {
     load,
     dump,
     top,
+    web,
     pools,
     stores,
     inspect,

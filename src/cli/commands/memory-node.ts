@@ -1,10 +1,10 @@
-import { parseEndpoint, secretFrom } from '../../store/remote/address.ts';
+import { secretFrom } from '../../store/remote/address.ts';
 import type { RunningNode } from '../../store/servers/memory-node.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { EXIT, UsageError } from '../failures.ts';
+import { EXIT } from '../failures.ts';
 import { formatSize, parseCount, parseSeconds, parseSize } from '../sizes.ts';
-import { definedOnly } from '../store-options.ts';
+import { definedOnly, listenPlace } from '../store-options.ts';
 import { tlsFrom } from '../tls-options.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7471';
@@ -84,7 +84,7 @@ export const memoryNode = defineCommand({
     const { signal } = context;
     const start = await context.memoryNodes();
     const node = await start({
-      ...placeOf(options.listen ?? DEFAULT_LISTEN),
+      ...listenPlace(options.listen ?? DEFAULT_LISTEN, EXAMPLE),
       ...definedOnly({
         size: options.size,
         regionSize: options['region-size'],
@@ -114,16 +114,6 @@ export const memoryNode = defineCommand({
     return EXIT.ok;
   },
 });
-
-/** Port 0 means any free one here, where it is listened on. */
-function placeOf(listen: string): { host: string; port: number } {
-  try {
-    if (listen.endsWith(':0')) return { ...parseEndpoint(listen.slice(0, -2)), port: 0 };
-    return parseEndpoint(listen);
-  } catch {
-    throw new UsageError(`'${listen}' is not HOST:PORT`, EXAMPLE);
-  }
-}
 
 async function announce(
   context: Context,

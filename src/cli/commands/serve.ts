@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { Passwords } from '../../gateway/passwords.ts';
 import type { PoolHandle } from '../../store/api.ts';
 import { isRemote } from '../../store/remote/address.ts';
+import type { WebServer } from '../../web/server.ts';
 import { defineCommand } from '../command.ts';
 import type { Context, Gateway, Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
@@ -9,6 +8,7 @@ import { ServedStores } from '../served-stores.ts';
 import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
   definedOnly,
+  listenPlace,
   POOL_OPTIONS,
   poolOptions,
   STORE_OPTION,
@@ -17,12 +17,20 @@ import {
 import { type Style, styleFor } from '../terminal/style.ts';
 import { facts } from '../terminal/table.ts';
 import { tlsFrom } from '../tls-options.ts';
+import { passwordsFrom } from './web.ts';
 
 const DEFAULT_URL = 'shm:stepwell';
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 6380;
 /** As many as Redis has. */
 const DATABASES_MAX = 16;
+interface PageOptions {
+  web: string | undefined;
+  'password-file': string | undefined;
+  'tls-cert': string | undefined;
+  'tls-key': string | undefined;
+}
+
 const EXAMPLE = 'serve --tls-cert cert.pem --tls-key key.pem';
 
 export const serve = defineCommand({
@@ -59,6 +67,7 @@ export const serve = defineCommand({
     'password-file': { value: 'PATH', about: 'Let only clients in that know a password of it' },
     'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
     'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    web: { value: 'HOST:PORT', about: 'Serve a page about the pool, too, as `stepwell web` does' },
     'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients than this' },
     'max-request': {
       value: 'SIZE',
@@ -85,8 +94,10 @@ export const serve = defineCommand({
       ...poolOptions(options),
       databases,
     });
+    let page: WebServer | undefined;
     try {
       const place = await describePlace(library, stores.first.handle, url);
+      page = await servePage(context, stores.first.handle, url, options);
       const gateway = await serveRedis({
         ...stores.gatewayOptions(databases),
         host: options.host ?? DEFAULT_HOST,
@@ -100,17 +111,34 @@ export const serve = defineCommand({
         }),
         onError: (error) => complain(context, error),
       });
-      await serveUntil(signal, gateway, () => announce(context, gateway, url, place));
+      await serveUntil(signal, gateway, () => announce(context, gateway, url, place, page));
       await context.stdout.line('stopped; the pool is kept');
       return EXIT.ok;
     } finally {
+      await page?.close();
       stores.close();
     }
   },
 });
 
-function passwordsFrom(path: string | undefined): Record<string, string> | undefined {
-  return path === undefined ? undefined : Passwords.parse(readFileSync(path, 'utf8'));
+/** The page has the gateway's passwords and certificate. */
+async function servePage(
+  context: Context,
+  place: PoolHandle,
+  url: string,
+  options: PageOptions,
+): Promise<WebServer | undefined> {
+  if (options.web === undefined) return undefined;
+  const serveWeb = await context.serveWeb();
+  return await serveWeb({
+    place,
+    url,
+    ...listenPlace(options.web, EXAMPLE),
+    ...definedOnly({
+      passwords: passwordsFrom(options['password-file']),
+      tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
+    }),
+  });
 }
 
 async function serveUntil(
@@ -132,21 +160,30 @@ async function announce(
   { address }: Gateway,
   url: string,
   place: string,
+  page: WebServer | undefined,
 ): Promise<void> {
   const style = styleFor(context.stdout.isTTY, context.env);
   const { host, port } = address;
   const shown = host.includes(':') ? `[${host}]` : host;
   await context.stdout.line(`Serving the Redis protocol on ${style.bold(`${shown}:${port}`)}`);
-  await context.stdout.line(hints(url, host, port, place, style));
+  await context.stdout.line(hints(url, host, port, place, style, page));
   await context.stdout.line('Ctrl-C stops serving and keeps the pool.');
 }
 
-function hints(url: string, host: string, port: number, place: string, style: Style): string {
+function hints(
+  url: string,
+  host: string,
+  port: number,
+  place: string,
+  style: Style,
+  page: WebServer | undefined,
+): string {
   const elsewhere = host === DEFAULT_HOST ? '' : `-h ${host} `;
   const pairs: [string, string][] = [
     ['connect:', `redis-cli ${elsewhere}-p ${port}`],
     ['pool:', place],
   ];
+  if (page !== undefined) pairs.push(['page:', page.url]);
   // Only this process can see into a pool in its own memory.
   if (!url.startsWith('memory:')) pairs.push(['look inside:', `npx stepwell inspect ${url}`]);
   return facts(

@@ -91,6 +91,7 @@ export function fakeContext(setting: Setting = {}): Context {
     },
     pause: async () => {},
     exitHost: new EventHost(),
+    serveWeb: () => Promise.reject(new Error('no page in this test')),
     observe: () => Promise.reject(new Error('no pool to observe in this test')),
     signal: new AbortController().signal,
     library: async () => pools.library(),

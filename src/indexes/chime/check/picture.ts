@@ -22,6 +22,8 @@ const LOWEST = new Uint8Array(0);
 interface Below {
   link: Link;
   lower: Uint8Array;
+  /** Which of the nodes that are shown above leads to it. */
+  above?: number;
 }
 
 /** Some nodes of each level, and some leaves, as they are. */
@@ -37,7 +39,7 @@ export function* paint(tree: ChimeTree, partsMax: number): Operation<IndexPictur
     for (const node of chosen) {
       const children = yield* childrenOf(tree, node);
       if (children.length === 0) continue;
-      below.push(...children);
+      below.push(...children.map((child) => ({ ...child, above: shown.length })));
       shown.push(nodePart(tree, node, children.length));
     }
     const total = Math.round(scale * level.length);
@@ -71,13 +73,23 @@ function* childrenOf(tree: ChimeTree, { link, lower }: Below): Operation<Below[]
   }));
 }
 
-function nodePart(tree: ChimeTree, { lower }: Below, children: number): PicturePart {
+function nodePart(tree: ChimeTree, { lower, above }: Below, children: number): PicturePart {
   const { fanout } = tree.geometry.shape;
-  return { name: keyName(lower), used: children, slots: Math.max(children, fanout), cells: [] };
+  const place = above === undefined ? {} : { above };
+  return {
+    name: keyName(lower),
+    ...place,
+    used: children,
+    slots: Math.max(children, fanout),
+    cells: [],
+  };
 }
 
 /** Undefined for a leaf that was merged, or whose block is something else by now. */
-function* leafPart(tree: ChimeTree, { link, lower }: Below): Operation<PicturePart | undefined> {
+function* leafPart(
+  tree: ChimeTree,
+  { link, lower, above = 0 }: Below,
+): Operation<PicturePart | undefined> {
   const { geometry } = tree;
   if (isInternal(link.high)) return undefined;
   const address = addressOfLink(link.low, link.high);
@@ -87,7 +99,7 @@ function* leafPart(tree: ChimeTree, { link, lower }: Below): Operation<PicturePa
   const { seed } = geometry.shape;
   if (lowHalf(words, IDENTITY_AT) !== identityLow(address, tag, seed)) return undefined;
   if (highHalf(words, IDENTITY_AT) !== identityHigh(address, tag, seed)) return undefined;
-  return { name: keyName(lower), ...paintEntries(geometry, words) };
+  return { name: keyName(lower), above, ...paintEntries(geometry, words) };
 }
 
 const NAME_BYTES = 24;

@@ -38,6 +38,7 @@ function* partOf(pair: Pair): Operation<PicturePart> {
   const slots = SLOTS * buckets;
   const fill = cells.reduce((sum, cell) => sum + cell, 0) / Math.max(1, cells.length);
   const used = Math.round(fill * slots);
+  const behind = state.committed - done;
   const all = buckets / Math.max(1, cells.length);
   return {
     name: `${geometry.number}`,
@@ -47,7 +48,7 @@ function* partOf(pair: Pair): Operation<PicturePart> {
     bars: [
       { name: 'hash table', used, slots },
       { name: 'chained buckets', used: Math.round(all * chained), slots: buckets },
-      { name: 'log behind', used: Math.max(0, state.committed - done), slots: log },
+      { name: 'log not in skiplist', used: Math.min(log, Math.max(0, behind)), slots: log },
     ],
   };
 }

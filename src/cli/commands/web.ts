@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+import { Passwords } from '../../gateway/passwords.ts';
+import { defineCommand } from '../command.ts';
+import { EXIT } from '../failures.ts';
+import { definedOnly, listenPlace, sharedUrl } from '../store-options.ts';
+import { styleFor } from '../terminal/style.ts';
+import { tlsFrom } from '../tls-options.ts';
+
+const EXAMPLES = ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'];
+const DEFAULT_LISTEN = '127.0.0.1:6390';
+
+export const web = defineCommand({
+  name: 'web',
+  arguments: '<url>',
+  summary: 'Serve a page about a pool: live charts, a browser of keys, pictures of each index',
+  details:
+    '  The page only reads. It is served on loopback addresses alone unless there is a password\n' +
+    '  file, with a line for each user: USER PASSWORD. Then it may listen on any host; add TLS\n' +
+    '  where others could read along. Of memory nodes it needs only the secret for reading.\n' +
+    '  Ctrl-C ends it. `stepwell serve --web` serves the page beside a Redis gateway.',
+  options: {
+    listen: {
+      value: 'HOST:PORT',
+      about: `Where the page is served, port 0 for any free one (default: ${DEFAULT_LISTEN})`,
+    },
+    'password-file': { value: 'PATH', about: 'Let only browsers in that know a password of it' },
+    'tls-cert': { value: 'PATH', about: 'Serve over TLS: the certificate, in PEM' },
+    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+  },
+  examples: EXAMPLES,
+  async run(context, [url], options) {
+    sharedUrl(url, EXAMPLES[0]);
+    const { signal } = context;
+    const serve = await context.serveWeb();
+    const page = await serve({
+      place: url,
+      url,
+      ...listenPlace(options.listen ?? DEFAULT_LISTEN, EXAMPLES[1]),
+      ...definedOnly({
+        passwords: passwordsFrom(options['password-file']),
+        tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLES[1]),
+      }),
+    });
+    try {
+      const style = styleFor(context.stdout.isTTY, context.env);
+      await context.stdout.line(`Page about ${url} on ${style.bold(page.url)}`);
+      await context.stdout.line('Ctrl-C ends it.');
+      if (!signal.aborted) {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      }
+    } finally {
+      await page.close();
+    }
+    return EXIT.ok;
+  },
+});
+
+/** The users and passwords of a file; undefined when none is named. */
+export function passwordsFrom(path: string | undefined): Record<string, string> | undefined {
+  return path === undefined ? undefined : Passwords.parse(readFileSync(path, 'utf8'));
+}

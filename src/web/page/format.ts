@@ -1,0 +1,38 @@
+const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+const ABSENT = '–';
+
+export function count(amount: number | null): string {
+  return amount === null ? ABSENT : Math.round(amount).toLocaleString('en-US');
+}
+
+export function share(ratio: number | null): string {
+  return ratio === null ? ABSENT : `${(100 * ratio).toFixed(1)} %`;
+}
+
+export function size(bytes: number): string {
+  let amount = bytes;
+  let power = 0;
+  for (; amount >= 1024 && power < SIZES.length - 1; power++) amount /= 1024;
+  return `${amount.toFixed(Number.isInteger(amount) || amount >= 100 ? 0 : 1)} ${SIZES[power]}`;
+}
+
+export function latency(microseconds: number | null | undefined): string {
+  if (microseconds === null || microseconds === undefined) return ABSENT;
+  if (microseconds < 1000) return `${digits(microseconds)} µs`;
+  if (microseconds < 1e6) return `${digits(microseconds / 1000)} ms`;
+  return `${digits(microseconds / 1e6)} s`;
+}
+
+function digits(amount: number): string {
+  if (amount >= 10) return amount.toFixed(0);
+  return amount >= 1 ? amount.toFixed(1) : amount.toFixed(2);
+}
+
+export function duration(milliseconds: number): string {
+  const seconds = Math.round(milliseconds / 1000);
+  if (seconds < 90) return `${seconds} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800
+    ? `${Math.round(seconds / 3600)} h`
+    : `${Math.round(seconds / 86_400)} d`;
+}

@@ -1,0 +1,220 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { StepwellError } from '../errors.ts';
+import { isLoopback } from '../gateway/loopback.ts';
+import { Passwords } from '../gateway/passwords.ts';
+import type { PoolHandle } from '../store/api.ts';
+import { observePool, type PoolObserver } from '../store/watching/observer.ts';
+import { ANSWERS, type Sources } from './answers.ts';
+import { loadAssets } from './assets.ts';
+import type { Failure } from './messages.ts';
+import { History } from './points.ts';
+import { Refusal, refuse } from './refusals.ts';
+
+export interface WebOptions {
+  /** The pool, and what it is called on the page. */
+  place: string | PoolHandle;
+  url: string;
+  /** A loopback address; with `passwords` any. Default 127.0.0.1. */
+  host?: string;
+  /** 0 is any free one. */
+  port: number;
+  /** Passwords by user, asked for by HTTP's basic authentication. */
+  passwords?: Readonly<Record<string, string>>;
+  tls?: { cert: string; key: string };
+  /** How often the pool is looked at, in milliseconds (1000). */
+  everyMs?: number;
+}
+
+export interface WebServer {
+  /** Of the page. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+const HEADER_BYTES_MAX = 8192;
+const CONNECTIONS_MAX = 64;
+/** Answers that are being made; a page asks for one or two at a time. */
+const ANSWERS_MAX = 16;
+const REQUEST_MS = 10_000;
+/** What a wrong password costs. */
+const WRONG_MS = 500;
+
+const HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+};
+
+/**
+ * Serves a page about a pool, which only reads. Raises SW_INVALID_ARGUMENT for a host that is not
+ * loopback without passwords, SW_ADDRESS_IN_USE, and what `open` raises of the pool.
+ */
+export async function serveWeb(options: WebOptions): Promise<WebServer> {
+  const { host = '127.0.0.1', place, url, passwords } = options;
+  if (passwords === undefined && !isLoopback(host)) {
+    const why = `without passwords the page is served on loopback addresses only, not ${host}`;
+    throw new StepwellError('SW_INVALID_ARGUMENT', why);
+  }
+  const known = passwords && new Passwords(passwords);
+  const observer = await observePool(place, url, { client: 'stepwell web' });
+  const page = new PageServer({ ...options, host }, known, observer);
+  try {
+    await page.listen();
+    return page;
+  } catch (error) {
+    await page.close();
+    throw error;
+  }
+}
+
+class PageServer implements WebServer, Sources {
+  readonly place: string | PoolHandle;
+  readonly observer: PoolObserver;
+  readonly history = new History();
+  last: Sources['last'] = { figures: null, failure: null };
+  readonly #host: string;
+  readonly #port: number;
+  readonly #isTls: boolean;
+  readonly #passwords: Passwords | undefined;
+  readonly #assets = loadAssets();
+  readonly #server: Server;
+  readonly #everyMs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #answering = 0;
+  #closed = false;
+
+  constructor(
+    { place, host, port, tls, everyMs = 1000 }: WebOptions & { host: string },
+    passwords: Passwords | undefined,
+    observer: PoolObserver,
+  ) {
+    this.place = place;
+    this.observer = observer;
+    this.#host = host;
+    this.#port = port;
+    this.#passwords = passwords;
+    this.#isTls = tls !== undefined;
+    this.#everyMs = everyMs;
+    const limits = {
+      maxHeaderSize: HEADER_BYTES_MAX,
+      requestTimeout: REQUEST_MS,
+      headersTimeout: REQUEST_MS,
+    };
+    const answer = (request: IncomingMessage, response: ServerResponse) => {
+      void this.#respond(request, response);
+    };
+    this.#server = tls
+      ? createTlsServer({ ...limits, ...tls }, answer)
+      : createServer(limits, answer);
+    this.#server.maxConnections = CONNECTIONS_MAX;
+  }
+
+  get url(): string {
+    const { port } = this.#server.address() as AddressInfo;
+    const shown = this.#host.includes(':') ? `[${this.#host}]` : this.#host;
+    return `${this.#isTls ? 'https' : 'http'}://${shown}:${port}/`;
+  }
+
+  async listen(): Promise<void> {
+    await this.#look();
+    this.#server.listen(this.#port, this.#host);
+    try {
+      await once(this.#server, 'listening');
+    } catch (cause) {
+      const { code, message } = cause as NodeJS.ErrnoException;
+      const where = `${this.#host}:${this.#port}`;
+      if (code === 'EADDRINUSE') {
+        const why = `another server already listens on ${where}`;
+        throw new StepwellError('SW_ADDRESS_IN_USE', why, { cause });
+      }
+      throw new StepwellError('SW_INVALID_ARGUMENT', `cannot listen on ${where}: ${message}`);
+    }
+  }
+
+  /** Looks again and again, one look at a time. */
+  async #look(): Promise<void> {
+    try {
+      const figures = await this.observer.observe();
+      this.history.add(figures);
+      this.last = { figures, failure: null };
+    } catch (error) {
+      this.last = { ...this.last, failure: messageOf(error) };
+    }
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#look(), this.#everyMs);
+  }
+
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      refuse(request, { host: this.#host, passwords: this.#passwords });
+      const { pathname, searchParams } = new URL(request.url ?? '/', 'http://page');
+      const asset = this.#assets.get(pathname);
+      if (asset) return send(response, 200, asset.type, asset.body);
+      const body = JSON.stringify(await this.#answer(pathname, searchParams));
+      send(response, 200, 'application/json', body);
+    } catch (error) {
+      const { status, headers, failure } = failureOf(error);
+      if (status === 401) await new Promise((resolve) => setTimeout(resolve, WRONG_MS));
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      send(response, status, 'application/json', JSON.stringify(failure));
+    }
+  }
+
+  async #answer(path: string, query: URLSearchParams): Promise<unknown> {
+    const answer = ANSWERS.get(path);
+    if (answer === undefined) throw new Refusal(404, 'there is nothing here');
+    if (this.#answering >= ANSWERS_MAX) {
+      throw new Refusal(503, 'too many requests at once', { 'retry-after': '1' });
+    }
+    this.#answering++;
+    try {
+      return await answer(this, query);
+    } finally {
+      this.#answering--;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    const closed = this.#server.listening ? once(this.#server, 'close') : undefined;
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+    await this.observer.close();
+  }
+}
+
+function send(response: ServerResponse, status: number, type: string, body: string | Buffer): void {
+  const length = Buffer.byteLength(body);
+  response.writeHead(status, { ...HEADERS, 'content-type': type, 'content-length': length });
+  // Node leaves the body of an answer to HEAD out.
+  response.end(body);
+}
+
+function failureOf(error: unknown): {
+  status: number;
+  headers: Readonly<Record<string, string>>;
+  failure: Failure;
+} {
+  const message = messageOf(error);
+  if (error instanceof Refusal) {
+    const { status, headers } = error;
+    return { status, headers, failure: { code: 'REFUSED', message } };
+  }
+  const isOurs = error instanceof StepwellError;
+  const isWrong = isOurs && /^SW_(INVALID|UNSUPPORTED)/.test(error.code);
+  const status = isWrong ? 400 : isOurs ? 502 : 500;
+  return { status, headers: {}, failure: { code: isOurs ? error.code : 'INTERNAL', message } };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { INDEX_KINDS } from '../../indexes/kinds.ts';
+import type { IndexName, Store } from '../../store/api.ts';
+import { openSync } from '../../store/open.ts';
+import { serveWeb, type WebServer } from '../server.ts';
+
+const CHROMIUM = '/usr/bin/chromium';
+const isMissing = !existsSync(CHROMIUM) && !process.env.CI;
+const RECORDS = 130;
+/** Scripts of the browser are text here, since the types of this project know no documents. */
+const FIRST_CANVAS = `
+  var canvas = document.querySelector('#structure .part canvas');
+  var context = canvas.getContext('2d');`;
+const STORES = INDEX_KINDS.map(({ manifest }) => manifest.name as IndexName);
+
+describe('the page in a browser', { skip: isMissing && `there is no ${CHROMIUM}` }, () => {
+  const stores: Store[] = [];
+  const complaints: string[] = [];
+  let browser: Browser;
+  let server: WebServer;
+  let page: Page;
+
+  before(async () => {
+    stores.push(openSync('memory:', { size: 128 * 2 ** 20, store: 'race', index: 'race' }));
+    for (const index of STORES.slice(1)) {
+      stores.push(openSync(stores[0].handle, { store: index, index, create: true }));
+    }
+    for (const store of stores) {
+      for (let i = 0; i < RECORDS; i++) store.set(`key ${i}`, `<i>value</i> ${i}`);
+    }
+    server = await serveWeb({ place: stores[0].handle, url: 'memory:', port: 0, everyMs: 200 });
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    page = await browser.newPage({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' });
+    page.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    page.on('request', (asked) => {
+      if (!asked.url().startsWith(server.url)) complaints.push(`asked for ${asked.url()}`);
+    });
+    await page.goto(server.url);
+  });
+
+  after(async () => {
+    await browser?.close();
+    await server?.close();
+    for (const store of stores) store.close();
+    assert.deepEqual(complaints, [], 'errors, or requests to elsewhere');
+  });
+
+  test('figures move when the stores are used', async () => {
+    const reads = page.locator('.tile', { hasText: 'Reads' }).locator('dd').first();
+    const writing = setInterval(() => {
+      for (const store of stores) for (let i = 0; i < 50; i++) store.get(`key ${i}`);
+    }, 20);
+    await reads.filter({ hasText: /^[1-9][\d,]*\/s$/ }).waitFor();
+    clearInterval(writing);
+    await page.locator('.tile dd', { hasText: '0/s' }).first().waitFor();
+    assert.equal(await page.locator('.uplot canvas').count(), 4);
+    for (const name of STORES) await page.locator('td', { hasText: name }).first().waitFor();
+  });
+
+  test('keys are paged forward and back, and a value is text, never markup', async () => {
+    await page.getByRole('tab', { name: 'Keys' }).click();
+    await page.locator('#keys select').selectOption('chime');
+    const first = page.locator('#keys td.key').first();
+    await first.filter({ hasText: /^key 0$/ }).waitFor();
+    assert.equal(await page.locator('#keys td.value').first().textContent(), '<i>value</i> 0');
+    await page.getByRole('button', { name: 'Next' }).click();
+    await page.getByText('Page 2, 50 records').waitFor();
+    await page.getByRole('button', { name: 'Previous' }).click();
+    await page.getByText('Page 1, 50 records').waitFor();
+    await page.getByLabel('Begin at key').fill('key 99');
+    await page.keyboard.press('Enter');
+    await first.filter({ hasText: /^key 99$/ }).waitFor();
+    await first.getByRole('button').press('Enter');
+    await page.locator('#keys pre', { hasText: '<i>value</i> 99' }).waitFor();
+  });
+
+  test('arrows move between the views', async () => {
+    await page.getByRole('tab', { name: 'Keys' }).focus();
+    await page.keyboard.press('ArrowLeft');
+    const chosen = page.getByRole('tab', { selected: true });
+    assert.equal(await chosen.textContent(), 'Structure');
+    assert.ok(page.url().endsWith('#structure'));
+  });
+
+  for (const index of STORES) {
+    test(`the picture of ${index} has parts with coloured cells`, async () => {
+      await page.locator('#structure select').selectOption(index);
+      await page.locator(`#structure [data-index=${index}] .part canvas`).first().waitFor();
+      const colours = await page.evaluate<number>(`${FIRST_CANVAS}
+        var { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+        new Set(new Uint32Array(data.buffer)).size`);
+      assert.ok(colours >= 2, `${colours} colours`);
+      const isTree = index === 'chime';
+      const isDirectory = ['race', 'sephash', 'hopscotch'].includes(index);
+      const boxes = await page.locator('#structure svg rect').count();
+      assert.ok(isTree || isDirectory ? boxes >= 2 : boxes === 0, `${boxes} boxes`);
+    });
+  }
+
+  test('the colours follow the scheme, in the style sheet and in canvases', async () => {
+    const back = 'getComputedStyle(document.body).backgroundColor';
+    const look = () =>
+      page.evaluate<string[]>(`${FIRST_CANVAS}
+        [${back}, String(context.getImageData(2, 2, 1, 1).data)]`);
+    const light = await look();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    let dark = await look();
+    // Canvases are drawn anew when the page hears of it.
+    for (let i = 0; i < 20 && dark[1] === light[1]; i++) dark = await look();
+    assert.notEqual(dark[0], light[0]);
+    assert.notEqual(dark[1], light[1]);
+  });
+});
