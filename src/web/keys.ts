@@ -11,6 +11,8 @@ const PAGE_BYTES = 1024 * 1024;
 /** A longer key does not fit a request's line. */
 const ID_BYTES_MAX = 2048;
 const PAGE_MAX = 200;
+/** Parts of a walk that are asked for until a page is full: those of a sparse index are empty. */
+const PARTS_MAX = 64;
 
 /** A store as the browser of keys reads it: all bytes. */
 export type ByteStore = AsyncStore<Uint8Array, Uint8Array>;
@@ -48,7 +50,14 @@ async function orderedPage(store: ByteStore, count: number, { from, behind }: Pa
 
 /** A walk takes whole parts of the index, so a page may be longer than was asked for. */
 async function walkedPage(store: ByteStore, count: number, cursor: number) {
-  const { keys, cursor: next } = await store.scanKeys(cursor, count);
+  const keys: Uint8Array[] = [];
+  let next = cursor;
+  for (let part = 0; part < PARTS_MAX && keys.length < count; part++) {
+    const found = await store.scanKeys(next, count - keys.length);
+    keys.push(...found.keys);
+    next = found.cursor;
+    if (next === 0) break;
+  }
   return { keys, next: next === 0 ? null : String(next) };
 }
 

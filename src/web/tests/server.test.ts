@@ -119,6 +119,8 @@ describe('the page about a pool', () => {
       next = page.next;
     }
     assert.equal(new Set(names).size, RECORDS);
+    const whole = await json<KeysAnswer>(server, '/api/keys?count=200');
+    assert.deepEqual([whole.records.length, whole.next], [RECORDS, null], 'one page has all');
   });
 
   test('a value that is no text comes in hexadecimal, a long one is cut', async () => {
