@@ -287,21 +287,44 @@ export class KeyCalls<V> {
     if (evictor === undefined) {
       return yield* this.#writeRelieved(request, condition, expected, taken);
     }
+    return yield* this.#writeBounded(request, condition, evictor, { expected, taken });
+  }
+
+  /** Apart: a function that makes a callback allocates whenever it is called. */
+  *#writeBounded(
+    request: Request,
+    condition: Condition,
+    evictor: Evictor,
+    { expected, taken }: { expected: number; taken: Taken<V> | undefined },
+  ): Operation<Outcome> {
     const write = (when: Condition) => this.#writeRelieved(request, when, expected, taken);
     evictor.refuseTooLarge(request);
     yield* evictor.lookIfStale();
-    const { countsBytes } = evictor;
-    const isShut = (countsBytes || addsKeys(condition)) && evictor.isShut(request, false);
-    let outcome: Outcome = REFUSED;
-    if (isShut && condition !== IF_ABSENT && !countsBytes) {
-      outcome = yield* write(withoutNewKeys(condition));
-    }
-    if (isShut && outcome === REFUSED && (yield* this.#refuses(request, condition, evictor))) {
-      throw evictor.shut();
-    }
-    if (outcome === REFUSED) outcome = yield* write(countable(condition));
+    const mayBeShut = evictor.countsBytes || addsKeys(condition);
+    const outcome =
+      mayBeShut && evictor.isShut(request, false)
+        ? yield* this.#writeToShut(request, condition, evictor, write)
+        : yield* write(countable(condition));
     if (outcome !== REFUSED) yield* evictor.settle(request);
     return outcome;
+  }
+
+  /**
+   * Writes to a store that has no room for a new record, as far as this client knows: replaces one
+   * that is there. Raises SW_POOL_FULL.
+   */
+  *#writeToShut(
+    request: Request,
+    condition: Condition,
+    evictor: Evictor,
+    write: (when: Condition) => Operation<Outcome>,
+  ): Operation<Outcome> {
+    if (condition !== IF_ABSENT && !evictor.countsBytes) {
+      const outcome = yield* write(withoutNewKeys(condition));
+      if (outcome !== REFUSED) return outcome;
+    }
+    if (yield* this.#refuses(request, condition, evictor)) throw evictor.shut();
+    return yield* write(countable(condition));
   }
 
   /**
