@@ -26,6 +26,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Stores over the network beside Redis and a bare echo',
     load: () => import('./tcp/run.ts'),
   },
+  'bench-ucx': {
+    about: 'Verbs over UCX beside ucx_perftest, and a soak',
+    load: () => import('./tcp/ucx.ts'),
+  },
   'bench-apps': {
     about: 'Caches and limiters of applications: lru-cache, Keyv and Redis, rate-limiter-flexible',
     load: () => import('./apps/run.ts'),

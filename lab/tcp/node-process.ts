@@ -1,7 +1,9 @@
-/** A memory node in a process of its own. */
+/** A memory node in a process of its own; with transports, over UCX. */
 import { startMemoryNode } from '../../src/store/servers/memory-node.ts';
 
-const node = await startMemoryNode({ port: 0, size: Number(process.argv[2]) });
+const [, , size, transports] = process.argv;
+const ucx = transports === undefined ? {} : ({ fabric: 'ucx', transports } as const);
+const node = await startMemoryNode({ port: 0, size: Number(size), ...ucx });
 process.send?.(node.port);
 process.on('message', () => {
   const { user, system } = process.cpuUsage();

@@ -22,6 +22,7 @@ const OPTIONS = {
   width: { kind: 'integer', fallback: 64, minimum: 1, help: 'operations of a client in flight' },
   clients: { kind: 'text', fallback: '1,2,4', help: 'numbers of client processes' },
   servers: { kind: 'flag', help: 'a hash server and a skiplist server for hstore' },
+  ucx: { kind: 'text', fallback: '', help: 'transports (tcp or posix): the indexes by ucx:// too' },
   only: { kind: 'text', fallback: '', help: 'verbs, or some of the indexes, e.g. race,chime' },
 } as const;
 type Settings = ReturnType<typeof parseOptions<typeof OPTIONS>>;
@@ -62,7 +63,7 @@ interface Rival {
 
 async function startRivals(
   cleanup: Cleanup,
-  { records, only, servers }: Settings,
+  { records, only, servers, ucx }: Settings,
   clients: number,
 ): Promise<Rival[]> {
   const redis = await startRedisServer();
@@ -78,6 +79,12 @@ async function startRivals(
     const one = await Crew.start(cleanup, { kind: 'stepwell', url, index }, records, clients);
     if (servers && index === 'hstore') await startServers(cleanup, url, index);
     rivals.push({ name: index, crew: one, ordered: manifest.ordered });
+    if (ucx === '') continue;
+    const other = startProcess(cleanup, 'node-process', [String(NODE_BYTES), ucx]);
+    const place = `ucx://127.0.0.1:${await firstMessage<number>(other)}`;
+    const target = { kind: 'stepwell', url: place, index } as const;
+    const crew = await Crew.start(cleanup, target, records, clients);
+    rivals.push({ name: `${index}/${ucx}`, crew, ordered: manifest.ordered });
   }
   return rivals;
 }

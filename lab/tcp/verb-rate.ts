@@ -127,7 +127,7 @@ async function touchAll(fabric: TcpFabric): Promise<void> {
 }
 
 /** Batches that are under way together, each with local memory of its own. */
-class Lanes {
+export class Lanes {
   readonly #fabric: TcpFabric;
   readonly #size: number;
   readonly #width: number;

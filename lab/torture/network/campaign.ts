@@ -30,6 +30,8 @@ export interface CampaignSettings {
   pauseMs: number;
   /** Answers that each client gets between two faults (12). */
   calls?: number;
+  /** Verbs by UCX over TCP, instead of the connections. */
+  ucx?: boolean;
   /** With a client that lies, the run must fail. */
   canary?: boolean;
   say(line: string): void;
@@ -123,7 +125,7 @@ export class Campaign {
   }
 
   async #startNodes(): Promise<string> {
-    const { nodes } = this.#settings;
+    const { nodes, ucx } = this.#settings;
     const loopback = this.#hosts.uncuttable !== undefined;
     const places: string[] = [];
     for (let i = 0; i < nodes; i++) {
@@ -131,13 +133,15 @@ export class Campaign {
       const listen = `${this.#hosts.add(host)}:${loopback ? await freePort() : PORT}`;
       const file = join(this.#folder, host);
       const words = ['--size', NODE_BYTES, '--file', file, '--lease', String(LEASE_SECONDS)];
-      const all = ['memory-node', '--listen', listen, ...words];
+      const device = loopback ? 'lo' : 'eth0';
+      const fabric = ['--fabric', 'ucx', '--transports', 'tcp', '--device', device];
+      const all = ['memory-node', '--listen', listen, ...words, ...(ucx ? fabric : [])];
       const node = HostProcess.program(this.#hosts, host, all, this.#env);
       await node.start();
       this.#nodes.push(node);
       places.push(listen);
     }
-    return `tcp://${places.join(',')}`;
+    return `${ucx ? 'ucx' : 'tcp'}://${places.join(',')}`;
   }
 
   async #startServers(url: string): Promise<void> {

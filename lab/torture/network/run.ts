@@ -19,6 +19,7 @@ const SPEC = {
   faults: { kind: 'integer', fallback: 8, minimum: 0, help: 'of a round' },
   keys: { kind: 'integer', fallback: 24, minimum: 1, help: 'that all clients share' },
   canary: { kind: 'flag', help: 'one client lies: the run must fail' },
+  ucx: { kind: 'flag', help: 'verbs by UCX over TCP' },
   loopback: { kind: 'flag', help: 'no network namespaces, and no partitions' },
 } as const;
 
@@ -31,7 +32,7 @@ export async function main(argv: string[]): Promise<void> {
     const hosts = options.loopback ? loopbackHosts('--loopback') : makeHosts();
     if (hosts.uncuttable !== undefined) console.log(`no partitions: ${hosts.uncuttable}`);
     const index = kindNamed(options.index).manifest.name as IndexName;
-    const { nodes, clients, faults, keys, canary } = options;
+    const { nodes, clients, faults, keys, canary, ucx } = options;
     const interrupted = () => {
       hosts.close();
       process.exit(130);
@@ -40,7 +41,7 @@ export async function main(argv: string[]): Promise<void> {
     try {
       console.log(`seed ${seed}, ${index}`);
       const say = (line: string) => console.log(line);
-      const sizes = { nodes, clients, faults, keys, lanes: 4, pauseMs: 30, canary };
+      const sizes = { nodes, clients, faults, keys, lanes: 4, pauseMs: 30, canary, ucx };
       const report = await Campaign.run(hosts, { seed, index, ...sizes, say });
       const { calls, open, errors, moves, wrong } = report;
       console.log(`  ${calls} calls, ${open} without an answer, ${JSON.stringify(errors)}`);

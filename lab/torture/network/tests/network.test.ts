@@ -1,6 +1,7 @@
 /** Memory nodes, index servers and clients on hosts of their own: killed, stopped and cut off. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ucxMissing } from '../../../../src/fabrics/ucx/tests/support/nodes.ts';
 import type { IndexName } from '../../../../src/store/api.ts';
 import { isInstalled, isMissing } from '../../../../src/store/tests/support/missing-tools.ts';
 import { judge, type Kind, StoreCall } from '../calls.ts';
@@ -42,8 +43,9 @@ function withoutPartitions(): string | false {
 /** What was done to hosts in all rounds. */
 const inflicted: string[] = [];
 
-const ROUNDS: [IndexName, number][] = [
+const ROUNDS: [IndexName, number, over?: 'ucx'][] = [
   ['race', 11],
+  ['race', 12, 'ucx'],
   ['sephash', 21],
   ['chime', 22],
   ['hopscotch', 23],
@@ -52,12 +54,16 @@ const ROUNDS: [IndexName, number][] = [
   ['shard', 7],
 ];
 
-for (const [index, seed] of ROUNDS) {
-  test(`${index}: what clients saw through kills, pauses and partitions has an order`, async (t) => {
+for (const [index, seed, over] of ROUNDS) {
+  const skip = over === 'ucx' && ucxMissing();
+  const name = `${index}${over === undefined ? '' : ` over ${over}`}`;
+  test(`${name}: what clients saw through kills, pauses and partitions has an order`, {
+    skip,
+  }, async (t) => {
     const report = await onHosts((hosts) => {
       // Where no host can be cut off, kills and pauses are tried all the same.
       const say = (line: string) => t.diagnostic(line);
-      return Campaign.run(hosts, { ...SMALL, index, seed, say });
+      return Campaign.run(hosts, { ...SMALL, index, seed, ucx: over === 'ucx', say });
     });
     inflicted.push(...report.faults);
     assert.deepEqual(report.wrong, [], `seed ${seed}`);
