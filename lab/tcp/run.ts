@@ -23,6 +23,11 @@ const OPTIONS = {
   clients: { kind: 'text', fallback: '1,2,4', help: 'numbers of client processes' },
   servers: { kind: 'flag', help: 'a hash server and a skiplist server for hstore' },
   ucx: { kind: 'text', fallback: '', help: 'transports (tcp or posix): the indexes by ucx:// too' },
+  at: {
+    kind: 'text',
+    fallback: '',
+    help: 'a pool that is there, such as ucx://node:7471; no Redis',
+  },
   only: { kind: 'text', fallback: '', help: 'verbs, or some of the indexes, e.g. race,chime' },
 } as const;
 type Settings = ReturnType<typeof parseOptions<typeof OPTIONS>>;
@@ -63,30 +68,42 @@ interface Rival {
 
 async function startRivals(
   cleanup: Cleanup,
-  { records, only, servers, ucx }: Settings,
+  { records, only, servers, ucx, at }: Settings,
   clients: number,
 ): Promise<Rival[]> {
-  const redis = await startRedisServer();
-  cleanup.add(() => redis.stop());
-  const target = { kind: 'redis', port: redis.port } as const;
-  const crew = await Crew.start(cleanup, target, records, clients);
-  const rivals: Rival[] = [{ name: 'redis', crew, ordered: true }];
+  const rivals: Rival[] = at === '' ? [await startRedis(cleanup, records, clients)] : [];
   for (const { manifest } of INDEX_KINDS) {
     if (only !== '' && !only.split(',').includes(manifest.name)) continue;
-    const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES)]);
-    const url = `tcp://127.0.0.1:${await firstMessage<number>(node)}`;
+    const url = at === '' ? await startNode(cleanup) : `${at}/${manifest.name}`;
     const index = manifest.name as IndexName;
     const one = await Crew.start(cleanup, { kind: 'stepwell', url, index }, records, clients);
     if (servers && index === 'hstore') await startServers(cleanup, url, index);
     rivals.push({ name: index, crew: one, ordered: manifest.ordered });
     if (ucx === '') continue;
-    const other = startProcess(cleanup, 'node-process', [String(NODE_BYTES), ucx]);
-    const place = `ucx://127.0.0.1:${await firstMessage<number>(other)}`;
+    const place = await startNode(cleanup, ucx);
     const target = { kind: 'stepwell', url: place, index } as const;
     const crew = await Crew.start(cleanup, target, records, clients);
     rivals.push({ name: `${index}/${ucx}`, crew, ordered: manifest.ordered });
   }
   return rivals;
+}
+
+async function startRedis(cleanup: Cleanup, records: number, clients: number): Promise<Rival> {
+  const redis = await startRedisServer();
+  cleanup.add(() => redis.stop());
+  const target = { kind: 'redis', port: redis.port } as const;
+  return {
+    name: 'redis',
+    crew: await Crew.start(cleanup, target, records, clients),
+    ordered: false,
+  };
+}
+
+/** A memory node for one index; with transports over UCX. */
+async function startNode(cleanup: Cleanup, ...transports: string[]): Promise<string> {
+  const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES), ...transports]);
+  const scheme = transports.length === 0 ? 'tcp' : 'ucx';
+  return `${scheme}://127.0.0.1:${await firstMessage<number>(node)}`;
 }
 
 /** Each in a process of its own; ready when it has its role. */
