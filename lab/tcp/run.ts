@@ -95,7 +95,7 @@ async function startRedis(cleanup: Cleanup, records: number, clients: number): P
   return {
     name: 'redis',
     crew: await Crew.start(cleanup, target, records, clients),
-    ordered: false,
+    ordered: true,
   };
 }
 

@@ -70,9 +70,10 @@ async function measure(transports: string, { rounds, ms }: Settings): Promise<vo
     const slower = mine / best.theirLatency;
     const share = best.rate / best.theirRate;
     const missed = (isMissed: boolean, wanted: number) => (isMissed ? ` (wanted ${wanted})` : '');
+    const load = loadavg()[0].toFixed(1);
     console.log(
-      `${transports} (load ${loadavg()[0].toFixed(1)}): a READ of 64 bytes ${mine.toFixed(1)} us, ucx_perftest ` +
-        `${best.theirLatency.toFixed(1)} us: ${slower.toFixed(2)}x` +
+      `${transports} (load ${load}): a READ of 64 bytes ${mine.toFixed(1)} us, ` +
+        `ucx_perftest ${best.theirLatency.toFixed(1)} us: ${slower.toFixed(2)}x` +
         `${missed(slower > LATENCY_WANTED, LATENCY_WANTED)}; READs a second ` +
         `${Math.round(best.rate)}, ucx_perftest ${Math.round(best.theirRate)}: ` +
         `${share.toFixed(2)}x${missed(share < RATE_WANTED, RATE_WANTED)}`,
@@ -132,7 +133,8 @@ function held(pid: number): string {
   // What is registered with a card is locked.
   const [, pinned] = /VmLck:\s+(\d+)/.exec(status) ?? [];
   const descriptors = readdirSync(`/proc/${pid}/fd`).length;
-  return `rss ${Math.round(Number(rss) / 1024)} MiB, locked ${pinned} kB, ${descriptors} descriptors`;
+  const megabytes = Math.round(Number(rss) / 1024);
+  return `rss ${megabytes} MiB, locked ${pinned} kB, ${descriptors} descriptors`;
 }
 
 export async function main(argv: string[]): Promise<void> {
