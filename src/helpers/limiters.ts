@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import { checkOptions } from '../store/calls/arguments.ts';
-import type { Decide, StateChange, StateLook } from '../store/calls/changes/decide.ts';
+import type { Decide, StateChange } from '../store/calls/changes/decide.ts';
 import { type AnyStore, checkName, checkPositive, promised, synchronous } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 
@@ -48,9 +48,13 @@ export function fixedWindow(store: AnyStore, options: FixedWindowOptions): Limit
   const { limit, windowMs } = options;
   checkPositive('limit', limit);
   checkPositive('windowMs', windowMs);
-  return new StoreLimiter(store, 'window', limit, (state, { now }, cost) =>
-    takeInWindow(state, now, cost, limit, windowMs),
-  );
+  const rule: Rule = {
+    kind: 'window',
+    most: limit,
+    beginOf: ([, until]) => until - windowMs,
+    take: (state, now, cost) => takeInWindow(state, now, cost, limit, windowMs),
+  };
+  return new StoreLimiter(store, rule);
 }
 
 export function takeInWindow(
@@ -84,17 +88,21 @@ export interface TokenBucketOptions {
  * Allows `refillPerSecond` on and on, and up to `capacity` at once.
  *
  *   state [tokens, at]: CAS to [tokens + what came back since `at` - cost, now], if that is not
- *   below 0. `at` never goes back: a client whose clock is behind brings no tokens back, one whose
- *   clock is ahead brings back what is due earlier, once. A client that dies has taken or has not.
+ *   below 0. `at` never goes back: a client whose clock is ahead brings back what is due earlier,
+ *   once; for the others time goes on from there. A client that dies has taken or has not.
  */
 export function tokenBucket(store: AnyStore, options: TokenBucketOptions): Limiter {
   checkOptions(options, ['capacity', 'refillPerSecond']);
   const { capacity, refillPerSecond } = options;
   checkPositive('capacity', capacity);
   checkPositive('refillPerSecond', refillPerSecond);
-  return new StoreLimiter(store, 'bucket', capacity, (state, { now }, cost) =>
-    takeFromBucket(state, now, cost, capacity, refillPerSecond),
-  );
+  const rule: Rule = {
+    kind: 'bucket',
+    most: capacity,
+    beginOf: ([, at]) => at,
+    take: (state, now, cost) => takeFromBucket(state, now, cost, capacity, refillPerSecond),
+  };
+  return new StoreLimiter(store, rule);
 }
 
 export function takeFromBucket(
@@ -126,37 +134,71 @@ function pairIn(state: unknown): readonly [number, number] | undefined {
   throw new StepwellError('SW_UNDECODABLE', 'a limiter has a state that is none');
 }
 
-type TakeCost = (state: unknown, look: StateLook, cost: number) => StateChange<Verdict>;
+/** What is counted, and how. */
+interface Rule {
+  readonly kind: string;
+  /** A higher cost is never allowed. */
+  readonly most: number;
+  /** When the time began of which a state tells. */
+  beginOf(state: readonly [number, number]): number;
+  take(state: unknown, now: number, cost: number): StateChange<Verdict>;
+}
+
+/** Keys of which a limiter remembers that their states are ahead of its clock. */
+const AHEAD_MAX = 1000;
+
+/**
+ * The time by which a limiter judges a key. A client whose clock is ahead leaves a state that
+ * begins in the future of the others. For them it is as old as they have known it, and time goes on
+ * from there: a window lasts no longer than it would have, and clients whose clocks stay apart
+ * still share one limit.
+ */
+class KeyTimes {
+  readonly #ahead = new Map<string, { begin: number; seen: number }>();
+
+  /** The time of a state that began then, when the clock says `now`. */
+  at(key: string, begin: number, now: number): number {
+    if (begin <= now) {
+      this.#ahead.delete(key);
+      return now;
+    }
+    const known = this.#ahead.get(key);
+    if (known?.begin === begin) return begin + Math.max(0, now - known.seen);
+    this.#ahead.delete(key);
+    const [oldest] = this.#ahead.keys();
+    if (this.#ahead.size >= AHEAD_MAX) this.#ahead.delete(oldest);
+    this.#ahead.set(key, { begin, seen: now });
+    return begin;
+  }
+}
 
 class StoreLimiter implements Limiter {
   readonly #store: AnyStore;
-  readonly #kind: string;
-  readonly #most: number;
-  readonly #decide: TakeCost;
+  readonly #rule: Rule;
+  readonly #times = new KeyTimes();
 
-  constructor(store: AnyStore, kind: string, most: number, decide: TakeCost) {
+  constructor(store: AnyStore, rule: Rule) {
     promised(store);
     this.#store = store;
-    this.#kind = kind;
-    this.#most = most;
-    this.#decide = decide;
+    this.#rule = rule;
   }
 
   async take(key: string, cost = 1): Promise<Verdict> {
     const decide = this.#asking(key, cost);
-    return promised(this.#store).changeState(`${this.#kind}:${key}`, decide);
+    return promised(this.#store).changeState(`${this.#rule.kind}:${key}`, decide);
   }
 
   takeSync(key: string, cost = 1): Verdict {
     const decide = this.#asking(key, cost);
-    return synchronous(this.#store).changeState(`${this.#kind}:${key}`, decide);
+    return synchronous(this.#store).changeState(`${this.#rule.kind}:${key}`, decide);
   }
 
   async wait(key: string, cost = 1, options: WaitOptions = {}): Promise<Verdict> {
     checkOptions(options, ['waitMs', 'signal']);
     const waiting = new Waiting(`the limit of ${key}`, options);
-    if (cost > this.#most) {
-      const why = `a cost of ${cost} is never allowed: the limit is ${this.#most}`;
+    const { most } = this.#rule;
+    if (cost > most) {
+      const why = `a cost of ${cost} is never allowed: the limit is ${most}`;
       throw new StepwellError('SW_INVALID_ARGUMENT', why);
     }
     for (;;) {
@@ -169,6 +211,17 @@ class StoreLimiter implements Limiter {
   #asking(key: string, cost: number): Decide<Verdict> {
     checkName(key);
     checkPositive('cost', cost);
-    return (state, look) => this.#decide(state, look, cost);
+    return (state, { now }) => {
+      const time = this.#timeOf(key, state, now);
+      const change = this.#rule.take(state, time, cost);
+      // What it makes of a state that is ahead begins now, not when it is seen again.
+      if (time > now) this.#timeOf(key, change.next, now);
+      return change;
+    };
+  }
+
+  #timeOf(key: string, state: unknown, now: number): number {
+    const pair = pairIn(state);
+    return pair === undefined ? now : this.#times.at(key, this.#rule.beginOf(pair), now);
   }
 }

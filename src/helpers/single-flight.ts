@@ -23,7 +23,10 @@ export interface GetOrSetOptions extends WaitOptions {
    * that loads has died. Default 30,000.
    */
   loadMs?: number;
-  /** Hears of a load behind the scenes that failed; the next caller tries again. */
+  /**
+   * Hears of a load behind the scenes that failed; the next caller tries again. What it throws
+   * itself becomes a warning of the process.
+   */
   onRefreshError?: (error: unknown) => void;
 }
 
@@ -116,7 +119,9 @@ class Caller<V, W extends V> {
     const left = entry && (await this.#store.ttl(this.#key));
     if (entry === undefined || left === undefined) return this.value();
     if (left <= staleMs) {
-      this.#refresh(entry.version).catch((error) => this.#options.onRefreshError?.(error));
+      this.#refresh(entry.version)
+        .catch((error) => this.#options.onRefreshError?.(error))
+        .catch((error) => process.emitWarning(`onRefreshError of getOrSet threw: ${error}`));
     }
     return entry.value;
   }

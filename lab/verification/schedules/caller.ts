@@ -135,6 +135,8 @@ export class Caller {
           ? yield* index.search(request)
           : yield* index.remove(request, call.expected);
       if (call.kind === 'remove') this.#checkDisplaced(REPLACED, present);
+      // As a hit of a bounded store: without the lock of the leaf that has the item.
+      else if (present && request.accessAt >= 0) yield* index.touch(request);
       return yield* this.#result(present ? REPLACED : REFUSED, present);
     }
     const compute = (present: boolean) => {

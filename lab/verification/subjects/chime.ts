@@ -16,10 +16,19 @@ export const CHIME_SUBJECT: Subject = {
     const fanout = 2 + prng.below(3);
     const seed = prng.next32();
     const inlineBytes = INLINE_BYTES[seed % INLINE_BYTES.length];
-    return { span, neighbourhood, inlineBytes, fanout, ...CLIENT, seed };
+    const accessWords = (seed >>> 8) & 1;
+    return { span, neighbourhood, inlineBytes, fanout, ...CLIENT, seed, accessWords };
   },
   nodes: oftenOneNode,
-  smallest: { span: 2, neighbourhood: 2, inlineBytes: 16, fanout: 2, ...CLIENT, seed: 7 },
+  smallest: {
+    span: 2,
+    neighbourhood: 2,
+    inlineBytes: 16,
+    fanout: 2,
+    ...CLIENT,
+    seed: 7,
+    accessWords: 0,
+  },
   place: ({ h2 }, parameters) => String(new ChimeGeometry(shapeFrom(parameters)).homeOf(h2)),
   fingerprint: ({ h1 }) => h1 >>> 24,
   placesOfKey: ({ neighbourhood }) => neighbourhood,

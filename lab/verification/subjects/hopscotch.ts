@@ -21,10 +21,20 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     const initialDepth = prng.below(2);
     const seed = prng.next32();
     const inlineBytes = INLINE_BYTES[seed % INLINE_BYTES.length];
-    return { span, neighbourhood, inlineBytes, initialDepth, maxDepth: DEPTH_LIMIT, seed };
+    const accessWords = (seed >>> 8) & 1;
+    const maxDepth = DEPTH_LIMIT;
+    return { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed, accessWords };
   },
   nodes: oftenOneNode,
-  smallest: { span: 2, neighbourhood: 2, inlineBytes: 16, initialDepth: 0, maxDepth: 3, seed: 7 },
+  smallest: {
+    span: 2,
+    neighbourhood: 2,
+    inlineBytes: 16,
+    initialDepth: 0,
+    maxDepth: 3,
+    seed: 7,
+    accessWords: 0,
+  },
   place: ({ h2 }, parameters) => String(new HopscotchGeometry(shapeFrom(parameters)).homeOf(h2)),
   fingerprint: ({ h1 }) => h1 >>> 24,
   placesOfKey: ({ neighbourhood }: IndexParameters) => neighbourhood,

@@ -26,6 +26,7 @@ const DEEP: Subject = {
     fanout: 2 + prng.below(2),
     cacheKiB: 1 + prng.below(2),
     seed: prng.next32(),
+    accessWords: prng.below(2),
   }),
   placesOfKey: () => 10,
 };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openAloneSync } from '../../store/open.ts';
 import { rejectsCode } from '../../store/tests/support/codes.ts';
 import { fixedWindow, takeFromBucket, takeInWindow, tokenBucket } from '../limiters.ts';
 import { inMemory, onStores } from './support/stores.ts';
@@ -18,6 +19,55 @@ onStores('clients share the limit of a window', async ({ s, attach }) => {
   assert.ok(refused.retryMs > 0 && refused.retryMs <= HOUR);
   assert.ok((await limiters[0].take('bob', 10)).allowed);
   assert.deepEqual((await limiters[0].take('cleo', 11)).remaining, 10);
+});
+
+test('a clock that was ahead for a moment holds up no client for longer than it would', async (t) => {
+  const time = { now: 1_700_000_000_000 };
+  const { s } = inMemory(t, 'race', { clock: () => time.now });
+  const windowOf = () => fixedWindow(s, { limit: 3, windowMs: 1000 });
+  const [wrong, right] = [windowOf(), windowOf()];
+  const bucketOf = () => tokenBucket(s, { capacity: 3, refillPerSecond: 3 });
+  const [wrongBucket, rightBucket] = [bucketOf(), bucketOf()];
+  time.now += HOUR;
+  assert.ok((await wrong.take('k', 3)).allowed);
+  assert.ok((await wrongBucket.take('k', 3)).allowed);
+  time.now -= HOUR;
+  assert.deepEqual(await right.take('k'), { allowed: false, remaining: 0, retryMs: 1000 });
+  assert.deepEqual(await rightBucket.take('k', 2), { allowed: false, remaining: 0, retryMs: 667 });
+  time.now += 400;
+  assert.deepEqual(await right.take('k'), { allowed: false, remaining: 0, retryMs: 600 });
+  assert.ok((await rightBucket.take('k')).allowed, 'one has come back');
+  time.now += 600;
+  assert.ok((await right.take('k', 3)).allowed);
+  assert.equal((await right.take('k')).retryMs, 1000);
+  assert.equal((await rightBucket.take('k', 3)).allowed, false, 'of 3 in a second 1 is taken');
+  assert.ok((await rightBucket.take('k', 2)).allowed);
+  time.now += 1000;
+  assert.ok((await right.take('k', 3)).allowed);
+  assert.ok((await rightBucket.take('k', 3)).allowed);
+});
+
+test('clients whose clocks stay an hour apart share one limit', async (t) => {
+  const time = { now: 1_700_000_000_000 };
+  const { s } = inMemory(t, 'race', { clock: () => time.now });
+  const ahead = openAloneSync(s.sync.handle, { clock: () => time.now + HOUR });
+  t.after(() => ahead.close());
+  const windows = [s, ahead].map((store) => fixedWindow(store, { limit: 10, windowMs: 1000 }));
+  const buckets = [s, ahead].map((store) =>
+    tokenBucket(store, { capacity: 10, refillPerSecond: 10 }),
+  );
+  const allowed = { window: 0, bucket: 0 };
+  const SECONDS = 20;
+  for (let i = 0; i < 100 * SECONDS; i++) {
+    time.now += 10;
+    const chosen = (i * 7919) % 3 === 0 ? 0 : 1;
+    if ((await windows[chosen].take('k')).allowed) allowed.window++;
+    if ((await buckets[chosen].take('k')).allowed) allowed.bucket++;
+  }
+  // One window more for the client that the other one's clock passes by at the beginning.
+  for (const count of [allowed.window, allowed.bucket]) {
+    assert.ok(count <= 10 * (SECONDS + 2) && count > 9 * (SECONDS - 2), `${count} were allowed`);
+  }
 });
 
 onStores('clients share a bucket', async ({ s, attach }) => {
@@ -53,7 +103,7 @@ test('a bucket fills again, and waiting is as long as that', async (t) => {
   time.now += 1;
   assert.ok((await limiter.take('k')).allowed);
   time.now -= 10_000;
-  assert.deepEqual(await limiter.take('k'), { allowed: false, remaining: 0, retryMs: 10_500 });
+  assert.deepEqual(await limiter.take('k'), { allowed: false, remaining: 0, retryMs: 500 });
   time.now += 20_000;
   assert.ok((await limiter.take('k', 4)).allowed);
   const quick = tokenBucket(s, { capacity: 1, refillPerSecond: 1000 });

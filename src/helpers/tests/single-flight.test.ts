@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { rejectsCode } from '../../store/tests/support/codes.ts';
@@ -97,6 +98,11 @@ test('a stale value is returned while one caller loads', async (t) => {
   assert.equal(await getOrSet(s, 'k', fails, hearing), 'value 2');
   await setTimeout(10);
   assert.match(String(errors[0]), /down/);
+  // One that throws itself does not end the process.
+  const throwing = { ...options, onRefreshError: () => assert.fail('of its own') };
+  const warned = once(process, 'warning');
+  assert.equal(await getOrSet(s, 'k', fails, throwing), 'value 2');
+  assert.match(String((await warned)[0]), /onRefreshError .* of its own/);
   time.now += 1000;
   assert.equal(await getOrSet(s, 'k', load, options), 'value 3');
 });

@@ -54,18 +54,28 @@ export class ExpirySweep {
 
   /** A turn, if one is due; returns how many records it took out. */
   *turn(): Operation<number> {
-    const { catalog, clock } = this.#attachment.pool;
+    const { catalog } = this.#attachment.pool;
     const id = this.#index.catalog;
     yield* this.#tell();
-    this.#isTimed ||= yield* catalog.isTimed(id);
-    if (!this.#isTimed) return 0;
-    if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return 0;
-    const walk = this.#walkFrom(yield* catalog.turnCursor(id));
+    // In a section, as each verb on the store's words: outside they may be another store's by now.
+    const start = yield* this.#inPool(() => this.#begin());
+    if (start === undefined) return 0;
+    const walk = this.#walkFrom(start);
     const expired = yield* this.#inPool(() => this.#meet(walk));
     for (const record of expired) yield* this.#inPool(() => this.#remove(record));
     yield* this.#tell();
-    yield* catalog.setTurnCursor(id, walk.cursor);
+    yield* this.#inPool(() => catalog.setTurnCursor(id, walk.cursor));
     return expired.length;
+  }
+
+  /** Where the turn that is due begins; undefined when none is. */
+  *#begin(): Operation<number | undefined> {
+    const { catalog, clock } = this.#attachment.pool;
+    const id = this.#index.catalog;
+    this.#isTimed ||= yield* catalog.isTimed(id);
+    if (!this.#isTimed) return undefined;
+    if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return undefined;
+    return yield* catalog.turnCursor(id);
   }
 
   /**
@@ -75,10 +85,10 @@ export class ExpirySweep {
   *relieve(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
     const { catalog } = this.#attachment.pool;
     const id = this.#index.catalog;
-    if (!(yield* catalog.isTimed(id))) return 0;
+    if (!(yield* this.#inPool(() => catalog.isTimed(id)))) return 0;
     let removed = 0;
     // From where the last turn ended, and once more from the beginning.
-    for (const start of [yield* catalog.turnCursor(id), 0]) {
+    for (const start of [yield* this.#inPool(() => catalog.turnCursor(id)), 0]) {
       const walk = this.#walkFrom(start);
       while (!walk.done && removed < enough) {
         for (const record of yield* this.#inPool(() => this.#meet(walk))) {
@@ -86,7 +96,7 @@ export class ExpirySweep {
           removed++;
         }
       }
-      yield* catalog.setTurnCursor(id, walk.cursor);
+      yield* this.#inPool(() => catalog.setTurnCursor(id, walk.cursor));
     }
     yield* this.#tell();
     return removed;

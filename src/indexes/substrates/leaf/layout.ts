@@ -63,8 +63,8 @@ export interface LeafShape {
   neighbourhood: number;
   /** A key and a value, padded, of up to so many bytes stand in the leaf itself. */
   inlineBytes: number;
-  /** 1 when entries have access words, for eviction; else 0, or left out. */
-  accessWords?: number;
+  /** 1 when entries have access words, for eviction; else 0. */
+  accessWords: number;
   seed: number;
 }
 

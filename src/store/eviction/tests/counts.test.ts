@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
-
+import { StepwellError } from '../../../errors.ts';
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { LEDGER_LINE_BYTES } from '../../../pool/bound.ts';
@@ -173,6 +173,21 @@ test('what a sweep takes out other clients hear of', (t) => {
     assert.equal(takeOut(), 3);
     assert.equal(store.stats().bound?.records, 0);
   }
+});
+
+test('a sweep posts no verb outside of a section: the words may be of another store', (t) => {
+  const store = freshStore(t, 'memory', { ...NONE, ttlMs: 1000 });
+  store.set('a', 'v');
+  const { pool, index, evictor, attachment } = counting(t, store);
+  const enter = () => {
+    throw new StepwellError('SW_STORE_DROPPED', 'meanwhile');
+  };
+  const outside = Object.create(attachment, { enter: { value: enter } });
+  const sweep = new ExpirySweep(outside, index, evictor);
+  const before = pool.fabric.traffic.snapshot();
+  throwsCode('SW_STORE_DROPPED', () => pool.run(sweep.turn()));
+  throwsCode('SW_STORE_DROPPED', () => pool.run(sweep.relieve(3, noRoom)));
+  assert.deepEqual(pool.fabric.traffic.snapshot(), before);
 });
 
 test('a store that is shut by counts of a dead client opens again', (t) => {
