@@ -60,6 +60,21 @@ export interface ChunkSwap {
 
 export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
 
+/** Chunks that a client loses to others, one behind the other, before it looks further on. */
+const LOSSES_IN_LINE = 3;
+/** It looks up to 2^6 chunks further on. */
+const SKIP_BITS_MAX = 6;
+
+/**
+ * Chunks to pass after so many that others were faster at. All clients begin at the frontier: of
+ * hundreds that want a chunk at the same time each would try the CAS on each other's.
+ */
+function skippedAfter(losses: number, owner: number): number {
+  if (losses <= LOSSES_IN_LINE) return 0;
+  const bits = Math.min(losses - LOSSES_IN_LINE, SKIP_BITS_MAX);
+  return Math.imul(owner + losses, 0x9e3779b1) >>> (32 - bits);
+}
+
 /** Where chunks are taken: on the memory node of this number, counted from 0, or on any. */
 export const ANY_NODE = -1;
 
@@ -340,6 +355,8 @@ export class ChunkTable {
   ): Operation<number | undefined> {
     const { chunksPerRegion, stripe } = this.#layout;
     let first = from;
+    let losses = 0;
+    let skips = count === 1;
     // A span over stripes, or one node's chunk, leaves out the chunks of the other nodes.
     let passedUnused = stripe > 1 && (count > 1 || node !== ANY_NODE);
     for (;;) {
@@ -358,7 +375,11 @@ export class ChunkTable {
       const last = first + (count - 1) * stripe;
       if (last >= this.#layout.chunksMax) {
         yield* this.#memory.readRaised();
-        if (last >= this.#layout.chunksMax) return undefined;
+        if (last < this.#layout.chunksMax) continue;
+        if (!skips || losses <= LOSSES_IN_LINE) return undefined;
+        // What it has passed may be unused.
+        skips = false;
+        first = from;
         continue;
       }
       yield* this.#memory.extendTo(last);
@@ -366,6 +387,9 @@ export class ChunkTable {
       const taken = yield* this.#takeRun(first, word, count);
       if (taken === count) break;
       first += stripe === 1 ? taken + 1 : 1;
+      const skipped = skips ? skippedAfter(++losses, word.owner) : 0;
+      if (skipped > 0) passedUnused = true;
+      first += skipped * stripe;
     }
     if (!passedUnused) {
       yield* control.swap(SUPERBLOCK.frontier, BigInt(frontier), BigInt(first + count));
