@@ -13,7 +13,8 @@ const COMPUTE_NODES = 10;
 export const PAPERS = { keyBytes: 8, valueBytes: 8 } as const;
 const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 };
 export const CHIME_HARDWARE: string = CONNECTX6.name;
-const POOL_BYTES = 2 ** 28;
+/** Hundreds of clients keep chunks for several sizes of blocks each. */
+const POOL_BYTES = 2 ** 30;
 /** The paper's are 60 million. */
 export const RECORDS = 60_000;
 /** The paper's 30 MB are 3.3 % of its records, in entries of 16 bytes. */

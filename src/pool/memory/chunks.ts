@@ -61,9 +61,9 @@ export interface ChunkSwap {
 export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
 
 /** Chunks that a client loses to others, one behind the other, before it looks further on. */
-const LOSSES_IN_LINE = 3;
-/** It looks up to 2^6 chunks further on. */
-const SKIP_BITS_MAX = 6;
+const LOSSES_IN_LINE = 2;
+/** It looks up to 2^8 chunks further on. */
+const SKIP_BITS_MAX = 8;
 
 /**
  * Chunks to pass after so many that others were faster at. All clients begin at the frontier: of
@@ -71,7 +71,7 @@ const SKIP_BITS_MAX = 6;
  */
 function skippedAfter(losses: number, owner: number): number {
   if (losses <= LOSSES_IN_LINE) return 0;
-  const bits = Math.min(losses - LOSSES_IN_LINE, SKIP_BITS_MAX);
+  const bits = Math.min(2 * (losses - LOSSES_IN_LINE), SKIP_BITS_MAX);
   return Math.imul(owner + losses, 0x9e3779b1) >>> (32 - bits);
 }
 

@@ -76,3 +76,32 @@ test('an orphan goes to who wants blocks of its size', (t) => {
   const adopted = pool.run(pool.chunks.take({ ...word, owner: 10 }));
   assert.equal(adopted.origin, 'orphan');
 });
+
+test('of many clients that want a chunk at once each tries few, and all get one', (t) => {
+  const { pool } = clientByHand(t, { size: 32 * MIB, regionSize: 16 * MIB });
+  const clients = 100;
+  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, incarnation: 9 };
+  const takers = Array.from({ length: clients }, (_, i) =>
+    pool.chunks.take({ ...word, owner: 10 + i }),
+  );
+  const taken: number[] = [];
+  const before = pool.fabric.traffic.snapshot().compareAndSwaps;
+  for (let left = takers; left.length > 0; ) {
+    left = left.filter((taker) => {
+      const step = taker.next();
+      if (step.done) taken.push(step.value.chunk);
+      else pool.fabric.execute(step.value);
+      return !step.done;
+    });
+  }
+  assert.equal(new Set(taken).size, clients);
+  const tried = pool.fabric.traffic.snapshot().compareAndSwaps - before;
+  assert.ok(tried < 15 * clients, `${tried} CAS; one after the other they are ${clients ** 2 / 2}`);
+  // What they have passed is found by those that come later.
+  const rest: number[] = [];
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) rest.push(pool.run(pool.chunks.take({ ...word, owner: 9 })).chunk);
+  });
+  assert.equal(new Set([...taken, ...rest]).size, clients + rest.length);
+  assert.ok(clients + rest.length > 120, `${rest.length}`);
+});
