@@ -1,4 +1,5 @@
 import type { GatewayStore } from './gateway-store.ts';
+import { KeyCount } from './observation/key-count.ts';
 import type { Database, Databases } from './server-view.ts';
 
 /** How the databases beyond the first are found. */
@@ -19,7 +20,7 @@ export class OpenDatabases implements Databases {
     this.count = options?.count ?? 1;
     this.#options = options;
     this.#open = Array(this.count).fill(undefined);
-    this.#open[0] = { index: 0, store: first, randomCursor: 0 };
+    this.#open[0] = { index: 0, store: first, randomCursor: 0, keyCount: new KeyCount() };
   }
 
   get(index: number): Database {
@@ -40,7 +41,7 @@ export class OpenDatabases implements Databases {
     if (found !== undefined) return found;
     const store = this.#options?.open(index, create);
     if (store === undefined) return undefined;
-    const database = { index, store, randomCursor: 0 };
+    const database = { index, store, randomCursor: 0, keyCount: new KeyCount() };
     this.#open[index] = database;
     return database;
   }

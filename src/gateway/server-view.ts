@@ -5,6 +5,7 @@ import type { GatewayStore } from './gateway-store.ts';
 import type { GatewayLimits } from './limits.ts';
 import type { Channels, Subscriber } from './messages/channels.ts';
 import type { MessageBus } from './messages/message-bus.ts';
+import type { KeyCount } from './observation/key-count.ts';
 import type { Monitors } from './observation/monitors.ts';
 import type { SlowLog } from './observation/slow-log.ts';
 import type { Passwords } from './passwords.ts';
@@ -67,6 +68,7 @@ export interface Database {
   readonly store: GatewayStore;
   /** Where RANDOMKEY goes on. */
   randomCursor: number;
+  readonly keyCount: KeyCount;
 }
 
 /** The databases that SELECT chooses among. */

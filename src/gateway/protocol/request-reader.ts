@@ -1,5 +1,5 @@
-import Parser from 'redis-parser';
 import { splitInline } from './inline.ts';
+import { RequestCutter } from './request-cutter.ts';
 
 /** A command's name and its arguments. */
 export type Request = readonly Buffer[];
@@ -58,15 +58,13 @@ type At = (typeof At)[keyof typeof At];
 /**
  * Cuts a byte stream into requests.
  *
- * redis-parser decodes the arrays, but it was written for replies of a server that it trusts: it
- * takes any length, nests, and keeps partial input in buffers shared by all parsers. So this class
- * first walks over the framing (never the payloads), checks every length against its limit, cuts
- * out inline commands, and shows the parser whole, valid requests only. Partial input is kept here,
- * is bounded, and no byte of it is looked at twice.
+ * It walks over the framing (never the payloads), checks every length against its limit, splits
+ * inline commands, and shows the cutter whole, valid requests only. Partial input is kept here, is
+ * bounded, and no byte of a payload is looked at.
  */
 export class RequestReader {
   #limits: RequestLimits;
-  readonly #parser: Parser;
+  readonly #cutter = new RequestCutter();
   #requests: Request[] = [];
   #failure: string | undefined;
 
@@ -87,14 +85,6 @@ export class RequestReader {
 
   constructor(limits: RequestLimits) {
     this.#limits = limits;
-    this.#parser = new Parser({
-      returnBuffers: true,
-      returnReply: (reply) => {
-        // Null and empty arrays are no requests.
-        if (Array.isArray(reply) && reply.length > 0) this.#requests.push(reply);
-      },
-      returnError: (error) => this.#fail(error.message),
-    });
   }
 
   set limits(limits: RequestLimits) {
@@ -252,9 +242,9 @@ export class RequestReader {
     }
   }
 
-  /** Hands whole requests to the parser: what is held, and `chunk` from `begin` to `end`. */
+  /** Cuts whole requests: what is held, and `chunk` from `begin` to `end`. */
   #decode(chunk: Buffer, begin: number, end: number): void {
-    if (end > begin) this.#parser.execute(this.#take(chunk, begin, end));
+    if (end > begin) this.#cutter.cut(this.#take(chunk, begin, end), this.#requests);
   }
 
   /** What is held followed by `chunk` from `begin` to `end`; nothing is held afterwards. */

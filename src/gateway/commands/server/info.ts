@@ -106,7 +106,7 @@ const keyspace: Section = {
   title: 'Keyspace',
   fields: ({ server }) =>
     [...server.databases.existing()]
-      .map(({ index, store }) => [`db${index}`, store.size] as const)
+      .map(({ index, store, keyCount }) => [`db${index}`, keyCount.of(store)] as const)
       .filter(([, keys]) => keys > 0)
       .map(([name, keys]) => [name, `keys=${keys},expires=0,avg_ttl=0`]),
 };
