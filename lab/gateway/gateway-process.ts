@@ -46,6 +46,24 @@ export async function startCommand(
   return { port: Number(port), pid: child.pid, stop, kill };
 }
 
+/** What a command printed and ended with; undefined when it had to be killed after `limitMs`. */
+export async function runCommand(
+  command: readonly string[],
+  limitMs: number,
+): Promise<{ code: number | undefined; output: string }> {
+  const child = spawn(process.execPath, [...RUNTIME, MAIN, ...command]);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk;
+    });
+  }
+  const timer = setTimeout(() => child.kill('SIGKILL'), limitMs);
+  const [code] = (await once(child, 'close')) as [number | null];
+  clearTimeout(timer);
+  return { code: code ?? undefined, output };
+}
+
 /** `stepwell serve` of a pool on this machine, on a free port; `stop` removes the pool, too. */
 export async function startGateway(url: string): Promise<CommandProcess> {
   const gateway = await startCommand(['serve', url, '--port', '0', '--size', '2g'], /Ctrl-C/);
