@@ -1,5 +1,3 @@
-import type { Request } from './request-reader.ts';
-
 const CR = 13;
 const HYPHEN = 45;
 const DIGIT_ZERO = 48;
@@ -9,7 +7,7 @@ export class RequestCutter {
   #at = 0;
 
   /** Adds the requests; null and empty arrays are none. */
-  cut(bytes: Buffer, requests: Request[]): void {
+  cut(bytes: Buffer, requests: (readonly Buffer[])[]): void {
     const { length } = bytes;
     this.#at = 0;
     while (this.#at < length) {
