@@ -361,7 +361,7 @@ export class ChunkTable {
     let passedUnused = stripe > 1 && (count > 1 || node !== ANY_NODE);
     for (;;) {
       if (node !== ANY_NODE) first += (node + stripe - this.#layout.nodeOfChunk(first)) % stripe;
-      if (this.#layout.isAddedTable(first)) {
+      if (first < this.#layout.chunksMax && this.#layout.isAddedTable(first)) {
         first++;
         continue;
       }
