@@ -8,6 +8,8 @@ export interface PoolReport {
   layoutVersion: number;
   createdAt: string;
   sizeMax: number;
+  /** What `sizeMax` was when the pool was created: see `grow`. */
+  sizeAtFirst: number;
   regionSize: number;
   regions: number;
   chunkSize: number;

@@ -2,7 +2,7 @@ import { hasCode, invariant, type StepwellError } from '../../errors.ts';
 import type { FileLocks } from '../../fabrics/shared/file-locks.ts';
 import { type Address, addressOf, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
 import { control } from '../control.ts';
-import { type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import { type PoolLayout, REGIONS_MAX, SUPERBLOCK } from '../layout.ts';
 import type { ChunkWord } from './chunk-word.ts';
 
 const PAGE_BYTES = 4096;
@@ -81,13 +81,17 @@ export class ChunkMemory {
 
   /** Lets the pool have so many regions; returns how many it may have now. */
   *raise(regions: number): Operation<number> {
-    for (;;) {
-      yield* this.readRaised();
-      const { regionsMax, parameters } = this.#layout;
-      if (regionsMax >= regions) return regionsMax;
-      const before = regionsMax === parameters.regionsMax ? 0 : regionsMax;
-      yield* control.swap(SUPERBLOCK.regionsRaised, BigInt(before), BigInt(regions));
+    // What another grower has written is more than before each time, and at most REGIONS_MAX.
+    for (let attempt = 0; attempt < REGIONS_MAX; attempt++) {
+      const before = yield* control.load(SUPERBLOCK.regionsRaised);
+      this.#layout.raise(Number(before));
+      if (this.#layout.regionsMax >= regions) return this.#layout.regionsMax;
+      if (yield* control.swap(SUPERBLOCK.regionsRaised, before, BigInt(regions))) {
+        this.#layout.raise(regions);
+        return regions;
+      }
     }
+    return invariant(false, 'the maximum of the pool changes again and again') as never;
   }
 
   /** Takes the range from the operating system now; see RegionSource.reserve. */

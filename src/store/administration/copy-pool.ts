@@ -4,7 +4,6 @@ import { kindNamed } from '../../indexes/kinds.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
 import { checkOptions } from '../calls/arguments.ts';
 import { boundWish } from '../eviction/bound-wish.ts';
-import { shownParameters } from '../index-choice.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';
 import { draftOf, linkTarget, removeAbandoned } from '../places/pool-files.ts';
@@ -81,6 +80,7 @@ export async function copyPool(
       const records = await copyStore(source, store, draft, options);
       stores.push({ name: store.name, index: store.index, records });
     }
+    if (!options.live) refuseBusy(await inspect(from, credentials));
     publish(draft, target);
     return { url: to, sizeMax: (await inspect(to)).sizeMax, maxClients: sizes.maxClients, stores };
   } catch (error) {
@@ -210,7 +210,7 @@ async function copyRecords(
   }
 }
 
-/** Parameters of an index that are others than those that its pool's size would give. */
+/** Parameters of an index that do not follow from the others and its pool's size. */
 function chosenParameters(
   index: string,
   parameters: StoreReport['parameters'],
@@ -220,11 +220,21 @@ function chosenParameters(
 ): Record<string, number | boolean> {
   const kind = kindNamed(index);
   const nodes = isRemote(url) ? parseRemote(url).endpoints.length : 1;
-  const bytes = bytesFor(kind, old.sizeMax, boundWish(bounds));
-  const followed = shownParameters(kind, kind.parameters({}, bytes, 0, nodes));
-  return Object.fromEntries(
-    Object.entries(parameters).filter(([name, value]) => value !== followed[name]),
-  );
+  const all = Object.entries(parameters);
+  let fewest = all;
+  // The pool may have been raised before or after the store was made.
+  for (let size = old.sizeMax; size >= old.sizeAtFirst; size -= nodes * old.regionSize) {
+    const bytes = bytesFor(kind, size, boundWish(bounds));
+    let chosen = all;
+    for (const one of all) {
+      const others = chosen.filter((other) => other !== one);
+      const wishes = Object.fromEntries(others.map(([name, value]) => [name, Number(value)]));
+      const made = kind.parameters(wishes, bytes, 0, nodes);
+      if (all.every(([name, value]) => made[name] === Number(value))) chosen = others;
+    }
+    if (chosen.length < fewest.length) fewest = chosen;
+  }
+  return Object.fromEntries(fewest);
 }
 
 /** The copy is complete: from now on it has its name. */

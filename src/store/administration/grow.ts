@@ -1,7 +1,9 @@
 import { closeSync, openSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
+import { FileLocks, LOCK_HELD } from '../../fabrics/shared/file-locks.ts';
 import { loadLibc } from '../../fabrics/shared/libc.ts';
 import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
+import { NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
 import { checkOptions } from '../calls/arguments.ts';
 import { guardIo } from '../io-errors.ts';
@@ -10,13 +12,17 @@ import { parseUrl } from '../places/pool-url.ts';
 import { isRemote } from '../remote/address.ts';
 import type { GrowReport } from '../reports.ts';
 
+/** Behind those of a pool's clients. */
+export const GROWER_LOCK: number = 2 ** 20;
+
 /**
  * Lets a pool on this machine hold more, while clients are attached: they need not open it again.
  * Also of a file that a memory node lends: its clients over the network have the room, too.
  *
  * @param options.size The most that the pool may hold, in bytes; rounded up to whole regions.
  * @throws StepwellError SW_INVALID_ARGUMENT for a size that the pool has already, or that takes
- *   more than 1024 of its regions; SW_UNSUPPORTED for `memory:`, whose buffers its threads already
+ *   more than 1024 of its regions, or 1023 of a file that a memory node lends; SW_POOL_BUSY while
+ *   another process raises it; SW_UNSUPPORTED for `memory:`, whose buffers its threads already
  *   have, and for a pool over a network; SW_POOL_FULL when a memory node lends the file and the
  *   file system has no room for it.
  */
@@ -36,7 +42,7 @@ export function growSync(url: string, options: { size: number }): GrowReport {
       const why = `${url} may hold ${before} bytes already; a pool cannot be made smaller`;
       throw new StepwellError('SW_INVALID_ARGUMENT', why);
     }
-    whileNotLent(location.path, url, regions * parameters.regionBytes, () => {
+    whileNotLent(location.path, url, { regions, regionBytes: parameters.regionBytes }, () => {
       pool.run(pool.chunks.raiseMaximum(regions));
     });
     return { before, sizeMax: pool.layout.bytesMax };
@@ -59,18 +65,34 @@ function refuseRemote(url: string): void {
 
 /**
  * A memory node takes all of its file from the file system, since its clients cannot have chunks
- * populated; while one lends the file, so does this. No node begins to lend it meanwhile.
+ * populated; while one lends the file, so does this. No node begins to lend it meanwhile. Of two
+ * growers one is refused: it would take the other's lock for a node's.
  */
-function whileNotLent(path: string, url: string, bytes: number, act: () => void): void {
-  const fd = guardIo(url, path, () => openSync(path, 'r+'));
+function whileNotLent(
+  path: string,
+  url: string,
+  { regions, regionBytes }: { regions: number; regionBytes: number },
+  act: () => void,
+): void {
+  const reopen = () => guardIo(url, path, () => openSync(path, 'r+'));
+  const fd = reopen();
+  const libc = loadLibc();
+  const locks = new FileLocks(libc, fd, reopen);
   try {
-    const libc = loadLibc();
+    if (locks.take(GROWER_LOCK) === LOCK_HELD) {
+      throw new StepwellError('SW_POOL_BUSY', `another process raises ${url}; try again`);
+    }
     if (!libc.lock(fd)) {
-      const errno = libc.allocate(fd, bytes);
+      if (regions > NODE_REGIONS_MAX) {
+        const why = `a memory node lends ${path}, and at most ${NODE_REGIONS_MAX} regions of it`;
+        throw new StepwellError('SW_INVALID_ARGUMENT', `${why}: ${url} cannot have ${regions}`);
+      }
+      const errno = libc.allocate(fd, regions * regionBytes);
       if (errno !== 0) throw fileSystemRefused(path, errno);
     }
     act();
   } finally {
+    locks.close();
     closeSync(fd);
   }
 }

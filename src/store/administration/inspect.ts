@@ -28,6 +28,7 @@ export function* reportPool(
     layoutVersion: LAYOUT_VERSION,
     createdAt: new Date(parameters.createdAt).toISOString(),
     sizeMax: bytesMax,
+    sizeAtFirst: parameters.regionBytes * parameters.regionsMax,
     regionSize: parameters.regionBytes,
     regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
     chunkSize: CHUNK_BYTES,

@@ -16,6 +16,8 @@ import { entryTaker, rawKeyTaker } from './ranges/takers.ts';
 
 /** Keys that `clear` removes together. */
 const CLEAR_BATCH = 256;
+/** A page of a copy ends behind so many bytes of values. */
+const COPIED_BYTES_MAX = 8 * 2 ** 20;
 
 /**
  * The calls of a store, for every fabric: those on one key and on many, and here those on all
@@ -143,8 +145,11 @@ export class StoreCalls<V> extends ManyCalls<V> {
     this.attachment.refuseClosed();
     const walk = this.index.walk(cursor);
     const page = new PageOfWalk<CopiedRecord>(walk, count);
-    while (!page.complete) {
-      page.add(yield* this.#inPool(() => copiesOf(walk, this.index.records)));
+    let bytes = 0;
+    while (!page.complete && bytes < COPIED_BYTES_MAX) {
+      const group = yield* this.#inPool(() => copiesOf(walk, this.index.records));
+      for (const { value } of group) bytes += value.length;
+      page.add(group);
     }
     return { cursor: walk.cursor, records: page.found };
   }

@@ -263,6 +263,10 @@ function fileMemory(path: string, options: MemoryNodeOptions): Memory {
       head.fill(0);
     }
     const { regionBytes, regions } = shapeIn(head, path) ?? geometry({ ...options, size });
+    if (regions > NODE_REGIONS_MAX) {
+      const why = `${path} has ${regions} regions, and a memory node lends ${NODE_REGIONS_MAX}`;
+      throw unsupported(`${why}: stepwell copy makes a pool with larger ones (--region-size)`);
+    }
     const errno = loadLibc().allocate(fd, regions * regionBytes);
     if (errno !== 0) throw fileSystemRefused(path, errno);
     const place = { kind: 'file' as const, path, regions };

@@ -97,6 +97,7 @@ export class FakePools {
       layoutVersion: 1,
       createdAt: '2026-01-01T00:00:00.000Z',
       sizeMax: 4 * 2 ** 30,
+      sizeAtFirst: 4 * 2 ** 30,
       regionSize: 2 ** 30,
       regions: 1,
       chunkSize: 2 ** 20,

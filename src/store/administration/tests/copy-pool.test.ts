@@ -4,7 +4,14 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import type { OpenOptions, Store, Value } from '../../api.ts';
-import { checkSync, createSync, destroySync, inspectSync, openSync } from '../../open.ts';
+import {
+  checkSync,
+  createSync,
+  destroySync,
+  inspectSync,
+  openAloneSync,
+  openSync,
+} from '../../open.ts';
 import { openRemote } from '../../remote/remote-store.ts';
 import { codeOf, rejectsCode } from '../../tests/support/codes.ts';
 import {
@@ -17,6 +24,7 @@ import {
 import { Child } from '../../tests/support/processes/children.ts';
 import { startNodes } from '../../tests/support/remote.ts';
 import { copyPool } from '../copy-pool.ts';
+import { growSync } from '../grow.ts';
 
 const MIB = 2 ** 20;
 const HOUR = 3_600_000;
@@ -101,6 +109,45 @@ test('parameters that were chosen stay, others follow the new size', async (t) =
   const [[a, b], [copiedA, copiedB]] = shapes;
   assert.equal(copiedA.parameters.associativity, a.parameters.associativity);
   assert.ok(copiedB.slots > 4 * b.slots, `${b.slots} slots, copied ${copiedB.slots}`);
+});
+
+test('parameters follow the new size although the old pool was raised', async (t) => {
+  const [from, to, fresh] = [freshUrl(t, 'file'), freshUrl(t, 'file'), freshUrl(t, 'file')];
+  const shapes = (url: string) =>
+    inspectSync(url)
+      .stores.map(({ name, parameters: { seed, ...others } }) => ({ name, others }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  createSync(from, { ...SMALL, size: 8 * MIB, regionSize: 4 * MIB });
+  createSync(fresh, { ...SMALL, size: 512 * MIB });
+  for (const [i, index] of (['race', 'hstore', 'sephash'] as const).entries()) {
+    createSync(from, { store: index, index });
+    createSync(fresh, { store: index, index });
+    if (i < 2) growSync(from, { size: 64 * (i + 1) * MIB });
+  }
+  createSync(from, { store: 'chosen', index: { kind: 'race', associativity: 5 } });
+  createSync(fresh, { store: 'chosen', index: { kind: 'race', associativity: 5 } });
+  await copyPool(from, to, { size: 512 * MIB });
+  assert.deepEqual(shapes(to), shapes(fresh));
+});
+
+test('a page of long values is short', (t) => {
+  const store = keepOpen(t, openSync(freshUrl(t, 'shm'), { size: 128 * MIB }));
+  const long = new Uint8Array(2 * MIB);
+  for (let i = 0; i < 40; i++) store.set(`key ${i}`, long);
+  const { records, cursor } = store.copyPage(0, 256);
+  assert.ok(records.length < 40 && cursor !== 0, `${records.length} records`);
+});
+
+test('a client that came meanwhile stops a copy that may have missed its writes', async (t) => {
+  const [from, to] = [freshUrl(t, 'file'), freshUrl(t, 'file')];
+  const store = openSync(from, SMALL);
+  for (let i = 0; i < 1000; i++) store.set(`key ${i}`, 'value');
+  store.close();
+  const late = () => {
+    keepOpen(t, openAloneSync(from)).set('late', 'value');
+  };
+  await rejectsCode('SW_POOL_BUSY', () => copyPool(from, to, { onProgress: late }));
+  assert.equal(existsSync(pathOf(to)), false);
 });
 
 test('a pool on memory nodes is copied into a file', async (t) => {

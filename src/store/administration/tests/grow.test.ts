@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
+import { closeSync, openSync as openFile, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { FileLocks, LOCK_TAKEN } from '../../../fabrics/shared/file-locks.ts';
+import { loadLibc } from '../../../fabrics/shared/libc.ts';
 import { startUcxNode, ucxMissing } from '../../../fabrics/ucx/tests/support/nodes.ts';
 import type { Store } from '../../api.ts';
 import { checkSync, createSync, inspectSync, openAloneSync, openSync } from '../../open.ts';
 import { openRemote } from '../../remote/remote-store.ts';
+import { startMemoryNode } from '../../servers/memory-node.ts';
 import { rejectsCode, throwsCode } from '../../tests/support/codes.ts';
-import { freshUrl, keepOpen, temporaryDirectory } from '../../tests/support/pools.ts';
+import { freshUrl, keepOpen, pathOf, temporaryDirectory } from '../../tests/support/pools.ts';
 import { Child } from '../../tests/support/processes/children.ts';
 import { NodeProcess, Writer, writerTask } from '../../tests/support/processes/remote-processes.ts';
-import { grow, growSync } from '../grow.ts';
+import { GROWER_LOCK, grow, growSync } from '../grow.ts';
 
 const MIB = 2 ** 20;
 const SIZES = { size: 4 * MIB, regionSize: 2 * MIB, maxClients: 16 };
@@ -120,6 +124,35 @@ test('clients over UCX reach what the file has by now', { skip: withoutUcx }, as
     const all = await Promise.all(['a', 'b', 'c'].map((key) => store.get(key)));
     assert.ok(all.every((value) => value === large));
   }
+});
+
+test('of two growers one waits for the other, and takes it for no memory node', (t) => {
+  const url = freshUrl(t, 'file');
+  createSync(url, SIZES);
+  const reopen = () => openFile(pathOf(url), 'r+');
+  const [fd, libc] = [reopen(), loadLibc()];
+  const locks = new FileLocks(libc, fd, reopen);
+  try {
+    assert.equal(locks.take(GROWER_LOCK), LOCK_TAKEN);
+    assert.ok(libc.lock(fd));
+    throwsCode('SW_POOL_BUSY', () => growSync(url, { size: 64 * MIB }));
+  } finally {
+    locks.close();
+    closeSync(fd);
+  }
+  growSync(url, { size: 64 * MIB });
+  assert.ok(statSync(pathOf(url)).size < 8 * MIB, 'nothing is taken ahead where no node lends it');
+});
+
+test('a memory node cannot lend more regions than its verbs can name', async (t) => {
+  const file = join(temporaryDirectory(t), 'pool');
+  const node = await startMemoryNode({ port: 0, file, size: 2 * MIB, regionSize: MIB });
+  const store = await openRemote(`tcp://127.0.0.1:${node.port}`, { maxClients: 16 });
+  await store.close();
+  throwsCode('SW_INVALID_ARGUMENT', () => growSync(`file:${file}`, { size: 1024 * MIB }));
+  await node.stop();
+  growSync(`file:${file}`, { size: 1024 * MIB });
+  await rejectsCode('SW_UNSUPPORTED', () => startMemoryNode({ port: 0, file }));
 });
 
 test('what cannot be', async (t) => {
