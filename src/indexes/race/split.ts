@@ -37,7 +37,8 @@ export function* split(table: RaceTable, request: RaceRequest): Operation<void> 
   if (depth >= directory.maxDepth) {
     throw new StepwellError(
       'SW_INDEX_FULL',
-      `the index has reached its maximum depth of ${directory.maxDepth}: stepwell copy makes a larger one`,
+      `the index has reached its maximum depth of ${directory.maxDepth}: ` +
+        'stepwell copy makes a larger one',
     );
   }
   let child = yield* directory.child(suffix, depth);

@@ -195,6 +195,7 @@ function isCrowded({ directory, geometry }: SepHashTable, { view }: SepHashReque
 function indexFull({ directory }: SepHashTable): StepwellError {
   return new StepwellError(
     'SW_INDEX_FULL',
-    `the index has reached its maximum depth of ${directory.maxDepth}: stepwell copy makes a larger one`,
+    `the index has reached its maximum depth of ${directory.maxDepth}: ` +
+      'stepwell copy makes a larger one',
   );
 }
