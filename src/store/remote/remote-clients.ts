@@ -33,6 +33,8 @@ export interface ClientOpener {
 interface Attached {
   entrance: Entrance;
   client: Promise<RemoteClient>;
+  /** Once it is attached. */
+  made?: RemoteClient;
 }
 
 /**
@@ -53,6 +55,8 @@ export class RemoteClients {
 
   /** Opens a store by the client of its entrance, which `opener` makes where there is none. */
   async open(entrance: Entrance, options: OpenOptions, opener: ClientOpener): Promise<Session> {
+    // Else the connections of clients that have ended would stay in memory.
+    this.#attached = this.#attached.filter(({ made }) => !made?.over);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const known = this.#attached.find((one) => isDeepStrictEqual(one.entrance, entrance));
       const { client } = known ?? this.#attach(entrance, opener);
@@ -69,9 +73,14 @@ export class RemoteClients {
   }
 
   #attach(entrance: Entrance, opener: ClientOpener): Attached {
-    const attached = { entrance, client: opener.attach() };
+    const attached: Attached = { entrance, client: opener.attach() };
     this.#attached.push(attached);
-    attached.client.catch(() => this.#forget(attached.client));
+    attached.client.then(
+      (client) => {
+        attached.made = client;
+      },
+      () => this.#forget(attached.client),
+    );
     return attached;
   }
 
