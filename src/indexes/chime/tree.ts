@@ -111,8 +111,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   override *begin(request: ChimeRequest): Operation<void> {
     this.cache.begin();
-    // Its block may be used again since.
-    request.longPivot = undefined;
     if (!this.aim(request)) yield* this.reach(request);
   }
 
@@ -133,6 +131,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     const { seed } = this.geometry.shape;
     const tag = tagOfLink(leafHigh);
     request.lower = undefined;
+    // What it knows may be of an operation before: since then the block may be used again.
+    request.longPivot = undefined;
     request.idLow = identityLow(leaf, tag, seed);
     request.idHigh = identityHigh(leaf, tag, seed);
     // Only with the next leaf of the same parent a replica tells whether the leaf is the key's.

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import { highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
 import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
@@ -193,9 +194,13 @@ export class LeafWalk {
   /** Passes a leaf by what is remembered of the tree; only forward. */
   *skip(): Operation<void> {
     const request = this.#requestAt(0);
-    setKey(request, this.position ?? LOWEST, AT_KEY);
+    const position = this.position ?? LOWEST;
+    setKey(request, position, AT_KEY);
     yield* this.#tree.begin(request);
     const upper = (request.above as CachedNode).upperOf(request.child);
+    // Or the walk would go in a circle.
+    const isAhead = upper === undefined || compareWhole(position, upper) < 0;
+    invariant(isAhead, 'the separators of a node are not in order');
     this.#pass({ lower: LOWEST, upper });
   }
 
