@@ -55,7 +55,7 @@ test('a pivot in a block is read by each operation: the block may be used again 
   assert.equal(pivotOf(client, leaf), `ZZZZZZZZ${pivot.slice(8)}`);
 });
 
-test('a separator that stands twice is found by a check, which makes no circle', (t) => {
+test('a separator that stands twice is found by a check', (t) => {
   const client = treeOf(t, 100);
   const { pool, index } = client;
   assert.deepEqual(checked(client).problems, []);
