@@ -1,5 +1,5 @@
+import Parser from 'redis-parser';
 import { splitInline } from './inline.ts';
-import { RequestCutter } from './request-cutter.ts';
 
 /** A command's name and its arguments. */
 export type Request = readonly Buffer[];
@@ -58,13 +58,15 @@ type At = (typeof At)[keyof typeof At];
 /**
  * Cuts a byte stream into requests.
  *
- * It walks over the framing (never the payloads), checks every length against its limit, splits
- * inline commands, and shows the cutter whole, valid requests only. Partial input is kept here, is
- * bounded, and no byte of a payload is looked at.
+ * redis-parser decodes the arrays, but it was written for replies of a server that it trusts: it
+ * takes any length, nests, and keeps partial input in buffers shared by all parsers. So this class
+ * first walks over the framing (never the payloads), checks every length against its limit, cuts
+ * out inline commands, and shows the parser whole, valid requests only. Partial input is kept here,
+ * is bounded, and no byte of it is looked at twice.
  */
 export class RequestReader {
   #limits: RequestLimits;
-  readonly #cutter = new RequestCutter();
+  readonly #parser: Parser;
   #requests: Request[] = [];
   #failure: string | undefined;
 
@@ -85,6 +87,14 @@ export class RequestReader {
 
   constructor(limits: RequestLimits) {
     this.#limits = limits;
+    this.#parser = new Parser({
+      returnBuffers: true,
+      returnReply: (reply) => {
+        // Null and empty arrays are no requests.
+        if (Array.isArray(reply) && reply.length > 0) this.#requests.push(reply);
+      },
+      returnError: (error) => this.#fail(error.message),
+    });
   }
 
   set limits(limits: RequestLimits) {
@@ -242,9 +252,9 @@ export class RequestReader {
     }
   }
 
-  /** Cuts whole requests: what is held, and `chunk` from `begin` to `end`. */
+  /** Hands whole requests to the parser: what is held, and `chunk` from `begin` to `end`. */
   #decode(chunk: Buffer, begin: number, end: number): void {
-    if (end > begin) this.#cutter.cut(this.#take(chunk, begin, end), this.#requests);
+    if (end > begin) this.#parser.execute(this.#take(chunk, begin, end));
   }
 
   /** What is held followed by `chunk` from `begin` to `end`; nothing is held afterwards. */
