@@ -82,6 +82,9 @@ export class LeafRequest extends Request implements LeafTurn {
   takeFound(from: LeafRequest): void {
     this.entry = from.entry;
     if (!from.foundInline) {
+      // Where a read of it is noted: what this request found before is another record by now.
+      this.foundRecord = from.foundRecord;
+      this.foundLines = from.foundLines;
       this.takeFoundRecord(from, from.foundLines);
       return;
     }
