@@ -35,9 +35,14 @@ class UcxPairs implements PairMaker {
   }
 
   #clientFor({ transports }: LentMemory): UcxClient {
-    this.#client ??= new UcxClient(this.#ucx, forClient(transports));
-    const { names } = this.#client.transports;
-    if (names === transports.names) return this.#client;
+    // Closed when the queue pairs before this one have failed already.
+    let client = this.#client;
+    if (client === undefined || client.isClosed) {
+      client = new UcxClient(this.#ucx, forClient(transports));
+      this.#client = client;
+    }
+    const { names } = client.transports;
+    if (names === transports.names) return client;
     const why = `memory nodes of one pool use transports ${names} and ${transports.names}`;
     throw new StepwellError('SW_UNSUPPORTED', `${why}: start all of them with the same ones`);
   }

@@ -32,8 +32,8 @@ export class UcxClient {
   readonly worker: UcxWorker;
   readonly transports: Transports;
   readonly #context: UcxContext;
-  readonly #waiters: Waiter[] = [];
-  readonly #endpoints: UcxEndpoint[] = [];
+  readonly #waiters = new Set<Waiter>();
+  readonly #endpoints = new Set<UcxEndpoint>();
   readonly #descriptor = new Int32Array(new ArrayBuffer(8));
   readonly #turn = () => this.#look();
   readonly #rest: NodeJS.Timeout;
@@ -41,7 +41,7 @@ export class UcxClient {
   #since = 0;
   #scheduled = false;
   #polling = false;
-  #closed = false;
+  #isClosed = false;
 
   constructor(ucx: UcxLibrary, transports: Transports) {
     this.ucx = ucx;
@@ -54,13 +54,30 @@ export class UcxClient {
   /** A queue pair to the worker with this address. Raises SW_UNSUPPORTED. */
   connect(address: Uint8Array): UcxEndpoint {
     const endpoint = new UcxEndpoint(this.worker, address);
-    this.#endpoints.push(endpoint);
+    this.#endpoints.add(endpoint);
     return endpoint;
   }
 
   /** It is looked after from now on. */
   add(waiter: Waiter): void {
-    this.#waiters.push(waiter);
+    this.#waiters.add(waiter);
+  }
+
+  /**
+   * The library writes to no memory of this queue pair any more. Others of the client go on; the
+   * last one closes it.
+   */
+  leave(waiter: Waiter, endpoint: UcxEndpoint): void {
+    if (this.#isClosed) return;
+    this.#waiters.delete(waiter);
+    this.#endpoints.delete(endpoint);
+    endpoint.close();
+    if (this.#waiters.size === 0) this.close();
+  }
+
+  /** Whether it takes no queue pairs any more. */
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** Call when something was posted. */
@@ -77,7 +94,7 @@ export class UcxClient {
 
   #look(): void {
     this.#scheduled = false;
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     const began = microseconds();
     let now = began;
     let completed = false;
@@ -85,11 +102,17 @@ export class UcxClient {
       this.worker.progress();
       for (const waiter of this.#waiters) completed = waiter.complete() || completed;
       now = microseconds();
-    } while (!completed && now - began < SPIN_MICROSECONDS && !this.#closed);
+    } while (!completed && now - began < SPIN_MICROSECONDS && !this.#isClosed);
     if (completed) this.#since = now;
-    if (this.#closed || !this.#waiters.some(({ isWaiting }) => isWaiting)) return;
+    // What a completion posted may have scheduled the next turn already.
+    if (this.#isClosed || this.#scheduled || !this.#isWaiting()) return;
     if (now - this.#since < POLLING_MICROSECONDS || !this.worker.arm()) this.#schedule();
     else this.#wait();
+  }
+
+  #isWaiting(): boolean {
+    for (const { isWaiting } of this.#waiters) if (isWaiting) return true;
+    return false;
   }
 
   #wait(): void {
@@ -98,15 +121,15 @@ export class UcxClient {
     this.#descriptor[1] = POLLIN;
     this.ucx.pollLater(this.#descriptor, 1, WAIT_MS).then(() => {
       this.#polling = false;
-      if (this.#closed) this.#destroy();
+      if (this.#isClosed) this.#destroy();
       else this.#look();
     });
   }
 
   /** From now on the library writes to no memory of this client. */
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     clearInterval(this.#rest);
     // The descriptor must not be closed while a thread waits at it.
     if (this.#polling) this.worker.signal();

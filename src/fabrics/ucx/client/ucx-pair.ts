@@ -364,7 +364,7 @@ export class UcxPair implements NodePair, Waiter {
     this.#closed = true;
     this.#failure = error;
     clearInterval(this.#clock);
-    this.#client.close();
+    this.#client.leave(this, this.#endpoint);
     this.#control.close(error);
     this.#failAll(error);
     this.#place.lost(error);

@@ -1,6 +1,7 @@
 /** What needs no UCX, or only to look for it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { Batch, PAUSE, Scratch } from '../../../verbs/index.ts';
 import { segmentEnd } from '../../tcp/client/flight.ts';
@@ -8,6 +9,7 @@ import { WireError } from '../../tcp/wire.ts';
 import { loadUcx, type UcxLibrary } from '../binding/library.ts';
 import { BounceRing } from '../client/bounce-ring.ts';
 import { pieceOf } from '../client/posting.ts';
+import { UcxClient } from '../client/ucx-client.ts';
 import { type LentMemory, readLentMemory, writeLentMemory } from '../lent-memory.ts';
 import { transportsOf } from '../transports.ts';
 
@@ -119,4 +121,22 @@ test('what a node lends is read back, and nothing that was cut or changed', () =
       assert.ok(isClear, `byte ${at}: ${error}`);
     }
   }
+});
+
+test('a client looks for completions once a turn, whatever they post', async () => {
+  const turns = 12;
+  const call = (name: string | symbol) => (name === 'addressOf' ? () => 8 : () => 0);
+  const ucx = new Proxy({}, { get: (_, name) => call(name) }) as UcxLibrary;
+  const client = new UcxClient(ucx, transportsOf('posix', undefined));
+  let looks = 0;
+  const complete = () => {
+    looks++;
+    client.begin();
+    return true;
+  };
+  client.add({ isWaiting: true, complete });
+  client.begin();
+  for (let turn = 0; turn < turns; turn++) await nextTurn();
+  client.close();
+  assert.ok(looks > 1 && looks <= turns + 1, `${looks} looks`);
 });

@@ -5,6 +5,7 @@ import type { RunningNode } from '../../../store/servers/memory-node.ts';
 import { rejectsCode } from '../../../store/tests/support/codes.ts';
 import { addressOf, Batch, Scratch, swapped } from '../../../verbs/index.ts';
 import { ATTACH, REVOKE, SESSION_BYTES, writeSession } from '../../tcp/client/calls.ts';
+import { Flight } from '../../tcp/client/flight.ts';
 import { QueuePair } from '../../tcp/client/queue-pair.ts';
 import { TcpFabric } from '../../tcp/client/tcp-fabric.ts';
 import { execute, type Scope, scratchOf } from '../../tcp/tests/support/rig.ts';
@@ -12,6 +13,7 @@ import { isFailure, loadUcx } from '../binding/library.ts';
 import { Pinned } from '../binding/structs.ts';
 import { connectUcx } from '../client/connect.ts';
 import { UcxClient } from '../client/ucx-client.ts';
+import { UcxPair } from '../client/ucx-pair.ts';
 import { type LentMemory, readLentMemory } from '../lent-memory.ts';
 import { startUcxNode, ucxMissing } from './support/nodes.ts';
 
@@ -159,6 +161,56 @@ for (const transports of ['tcp', 'posix']) {
     assert.ok(second.writes(16_384, 4));
     assert.equal(await readWord(witness, at), 4n);
   });
+
+  test(`a key of another node leads to that node by no other endpoint (${transports})`, {
+    skip: missing,
+  }, async (scope) => {
+    const nodes = [await nodeOf(transports), await nodeOf(transports, 1)];
+    const [here, there] = [await connect(scope, nodes[0]), await connect(scope, nodes[1])];
+    const one = await Stranger.attach(scope, nodes[0].port);
+    const other = await Stranger.attach(scope, nodes[1].port);
+    one.takesKeyOf(other);
+    // A processor does not ask for the key: what is written is written where the endpoint leads.
+    const isWritten = one.writes(20_480, 7);
+    assert.equal(await readWord(there, addressOf(0, 20_480)), 0n);
+    assert.equal(await readWord(here, addressOf(0, 20_480)), isWritten ? 7n : 0n);
+  });
+
+  test(`a queue pair that ends leaves the others of its client (${transports})`, {
+    skip: missing,
+  }, async (scope) => {
+    const nodes = [await nodeOf(transports), await nodeOf(transports, 1)];
+    let client: UcxClient | undefined;
+    const clientFor = (lent: LentMemory) => {
+      client ??= new UcxClient(loadUcx(), lent.transports);
+      return client;
+    };
+    let answered: (error: unknown) => void = () => {};
+    const session = Math.floor(Math.random() * 2 ** 40) + 1;
+    const place = { node: 0, nodes: 1, session, turned() {}, lost() {} };
+    const connecting = nodes.map(({ port }) => {
+      const told = { ...place, answered: (_: unknown, error: unknown) => answered(error) };
+      return UcxPair.connect({ host: HOST, port }, told, {}, clientFor);
+    });
+    const [first, second] = await Promise.all(connecting);
+    scope.after(() => second.close());
+    first.close();
+    assert.equal(client?.isClosed, false);
+    const scratch = scratchOf([2n], 64);
+    const flight = new Flight().begin(new Batch().faa(addressOf(0, 24_576), scratch, 0), {
+      completed() {},
+    });
+    flight.end = 1;
+    const answer = new Promise((resolve) => {
+      answered = resolve;
+    });
+    second.post(flight.part(0));
+    second.flush();
+    assert.equal(await answer, undefined);
+    assert.equal(scratch.i64[1], 0n);
+    second.close();
+    assert.equal(client?.isClosed, true);
+  });
 }
 
 test('a client of the wrong secret is lent nothing', { skip: missing }, async (scope) => {
@@ -244,6 +296,11 @@ class Stranger {
       if (hasCode(error, 'SW_UNSUPPORTED')) return false;
       throw error;
     }
+  }
+
+  /** From now on it names its own node's memory by the key of another one. */
+  takesKeyOf(other: Stranger): void {
+    this.#key = this.#endpoint.unpackKey(other.#lent.regions[0].key);
   }
 
   /** Writes a word; whether the node has said that it did. */
