@@ -12,7 +12,7 @@ import {
   pairIn,
   splicedBytes,
 } from './internal-node.ts';
-import { ABSORB, addressOfLink, isInternal, type Link, sizeOfLink } from './link.ts';
+import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { Bench, NodeClient } from './node-client.ts';
 import {
@@ -136,7 +136,8 @@ function* visitRemembered(
   if (!isRoot) batch.read(above, 8, image, bytes + 8);
   yield batch.read(address, bytes, image, 0).read(address, 8, image, bytes);
   const owner = isRoot ? tree.root : linkAddress(above, child);
-  const node = { owner, low, high, address, image };
+  // The node above may be remembered as it was frozen: a link that is frozen must not change.
+  const node = { owner, low, high: high & ~FROZEN, address, image };
   const isStill = (link: Link, at: number) => {
     const identity = identityOf(tree, link);
     return image.i32[at >> 2] === identity.low && image.i32[(at >> 2) + 1] === identity.high;

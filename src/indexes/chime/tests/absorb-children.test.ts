@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
+import { Stepped } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import { Batch, type Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
+import { rootLink } from '../nodes/finish-pending.ts';
+import { visit } from '../nodes/node-io.ts';
+import { rebuildNode } from '../nodes/rebuild-node.ts';
+import { keyOf } from '../nodes/siblings.ts';
 import { type Client, clientOf, foundText, requestFor } from './support/client.ts';
 
 /**
@@ -131,4 +136,26 @@ test('nodes absorb several splits while others work below them', (t) => {
     client.pool.exit();
   }
   assert.ok(rebuilds > 300, `${rebuilds} nodes were rebuilt`);
+});
+
+test('a link that is remembered as it was frozen is not changed', (t) => {
+  const first = clientOf(t, { ...SHAPE, fanout: 8 });
+  const other = clientOf(t, {}, first.handle);
+  const put = ({ pool, index }: Client, key: string) =>
+    pool.run(index.write(requestFor(first, key, key), ALWAYS));
+  let count = 0;
+  for (; first.index.tree.splits < 40; count++) put(first, `key ${1000 + 7 * count}`);
+  // The other client is about to replace the root, whose links it has frozen.
+  const { tree } = other.index;
+  const root = other.pool.run(visit(tree.root, other.pool.run(rootLink(tree))));
+  const target = { key: keyOf(requestFor(other, 'key 1000')), upper: undefined };
+  const replacing = new Stepped(other.pool.fabric, rebuildNode(tree, root, target));
+  replacing.step();
+  first.index.tree.cache.forget();
+  for (let i = 0; first.index.tree.splits < 41; i++, count++) put(first, `key ${1001 + 7 * i}`);
+  replacing.finish();
+  const blocks = new Set(reached(first, count));
+  const retired = [first, other].flatMap(({ pool }) => pool.reclamation.waiting());
+  assert.equal(new Set(retired).size, retired.length, 'retired twice');
+  assert.ok(!retired.some((address) => blocks.has(address)), 'retired and reachable');
 });
