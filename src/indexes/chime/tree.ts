@@ -89,9 +89,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   constructor(pool: Pool, geometry: ChimeGeometry, root: Address, catalog: number) {
     super(geometry, pool, catalog);
     this.root = root;
-    this.orders = new LeafOrders(geometry);
-    this.block = new ItemBlock(geometry.shape.span);
     this.cache = new NodeCache(pool.reclamation, geometry.shape.cacheKiB * 1024);
+    this.orders = new LeafOrders(geometry, this.cache);
+    this.block = new ItemBlock(geometry.shape.span);
   }
 
   newRequest(): ChimeRequest {

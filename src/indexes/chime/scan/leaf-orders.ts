@@ -2,12 +2,15 @@ import { isIndirect, itemHigh, keyBytesOf } from '../../substrates/leaf/entry.ts
 import { SEQUENCE_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import type { ChimeGeometry } from '../geometry.ts';
+import { TAG_VALUES } from '../nodes/link.ts';
 import type { ChimeRequest } from '../request.ts';
 
 /** Leaves of which an order is remembered, at most: 3 MiB with 64 entries. */
 const LEAVES_MAX = 2 ** 15;
-/** Of each: identity, sequence, number of entries. */
-const HEAD_WORDS = 5;
+/** Of each: identity, sequence, number of entries, epoch. */
+const HEAD_WORDS = 6;
+/** Long before tags, and with them the identities of leaves in one block, come round. */
+const EPOCHS_MAX = TAG_VALUES / 4;
 
 /**
  * The order of the keys in leaves that this client has scanned. It holds for as long as the leaf's
@@ -16,12 +19,14 @@ const HEAD_WORDS = 5;
  */
 export class LeafOrders {
   readonly #geometry: ChimeGeometry;
+  readonly #cache: { readonly epoch: number };
   /** Made for the first scan. */
   #heads = new Int32Array(0);
   #entries = new Uint8Array(0);
 
-  constructor(geometry: ChimeGeometry) {
+  constructor(geometry: ChimeGeometry, cache: { readonly epoch: number }) {
     this.#geometry = geometry;
+    this.#cache = cache;
   }
 
   /**
@@ -34,6 +39,8 @@ export class LeafOrders {
     const place = placeOf(idLow);
     const head = place * HEAD_WORDS;
     if (heads[head] !== idLow || heads[head + 1] !== idHigh) return false;
+    const { epoch } = this.#cache;
+    if (epoch < 0 || epoch - heads[head + 5] > EPOCHS_MAX) return false;
     const { i32 } = words;
     const sequence = (IMAGE_AT + SEQUENCE_AT) >> 2;
     if (heads[head + 2] !== i32[sequence] || heads[head + 3] !== i32[sequence + 1]) return false;
@@ -67,6 +74,7 @@ export class LeafOrders {
     this.#heads[head + 2] = i32[sequence];
     this.#heads[head + 3] = i32[sequence + 1];
     this.#heads[head + 4] = order.count;
+    this.#heads[head + 5] = this.#cache.epoch;
     const first = place * span;
     for (let i = 0; i < order.count; i++) {
       const { at, sorted } = order;

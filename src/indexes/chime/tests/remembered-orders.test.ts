@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Batch, Scratch } from '../../../verbs/index.ts';
 import { ALWAYS, type RecordBlock } from '../../contract.ts';
+import { ChimeRequest } from '../request.ts';
+import { LeafOrders } from '../scan/leaf-orders.ts';
 import { type Client, clientOf, foundText, requestFor, scanned } from './support/client.ts';
 
 const KEYS = Array.from({ length: 90 }, (_, i) => `key ${100 + i}`);
@@ -87,4 +89,19 @@ test('an item that is being written is not handed out because its order is known
     expected.map(([, one]) => one),
   );
   assert.ok(index.tree.retries.changing > 0);
+});
+
+test('what is remembered of a leaf is forgotten before its identity can come again', (t) => {
+  const { geometry } = clientOf(t, {}).index.tree;
+  const cache = { epoch: 7 };
+  const orders = new LeafOrders(geometry, cache);
+  const request = new ChimeRequest(geometry);
+  Object.assign(request, { idLow: 3, idHigh: 5 });
+  orders.note(request);
+  const epochs = [7, 7 + 2 ** 14, 8 + 2 ** 14, 7 + 2 ** 16, -1];
+  const recalled = epochs.filter((epoch) => {
+    cache.epoch = epoch;
+    return orders.recall(request);
+  });
+  assert.deepEqual(recalled, epochs.slice(0, 2));
 });
