@@ -539,7 +539,7 @@ describe('commands', () => {
     assert.equal(rig.store.calls.scanKeys, Math.ceil(keys.length / 20));
   });
 
-  it('INFO reports all usual sections, and asks the index for keys without reading records', async () => {
+  it('INFO reports all usual sections, and reads no records to count keys', async () => {
     rig.store.clear();
     rig.store.set('a', '1');
     const usual = await exchange(rig.server, encode('INFO'));
