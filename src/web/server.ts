@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
 import { isLoopback } from '../gateway/loopback.ts';
 import { Passwords } from '../gateway/passwords.ts';
@@ -39,6 +39,10 @@ const CONNECTIONS_MAX = 64;
 /** Answers that are being made; a page asks for one or two at a time. */
 const ANSWERS_MAX = 16;
 const REQUEST_MS = 10_000;
+/** How often requests are looked at that take too long. */
+const LATE_EVERY_MS = 1000;
+/** A connection by which nothing came or went for so long is closed, its answer read or not. */
+const SILENT_MS = 60_000;
 /** What a wrong password costs. */
 const WRONG_MS = 500;
 
@@ -86,6 +90,8 @@ class PageServer implements WebServer, Sources {
   readonly #passwords: Passwords | undefined;
   readonly #assets = loadAssets();
   readonly #server: Server;
+  /** HTTP's own list has no connections that have not ended TLS's greeting. */
+  readonly #sockets = new Set<Socket>();
   readonly #everyMs: number;
   #timer: NodeJS.Timeout | undefined;
   #answering = 0;
@@ -107,14 +113,20 @@ class PageServer implements WebServer, Sources {
       maxHeaderSize: HEADER_BYTES_MAX,
       requestTimeout: REQUEST_MS,
       headersTimeout: REQUEST_MS,
+      connectionsCheckingInterval: LATE_EVERY_MS,
     };
     const answer = (request: IncomingMessage, response: ServerResponse) => {
       void this.#respond(request, response);
     };
     this.#server = tls
-      ? createTlsServer({ ...limits, ...tls }, answer)
+      ? createTlsServer({ ...limits, handshakeTimeout: REQUEST_MS, ...tls }, answer)
       : createServer(limits, answer);
     this.#server.maxConnections = CONNECTIONS_MAX;
+    this.#server.timeout = SILENT_MS;
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
   }
 
   get url(): string {
@@ -154,7 +166,7 @@ class PageServer implements WebServer, Sources {
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       refuse(request, { host: this.#host, passwords: this.#passwords });
-      const { pathname, searchParams } = new URL(request.url ?? '/', 'http://page');
+      const { pathname, searchParams } = asked(request.url ?? '/');
       const asset = this.#assets.get(pathname);
       if (asset) return send(response, 200, asset.type, asset.body);
       const body = JSON.stringify(await this.#answer(pathname, searchParams));
@@ -186,10 +198,16 @@ class PageServer implements WebServer, Sources {
     clearTimeout(this.#timer);
     const closed = this.#server.listening ? once(this.#server, 'close') : undefined;
     this.#server.close();
-    this.#server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
     await closed;
     await this.observer.close();
   }
+}
+
+/** Raises a Refusal. */
+function asked(target: string): URL {
+  if (URL.canParse(target, 'http://page')) return new URL(target, 'http://page');
+  throw new Refusal(400, 'this is no path');
 }
 
 function send(response: ServerResponse, status: number, type: string, body: string | Buffer): void {

@@ -80,6 +80,9 @@ export class PoolObserver {
   }
 
   async #measureLoads(stores: readonly StoreLook[]): Promise<void> {
+    for (const name of this.#loads.keys()) {
+      if (!stores.some((store) => store.name === name)) this.#loads.delete(name);
+    }
     for (const { name, state } of stores) {
       const now = Date.now();
       if (state !== 'ready' || now < (this.#loads.get(name)?.nextAt ?? 0)) continue;

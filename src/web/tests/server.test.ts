@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { Store } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
@@ -166,6 +168,8 @@ describe('the page about a pool', () => {
     assert.equal((await ask(server, `/${'x'.repeat(9000)}`)).status, 431);
     assert.equal((await ask(server, '/api/keys?store=none')).status, 404);
     assert.equal((await ask(server, '/api/keys?next=x')).status, 400);
+    assert.equal((await ask(server, '//')).status, 400);
+    assert.equal((await ask(server, 'http://evil.example/', { host: '127.0.0.1' })).status, 200);
   });
 
   test('the store stays what it was', () => {
@@ -200,5 +204,20 @@ test('a port that is taken is told', async () => {
   const port = Number(new URL(server.url).port);
   await assert.rejects(serveWeb({ ...options, port }), { code: 'SW_ADDRESS_IN_USE' });
   await server.close();
+  store.close();
+});
+
+test('it closes over connections that say nothing, with TLS and without', async () => {
+  const store = openSync('memory:', OPTIONS);
+  for (const tls of [{}, { tls: { cert: '', key: '' } }]) {
+    const server = await serveWeb({ place: store.handle, url: 'memory:', port: 0, ...tls });
+    const silent = connect(Number(new URL(server.url).port), '127.0.0.1');
+    silent.on('error', () => {});
+    await once(silent, 'connect');
+    const closed = once(silent, 'close');
+    silent.resume();
+    await server.close();
+    await closed;
+  }
   store.close();
 });
