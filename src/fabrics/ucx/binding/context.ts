@@ -6,18 +6,19 @@ import { CONTEXT, CONTEXT_FEATURES, FEATURES, MEMORY, MEMORY_FIELDS, Pinned } fr
 /** `ucp_init_version` is told which header its structures are of. */
 const HEADER_MAJOR = 1;
 const HEADER_MINOR = 13;
+const TOLD_AT = 64;
 
 /** One opening of the library, with the devices and transports that it may use. */
 export class UcxContext {
   readonly ucx: UcxLibrary;
   readonly handle: Handle;
-  /** Where calls leave what they return. */
+  /** Where calls leave what they return, and behind it what they are told. */
   readonly #out: Pinned;
 
   /** Raises SW_UNSUPPORTED when no device has these transports. */
   constructor(ucx: UcxLibrary, transports: Transports) {
     this.ucx = ucx;
-    this.#out = new Pinned(ucx, 64);
+    this.#out = new Pinned(ucx, TOLD_AT + CONTEXT.bytes);
     const out = this.#out;
     succeed(ucx, ucx.configRead(0, 0, out.address), 'read its configuration');
     const config = out.read(0);
@@ -25,10 +26,9 @@ export class UcxContext {
       for (const [name, value] of Object.entries(settingsFor(transports))) {
         succeed(ucx, ucx.configModify(config, name, value), `set ${name} to ${value}`);
       }
-      const parameters = new Pinned(ucx, CONTEXT.bytes)
-        .word(CONTEXT.mask, CONTEXT_FEATURES)
-        .word(CONTEXT.features, FEATURES);
-      const { address } = parameters;
+      out.word(TOLD_AT + CONTEXT.mask, CONTEXT_FEATURES);
+      out.word(TOLD_AT + CONTEXT.features, FEATURES);
+      const address = out.address + TOLD_AT;
       const { names, device } = transports;
       const what = `use transport ${names}${device ? ` on device ${device}` : ''} (ucx_info -d)`;
       succeed(ucx, ucx.initVersion(HEADER_MAJOR, HEADER_MINOR, address, config, out.address), what);
@@ -45,13 +45,12 @@ export class UcxContext {
   register(bytes: ArrayBufferView): Registration {
     const { ucx } = this;
     const address = ucx.addressOf(bytes);
-    const parameters = new Pinned(ucx, MEMORY.bytes)
-      .word(MEMORY.mask, MEMORY_FIELDS)
-      .word(MEMORY.address, address)
-      .word(MEMORY.length, bytes.byteLength);
-    const out = this.#out;
+    const out = this.#out
+      .word(TOLD_AT + MEMORY.mask, MEMORY_FIELDS)
+      .word(TOLD_AT + MEMORY.address, address)
+      .word(TOLD_AT + MEMORY.length, bytes.byteLength);
     const what = `register ${bytes.byteLength} bytes (is ulimit -l large enough?)`;
-    succeed(ucx, ucx.memMap(this.handle, parameters.address, out.address), what);
+    succeed(ucx, ucx.memMap(this.handle, out.address + TOLD_AT, out.address), what);
     return new Registration(this, out.read(0), address, bytes.byteLength);
   }
 

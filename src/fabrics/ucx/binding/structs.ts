@@ -2,7 +2,8 @@ import type { Handle, UcxLibrary } from './library.ts';
 
 /**
  * Memory that the library reads or writes by its address. Never in the heap of JavaScript, where
- * small typed arrays stand and move; it lives as long as this object is reachable.
+ * small typed arrays stand and move; it lives as long as this object is reachable. An address alone
+ * does not keep it: what a call reads stands with what is read after the call, or in a field.
  */
 export class Pinned {
   readonly u8: Uint8Array;

@@ -30,11 +30,10 @@ export class UcxWorker {
   constructor(context: UcxContext) {
     const { ucx } = context;
     this.ucx = ucx;
-    const parameters = new Pinned(ucx, WORKER.bytes)
-      .word(WORKER.mask, WORKER_FIELDS)
-      .word(WORKER.flags, WORKER_IGNORES_LEAKS);
-    const out = new Pinned(ucx, 16);
-    const status = ucx.workerCreate(context.handle, parameters.address, out.address);
+    const out = new Pinned(ucx, 16 + WORKER.bytes)
+      .word(16 + WORKER.mask, WORKER_FIELDS)
+      .word(16 + WORKER.flags, WORKER_IGNORES_LEAKS);
+    const status = ucx.workerCreate(context.handle, out.address + 16, out.address);
     succeed(ucx, status, 'make a worker (are there descriptors left, ulimit -n?)');
     this.handle = out.read(0);
     succeed(ucx, ucx.workerGetEfd(this.handle, out.address + 8), 'wait for a worker');
@@ -89,14 +88,12 @@ export class UcxEndpoint {
     const { ucx } = worker;
     this.#ucx = ucx;
     this.#worker = worker;
-    const to = new Pinned(ucx, address.length);
-    to.u8.set(address);
-    const parameters = new Pinned(ucx, ENDPOINT.bytes)
-      .word(ENDPOINT.mask, ENDPOINT_FIELDS)
-      .word(ENDPOINT.address, to.address)
-      .half(ENDPOINT.errorMode, ERRORS_OF_PEER);
-    const out = new Pinned(ucx, 8);
-    const status = ucx.epCreate(worker.handle, parameters.address, out.address);
+    const to = 8 + ENDPOINT.bytes;
+    const out = new Pinned(ucx, to + address.length)
+      .word(8 + ENDPOINT.mask, ENDPOINT_FIELDS)
+      .half(8 + ENDPOINT.errorMode, ERRORS_OF_PEER);
+    out.word(8 + ENDPOINT.address, out.address + to).u8.set(address, to);
+    const status = ucx.epCreate(worker.handle, out.address + 8, out.address);
     succeed(ucx, status, 'reach the memory node by its transport from this machine');
     this.handle = out.read(0);
     this.#plain = new Pinned(ucx, REQUEST.bytes);
@@ -104,10 +101,9 @@ export class UcxEndpoint {
 
   /** Takes a key that a node has packed. */
   unpackKey(key: Uint8Array): Handle {
-    const packed = new Pinned(this.#ucx, key.length);
-    packed.u8.set(key);
-    const out = new Pinned(this.#ucx, 8);
-    const status = this.#ucx.rkeyUnpack(this.handle, packed.address, out.address);
+    const out = new Pinned(this.#ucx, 8 + key.length);
+    out.u8.set(key, 8);
+    const status = this.#ucx.rkeyUnpack(this.handle, out.address + 8, out.address);
     succeed(this.#ucx, status, 'use the remote key of a memory node');
     this.#keys.push(out.read(0));
     return out.read(0);
@@ -123,10 +119,9 @@ export class UcxEndpoint {
    * gives up its keys. Call before that.
    */
   close(): void {
-    const { bytes, mask, flags } = REQUEST;
-    const request = new Pinned(this.#ucx, bytes)
-      .half(mask, REQUEST_FLAGS)
-      .half(flags, CLOSE_BY_FORCE);
+    const request = this.#plain
+      .half(REQUEST.mask, REQUEST_FLAGS)
+      .half(REQUEST.flags, CLOSE_BY_FORCE);
     const pending = this.#ucx.epClose(this.handle, request.address);
     if (pending > 0) {
       for (let turn = 0; turn < CLOSING_TURNS_MAX; turn++) {
