@@ -118,6 +118,8 @@ class Gateway implements GatewayServer, ServerView {
   readonly #onError: (error: unknown, command: string) => void;
   readonly #server: Server;
   readonly #isTls: boolean;
+  /** With TLS: also those that have not ended its greeting, which are no clients yet. */
+  readonly #sockets = new Set<Socket>();
   readonly #checks: NodeJS.Timeout;
   /** Ids count on when CONFIG RESETSTAT has cleared the totals. */
   #nextId = 0;
@@ -151,6 +153,12 @@ class Gateway implements GatewayServer, ServerView {
     this.#server =
       tls === undefined ? createServer(shared) : createTlsServer({ ...tls, ...shared });
     this.#server.maxConnections = 65_535 + REJECTIONS_MAX;
+    if (this.#isTls) {
+      this.#server.on('connection', (socket: Socket) => {
+        this.#sockets.add(socket);
+        socket.once('close', () => this.#sockets.delete(socket));
+      });
+    }
     this.#server.on(this.#isTls ? 'secureConnection' : 'connection', (socket: Socket) =>
       this.#accept(socket),
     );
@@ -212,8 +220,9 @@ class Gateway implements GatewayServer, ServerView {
     const stopped = new Promise((resolve) => this.#server.close(resolve));
     const connections = [...this.clients.values()];
     for (const connection of connections) connection.close(CLOSE_MS);
-    await stopped;
     await Promise.all(connections.map(({ closed }) => closed));
+    for (const socket of this.#sockets) socket.destroy();
+    await stopped;
   }
 
   #stopTimers(): void {

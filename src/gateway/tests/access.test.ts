@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import { connect } from 'node:tls';
 import { isMissing } from '../../store/tests/support/missing-tools.ts';
 import { Passwords } from '../passwords.ts';
 import { serveRedis } from '../server.ts';
-import { array, command, exchange, serverFor } from './support/exchange.ts';
+import { array, command, connectTo, exchange, serverFor } from './support/exchange.ts';
 import { fakeStore } from './support/fake-store.ts';
 import { Talk } from './support/talk.ts';
 
@@ -116,4 +117,14 @@ test('TLS carries everything, and no client without it', {
   plain.send('PING');
   await plain.closed();
   assert.doesNotMatch(plain.unread, /PONG/);
+});
+
+test('with TLS it closes over connections that have not greeted', async (t) => {
+  const { server } = await serverFor(t, { tls: { cert: '', key: '' } });
+  const silent = connectTo(server);
+  silent.on('error', () => {});
+  await once(silent, 'connect');
+  const closed = once(silent.resume(), 'close');
+  await server.close();
+  await closed;
 });
