@@ -258,7 +258,7 @@ class Comparison {
         assert.equal(store.compareAndDelete(key, this.#staleFor(store, key)), false);
         this.#slide(id);
       },
-      increment: () => this.#increment(store, key, old, (to) => set(to, oldTimes)),
+      increment: () => this.#increment(store, key, old, (to) => set(to, renewed(oldTimes, now))),
       read: () => {
         const found = store.read(key, (bytes) => Buffer.from(bytes));
         assert.deepEqual(found, old === undefined ? undefined : bytesOf(old));
@@ -301,8 +301,7 @@ class Comparison {
       },
       keepTtl: () => {
         store.write(key, value, { keepTtl: true });
-        const { span } = oldTimes;
-        set(value, span === Number.POSITIVE_INFINITY ? oldTimes : { expiresAt: now + span, span });
+        set(value, renewed(oldTimes, now));
       },
       expire: () => {
         assert.equal(store.expire(key, { ttlMs }), old !== undefined);
@@ -358,6 +357,12 @@ class Comparison {
     assert.equal(found.length, this.model.size);
     for (const [id, value] of found) assertValue(value, this.model.get(id)?.value);
   }
+}
+
+/** Of a record that is written and keeps its times: one that slides does so. */
+function renewed(times: Times, now: number): Times {
+  const { span } = times;
+  return span === Number.POSITIVE_INFINITY ? times : { expiresAt: now + span, span };
 }
 
 function assertValue(actual: Value | undefined, expected: Value | undefined): void {

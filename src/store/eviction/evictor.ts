@@ -151,22 +151,19 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   *evictOne(spared?: Request): Operation<boolean> {
-    const { store } = this;
-    // Before any wait: other operations of this client ask how many are under way.
-    store.underWay++;
     try {
       return yield* this.#inPool(() => this.#evict(spared));
     } catch (error) {
       if (LEFT.some((code) => hasCode(error, code))) return false;
       throw error;
-    } finally {
-      store.underWay--;
     }
   }
 
   *#evict(spared: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
+    // Within the section: one that waits for it when its store is closed evicts nothing.
+    store.underWay++;
     try {
       const victim = yield* store.findVictim(sampling, spared);
       if (victim === undefined || !(yield* victim.remove())) return false;
@@ -176,6 +173,7 @@ export class Evictor {
       publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
       return true;
     } finally {
+      store.underWay--;
       store.giveBack(sampling);
     }
   }
