@@ -28,3 +28,16 @@ export interface Attachment {
   /** The pool's own memory, without a copy, where it is within reach. */
   window(address: Address, bytes: number): Uint8Array | undefined;
 }
+
+/** Runs an operation in a section of its own: nothing that it meets is used again meanwhile. */
+export function* inSection<T>(
+  attachment: Pick<Attachment, 'enter' | 'exit'>,
+  operation: () => Operation<T>,
+): Operation<T> {
+  yield* attachment.enter();
+  try {
+    return yield* operation();
+  } finally {
+    attachment.exit();
+  }
+}

@@ -2,7 +2,7 @@ import { hasCode } from '../../errors.ts';
 import type { Index, IndexWalk } from '../../indexes/contract.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Evictor } from '../eviction/evictor.ts';
-import type { Attachment } from './attachment.ts';
+import { type Attachment, inSection } from './attachment.ts';
 import { foundKey } from './ranges/takers.ts';
 
 /** Between two turns at a store, of whatever client. */
@@ -58,13 +58,13 @@ export class ExpirySweep {
     const id = this.#index.catalog;
     yield* this.#tell();
     // In a section, as each verb on the store's words: outside they may be another store's by now.
-    const start = yield* this.#inPool(() => this.#begin());
+    const start = yield* inSection(this.#attachment, () => this.#begin());
     if (start === undefined) return 0;
     const walk = this.#walkFrom(start);
-    const expired = yield* this.#inPool(() => this.#meet(walk));
-    for (const record of expired) yield* this.#inPool(() => this.#remove(record));
+    const expired = yield* inSection(this.#attachment, () => this.#meet(walk));
+    for (const record of expired) yield* inSection(this.#attachment, () => this.#remove(record));
     yield* this.#tell();
-    yield* this.#inPool(() => catalog.setTurnCursor(id, walk.cursor));
+    yield* inSection(this.#attachment, () => catalog.setTurnCursor(id, walk.cursor));
     return expired.length;
   }
 
@@ -85,18 +85,18 @@ export class ExpirySweep {
   *relieve(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
     const { catalog } = this.#attachment.pool;
     const id = this.#index.catalog;
-    if (!(yield* this.#inPool(() => catalog.isTimed(id)))) return 0;
+    if (!(yield* inSection(this.#attachment, () => catalog.isTimed(id)))) return 0;
     let removed = 0;
     // From where the last turn ended, and once more from the beginning.
-    for (const start of [yield* this.#inPool(() => catalog.turnCursor(id)), 0]) {
+    for (const start of [yield* inSection(this.#attachment, () => catalog.turnCursor(id)), 0]) {
       const walk = this.#walkFrom(start);
       while (!walk.done && removed < enough) {
-        for (const record of yield* this.#inPool(() => this.#meet(walk))) {
+        for (const record of yield* inSection(this.#attachment, () => this.#meet(walk))) {
           if (!(yield* this.#removeInFull(record, makeRoom))) return removed;
           removed++;
         }
       }
-      yield* this.#inPool(() => catalog.setTurnCursor(id, walk.cursor));
+      yield* inSection(this.#attachment, () => catalog.setTurnCursor(id, walk.cursor));
     }
     yield* this.#tell();
     return removed;
@@ -114,22 +114,13 @@ export class ExpirySweep {
   *#removeInFull(record: Expired, makeRoom: () => Operation<boolean>): Operation<boolean> {
     for (let attempt = 0; attempt < REMOVALS_MAX; attempt++) {
       try {
-        yield* this.#inPool(() => this.#remove(record));
+        yield* inSection(this.#attachment, () => this.#remove(record));
         return true;
       } catch (error) {
         if (!hasCode(error, 'SW_POOL_FULL') || !(yield* makeRoom())) break;
       }
     }
     return false;
-  }
-
-  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
-    yield* this.#attachment.enter();
-    try {
-      return yield* operation();
-    } finally {
-      this.#attachment.exit();
-    }
   }
 
   /** From the beginning when the place is none of this store. */

@@ -4,6 +4,7 @@ import { measureStore } from '../administration/statistics.ts';
 import type { ClientCounters, Entry, Key, KeyPage, Page, StoreStats } from '../api.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
 import { prefixIn } from './arguments.ts';
+import { inSection } from './attachment.ts';
 import type { CopiedRecord } from './changes/copies.ts';
 import { ManyCalls } from './many-calls.ts';
 import { boundsOnly, rangeOf } from './ranges/key-range.ts';
@@ -28,7 +29,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
   *size(): Operation<number> {
     if (this.settings.namespace !== undefined) return yield* this.#sizeOfNamespace();
     if (yield* this.#isTimed()) return yield* this.#sizeLive();
-    return (yield* this.#inPool(() => this.index.shape())).records;
+    return (yield* inSection(this.attachment, () => this.index.shape())).records;
   }
 
   /** On an ordered index the keys alone; on others the whole store is read. */
@@ -47,7 +48,9 @@ export class StoreCalls<V> extends ManyCalls<V> {
 
   *#isTimed(): Operation<boolean> {
     this.attachment.refuseClosed();
-    return yield* this.#inPool(() => this.attachment.pool.catalog.isTimed(this.index.catalog));
+    return yield* inSection(this.attachment, () =>
+      this.attachment.pool.catalog.isTimed(this.index.catalog),
+    );
   }
 
   // biome-ignore lint/correctness/useYield: an operation as the other calls are
@@ -62,9 +65,11 @@ export class StoreCalls<V> extends ManyCalls<V> {
     const traffic = this.attachment.traffic.snapshot();
     const { pool } = this.attachment;
     const { bounded, settings } = this;
-    const measured = yield* this.#inPool(() => measureStore(pool, this.index));
+    const measured = yield* inSection(this.attachment, () => measureStore(pool, this.index));
     if (bounded === undefined) return { traffic, ...measured };
-    const bound = yield* this.#inPool(() => bounded.stats(settings.readOnly === true));
+    const bound = yield* inSection(this.attachment, () =>
+      bounded.stats(settings.readOnly === true),
+    );
     return { traffic, ...measured, bound };
   }
 
@@ -101,7 +106,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
     const { range } = rangeOf(boundsOnly(bounds));
     const within = this.settings.namespace?.within(range) ?? range;
     const counting = new RangeCount(ordered, within, yield* this.#isTimed());
-    while (!counting.done) yield* this.#inPool(() => counting.step());
+    while (!counting.done) yield* inSection(this.attachment, () => counting.step());
     return counting.count;
   }
 
@@ -117,7 +122,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
     }
     const walk = this.newWalk();
     while (!walk.done) {
-      yield* this.deleteMany(yield* this.#inPool(() => walk.keysToClear()));
+      yield* this.deleteMany(yield* inSection(this.attachment, () => walk.keysToClear()));
     }
     // Of a store that is nearly empty that takes little, and finds counts that were lost.
     if (this.settings.namespace === undefined) yield* this.#recount();
@@ -135,7 +140,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
     const { name } = this.settings;
     const stored = ([key, value]: readonly [Key, unknown]) =>
       [this.keyIn(key), this.encoded(value)] as const;
-    return yield* this.#inPool(() =>
+    return yield* inSection(this.attachment, () =>
       sortedLoad(this.index, name, entries, this.versions.next(), refuseClosed, stored),
     );
   }
@@ -147,7 +152,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
     const page = new PageOfWalk<CopiedRecord>(walk, count);
     let bytes = 0;
     while (!page.complete && bytes < COPIED_BYTES_MAX) {
-      const group = yield* this.#inPool(() => copiesOf(walk, this.index.records));
+      const group = yield* inSection(this.attachment, () => copiesOf(walk, this.index.records));
       for (const { value } of group) bytes += value.length;
       page.add(group);
     }
@@ -161,7 +166,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
 
   /** The records of the walk's next group. */
   *entriesOf(walk: RecordWalk<V>): Operation<Entry<V>[]> {
-    const entries = yield* this.#inPool(() => walk.entries());
+    const entries = yield* inSection(this.attachment, () => walk.entries());
     this.meter.countScanned(entries.length);
     return entries;
   }
@@ -180,7 +185,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
 
   /** Reads the scan's next records. */
   *stepOf<T>(scan: RangeScan<T>): Operation<void> {
-    yield* this.#inPool(() => scan.step());
+    yield* inSection(this.attachment, () => scan.step());
     this.meter.countScanned(scan.waiting);
   }
 
@@ -190,7 +195,7 @@ export class StoreCalls<V> extends ManyCalls<V> {
   }
 
   *#keysOf(walk: RecordWalk<V>): Operation<Uint8Array[]> {
-    const keys = yield* this.#inPool(() => walk.keys());
+    const keys = yield* inSection(this.attachment, () => walk.keys());
     this.meter.countScanned(keys.length);
     return keys;
   }
@@ -216,15 +221,5 @@ export class StoreCalls<V> extends ManyCalls<V> {
 
   #scan<T>(plan: ScanPlan<T>): RangeScan<T> {
     return plan.begin(this.ordered());
-  }
-
-  /** Runs one operation between `enter` and `exit`. */
-  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
-    yield* this.attachment.enter();
-    try {
-      return yield* operation();
-    } finally {
-      this.attachment.exit();
-    }
   }
 }

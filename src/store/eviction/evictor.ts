@@ -11,7 +11,7 @@ import {
 import type { Request } from '../../indexes/substrates/request.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Attachment } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../calls/attachment.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { Recount } from './recount.ts';
 
@@ -49,7 +49,7 @@ export class Evictor {
   /** Before a write of a store that evicts nothing: looks at the others' lines if it is time to. */
   *lookIfStale(): Operation<void> {
     const { evicts, ledger } = this.store;
-    if (!evicts && ledger.isStale) yield* this.#inPool(() => this.store.look());
+    if (!evicts && ledger.isStale) yield* inSection(this.#attachment, () => this.store.look());
   }
 
   /**
@@ -66,7 +66,7 @@ export class Evictor {
   /** The same after a look at what other clients have deleted, before a write is refused. */
   *isStillShut(request: Request, isThere: boolean): Operation<boolean> {
     if (!this.isShut(request, isThere)) return false;
-    yield* this.#inPool(() => this.store.look());
+    yield* inSection(this.#attachment, () => this.store.look());
     if (this.isShut(request, isThere)) yield* this.#recount.ifDue();
     return this.isShut(request, isThere);
   }
@@ -141,7 +141,7 @@ export class Evictor {
     if (store.isInVain) return;
     for (; store.isOver && vain < VAIN_MAX && tries < TRIES_MAX; tries++) {
       // What is more than this write has added other clients may be about to evict, too.
-      if (tries > 0) yield* this.#inPool(() => store.look());
+      if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (store.isOver && !(yield* this.evictOne(request))) vain++;
     }
     if (!store.isOver) return;
@@ -152,7 +152,7 @@ export class Evictor {
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   *evictOne(spared?: Request): Operation<boolean> {
     try {
-      return yield* this.#inPool(() => this.#evict(spared));
+      return yield* inSection(this.#attachment, () => this.#evict(spared));
     } catch (error) {
       if (LEFT.some((code) => hasCode(error, code))) return false;
       throw error;
@@ -180,21 +180,12 @@ export class Evictor {
 
   /** Tells other clients at once what this one has counted. */
   publish(): Operation<void> {
-    return this.#inPool(() => this.store.ledger.publish());
+    return inSection(this.#attachment, () => this.store.ledger.publish());
   }
 
   /** Counts all records, when what the clients have counted is known to be wrong, or may be. */
   recount(): Operation<void> {
     return this.#recount.run();
-  }
-
-  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
-    yield* this.#attachment.enter();
-    try {
-      return yield* operation();
-    } finally {
-      this.#attachment.exit();
-    }
   }
 }
 

@@ -2,7 +2,7 @@ import type { Index, IndexWalk } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Attachment } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../calls/attachment.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import type { Ledger, Reading } from './ledger.ts';
 
@@ -53,10 +53,10 @@ export class Recount {
 
   *run(): Operation<void> {
     const { ledger } = this.#store;
-    const before = yield* this.#inPool(() => ledger.look());
+    const before = yield* inSection(this.#attachment, () => ledger.look());
     const { deaths } = ledger;
     const counted = yield* this.#walk();
-    const isSure = yield* this.#inPool(() => correct(ledger, before, counted));
+    const isSure = yield* inSection(this.#attachment, () => correct(ledger, before, counted));
     if (isSure) this.#store.deathsCounted = deaths;
   }
 
@@ -68,17 +68,8 @@ export class Recount {
       records++;
       bytes += blockBytesOf(keyBytes, foundValueBytes);
     };
-    while (!walk.done) yield* this.#inPool(() => someOf(walk, visit));
+    while (!walk.done) yield* inSection(this.#attachment, () => someOf(walk, visit));
     return { records, bytes };
-  }
-
-  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
-    yield* this.#attachment.enter();
-    try {
-      return yield* operation();
-    } finally {
-      this.#attachment.exit();
-    }
   }
 }
 

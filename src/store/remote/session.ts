@@ -6,7 +6,7 @@ import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
-import type { Attachment } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../calls/attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { Evictor } from '../eviction/evictor.ts';
 import { type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
@@ -178,16 +178,7 @@ export class Session implements Attachment {
 
   /** Runs one operation of the store's. */
   runOne<T>(operation: () => Operation<T>): Promise<T> {
-    return this.pool.run(this.#inPool(operation));
-  }
-
-  *#inPool<T>(operation: () => Operation<T>): Operation<T> {
-    yield* this.enter();
-    try {
-      return yield* operation();
-    } finally {
-      this.exit();
-    }
+    return this.pool.run(inSection(this, operation));
   }
 
   *exclusive<T>(operation: () => Operation<T>): Operation<T | undefined> {
