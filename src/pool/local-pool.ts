@@ -93,11 +93,15 @@ export class LocalPool extends Pool {
     this.run(this.prefetchBlocks());
     this.run(this.recoverLagging());
     this.#tellIfDue();
-    this.#burst ??= setImmediate(() => this.#endBurst()).unref();
+    this.#burst ??= setImmediate(() => this.rest()).unref();
   }
 
-  /** The event loop has turned: nothing is in flight, so this client holds back no other. */
-  #endBurst(): void {
+  /**
+   * The event loop has turned, or a timer's work has ended, behind which this thread may be busy
+   * with other things before it turns: nothing is in flight, so this client holds back no other.
+   */
+  rest(): void {
+    clearImmediate(this.#burst);
     this.#burst = undefined;
     if (this.#closed || this.#inFlight > 0) return;
     this.#budget = 0;

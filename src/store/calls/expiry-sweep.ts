@@ -11,7 +11,7 @@ export const TURN_MS = 100;
 const BUSY_TURN_MS = 10;
 const BUSY_SHARE = 0.1;
 /** In a store without records that expire: how soon the first one is noticed. */
-const IDLE_MS = 1000;
+export const IDLE_MS = 1000;
 /** After a turn that failed. */
 const FAILED_PAUSE_MS = 1000;
 /** Steps of the walk in one turn: some hundred records, less than a millisecond. */

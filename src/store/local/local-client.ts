@@ -78,6 +78,7 @@ export class LocalClient {
       if (this.pool.closed || store.dropped) return undefined;
       if (this.#opened.get(store)?.index !== index) return undefined;
       const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
+      this.pool.rest();
       if (records > 0) publish('expire', () => ({ store: store.name, records }));
       resizes.look();
       return sweep.pause;

@@ -8,7 +8,7 @@ import { checkSync } from '../../open.ts';
 import { attachInMemory } from '../../places/memory-pools.ts';
 import { throwsCode } from '../../tests/support/codes.ts';
 import { endAfter, freshStore, numbered, type Scope } from '../../tests/support/pools.ts';
-import { ExpirySweep, TURN_MS } from '../expiry-sweep.ts';
+import { ExpirySweep, IDLE_MS, TURN_MS } from '../expiry-sweep.ts';
 
 const START = 1_700_000_000_000;
 
@@ -130,4 +130,19 @@ test('a turn whose client dies, and one in the future, hold up no other', (t) =>
     removed += other.turn();
   }
   assert.equal(removed, 50);
+});
+
+test('a client that has swept in a timer is idle before the event loop turns', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { memory } = freshStore(t, 'memory').handle as { memory: readonly SharedArrayBuffer[] };
+  const client = new LocalClient(attachInMemory(memory), {});
+  endAfter(t, client, (one) => one.end());
+  client.open({ create: false });
+  await new Promise((resolve) => setImmediate(resolve));
+  const entered = t.mock.method(client.pool, 'enterStore');
+  t.mock.timers.tick(IDLE_MS);
+  // Microtasks only: what this thread does next may take as long as it likes.
+  for (let i = 0; i < 10; i++) await undefined;
+  assert.ok(entered.mock.callCount() > 0);
+  assert.equal(client.pool.reclamation.online, false);
 });
