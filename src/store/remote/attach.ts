@@ -1,8 +1,9 @@
 import { StepwellError } from '../../errors.ts';
-import { REVOKE, SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/client/calls.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/method-arguments.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
+import { REVOKE } from '../../fabrics/tcp/node-methods.ts';
 import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/clients/thread-identity.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';

@@ -16,7 +16,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { StepwellError } from '../../errors.ts';
-import { INITIALISE } from '../../fabrics/tcp/client/calls.ts';
+import { INITIALISE } from '../../fabrics/tcp/node-methods.ts';
 import { control } from '../../pool/control.ts';
 import { MAGIC, type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
 import { formatSuperblock } from '../../pool/superblock.ts';

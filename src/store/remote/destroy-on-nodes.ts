@@ -1,7 +1,7 @@
 import { hasCode, StepwellError } from '../../errors.ts';
-import { ERASE } from '../../fabrics/tcp/client/calls.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
+import { ERASE } from '../../fabrics/tcp/node-methods.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';

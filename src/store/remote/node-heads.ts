@@ -10,8 +10,8 @@
  */
 import { createHash } from 'node:crypto';
 import { StepwellError } from '../../errors.ts';
-import { HEAD_IMAGE_BYTES } from '../../fabrics/tcp/client/calls.ts';
 import type { Welcome } from '../../fabrics/tcp/handshake.ts';
+import { HEAD_IMAGE_BYTES } from '../../fabrics/tcp/method-arguments.ts';
 import { control } from '../../pool/control.ts';
 import { MAGIC, type PoolParameters } from '../../pool/layout.ts';
 import { parseSuperblock, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';

@@ -2,6 +2,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../../errors.ts';
 import type { Batch, Completion } from '../../../verbs/index.ts';
+import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { decodeResults, encodePart, encodeWhole } from '../frame-codec.ts';
 import { Greeting } from '../greeting.ts';
 import type { Welcome } from '../handshake.ts';
@@ -24,7 +25,6 @@ import {
   WELCOME,
   WireError,
 } from '../wire.ts';
-import { CALL_HEAD, callContent, readCall } from './calls.ts';
 import type { Part } from './flight.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox, readFailure } from './outbox.ts';

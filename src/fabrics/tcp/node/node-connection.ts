@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { StepwellError } from '../../../errors.ts';
-import { CALL_HEAD, callContent, readCall } from '../client/calls.ts';
+import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { Inbox } from '../client/inbox.ts';
 import { Outbox } from '../client/outbox.ts';
 import { CHALLENGES_MAX, readProof, writeChallenge, writeWelcome } from '../handshake.ts';

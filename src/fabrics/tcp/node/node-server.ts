@@ -4,21 +4,18 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../../errors.ts';
 import { LOCK_HELD } from '../../shared/file-locks.ts';
+import { HEAD_IMAGE_BYTES, readLock, readSession, sessionTag } from '../method-arguments.ts';
 import {
   ATTACH,
   ERASE,
   FIRST_FREE_METHOD,
-  HEAD_IMAGE_BYTES,
   INITIALISE,
   IS_CONNECTED,
   IS_LOCKED,
   LOCK,
   REVOKE,
-  readLock,
-  readSession,
-  sessionTag,
   UNLOCK,
-} from '../client/calls.ts';
+} from '../node-methods.ts';
 import { FRAME_BYTES_MAX } from '../wire.ts';
 import type { DataPath } from './data-path.ts';
 import { Guesses } from './guesses.ts';

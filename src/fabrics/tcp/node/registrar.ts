@@ -6,17 +6,8 @@ import {
   Scratch,
 } from '../../../verbs/index.ts';
 import { LOCK_NEEDLESS } from '../../shared/file-locks.ts';
-import {
-  IS_CONNECTED,
-  IS_LOCKED,
-  LOCK,
-  LOCK_BYTES,
-  REVOKE,
-  SESSION_BYTES,
-  UNLOCK,
-  writeLock,
-  writeSession,
-} from '../client/calls.ts';
+import { LOCK_BYTES, SESSION_BYTES, writeLock, writeSession } from '../method-arguments.ts';
+import { IS_CONNECTED, IS_LOCKED, LOCK, REVOKE, UNLOCK } from '../node-methods.ts';
 
 const AREA_BYTES = CALL_HEAD_BYTES + SESSION_BYTES;
 

@@ -1,6 +1,5 @@
 import { StepwellError } from '../../../errors.ts';
 import { type Completion, type RemoteFabric, TrafficCounters } from '../../../verbs/index.ts';
-import { ATTACH } from '../../tcp/client/calls.ts';
 import { Flight, type Part } from '../../tcp/client/flight.ts';
 import {
   type Credentials,
@@ -11,6 +10,7 @@ import {
 import { StuckWatch } from '../../tcp/client/stuck-watch.ts';
 import type { NodePair } from '../../tcp/client/tcp-fabric.ts';
 import type { Welcome } from '../../tcp/handshake.ts';
+import { ATTACH } from '../../tcp/node-methods.ts';
 import { WireError } from '../../tcp/wire.ts';
 import { IN_PROGRESS, isFailure, OK } from '../binding/library.ts';
 import type { UcxEndpoint } from '../binding/worker.ts';

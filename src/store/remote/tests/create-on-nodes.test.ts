@@ -1,8 +1,8 @@
 /** Creators of a pool on several nodes that die, or meet; and what is left of such a pool. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext, test } from 'node:test';
-import { ERASE } from '../../../fabrics/tcp/client/calls.ts';
 import type { NodeServer } from '../../../fabrics/tcp/node/node-server.ts';
+import { ERASE } from '../../../fabrics/tcp/node-methods.ts';
 import { connectTo } from '../../../fabrics/tcp/tests/support/rig.ts';
 import { create, destroy, inspect, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ERASE, INITIALISE, REVOKE } from '../../../fabrics/tcp/client/calls.ts';
 import { TcpFabric } from '../../../fabrics/tcp/client/tcp-fabric.ts';
+import { ERASE, INITIALISE, REVOKE } from '../../../fabrics/tcp/node-methods.ts';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { control } from '../../../pool/control.ts';
 import { CLIENT_ENTRY_BYTES, CLIENTS_OFFSET, SUPERBLOCK } from '../../../pool/layout.ts';

@@ -4,15 +4,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ErrorCode } from '../../../errors.ts';
 import { MemorySource } from '../../../fabrics/shared/memory-source.ts';
-import {
-  IS_CONNECTED,
-  REVOKE,
-  SESSION_BYTES,
-  writeSession,
-} from '../../../fabrics/tcp/client/calls.ts';
+import { SESSION_BYTES, writeSession } from '../../../fabrics/tcp/method-arguments.ts';
 import { NodeMemory } from '../../../fabrics/tcp/node/node-memory.ts';
 import { NodeServer } from '../../../fabrics/tcp/node/node-server.ts';
 import { TcpRegistrar } from '../../../fabrics/tcp/node/registrar.ts';
+import { IS_CONNECTED, REVOKE } from '../../../fabrics/tcp/node-methods.ts';
 import { greet } from '../../../fabrics/tcp/tests/support/raw.ts';
 import { connectTo, rawConnection } from '../../../fabrics/tcp/tests/support/rig.ts';
 import { runRemote } from '../../../verbs/index.ts';

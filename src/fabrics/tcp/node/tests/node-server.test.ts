@@ -3,13 +3,8 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { Batch, Scratch, WRITE } from '../../../../verbs/index.ts';
 import { MemorySource } from '../../../shared/memory-source.ts';
-import {
-  IS_CONNECTED,
-  REVOKE,
-  SESSION_BYTES,
-  sessionTag,
-  writeSession,
-} from '../../client/calls.ts';
+import { SESSION_BYTES, sessionTag, writeSession } from '../../method-arguments.ts';
+import { IS_CONNECTED, REVOKE } from '../../node-methods.ts';
 import { frameOf, greet, receive, verbsOf } from '../../tests/support/raw.ts';
 import {
   connectTo,

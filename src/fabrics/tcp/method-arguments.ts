@@ -1,0 +1,43 @@
+/** What the calls of node-methods.ts carry. */
+
+/** Of ERASE: so many bytes of a pool's beginning never change as long as it is there. */
+export const HEAD_IMAGE_BYTES = 64;
+
+/** Of IS_CONNECTED and REVOKE: a session, and whether only its tag is known. */
+export const SESSION_BYTES = 16;
+
+/** The low bits of a session that stand in the state word of a client's row. */
+const SESSION_TAG_BITS = 22;
+
+export function sessionTag(session: number): number {
+  return session % 2 ** SESSION_TAG_BITS;
+}
+
+export function writeSession(bytes: Uint8Array, session: number, tagOnly: boolean): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  view.setFloat64(0, session, true);
+  view.setUint32(8, tagOnly ? 1 : 0, true);
+}
+
+/** Raises RangeError. */
+export function readSession(bytes: Uint8Array): { session: number; tagOnly: boolean } {
+  if (bytes.length < SESSION_BYTES) throw new RangeError('no session');
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  return { session: view.getFloat64(0, true), tagOnly: view.getUint32(8, true) !== 0 };
+}
+
+/** Of LOCK, UNLOCK and IS_LOCKED: a lock's number, of so many. */
+export const LOCK_BYTES = 8;
+const LOCKS_MAX = 4096;
+
+export function writeLock(bytes: Uint8Array, lock: number): void {
+  new DataView(bytes.buffer, bytes.byteOffset).setFloat64(0, lock, true);
+}
+
+/** Raises RangeError. */
+export function readLock(bytes: Uint8Array): number {
+  if (bytes.length < LOCK_BYTES) throw new RangeError('no lock');
+  const lock = new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0, true);
+  if (!Number.isInteger(lock) || lock < 0 || lock >= LOCKS_MAX) throw new RangeError('no lock');
+  return lock;
+}
