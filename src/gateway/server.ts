@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
+import { urlHost } from '../fabrics/tcp/endpoint.ts';
 import { COMMANDS } from './commands/index.ts';
 import { ClientMemory } from './connections/client-memory.ts';
 import { Connection } from './connections/connection.ts';
@@ -181,7 +182,7 @@ class Gateway implements GatewayServer, ServerView {
   get url(): string {
     const { host, port } = this.#address;
     const scheme = this.#isTls ? 'rediss' : 'redis';
-    return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+    return `${scheme}://${urlHost(host)}:${port}`;
   }
 
   get connections(): number {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { urlHost } from '../fabrics/tcp/endpoint.ts';
 import type { Passwords } from '../gateway/passwords.ts';
 
 /** Why a request is not answered. */
@@ -40,8 +41,7 @@ export function refuse(request: IncomingMessage, { host, passwords }: Access): v
     throw new Refusal(413, 'a request has no body here', { connection: 'close' });
   }
   const name = nameIn(headers.host);
-  const bound = host.includes(':') ? `[${host}]` : host;
-  const isOurs = passwords !== undefined || [...LOCAL_NAMES, bound].includes(name);
+  const isOurs = passwords !== undefined || [...LOCAL_NAMES, urlHost(host)].includes(name);
   if (!isOurs) throw new Refusal(421, `this server is not ${name || 'without a name'}`);
   const site = headers['sec-fetch-site'];
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {

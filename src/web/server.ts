@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
+import { urlHost } from '../fabrics/tcp/endpoint.ts';
 import { isLoopback } from '../gateway/loopback.ts';
 import { Passwords } from '../gateway/passwords.ts';
 import type { PoolHandle } from '../store/api.ts';
@@ -131,8 +132,7 @@ class PageServer implements WebServer, Sources {
 
   get url(): string {
     const { port } = this.#server.address() as AddressInfo;
-    const shown = this.#host.includes(':') ? `[${this.#host}]` : this.#host;
-    return `${this.#isTls ? 'https' : 'http'}://${shown}:${port}/`;
+    return `${this.#isTls ? 'https' : 'http'}://${urlHost(this.#host)}:${port}/`;
   }
 
   async listen(): Promise<void> {

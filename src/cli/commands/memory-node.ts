@@ -1,3 +1,4 @@
+import { urlHost } from '../../fabrics/tcp/endpoint.ts';
 import { secretFrom } from '../../store/remote/address.ts';
 import type { RunningNode } from '../../store/servers/memory-node.ts';
 import { defineCommand } from '../command.ts';
@@ -120,10 +121,10 @@ async function announce(
   { host, port, size }: RunningNode,
   options: { file?: string; fabric?: string; 'tls-cert'?: string },
 ): Promise<void> {
-  const shown = host.includes(':') ? `[${host}]` : host;
+  const shown = `${urlHost(host)}:${port}`;
   const scheme = options['tls-cert'] === undefined ? (options.fabric ?? 'tcp') : 'tls';
   const where = options.file === undefined ? 'in memory' : `in ${options.file}`;
-  await context.stdout.line(`Memory node on ${shown}:${port}: ${formatSize(size)} ${where}`);
-  await context.stdout.line(`  open it:  npx stepwell set ${scheme}://${shown}:${port} KEY VALUE`);
+  await context.stdout.line(`Memory node on ${shown}: ${formatSize(size)} ${where}`);
+  await context.stdout.line(`  open it:  npx stepwell set ${scheme}://${shown} KEY VALUE`);
   await context.stdout.line('Ctrl-C ends it.');
 }

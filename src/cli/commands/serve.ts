@@ -1,3 +1,4 @@
+import { urlHost } from '../../fabrics/tcp/endpoint.ts';
 import type { PoolHandle } from '../../store/api.ts';
 import { isRemote } from '../../store/remote/address.ts';
 import type { WebServer } from '../../web/server.ts';
@@ -164,8 +165,8 @@ async function announce(
 ): Promise<void> {
   const style = styleFor(context.stdout.isTTY, context.env);
   const { host, port } = address;
-  const shown = host.includes(':') ? `[${host}]` : host;
-  await context.stdout.line(`Serving the Redis protocol on ${style.bold(`${shown}:${port}`)}`);
+  const shown = style.bold(`${urlHost(host)}:${port}`);
+  await context.stdout.line(`Serving the Redis protocol on ${shown}`);
   await context.stdout.line(hints(url, host, port, place, style, page));
   await context.stdout.line('Ctrl-C stops serving and keeps the pool.');
 }

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
-import type { Credentials, Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
+import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
 import { connectUcx } from '../../fabrics/ucx/client/connect.ts';
 import type { OpenOptions } from '../api.ts';
 

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
+import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
 import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/memory/chunk-word.ts';
@@ -140,7 +140,7 @@ function isAddress(text: string, endpoint: Endpoint): boolean {
 }
 
 function addressOf({ host, port }: Endpoint): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  return `${urlHost(host)}:${port}`;
 }
 
 /** Each step of each move is an operation of its own, so that no client waits for an epoch. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { hasCode, StepwellError } from '../../errors.ts';
-import type { Credentials, Endpoint } from '../../fabrics/tcp/client/queue-pair.ts';
+import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
+import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
 import type { OpenOptions } from '../api.ts';
 import type { RemoteClient, Session } from './session.ts';
 

@@ -3,6 +3,7 @@ import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'n
 import { type ErrorCode, StepwellError } from '../../../errors.ts';
 import type { Batch, Completion } from '../../../verbs/index.ts';
 import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
+import { type Endpoint, urlHost } from '../endpoint.ts';
 import { decodeResults, encodePart, encodeWhole } from '../frame-codec.ts';
 import { Greeting } from '../greeting.ts';
 import type { Welcome } from '../handshake.ts';
@@ -38,11 +39,6 @@ const FLUSH_BYTES = 256 * 1024;
 /** Bytes of frames that a node sends beyond the results in them. */
 const FRAME_SLACK = 4096;
 
-export interface Endpoint {
-  host: string;
-  port: number;
-}
-
 export interface Credentials {
   /** What client and nodes both know. */
   secret?: Uint8Array;
@@ -75,7 +71,8 @@ type Returned = (error: unknown, reply: Uint8Array | undefined) => void;
 
 /** A client's connection to one memory node: frames go out in order, and are answered in order. */
 export class QueuePair {
-  readonly endpoint: Endpoint;
+  /** Names the node in errors. */
+  readonly label: string;
   /** What the node said of itself; there once connected. */
   welcome!: Welcome;
   /** How frames are cut for the node; there once connected. */
@@ -100,7 +97,7 @@ export class QueuePair {
   #connected: Connected | undefined;
 
   private constructor(endpoint: Endpoint, place: Place, credentials: Credentials) {
-    this.endpoint = endpoint;
+    this.label = `memory node ${urlHost(endpoint.host)}:${endpoint.port}`;
     this.#place = place;
     this.#credentials = credentials;
     const { tls, secret, name } = credentials;
@@ -194,7 +191,7 @@ export class QueuePair {
     const bytes = HEAD_BYTES + CALL_HEAD + padded(request.length);
     if (bytes > this.welcome.frameBytesMax) {
       const limit = `more than the ${this.welcome.frameBytesMax} of a frame`;
-      const why = `${this.#label}: a call of ${bytes} bytes, ${limit}`;
+      const why = `${this.label}: a call of ${bytes} bytes, ${limit}`;
       returned(new StepwellError('SW_UNSUPPORTED', why), undefined);
       return;
     }
@@ -326,7 +323,7 @@ export class QueuePair {
   #failed(sequence: number, content: Uint8Array): void {
     const { code, message } = readFailure(content);
     if (!code.startsWith('SW_')) throw new WireError('a failure without a code');
-    const error = new StepwellError(code as ErrorCode, `${this.#label}: ${message}`);
+    const error = new StepwellError(code as ErrorCode, `${this.label}: ${message}`);
     const returned = this.#calls.get(sequence);
     if (sequence === NO_SEQUENCE) {
       this.#end(error);
@@ -406,13 +403,8 @@ export class QueuePair {
     this.#lose(code, plain ? 'it does not listen with TLS (use tcp:)' : error.message, error);
   }
 
-  get #label(): string {
-    const { host, port } = this.endpoint;
-    return `memory node ${host.includes(':') ? `[${host}]` : host}:${port}`;
-  }
-
   #lose(code: ErrorCode, message: string, cause?: unknown): void {
-    this.#end(new StepwellError(code, `${this.#label}: ${message}`, { cause }));
+    this.#end(new StepwellError(code, `${this.label}: ${message}`, { cause }));
   }
 
   #end(error: StepwellError): void {

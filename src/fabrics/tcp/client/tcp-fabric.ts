@@ -19,9 +19,10 @@ import {
   WRITE,
   WRITES,
 } from '../../../verbs/index.ts';
+import type { Endpoint } from '../endpoint.ts';
 import type { Welcome } from '../handshake.ts';
 import { Flight, nodeOf, type PairOrders, type Part, segmentEnd } from './flight.ts';
-import { type Credentials, type Endpoint, type Place, QueuePair } from './queue-pair.ts';
+import { type Credentials, type Place, QueuePair } from './queue-pair.ts';
 import type { SentFrame } from './sent-frames.ts';
 
 const SHORT_PAUSE_MICROSECONDS = 500;

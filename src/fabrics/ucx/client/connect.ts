@@ -1,7 +1,8 @@
 import { StepwellError } from '../../../errors.ts';
 import type { PairOrders } from '../../tcp/client/flight.ts';
-import type { Credentials, Endpoint, Place } from '../../tcp/client/queue-pair.ts';
+import type { Credentials, Place } from '../../tcp/client/queue-pair.ts';
 import { type FabricReport, type PairMaker, TcpFabric } from '../../tcp/client/tcp-fabric.ts';
+import type { Endpoint } from '../../tcp/endpoint.ts';
 import { loadUcx } from '../binding/library.ts';
 import type { LentMemory } from '../lent-memory.ts';
 import type { Transports } from '../transports.ts';

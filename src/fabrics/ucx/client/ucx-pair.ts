@@ -1,14 +1,10 @@
-import { StepwellError } from '../../../errors.ts';
+import { type ErrorCode, StepwellError } from '../../../errors.ts';
 import { type Completion, type RemoteFabric, TrafficCounters } from '../../../verbs/index.ts';
 import { Flight, type Part } from '../../tcp/client/flight.ts';
-import {
-  type Credentials,
-  type Endpoint,
-  type Place,
-  QueuePair,
-} from '../../tcp/client/queue-pair.ts';
+import { type Credentials, type Place, QueuePair } from '../../tcp/client/queue-pair.ts';
 import { StuckWatch } from '../../tcp/client/stuck-watch.ts';
 import type { NodePair } from '../../tcp/client/tcp-fabric.ts';
+import type { Endpoint } from '../../tcp/endpoint.ts';
 import type { Welcome } from '../../tcp/handshake.ts';
 import { ATTACH } from '../../tcp/node-methods.ts';
 import { WireError } from '../../tcp/wire.ts';
@@ -56,7 +52,6 @@ export class UcxPair implements NodePair, Waiter {
   #completed = 0;
   readonly #stuck = new StuckWatch();
   readonly #clock: NodeJS.Timeout;
-  readonly #label: string;
   /** The part for which the node was asked for regions that it has by now. */
   #asked: Part | 'soon' | undefined;
   #failure: StepwellError | undefined;
@@ -73,8 +68,6 @@ export class UcxPair implements NodePair, Waiter {
     this.#client = client;
     this.#place = place;
     this.lent = lent;
-    const { host, port } = control.endpoint;
-    this.#label = `memory node ${host.includes(':') ? `[${host}]` : host}:${port}`;
     const { ucx } = client;
     this.#endpoint = client.connect(lent.workerAddress);
     this.#ring = new BounceRing(ucx, RING_BYTES);
@@ -180,8 +173,7 @@ export class UcxPair implements NodePair, Waiter {
   }
 
   close(reason?: StepwellError): void {
-    const over = new StepwellError('SW_CLOSED', `${this.#label}: the connection was closed`);
-    this.#end(reason ?? over);
+    this.#end(reason ?? this.#error('SW_CLOSED', 'the connection was closed'));
   }
 
   /** Whether all of the part was posted, or has failed. */
@@ -252,9 +244,7 @@ export class UcxPair implements NodePair, Waiter {
     const address = part.flight.batch.address[row];
     const why = `verb beyond the memory of the node: address ${address}`;
     part.row = part.flight.end;
-    setImmediate(() => {
-      this.#tell(part, new StepwellError('SW_POOL_CORRUPT', `${this.#label}: ${why}`));
-    });
+    setImmediate(() => this.#tell(part, this.#error('SW_POOL_CORRUPT', why)));
   }
 
   #postWaiting(): void {
@@ -345,18 +335,20 @@ export class UcxPair implements NodePair, Waiter {
   #tick(): void {
     const oldest = this.#underWay.length > 0 ? this.#completed : undefined;
     if (!this.#stuck.tick(oldest, undefined, TICKS)) return;
-    const why = `${this.#label}: it lives, but executes no verbs`;
-    this.#end(new StepwellError('SW_NODE_UNREACHABLE', why));
+    this.#end(this.#error('SW_NODE_UNREACHABLE', 'it lives, but executes no verbs'));
   }
 
   /** The control connection may tell why: then it does soon. */
   #broken(status: number): void {
     if (this.#failure !== undefined) return;
     const words = isFailure(status) ? this.#client.ucx.statusText(status) : `status ${status}`;
-    const why = `${this.#label}: UCX lost it (${words})`;
-    const failure = new StepwellError('SW_NODE_UNREACHABLE', why);
+    const failure = this.#error('SW_NODE_UNREACHABLE', `UCX lost it (${words})`);
     this.#failure = failure;
     setTimeout(() => this.#end(failure), REASON_MS).unref();
+  }
+
+  #error(code: ErrorCode, why: string): StepwellError {
+    return new StepwellError(code, `${this.#control.label}: ${why}`);
   }
 
   #end(error: StepwellError): void {
@@ -395,8 +387,7 @@ async function attach(control: QueuePair): Promise<Uint8Array> {
   } catch (error) {
     const { message } = error as Error;
     if (!(error instanceof StepwellError) || !message.includes('has no method')) throw error;
-    const { host, port } = control.endpoint;
-    const why = `the memory node ${host}:${port} runs without UCX`;
+    const why = `the ${control.label} runs without UCX`;
     const remedy = 'start it with --fabric ucx, or open the pool by tcp://';
     throw new StepwellError('SW_UNSUPPORTED', `${why}: ${remedy}`);
   }
