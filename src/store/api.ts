@@ -116,13 +116,13 @@ export interface KeyPage {
 
 /** Parameters of the index `race`, lock-free extendible hashing. */
 export interface RaceParameters {
-  /** Slots in a bucket (the paper's K), 1..64. 7 makes a bucket one 64-byte line. */
+  /** Slots in a bucket (the paper's K), 1..64 (7, which makes a bucket one 64-byte line). */
   associativity?: number;
-  /** Bucket groups in a subtable, 2..65536. Each has two main buckets and an overflow bucket. */
+  /** Bucket groups in a subtable, 2..65536 (64); each has two main buckets and an overflow one. */
   groups?: number;
-  /** Suffix bits of the directory at creation. */
+  /** Suffix bits of the directory at creation (1). */
   initialDepth?: number;
-  /** Suffix bits for which directory space is reserved, at most 24. */
+  /** Suffix bits for which directory space is reserved, at most 24 (by the pool's size). */
   maxDepth?: number;
 }
 
@@ -173,9 +173,9 @@ export interface SepHashParameters {
   depthBits?: boolean;
   /** A write changes filter and entry in one doorbell (true), or one after the other. */
   zeroWait?: boolean;
-  /** Suffix bits of the directory at creation. */
+  /** Suffix bits of the directory at creation (1). */
   initialDepth?: number;
-  /** Suffix bits for which directory space is reserved, at most 24. */
+  /** Suffix bits for which directory space is reserved, at most 24 (by the pool's size). */
   maxDepth?: number;
 }
 
@@ -209,9 +209,9 @@ export interface HopscotchParameters {
    * access words 64, because a value has 16 bytes of times then).
    */
   inlineBytes?: number;
-  /** Suffix bits of the directory at creation. */
+  /** Suffix bits of the directory at creation (1). */
   initialDepth?: number;
-  /** Suffix bits for which directory space is reserved, at most 24. */
+  /** Suffix bits for which directory space is reserved, at most 24 (by the pool's size). */
   maxDepth?: number;
   /** Whether entries have 8 bytes more for eviction; always of a store with a bound. */
   accessWords?: boolean;
@@ -223,7 +223,7 @@ export interface HStoreParameters {
   pairs?: number;
   /** Buckets of a pair's hash table, a power of two; by default one for each KiB of the pool. */
   buckets?: number;
-  /** Requests that can wait for a server at once, at least one a client, 1..4096 (1024). */
+  /** Requests that wait at once, at least one a client, 1..4096 (1024, in large pools more). */
   rows?: number;
   /** Entries of a pair's log, a power of two up to 2^20 (4096). */
   log?: number;
@@ -282,8 +282,7 @@ export interface OpenOptions extends PoolOptions {
    * How many records a new store holds at most; from then on `eviction` says which go when others
    * come. Those that have expired count until they are taken out. Operations in flight may exceed
    * it by what they add. A store that is there keeps its own bound: another one raises
-   * SW_STORE_MISMATCH. Not for the indexes chime and hopscotch (SW_UNSUPPORTED). Default: as many
-   * as the pool has room for.
+   * SW_STORE_MISMATCH. Default: as many as the pool has room for.
    */
   maxRecords?: number;
   /**
