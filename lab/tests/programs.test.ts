@@ -35,7 +35,7 @@ describe('labs', () => {
   });
 
   it('round-trips counts what the papers say, for every index', LIMIT, async () => {
-    const { rows } = await figures('round-trips', ['--operations', '2000']);
+    const { rows } = await figures('round-trips', ['--operations', '1000']);
     const mostly = (index: string) =>
       rows
         .filter((row: { index: string }) => row.index === index)
@@ -59,7 +59,7 @@ describe('labs', () => {
   });
 
   it('space finds nearly all keys in level 1 of SHARD', LIMIT, async () => {
-    const { runs } = await figures('space', ['--records', '20000', '--looks', '4']);
+    const { runs } = await figures('space', ['--records', '10000', '--looks', '4']);
     const { looks } = runs.find(({ name }: { name: string }) => name === 'shard');
     assert.equal(looks.length, 4);
     for (const { records, levels } of looks) assert.ok(levels[0] / records > 0.95);

@@ -33,10 +33,10 @@ function isWhole(reader: Client): boolean {
   }
 }
 
-/** A writer dies after any verb of its operation, and a repairer after every other of its own. */
+/** A writer dies after any verb of its operation, and a repairer after every third of its own. */
 function bothDie(t: Scope, plant: (pool: Pool) => void): boolean {
   for (let verbs = 1; ; verbs++) {
-    for (let later = 1 + (verbs & 1); ; later += 2) {
+    for (let later = 1 + (verbs % 3); ; later += 3) {
       const writer = clientOf(t, SHAPE);
       const [repairer, reader] = [0, 1].map(() => clientOf(t, SHAPE, writer.handle));
       for (const key of KEYS.slice(0, LAST)) writer.pool.run(put(writer, key));

@@ -16,6 +16,7 @@ for (const { manifest } of INDEX_KINDS.filter(({ manifest: { name } }) => INDEXE
     manifest,
     known: KNOWN_FAILURES,
     twins: ['sync'],
+    bounded: false,
     open: (scope, options) => freshStore(scope, 'file', { index, ...options }),
   });
 }

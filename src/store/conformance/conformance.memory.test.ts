@@ -1,18 +1,3 @@
-import { test } from 'node:test';
-import { INDEX_KINDS } from '../../indexes/kinds.ts';
-import type { IndexName } from '../api.ts';
-import { KNOWN_FAILURES } from '../tests/support/known-failures.ts';
-import { freshStore } from '../tests/support/pools.ts';
-import { conformance } from './cases/index.ts';
+import { conformanceOnMemory } from './cases/on-memory.ts';
 
-for (const { manifest } of INDEX_KINDS) {
-  const index = manifest.name as IndexName;
-  conformance({
-    test,
-    name: `${index} on memory:`,
-    manifest,
-    known: KNOWN_FAILURES,
-    largeValues: true,
-    open: (scope, options) => freshStore(scope, 'memory', { index, ...options }),
-  });
-}
+conformanceOnMemory({ largeValues: true });

@@ -13,6 +13,7 @@ for (const { manifest } of INDEX_KINDS) {
     manifest,
     known: KNOWN_FAILURES,
     twins: ['sync'],
+    bounded: index === 'race',
     open: (scope, options) => freshStore(scope, 'shm', { index, ...options }),
   });
 }

@@ -419,7 +419,7 @@ for (const [name, shapes] of Object.entries(SHAPES)) {
       }
     });
     fc.assert(property, {
-      numRuns: 80,
+      numRuns: 50,
       includeErrorInReport: true,
       interruptAfterTimeLimit: 60_000,
     });

@@ -234,7 +234,7 @@ const chimes = shapes.map((chime): OpenOptions => ({ index: { kind: 'chime', ...
 for (const [name, options] of Object.entries({ chime: chimes, hstore: hstores })) {
   test(`${name}: random ranges agree with a sorted list`, () => {
     fc.assert(fc.property(options, calls, runModel), {
-      numRuns: 100,
+      numRuns: 60,
       includeErrorInReport: true,
       interruptAfterTimeLimit: 60_000,
     });

@@ -34,7 +34,6 @@ const EXHAUSTED: Readonly<Record<string, [Subject, readonly string[]]>> = {
       'put-remove',
       'increment-increment',
       'compare-update',
-      'compare-reinsert',
       'merge-search',
       'split-search',
       'split-update',
@@ -94,7 +93,7 @@ test('a SepHash compaction without a grace period is caught in compact-late-walk
  * retires the block to which the compaction is about to copy a MainSegment home.
  */
 const STOPPED: Readonly<Record<string, [Subject, readonly string[]]>> = {
-  SepHash: [SEPHASH_SUBJECT, ['compact-merge']],
+  SepHash: [SEPHASH_SUBJECT, ['compact-merge', 'compare-reinsert']],
   SHARD: [
     SHARD_SUBJECT,
     ['split-search', 'split-insert', 'split-split', 'grown-insert', 'migrate-split'],

@@ -34,6 +34,8 @@ const INDEXES: Partial<Record<IndexName, IndexChoice>> = {
 };
 /** Behind the superblock, the catalog and the client table. */
 const CHUNKS_AT = 256 * 1024;
+/** At which a pool is damaged, one after the other. */
+const PLACES = 12;
 
 /** The path of a pool in which nobody has anything left to do. */
 function closedPool(t: TestContext, index: IndexName): string {
@@ -152,7 +154,7 @@ for (const index of ['race', 'sephash', 'shard', 'hstore'] as const) {
     const used = usedWords(path);
     const random = Prng.fromSeed(9);
     let damaged = 0;
-    for (let place = 0; place < 16; place++) {
+    for (let place = 0; place < PLACES; place++) {
       const at = Math.floor(used[random.below(used.length)] / 64) * 64;
       const lost = lostKeys(zeroed(path, at, 64));
       if (lost === 0) continue;
@@ -168,14 +170,14 @@ for (const index of ['race', 'sephash', 'shard', 'hstore'] as const) {
 for (const index of ['race', 'sephash', 'shard'] as const) {
   for (const bytes of [8, 64, 512]) {
     test(`${index}: where ${bytes} bytes are zeroed, and keys lost by it, check says so`, (t) => {
-      assertDamageIsFound(closedPool(t, index), bytes, 20);
+      assertDamageIsFound(closedPool(t, index), bytes, PLACES);
     });
   }
 }
 
 for (const index of ['race', 'sephash', 'shard', 'hstore'] as const) {
   test(`${index}: after a client was killed and swept, check says what zeros cost`, async (t) => {
-    assertDamageIsFound(await sweptPool(t, index), 64, 20);
+    assertDamageIsFound(await sweptPool(t, index), 64, PLACES);
   });
 }
 

@@ -86,9 +86,9 @@ export function boundedCases({ check, manifest, local }: Suite): void {
   bounded('lru spares what was read', lru, async ({ s }) => {
     const kept = numbered('kept', LIMIT / 4);
     for (const key of kept) await s.set(key, 'v');
-    for (const key of numbered('k', 10 * LIMIT)) {
+    for (const [i, key] of numbered('k', 10 * LIMIT).entries()) {
       await s.set(key, 'v');
-      for (const each of kept) await s.get(each);
+      if (i % 4 === 0) for (const each of kept) await s.get(each);
     }
     await assertKept(s, kept, 'v');
   });
