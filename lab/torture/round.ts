@@ -8,7 +8,7 @@ import { checkSync, destroySync, inspectSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { ROW, RUNNING, STARTING } from './expected-values.ts';
 import { OracleFile } from './oracle-file.ts';
-import { KINDS } from './session.ts';
+import { KINDS } from './session/operations.ts';
 import type { RoundSettings } from './settings.ts';
 import type { Verdict, WorkOrder } from './worker.ts';
 

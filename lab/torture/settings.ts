@@ -9,7 +9,7 @@ import type {
 } from '../../src/store/api.ts';
 import { Prng } from '../workloads/index.ts';
 import type { OracleShape } from './oracle-shape.ts';
-import { KINDS, type Mix } from './session.ts';
+import { KINDS, type Mix, OPERATIONS } from './session/operations.ts';
 
 /** Doubles of a store that break their word; a run with one of them must fail. */
 export type Canary = '' | 'lie' | 'lose-one';
@@ -53,32 +53,6 @@ export interface RoundWishes {
 }
 
 const MIB = 2 ** 20;
-/** Weights around which each seed draws its own mix. */
-const WEIGHTS: Mix = {
-  set: 30,
-  insert: 16,
-  update: 8,
-  write: 12,
-  delete: 14,
-  take: 8,
-  compareAndSet: 14,
-  setMany: 3,
-  deleteMany: 1,
-  ownGet: 6,
-  get: 24,
-  getEntry: 8,
-  has: 6,
-  getMany: 3,
-  read: 8,
-  scan: 1,
-  entries: 1,
-  increment: 12,
-  compareAndAdd: 6,
-  insertToken: 10,
-  removeToken: 10,
-  writeRegister: 6,
-  readRegister: 6,
-};
 
 /**
  * Draws a round from its seed: no two seeds stress the same things (TigerBeetle's swarm options).
@@ -99,8 +73,8 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     tokens: pick(2, 8, 32),
   };
   const mix = Object.fromEntries(
-    KINDS.map((kind) => [kind, Math.ceil(WEIGHTS[kind] * pick(0.25, 1, 1, 3))]),
-  ) as Record<(typeof KINDS)[number], number>;
+    KINDS.map((kind) => [kind, Math.ceil(OPERATIONS[kind][0] * pick(0.25, 1, 1, 3))]),
+  ) as Mix;
   const sephash = {
     segmentBytes: pick(64, 128, 256),
     ratio: pick(1, 2, 8),

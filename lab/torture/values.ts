@@ -65,8 +65,8 @@ function ofBytes(bytes: Uint8Array): ValueIdentity | undefined {
   return { key, attempt, tag };
 }
 
-export function sameValue(a: Value, b: Value): boolean {
-  if (typeof a === 'string' || typeof b === 'string') return a === b;
+export function sameValue(a: Value | undefined, b: Value | undefined): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object') return a === b;
   return Buffer.compare(a, b) === 0;
 }
 

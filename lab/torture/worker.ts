@@ -9,7 +9,8 @@ import { withCanary } from './canary.ts';
 import { DONE, ExpectedValues, ROW, RUNNING, STARTING } from './expected-values.ts';
 import { OracleFile } from './oracle-file.ts';
 import { patientStore } from './patient-store.ts';
-import { Session, Violation } from './session.ts';
+import { Session } from './session/session.ts';
+import { Violation } from './session/tested-store.ts';
 import type { RoundSettings } from './settings.ts';
 import { dieBetweenVerbs } from './suicide.ts';
 
@@ -48,11 +49,9 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
   const store = openAloneSync(order.handle ?? settings.url, openOptions(order));
   try {
     const patient = patientStore(store, () => oracle.fullAllowed && !oracle.stopping);
+    const tested = withCanary(patient, settings.canary);
     const session = new Session(
-      withCanary(patient, settings.canary),
-      oracle,
-      row,
-      random,
+      { store: tested, oracle, row, random },
       settings.mix,
       isOrdered(settings),
     );
@@ -89,7 +88,11 @@ export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
   if (checkFirst) checkClean(place);
   const store = openAloneSync(place, openOptions({ ...order, handle: place }));
   try {
-    const session = new Session(store, oracle, 0, random, settings.mix, isOrdered(settings));
+    const session = new Session(
+      { store, oracle, row: 0, random },
+      settings.mix,
+      isOrdered(settings),
+    );
     for (let row = 0; row < settings.shape.rows; row++) session.adopt(row);
     session.verifyAll();
     checkClean(place);

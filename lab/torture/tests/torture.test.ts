@@ -10,7 +10,8 @@ import { Prng } from '../../workloads/index.ts';
 import { withCanary } from '../canary.ts';
 import { ExpectedValues } from '../expected-values.ts';
 import { type Disturbances, Round, type RoundReport } from '../round.ts';
-import { Session, Violation } from '../session.ts';
+import { Session } from '../session/session.ts';
+import { Violation } from '../session/tested-store.ts';
 import { type Canary, drawRound } from '../settings.ts';
 import { ThreadRound } from '../thread-round.ts';
 
@@ -153,7 +154,8 @@ describe('canaries in this process', () => {
       const store = openSync('memory:', { size: settings.poolBytes, index: settings.index });
       try {
         const double = withCanary(store, canary);
-        const session = new Session(double, oracle, 0, Prng.fromSeed(1), settings.mix);
+        const party = { store: double, oracle, row: 0, random: Prng.fromSeed(1) };
+        const session = new Session(party, settings.mix);
         assert.throws(() => {
           for (let i = 0; i < 100_000; i++) session.step();
         }, Violation);
