@@ -27,6 +27,7 @@ export class UcxWorker {
   /** Readable when an armed worker has something to do. */
   readonly descriptor: number;
 
+  /** Raises SW_UNSUPPORTED when the system has no descriptors left. */
   constructor(context: UcxContext) {
     const { ucx } = context;
     this.ucx = ucx;
@@ -36,7 +37,12 @@ export class UcxWorker {
     const status = ucx.workerCreate(context.handle, out.address + 16, out.address);
     succeed(ucx, status, 'make a worker (are there descriptors left, ulimit -n?)');
     this.handle = out.read(0);
-    succeed(ucx, ucx.workerGetEfd(this.handle, out.address + 8), 'wait for a worker');
+    try {
+      succeed(ucx, ucx.workerGetEfd(this.handle, out.address + 8), 'wait for a worker');
+    } catch (error) {
+      this.close();
+      throw error;
+    }
     this.descriptor = out.view.getInt32(8, true);
   }
 

@@ -43,11 +43,17 @@ export class UcxClient {
   #polling = false;
   #isClosed = false;
 
+  /** Raises SW_UNSUPPORTED when no device has these transports, or descriptors are used up. */
   constructor(ucx: UcxLibrary, transports: Transports) {
     this.ucx = ucx;
     this.transports = transports;
     this.#context = new UcxContext(ucx, transports);
-    this.worker = new UcxWorker(this.#context);
+    try {
+      this.worker = new UcxWorker(this.#context);
+    } catch (error) {
+      this.#context.close();
+      throw error;
+    }
     this.#rest = setInterval(() => this.worker.progress(), REST_MS).unref();
   }
 
