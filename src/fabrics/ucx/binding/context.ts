@@ -1,23 +1,43 @@
 import type { Transports } from '../transports.ts';
 import { succeed } from './failure.ts';
 import type { Handle, UcxLibrary } from './library.ts';
-import { CONTEXT, CONTEXT_FEATURES, FEATURES, MEMORY, MEMORY_FIELDS, Pinned } from './structs.ts';
+import {
+  CONTEXT,
+  CONTEXT_FACTS,
+  CONTEXT_FEATURES,
+  CONTEXT_REQUEST_INIT,
+  FACTS_REQUEST_BYTES,
+  FEATURES,
+  MEMORY,
+  MEMORY_FIELDS,
+  Pinned,
+} from './structs.ts';
 
 /** `ucp_init_version` is told which header its structures are of. */
 const HEADER_MAJOR = 1;
 const HEADER_MINOR = 13;
 const TOLD_AT = 64;
 
-/** One opening of the library, with the devices and transports that it may use. */
+/**
+ * One opening of the library, with the devices and transports that it may use.
+ *
+ * Requests are made of zeros. UCX (1.13) sets all of a request but its data type where it answers
+ * verbs of others, and frees by the data type when the answer is given up, because a worker is
+ * destroyed or a client is gone that has not taken it: a node would end with a segmentation fault.
+ * The memory of a request is the `request_size` bytes in front of what the library hands out.
+ */
 export class UcxContext {
   readonly ucx: UcxLibrary;
   readonly handle: Handle;
   /** Where calls leave what they return, and behind it what they are told. */
   readonly #out: Pinned;
+  readonly #clearer: ReturnType<UcxLibrary['clearer']>;
+  #requestBytes = 0;
 
   /** Raises SW_UNSUPPORTED when no device has these transports. */
   constructor(ucx: UcxLibrary, transports: Transports) {
     this.ucx = ucx;
+    this.#clearer = ucx.clearer(() => this.#requestBytes);
     this.#out = new Pinned(ucx, TOLD_AT + CONTEXT.bytes);
     const out = this.#out;
     succeed(ucx, ucx.configRead(0, 0, out.address), 'read its configuration');
@@ -26,16 +46,23 @@ export class UcxContext {
       for (const [name, value] of Object.entries(settingsFor(transports))) {
         succeed(ucx, ucx.configModify(config, name, value), `set ${name} to ${value}`);
       }
-      out.word(TOLD_AT + CONTEXT.mask, CONTEXT_FEATURES);
+      out.word(TOLD_AT + CONTEXT.mask, CONTEXT_FEATURES | CONTEXT_REQUEST_INIT);
+      out.word(TOLD_AT + CONTEXT.requestInit, this.#clearer.address);
       out.word(TOLD_AT + CONTEXT.features, FEATURES);
       const address = out.address + TOLD_AT;
       const { names, device } = transports;
       const what = `use transport ${names}${device ? ` on device ${device}` : ''} (ucx_info -d)`;
       succeed(ucx, ucx.initVersion(HEADER_MAJOR, HEADER_MINOR, address, config, out.address), what);
       this.handle = out.read(0);
+    } catch (error) {
+      this.#clearer.release();
+      throw error;
     } finally {
       ucx.configRelease(config);
     }
+    out.word(TOLD_AT + CONTEXT_FACTS.mask, FACTS_REQUEST_BYTES);
+    succeed(ucx, ucx.contextQuery(this.handle, out.address + TOLD_AT), 'tell of itself');
+    this.#requestBytes = out.read(TOLD_AT + CONTEXT_FACTS.requestBytes);
   }
 
   /**
@@ -56,6 +83,7 @@ export class UcxContext {
 
   close(): void {
     this.ucx.cleanup(this.handle);
+    this.#clearer.release();
   }
 }
 

@@ -55,6 +55,7 @@ const PROTOTYPES = {
   getVersion: 'void ucp_get_version(uintptr_t, uintptr_t, uintptr_t)',
   initVersion: 'int ucp_init_version(uint, uint, uintptr_t, uintptr_t, uintptr_t)',
   cleanup: 'void ucp_cleanup(uintptr_t)',
+  contextQuery: 'int ucp_context_query(uintptr_t, uintptr_t)',
   workerCreate: 'int ucp_worker_create(uintptr_t, uintptr_t, uintptr_t)',
   workerDestroy: 'void ucp_worker_destroy(uintptr_t)',
   workerGetAddress: 'int ucp_worker_get_address(uintptr_t, uintptr_t, uintptr_t)',
@@ -98,6 +99,8 @@ export interface UcxLibrary extends UcxCalls {
   poll(descriptors: Int32Array, count: number, timeoutMs: number): number;
   /** As `poll`, in a thread of the system. */
   pollLater(descriptors: Int32Array, count: number, timeoutMs: number): Promise<void>;
+  /** A function of C that makes bytes zero: as many, in front of the address that it is given. */
+  clearer(bytes: () => number): { readonly address: Handle; release(): void };
   /** Asks for huge pages where there are. */
   adviseHuge(bytes: ArrayBufferView): void;
 }
@@ -181,6 +184,7 @@ const PAGE_BYTES = 4096;
 function systemCalls(libc: Foreign, koffi: Foreign) {
   const poll = libc.func('int poll(uintptr_t, ulong, int)');
   const madvise = libc.func('int madvise(uintptr_t, size_t, int)');
+  const memset = libc.func('void *memset(uintptr_t, int, size_t)');
   const at = (bytes: ArrayBufferView) => Number(koffi.address(bytes));
   return {
     poll: (descriptors: Int32Array, count: number, timeoutMs: number): number =>
@@ -190,6 +194,13 @@ function systemCalls(libc: Foreign, koffi: Foreign) {
         // What it answers is asked of the library itself; until then the buffer is reachable.
         poll.async(at(descriptors), count, timeoutMs, () => resolve(void descriptors.length));
       }),
+    clearer(bytes: () => number) {
+      const clear = (end: number) => void memset(end - bytes(), 0, bytes());
+      const type = koffi.pointer(koffi.proto('void', ['uintptr_t']));
+      const registered = koffi.register(clear, type);
+      const address = Number(koffi.address(registered));
+      return { address, release: () => koffi.unregister(registered) };
+    },
     adviseHuge(bytes: ArrayBufferView): void {
       const first = Math.ceil(at(bytes) / PAGE_BYTES) * PAGE_BYTES;
       const length = Math.floor((at(bytes) + bytes.byteLength - first) / PAGE_BYTES) * PAGE_BYTES;

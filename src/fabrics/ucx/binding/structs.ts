@@ -40,7 +40,8 @@ export class Pinned {
  * Structures of ucp.h 1.13 on machines of 64 bits: bytes, and where fields stand. Later versions of
  * the interface keep them: each structure begins with a mask of the fields that are set.
  */
-export const CONTEXT = { bytes: 80, mask: 0, features: 8 } as const;
+export const CONTEXT = { bytes: 80, mask: 0, features: 8, requestInit: 24 } as const;
+export const CONTEXT_FACTS = { bytes: 64, mask: 0, requestBytes: 8 } as const;
 export const WORKER = { bytes: 200, mask: 0, threadMode: 8, flags: 168 } as const;
 export const ENDPOINT = { bytes: 104, mask: 0, address: 8, errorMode: 16 } as const;
 export const MEMORY = { bytes: 40, mask: 0, address: 8, length: 16 } as const;
@@ -49,6 +50,8 @@ export const REQUEST = { bytes: 72, mask: 0, flags: 4, datatype: 24, replyBuffer
 /** One-sided verbs, 64-bit atomics, and a descriptor to wait for. */
 export const FEATURES = (1 << 1) | (1 << 3) | (1 << 4);
 export const CONTEXT_FEATURES = 1;
+export const CONTEXT_REQUEST_INIT = 1 << 2;
+export const FACTS_REQUEST_BYTES = 1;
 /** The thread mode, which stays 0 (one thread), and the flags. */
 export const WORKER_FIELDS = 1 | (1 << 5);
 /** Requests that were given up with their endpoint are no error. */

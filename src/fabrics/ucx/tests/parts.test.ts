@@ -14,6 +14,8 @@ import { type LentMemory, readLentMemory, writeLentMemory } from '../lent-memory
 import { transportsOf } from '../transports.ts';
 
 const ONE_PATH = { readThenAtomic: false, others: true };
+/** UCS_ERR_NO_RESOURCE. */
+const NO_RESOURCE = -2;
 const NO_ORDER = { readThenAtomic: false, others: false };
 
 test('without the library the error names its package', () => {
@@ -125,9 +127,10 @@ test('what a node lends is read back, and nothing that was cut or changed', () =
 
 test('a client looks for completions once a turn, whatever they post', async () => {
   const turns = 12;
-  const call = (name: string | symbol) => (name === 'addressOf' ? () => 8 : () => 0);
-  const ucx = new Proxy({}, { get: (_, name) => call(name) }) as UcxLibrary;
-  const client = new UcxClient(ucx, transportsOf('posix', undefined));
+  const client = new UcxClient(
+    pretended(() => 0),
+    transportsOf('posix', undefined),
+  );
   let looks = 0;
   const complete = () => {
     looks++;
@@ -140,3 +143,25 @@ test('a client looks for completions once a turn, whatever they post', async () 
   client.close();
   assert.ok(looks > 1 && looks <= turns + 1, `${looks} looks`);
 });
+
+test('what was made before a worker cannot be waited for is destroyed', () => {
+  const calls: string[] = [];
+  const ucx = pretended((name) => {
+    calls.push(name);
+    return name === 'workerGetEfd' ? NO_RESOURCE : 0;
+  });
+  const posix = transportsOf('posix', undefined);
+  throwsCode('SW_UNSUPPORTED', () => new UcxClient(ucx, posix));
+  const made = calls.filter((name) => /^(workerC|workerD|init|cleanup)/.test(name));
+  assert.deepEqual(made, ['initVersion', 'workerCreate', 'workerDestroy', 'cleanup']);
+});
+
+/** A library that does nothing, and answers each call with what it is told. */
+function pretended(answer: (name: string) => number): UcxLibrary {
+  const clearer = () => ({ address: 8, release() {} });
+  const call = (name: string) => {
+    if (name === 'clearer') return clearer;
+    return name === 'addressOf' ? () => 8 : () => answer(name);
+  };
+  return new Proxy({}, { get: (_, name) => call(String(name)) }) as UcxLibrary;
+}

@@ -4,18 +4,25 @@ import { hasCode, type StepwellError } from '../../../errors.ts';
 import type { RunningNode } from '../../../store/servers/memory-node.ts';
 import { rejectsCode } from '../../../store/tests/support/codes.ts';
 import { addressOf, Batch, Scratch, swapped } from '../../../verbs/index.ts';
+import { MemorySource } from '../../shared/memory-source.ts';
 import { Flight } from '../../tcp/client/flight.ts';
 import { QueuePair } from '../../tcp/client/queue-pair.ts';
 import { TcpFabric } from '../../tcp/client/tcp-fabric.ts';
 import { SESSION_BYTES, writeSession } from '../../tcp/method-arguments.ts';
+import type { DataPath } from '../../tcp/node/data-path.ts';
+import { NodeMemory } from '../../tcp/node/node-memory.ts';
+import { NodeServer } from '../../tcp/node/node-server.ts';
 import { ATTACH, REVOKE } from '../../tcp/node-methods.ts';
 import { execute, type Scope, scratchOf } from '../../tcp/tests/support/rig.ts';
+import { UcxContext } from '../binding/context.ts';
 import { isFailure, loadUcx } from '../binding/library.ts';
 import { Pinned } from '../binding/structs.ts';
 import { connectUcx } from '../client/connect.ts';
 import { UcxClient } from '../client/ucx-client.ts';
 import { UcxPair } from '../client/ucx-pair.ts';
 import { type LentMemory, readLentMemory } from '../lent-memory.ts';
+import { ServedSession } from '../node/served-session.ts';
+import { transportsOf } from '../transports.ts';
 import { startUcxNode, ucxMissing } from './support/nodes.ts';
 
 const REGION_BYTES = 2 ** 20;
@@ -163,6 +170,30 @@ for (const transports of ['tcp', 'posix']) {
     assert.equal(await readWord(witness, at), 4n);
   });
 
+  test(`what is under way when a session ends fails with the reason (${transports})`, {
+    skip: missing,
+  }, async (scope) => {
+    const node = await nodeOf(transports);
+    const witness = await connect(scope, node);
+    const long = new Scratch(2 ** 19);
+    // The node has answers that it cannot send: UCX would free what it has never allocated.
+    for (let round = 0; round < 10; round++) {
+      const fabric = await connect(scope, node);
+      const read = () => execute(fabric, new Batch().read(addressOf(1, 0), 2 ** 19, long, 0));
+      const reads = Promise.allSettled(Array.from({ length: 40 }, read));
+      const session = new Uint8Array(SESSION_BYTES);
+      writeSession(session, fabric.session, false);
+      await witness.call(0, REVOKE, session);
+      const failed = (await reads).filter(({ status }) => status === 'rejected');
+      assert.ok(failed.length > 1, `${failed.length} failed`);
+      for (const one of failed) {
+        assert.ok(hasCode((one as PromiseRejectedResult).reason, 'SW_REVOKED'));
+      }
+      await rejectsCode('SW_REVOKED', read);
+    }
+    await readWord(witness, addressOf(1, 0));
+  });
+
   test(`a key of another node leads to that node by no other endpoint (${transports})`, {
     skip: missing,
   }, async (scope) => {
@@ -247,6 +278,29 @@ test('a node that stops ends its clients, which say so', { skip: missing }, asyn
   });
   await stopping;
   assert.equal((fabric.failure as StepwellError).code, 'SW_NODE_UNREACHABLE');
+});
+
+test('a node that lives, and executes no verbs, is given up', { skip: missing }, async (scope) => {
+  const transports = transportsOf('posix', undefined);
+  const context = new UcxContext(loadUcx(), transports);
+  // Nobody progresses its worker.
+  const session = new ServedSession(context);
+  const regions = [new Uint8Array(new ArrayBuffer(REGION_BYTES))];
+  const memory = new NodeMemory(MemorySource.allocate(1, REGION_BYTES), 1, REGION_BYTES);
+  const dataPath: DataPath = {
+    attach: async () => session.lend(context, { regions, isMapped: false }, transports),
+    async end() {},
+    pages: () => 'none yet',
+    async close() {
+      session.close();
+      context.close();
+    },
+  };
+  const server = await NodeServer.listen({ host: HOST, port: 0, memory, dataPath });
+  scope.after(() => server.close());
+  const connecting = connectUcx([{ host: HOST, port: server.port }], { timeoutMs: 400 });
+  const expected = { code: 'SW_NODE_UNREACHABLE', message: /lives, but executes no verbs/ };
+  await assert.rejects(connecting, expected);
 });
 
 /** A client that keeps its endpoint, its key and the address whatever its connection says. */
