@@ -1,17 +1,16 @@
 /**
  * Verbs over UCX on this machine beside `ucx_perftest` on the same transport and sizes, in turns:
  * the time of one verb after the other, and how many a second there are of many together. With
- * `--soak` instead a store is written and read for so many minutes, and what the process holds is
+ * `--soak` instead a store is written and read for so many minutes, and what the processes hold is
  * printed. Ends by itself.
  */
-import { readdirSync, readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { connectUcx } from '../../src/fabrics/ucx/client/connect.ts';
-import { open } from '../../src/store/open.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { parseOptions } from '../support/options.ts';
 import { runPerftest } from './perftest.ts';
 import { endProcess, firstMessage, startProcess } from './processes.ts';
+import { soak } from './ucx-soak.ts';
 import { Lanes } from './verb-rate.ts';
 
 const OPTIONS = {
@@ -82,59 +81,6 @@ async function measure(transports: string, { rounds, ms }: Settings): Promise<vo
   } finally {
     await cleanup.run();
   }
-}
-
-const KEYS = 20_000;
-const SAMPLE_MS = 10_000;
-const WIDTH = 64;
-
-/** Stores are opened and closed meanwhile, so that what a session leaves behind would add up. */
-async function soak(transports: string, minutes: number): Promise<void> {
-  const cleanup = new Cleanup();
-  try {
-    const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES), transports]);
-    const url = `ucx://127.0.0.1:${await firstMessage<number>(node)}`;
-    const store = await open(url, { index: 'race', client: 'soak' });
-    cleanup.add(() => store.close());
-    const end = performance.now() + 60_000 * minutes;
-    let calls = 0;
-    let sessions = 0;
-    let next = 0;
-    const work = async (lane: number) => {
-      for (let i = lane; performance.now() < end; i += WIDTH) {
-        await store.set(`k${i % KEYS}`, 'x'.repeat(i % 300));
-        await store.get(`k${(7 * i) % KEYS}`);
-        calls += 2;
-      }
-    };
-    const report = async () => {
-      while (performance.now() < end) {
-        if (performance.now() >= next) {
-          next = performance.now() + Math.min(SAMPLE_MS, 6000 * minutes);
-          const mine = held(process.pid);
-          const its = held(node.pid as number);
-          console.log(`${transports}: ${calls} calls, ${sessions} sessions; ${mine}; node ${its}`);
-        }
-        const other = await open(url, { client: `soak ${++sessions}` });
-        await other.get('k0');
-        await other.close();
-      }
-    };
-    await Promise.all([report(), ...Array.from({ length: WIDTH }, (_, lane) => work(lane))]);
-    console.log(`${transports}: ${calls} calls; ${held(process.pid)}; node ${held(node.pid ?? 0)}`);
-  } finally {
-    await cleanup.run();
-  }
-}
-
-function held(pid: number): string {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const [, rss] = /VmRSS:\s+(\d+)/.exec(status) ?? [];
-  // What is registered with a card is locked.
-  const [, pinned] = /VmLck:\s+(\d+)/.exec(status) ?? [];
-  const descriptors = readdirSync(`/proc/${pid}/fd`).length;
-  const megabytes = Math.round(Number(rss) / 1024);
-  return `rss ${megabytes} MiB, locked ${pinned} kB, ${descriptors} descriptors`;
 }
 
 export async function main(argv: string[]): Promise<void> {
