@@ -16,6 +16,8 @@ export interface PoolReport {
   chunks: { total: number; used: number; free: number };
   epoch: number;
   hugePages: boolean;
+  /** Why not, where the pool is memory of nodes over UCX. */
+  whyNoHugePages?: string;
   /** How many clients can be attached at once. */
   maxClients: number;
   /** Of a pool that was opened by `ucx://`: how its verbs run, and what was found out. */

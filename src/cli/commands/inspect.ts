@@ -51,12 +51,17 @@ function poolFacts(report: PoolReport, style: Style): string {
       ['Created', report.createdAt],
       ['Memory', memory],
       ['Regions', `${formatCount(report.regions)} of ${formatSize(report.regionSize)}`],
-      ['Huge pages', report.hugePages ? 'yes' : 'no'],
+      ['Huge pages', hugePages(report)],
       ...(fabric ? [['Fabric', fabricFacts(fabric)] as [string, string]] : []),
       ['Layout', `version ${report.layoutVersion}, epoch ${formatCount(report.epoch)}`],
     ],
     style,
   );
+}
+
+function hugePages({ hugePages, whyNoHugePages }: PoolReport): string {
+  if (hugePages) return 'yes';
+  return whyNoHugePages === undefined ? 'no' : `no (${whyNoHugePages})`;
 }
 
 function fabricFacts(fabric: NonNullable<PoolReport['fabric']>): string {

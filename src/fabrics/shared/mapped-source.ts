@@ -1,5 +1,6 @@
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { FileLocks } from './file-locks.ts';
+import { hasHugePages } from './huge-pages.ts';
 import { type Libc, loadLibc, type Mapping } from './libc.ts';
 import { fileSystemRefused } from './refused-memory.ts';
 import { Region, type RegionSource } from './region.ts';
@@ -53,16 +54,8 @@ export class MappedSource implements RegionSource {
   }
 
   hugePages(): boolean {
-    const starts = new Set(
-      this.#mappings.filter(Boolean).map(({ address }) => address.toString(16)),
-    );
-    let inMapping = false;
-    for (const line of readFileSync('/proc/self/smaps', 'utf8').split('\n')) {
-      const header = /^([0-9a-f]+)-[0-9a-f]+ /.exec(line);
-      if (header) inMapping = starts.has(header[1]);
-      else if (inMapping && /^(ShmemPmdMapped|FilePmdMapped):\s+[1-9]/.test(line)) return true;
-    }
-    return false;
+    const starts = new Set(this.#mappings.filter(Boolean).map(({ address }) => Number(address)));
+    return hasHugePages(({ from }) => starts.has(from));
   }
 
   /** The locks say that the memory is in use, so they go last. */

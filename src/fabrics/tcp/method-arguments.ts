@@ -41,3 +41,7 @@ export function readLock(bytes: Uint8Array): number {
   if (!Number.isInteger(lock) || lock < 0 || lock >= LOCKS_MAX) throw new RangeError('no lock');
   return lock;
 }
+
+/** Answers to PAGES, in the order of their numbers; all but the first say why not. */
+export const PAGES_ANSWERS = ['huge', 'refused', 'none yet', 'small in the file'] as const;
+export type PagesAnswer = (typeof PAGES_ANSWERS)[number];

@@ -18,4 +18,6 @@ export const UNLOCK = 6;
 export const IS_LOCKED = 7;
 /** What the session needs to reach the memory without this connection; of nodes that have such. */
 export const ATTACH = 8;
+/** Whether the memory stands on huge pages, as one of PAGES_ANSWERS; of such nodes, too. */
+export const PAGES = 9;
 export const FIRST_FREE_METHOD = 256;

@@ -15,7 +15,7 @@ type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
 /** Describes a pool to a client of it, on any fabric. */
 export function* reportPool(
   pool: Pool,
-  place: Pick<PoolReport, 'url' | 'path' | 'hugePages' | 'fabric'>,
+  place: Pick<PoolReport, 'url' | 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>,
 ): Operation<PoolReport> {
   yield* pool.chunks.learnMaximum();
   const { parameters, chunksMax, bytesMax, tableChunks } = pool.layout;
@@ -35,6 +35,7 @@ export function* reportPool(
     chunks: { total: chunksMax, used, free: chunksMax - used },
     epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
     hugePages: place.hugePages,
+    ...(place.whyNoHugePages && { whyNoHugePages: place.whyNoHugePages }),
     maxClients: parameters.clientsMax,
     ...(place.fabric && { fabric: place.fabric }),
     clients: yield* reportClients(pool, words),

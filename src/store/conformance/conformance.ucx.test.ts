@@ -6,19 +6,26 @@ import { KNOWN_FAILURES } from '../tests/support/known-failures.ts';
 import { remoteOpener } from '../tests/support/remote.ts';
 import { conformance } from './cases/index.ts';
 
-/** With `all` every case runs on every index, by tcp on one node and by posix on two. */
-const IS_WHOLE = process.env.STEPWELL_UCX === 'all';
+/**
+ * With `all` every case runs on every index, by tcp on one node and by posix on two; with an index
+ * and a transport, such as `chime/tcp`, every case of these alone.
+ */
+const { STEPWELL_UCX: WHOLE } = process.env;
 /**
  * Else each index runs one case in ten, and each another one: what differs here from memory nodes
  * over TCP is how verbs run, and they are the same for all indexes.
  */
 const SHARE = 10;
 
+function isChosen(chosen: string, index: string, transports: string): boolean {
+  return chosen === 'all' || chosen === `${index}/${transports}`;
+}
+
 /** The registrar of a suite that takes every tenth test, from the `first`th on. */
 function sampled(first: number): typeof test {
   let number = 0;
   const register = (...words: Parameters<typeof test>) =>
-    IS_WHOLE || number++ % SHARE === first ? test(...words) : Promise.resolve();
+    WHOLE || number++ % SHARE === first ? test(...words) : Promise.resolve();
   return register as typeof test;
 }
 
@@ -37,7 +44,8 @@ if (missing) {
       ['tcp', 1],
       ['posix', 2],
     ] as const) {
-      if (!IS_WHOLE && (i % 2 === 0) !== (transports === 'posix')) continue;
+      if (WHOLE ? !isChosen(WHOLE, index, transports) : (i % 2 === 0) !== (transports === 'posix'))
+        continue;
       conformance({
         test: sampled(i),
         name: `${index} on ${nodes} ucx: node${nodes === 1 ? '' : 's'} by ${transports}`,

@@ -1,5 +1,7 @@
 import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { PAGES_ANSWERS, type PagesAnswer } from '../../fabrics/tcp/method-arguments.ts';
+import { PAGES } from '../../fabrics/tcp/node-methods.ts';
 import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, waitFor } from '../../verbs/index.ts';
@@ -21,9 +23,37 @@ const CHECKED_AT_ONCE = 128;
 
 /** What the pool on memory nodes is; see `inspect`. */
 export function inspectRemote(url: string, options: OpenOptions): Promise<PoolReport> {
-  return withPool(url, options, (pool, { url: shown }, { report }) =>
-    reportPool(pool, { url: shown, path: '', hugePages: false, ...(report && { fabric: report }) }),
-  );
+  return withPool(url, options, function* (pool, { url: shown }, fabric) {
+    const { report } = fabric;
+    const pages = report ? yield* waitFor(pagesOf(fabric)) : { hugePages: false };
+    const place = { url: shown, path: '', ...pages, ...(report && { fabric: report }) };
+    return yield* reportPool(pool, place);
+  });
+}
+
+const WHY_NOT: Readonly<Record<Exclude<PagesAnswer, 'huge'>, string>> = {
+  refused: 'the system gives none: transparent_hugepage/enabled is never',
+  'none yet': 'little of the memory is in use, or the system had none left',
+  'small in the file': "the file's system gives none; a tmpfs with huge=advise does",
+};
+
+/** Yes when all nodes have them; else why the first has not. */
+async function pagesOf(
+  fabric: TcpFabric,
+): Promise<Pick<PoolReport, 'hugePages' | 'whyNoHugePages'>> {
+  for (let node = 0; node < fabric.nodes; node++) {
+    const [number] = await fabric.call(node, PAGES, new Uint8Array(0)).catch(unlessUnknown);
+    const answer = PAGES_ANSWERS[number];
+    if (answer === 'huge') continue;
+    return { hugePages: false, ...(answer && { whyNoHugePages: WHY_NOT[answer] }) };
+  }
+  return { hugePages: true };
+}
+
+/** A node of an earlier version has no such call. */
+function unlessUnknown(error: unknown): Uint8Array {
+  if (hasCode(error, 'SW_UNSUPPORTED')) return new Uint8Array(0);
+  throw error;
 }
 
 /** As `checkSync`, by READs alone; see `check`. */

@@ -4,7 +4,13 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../../errors.ts';
 import { LOCK_HELD } from '../../shared/file-locks.ts';
-import { HEAD_IMAGE_BYTES, readLock, readSession, sessionTag } from '../method-arguments.ts';
+import {
+  HEAD_IMAGE_BYTES,
+  PAGES_ANSWERS,
+  readLock,
+  readSession,
+  sessionTag,
+} from '../method-arguments.ts';
 import {
   ATTACH,
   ERASE,
@@ -13,6 +19,7 @@ import {
   IS_CONNECTED,
   IS_LOCKED,
   LOCK,
+  PAGES,
   REVOKE,
   UNLOCK,
 } from '../node-methods.ts';
@@ -252,6 +259,9 @@ export class NodeServer implements NodeContext {
       throw new StepwellError('SW_READ_ONLY', 'this client may only read');
     }
     if (method === ATTACH && this.#dataPath) return this.#dataPath.attach(session);
+    if (method === PAGES && this.#dataPath) {
+      return byte(PAGES_ANSWERS.indexOf(this.#dataPath.pages()));
+    }
     if (method === INITIALISE) return this.#initialise(request);
     if (method === IS_CONNECTED) return flag(this.#isConnected(request));
     if (method === ERASE) return this.#erase(session, request);

@@ -1,7 +1,11 @@
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../../../errors.ts';
+import { givesHugePages, hasHugePages } from '../../shared/huge-pages.ts';
+import { loadKoffi } from '../../shared/libc.ts';
 import { startWorker } from '../../start-worker.ts';
+import type { PagesAnswer } from '../../tcp/method-arguments.ts';
 import type { DataPath } from '../../tcp/node/data-path.ts';
 import type { NodeMemoryPlace } from '../../tcp/node/node-thread.ts';
 import type { Transports } from '../transports.ts';
@@ -42,10 +46,12 @@ export class VerbThread implements DataPath {
   readonly #worker: Worker;
   readonly #bell: Bell;
   readonly #waiting: Waiting[] = [];
+  readonly #place: NodeMemoryPlace;
   #failure: unknown;
 
-  private constructor(worker: Worker, bell: Bell) {
+  private constructor(worker: Worker, bell: Bell, place: NodeMemoryPlace) {
     this.#worker = worker;
+    this.#place = place;
     this.#bell = bell;
     worker.on('message', (answer: VerbAnswer) => this.#answered(answer));
     this.ended = new Promise((resolve, reject) => {
@@ -61,7 +67,7 @@ export class VerbThread implements DataPath {
     const bell = new Bell();
     const worker = startWorker(import.meta.url, 'verb-loop', { ...options, bell: bell.memory });
     const [answer] = (await once(worker, 'message')) as [VerbAnswer];
-    if (answer.kind === 'ready') return new VerbThread(worker, bell);
+    if (answer.kind === 'ready') return new VerbThread(worker, bell, options.place);
     await worker.terminate();
     bell.close();
     throw errorOf(answer);
@@ -79,6 +85,25 @@ export class VerbThread implements DataPath {
     // A thread that is gone executes none either.
     if (this.#failure !== undefined) return;
     await this.#ask({ kind: 'end', session }).catch(() => {});
+  }
+
+  /** Of the mappings of both threads: verbs come by one of them. */
+  pages(): PagesAnswer {
+    const place = this.#place;
+    if (place.kind === 'file') {
+      const file = statSync(place.path, { throwIfNoEntry: false });
+      return hasHugePages(({ inode }) => inode === file?.ino) ? 'huge' : 'small in the file';
+    }
+    const koffi = loadKoffi('ucx: pools');
+    const ranges = place.buffers.map((buffer) => {
+      const from = Number(koffi.address(new Uint8Array(buffer)));
+      return { from, end: from + buffer.byteLength };
+    });
+    const isAny = hasHugePages(({ from, end }) =>
+      ranges.some((range) => from < range.end && range.from < end),
+    );
+    if (isAny) return 'huge';
+    return givesHugePages() ? 'none yet' : 'refused';
   }
 
   async close(): Promise<void> {
