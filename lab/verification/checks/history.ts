@@ -16,7 +16,12 @@ import { decodeFrom } from '../../../src/records/codec.ts';
 import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
 
 /** What a key holds, as the checker models it. */
-export type KeyState = { value: string; version: number } | undefined;
+export type KeyState = { value: string; version: number; expires?: true } | undefined;
+
+/** When the clock of a run has passed the deadline of its records: in steps, maybe never. */
+export interface Deadline {
+  passedAt: number;
+}
 
 export const encodeState = (state: KeyState): string =>
   state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
@@ -39,10 +44,20 @@ export type Call = { key: number } & (
   | { kind: 'search'; by?: 'walk' | 'batch' }
   /** With `expected`, only of the record of that version; `sampled`: of one that a sample meets. */
   | { kind: 'remove'; expected?: number; sampled?: number }
-  | { kind: 'write'; condition: Condition; expected: number; value: string; version: number }
+  | Write
   /** Adds 1 to the value, or stores `value` when there is none. */
   | { kind: 'modify'; value: string; version: number }
 );
+
+/** With `times` the record expires at the deadline of the run, or never, and notes its uses. */
+export interface Write {
+  kind: 'write';
+  condition: Condition;
+  expected: number;
+  value: string;
+  version: number;
+  times?: 'deadline' | 'never';
+}
 
 export interface Result {
   /** INSERTED, REPLACED or REFUSED for a write; for search and remove REPLACED means present. */
@@ -70,6 +85,8 @@ export class CallRecord implements HistoryOperation<KeyState> {
   crashed = false;
   /** Its client has given it up: it may have happened, or happen at any time later, or never. */
   givenUp = false;
+  /** Of records that expire. */
+  deadline: Deadline = { passedAt: Number.POSITIVE_INFINITY };
 
   constructor(client: string, call: Call, invoked: number) {
     this.client = client;
@@ -91,12 +108,33 @@ export class CallRecord implements HistoryOperation<KeyState> {
     return record;
   }
 
-  #withOwnVersion({ value }: NonNullable<KeyState>, state: KeyState): KeyState | typeof ILLEGAL {
+  #withOwnVersion(next: NonNullable<KeyState>, state: KeyState): KeyState | typeof ILLEGAL {
     const version = this.result?.version ?? ANY;
-    return version !== ANY && version === state?.version ? ILLEGAL : { value, version };
+    return version !== ANY && version === state?.version ? ILLEGAL : { ...next, version };
   }
 
+  /**
+   * A call judges a record that expires by the clock at some moment of its own: calls that were in
+   * flight when the deadline passed may take it for present or for absent.
+   */
   apply(state: KeyState): KeyState | typeof ILLEGAL {
+    if (state?.expires !== true) return this.#applyTo(state);
+    const { passedAt } = this.deadline;
+    const next = this.responded > passedAt ? this.#applyToExpired(state) : ILLEGAL;
+    const isOpen = next === ILLEGAL || (next === state && this.result === undefined);
+    return isOpen && this.invoked < passedAt ? this.#applyTo(state) : next;
+  }
+
+  /** The record counts for absent; whether a sweep has taken it out nobody can tell. */
+  #applyToExpired(state: KeyState): KeyState | typeof ILLEGAL {
+    const { anyVersion } = this;
+    this.anyVersion = true;
+    const next = this.#applyTo(undefined);
+    this.anyVersion = anyVersion;
+    return next === undefined && this.call.kind !== 'remove' ? state : next;
+  }
+
+  #applyTo(state: KeyState): KeyState | typeof ILLEGAL {
     const { call, result } = this;
     const tells = result !== undefined && tellsFound(call, result.outcome);
     if (tells && !same(result.found, state)) return ILLEGAL;
@@ -112,7 +150,7 @@ export class CallRecord implements HistoryOperation<KeyState> {
     if (next === undefined || next === known) return next;
     if (this.ownVersions) return this.#withOwnVersion(next, known);
     if (this.anyVersion && (state === undefined || state.version === ANY)) {
-      return { value: next.value, version: result?.version ?? ANY };
+      return { ...next, version: result?.version ?? ANY };
     }
     return result !== undefined && result.version !== next.version ? ILLEGAL : next;
   }
@@ -161,7 +199,9 @@ function nextState(call: Call, state: KeyState, outcome: Outcome): KeyState {
   if (call.kind === 'remove') return undefined;
   const version = state === undefined ? call.version : (state.version + 1) >>> 0;
   const increments = call.kind === 'modify' && state !== undefined;
-  return { value: increments ? String(Number(state.value) + 1) : call.value, version };
+  const value = increments ? String(Number(state.value) + 1) : call.value;
+  const expires = call.kind === 'write' && call.times === 'deadline';
+  return expires ? { value, version, expires } : { value, version };
 }
 
 const CONDITIONS = {

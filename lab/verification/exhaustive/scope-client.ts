@@ -1,6 +1,7 @@
 import { StepwellError } from '../../../src/errors.ts';
 import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
+import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
 import {
   type Address,
   type Batch,
@@ -35,6 +36,12 @@ export function isPosting(name: number): boolean {
   return Math.floor(name / PIECES) % ROWS === 0;
 }
 
+/** Where the clients of a scope leave what they did. */
+export interface ScopeLog extends CallLog {
+  /** The clock passes the deadline of the records that expire. */
+  expire(): Operation<void>;
+}
+
 /** One client of a scope: its program, and which steps it can do next. */
 export class ScopeClient {
   readonly number: number;
@@ -60,7 +67,7 @@ export class ScopeClient {
   dead = false;
   /** In a scope with a client that waits for the calls of others. */
   readonly #inFlight: InFlight | undefined;
-  readonly #log: CallLog;
+  readonly #log: ScopeLog;
   #walker: Walker | undefined;
 
   constructor(
@@ -68,7 +75,7 @@ export class ScopeClient {
     pool: LocalPool,
     index: Index,
     actions: readonly ScopeAction[],
-    log: CallLog,
+    log: ScopeLog,
     diesAfter: number,
     inFlight?: InFlight,
   ) {
@@ -174,6 +181,8 @@ export class ScopeClient {
     if (action === 'walk') return this.#step();
     if (action === 'quiesce') return this.pool.reclamation.quiesce();
     if (action === 'collect') return this.#collect();
+    if (action === 'expire') return this.#log.expire();
+    if (action === 'sweep') return sweepExpired(this.pool, this.index);
     if (action === 'migrate') return migrate(this.index);
     if (action === 'compact') return compact(this.pool, this.index, this.#grace());
     if ('withoutMemory' in action) {
@@ -272,6 +281,12 @@ function* withoutMemory(pool: LocalPool, operation: () => Operation<void>): Oper
 // biome-ignore lint/correctness/useYield: it raises before there is anything to do
 function* noMemory(): Operation<never> {
   throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
+}
+
+/** A turn of the product's sweep. No client of a scope has an epoch of its own to announce. */
+function* sweepExpired(pool: LocalPool, index: Index): Operation<void> {
+  const section = { pool, *enter() {}, exit() {} };
+  yield* new ExpirySweep(section, index).turn();
 }
 
 /** Every part of the index to the memory node where it is to be. */

@@ -11,15 +11,23 @@ import { type Canary, planted } from '../canary.ts';
 import { auditHistories, auditKeys, auditReclamation, auditStructure } from '../checks/audit.ts';
 import { blockOf } from '../checks/block-of.ts';
 import { VerificationFailure } from '../checks/failure.ts';
-import { type CallRecord, timeline } from '../checks/history.ts';
+import { type CallRecord, type Deadline, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
 import { countingTimer } from '../counting-timer.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
-import { Caller, type CallLog } from '../schedules/caller.ts';
+import { Caller, DEADLINE } from '../schedules/caller.ts';
 import type { Model } from './explorer.ts';
 import { InFlight } from './in-flight.ts';
-import { compacts, isWithoutMemory, type Scope } from './scope.ts';
-import { compact, ScopeClient } from './scope-client.ts';
+import {
+  compacts,
+  expires,
+  isWithoutMemory,
+  MET,
+  notesUses,
+  type Scope,
+  type ScopeAction,
+} from './scope.ts';
+import { compact, ScopeClient, type ScopeLog } from './scope-client.ts';
 import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts';
 
 /** A client dies after so many verbs that changed something. */
@@ -39,6 +47,10 @@ const PARAMETERS: PoolParameters = {
 };
 /** An execution that grows longer is given up. */
 const STEPS_MAX = 4000;
+/** Stands for the clock among the words that a step touches. */
+const CLOCK = -1000;
+/** Parts of the index in which a sample is tried. */
+const PARTS = 256;
 
 /** A scope as a program whose schedules can be explored. */
 export class ScopeModel implements Model {
@@ -53,6 +65,9 @@ export class ScopeModel implements Model {
   #records: CallRecord[] = [];
   #entry: CatalogEntry | undefined;
   #now = 0;
+  #deadline: Deadline = { passedAt: Number.POSITIVE_INFINITY };
+  /** Where a sample meets a record. */
+  #part = 0;
   #failure: VerificationFailure | undefined;
   /** What the step under way touches. */
   #words: number[] = [];
@@ -77,18 +92,21 @@ export class ScopeModel implements Model {
     this.#pools = [];
     this.#records = [];
     this.#now = 0;
+    this.#deadline = { passedAt: Number.POSITIVE_INFINITY };
     this.#failure = undefined;
     this.cut = false;
     this.#memory.put(0, formatSuperblock(this.#parameters));
     const creator = this.#attach();
     const { subject, parameters, clients, grown, migrates, lead } = this.#scope;
     this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
+    if (expires(this.#scope)) creator.run(creator.catalog.noteTimed(this.#entry.id));
     this.#prepare(creator);
     const oracle = this.#watch();
     const inFlight = compacts(this.#scope) ? this.#inFlight() : undefined;
-    clients.forEach((actions, i) => {
+    clients.forEach((planned, i) => {
       const pool = i === 0 ? creator : this.#attach();
       pool.run(pool.reclamation.quiesce());
+      const actions = this.#placed(planned, creator);
       this.#canary?.pool?.(pool);
       oracle.watch(i, pool);
       this.#noteFrees(pool);
@@ -113,6 +131,7 @@ export class ScopeModel implements Model {
     const pool = new LocalPool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#isDead(row) ? 'gone' : 'alive');
     pool.timer.now = countingTimer();
+    pool.clock.now = () => this.#time();
     pool.join(`c${number}`);
     this.#pools.push(pool);
     return pool;
@@ -155,22 +174,58 @@ export class ScopeModel implements Model {
     pool.run(index.changeNodes((nodes) => nodes.filter((node) => node !== before[0].node)));
   }
 
+  #time(): number {
+    this.#touch(CLOCK, LOAD);
+    return this.#now > this.#deadline.passedAt ? DEADLINE : DEADLINE - 1;
+  }
+
+  /** To everybody at once, and to the checker: to it as if it were a call on every key. */
+  *#expire(): Operation<void> {
+    this.#deadline.passedAt = this.#now;
+    this.#touch(CLOCK, STORE);
+    this.#scope.keys.forEach((_, key) => {
+      this.#touch(-1 - key, INVOKE);
+      this.#touch(-1 - key, RETURN);
+    });
+  }
+
+  /** The actions, with samples of a part of the index where there is something to be met. */
+  #placed(actions: readonly ScopeAction[], pool: LocalPool): ScopeAction[] {
+    return actions.map((action) => {
+      const isSampled = typeof action === 'object' && 'sampled' in action && action.sampled === MET;
+      return isSampled ? { ...action, sampled: this.#findPlace(pool) } : action;
+    });
+  }
+
+  #findPlace(pool: LocalPool): number {
+    const index = this.#open(pool);
+    for (; this.#part < PARTS; this.#part++) {
+      const place = this.#part / PARTS;
+      let met = 0;
+      pool.run(index.sample(index.newRequest(), [place], 1, () => met++));
+      if (met > 0) return place;
+    }
+    throw new Error('no sample meets the record');
+  }
+
   #prepare(pool: LocalPool): void {
     const caller = new Caller('before', this.#open(pool), this.#log());
     for (const call of this.#scope.before) pool.run(caller.perform(call));
   }
 
   /** Time is the number of steps; invocations and responses are told to the explorer. */
-  #log(): CallLog {
+  #log(): ScopeLog {
     return {
       keys: this.#scope.keys,
       now: () => this.#now,
       record: (record) => this.#record(record),
+      expire: () => this.#expire(),
     };
   }
 
   #record(record: CallRecord): void {
     record.ownVersions = this.#scope.subject.ownVersions ?? false;
+    record.deadline = this.#deadline;
     this.#records.push(record);
     this.#touch(-1 - record.call.key, INVOKE);
   }
@@ -201,7 +256,9 @@ export class ScopeModel implements Model {
         grace: false,
         readsAhead: subject.readsAhead,
         locksAhead: subject.locksAhead,
-        overwrites: (units) => subject.overwrites?.(units, this.#parameters.nodes) === true,
+        // A record that notes its uses is written as long as a client that has found it may be.
+        overwrites: (units) =>
+          notesUses(this.#scope) || subject.overwrites?.(units, this.#parameters.nodes) === true,
       },
     );
     this.#memory.observer = {

@@ -5,14 +5,15 @@ import {
   IF_PRESENT,
   type IndexParameters,
 } from '../../../src/indexes/contract.ts';
-import { type Call, LAST_SEEN } from '../checks/history.ts';
+import { type Call, LAST_SEEN, type Write } from '../checks/history.ts';
 import { keysAlike, keysInDescent } from '../schedules/keys.ts';
 import type { Subject } from '../subjects/subject.ts';
 
 /**
  * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
  * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
- * for which the pool has no block; a call that is `withoutMemory` is made by such a client.
+ * for which the pool has no block; a call that is `withoutMemory` is made by such a client. 'expire'
+ * has the clock pass the deadline of the records that have one, 'sweep' is a turn of `ExpirySweep`.
  */
 export type ScopeAction =
   | Call
@@ -21,7 +22,9 @@ export type ScopeAction =
   | 'collect'
   | 'migrate'
   | 'compact'
-  | 'walk';
+  | 'walk'
+  | 'expire'
+  | 'sweep';
 
 /** A program small enough to run in every order: a table, its first content, and clients. */
 export interface Scope {
@@ -49,6 +52,9 @@ export interface Scope {
 
 const RETRIES_MAX = 20;
 
+/** Stands for a place of the index in which a sample meets the record. */
+export const MET = -1;
+
 /** Calls on a key, with values and versions that tell each call from every other one. */
 class Calls {
   /** Records that fill all places of keys alike: one more makes the index grow. */
@@ -64,7 +70,7 @@ class Calls {
     return { value: String(id), version: id };
   }
 
-  #write(key: number, condition: Condition): Call {
+  #write(key: number, condition: Condition): Call & Write {
     return { key, kind: 'write', condition, expected: LAST_SEEN, ...this.#next() };
   }
 
@@ -72,9 +78,13 @@ class Calls {
   insert = (key = 0) => this.#write(key, IF_ABSENT);
   update = (key = 0) => this.#write(key, IF_PRESENT);
   increment = (key = 0): Call => ({ key, kind: 'modify', ...this.#next() });
+  /** A record with times, which expires at the scope's deadline or never. */
+  timed = (times: Write['times']): Call => ({ ...this.#write(0, ALWAYS), times });
   search = (key = 0): Call => ({ key, kind: 'search' });
   remove = (key = 0): Call => ({ key, kind: 'remove' });
   /** Of the version that the client saw last. */
+  /** What an eviction does: it removes the record that a sample has met. */
+  evict = (key = 0): Call => ({ key, kind: 'remove', sampled: MET });
   compareAndRemove = (key = 0): Call => ({ key, kind: 'remove', expected: LAST_SEEN });
 }
 
@@ -304,6 +314,40 @@ const FULL: readonly Plan[] = [
   },
 ];
 
+/** Scopes in which the clock passes a record's deadline, or a bounded store evicts it. */
+const LEAVING: readonly Plan[] = [
+  {
+    name: 'expire-search',
+    before: ({ timed }) => [timed('deadline')],
+    clients: ({ search }) => [['expire', 'sweep'], [search()]],
+  },
+  {
+    name: 'expire-put-search',
+    before: ({ timed }) => [timed('deadline')],
+    clients: ({ put, search }) => [['expire', 'sweep'], [put()], [search()]],
+  },
+  {
+    name: 'expire-put',
+    before: ({ timed }) => [timed('deadline')],
+    clients: ({ put }) => [['expire', 'sweep'], [put()]],
+  },
+  {
+    name: 'evict-search',
+    before: ({ timed }) => [timed('never')],
+    clients: ({ evict, search }) => [[evict()], [search()]],
+  },
+  {
+    name: 'evict-put',
+    before: ({ timed }) => [timed('never')],
+    clients: ({ evict, put }) => [[evict()], [put()]],
+  },
+  {
+    name: 'evict-put-search',
+    before: ({ timed }) => [timed('never')],
+    clients: ({ evict, put, search }) => [[evict()], [put()], [search()]],
+  },
+];
+
 const PLANS: readonly Plan[] = [
   {
     name: 'put-search',
@@ -424,6 +468,7 @@ const PLANS: readonly Plan[] = [
   ...MIGRATING,
   ...COMPACTING,
   ...FULL,
+  ...LEAVING,
   {
     name: 'grown-insert',
     clients: ({ insert }) => [[insert()], [insert()]],
@@ -467,4 +512,14 @@ export function isWithoutMemory(action: ScopeAction): boolean {
 /** Whether a client of the scope compacts the index. */
 export function compacts({ clients }: Scope): boolean {
   return clients.some((actions) => actions.includes('compact'));
+}
+
+/** Whether the clock passes the deadline of records. */
+export function expires({ clients }: Scope): boolean {
+  return clients.some((actions) => actions.includes('expire'));
+}
+
+/** Whether there is a record that a search writes to, to note that it was used. */
+export function notesUses({ before }: Scope): boolean {
+  return before.some((call) => call.kind === 'write' && call.times !== undefined);
 }

@@ -12,8 +12,11 @@ export interface Stops {
 }
 
 export interface StopOptions {
-  /** Also lets every client die after each of its verbs that changes something. */
-  crashes?: boolean;
+  /**
+   * Also lets every client die after each of its verbs that changes something. With 'unstopped' no
+   * client stops in these executions: each is the last to begin in turn.
+   */
+  crashes?: boolean | 'unstopped';
   canary?: Canary;
 }
 
@@ -29,21 +32,30 @@ export function searchStops(scope: Scope, { crashes = false, canary }: StopOptio
   for (let client = 0; crashes && client < scope.clients.length; client++) {
     for (let after = 1; stops.failure === undefined; after++) {
       // It has nothing left to change: it died in no execution.
-      if (!explore(scope, stops, { canary, crash: { client, after } })) break;
+      const pointsMax = crashes === 'unstopped' ? 1 : Number.POSITIVE_INFINITY;
+      if (!explore(scope, stops, { canary, crash: { client, after }, pointsMax })) break;
     }
   }
   return stops;
+}
+
+interface Exploration {
+  canary?: Canary | undefined;
+  crash?: Crash;
+  /** Of each client so many stops, from its begin on. */
+  pointsMax?: number;
 }
 
 /** Whether the crash happened in some execution. */
 function explore(
   scope: Scope,
   stops: Stops,
-  { crash, canary }: { crash?: Crash; canary?: Canary },
+  { canary, crash, pointsMax = Number.POSITIVE_INFINITY }: Exploration,
 ): boolean {
   const model = new ScopeModel(scope, { crash, canary });
   for (let client = 0; client < scope.clients.length; client++) {
-    for (let point = 0; execute(model, client, point, crash !== undefined); point++) {
+    for (let point = 0; point < pointsMax; point++) {
+      if (!execute(model, client, point, crash !== undefined)) break;
       stops.executions++;
       const text = model.cut ? 'an execution does not end' : model.verdict();
       if (text === undefined) continue;

@@ -10,8 +10,16 @@ import {
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { bytesBound, decodeFrom } from '../../../src/records/codec.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
+import { type Expiry, NEVER } from '../../../src/records/times.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
-import { type Call, CallRecord, type KeyState, LAST_SEEN, type Result } from '../checks/history.ts';
+import {
+  type Call,
+  CallRecord,
+  type KeyState,
+  LAST_SEEN,
+  type Result,
+  type Write,
+} from '../checks/history.ts';
 import type { Sight } from '../checks/snapshots.ts';
 
 /** Errors that promise that the operation did nothing. */
@@ -20,6 +28,9 @@ const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL'])
 const CONTENTION = 'SW_CONTENTION';
 /** Errors of a client that has waited in vain for others, who may do it later all the same. */
 const TIMEOUT = 'SW_TIMEOUT';
+
+/** When the records of a run expire that do. */
+export const DEADLINE = 1_000_000;
 
 /** Records of a sample. */
 const SAMPLE = 4;
@@ -121,7 +132,7 @@ export class Caller {
     const { records } = index;
     const key = this.#log.keys[call.key];
     if (call.kind === 'write') {
-      records.encode(request, key, call.value, index.hashSeed, call.version);
+      records.encode(request, key, call.value, index.hashSeed, call.version, expiryOf(call));
       const outcome = yield* index.write(request, call.condition, call.expected);
       this.#checkDisplaced(outcome, outcome === REPLACED);
       const blind = outcome === INSERTED || outcome === STORED;
@@ -132,7 +143,7 @@ export class Caller {
     if (call.kind === 'search' || call.kind === 'remove') {
       const present =
         call.kind === 'search'
-          ? yield* index.search(request)
+          ? (yield* index.search(request)) && !records.isExpired(request)
           : yield* index.remove(request, call.expected);
       if (call.kind === 'remove') this.#checkDisplaced(REPLACED, present);
       // As a hit of a bounded store: without the lock of the leaf that has the item.
@@ -169,6 +180,11 @@ export class Caller {
   }
 }
 
-function textOf({ found, foundValueAt, foundValueBytes, foundCodec }: Request): string {
-  return String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
+function expiryOf({ times }: Write): Expiry | undefined {
+  if (times === undefined) return undefined;
+  return times === 'never' ? NEVER : { deadline: DEADLINE, sliding: false };
+}
+
+function textOf({ found, contentAt, contentBytes, foundCodec }: Request): string {
+  return String(decodeFrom(found, contentAt, contentBytes, foundCodec));
 }

@@ -20,6 +20,9 @@ const STEPS = 16;
 /** In a full pool: each but the first after room was made. */
 const REMOVALS_MAX = 4;
 
+/** What a sweep needs of the handle of its store. */
+type Sections = Pick<Attachment, 'pool' | 'enter' | 'exit'>;
+
 /** A record that had expired when a walk met it. */
 interface Expired {
   readonly key: Uint8Array;
@@ -33,14 +36,14 @@ interface Expired {
  * In a store without records that expire a turn is one READ.
  */
 export class ExpirySweep {
-  readonly #attachment: Attachment;
+  readonly #attachment: Sections;
   readonly #index: Index;
   /** Of a bounded store. */
   readonly #evictor: Evictor | undefined;
   #isBusy = false;
   #isTimed = false;
 
-  constructor(attachment: Attachment, index: Index, evictor?: Evictor) {
+  constructor(attachment: Sections, index: Index, evictor?: Evictor) {
     this.#evictor = evictor;
     this.#attachment = attachment;
     this.#index = index;
