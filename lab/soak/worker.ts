@@ -96,7 +96,8 @@ function wave(url: string): void {
   } finally {
     open.close();
   }
-  dropStoreSync(url, store);
+  // A web page beside may be looking at it.
+  dropStoreSync(url, store, { force: true });
 }
 
 async function work(): Promise<void> {
