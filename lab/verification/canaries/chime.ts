@@ -1,8 +1,17 @@
 import { siblingIn, writePivot } from '../../../src/indexes/chime/bounds.ts';
 import type { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
+import { rootLink } from '../../../src/indexes/chime/nodes/finish-pending.ts';
+import {
+  CHILDREN_AT,
+  childrenIn,
+  isPairFrozen,
+  linkIn,
+  pairIn,
+} from '../../../src/indexes/chime/nodes/internal-node.ts';
 import { compareWhole } from '../../../src/indexes/chime/nodes/keys.ts';
-import type { Link } from '../../../src/indexes/chime/nodes/link.ts';
+import { isInternal, type Link } from '../../../src/indexes/chime/nodes/link.ts';
 import type { LeafBounds } from '../../../src/indexes/chime/nodes/node-client.ts';
+import { visit } from '../../../src/indexes/chime/nodes/node-io.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import {
   isEmpty,
@@ -18,8 +27,22 @@ import {
 } from '../../../src/indexes/substrates/leaf/layout.ts';
 import { type LeafClient, OWNED } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
 import { IMAGE_AT } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
-import { FIRST_LEAF, SECOND_LEAF } from '../../../src/pool/intents/intent.ts';
+import { FIRST_LEAF, type Intent, SECOND_LEAF } from '../../../src/pool/intents/intent.ts';
+import { NO_SLOT } from '../../../src/pool/intents/intent-slots.ts';
+import { isSame, OWNER_AT } from '../../../src/pool/intents/lock-word.ts';
+import type { Pool } from '../../../src/pool/pool.ts';
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../src/records/layout.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 import type { FailureKind } from '../checks/failure.ts';
 import { inRequests, LEAF_BUGS } from './leaf.ts';
@@ -100,6 +123,57 @@ function isHighest({ tree }: ChimeIndex, { words, known }: ChimeRequest, key: Ui
 
 const PIVOT_BYTES = 16;
 
+/**
+ * A repairer that meets the second leaf of a merge takes that over, and then does the writes to
+ * both leaves if the first one was the dead client's when it looked.
+ */
+function takeSecondOver({ repairs, intents, layout }: Pool): void {
+  repairs.repairFirst = function* (first: Address, intent: Intent) {
+    const slot = intents.takeForRepair();
+    if (slot === NO_SLOT) return;
+    const node = layout.nodeOf(first);
+    const ticket = intents.nextTicket(slot);
+    const [low, high] = [intents.wordLow(ticket, node, slot), intents.wordHigh(ticket)];
+    const { own } = intent;
+    const words = new Scratch(CAS_BYTES);
+    setWord(words, 0, own.low, own.high);
+    setWord(words, 8, low, high);
+    const batch = new Batch();
+    intent.postCopy(intents.address(node, slot), batch, low, high);
+    yield batch.cas(intent.leaf(SECOND_LEAF) + OWNER_AT, words, 0);
+    if (swapped(words, 0)) {
+      yield batch.clear().read(first + OWNER_AT, 8, words, 0);
+      const isFree = isSame({ low: lowHalf(words, 0), high: highHalf(words, 0) }, own);
+      intent.postWrites(batch.clear(), (leaf) => leaf === SECOND_LEAF || isFree);
+      yield batch;
+    }
+    intents.give(slot);
+  };
+}
+
+/** A client that has to split a leaf drops the marks that it finds, whoever merges their leaves. */
+function dropMarks({ tree }: ChimeIndex): void {
+  const { makeRoom } = tree;
+  tree.makeRoom = function* (request: ChimeRequest) {
+    yield* dropMark(yield* rootLink(tree));
+    yield* makeRoom.call(tree, request);
+  };
+}
+
+function* dropMark(link: Link): Operation<void> {
+  const { address, image } = yield* visit(0, link);
+  const [children, pair] = [childrenIn(image), pairIn(image)];
+  for (let child = 0; child < children; child++) {
+    const below = linkIn(image, child);
+    if (isInternal(below.high)) yield* dropMark(below);
+  }
+  if (pair === 0 || isPairFrozen(image)) return;
+  const words = new Scratch(CAS_BYTES);
+  setWord(words, 0, children, pair);
+  setWord(words, 8, children, 0);
+  yield new Batch().cas(address + CHILDREN_AT, words, 0);
+}
+
 export const CHIME_CANARIES: readonly Canary[] = [
   ...LEAF_BUGS.map(({ name, caughtBy, plant }) => {
     return canary(name, caughtBy, ({ tree }) => plant(tree as unknown as LeafClient));
@@ -122,6 +196,12 @@ export const CHIME_CANARIES: readonly Canary[] = [
       };
     })(tree);
   }),
+  {
+    name: 'CHIME: the second leaf of a merge is taken over directly',
+    caughtBy: 'structure',
+    pool: takeSecondOver,
+  },
+  canary('a mark is dropped while its pair is merged', 'structure', dropMarks),
   canary('the highest key bounds a leaf, and deletions lower it', 'linearizability', argmax),
   canary('a sibling is linked by what was read before its parent', 'structure', oldBounds),
 ];

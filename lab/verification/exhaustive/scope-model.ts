@@ -34,6 +34,8 @@ import { INVOKE, LOAD, RETURN, STORE, type Step, type StepId } from './trace.ts'
 export interface Crash {
   client: number;
   after: number;
+  /** Whether the others begin only when it is dead, or has done all that it has to do. */
+  first?: boolean;
 }
 
 const CHUNKS = 8;
@@ -72,6 +74,8 @@ export class ScopeModel implements Model {
   /** What the step under way touches. */
   #words: number[] = [];
   #kinds: number[] = [];
+  /** The words that a client which dies first has changed, with what it has left there. */
+  readonly #left = new Map<Address, bigint | undefined>();
   cut = false;
   /** Executions in which the crash happened. */
   crashes = 0;
@@ -94,6 +98,7 @@ export class ScopeModel implements Model {
     this.#now = 0;
     this.#deadline = { passedAt: Number.POSITIVE_INFINITY };
     this.#failure = undefined;
+    this.#left.clear();
     this.cut = false;
     this.#memory.put(0, formatSuperblock(this.#parameters));
     const creator = this.#attach();
@@ -264,6 +269,7 @@ export class ScopeModel implements Model {
     this.#memory.observer = {
       onAccess: (client, kind, address) => {
         this.#touch(address / WORD, kind === READ ? LOAD : STORE);
+        if (kind !== READ && this.#runsFirst(client)) this.#left.set(address, undefined);
         oracle.onAccess(client, kind, address);
       },
     };
@@ -283,12 +289,27 @@ export class ScopeModel implements Model {
   enabled(): readonly StepId[] {
     const names: number[] = [];
     if (this.cut || this.#failure) return names;
+    for (const client of this.#clients)
+      if (this.#runsFirst(client.number)) client.addEnabled(names);
+    if (names.length > 0) return names;
+    for (const [address, left] of this.#left) {
+      if (left === undefined) this.#left.set(address, this.#memory.word(address));
+    }
     const { patient } = this.#scope;
-    const waiting = this.#clients.filter(({ waits }) => patient && waits);
+    const waiting = this.#clients.filter((client) => patient && this.#waits(client));
     for (const client of this.#clients) if (!waiting.includes(client)) client.addEnabled(names);
     // No client is left that could change what they wait for: their patience ends.
     if (names.length === 0) for (const client of waiting) client.addEnabled(names);
     return names;
+  }
+
+  #runsFirst(client: number): boolean {
+    return this.#crash?.first === true && this.#crash.client === client;
+  }
+
+  /** What a dead client has left in a word changes by those who poll it, or by nobody. */
+  #waits({ waits, polled }: ScopeClient): boolean {
+    return waits && this.#left.get(polled as Address) !== this.#memory.word(polled as Address);
   }
 
   perform(id: StepId): Step {

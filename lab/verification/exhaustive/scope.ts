@@ -181,6 +181,19 @@ const SHRINKING_CLIENTS: readonly Pick<Plan, 'name' | 'clients'>[] = [
     clients: ({ remove }) => [[remove(0)], [remove(1)]],
   },
   {
+    // One repairs the merge from the right leaf on, the other from the left one.
+    name: 'shrink-update-insert',
+    clients: ({ remove, update, insert }) => [[remove(0)], [update(1)], [insert(0)]],
+  },
+  {
+    // The right leaf of the marked pair is split: only the mark keeps both below one node.
+    name: 'shrink-split-search',
+    clients: ({ remove, put, search }) => [
+      [remove(0), search(1)],
+      [put(2), put(3)],
+    ],
+  },
+  {
     name: 'shrink-remove-search',
     clients: ({ remove, insert, search }) => [[remove(0)], [remove(1), insert(1)], [search(1)]],
   },

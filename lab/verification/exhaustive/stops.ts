@@ -18,6 +18,10 @@ export interface StopOptions {
    */
   crashes?: boolean | 'unstopped';
   canary?: Canary;
+  /** Only executions in which the first client dies, after so many changes, before others begin. */
+  diesFirst?: { from: number; to: number };
+  /** The only client that stops, and only between two batches. */
+  only?: number;
 }
 
 /**
@@ -26,14 +30,21 @@ export interface StopOptions {
  * a client, that one or another, dies after any of its changes; in these the stop is between two
  * batches.
  */
-export function searchStops(scope: Scope, { crashes = false, canary }: StopOptions = {}): Stops {
+export function searchStops(
+  scope: Scope,
+  { crashes = false, canary, diesFirst, only }: StopOptions = {},
+): Stops {
   const stops: Stops = { executions: 0, crashed: 0, failure: undefined };
-  explore(scope, stops, { canary });
-  for (let client = 0; crashes && client < scope.clients.length; client++) {
-    for (let after = 1; stops.failure === undefined; after++) {
+  const [from, to] = diesFirst ? [diesFirst.from, diesFirst.to] : [1, Number.POSITIVE_INFINITY];
+  const first = diesFirst !== undefined;
+  const pointsMax = crashes === 'unstopped' ? 1 : Number.POSITIVE_INFINITY;
+  if (!first) explore(scope, stops, { canary, only });
+  const mortal = first ? 1 : crashes ? scope.clients.length : 0;
+  for (let client = 0; client < mortal; client++) {
+    for (let after = from; stops.failure === undefined && after <= to; after++) {
+      const crash = { client, after, first };
       // It has nothing left to change: it died in no execution.
-      const pointsMax = crashes === 'unstopped' ? 1 : Number.POSITIVE_INFINITY;
-      if (!explore(scope, stops, { canary, crash: { client, after }, pointsMax })) break;
+      if (!explore(scope, stops, { canary, only, crash, pointsMax })) break;
     }
   }
   return stops;
@@ -41,6 +52,7 @@ export function searchStops(scope: Scope, { crashes = false, canary }: StopOptio
 
 interface Exploration {
   canary?: Canary | undefined;
+  only?: number | undefined;
   crash?: Crash;
   /** Of each client so many stops, from its begin on. */
   pointsMax?: number;
@@ -50,12 +62,14 @@ interface Exploration {
 function explore(
   scope: Scope,
   stops: Stops,
-  { canary, crash, pointsMax = Number.POSITIVE_INFINITY }: Exploration,
+  { canary, only, crash, pointsMax = Number.POSITIVE_INFINITY }: Exploration,
 ): boolean {
   const model = new ScopeModel(scope, { crash, canary });
+  const byBatch = crash !== undefined || only !== undefined;
   for (let client = 0; client < scope.clients.length; client++) {
+    if (client !== (only ?? client)) continue;
     for (let point = 0; point < pointsMax; point++) {
-      if (!execute(model, client, point, crash !== undefined)) break;
+      if (!execute(model, client, point, byBatch)) break;
       stops.executions++;
       const text = model.cut ? 'an execution does not end' : model.verdict();
       if (text === undefined) continue;

@@ -5,7 +5,7 @@ import { CHIME_CANARIES } from '../canaries/chime.ts';
 import { chimeLateFollowerCanary } from '../canaries/late-follower.ts';
 import { type Scope, scopes } from '../exhaustive/scope.ts';
 import { searchScope } from '../exhaustive/search.ts';
-import { searchStops } from '../exhaustive/stops.ts';
+import { type StopOptions, searchStops } from '../exhaustive/stops.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { commandFor, shrink } from '../schedules/shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from '../schedules/simulation.ts';
@@ -119,7 +119,32 @@ for (const [name, bugs] of Object.entries(STOPPED)) {
   }
 }
 
-const CAUGHT_IN_SCOPES = Object.values(STOPPED).flat();
+/** Scopes of which only these stops are searched, and the bug that they are made for. */
+const DIRECTED: readonly [name: string, options: StopOptions, bug: string][] = [
+  // The dead client has not written to the left leaf, or not all. One repairer stops, having met the
+  // right leaf; another meets the left one.
+  [
+    'shrink-update-insert',
+    { diesFirst: { from: 13, to: 16 }, only: 1 },
+    'the second leaf of a merge is taken over directly',
+  ],
+  ['shrink-split-search', { only: 0 }, 'a mark is dropped while its pair is merged'],
+];
+
+for (const [name, options, bug] of DIRECTED) {
+  test(`CHIME withstands a client that stops once in ${name}`, () => {
+    const { failure, executions } = searchStops(scopeOf(name), options);
+    assert.equal(failure, undefined);
+    assert.ok(executions > 20, `${executions} executions`);
+  });
+  test(`the canary is caught in ${name}: ${bug}`, () => {
+    const canary = CHIME_CANARIES.find((one) => one.name === `CHIME: ${bug}`);
+    assert.ok(canary);
+    assert.match(searchStops(scopeOf(name), { ...options, canary }).failure ?? '', /structure/);
+  });
+}
+
+const CAUGHT_IN_SCOPES = [...Object.values(STOPPED).flat(), ...DIRECTED.map(([, , bug]) => bug)];
 
 for (const planted of [...CHIME_CANARIES, chimeLateFollowerCanary]) {
   if (CAUGHT_IN_SCOPES.includes(planted.name.slice('CHIME: '.length))) continue;
