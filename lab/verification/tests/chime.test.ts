@@ -121,8 +121,8 @@ for (const [name, bugs] of Object.entries(STOPPED)) {
 
 /** Scopes of which only these stops are searched, and the bug that they are made for. */
 const DIRECTED: readonly [name: string, options: StopOptions, bug: string][] = [
-  // The dead client has not written to the left leaf, or not all. One repairer stops, having met the
-  // right leaf; another meets the left one.
+  // The dead client has not written all of the left leaf. One repairer stops, having met the right
+  // leaf; another meets the left one.
   [
     'shrink-update-insert',
     { diesFirst: { from: 13, to: 16 }, only: 1 },

@@ -5,8 +5,11 @@ import { Stepped } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import { Batch, type Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
+import type { ChimeIndex } from '../chime.ts';
 import { rootLink } from '../nodes/finish-pending.ts';
-import { visit } from '../nodes/node-io.ts';
+import { addressOfLink, FROZEN } from '../nodes/link.ts';
+import type { CachedNode } from '../nodes/node-arena.ts';
+import { linkAddress, visit } from '../nodes/node-io.ts';
 import { rebuildNode } from '../nodes/rebuild-node.ts';
 import { keyOf } from '../nodes/siblings.ts';
 import { type Client, clientOf, foundText, requestFor } from './support/client.ts';
@@ -62,6 +65,8 @@ class Worker {
     const { pool, index } = this.client;
     if (this.#prng.below(2) === 0) pool.run(pool.reclamation.quiesce());
     pool.enter();
+    // What it learns anew may be of a node that another client is replacing: with frozen links.
+    if (this.#prng.below(4) === 0) index.tree.cache.forget();
     const key = this.#keys[this.#prng.below(KEYS_EACH)];
     const grows = this.#left-- > KEYS_EACH ? 8 : 3;
     if (this.#prng.below(10) < grows) {
@@ -84,14 +89,17 @@ function verbOf(batch: Batch, row: number): Batch {
   return one;
 }
 
-function interleaved(scope: Scope, seed: number): Worker[] {
+function interleaved(scope: Scope, seed: number, plant?: (index: ChimeIndex) => void): Worker[] {
   const prng = Prng.fromSeed(seed);
   const first = clientOf(scope, { ...SHAPE, fanout: 4 + (seed % 5) });
   const others = Array.from({ length: CLIENTS - 1 }, () => clientOf(scope, {}, first.handle));
+  for (const { index } of [first, ...others]) plant?.(index);
   const workers = [first, ...others].map((client, i) => new Worker(client, i, prng));
   for (let open = workers; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
     const worker = open[prng.below(open.length)];
-    for (let burst = 1 + prng.below(8); burst > 0 && !worker.isDone; burst--) worker.step();
+    // Now and then one does several operations while the others stand still in theirs.
+    const most = prng.below(8) === 0 ? 200 : 8;
+    for (let burst = 1 + prng.below(most); burst > 0 && !worker.isDone; burst--) worker.step();
   }
   return workers;
 }
@@ -110,32 +118,74 @@ function reached({ pool, index }: Client, records: number): number[] {
   return blocks;
 }
 
+function assertWhole(workers: readonly Worker[], seed: number): void {
+  const [{ client }] = workers;
+  client.pool.enter();
+  const records = workers.reduce((sum, { present }) => sum + present.size, 0);
+  const blocks = new Set(reached(client, records));
+  const retired = workers.flatMap((worker) => worker.client.pool.reclamation.waiting());
+  assert.equal(new Set(retired).size, retired.length, `retired twice, seed ${seed}`);
+  const reachable = retired.filter((address) => blocks.has(address));
+  assert.deepEqual(reachable, [], `retired and reachable, seed ${seed}`);
+  for (const { present } of workers) {
+    for (const key of present) {
+      const request = requestFor(client, key);
+      assert.ok(client.pool.run(client.index.search(request)), `${key} is missing, seed ${seed}`);
+      assert.equal(foundText(request), key);
+    }
+  }
+  client.pool.exit();
+}
+
 test('nodes absorb several splits while others work below them', (t) => {
   let rebuilds = 0;
   for (let seed = 1; seed <= 12; seed++) {
     const workers = interleaved(t, seed);
-    const [{ client }] = workers;
-    client.pool.enter();
-    const records = workers.reduce((sum, { present }) => sum + present.size, 0);
-    const blocks = new Set(reached(client, records));
-    const retired = workers.flatMap((worker) => worker.client.pool.reclamation.waiting());
-    assert.equal(new Set(retired).size, retired.length, `retired twice, seed ${seed}`);
-    assert.deepEqual(
-      retired.filter((address) => blocks.has(address)),
-      [],
-      `retired and reachable, seed ${seed}`,
-    );
-    for (const { present } of workers) {
-      for (const key of present) {
-        const request = requestFor(client, key);
-        assert.ok(client.pool.run(client.index.search(request)), `${key} is missing, seed ${seed}`);
-        assert.equal(foundText(request), key);
-      }
-    }
+    assertWhole(workers, seed);
     for (const worker of workers) rebuilds += worker.client.index.tree.rebuilds;
-    client.pool.exit();
   }
   assert.ok(rebuilds > 300, `${rebuilds} nodes were rebuilt`);
+});
+
+/** Links are changed that a client remembers as they were frozen. */
+function swapFrozen({ tree }: ChimeIndex): void {
+  const { cache, spareBenches } = tree;
+  const { take } = spareBenches;
+  spareBenches.take = () => {
+    const bench = take.call(spareBenches);
+    const { batch } = bench;
+    batch.cas = (address, words, at) => {
+      const half = (at >> 2) + 1;
+      const isFreezing = (words.i32[half + 2] & FROZEN) !== 0;
+      if (!isFreezing && isFrozenIn(cache.top, address)) words.i32[half] |= FROZEN;
+      return Batch.prototype.cas.call(batch, address, words, at);
+    };
+    return bench;
+  };
+}
+
+function isFrozenIn(node: CachedNode | undefined, address: number): boolean {
+  if (node === undefined) return false;
+  for (let child = 0; child < node.children; child++) {
+    const at = linkAddress(addressOfLink(node.low, node.high), child);
+    if (at === address) return (node.linkHigh(child) & FROZEN) !== 0;
+    if (isFrozenIn(node.node(child), address)) return true;
+  }
+  return false;
+}
+
+test('the canary is caught: a link that is remembered as it was frozen is changed', (t) => {
+  let caught = false;
+  for (let seed = 1; seed <= 100 && !caught; seed++) {
+    const workers = interleaved(t, seed, swapFrozen);
+    try {
+      assertWhole(workers, seed);
+    } catch (error) {
+      assert.match((error as Error).message, /retired|reached twice/);
+      caught = true;
+    }
+  }
+  assert.ok(caught);
 });
 
 test('a link that is remembered as it was frozen is not changed', (t) => {
