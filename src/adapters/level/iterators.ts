@@ -1,9 +1,3 @@
-import {
-  AbstractIterator,
-  AbstractKeyIterator,
-  type AbstractLevel,
-  AbstractValueIterator,
-} from 'abstract-level';
 import type { AsyncStore, Key, Value } from '../../store/api.ts';
 import type { AsyncScan } from '../../store/ordered-api.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
@@ -18,7 +12,6 @@ export interface IteratorOptions extends LevelRange {
   signal?: AbortSignal;
 }
 
-type Level<K, V> = AbstractLevel<string | Buffer | Uint8Array, K, V>;
 type Pair = [key: Data | undefined, value: Data | undefined];
 
 /**
@@ -85,77 +78,12 @@ export function values(store: AsyncStore<Value>, options: IteratorOptions): Sour
   return source(store.values(rangeOf(options)), signal, (data) => fromStore(data, valueEncoding));
 }
 
-export class EntryIterator<K, V> extends AbstractIterator<Level<K, V>, K, V> {
-  readonly #source: Source<Pair>;
-
-  constructor(db: Level<K, V>, source: Source<Pair>, options: IteratorOptions) {
-    super(db, options as object);
-    this.#source = source;
-  }
-
-  _next() {
-    return this.#source.next();
-  }
-
-  _nextv(size: number) {
-    return this.#source.nextMany(size);
-  }
-
-  _seek(target: Data) {
-    this.#source.seek(target);
-  }
-
-  _close() {
-    return this.#source.close();
-  }
-}
-
-export class KeyIterator<K, V> extends AbstractKeyIterator<Level<K, V>, K> {
-  readonly #source: Source<Data>;
-
-  constructor(db: Level<K, V>, source: Source<Data>, options: IteratorOptions) {
-    super(db, options as object);
-    this.#source = source;
-  }
-
-  _next() {
-    return this.#source.next();
-  }
-
-  _nextv(size: number) {
-    return this.#source.nextMany(size);
-  }
-
-  _seek(target: Data) {
-    this.#source.seek(target);
-  }
-
-  _close() {
-    return this.#source.close();
-  }
-}
-
-export class ValueIterator<K, V> extends AbstractValueIterator<Level<K, V>, K, V> {
-  readonly #source: Source<Data>;
-
-  constructor(db: Level<K, V>, source: Source<Data>, options: IteratorOptions) {
-    super(db, options as object);
-    this.#source = source;
-  }
-
-  _next() {
-    return this.#source.next();
-  }
-
-  _nextv(size: number) {
-    return this.#source.nextMany(size);
-  }
-
-  _seek(target: Data) {
-    this.#source.seek(target);
-  }
-
-  _close() {
-    return this.#source.close();
-  }
+/** Makes the iterator hand out what the source has. */
+export function drive<I extends object, To>(iterator: I, source: Source<To>): I {
+  return Object.assign(iterator, {
+    _next: () => source.next(),
+    _nextv: (size: number) => source.nextMany(size),
+    _seek: (target: Data) => source.seek(target),
+    _close: () => source.close(),
+  });
 }

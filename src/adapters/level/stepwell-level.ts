@@ -1,18 +1,16 @@
-import { type AbstractDatabaseOptions, AbstractLevel } from 'abstract-level';
+import {
+  type AbstractDatabaseOptions,
+  AbstractIterator,
+  AbstractKeyIterator,
+  AbstractLevel,
+  AbstractValueIterator,
+} from 'abstract-level';
 import { StepwellError } from '../../errors.ts';
 import type { ChimeParameters, OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
 import { poolOf } from '../../store/handle.ts';
 import { openSync } from '../../store/open.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
-import {
-  EntryIterator,
-  type IteratorOptions,
-  KeyIterator,
-  keys,
-  pairs,
-  ValueIterator,
-  values,
-} from './iterators.ts';
+import { drive, type IteratorOptions, keys, pairs, values } from './iterators.ts';
 import { type LevelRange, rangeOf } from './ranges.ts';
 
 /** Which store, and how it is made when it does not exist; see `OpenOptions`. */
@@ -198,18 +196,21 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   }
 
   /** @internal */
-  _iterator(options: IteratorOptions): EntryIterator<K, V> {
-    return new EntryIterator(this, pairs(this.store.async, options), options);
+  _iterator(options: IteratorOptions): AbstractIterator<this, K, V> {
+    const source = pairs(this.store.async, options);
+    return drive(new AbstractIterator(this, options as object), source);
   }
 
   /** @internal */
-  _keys(options: IteratorOptions): KeyIterator<K, V> {
-    return new KeyIterator(this, keys(this.store.async, options), options);
+  _keys(options: IteratorOptions): AbstractKeyIterator<this, K> {
+    const source = keys(this.store.async, options);
+    return drive(new AbstractKeyIterator(this, options as object), source);
   }
 
   /** @internal */
-  _values(options: IteratorOptions): ValueIterator<K, V> {
-    return new ValueIterator(this, values(this.store.async, options), options);
+  _values(options: IteratorOptions): AbstractValueIterator<this, K, V> {
+    const source = values(this.store.async, options);
+    return drive(new AbstractValueIterator(this, options as object), source);
   }
 }
 
