@@ -1,3 +1,4 @@
+import { hasCode } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
@@ -30,10 +31,25 @@ export class SegmentWalk {
 
   /** Reads the next segment as it is at one moment; only before the end. */
   *next(): Operation<LeafRequest> {
+    this.picture.hash.h1 = (this.position as Position).suffix;
+    yield* readPicture(this.#table, this.picture);
+    return this.#pass();
+  }
+
+  /** The next segment for figures: one that does not stand still is as it was read last. */
+  *nextAsItIs(): Operation<LeafRequest> {
+    this.picture.hash.h1 = (this.position as Position).suffix;
+    try {
+      yield* readPicture(this.#table, this.picture);
+    } catch (error) {
+      if (!hasCode(error, 'SW_CONTENTION')) throw error;
+    }
+    return this.#pass();
+  }
+
+  #pass(): LeafRequest {
     const { picture } = this;
     const { suffix } = this.position as Position;
-    picture.hash.h1 = suffix;
-    yield* readPicture(this.#table, picture);
     const depth = depthIn(picture.words, IMAGE_AT);
     const next = nextSuffix(suffix & (2 ** depth - 1), depth);
     this.position = next === undefined ? undefined : { suffix: next, depth };

@@ -1,4 +1,4 @@
-import { invariant } from '../../../errors.ts';
+import { hasCode, invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import { highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
 import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
@@ -60,6 +60,21 @@ export class LeafWalk {
   *next(): Operation<LeafPicture> {
     const [picture] = yield* this.nextGroup(1);
     return picture;
+  }
+
+  /**
+   * The next leaf for figures: one that does not stand still is as it was read last, and undefined
+   * when it is another leaf by now.
+   */
+  *nextAsItIs(): Operation<ChimeRequest | undefined> {
+    try {
+      return (yield* this.next()).request;
+    } catch (error) {
+      if (!hasCode(error, 'SW_CONTENTION')) throw error;
+    }
+    yield* this.skip();
+    const request = this.#requestAt(0);
+    return isLeafStill(request) ? request : undefined;
   }
 
   /**
