@@ -1,16 +1,21 @@
 import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
+import { connectUcx } from '../../src/fabrics/ucx/client/connect.ts';
 import { inspect } from '../../src/store/open.ts';
 import { Cleanup } from '../support/cleanup.ts';
+import { median } from '../support/statistics.ts';
 import { firstMessage, startProcess } from './processes.ts';
 import type { SoakReport, SoakTask } from './soak-client.ts';
+import { touchAll } from './verb-rate.ts';
 
 const NODE_BYTES = 2 ** 26;
 const CLIENTS = 2;
 const SAMPLE_MS = 10_000;
-/** What is used at first is left out: the compilers' and the collectors' memory still grows. */
+/** Before that the memory of compilers and collectors still grows. */
 const SETTLED_MS = 120_000;
+/** What is compared are medians of two minutes: collectors let memory rise and fall. */
+const WINDOW = 12;
 const GROWTH_MAX = 0.05;
 
 /**
@@ -23,7 +28,12 @@ export async function soak(transports: string, minutes: number): Promise<void> {
   const cleanup = new Cleanup();
   try {
     const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES), transports]);
-    const url = `ucx://127.0.0.1:${await firstMessage<number>(node)}`;
+    const port = await firstMessage<number>(node);
+    const url = `ucx://127.0.0.1:${port}`;
+    // So that what the pool takes of its memory does not count.
+    const fabric = await connectUcx([{ host: '127.0.0.1', port }]);
+    await touchAll(fabric, NODE_BYTES);
+    fabric.close();
     const processes = new Map([['node', node]]);
     for (let client = 1; client <= CLIENTS; client++) {
       const task: SoakTask = { url, seed: client, opens: client === CLIENTS };
@@ -32,18 +42,21 @@ export async function soak(transports: string, minutes: number): Promise<void> {
       processes.set(`client ${client}`, child);
     }
     const start = performance.now();
-    const settled = new Map<string, Held>();
-    let last = new Map<string, Held>();
+    const rss = new Map([...processes.keys()].map((name) => [name, [] as number[]]));
     for (let at = 0; at <= 60_000 * minutes; at += SAMPLE_MS) {
       await setTimeout(Math.max(0, start + at - performance.now()));
-      last = await sample(processes);
-      if (at <= SETTLED_MS) for (const [name, held] of last) settled.set(name, held);
+      const samples = await sample(processes);
       const { chunks } = await inspect(url);
       console.log(`${transports}, ${at / 1000} s, ${chunks.used} chunks of the pool`);
-      for (const [name, held] of last) console.log(`  ${name.padEnd(8)} ${describe(held)}`);
+      for (const [name, held] of samples) {
+        rss.get(name)?.push(held.rss);
+        console.log(`  ${name.padEnd(8)} ${describe(held)}`);
+      }
     }
-    for (const [name, { rss }] of last) {
-      const growth = rss / (settled.get(name)?.rss ?? rss) - 1;
+    const settled = SETTLED_MS / SAMPLE_MS;
+    for (const [name, all] of rss) {
+      const first = median(all.slice(settled, settled + WINDOW));
+      const growth = median(all.slice(-WINDOW)) / first - 1;
       const verdict = growth > GROWTH_MAX ? `, wanted at most ${GROWTH_MAX}` : '';
       console.log(`${transports}: rss of ${name} grew by ${growth.toFixed(3)}${verdict}`);
     }

@@ -51,7 +51,7 @@ export async function* measureVerbs(
   const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES)]);
   const port = await firstMessage<number>(node);
   const fabric = await TcpFabric.connect([{ host: '127.0.0.1', port }]);
-  await touchAll(fabric);
+  await touchAll(fabric, NODE_BYTES);
   for (const batch of BATCH_SIZES) {
     const asked = HEAD_BYTES + 8 * batch;
     const answered = HEAD_BYTES + READ_BYTES * batch;
@@ -115,9 +115,9 @@ async function spent(other: ChildProcess): Promise<number> {
 }
 
 /** Takes the node's memory from the system before anything is measured. */
-async function touchAll(fabric: TcpFabric): Promise<void> {
+export async function touchAll(fabric: TcpFabric, bytes: number): Promise<void> {
   const zeros = new Scratch(PIECE_BYTES);
-  for (let at = 0; at < NODE_BYTES; at += PIECE_BYTES) {
+  for (let at = 0; at < bytes; at += PIECE_BYTES) {
     const batch = new Batch().write(at, PIECE_BYTES, zeros, 0);
     await new Promise<void>((resolve, reject) => {
       const completed = (error: unknown) => (error === undefined ? resolve() : reject(error));

@@ -70,7 +70,16 @@ class VerbLoop {
     this.#transports = transports;
     this.#memory = openMemory(ucx);
     this.#context = new UcxContext(ucx, transports);
-    // What cannot be lent is found out when the node starts.
+    try {
+      this.#tryLending();
+    } catch (error) {
+      this.#context.close();
+      throw error;
+    }
+  }
+
+  /** What cannot be lent is found out when the node starts. */
+  #tryLending(): void {
     const trial = new ServedSession(this.#context);
     try {
       trial.lend(this.#context, this.#memory(), transports);
