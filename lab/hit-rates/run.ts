@@ -116,7 +116,7 @@ export async function main(words: string[]): Promise<void> {
   const indexes = options.index.split(',');
   const rows: Row[] = [];
   console.log(
-    'trace      room %   exact LRU  lru-cache  exact LFU   index     lru    lfu  adaptive',
+    'trace      room %   exact LRU  lru-cache  exact LFU   index      lru    lfu  adaptive',
   );
   for (const trace of tracesOf(options)) {
     for (const share of options.shares.split(',').map(Number)) {
@@ -134,7 +134,8 @@ function linesOf({ trace, room, exactLru, lruPackage, exactLfu, stores }: Row): 
   const shown = (rate: number, width: number) => rate.toFixed(1).padStart(width);
   const exact = shown(exactLru, 12) + shown(lruPackage, 11) + shown(exactLfu, 11);
   const start = trace.padEnd(10) + String(room).padStart(7) + exact;
-  return stores.map(({ index, lru, lfu, adaptive }) => {
-    return `${start}   ${index.padEnd(8)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}`;
+  return stores.map(({ index, lru, lfu, adaptive }, i) => {
+    const left = i === 0 ? start : ' '.repeat(start.length);
+    return `${left}   ${index.padEnd(9)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}`;
   });
 }
