@@ -41,6 +41,7 @@ export class ExpirySweep {
   /** Of a bounded store. */
   readonly #evictor: Evictor | undefined;
   #isBusy = false;
+  #areMostExpired = false;
   #isTimed = false;
 
   constructor(attachment: Sections, index: Index, evictor?: Evictor) {
@@ -53,6 +54,11 @@ export class ExpirySweep {
   get pause(): number {
     if (!this.#isTimed) return IDLE_MS;
     return this.#isBusy ? BUSY_TURN_MS : TURN_MS;
+  }
+
+  /** Whether most records that the last steps met had expired. */
+  get areMostExpired(): boolean {
+    return this.#areMostExpired;
   }
 
   /** A turn, if one is due; returns how many records it took out. */
@@ -149,6 +155,7 @@ export class ExpirySweep {
       }, true);
     }
     this.#isBusy = expired.length >= Math.max(1, BUSY_SHARE * visited);
+    this.#areMostExpired = 2 * expired.length > visited;
     return expired;
   }
 

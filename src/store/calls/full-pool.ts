@@ -123,10 +123,20 @@ export class FullPool {
     if (evictions !== undefined) {
       return (yield* this.#mayFit(request)) && (yield* this.#evict(evictions));
     }
-    const enough = remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY;
-    const removed = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
-    if (removed > 0) yield* this.#reclaim();
-    return removed > 0;
+    return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
+  }
+
+  /**
+   * Goes on as long as most records have expired. What a few leave free lies in every chunk, and
+   * new records would take it: then no chunk comes free for blocks of another size, such as a
+   * sibling of a full leaf, however much of the pool is free.
+   */
+  *#expire(enough: number): Operation<boolean> {
+    for (let before = 0; ; before++) {
+      const removed = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
+      if (removed > 0) yield* this.#reclaim();
+      if (removed === 0 || !this.#expired.areMostExpired) return before > 0 || removed > 0;
+    }
   }
 
   /** Whether the chunks of this store and those of none have room for what the request writes. */
