@@ -199,6 +199,7 @@ describe('inspect and check', () => {
     const pools = new FakePools();
     await stepwell(['set', URL, 'k', 'v'], { pools });
     const { out } = await stepwell(['inspect', URL], { pools });
+    assert.match(out, /Huge pages +no \(the system gives none\)/);
     assert.match(out, /Memory +3 MiB in use of 4 GiB \(3 of 1,024 chunks of 1 MiB, 1,021 free\)/);
     assert.match(
       out,

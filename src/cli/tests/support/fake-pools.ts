@@ -104,6 +104,7 @@ export class FakePools {
       chunks: { total: 1024, used: 3, free: 1021 },
       epoch: 5,
       hugePages: false,
+      whyNoHugePages: 'the system gives none',
       maxClients: 128,
       clients: [fakeClient()],
       stores,
