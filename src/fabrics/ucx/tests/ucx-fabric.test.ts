@@ -4,6 +4,7 @@ import { hasCode, type StepwellError } from '../../../errors.ts';
 import type { RunningNode } from '../../../store/servers/memory-node.ts';
 import { rejectsCode } from '../../../store/tests/support/codes.ts';
 import { addressOf, Batch, Scratch, swapped } from '../../../verbs/index.ts';
+import { loadKoffi } from '../../shared/libc.ts';
 import { MemorySource } from '../../shared/memory-source.ts';
 import { Flight } from '../../tcp/client/flight.ts';
 import { QueuePair } from '../../tcp/client/queue-pair.ts';
@@ -27,10 +28,13 @@ import { startUcxNode, ucxMissing } from './support/nodes.ts';
 
 const REGION_BYTES = 2 ** 20;
 const HOST = '127.0.0.1';
+const M_PERTURB = -6;
 // Little room for answers, before the library is loaded: some are given late (see below).
 process.env.UCX_TCP_SNDBUF = '32k';
 process.env.UCX_TCP_RCVBUF = '32k';
 const missing = ucxMissing();
+// So that what the library forgets to set is garbage, and no zero by chance.
+if (!missing) loadKoffi().load(null).func('int mallopt(int, int)')(M_PERTURB, 0x55);
 
 const running = new Map<string, Promise<RunningNode>>();
 after(async () => {
