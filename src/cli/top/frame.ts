@@ -5,10 +5,10 @@ import type {
   Rates,
   StoreFigures,
 } from '../../store/watching/figures.ts';
+import { formatLatency } from '../../store/watching/latency-text.ts';
 import { formatCount, formatDuration, formatRatio, formatSize } from '../sizes.ts';
 import { printable, type Style, styleFor } from '../terminal/style.ts';
 import { type Column, table } from '../terminal/table.ts';
-import { formatLatency } from './latency.ts';
 
 const PLAIN = styleFor(false, {});
 const BAR_WIDTH = 20;

@@ -1,3 +1,5 @@
+import { formatLatency } from '../../store/watching/latency-text.ts';
+
 const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 const ABSENT = '–';
 
@@ -17,15 +19,7 @@ export function size(bytes: number): string {
 }
 
 export function latency(microseconds: number | null | undefined): string {
-  if (microseconds === null || microseconds === undefined) return ABSENT;
-  if (microseconds < 1000) return `${digits(microseconds)} µs`;
-  if (microseconds < 1e6) return `${digits(microseconds / 1000)} ms`;
-  return `${digits(microseconds / 1e6)} s`;
-}
-
-function digits(amount: number): string {
-  if (amount >= 10) return amount.toFixed(0);
-  return amount >= 1 ? amount.toFixed(1) : amount.toFixed(2);
+  return microseconds === null || microseconds === undefined ? ABSENT : formatLatency(microseconds);
 }
 
 export function duration(milliseconds: number): string {

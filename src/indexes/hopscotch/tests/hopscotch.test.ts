@@ -7,6 +7,7 @@ import { attachInMemory } from '../../../store/places/memory-pools.ts';
 import {
   type ByHand,
   type ByHandOptions,
+  checked,
   clientOf,
   foundText,
   requestFor,
@@ -45,22 +46,6 @@ function modification(client: Client, key: string, more: string): Operation<numb
 function textOf(client: Client, key: string): string | undefined {
   const request = requestFor(client, key);
   return client.pool.run(client.index.search(request)) ? foundText(request) : undefined;
-}
-
-function problemsOf({ pool, index }: Client): { problems: string[]; records: number } {
-  const problems: string[] = [];
-  const reached = new Set<number>();
-  const records = pool.run(
-    index.check({
-      problem: (text) => problems.push(text),
-      reachable: (address) => {
-        if (reached.has(address)) problems.push(`block ${address} is reached twice`);
-        reached.add(address);
-      },
-      progress: () => {},
-    }),
-  );
-  return { problems, records };
 }
 
 /** Keys whose neighbourhoods do not go over the end, and with room for them without a hop. */
@@ -124,7 +109,7 @@ test('items that do not fit cost a search one READ more, and move out and back',
     assert.equal(textOf(client, key), value + '!'.repeat(40));
   }
   assert.equal(pool.run(index.remove(requestFor(client, key))), true);
-  assert.deepEqual(problemsOf(client), { problems: [], records: 0 });
+  assert.deepEqual(checked(client), { problems: [], records: 0 });
 });
 
 test('a client that is many splits behind finds everything, and so does a walk', (t) => {
@@ -147,7 +132,7 @@ test('a client that is many splits behind finds everything, and so does a walk',
   } while (cursor !== 0);
   assert.deepEqual(met.sort(), keys.map((key) => `${key} one`).sort());
   assert.throws(() => index.walk(2 ** 40), { code: 'SW_INVALID_ARGUMENT' });
-  assert.deepEqual(problemsOf(reader), { problems: [], records: 500 });
+  assert.deepEqual(checked(reader), { problems: [], records: 500 });
   const { subtables, records, globalDepth } = pool.run(index.shape());
   assert.ok(subtables <= 2 ** globalDepth && records === 500);
 });
@@ -166,7 +151,7 @@ for (const shape of SHAPES) {
       assert.equal(textOf(client, key), gone.includes(key) ? 'again' : `${key} one`);
     }
     assert.ok(index.resizes.splits > 10 && index.resizes.hops > 50, JSON.stringify(index.resizes));
-    assert.deepEqual(problemsOf(client), { problems: [], records: keys.length });
+    assert.deepEqual(checked(client), { problems: [], records: keys.length });
   });
 }
 
@@ -192,7 +177,7 @@ test('a table that may not grow says that it is full, and loses nothing', (t) =>
   assert.equal(pool.run(index.write(requestFor(client, stored[0], 'two'), ALWAYS)), REPLACED);
   for (const key of stored) assert.ok(pool.run(index.remove(requestFor(client, key))));
   assert.equal(pool.run(insertion(client, refused)), INSERTED);
-  assert.deepEqual(problemsOf(client), { problems: [], records: 1 });
+  assert.deepEqual(checked(client), { problems: [], records: 1 });
 });
 
 test('a writer that waits for a living holder gives up, and nothing has happened', (t) => {
@@ -274,7 +259,7 @@ for (const [name, change] of Object.entries(CHANGES)) {
       seen.add(JSON.stringify(states[1]));
       for (const key of KEYS) others[1].pool.run(insertion(others[1], key, 'late'));
       for (const key of KEYS) assert.equal(textOf(others[0], key), 'late');
-      assert.deepEqual(problemsOf(others[0]).problems, []);
+      assert.deepEqual(checked(others[0]).problems, []);
       if (done < verbs) break;
     }
     assert.equal(seen.size, 2, 'before and after');
@@ -299,7 +284,7 @@ test('a splitter may die after any verb, and its repairer too', (t) => {
       assert.match(textOf(reader, KEYS[0]) ?? '', /one|two/);
       for (const key of KEYS.slice(last)) reader.pool.run(insertion(reader, key));
       for (const key of KEYS.slice(1)) assert.equal(textOf(reader, key), `${key} one`);
-      assert.deepEqual(problemsOf(reader), { problems: [], records: KEYS.length });
+      assert.deepEqual(checked(reader), { problems: [], records: KEYS.length });
       if (done < verbs) break;
     }
   }
@@ -332,7 +317,7 @@ test('of many writes in flight on few full leaves one splits each, and the other
   const { retries, resizes } = client.index;
   assert.ok(resizes.splits > 50 && retries.leafFull < 2 * resizes.splits, JSON.stringify(retries));
   assert.equal(retries.locked, 0, 'no operation is in the way of another');
-  assert.deepEqual(problemsOf(client), { problems: [], records: 400 });
+  assert.deepEqual(checked(client), { problems: [], records: 400 });
 });
 
 test('writes that wait for a stuck leaf leave the slots to writes on others', (t) => {
@@ -455,5 +440,5 @@ test('a client that joins does what a dead one was about to, once it has a row',
   const living = others.map(({ pool }) => pool.membership.id);
   assert.deepEqual(rowIds({ pool: joiner }).sort(), [...living, joiner.membership.id].sort());
   assert.equal(textOf(others[0], 'key'), 'of the dead');
-  assert.deepEqual(problemsOf(others[0]), { problems: [], records: 1 });
+  assert.deepEqual(checked(others[0]), { problems: [], records: 1 });
 });

@@ -74,7 +74,7 @@ function sizesFor(nodes: number): OpenOptions {
 /** A request with the key, and with the value for a write. */
 export function requestFor<I extends Index>(
   { index }: Pick<ByHand<I>, 'index'>,
-  key: string,
+  key: string | Uint8Array,
   value?: string,
   version = 1,
 ): ReturnType<I['newRequest']> {
@@ -87,6 +87,23 @@ export function requestFor<I extends Index>(
 /** Text of the value that the request found. */
 export function foundText({ found, foundValueAt, foundValueBytes }: Request): string {
   return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
+}
+
+/** What a check of the index finds, and how many records there are. */
+export function checked({ pool, index }: ByHand<Index>): { problems: string[]; records: number } {
+  const problems: string[] = [];
+  const reached = new Set<number>();
+  const records = pool.run(
+    index.check({
+      problem: (text) => problems.push(text),
+      reachable: (address) => {
+        if (reached.has(address)) problems.push(`block ${address} is reached twice`);
+        reached.add(address);
+      },
+      progress: () => {},
+    }),
+  );
+  return { problems, records };
 }
 
 /** What a scan meets whose visitor throws at each step before it lets the next one do. */
