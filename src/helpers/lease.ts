@@ -1,4 +1,5 @@
 import { hasCode, StepwellError } from '../errors.ts';
+import { unlessAborted } from '../store/abortable.ts';
 import { checkOptions } from '../store/calls/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
@@ -92,18 +93,25 @@ async function hold(
   const host = promised(store);
   const state = `${kind}:${name}`;
   const waiting = new Waiting(`${kind} ${name}`, options);
-  for (;;) {
-    // Before the verbs: what others count from is later.
-    const asked = performance.now();
-    const wish: TakeOptions = { permits, ttlMs };
-    const taken = await host.changeState<Taken>(state, (found, look) =>
-      takePermit(found, look, wish),
-    );
-    if (taken.token !== undefined) {
-      return new HeldPermit(host, state, name, taken.token, ttlMs, asked + ttlMs, renew);
+  const { signal } = options;
+  return unlessAborted('the wait', signal, async () => {
+    for (;;) {
+      // Before the verbs: what others count from is later.
+      const asked = performance.now();
+      const wish: TakeOptions = { permits, ttlMs };
+      const taken = await host.changeState<Taken>(state, (found, look) =>
+        takePermit(found, look, wish),
+      );
+      if (taken.token !== undefined) {
+        const { token } = taken;
+        const held = new HeldPermit(host, state, name, token, ttlMs, asked + ttlMs, renew);
+        // Nobody hears of it: others need not wait until its time has run out.
+        if (signal?.aborted) await held.release();
+        return held;
+      }
+      await waiting.pause();
     }
-    await waiting.pause();
-  }
+  });
 }
 
 type Host = ReturnType<typeof promised>;

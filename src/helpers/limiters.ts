@@ -1,4 +1,5 @@
 import { StepwellError } from '../errors.ts';
+import { unlessAborted } from '../store/abortable.ts';
 import { checkOptions } from '../store/calls/arguments.ts';
 import type { Decide, StateChange } from '../store/calls/changes/decide.ts';
 import { type AnyStore, checkName, checkPositive, promised, synchronous } from './host.ts';
@@ -202,7 +203,7 @@ class StoreLimiter implements Limiter {
       throw new StepwellError('SW_INVALID_ARGUMENT', why);
     }
     for (;;) {
-      const verdict = await this.take(key, cost);
+      const verdict = await unlessAborted('the wait', options.signal, () => this.take(key, cost));
       if (verdict.allowed) return verdict;
       await waiting.pause(verdict.retryMs);
     }

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, Key } from '../store/api.ts';
 import { checkOptions, invalid, isRecord, shown } from '../store/calls/arguments.ts';
 import type { StateChange, StateLook } from '../store/calls/changes/decide.ts';
@@ -76,9 +77,10 @@ export async function getOrSet<V, W extends V>(
     checkPositive('staleMs', staleMs);
     checkPositive('ttlMs', ttlMs);
   }
-  refuseAborted(options.signal);
   const caller = new Caller<V, W>(promised(store), key, load, options, loadMs);
-  return staleMs === 0 ? caller.value() : caller.valueOrStale(staleMs);
+  return unlessAborted('the wait', options.signal, () =>
+    staleMs === 0 ? caller.value() : caller.valueOrStale(staleMs),
+  );
 }
 
 /** One call of `getOrSet`. */
@@ -131,6 +133,7 @@ class Caller<V, W extends V> {
       // Another leader may have stored it and landed after this caller had looked.
       const found = await this.#store.get(this.#key);
       if (found !== undefined) return found;
+      refuseAborted(this.#options.signal);
       const value = await this.#load(this.#options.signal);
       refuseAborted(this.#options.signal);
       await this.#store.insert(this.#key, value, this.#lifetime);

@@ -1,3 +1,4 @@
+import { unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, Entry, Key } from '../store/api.ts';
 import { checkOptions, invalid } from '../store/calls/arguments.ts';
 import { keyBytes } from '../store/calls/ranges/key-range.ts';
@@ -51,7 +52,7 @@ export async function* watch<V>(
   let before: Seen = new Map();
   for (let first = true; ; first = false) {
     refuseAborted(signal);
-    const entries = await look();
+    const entries = await unlessAborted('the watch', signal, look);
     const { changes, seen } = compare(before, entries);
     before = seen;
     if (!first || initial) yield* changes;

@@ -1,3 +1,4 @@
+import { unlessAborted } from '../abortable.ts';
 import type { Key } from '../api.ts';
 import { checkBatch } from '../calls/arguments.ts';
 import type { RangeScan } from '../calls/ranges/range-scan.ts';
@@ -46,9 +47,11 @@ export class RemoteScan<T> implements AsyncScan<T> {
   }
 
   #take(size: number): Promise<T[]> {
-    const taking = this.#last.then(() => this.#takeNow(size));
-    this.#last = taking.catch(() => {});
-    return taking;
+    return unlessAborted('the scan', this.#plan.signal, () => {
+      const taking = this.#last.then(() => this.#takeNow(size));
+      this.#last = taking.catch(() => {});
+      return taking;
+    });
   }
 
   async #takeNow(size: number): Promise<T[]> {
