@@ -21,6 +21,8 @@ import { Settings } from './settings.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const CLOSE_MS = 1000;
+/** How long a connection may take to end TLS's greeting, unless the options say so. */
+const HANDSHAKE_MS = 10_000;
 /** How often idle clients and clients that do not read are looked for. */
 const CHECK_MS = 1000;
 const TOO_MANY_CLIENTS = '-ERR max number of clients reached\r\n';
@@ -152,7 +154,9 @@ class Gateway implements GatewayServer, ServerView {
     const shared = { noDelay: true, allowHalfOpen: true };
     this.#isTls = tls !== undefined;
     this.#server =
-      tls === undefined ? createServer(shared) : createTlsServer({ ...tls, ...shared });
+      tls === undefined
+        ? createServer(shared)
+        : createTlsServer({ handshakeTimeout: HANDSHAKE_MS, ...tls, ...shared });
     this.#server.maxConnections = 65_535 + REJECTIONS_MAX;
     if (this.#isTls) {
       this.#server.on('connection', (socket: Socket) => {

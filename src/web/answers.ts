@@ -36,9 +36,11 @@ function figures({ history, last }: Sources, query: URLSearchParams): FiguresAns
 async function keys(sources: Sources, query: URLSearchParams): Promise<KeysAnswer> {
   const { ordered } = storeIn(sources, query);
   const from = query.get('from');
+  const prefix = query.get('prefix');
   const wish = {
     count: integerIn(query, 'count', COUNT),
     ...(from ? { from: Buffer.from(from) } : {}),
+    ...(prefix ? { prefix: Buffer.from(prefix) } : {}),
     ...(ordered && query.has('next') ? { behind: keyIn(query, 'next') } : {}),
     ...(ordered ? {} : { cursor: integerIn(query, 'next', 0) }),
   };

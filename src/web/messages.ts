@@ -22,8 +22,8 @@ export interface ShownRecord {
 }
 
 /**
- * `/api/keys?store=S&count=N` and, in an ordered store, `from=KEY&prefix=KEY`, else `cursor=C`: a
- * page of records.
+ * `/api/keys?store=S&count=N&prefix=TEXT&next=NEXT` and, in an ordered store, `from=KEY`: a page of
+ * records.
  */
 export interface KeysAnswer {
   ordered: boolean;

@@ -149,6 +149,10 @@ class PageServer implements WebServer, Sources {
       }
       throw new StepwellError('SW_INVALID_ARGUMENT', `cannot listen on ${where}: ${message}`);
     }
+    // Of a connection that cannot be accepted: the process has no file descriptor left, maybe.
+    this.#server.on('error', (error) => {
+      this.last = { ...this.last, failure: messageOf(error) };
+    });
   }
 
   /** Looks again and again, one look at a time. */

@@ -119,6 +119,13 @@ test('TLS carries everything, and no client without it', {
   assert.doesNotMatch(plain.unread, /PONG/);
 });
 
+test('a connection that does not end the greeting of TLS is closed', async (t) => {
+  const { server } = await serverFor(t, { tls: { cert: '', key: '', handshakeTimeout: 50 } });
+  const silent = connectTo(server);
+  silent.on('error', () => {});
+  await once(silent.resume(), 'close');
+});
+
 test('with TLS it closes over connections that have not greeted', async (t) => {
   const { server } = await serverFor(t, { tls: { cert: '', key: '' } });
   const silent = connectTo(server);

@@ -13,6 +13,7 @@ export class KeysView {
   readonly #choice = new StoreChoice(() => this.#begin());
   readonly #from = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
   readonly #label = el('span', {}, 'Begin at');
+  readonly #prefix = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
   readonly #page = el('div', { class: 'card' });
   readonly #record = el('div', { class: 'card', hidden: '', tabindex: '-1' });
   /** What the pages so far began with, the one that is shown last. */
@@ -21,7 +22,9 @@ export class KeysView {
   constructor(panel: HTMLElement) {
     const button = el('button', { type: 'submit' }, 'Show');
     const field = el('label', {}, this.#label, this.#from);
-    const controls = el('form', { class: 'controls' }, this.#choice.element, field, button);
+    const prefix = el('label', {}, 'Prefix', this.#prefix);
+    const { element } = this.#choice;
+    const controls = el('form', { class: 'controls' }, element, prefix, field, button);
     controls.addEventListener('submit', (event) => {
       event.preventDefault();
       this.#begin();
@@ -48,7 +51,9 @@ export class KeysView {
     const next = this.#starts[this.#starts.length - 1];
     const from = isOrdered && this.#from.value !== '' ? this.#from.value : null;
     try {
-      const answer = await ask<KeysAnswer>('keys', { store, count: PER_PAGE, next, from });
+      const prefix = this.#prefix.value;
+      const wish = { store, count: PER_PAGE, next, from, prefix };
+      const answer = await ask<KeysAnswer>('keys', wish);
       this.#showPage(answer);
     } catch (error) {
       this.#page.replaceChildren(el('p', { role: 'alert' }, (error as Error).message));

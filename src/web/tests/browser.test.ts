@@ -80,6 +80,22 @@ describe('the page in a browser', { skip: isMissing && `there is no ${CHROMIUM}`
     await page.locator('#keys pre', { hasText: '<i>value</i> 99' }).waitFor();
   });
 
+  for (const index of ['chime', 'race']) {
+    test(`a prefix leaves the keys of ${index} that begin with it`, async () => {
+      await page.locator('#keys select').selectOption(index);
+      await page.getByLabel('Prefix').fill('key 12');
+      await page.getByLabel(/key$/).fill('');
+      await page.getByRole('button', { name: 'Show' }).click();
+      await page.getByText('Page 1, 11 records').waitFor();
+      const keys = await page.locator('#keys td.key').allTextContents();
+      const wanted = Array.from({ length: 10 }, (_, i) => `key 12${i}`);
+      assert.deepEqual(keys.sort(), ['key 12', ...wanted]);
+      await page.getByLabel('Prefix').fill('nothing');
+      await page.keyboard.press('Enter');
+      await page.getByText('There is no record here.').waitFor();
+    });
+  }
+
   test('arrows move between the views', async () => {
     await page.getByRole('tab', { name: 'Keys' }).focus();
     await page.keyboard.press('ArrowLeft');

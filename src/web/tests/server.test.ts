@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { connect } from 'node:net';
+import { connect, Server } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { Store } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
@@ -113,6 +113,26 @@ describe('the page about a pool', () => {
     );
   });
 
+  test('a prefix bounds the pages of any store', async () => {
+    for (const path of ['store=ordered&from=key%2000', '']) {
+      const names: string[] = [];
+      for (let next: string | null = ''; next !== null; ) {
+        const page: KeysAnswer = await json<KeysAnswer>(
+          server,
+          `/api/keys?${path}&prefix=key%2010&count=3${next === '' ? '' : `&next=${next}`}`,
+        );
+        names.push(...page.records.map(({ key }) => key.text));
+        next = page.next;
+      }
+      const wanted = Array.from({ length: 10 }, (_, i) => `key 10${i}`);
+      assert.deepEqual(names.sort(), wanted);
+    }
+    const behind = '/api/keys?store=ordered&prefix=key%201&from=key%20105&count=1';
+    assert.equal((await json<KeysAnswer>(server, behind)).records[0].key.text, 'key 105');
+    const beyond = '/api/keys?store=ordered&prefix=key%201&from=key%202&count=1';
+    assert.deepEqual((await json<KeysAnswer>(server, beyond)).records, []);
+  });
+
   test('another store is walked, each key once while nothing is written', async () => {
     const names: string[] = [];
     for (let next: string | null = '0'; next !== null; ) {
@@ -193,6 +213,23 @@ test('beyond loopback it takes passwords', async () => {
   assert.equal((await ask(server, '/', basic('ada:secret'))).status, 200);
   const named = { ...basic('ada:secret'), host: 'pool.example' };
   assert.equal((await ask(server, '/', named)).status, 200);
+  await server.close();
+  store.close();
+});
+
+test('a connection that cannot be accepted is told on the page, and ends nothing', async (t) => {
+  const store = openSync('memory:', OPTIONS);
+  let listening: Server | undefined;
+  const { listen } = Server.prototype;
+  t.mock.method(Server.prototype, 'listen', function (this: Server, ...args: unknown[]) {
+    listening = this;
+    return listen.apply(this, args as []);
+  });
+  const place = { place: store.handle, url: 'memory:', port: 0 };
+  const server = await serveWeb({ ...place, everyMs: 60_000 });
+  listening?.emit('error', new Error('accept EMFILE'));
+  const { failure } = await json<{ failure: string }>(server, '/api/figures');
+  assert.equal(failure, 'accept EMFILE');
   await server.close();
   store.close();
 });
