@@ -122,7 +122,13 @@ export class StoreCalls<V> extends ManyCalls<V> {
     }
     const walk = this.newWalk();
     while (!walk.done) {
-      yield* this.deleteMany(yield* inSection(this.attachment, () => walk.keysToClear()));
+      const keys: Uint8Array[] = [];
+      while (!walk.done && keys.length < CLEAR_BATCH) {
+        for (const key of yield* inSection(this.attachment, () => walk.keysToClear())) {
+          keys.push(key);
+        }
+      }
+      yield* this.deleteMany(keys);
     }
     // Of a store that is nearly empty that takes little, and finds counts that were lost.
     if (this.settings.namespace === undefined) yield* this.#recount();

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { IndexName, Store } from '../api.ts';
+import { StoreCalls } from '../calls/store-calls.ts';
 import { open } from '../open.ts';
 import { freshStore } from './support/pools.ts';
 import { startNodes } from './support/remote.ts';
@@ -53,6 +54,19 @@ for (const index of ['race', 'sephash', 'shard', 'hopscotch', 'hstore'] as Index
     // Other keys have other hashes: a few segments are fuller than in any round before.
     const [first] = sizes;
     assert.ok((sizes.at(-1) ?? 0) <= 1.5 * first + 1, sizes.join(' '));
+  });
+}
+
+for (const index of ['race', 'shard'] as IndexName[]) {
+  test(`${index}: clear() removes many keys at a time, however few a step of its walk meets`, (t) => {
+    const store = freshStore(t, 'memory', { index });
+    store.setMany(entriesOf(0));
+    const { mock } = t.mock.method(StoreCalls.prototype, 'deleteMany');
+    store.clear();
+    const { calls } = mock;
+    const keys = calls.reduce((sum, call) => sum + call.arguments[0].length, 0);
+    assert.equal(keys, KEYS);
+    assert.ok(calls.length <= 1 + KEYS / 256, `${calls.length} times`);
   });
 }
 

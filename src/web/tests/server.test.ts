@@ -223,7 +223,7 @@ test('a connection that cannot be accepted is told on the page, and ends nothing
   const { listen } = Server.prototype;
   t.mock.method(Server.prototype, 'listen', function (this: Server, ...args: unknown[]) {
     listening = this;
-    return listen.apply(this, args as []);
+    return listen.apply(this, args as never);
   });
   const place = { place: store.handle, url: 'memory:', port: 0 };
   const server = await serveWeb({ ...place, everyMs: 60_000 });
