@@ -163,6 +163,8 @@ class Gateway implements GatewayServer, ServerView {
         this.#sockets.add(socket);
         socket.once('close', () => this.#sockets.delete(socket));
       });
+      // Node tells that a greeting failed or took too long, and leaves the connection open.
+      this.#server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
     }
     this.#server.on(this.#isTls ? 'secureConnection' : 'connection', (socket: Socket) =>
       this.#accept(socket),
