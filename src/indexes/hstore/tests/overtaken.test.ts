@@ -8,13 +8,19 @@ import {
 } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import type { Address, Batch } from '../../../verbs/index.ts';
-import type { Candidacy, Coordinator } from '../../contract.ts';
 import { ALWAYS } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { blockOfTurn } from '../protocol/turn.ts';
 import { holding } from '../recovery/hold-lease.ts';
-import { type Client, newClient as clientOf, get, put, SHAPE } from './support/clients.ts';
+import {
+  type Client,
+  newClient as clientOf,
+  Elections,
+  get,
+  put,
+  SHAPE,
+} from './support/clients.ts';
 
 /** Writes that nobody answers give up soon. */
 const PATIENCE = { lapse: 500, pollsMax: 1000 };
@@ -202,17 +208,6 @@ test('a write that is done, and not applied in time, keeps its record', (t) => {
   assert.equal(get(client, 'k'), 'v');
   assertKept(client, 1, block);
 });
-
-/** Says what a test tells it to. */
-class Elections implements Coordinator {
-  readonly candidacy: { token: number | undefined } = { token: undefined };
-
-  stand(): Candidacy {
-    return this.candidacy;
-  }
-
-  async close(): Promise<void> {}
-}
 
 test('a sweep spares the record of a write that was given up and waits for a primary', (t) => {
   const client = newClient(t);

@@ -3,12 +3,12 @@ import { test } from 'node:test';
 import type { CatalogEntry } from '../../../pool/catalog.ts';
 import { clientOf, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { Candidacy, Coordinator, IndexServer, ServerRole } from '../../contract.ts';
+import type { IndexServer, ServerRole } from '../../contract.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../../contract.ts';
 import { openIndex } from '../../kinds.ts';
 import { HSTORE, type HStoreIndex } from '../hstore.ts';
 import { answerAbandoned } from '../recovery/abandoned-requests.ts';
-import { type Client, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
+import { type Client, Elections, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 /** No server of these tests takes so many steps for what it is asked. */
 const STEPS_MAX = 400;
@@ -233,17 +233,6 @@ test('HStore (sync) returns when the skiplist server has applied the write', (t)
     assert.equal(server.index.table.pairs[0].skiplist.image.bySlot.size, i + 1);
   }
 });
-
-/** Says what a test tells it to. */
-class Elections implements Coordinator {
-  readonly candidacy: { token: number | undefined } = { token: undefined };
-
-  stand(): Candidacy {
-    return this.candidacy;
-  }
-
-  async close(): Promise<void> {}
-}
 
 test('a primary that slept since its election takes nothing from a later one', (t) => {
   const client = newClient(t);

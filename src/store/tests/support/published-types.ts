@@ -5,6 +5,19 @@ import ts from 'typescript';
 
 const ROOT = resolve(import.meta.dirname, '../../../..');
 const SOURCE = join(ROOT, 'src');
+/** Modules that programs import. */
+export const ENTRIES: readonly string[] = [
+  'index.ts',
+  'helpers/index.ts',
+  'adapters/bentocache/index.ts',
+  'adapters/express-rate-limit/index.ts',
+  'adapters/express-session/index.ts',
+  'adapters/keyv/index.ts',
+  'adapters/level/index.ts',
+  'adapters/next/index.ts',
+  'adapters/opentelemetry/index.ts',
+  'adapters/unstorage/index.ts',
+];
 /** Found by programs that use the package: Node's types, and the peers of the adapters. */
 const INSTALLED = [
   '@types/express',
@@ -99,18 +112,7 @@ function install(folder: string): void {
   };
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   place('package.json', readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  for (const [path, text] of publishedTypes([
-    'index.ts',
-    'helpers/index.ts',
-    'adapters/bentocache/index.ts',
-    'adapters/express-rate-limit/index.ts',
-    'adapters/express-session/index.ts',
-    'adapters/keyv/index.ts',
-    'adapters/level/index.ts',
-    'adapters/next/index.ts',
-    'adapters/opentelemetry/index.ts',
-    'adapters/unstorage/index.ts',
-  ])) {
+  for (const [path, text] of publishedTypes(ENTRIES)) {
     place(join('dist', path.replace(/\.ts$/, '.d.ts')), text.replaceAll(/\.ts(?=['"])/g, '.js'));
   }
   for (const name of INSTALLED) {

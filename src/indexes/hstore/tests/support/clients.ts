@@ -8,6 +8,7 @@ import {
 } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
+import type { Candidacy, Coordinator } from '../../../contract.ts';
 import { ALWAYS } from '../../../contract.ts';
 import { HSTORE, type HStoreIndex } from '../../hstore.ts';
 
@@ -62,4 +63,15 @@ export function* scanned({ index }: Client): Operation<string[]> {
     });
   }
   return keys;
+}
+
+/** Says what a test tells it to. */
+export class Elections implements Coordinator {
+  readonly candidacy: { token: number | undefined } = { token: undefined };
+
+  stand(): Candidacy {
+    return this.candidacy;
+  }
+
+  async close(): Promise<void> {}
 }
