@@ -29,6 +29,9 @@ interface Expired {
   readonly version: number;
 }
 
+/** 'kept': another record had taken its place; 'held': another client holds a lock there. */
+type Removal = 'removed' | 'kept' | 'held';
+
 /**
  * Takes expired records out of a store, so that their memory comes back although no client asks for
  * their keys. The clients of the store take turns: a word in the pool says when the last turn was,
@@ -71,10 +74,15 @@ export class ExpirySweep {
     if (start === undefined) return 0;
     const walk = this.#walkFrom(start);
     const expired = yield* inSection(this.#attachment, () => this.#meet(walk));
-    for (const record of expired) yield* inSection(this.#attachment, () => this.#remove(record));
+    let removed = 0;
+    for (const record of expired) {
+      const outcome = yield* inSection(this.#attachment, () => this.#removeUnheld(record));
+      if (outcome === 'held') break;
+      if (outcome === 'removed') removed++;
+    }
     yield* this.#tell();
     yield* inSection(this.#attachment, () => catalog.setTurnCursor(id, walk.cursor));
-    return expired.length;
+    return removed;
   }
 
   /** Where the turn that is due begins; undefined when none is. */
@@ -98,11 +106,14 @@ export class ExpirySweep {
     let removed = 0;
     // From where the last turn ended, and once more from the beginning.
     for (const start of [yield* inSection(this.#attachment, () => catalog.turnCursor(id)), 0]) {
+      if (removed >= enough) break;
       const walk = this.#walkFrom(start);
       while (!walk.done && removed < enough) {
         for (const record of yield* inSection(this.#attachment, () => this.#meet(walk))) {
-          if (!(yield* this.#removeInFull(record, makeRoom))) return removed;
-          removed++;
+          const outcome = yield* this.#removeInFull(record, makeRoom);
+          if (outcome === 'no room') return removed;
+          if (outcome === 'held') break;
+          if (outcome === 'removed') removed++;
         }
       }
       yield* inSection(this.#attachment, () => catalog.setTurnCursor(id, walk.cursor));
@@ -120,16 +131,18 @@ export class ExpirySweep {
     if (evictor?.store.ledger.hasNews) yield* evictor.publish();
   }
 
-  *#removeInFull(record: Expired, makeRoom: () => Operation<boolean>): Operation<boolean> {
+  *#removeInFull(
+    record: Expired,
+    makeRoom: () => Operation<boolean>,
+  ): Operation<Removal | 'no room'> {
     for (let attempt = 0; attempt < REMOVALS_MAX; attempt++) {
       try {
-        yield* inSection(this.#attachment, () => this.#remove(record));
-        return true;
+        return yield* inSection(this.#attachment, () => this.#removeUnheld(record));
       } catch (error) {
         if (!hasCode(error, 'SW_POOL_FULL') || !(yield* makeRoom())) break;
       }
     }
-    return false;
+    return 'no room';
   }
 
   /** From the beginning when the place is none of this store. */
@@ -159,12 +172,23 @@ export class ExpirySweep {
     return expired;
   }
 
-  /** Unless another record has taken its place. */
-  *#remove({ key, version }: Expired): Operation<void> {
+  /** A client that stands still with a lock keeps its neighbours, and no record behind them. */
+  *#removeUnheld(record: Expired): Operation<Removal> {
+    try {
+      return (yield* this.#remove(record)) ? 'removed' : 'kept';
+    } catch (error) {
+      if (hasCode(error, 'SW_CONTENTION')) return 'held';
+      throw error;
+    }
+  }
+
+  /** Unless another record has taken its place; whether it was removed. */
+  *#remove({ key, version }: Expired): Operation<boolean> {
     const request = this.#index.newRequest();
     request.setKey(key, this.#index.hashSeed);
     yield* this.#index.remove(request, version);
     this.#evictor?.removed(request);
+    return request.displaced;
   }
 }
 

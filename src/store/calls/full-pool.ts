@@ -53,6 +53,8 @@ const VAIN_MAX = 16;
 
 /** Expired records whose memory does for a while. */
 const ENOUGH = 512;
+/** Of so many records each: a write of a store in which all have expired pauses no longer. */
+const EXPIRY_ROUNDS_MAX = 8;
 
 /** Over a network each write of many in flight would otherwise ask the nodes about all clients. */
 const RECOVERY_INTERVAL_MS = 500;
@@ -127,16 +129,19 @@ export class FullPool {
   }
 
   /**
-   * Goes on as long as most records have expired. What a few leave free lies in every chunk, and
-   * new records would take it: then no chunk comes free for blocks of another size, such as a
-   * sibling of a full leaf, however much of the pool is free.
+   * Goes on for some rounds as long as most records have expired. What a few leave free lies in
+   * every chunk, and new records would take it: then no chunk comes free for blocks of another
+   * size, such as a sibling of a full leaf, however much of the pool is free.
    */
   *#expire(enough: number): Operation<boolean> {
-    for (let before = 0; ; before++) {
-      const removed = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
-      if (removed > 0) yield* this.#reclaim();
-      if (removed === 0 || !this.#expired.areMostExpired) return before > 0 || removed > 0;
+    let removed = 0;
+    for (let round = 1; ; round++) {
+      const more = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
+      if (more > 0) yield* this.#reclaim();
+      removed += more;
+      if (more < enough || !this.#expired.areMostExpired || round === EXPIRY_ROUNDS_MAX) break;
     }
+    return removed > 0;
   }
 
   /** Whether the chunks of this store and those of none have room for what the request writes. */

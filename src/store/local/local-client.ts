@@ -77,11 +77,14 @@ export class LocalClient {
     runTurns(sweep.pause, () => {
       if (this.pool.closed || store.dropped) return undefined;
       if (this.#opened.get(store)?.index !== index) return undefined;
-      const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
-      this.pool.rest();
-      if (records > 0) publish('expire', () => ({ store: store.name, records }));
-      resizes.look();
-      return sweep.pause;
+      try {
+        const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
+        if (records > 0) publish('expire', () => ({ store: store.name, records }));
+        resizes.look();
+        return sweep.pause;
+      } finally {
+        this.pool.rest();
+      }
     });
   }
 

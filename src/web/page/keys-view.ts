@@ -82,7 +82,11 @@ export class KeysView {
     const title = `Page ${this.#starts.length}, ${count(records.length)} records`;
     this.#page.replaceChildren(
       el('h2', {}, title),
-      table(columns, rows, 'There is no record here.'),
+      table(
+        columns,
+        rows,
+        next === null ? 'There is no record here.' : 'None so far: see the next.',
+      ),
       el('div', { class: 'pager' }, back, forward),
     );
   }

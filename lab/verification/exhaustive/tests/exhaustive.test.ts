@@ -106,8 +106,8 @@ const STOPPED: Readonly<Record<string, [Subject, readonly string[]]>> = {
 
 for (const [index, [subject, names]] of Object.entries(STOPPED)) {
   for (const name of names) {
-    test(`${index} withstands a client that stops once, anywhere in ${name}`, () => {
-      const { failure, executions } = searchStops(scopeOf(subject, name));
+    test(`${index} withstands a client that stops once, and one that dies, anywhere in ${name}`, () => {
+      const { failure, executions } = searchStops(scopeOf(subject, name), { crashes: 'unstopped' });
       assert.equal(failure, undefined);
       assert.ok(executions > 40, `${executions} executions`);
     });

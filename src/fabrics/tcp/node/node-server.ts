@@ -146,6 +146,9 @@ export class NodeServer implements NodeContext {
     try {
       node.#server.listen(options.port, options.host);
       await once(node.#server, 'listening');
+      // Of a connection that cannot be accepted: without a listener it would end the process, and
+      // memory that lies in no file with it. Its client is told by the connection's end.
+      node.#server.on('error', () => {});
       return node;
     } catch (error) {
       node.#stopClocks();

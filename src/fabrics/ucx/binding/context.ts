@@ -40,6 +40,23 @@ export class UcxContext {
     this.#clearer = ucx.clearer(() => this.#requestBytes);
     this.#out = new Pinned(ucx, TOLD_AT + CONTEXT.bytes);
     const out = this.#out;
+    let handle: Handle | undefined;
+    try {
+      handle = this.#init(transports);
+      this.handle = handle;
+      out.word(TOLD_AT + CONTEXT_FACTS.mask, FACTS_REQUEST_BYTES);
+      succeed(ucx, ucx.contextQuery(handle, out.address + TOLD_AT), 'tell of itself');
+      this.#requestBytes = out.read(TOLD_AT + CONTEXT_FACTS.requestBytes);
+    } catch (error) {
+      if (handle !== undefined) ucx.cleanup(handle);
+      this.#clearer.release();
+      throw error;
+    }
+  }
+
+  #init(transports: Transports): Handle {
+    const { ucx } = this;
+    const out = this.#out;
     succeed(ucx, ucx.configRead(0, 0, out.address), 'read its configuration');
     const config = out.read(0);
     try {
@@ -53,16 +70,10 @@ export class UcxContext {
       const { names, device } = transports;
       const what = `use transport ${names}${device ? ` on device ${device}` : ''} (ucx_info -d)`;
       succeed(ucx, ucx.initVersion(HEADER_MAJOR, HEADER_MINOR, address, config, out.address), what);
-      this.handle = out.read(0);
-    } catch (error) {
-      this.#clearer.release();
-      throw error;
+      return out.read(0);
     } finally {
       ucx.configRelease(config);
     }
-    out.word(TOLD_AT + CONTEXT_FACTS.mask, FACTS_REQUEST_BYTES);
-    succeed(ucx, ucx.contextQuery(this.handle, out.address + TOLD_AT), 'tell of itself');
-    this.#requestBytes = out.read(TOLD_AT + CONTEXT_FACTS.requestBytes);
   }
 
   /**

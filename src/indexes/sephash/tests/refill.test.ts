@@ -5,7 +5,7 @@ import { Prng } from '../../../random/prng.ts';
 import type { Store, Value } from '../../../store/api.ts';
 import { checkSync } from '../../../store/open.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
-import { attachTo, freshStore } from '../../../store/tests/support/pools.ts';
+import { attachTo, fixChances, freshStore } from '../../../store/tests/support/pools.ts';
 
 /** The least capacity of a later round, of the first: an index may take two of 16 chunks more. */
 const SHARE_MIN = 3 / 4;
@@ -48,6 +48,7 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
     for (const empties of ['delete', 'clear'] as const) {
       const name = `values of ${sizes} bytes: after ${empties} there is room for as many${shape}`;
       test(name, async (t) => {
+        fixChances(t);
         const store = freshStore(t, 'memory', options);
         let first = 0;
         for (let round = 0; round < 3; round++) {
@@ -65,6 +66,7 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
   }
 
   test(`another client empties a pool that an idle one has filled${shape}`, async (t) => {
+    fixChances(t);
     const owner = freshStore(t, 'memory', { ...options, size: LARGER });
     const keys = fill(owner, 0, [1000]);
     await turn();
@@ -82,6 +84,7 @@ for (const options of [OPTIONS, SMALL_SEGMENTS]) {
   });
 
   test(`values of another size find room after a pool was emptied${shape}`, async (t) => {
+    fixChances(t);
     const store = freshStore(t, 'memory', options);
     const large = fill(store, 0, [9000]);
     for (const key of shuffled(large, 7)) store.delete(key);
@@ -100,6 +103,7 @@ for (const [mebibytes, bytes] of [
 ]) {
   const name = `of ${mebibytes} MiB that idle clients filled with values of ${bytes} bytes`;
   test(`a client without memory deletes everything from a pool ${name}`, async (t) => {
+    fixChances(t);
     const size = mebibytes * 2 ** 20;
     const first = freshStore(t, 'memory', { ...SMALL_SEGMENTS, size });
     // In turn: each has chunks of its own for records and for parts of the index.
