@@ -1,3 +1,3 @@
-import { conformanceOnMemory } from './cases/on-memory.ts';
+import { conformanceOn } from './cases/local.ts';
 
-conformanceOnMemory({ largeValues: true });
+conformanceOn('memory', () => ({ largeValues: true }));
