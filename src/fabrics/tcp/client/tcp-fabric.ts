@@ -46,6 +46,11 @@ export interface PairMaker {
   orders?(): PairOrders;
   /** What there is to say of them (see `inspect`). */
   report?(): FabricReport;
+  /**
+   * Runs it when all code that is ready to run has run, as a `setImmediate` that may come earlier:
+   * for pairs whose answers come faster than the event loop turns.
+   */
+  soon?(flush: () => void): void;
   /** Called once, when no pair is used any more. */
   close?(): void;
 }
@@ -248,6 +253,10 @@ export class TcpFabric implements RemoteFabric {
       setTimeout(() => this.#settle(flight, undefined), microseconds / 1000);
       return;
     }
+    if (this.#maker.soon) {
+      setImmediate(() => this.#settle(flight, undefined));
+      return;
+    }
     this.#pausing.push(flight);
     if (!this.#pairs.some(({ waits }) => waits)) this.#schedule();
   }
@@ -299,7 +308,8 @@ export class TcpFabric implements RemoteFabric {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(this.#flush);
+    if (this.#maker.soon) this.#maker.soon(this.#flush);
+    else setImmediate(this.#flush);
   }
 
   #flushAll(): void {

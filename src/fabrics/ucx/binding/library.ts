@@ -73,8 +73,8 @@ const PROTOTYPES = {
   rkeyBufferRelease: 'void ucp_rkey_buffer_release(uintptr_t)',
   rkeyUnpack: 'int ucp_ep_rkey_unpack(uintptr_t, uintptr_t, uintptr_t)',
   rkeyDestroy: 'void ucp_rkey_destroy(uintptr_t)',
-  get: 'int64_t ucp_get_nbx(uintptr_t, uintptr_t, size_t, uint64_t, uintptr_t, uintptr_t)',
-  put: 'int64_t ucp_put_nbx(uintptr_t, uintptr_t, size_t, uint64_t, uintptr_t, uintptr_t)',
+  get: 'int ucp_get_nbi(uintptr_t, uintptr_t, size_t, uint64_t, uintptr_t)',
+  put: 'int ucp_put_nbi(uintptr_t, uintptr_t, size_t, uint64_t, uintptr_t)',
   atomic:
     'int64_t ucp_atomic_op_nbx(uintptr_t, int, uintptr_t, size_t, uint64_t, uintptr_t, uintptr_t)',
   requestStatus: 'int ucp_request_check_status(uintptr_t)',

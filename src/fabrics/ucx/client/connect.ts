@@ -56,6 +56,10 @@ class UcxPairs implements PairMaker {
     return { readThenAtomic, others };
   }
 
+  soon(flush: () => void): void {
+    this.#known.soon(flush);
+  }
+
   report(): FabricReport {
     const { names, device, atomics, isOnePath } = this.#known.transports;
     const notes: string[] = [];

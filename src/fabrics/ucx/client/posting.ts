@@ -138,7 +138,7 @@ export class VerbPoster {
     const { address, key } =
       this.reaches[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
     const start = address + offsetOf(batch.address[row]);
-    const { plainRequest, handle } = this.#endpoint;
+    const { handle } = this.#endpoint;
     while (part.sent < bytes) {
       const left = bytes - part.sent;
       const length =
@@ -150,10 +150,10 @@ export class VerbPoster {
       const remote = start + part.sent;
       if (kind === READ) {
         group.add(scratch, at, from, length);
-        this.#posted(this.#ucx.get(handle, local, length, remote, key, plainRequest));
+        succeeded(this.#ucx.get(handle, local, length, remote, key));
       } else {
         copyBytes(scratch, at, this.#local, from, length);
-        this.#posted(this.#ucx.put(handle, local, length, remote, key, plainRequest));
+        succeeded(this.#ucx.put(handle, local, length, remote, key));
       }
       part.sent += length;
     }
@@ -179,15 +179,12 @@ export class VerbPoster {
     const { handle } = this.#endpoint;
     const request = this.#atomic.address;
     const remote = reach.address + offsetOf(address);
-    this.#posted(this.#ucx.atomic(handle, operation, local, 1, remote, reach.key, request));
-    return true;
-  }
-
-  /** The flush tells when it is done; so its request may go as soon as it is. */
-  #posted(pending: Pending): void {
-    if (pending === 0) return;
-    if (isFailure(pending)) throw new PostFailure(pending);
+    const pending = this.#ucx.atomic(handle, operation, local, 1, remote, reach.key, request);
+    if (pending === 0) return true;
+    succeeded(pending);
+    // The flush tells when it is done; so its request may go.
     this.#ucx.requestFree(pending);
+    return true;
   }
 
   /** Places what the verbs of a group have returned. */
@@ -196,6 +193,11 @@ export class VerbPoster {
       copyBytes(this.#local, group.from[i], group.scratch[i], group.to[i], group.bytes[i]);
     }
   }
+}
+
+/** Raises PostFailure. A request and a status that says "in progress" are none. */
+function succeeded(posted: Pending): void {
+  if (isFailure(posted)) throw new PostFailure(posted);
 }
 
 type Bytes = Pick<Scratch, 'u8' | 'f64'>;

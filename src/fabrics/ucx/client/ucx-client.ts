@@ -5,6 +5,8 @@ import type { Transports } from '../transports.ts';
 
 /** Verbs that take so long are waited for without leaving the thread. */
 const SPIN_MICROSECONDS = 30;
+/** So long one turn of the event loop may last in which answers came and verbs were posted. */
+const TURN_MICROSECONDS = 100;
 /** What takes longer than this is waited for at the worker's descriptor. */
 const POLLING_MICROSECONDS = 100;
 /** A poll ends after so long, and then all is looked at. */
@@ -35,11 +37,27 @@ export class UcxClient {
   readonly #waiters = new Set<Waiter>();
   readonly #endpoints = new Set<UcxEndpoint>();
   readonly #descriptor = new Int32Array(new ArrayBuffer(8));
-  readonly #turn = () => this.#look();
+  readonly #turn = () => {
+    this.#scheduled = false;
+    this.#turned = microseconds();
+    this.#look();
+  };
+  readonly #post = (post: () => void) => {
+    this.#hasPosted = false;
+    this.#isPosting = true;
+    post();
+    this.#isPosting = false;
+    if (this.#hasPosted) this.#look();
+  };
+  /** When the event loop has turned last, as far as is known. */
+  #turned = 0;
   readonly #rest: NodeJS.Timeout;
   /** When something has come to its end last, or waiting began. */
   #since = 0;
   #scheduled = false;
+  /** Whether what posts is running, behind which a look follows, and whether it has posted. */
+  #isPosting = false;
+  #hasPosted = false;
   #polling = false;
   #isClosed = false;
 
@@ -88,32 +106,55 @@ export class UcxClient {
 
   /** Call when something was posted. */
   begin(): void {
-    if (this.#scheduled || this.#polling) return;
-    this.#since = microseconds();
-    this.#schedule();
+    if (this.#polling) return;
+    if (!this.#scheduled) this.#since = microseconds();
+    if (this.#isPosting) this.#hasPosted = true;
+    else this.#schedule();
   }
 
   #schedule(): void {
+    if (this.#scheduled) return;
     this.#scheduled = true;
     setImmediate(this.#turn);
   }
 
+  /**
+   * Runs what posts verbs when all code that is ready to run has run, and looks for their ends: in
+   * this turn of the event loop while that is young, since a turn takes longer than a verb; else in
+   * the next one.
+   */
+  soon(post: () => void): void {
+    if (microseconds() - this.#turned < TURN_MICROSECONDS) {
+      // Behind the microtasks that promises of this moment still lead to.
+      queueMicrotask(() => process.nextTick(this.#post, post));
+      return;
+    }
+    setImmediate(() => {
+      this.#turned = microseconds();
+      this.#post(post);
+    });
+  }
+
   #look(): void {
-    this.#scheduled = false;
     if (this.#isClosed) return;
     const began = microseconds();
     let now = began;
     let completed = false;
+    let isFirst = true;
     do {
-      this.worker.progress();
-      for (const waiter of this.#waiters) completed = waiter.complete() || completed;
+      // Where nothing came, nothing has come to its end; but who knows what was done elsewhere.
+      const isAny = this.worker.progress() > 0 || isFirst;
+      isFirst = false;
+      if (isAny) for (const waiter of this.#waiters) completed = waiter.complete() || completed;
       now = microseconds();
     } while (!completed && now - began < SPIN_MICROSECONDS && !this.#isClosed);
     if (completed) this.#since = now;
-    // What a completion posted may have scheduled the next turn already.
-    if (this.#isClosed || this.#scheduled || !this.#isWaiting()) return;
-    if (now - this.#since < POLLING_MICROSECONDS || !this.worker.arm()) this.#schedule();
-    else this.#wait();
+    if (this.#isClosed || !this.#isWaiting()) return;
+    if (now - this.#since >= POLLING_MICROSECONDS && this.worker.arm()) {
+      this.#wait();
+      return;
+    }
+    this.#schedule();
   }
 
   #isWaiting(): boolean {

@@ -368,9 +368,7 @@ class Stranger {
     const { handle, plainRequest } = this.#endpoint;
     this.#word.word(0, value);
     const to = this.#lent.regions[0].address + offset;
-    const put = ucx.put(handle, this.#word.address, 8, to, this.#key, plainRequest);
-    if (isFailure(put)) return false;
-    if (put > 0) ucx.requestFree(put);
+    if (isFailure(ucx.put(handle, this.#word.address, 8, to, this.#key))) return false;
     const flush = ucx.epFlush(handle, plainRequest);
     if (flush <= 0) return flush === 0;
     let status = 1;
