@@ -9,13 +9,14 @@ const FIRST_RESULTS = 64;
  * kept in arrays that are used again.
  */
 export class PostedGroup {
-  readonly parts: Part[] = [];
+  parts: Part[] = [];
   /** The flush, once it was asked for. */
   request: Pending = 0;
   /** Where its memory in the ring ends. */
   mark = 0;
   length = 0;
-  readonly scratch: Scratch[] = [];
+  /** None behind `length`; never shortened, which takes longer than a verb. */
+  readonly #scratch: (Scratch | undefined)[] = [];
   /** By result: where it goes, where it comes, and how long it is. */
   to = new Int32Array(FIRST_RESULTS);
   from = new Int32Array(FIRST_RESULTS);
@@ -24,16 +25,20 @@ export class PostedGroup {
   add(scratch: Scratch, to: number, from: number, bytes: number): void {
     const row = this.length;
     if (row === this.to.length) this.#grow();
-    this.scratch[row] = scratch;
+    this.#scratch[row] = scratch;
     this.to[row] = to;
     this.from[row] = from;
     this.bytes[row] = bytes;
     this.length = row + 1;
   }
 
+  scratch(row: number): Scratch {
+    return this.#scratch[row] as Scratch;
+  }
+
   clear(): void {
-    this.parts.length = 0;
-    this.scratch.length = 0;
+    this.parts = [];
+    for (let row = 0; row < this.length; row++) this.#scratch[row] = undefined;
     this.length = 0;
     this.request = 0;
   }

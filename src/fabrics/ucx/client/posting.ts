@@ -190,7 +190,7 @@ export class VerbPoster {
   /** Places what the verbs of a group have returned. */
   place(group: PostedGroup): void {
     for (let i = 0; i < group.length; i++) {
-      copyBytes(this.#local, group.from[i], group.scratch[i], group.to[i], group.bytes[i]);
+      copyBytes(this.#local, group.from[i], group.scratch(i), group.to[i], group.bytes[i]);
     }
   }
 }

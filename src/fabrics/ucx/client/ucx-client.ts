@@ -5,8 +5,11 @@ import type { Transports } from '../transports.ts';
 
 /** Verbs that take so long are waited for without leaving the thread. */
 const SPIN_MICROSECONDS = 30;
+/** The clock is looked at once in so many looks. */
+const CLOCK_EVERY = 8;
 /** So long one turn of the event loop may last in which answers came and verbs were posted. */
 const TURN_MICROSECONDS = 100;
+const NOT_YET = -1;
 /** What takes longer than this is waited for at the worker's descriptor. */
 const POLLING_MICROSECONDS = 100;
 /** A poll ends after so long, and then all is looked at. */
@@ -34,7 +37,7 @@ export class UcxClient {
   readonly worker: UcxWorker;
   readonly transports: Transports;
   readonly #context: UcxContext;
-  readonly #waiters = new Set<Waiter>();
+  #waiters: readonly Waiter[] = [];
   readonly #endpoints = new Set<UcxEndpoint>();
   readonly #descriptor = new Int32Array(new ArrayBuffer(8));
   readonly #turn = () => {
@@ -52,8 +55,8 @@ export class UcxClient {
   /** When the event loop has turned last, as far as is known. */
   #turned = 0;
   readonly #rest: NodeJS.Timeout;
-  /** When something has come to its end last, or waiting began. */
-  #since = 0;
+  /** The first look after something has come to its end, or waiting began. */
+  #since = NOT_YET;
   #scheduled = false;
   /** Whether what posts is running, behind which a look follows, and whether it has posted. */
   #isPosting = false;
@@ -84,7 +87,7 @@ export class UcxClient {
 
   /** It is looked after from now on. */
   add(waiter: Waiter): void {
-    this.#waiters.add(waiter);
+    this.#waiters = [...this.#waiters, waiter];
   }
 
   /**
@@ -93,10 +96,10 @@ export class UcxClient {
    */
   leave(waiter: Waiter, endpoint: UcxEndpoint): void {
     if (this.#isClosed) return;
-    this.#waiters.delete(waiter);
+    this.#waiters = this.#waiters.filter((one) => one !== waiter);
     this.#endpoints.delete(endpoint);
     endpoint.close();
-    if (this.#waiters.size === 0) this.close();
+    if (this.#waiters.length === 0) this.close();
   }
 
   /** Whether it takes no queue pairs any more. */
@@ -107,7 +110,7 @@ export class UcxClient {
   /** Call when something was posted. */
   begin(): void {
     if (this.#polling) return;
-    if (!this.#scheduled) this.#since = microseconds();
+    if (!this.#scheduled) this.#since = NOT_YET;
     if (this.#isPosting) this.#hasPosted = true;
     else this.#schedule();
   }
@@ -138,23 +141,28 @@ export class UcxClient {
   #look(): void {
     if (this.#isClosed) return;
     const began = microseconds();
+    if (this.#since === NOT_YET) this.#since = began;
     let now = began;
     let completed = false;
-    let isFirst = true;
+    let looks = 0;
     do {
-      // Where nothing came, nothing has come to its end; but who knows what was done elsewhere.
-      const isAny = this.worker.progress() > 0 || isFirst;
-      isFirst = false;
-      if (isAny) for (const waiter of this.#waiters) completed = waiter.complete() || completed;
-      now = microseconds();
+      // Where nothing came, nothing has come to its end, but by what was done since the last look.
+      if (this.worker.progress() > 0 || looks === 0) completed = this.#complete();
+      if (++looks % CLOCK_EVERY === 0) now = microseconds();
     } while (!completed && now - began < SPIN_MICROSECONDS && !this.#isClosed);
-    if (completed) this.#since = now;
+    if (completed) this.#since = NOT_YET;
     if (this.#isClosed || !this.#isWaiting()) return;
-    if (now - this.#since >= POLLING_MICROSECONDS && this.worker.arm()) {
+    if (!completed && now - this.#since >= POLLING_MICROSECONDS && this.worker.arm()) {
       this.#wait();
       return;
     }
     this.#schedule();
+  }
+
+  #complete(): boolean {
+    let completed = false;
+    for (const waiter of this.#waiters) completed = waiter.complete() || completed;
+    return completed;
   }
 
   #isWaiting(): boolean {
@@ -190,6 +198,9 @@ export class UcxClient {
   }
 }
 
+/** A name of its own: the global one is looked up by a getter each time. */
+const clock = performance;
+
 function microseconds(): number {
-  return performance.now() * 1000;
+  return clock.now() * 1000;
 }

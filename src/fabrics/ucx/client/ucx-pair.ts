@@ -248,6 +248,7 @@ export class UcxPair implements NodePair, Waiter {
   }
 
   #postWaiting(): void {
+    if (this.#waiting.length === 0) return;
     let taken = 0;
     for (const part of this.#waiting) {
       if (!this.#post(part)) break;

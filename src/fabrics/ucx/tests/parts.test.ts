@@ -144,6 +144,24 @@ test('a client looks for completions once a turn, whatever they post', async () 
   assert.ok(looks > 1 && looks <= turns + 1, `${looks} looks`);
 });
 
+test('what answers lead to is posted again and again, and the event loop turns', async () => {
+  const client = new UcxClient(
+    pretended(() => 0),
+    transportsOf('posix', undefined),
+  );
+  const post = () => client.begin();
+  let looks = 0;
+  const complete = () => {
+    if (++looks < 1_000_000) client.soon(post);
+    return true;
+  };
+  client.add({ isWaiting: false, complete });
+  client.soon(post);
+  for (let turn = 0; turn < 5; turn++) await nextTurn();
+  client.close();
+  assert.ok(looks > 1 && looks < 1_000_000, `${looks} looks`);
+});
+
 test('what was made before a worker cannot be waited for is destroyed', () => {
   const calls: string[] = [];
   const ucx = pretended((name) => {
