@@ -121,7 +121,7 @@ class TableMemory {
         pool.run(io.allocate(request));
         io.post(request, batch);
         const units = classOfHead(request.headUnits);
-        batch.write(table.allocator.stateByteOf(request.block, units), 1, mark, 0);
+        batch.write(table.pool.allocator.stateByteOf(request.block, units), 1, mark, 0);
       }
       pool.fabric.execute(batch);
     }

@@ -44,8 +44,8 @@ export const HSTORE_SUBJECT: Subject = {
   },
   leaveNothing(index) {
     // As if it had waited for the places that clients before it may have used.
-    for (const { geometry, membership, ownRecords } of (index as HStoreIndex).table.pairs) {
-      for (const place of geometry.ownRecords(membership.id)) ownRecords.give(place, false);
+    for (const { geometry, pool, ownRecords } of (index as HStoreIndex).table.pairs) {
+      for (const place of geometry.ownRecords(pool.membership.id)) ownRecords.give(place, false);
     }
   },
   pending: (index) => pendingRecords(index as HStoreIndex),

@@ -67,7 +67,7 @@ function* checkSlot(
     return sink.problem(`${where}: ${(error as Error).message}`);
   }
   if (signatureOf(request.hash.h2) !== high >>> 24) sink.problem(`${where}: wrong signature`);
-  if (!(yield* isMarked(table.allocator, slot))) {
+  if (!(yield* isMarked(table.pool.allocator, slot))) {
     sink.problem(`${where}: it is not marked as current`);
   }
   const blocks = yield* table.records.foundBlocks(request, record);

@@ -1,7 +1,8 @@
+import type { Pool } from '../../pool/pool.ts';
 import { HashServer } from './hash-server/hash-server.ts';
 import { OwnRecords } from './hash-server/own-records.ts';
 import type { PairGeometry } from './protocol/geometry.ts';
-import { PairAccess, type PoolAccess } from './protocol/pair-access.ts';
+import { PairAccess } from './protocol/pair-access.ts';
 import { SkiplistCopy } from './skiplist-server/skiplist-copy.ts';
 
 /** A pair of servers as one client sees it, and as it serves it when it holds a lease. */
@@ -15,10 +16,10 @@ export class Pair extends PairAccess {
   /** As the skiplist server: whether an operation of this client answers what waits. */
   answers = false;
 
-  constructor(geometry: PairGeometry, catalog: number, pool: PoolAccess) {
+  constructor(geometry: PairGeometry, catalog: number, pool: Pool) {
     super(geometry, catalog, pool);
     this.hashServer = new HashServer(this);
-    this.ownRecords = new OwnRecords(geometry, pool.membership, pool.reclamation);
+    this.ownRecords = new OwnRecords(this);
     this.skiplist = new SkiplistCopy(this);
   }
 }

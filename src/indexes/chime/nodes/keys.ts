@@ -1,23 +1,6 @@
-/** Byte strings in full lexicographic order: a prefix comes before what it begins. */
-export function compareKeys(
-  a: Uint8Array,
-  aAt: number,
-  aBytes: number,
-  b: Uint8Array,
-  bAt: number,
-  bBytes: number,
-): number {
-  const common = aBytes < bBytes ? aBytes : bBytes;
-  for (let i = 0; i < common; i++) {
-    const difference = a[aAt + i] - b[bAt + i];
-    if (difference !== 0) return difference;
-  }
-  return aBytes - bBytes;
-}
+import { compareKeys, compareWhole } from '../../key-range.ts';
 
-export function compareWhole(a: Uint8Array, b: Uint8Array): number {
-  return compareKeys(a, 0, a.length, b, 0, b.length);
-}
+export { compareKeys, compareWhole };
 
 /** Undefined stands for what is above all keys. */
 export function areSame(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {

@@ -7,6 +7,7 @@ import {
   valueOffset,
 } from '../../../records/layout.ts';
 import { Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import { common, type HalfOpenRange, isEmpty as isEmptyRange } from '../../key-range.ts';
 import {
   type EntrySums,
   isEmpty,
@@ -24,7 +25,6 @@ import type { ChimeGeometry } from '../geometry.ts';
 import { compareKeys, compareWhole } from '../nodes/keys.ts';
 import type { Borders } from '../nodes/node-arena.ts';
 import type { ChimeRequest } from '../request.ts';
-import { common, type HalfOpenRange, isEmpty as isEmptyRange } from './key-range.ts';
 import type { LeafOrders } from './leaf-orders.ts';
 
 /** A leaf as it was at one moment, and the keys of it that count: from `lower` to below `upper`. */

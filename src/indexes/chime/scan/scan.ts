@@ -1,12 +1,12 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange, RecordBlock } from '../../contract.ts';
+import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from '../../key-range.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { adoptInline } from '../../substrates/leaf/read-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
 import type { KeyOrder } from './key-order.ts';
-import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from './key-range.ts';
 import { addRecords, type LeafItems, type LeafPicture, readItems } from './leaf-items.ts';
 import { LeafWalk } from './leaf-walk.ts';
 

@@ -10,7 +10,6 @@ import type { SpareBlock } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES } from '../protocol/geometry.ts';
 import { type Asked, encodeRequest, type HashReply } from '../protocol/hash-messages.ts';
-import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import type { Ticket } from '../protocol/replies.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -43,7 +42,7 @@ export function* callHashServer(
   let posted = false;
   let failed = true;
   try {
-    block = (yield* allocateUnlessFull(pair, spareUnits)) ?? (yield* pair.ownRecords.take());
+    block = (yield* pair.allocate(spareUnits)) ?? (yield* pair.ownRecords.take());
     spare.address = block;
     const { batch, words } = request;
     encodeRequest(asked, request, words, BODY_AT);
@@ -72,9 +71,9 @@ export function* callHashServer(
 
 /** The block for a turn, of which a turn has made use, or not. */
 function giveBack(pair: Pair, block: Address, { address, units }: SpareBlock): void {
-  const { geometry, ownRecords, allocator, catalog } = pair;
+  const { geometry, ownRecords } = pair;
   if (geometry.isOwnRecord(block)) ownRecords.give(block, address === NULL_ADDRESS);
-  else if (address !== NULL_ADDRESS) allocator.discard(catalog, units, address);
+  else if (address !== NULL_ADDRESS) pair.discard(address, units);
 }
 
 /** Adds the attempt to take a lease that is free. */

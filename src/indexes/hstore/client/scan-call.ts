@@ -12,14 +12,13 @@ import {
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
-import { allocateUnlessFull } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { readKeys, textOfKey } from '../protocol/record-heads.ts';
-import { answerOffset, encodeScan } from '../protocol/scan-messages.ts';
+import { answerOffset, encodeScan, type ScanPart } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
-import type { OrderedSlot, ScanPart } from '../skiplist-server/skiplist-image.ts';
+import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';
 import {
   ANSWERED_AT,
   BODY_AT,
@@ -65,13 +64,12 @@ export function* askForSlots(
   part: ScanPart,
 ): Operation<Word[] | undefined> {
   const { skiplistMailbox: mailbox } = pair;
-  const { allocator, catalog } = table;
-  const answerAt = answerOffset(part.from?.key.length ?? 0);
+  const answerAt = answerOffset(part.from?.length ?? 0);
   const units = sizeClassOf(unitsOf(answerAt + 8 * part.count));
   const row = yield* mailbox.take(pair.patience.waitsMax);
   let isOpen = false;
   try {
-    const block = yield* allocateUnlessFull(table, units);
+    const block = yield* pair.allocate(units);
     if (block === undefined) return undefined;
     const asked = { row, number: mailbox.nextNumber(row) };
     isOpen = true;
@@ -81,7 +79,7 @@ export function* askForSlots(
     const isAsked = count === undefined || count <= part.count;
     invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
     const slots = count === undefined ? undefined : yield* readAnswer(block + answerAt, count);
-    allocator.discard(catalog, units, block);
+    pair.discard(block, units);
     return slots;
   } finally {
     // Without an answer a server may still write one.
@@ -95,22 +93,17 @@ function postScan(
   { skiplistMailbox: { geometry } }: Pair,
   { batch, words }: HStoreRequest,
   { row, number }: Unanswered,
-  { from, reverse, count }: ScanPart,
+  part: ScanPart,
   block: Address,
 ): Batch {
-  const keyBytes = from?.key.length ?? 0;
-  const inclusive = from?.inclusive ?? true;
-  encodeScan(
-    { count, reverse, keyBytes, inclusive, isBounded: from !== undefined, block },
-    words,
-    BODY_AT,
-  );
+  const { from } = part;
+  encodeScan(part, block, words, BODY_AT);
   writeInteger(words, NUMBER_AT, number);
   batch.clear();
-  if (from && keyBytes > 0) {
-    const key = new Scratch(pad8(keyBytes));
-    key.u8.set(from.key);
-    batch.write(block, pad8(keyBytes), key, 0);
+  if (from && from.length > 0) {
+    const key = new Scratch(pad8(from.length));
+    key.u8.set(from);
+    batch.write(block, pad8(from.length), key, 0);
   }
   return batch
     .write(geometry.body(row), BODY_BYTES, words, BODY_AT)

@@ -1,5 +1,6 @@
 import type { Operation } from '../../../verbs/index.ts';
-import type { IndexScan, KeyBound, KeyRange } from '../../contract.ts';
+import type { IndexScan, KeyRange } from '../../contract.ts';
+import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../key-range.ts';
 import { type SlotRecord, visitRecords } from '../../substrates/record-visits.ts';
 import { textOfKey } from '../protocol/record-heads.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
@@ -18,40 +19,31 @@ export const STEP_RECORDS = 128;
 export class HStoreScan implements IndexScan {
   readonly #table: HStoreTable;
   readonly #request: HStoreRequest;
-  readonly #range: KeyRange;
   readonly #reverse: boolean;
-  /** Where the next step begins. */
-  #from: KeyBound | undefined;
-  #left: number;
+  readonly #limit: number;
+  readonly #whole: HalfOpenRange;
+  /** What the next steps visit. */
+  #range!: HalfOpenRange;
+  #left = 0;
   done = false;
 
   constructor(table: HStoreTable, range: KeyRange) {
     this.#table = table;
     this.#request = table.newRequest();
-    this.#range = range;
     this.#reverse = range.reverse ?? false;
-    this.#left = 0;
-    this.#begin(this.#start);
+    this.#limit = range.limit ?? Number.POSITIVE_INFINITY;
+    this.#whole = halfOpen(range);
+    this.#begin(this.#whole);
   }
 
-  get #start(): KeyBound | undefined {
-    return this.#reverse ? this.#range.upper : this.#range.lower;
-  }
-
-  get #end(): KeyBound | undefined {
-    return this.#reverse ? this.#range.lower : this.#range.upper;
-  }
-
-  #begin(from: KeyBound | undefined): void {
-    this.#from = from;
-    this.#left = this.#range.limit ?? Number.POSITIVE_INFINITY;
+  #begin(range: HalfOpenRange): void {
+    this.#range = range;
+    this.#left = this.#limit;
     this.done = this.#left <= 0;
   }
 
   seek(key: Uint8Array): void {
-    const start = this.#start;
-    const order = start ? Buffer.compare(key, start.key) * (this.#reverse ? -1 : 1) : 1;
-    this.#begin(order > 0 ? { key: key.slice(), inclusive: true } : start);
+    this.#begin(narrowed(this.#whole, key, this.#reverse));
   }
 
   *next(
@@ -59,12 +51,13 @@ export class HStoreScan implements IndexScan {
     keysOnly = false,
   ): Operation<void> {
     const { pairs, records, shape } = this.#table;
+    const reverse = this.#reverse;
     const count = Math.min(STEP_RECORDS, this.#left);
-    const part = { from: this.#from, reverse: this.#reverse, count };
+    const part = { from: reverse ? this.#range.to : this.#range.from, reverse, count };
     const found: OrderedSlot[] = [];
     for (const pair of pairs)
       found.push(...(yield* scanPair(this.#table, pair, this.#request, part)));
-    if (pairs.length > 1) found.sort((a, b) => (a.key < b.key === this.#reverse ? 1 : -1));
+    if (pairs.length > 1) found.sort((a, b) => (a.key < b.key === reverse ? 1 : -1));
     const within = found.slice(0, count).filter(({ key }) => this.#isInRange(key));
     const slots: SlotRecord[] = within.map((slot) => {
       return { address: recordOf(slot), units: unitsOfSlot(slot.high) };
@@ -78,15 +71,15 @@ export class HStoreScan implements IndexScan {
   #pass(within: readonly OrderedSlot[], count: number): void {
     this.#left -= within.length;
     this.done = this.#left <= 0 || within.length < count;
-    const last = within[within.length - 1];
-    if (last) this.#from = { key: Buffer.from(last.key, 'latin1'), inclusive: false };
+    if (within.length === 0) return;
+    const last = Buffer.from(within[within.length - 1].key, 'latin1');
+    const { from, to } = this.#range;
+    this.#range = this.#reverse ? { from, to: last } : { from: edge(last, true), to };
   }
 
+  /** Of a key that lies behind where the step began. */
   #isInRange(key: string): boolean {
-    const end = this.#end;
-    if (end === undefined) return true;
-    const bound = textOfKey(end.key);
-    if (key === bound) return end.inclusive;
-    return this.#reverse ? key > bound : key < bound;
+    const { from, to } = this.#range;
+    return this.#reverse ? key >= textOfKey(from) : to === undefined || key < textOfKey(to);
   }
 }

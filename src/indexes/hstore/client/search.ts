@@ -90,7 +90,7 @@ function* searchDegraded(
   if ((isMet || isLost) && isServed) {
     const { outgoing, keyBytes } = request;
     const key = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
-    const part = { from: { key, inclusive: true }, reverse: false, count: 1 };
+    const part = { from: key, reverse: false, count: 1 };
     table.retries.degraded++;
     const slots = yield* askForSlots(table, pair, request, part);
     if (slots) return slots[0] ?? 'nowhere';

@@ -1,4 +1,3 @@
-import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Address } from '../../../verbs/index.ts';
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
@@ -42,7 +41,7 @@ export class HStoreTable {
   readonly catalog: number;
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;
-  readonly allocator: Allocator;
+  readonly pool: Pool;
   /** Why operations had to wait or begin again, and how often. */
   readonly retries = {
     waits: 0, // polls for the answer of another client that is the server
@@ -56,7 +55,7 @@ export class HStoreTable {
     const { clientsMax } = pool.layout.parameters;
     this.shape = shape;
     this.catalog = catalog;
-    this.allocator = pool.allocator;
+    this.pool = pool;
     this.records = new RecordIo(pool, catalog);
     const geometries = pairGeometries(shape, root, clientsMax);
     this.pairs = geometries.map((geometry) => new Pair(geometry, catalog, pool));

@@ -209,8 +209,7 @@ function* replaced(
   const units = unitsOfSlot(reply.oldHigh);
   if (isBlind && units < SLOT_UNITS_MAX) {
     const address = recordOf({ low: reply.oldLow, high: reply.oldHigh });
-    const { reclamation, catalog } = table.pairOf(request);
-    reclamation.retire(address, classOfHead(units), catalog);
+    table.pool.reclamation.retire(address, classOfHead(units), table.catalog);
     return STORED;
   }
   yield* readOld(request, reply);

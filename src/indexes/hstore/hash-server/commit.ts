@@ -16,16 +16,16 @@ import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { stateBytesOf } from '../protocol/record-heads.ts';
-import { BUCKET_BYTES, isEmpty, isValid, NEXT, recordOf } from '../protocol/slot.ts';
+import { BUCKET_BYTES, isValid, NEXT, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,
-  type Decision,
+  decisionAt,
   decodeTurn,
   encodeTurn,
+  IN_DECISION,
   type NetChange,
   netChangesOf,
   type RecordBlock,
-  replyOffset,
   type TurnRecord,
   turnAfter,
 } from '../protocol/turn.ts';
@@ -83,6 +83,13 @@ export class Commit {
   readonly #states = new Scratch(64);
   readonly #words = new Scratch(8);
   #swapCount = 0;
+  /** The turn, and the one that was done before it. */
+  #turn: Word = wordOf(0);
+  #before: Word = wordOf(0);
+  /** What it decides, what becomes of each slot, and the marks that this takes. */
+  #decided: TurnRecord = { before: 0, decisions: [] };
+  #changes: readonly NetChange[] = [];
+  #marks: readonly Mark[] = [];
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
@@ -99,29 +106,27 @@ export class Commit {
     block: RecordBlock,
     options: RunOptions,
   ): Operation<boolean | undefined> {
-    const turn = turnAfter(before, block.address, block.units);
-    const marks = yield* this.#marksOf(record, netChangesOf(record.decisions));
+    this.#begin(record, before, turnAfter(before, block.address, block.units));
+    yield* this.#mark(this.#changes);
     // All of the block: a server that does the turn again reads as much.
     const bytes = block.units * UNIT_BYTES;
     this.#record.ensure(bytes);
     encodeTurn(record, this.#record);
-    const batch = this.#begin(record);
-    batch.write(block.address, bytes, this.#record, 0);
-    this.#postSwap(this.#at(PAIR.turn), before, turn);
-    this.#postSeen(record);
-    this.#postStates(marks);
-    this.#postDone();
+    const batch = this.#clear().write(block.address, bytes, this.#record, 0);
+    this.#postSwap(this.#at(PAIR.turn), before, this.#turn);
+    this.#postSeen();
+    this.#postStates();
     yield batch;
     if (!swapped(this.#swaps, 0)) return undefined;
     this.#retire(before);
-    return yield* this.#finish(before, turn, record, marks, options);
+    return yield* this.#finish(options);
   }
 
   /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
   *skip(before: Word, turn: Word): Operation<void> {
-    this.#begin({ before: 0, decisions: [] });
+    const batch = this.#clear();
     this.#postSwap(this.#at(PAIR.done), before, turn);
-    yield this.#batch;
+    yield batch;
   }
 
   /** Does a turn that another server has decided, after the one that was done last. */
@@ -129,46 +134,42 @@ export class Commit {
     const { address, units } = blockOfTurn(turn);
     const bytes = units * UNIT_BYTES;
     this.#record.ensure(bytes);
-    yield this.#batch.clear().read(address, bytes, this.#record, 0);
+    yield this.#clear().read(address, bytes, this.#record, 0);
     const record = decodeTurn(this.#record, bytes, this.#pair.geometry.hashMailbox.rows);
-    this.#begin(record);
-    this.#postSeen(record);
+    this.#begin(record, before, turn);
+    const batch = this.#clear();
+    this.#postSeen();
     this.#postDone();
-    yield this.#batch;
-    if (!this.#isOpen(before)) return;
+    yield batch;
+    if (!this.#isOpen()) return;
     invariant(!record.isDamaged, 'the record of a turn is damaged');
     this.#pair.repeated += record.decisions.length;
     // Marks stand before slots: where a slot is changed the marks are, and the old record's block
     // may have been freed. Where the table is lost, the answer tells.
-    const unmarked = netChangesOf(record.decisions).filter((net) => !this.#isMarked(record, net));
-    const marks = yield* this.#marksOf(record, unmarked);
-    this.#batch.clear();
-    this.#postStates(marks);
-    this.#postDone();
-    yield this.#batch;
-    yield* this.#finish(before, turn, record, marks, { releases: false, isAlone: false });
+    yield* this.#mark(this.#changes.filter((change) => !this.#isMarked(change)));
+    this.#clear();
+    this.#postStates();
+    yield batch;
+    yield* this.#finish({ releases: false, isAlone: false });
   }
 
   /**
    * All that was seen of the pool was seen before the turn was done, or it is of no use: false when
    * another server has done it.
    */
-  *#finish(
-    before: Word,
-    turn: Word,
-    record: TurnRecord,
-    marks: readonly Mark[],
-    { releases, isAlone, ahead }: RunOptions,
-  ): Operation<boolean> {
-    if (!this.#isOpen(before)) return false;
-    if (!isAlone && !(yield* this.#swapMarks(before, marks))) return false;
+  *#finish({ releases, isAlone, ahead }: RunOptions): Operation<boolean> {
+    if (!this.#isOpen()) return false;
+    if (!isAlone && !(yield* this.#swapMarks())) return false;
     // WRITEs first: they may overtake a CAS, and nothing overtakes them.
-    const batch = this.#begin(record);
-    if (isAlone) this.#postMarks(marks);
-    this.#postEntries(record);
-    this.#postChanges(record);
-    this.#postSwap(this.#at(PAIR.done), before, turn);
-    if (releases) this.#postRelease();
+    const batch = this.#clear();
+    if (isAlone) this.#postMarks();
+    this.#postEntries();
+    this.#postChanges();
+    this.#postSwap(this.#at(PAIR.done), this.#before, this.#turn);
+    if (releases) {
+      const own = wordOf(this.#pair.hashLease.forTurns);
+      this.#postSwap(this.#at(PAIR.hashLease), own, wordOf(0));
+    }
     ahead?.(batch);
     yield batch;
     return true;
@@ -178,16 +179,25 @@ export class Commit {
     return this.#pair.geometry.base + word;
   }
 
-  #begin({ decisions }: TurnRecord): Batch {
-    this.#swaps.ensure((SWAPS_PER_TURN + decisions.length * SWAPS_PER_DECISION) * CAS_BYTES);
-    this.#seen.ensure(decisions.length * SEEN_BYTES);
+  #begin(record: TurnRecord, before: Word, turn: Word): void {
+    const { length } = record.decisions;
+    this.#decided = record;
+    this.#changes = netChangesOf(record.decisions);
+    this.#before = before;
+    this.#turn = turn;
+    this.#swaps.ensure((SWAPS_PER_TURN + length * SWAPS_PER_DECISION) * CAS_BYTES);
+    this.#seen.ensure(length * SEEN_BYTES);
+    this.#written.ensure(length * LOG_ENTRY_BYTES);
+  }
+
+  #clear(): Batch {
     this.#swapCount = 0;
     return this.#batch.clear();
   }
 
-  #postSeen({ decisions }: TurnRecord): void {
+  #postSeen(): void {
     const { hashMailbox } = this.#pair.geometry;
-    decisions.forEach(({ event, slot, low, high, row }, i) => {
+    this.#decided.decisions.forEach(({ event, slot, low, high, row }, i) => {
       const at = i * SEEN_BYTES;
       const bucket = slot - (slot % BUCKET_BYTES);
       if (event !== 0) this.#batch.read(bucket, BUCKET_BYTES, this.#seen, at);
@@ -204,57 +214,62 @@ export class Commit {
     this.#batch.read(this.#at(PAIR.done), 8, this.#words, 0);
   }
 
-  /** Whether the turn after `before` was unfinished when the last batch was executed. */
-  #isOpen(before: Word): boolean {
-    return isSame(wordIn(this.#words, 0), before);
+  /** Whether the turn was unfinished when the last batch was executed. */
+  #isOpen(): boolean {
+    return isSame(wordIn(this.#words, 0), this.#before);
   }
 
-  #bucketOf(i: number): number {
-    return i * SEEN_BYTES;
-  }
-
-  #slotAt({ slot }: Decision, i: number): number {
-    return this.#bucketOf(i) + (slot % BUCKET_BYTES);
+  /** Where the slot of a decision was seen. */
+  #slotAt(i: number): number {
+    return i * SEEN_BYTES + (this.#decided.decisions[i].slot % BUCKET_BYTES);
   }
 
   /**
    * Of a change that another server may have made already: whether its marks are there. Of the
    * replies the first tells of the old record, which its client then frees.
    */
-  #isMarked({ decisions }: TurnRecord, { first, last }: NetChange): boolean {
-    const { i32 } = this.#seen;
-    const decision = decisions[last];
-    if (!isValid(i32[(this.#bucketOf(last) + NEXT) >> 2])) {
-      return this.#isAnswered(decisions[first], first);
-    }
-    const slot = this.#slotAt(decision, last) >> 2;
-    return i32[slot] === decision.low && i32[slot + 1] === decision.high;
+  #isMarked({ first, last }: NetChange): boolean {
+    if (!isValid(this.#seen.i32[(last * SEEN_BYTES + NEXT) >> 2])) return this.#isAnswered(first);
+    return isSame(wordIn(this.#seen, this.#slotAt(last)), this.#decided.decisions[last]);
   }
 
   /** Whether the reply to a decision's request was there, and so all that comes before it. */
-  #isAnswered({ number }: Decision, i: number): boolean {
-    return readInteger(this.#seen, i * SEEN_BYTES + ANSWERED_AT) === number;
+  #isAnswered(i: number): boolean {
+    const answered = readInteger(this.#seen, i * SEEN_BYTES + ANSWERED_AT);
+    return answered === this.#decided.decisions[i].number;
   }
 
-  /** The state bytes of what becomes current by these changes, and of what is it no more. */
-  *#marksOf({ decisions }: TurnRecord, changes: readonly NetChange[]): Operation<Mark[]> {
-    const { allocator } = this.#pair;
-    const former = changes
-      .map(({ first }) => decisions[first].reply)
-      .map(({ oldLow, oldHigh }) => ({ low: oldLow, high: oldHigh }))
-      .filter(({ high }) => !isEmpty(high));
-    const current = changes.map(({ last }) => decisions[last]).filter(({ high }) => !isEmpty(high));
-    return [
-      ...(yield* stateBytesOf(allocator, former)).map((at) => ({ at, isCurrent: false })),
-      ...(yield* stateBytesOf(allocator, current)).map((at) => ({ at, isCurrent: true })),
-    ];
+  /** Notes the state bytes of what becomes current by these changes, and of what is it no more. */
+  *#mark(changes: readonly NetChange[]): Operation<void> {
+    const { allocator } = this.#pair.pool;
+    const { decisions } = this.#decided;
+    const former = changes.map(({ first }) => {
+      const { oldLow, oldHigh } = decisions[first].reply;
+      return { low: oldLow, high: oldHigh };
+    });
+    const current = changes.map(({ last }) => decisions[last]);
+    const marks: Mark[] = [];
+    for (const at of yield* stateBytesOf(allocator, former)) marks.push({ at, isCurrent: false });
+    for (const at of yield* stateBytesOf(allocator, current)) marks.push({ at, isCurrent: true });
+    this.#marks = marks;
   }
 
-  #postStates(marks: readonly Mark[]): void {
-    this.#states.ensure(8 * marks.length);
-    marks.forEach(({ at }, i) => {
+  /** And then whether the turn is done: later it is of no use. */
+  #postStates(): void {
+    this.#states.ensure(8 * this.#marks.length);
+    this.#marks.forEach(({ at }, i) => {
       this.#batch.read(at - (at % 8), 8, this.#states, 8 * i);
     });
+    this.#postDone();
+  }
+
+  /** Makes a mark in the state byte that was read; false where it is there. */
+  #changeState({ at, isCurrent }: Mark, i: number): boolean {
+    const { u8 } = this.#states;
+    const byte = 8 * i + (at % 8);
+    if (isCurrentState(u8[byte]) === isCurrent) return false;
+    u8[byte] = nextState(u8[byte]);
+    return true;
   }
 
   /**
@@ -262,13 +277,10 @@ export class Commit {
    * do this turn, but decides none after it (see TurnWorker.look): until it is done marks change
    * only to what is written here.
    */
-  #postMarks(marks: readonly Mark[]): void {
-    const { u8 } = this.#states;
-    marks.forEach(({ at, isCurrent }, i) => {
-      const byte = 8 * i + (at % 8);
-      if (isCurrentState(u8[byte]) === isCurrent) return;
-      u8[byte] = nextState(u8[byte]);
-      this.#batch.write(at, 1, this.#states, byte);
+  #postMarks(): void {
+    this.#marks.forEach((mark, i) => {
+      const { at } = mark;
+      if (this.#changeState(mark, i)) this.#batch.write(at, 1, this.#states, 8 * i + (at % 8));
     });
   }
 
@@ -276,37 +288,26 @@ export class Commit {
    * State bytes share words with others' and are written by those singly. Returns whether the marks
    * were made here, and not by another server that has finished the turn.
    */
-  *#swapMarks(before: Word, marks: readonly Mark[]): Operation<boolean> {
-    let open = marks;
+  *#swapMarks(): Operation<boolean> {
     for (let attempt = 1; attempt <= MARK_ATTEMPTS_MAX; attempt++) {
-      const batch = this.#batch.clear();
-      this.#swapCount = 0;
+      const batch = this.#clear();
       // Of one word at a time: a second CAS of it would expect what the first has changed.
       const words = new Set<Address>();
-      const posted: Mark[] = [];
-      this.#swaps.ensure(open.length * CAS_BYTES);
-      open.forEach(({ at, isCurrent }, i) => {
-        const { u8 } = this.#states;
-        const byte = 8 * i + (at % 8);
-        if (isCurrentState(u8[byte]) === isCurrent) return;
-        posted.push(open[i]);
-        const word = at - (at % 8);
-        if (words.has(word)) return;
+      this.#marks = this.#marks.filter((mark, i) => {
+        const word = mark.at - (mark.at % 8);
+        const seen = wordIn(this.#states, 8 * i);
+        if (!this.#changeState(mark, i)) return false;
+        if (!words.has(word)) this.#postSwap(word, seen, wordIn(this.#states, 8 * i));
         words.add(word);
-        const seen = { low: this.#states.i32[2 * i], high: this.#states.i32[2 * i + 1] };
-        u8[byte] = nextState(u8[byte]);
-        const wanted = { low: this.#states.i32[2 * i], high: this.#states.i32[2 * i + 1] };
-        this.#postSwap(word, seen, wanted);
+        return true;
       });
-      if (posted.length === 0) return true;
+      if (this.#marks.length === 0) return true;
       yield batch;
-      if (posted.length === words.size && this.#allSwapped()) return true;
-      open = posted;
-      this.#batch.clear();
-      this.#postStates(open);
-      this.#postDone();
-      yield this.#batch;
-      if (!this.#isOpen(before)) return false;
+      if (this.#marks.length === words.size && this.#allSwapped()) return true;
+      this.#clear();
+      this.#postStates();
+      yield batch;
+      if (!this.#isOpen()) return false;
     }
     throw new StepwellError('SW_CONTENTION', 'the marks of records cannot be set');
   }
@@ -318,10 +319,9 @@ export class Commit {
   }
 
   /** What may be written at any time: before all that tells of it. */
-  #postEntries({ before, decisions }: TurnRecord): void {
-    this.#written.ensure(decisions.length * LOG_ENTRY_BYTES);
-    let sequence = before;
-    decisions.forEach((decision, i) => {
+  #postEntries(): void {
+    let sequence = this.#decided.before;
+    this.#decided.decisions.forEach((decision, i) => {
       if (decision.event === 0) return;
       sequence++;
       const at = i * LOG_ENTRY_BYTES;
@@ -331,58 +331,43 @@ export class Commit {
     });
   }
 
-  #postChanges({ before, decisions }: TurnRecord): void {
+  #postChanges(): void {
+    const { hashMailbox } = this.#pair.geometry;
+    const { before, decisions } = this.#decided;
     const after = before + decisions.filter(({ event }) => event !== 0).length;
-    if (after > before) this.#postCount(PAIR.begun, before, after);
+    this.#postCount(PAIR.begun, after);
     decisions.forEach((decision, i) => {
       // Once it was answered its header is there. If another write of the turn replaced its record,
       // that client may have freed the block, which is in use for something else by now.
-      if (decision.event !== LOG_UPDATE || this.#isAnswered(decision, i)) return;
-      this.#postHeader(decision, i);
+      if (decision.event !== LOG_UPDATE || this.#isAnswered(i)) return;
+      const seen = i * SEEN_BYTES + HEADER_AT;
+      this.#postWords(recordOf(decision), HEADER_BYTES, decisionAt(i) + IN_DECISION.header, seen);
     });
-    for (const { last } of netChangesOf(decisions)) {
-      const { slot, low, high } = decisions[last];
-      this.#postFrom(slot, this.#slotAt(decisions[last], last), low, high);
+    for (const { last } of this.#changes) {
+      const word = decisionAt(last) + IN_DECISION.word;
+      this.#postWords(decisions[last].slot, 8, word, this.#slotAt(last));
     }
-    decisions.forEach((decision, i) => {
-      this.#postReply(decision, i);
+    decisions.forEach(({ row }, i) => {
+      const [at, seen] = [decisionAt(i), i * SEEN_BYTES];
+      const reply = hashMailbox.reply(row);
+      this.#postWords(reply, REPLY_BYTES, at + IN_DECISION.reply, seen + REPLY_AT);
+      this.#postWords(hashMailbox.answered(row), 8, at + IN_DECISION.number, seen + ANSWERED_AT);
     });
-    if (after > before) this.#postCount(PAIR.committed, before, after);
+    this.#postCount(PAIR.committed, after);
   }
 
-  /** No client has read it yet. */
-  #postHeader({ low, high, header }: Decision, i: number): void {
-    for (let at = 0; at < HEADER_BYTES; at += 8) {
-      const [wantedLow, wantedHigh] = [header[at / 4] | 0, header[at / 4 + 1] | 0];
-      const seen = i * SEEN_BYTES + HEADER_AT + at;
-      this.#postFrom(recordOf({ low, high }) + at, seen, wantedLow, wantedHigh);
+  /** Words as the record has them, from what was seen at `seen`, unless that is the same. */
+  #postWords(to: Address, bytes: number, recordAt: number, seen: number): void {
+    for (let at = 0; at < bytes; at += 8) {
+      const from = wordIn(this.#seen, seen + at);
+      const wanted = wordIn(this.#record, recordAt + at);
+      if (!isSame(from, wanted)) this.#postSwap(to + at, from, wanted);
     }
   }
 
-  #postReply({ row, number }: Decision, i: number): void {
-    const { hashMailbox } = this.#pair.geometry;
-    for (let at = 0; at < REPLY_BYTES; at += 8) {
-      const seen = i * SEEN_BYTES + REPLY_AT + at;
-      const { low, high } = wordIn(this.#record, replyOffset(i) + at);
-      this.#postFrom(hashMailbox.reply(row) + at, seen, low, high);
-    }
-    const { low, high } = wordOf(number);
-    this.#postFrom(hashMailbox.answered(row), i * SEEN_BYTES + ANSWERED_AT, low, high);
-  }
-
-  /** From what was seen at `seen`, unless that is what is wanted. */
-  #postFrom(word: Address, seen: number, low: number, high: number): void {
-    const from = wordIn(this.#seen, seen);
-    if (from.low !== low || from.high !== high) this.#postSwap(word, from, { low, high });
-  }
-
-  #postCount(word: number, from: number, to: number): void {
-    this.#postSwap(this.#at(word), wordOf(from), wordOf(to));
-  }
-
-  #postRelease(): void {
-    const own = wordOf(this.#pair.hashLease.forTurns);
-    this.#postSwap(this.#at(PAIR.hashLease), own, { low: 0, high: 0 });
+  #postCount(word: number, to: number): void {
+    const { before } = this.#decided;
+    if (to > before) this.#postSwap(this.#at(word), wordOf(before), wordOf(to));
   }
 
   #postSwap(word: Address, from: Word, to: Word): void {
@@ -395,8 +380,8 @@ export class Commit {
   /** The record of the turn before: others may be reading it to do the turn. */
   #retire(before: Word): void {
     const { address, units } = blockOfTurn(before);
-    const { reclamation, catalog } = this.#pair;
-    if (address === 0 || this.#pair.geometry.isOwnRecord(address)) return;
-    reclamation.retire(address, units, catalog);
+    const { geometry, pool, catalog } = this.#pair;
+    if (address === 0 || geometry.isOwnRecord(address)) return;
+    pool.reclamation.retire(address, units, catalog);
   }
 }

@@ -1,8 +1,9 @@
-import type { Operation } from '../../../verbs/index.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
 import { ALWAYS, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
 import { refuses as refusesKey } from '../../substrates/claims/slot-operations.ts';
 import {
   type HashReply,
+  type HashRequest,
   headerOf,
   IF_SLOT,
   isRemoval,
@@ -11,54 +12,54 @@ import {
 import { LOG_DELETE, LOG_INSERT, LOG_UPDATE } from '../protocol/log.ts';
 import { type NamedSlot, signatureOf, slotWord, vacated } from '../protocol/slot.ts';
 import type { Decision } from '../protocol/turn.ts';
-import type { KeyLookup } from './key-lookup.ts';
-import type { PostedRequest } from './posted-request.ts';
+import type { Word } from '../protocol/word.ts';
+import type { KeyLookup, PostedRequest } from './key-lookup.ts';
+
+const NO_WORD: Word = { low: 0, high: 0 };
+const NO_HEADER: readonly number[] = [];
 
 /**
- * Decides a request, given the slot that has its key, the version of that record, and the sequence
+ * Decides a request, given what its first one says of the slot that has its key, and the sequence
  * that a change gets; undefined when another server has been at work meanwhile.
  */
 export function* decide(
   lookup: KeyLookup,
   posted: PostedRequest,
-  match: NamedSlot | undefined,
-  version: number,
   sequence: number,
 ): Operation<Decision | undefined> {
-  const { row, number, request } = posted;
-  if (refuses(posted, match, version)) {
-    return noChange(posted, REFUSED, posted.isExpired ? undefined : match, version);
+  const { request, first } = posted;
+  const { match, version } = first;
+  if (refuses(request, first)) {
+    return decisionOf(posted, replyOf(REFUSED, first.isExpired ? undefined : match, version, 0));
   }
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
   if (match === undefined) {
-    const slot = yield* lookup.emptySlot(posted);
-    if (slot === 'full') return noChange(posted, OUT_OF_MEMORY, match, version);
+    const slot = yield* lookup.emptySlot(first);
+    if (slot === 'full') return decisionOf(posted, replyOf(OUT_OF_MEMORY, match, version, 0));
     if (slot === 'overtaken') return undefined;
-    const { low, high } = record;
     const reply = replyOf(INSERTED, match, request.firstVersion, sequence);
-    return { row, number, reply, event: LOG_INSERT, slot, low, high, header: [] };
+    return decisionOf(posted, reply, LOG_INSERT, slot, record);
   }
-  const { slot } = match;
   if (isRemoval(request.operation)) {
     const reply = replyOf(REPLACED, match, version, sequence);
-    const { low, high } = vacated(sequence);
-    return { row, number, reply, event: LOG_DELETE, slot, low, high, header: [] };
+    return decisionOf(posted, reply, LOG_DELETE, match.slot, vacated(sequence));
   }
-  const { low, high } = record;
   // The version of a record that replaces another is known only now: no client has read its header.
   const reply = replyOf(REPLACED, match, (version + 1) >>> 0, sequence);
   const header = headerOf(request, reply.version);
-  return { row, number, reply, event: LOG_UPDATE, slot, low, high, header };
+  return decisionOf(posted, reply, LOG_UPDATE, match.slot, record, header);
 }
 
-function noChange(
+/** Without an event nothing is changed. */
+function decisionOf(
   { row, number }: PostedRequest,
-  outcome: HashReply['outcome'],
-  match: NamedSlot | undefined,
-  version: number,
+  reply: HashReply,
+  event = 0,
+  slot: Address = 0,
+  { low, high }: Word = NO_WORD,
+  header: readonly number[] = NO_HEADER,
 ): Decision {
-  const reply = replyOf(outcome, match, version, 0);
-  return { row, number, reply, event: 0, slot: 0, low: 0, high: 0, header: [] };
+  return { row, number, reply, event, slot, low, high, header };
 }
 
 function replyOf(
@@ -74,11 +75,7 @@ function replyOf(
  * An expired record counts as absent, but for a client that names it, which has judged itself, and
  * for a removal: its client tells that there was nothing.
  */
-function refuses(
-  { request, isExpired }: PostedRequest,
-  match: NamedSlot | undefined,
-  version: number,
-): boolean {
+function refuses(request: HashRequest, { match, version, isExpired }: PostedRequest): boolean {
   const { operation, condition, expectedVersion, slotLow, slotHigh } = request;
   if (condition === IF_SLOT) {
     const isExpected = match?.low === slotLow && match.high === slotHigh;

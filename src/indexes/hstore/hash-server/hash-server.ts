@@ -9,7 +9,7 @@ import {
   swapped,
 } from '../../../verbs/index.ts';
 import { PAIR } from '../protocol/geometry.ts';
-import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { emptyTurnAfter, unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -66,10 +66,9 @@ export class HashServer {
    * without it could not even delete anything.
    */
   *isProvided(): Operation<boolean> {
-    const { allocator, catalog, geometry } = this.#pair;
-    const units = unitsOfRecord(geometry.turnMax);
-    const block = yield* allocateUnlessFull(this.#pair, units);
-    if (block !== undefined) allocator.discard(catalog, units, block);
+    const units = unitsOfRecord(this.#pair.geometry.turnMax);
+    const block = yield* this.#pair.allocate(units);
+    if (block !== undefined) this.#pair.discard(block, units);
     return block !== undefined;
   }
 

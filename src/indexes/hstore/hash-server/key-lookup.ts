@@ -15,23 +15,52 @@ import {
   writeInteger,
 } from '../../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../../substrates/claims/candidates.ts';
+import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
-import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
-import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
+import { type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
 import {
   BUCKET_BYTES,
   isEmpty,
+  type NamedSlot,
   NEXT,
   recordOf,
-  SLOTS,
   signatureOf,
   unitsOfSlot,
   VALID,
 } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
-import type { PostedRequest } from './posted-request.ts';
+
+/** A request that waits for its answer, and what the server has read for it. */
+export class PostedRequest {
+  readonly row: number;
+  readonly number: number;
+  readonly request: HashRequest;
+  /** The first one of the turn with the same hash, and most likely the same key: maybe itself. */
+  readonly first: PostedRequest;
+  /** Its key, and the heads of the candidates. */
+  frame!: Request;
+  /** Of the first: the slots of its chain that have the signature, and the first empty one or 0. */
+  readonly candidates: NamedSlot[] = [];
+  empty: Address = 0;
+  /** The last bucket that was read of the chain. */
+  last: Address = 0;
+  readonly guard = new CycleGuard();
+  /** The slot that has the key, and its record's version, as far as this turn has decided. */
+  match: NamedSlot | undefined;
+  version = 0;
+  /** Whether that record has expired, so that the key counts as absent. */
+  isExpired = false;
+
+  constructor(row: number, number: number, request: HashRequest, first: PostedRequest | undefined) {
+    this.row = row;
+    this.number = number;
+    this.request = request;
+    this.first = first ?? this;
+  }
+}
 
 /**
  * The chained hash table as its server uses it (section 4.1): finds the slots that have the keys of
@@ -48,7 +77,7 @@ export class KeyLookup {
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
-    this.#records = new RecordIo(pair, pair.catalog);
+    this.#records = new RecordIo(pair.pool, pair.catalog);
   }
 
   /** Reads keys, chains, heads; followers share the chain of the first. Raises TableLost. */
@@ -61,12 +90,12 @@ export class KeyLookup {
       one.frame = this.#frames[i];
       postKey(one, batch);
     });
-    const firsts = posted.filter(({ first }) => first === undefined);
-    for (const { chain, request } of firsts) chain.last = geometry.bucketOf(request);
+    const firsts = posted.filter((one) => one.first === one);
+    for (const one of firsts) one.last = geometry.bucketOf(one.request);
     for (let open = firsts; open.length > 0; batch.clear()) {
-      for (const { chain, frame } of open) {
-        chain.guard.pass(chain.last);
-        batch.read(chain.last, BUCKET_BYTES, frame.words, 0);
+      for (const { last, guard, frame } of open) {
+        guard.pass(last);
+        batch.read(last, BUCKET_BYTES, frame.words, 0);
       }
       yield batch;
       open = open.filter((one) => takeBucket(one, generation));
@@ -75,8 +104,8 @@ export class KeyLookup {
     if (batch.length === 0) return;
     yield batch;
     batch.clear();
-    for (const { frame, chain } of firsts) {
-      const isLong = chain.candidates.length > 0 && frame.longCandidates;
+    for (const { frame } of firsts) {
+      const isLong = frame.candidateCount > 0 && frame.longCandidates;
       if (isLong) postLongRecords(frame, batch, SLOT_UNITS_MAX);
     }
     if (batch.length > 0) yield batch;
@@ -84,9 +113,9 @@ export class KeyLookup {
 
   /** Notes the slot that has the request's key, the version, and whether the record has expired. */
   match(one: PostedRequest): void {
-    const { request, frame, chain } = one;
+    const { request, frame } = one;
     const isNamed = request.operation !== OP_REMOVE_FOUND || this.#isKeyOf(one);
-    one.match = isNamed ? chain.candidates[firstMatch(frame)] : undefined;
+    one.match = isNamed ? one.candidates[firstMatch(frame)] : undefined;
     one.version = one.match ? frame.foundVersion : 0;
     one.isExpired = one.match !== undefined && this.#records.isExpired(frame);
   }
@@ -101,20 +130,14 @@ export class KeyLookup {
   }
 
   /**
-   * An empty slot for another key, in a new bucket if need be. 'full' when there is no memory for
-   * one; 'overtaken' when another server has been at work meanwhile.
+   * An empty slot for another key. If need be that of an empty bucket which is linked behind the
+   * last one before anything is decided: it may stay empty. A sweep frees a bucket whose server dies
+   * before it is linked. 'full' when there is no memory for one; 'overtaken' when another server has
+   * been at work meanwhile.
    */
-  *emptySlot({ chain }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
-    return chain.empty !== 0 ? chain.empty : yield* this.#extend(chain.last);
-  }
-
-  /**
-   * Links an empty bucket behind the last one, before anything is decided: it may stay empty. A
-   * sweep frees a bucket whose server dies before it is linked.
-   */
-  *#extend(last: Address): Operation<Address | 'full' | 'overtaken'> {
-    const { allocator, catalog } = this.#pair;
-    const bucket = yield* allocateUnlessFull(this.#pair, CHAINED_BUCKET_UNITS);
+  *emptySlot({ empty, last }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
+    if (empty !== 0) return empty;
+    const bucket = yield* this.#pair.allocate(CHAINED_BUCKET_UNITS);
     if (bucket === undefined) return 'full';
     const words = new Scratch(BUCKET_BYTES + CAS_BYTES);
     writeInteger(words, NEXT, VALID);
@@ -125,7 +148,7 @@ export class KeyLookup {
       this.#pair.chained++;
       return bucket;
     }
-    allocator.discard(catalog, CHAINED_BUCKET_UNITS, bucket);
+    this.#pair.discard(bucket, CHAINED_BUCKET_UNITS);
     return 'overtaken';
   }
 }
@@ -138,39 +161,38 @@ function postKey({ request: { block, keyBytes }, frame }: PostedRequest, batch: 
 }
 
 /** Notes what a bucket that was read says; whether another one is behind it. Raises TableLost. */
-function takeBucket({ request, frame, chain }: PostedRequest, generation: number): boolean {
-  const { i32 } = frame.words;
-  const next = nextBucketIn(frame.words, 0, generation);
-  for (let i = 0; i < SLOTS; i++) {
-    const slot = chain.last + 8 * i;
-    const [low, high] = [i32[2 * i], i32[2 * i + 1]];
+function takeBucket(one: PostedRequest, generation: number): boolean {
+  const { words } = one.frame;
+  const { i32 } = words;
+  const next = nextBucketIn(words, 0, generation);
+  const signature = signatureOf(one.request.h2);
+  for (let at = 0; at < NEXT; at += 8) {
+    const slot = one.last + at;
+    const [low, high] = [i32[at >> 2], i32[(at >> 2) + 1]];
     if (!isEmpty(high)) {
-      if (high >>> 24 === signatureOf(request.h2)) chain.candidates.push({ slot, low, high });
-    } else if (chain.empty === 0) chain.empty = slot;
+      if (high >>> 24 === signature) one.candidates.push({ slot, low, high });
+    } else if (one.empty === 0) one.empty = slot;
   }
-  if (next === 0) return false;
-  chain.last = next;
-  return true;
+  if (next !== 0) one.last = next;
+  return next !== 0;
 }
 
 /** Adds the READs of the records that may have the key, as far as their values. */
-function postHeads({ frame, chain: { candidates } }: PostedRequest, batch: Batch): void {
-  if (candidates.length === 0) frame.candidateCount = 0;
-  else {
-    const headUnits = unitsOf(headBytes(frame.keyBytes));
-    frame.ensureCandidates(candidates.length);
-    frame.candidateCount = candidates.length;
-    candidates.forEach((slot, i) => {
-      frame.candidateRecord[i] = recordOf(slot);
-      frame.candidateUnits[i] = Math.min(unitsOfSlot(slot.high), headUnits);
-    });
-    postRecords(frame, batch, SLOT_UNITS_MAX);
-  }
+function postHeads({ frame, candidates }: PostedRequest, batch: Batch): void {
+  frame.candidateCount = candidates.length;
+  if (candidates.length === 0) return;
+  const headUnits = unitsOf(headBytes(frame.keyBytes));
+  frame.ensureCandidates(candidates.length);
+  candidates.forEach((slot, i) => {
+    frame.candidateRecord[i] = recordOf(slot);
+    frame.candidateUnits[i] = Math.min(unitsOfSlot(slot.high), headUnits);
+  });
+  postRecords(frame, batch, SLOT_UNITS_MAX);
 }
 
 /** Whether a request has the key of the one that it follows. */
 export function follows({ frame, first }: PostedRequest): boolean {
-  if (first?.frame.keyBytes !== frame.keyBytes) return false;
+  if (first.frame.keyBytes !== frame.keyBytes) return false;
   const [ours, theirs] = [frame.outgoing.i32, first.frame.outgoing.i32];
   for (let word = HEADER_BYTES >> 2; word < valueOffset(frame.keyBytes) >> 2; word++) {
     if (ours[word] !== theirs[word]) return false;

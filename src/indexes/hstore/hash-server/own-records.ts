@@ -1,8 +1,7 @@
 import { EPOCHS_TO_RIPEN } from '../../../pool/clients/limbo.ts';
-import type { Membership } from '../../../pool/clients/membership.ts';
-import { FullForNow, type Reclamation } from '../../../pool/clients/reclamation.ts';
+import { FullForNow } from '../../../pool/clients/reclamation.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
-import type { PairGeometry } from '../protocol/geometry.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { blockOfTurn } from '../protocol/turn.ts';
 
@@ -16,17 +15,13 @@ import { blockOfTurn } from '../protocol/turn.ts';
  * as seen when this client looks first: it is gone, and starts no further turn.
  */
 export class OwnRecords {
-  readonly #geometry: PairGeometry;
-  readonly #membership: Membership;
-  readonly #reclamation: Reclamation;
+  readonly #pair: PairAccess;
   /** By place that no operation has: the epoch in which no turn had it any more. */
   readonly #freeSince = new Map<Address, number>();
   readonly #taken = new Set<Address>();
 
-  constructor(geometry: PairGeometry, membership: Membership, reclamation: Reclamation) {
-    this.#geometry = geometry;
-    this.#membership = membership;
-    this.#reclamation = reclamation;
+  constructor(pair: PairAccess) {
+    this.#pair = pair;
   }
 
   /**
@@ -34,9 +29,10 @@ export class OwnRecords {
    * pass when this client's operations have ended.
    */
   *take(): Operation<Address> {
-    const named = blockOfTurn((yield* readState({ geometry: this.#geometry })).turn).address;
-    const epoch = this.#reclamation.announced;
-    for (const place of this.#geometry.ownRecords(this.#membership.id)) {
+    const { geometry, pool } = this.#pair;
+    const named = blockOfTurn((yield* readState(this.#pair)).turn).address;
+    const epoch = pool.reclamation.announced;
+    for (const place of geometry.ownRecords(pool.membership.id)) {
       if (place === named || this.#taken.has(place)) continue;
       const since = this.#freeSince.get(place);
       if (since === undefined) this.#freeSince.set(place, epoch);

@@ -1,11 +1,11 @@
 import { StepwellError } from '../../../errors.ts';
 import { FLAG_TIMED } from '../../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
-import { BODY_BYTES, PAIR } from '../protocol/geometry.ts';
+import { BODY_BYTES, PAIR, PAIR_STATE_BYTES } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
 import { holderIn } from '../protocol/lease.ts';
 import { postBodies, type Unanswered } from '../protocol/mailbox.ts';
-import { allocateUnlessFull, type PairAccess } from '../protocol/pair-access.ts';
+import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
 import {
   countOfTurn,
@@ -17,19 +17,13 @@ import {
 import { isSame, type Word, wordIn } from '../protocol/word.ts';
 import { Commit } from './commit.ts';
 import { decide } from './decide.ts';
-import { follows, KeyLookup } from './key-lookup.ts';
-import { PostedRequest } from './posted-request.ts';
+import { follows, KeyLookup, PostedRequest } from './key-lookup.ts';
 
-/** Offsets in what the beginning of a turn reads. */
-const BEGUN = 0;
-const COMMITTED = 8;
-const TABLE = 16;
-const ROWS_USED = 24;
-const TURN = 32;
-const DONE = 40;
-const LEASE = 48;
-const TURN_AGAIN = 56;
-const HEADER = 64;
+/** A look reads words of a pair to where they stand in it, and behind them: */
+const ROWS_USED = PAIR_STATE_BYTES;
+const TURN_AGAIN = ROWS_USED + 8;
+/** For each row the number of its request, and then that which is answered. */
+const NUMBERS = TURN_AGAIN + 8;
 /** As long as no more rows are in use, requests are read with the numbers: 8 KiB. */
 const ROWS_READ_WHOLE = 128;
 /** Each attempt that fails is a turn of another server, or rows that were new. */
@@ -111,7 +105,7 @@ export class TurnWorker {
     this.#pair = pair;
     this.#lookup = new KeyLookup(pair);
     this.#commit = new Commit(pair);
-    this.#words = new Scratch(HEADER + 16 * pair.geometry.hashMailbox.rows);
+    this.#words = new Scratch(NUMBERS + 16 * pair.geometry.hashMailbox.rows);
   }
 
   /** Nothing is read for a turn behind the last one. */
@@ -137,14 +131,13 @@ export class TurnWorker {
     try {
       return yield* this.#answer(look, chosen, waiting, block, options, isLast);
     } finally {
-      const { allocator, catalog } = this.#pair;
-      if (block.address !== 0) allocator.discard(catalog, block.units, block.address);
+      if (block.address !== 0) this.#pair.discard(block.address, block.units);
     }
   }
 
   *#allocate(decisions: number): Operation<RecordBlock | undefined> {
     const units = unitsOfRecord(decisions);
-    const address = yield* allocateUnlessFull(this.#pair, units);
+    const address = yield* this.#pair.allocate(units);
     return address === undefined ? undefined : { address, units };
   }
 
@@ -204,12 +197,10 @@ export class TurnWorker {
     const decisions: Decision[] = [];
     let sequence = committed;
     for (const one of posted) {
-      const { first = one } = one;
+      const { first } = one;
       if (first === one) this.#lookup.match(one);
       else if (!follows(one)) continue;
-      const { match, version } = first;
-      one.isExpired = first.isExpired;
-      const decision = yield* decide(this.#lookup, one, match, version, sequence + 1);
+      const decision = yield* decide(this.#lookup, one, sequence + 1);
       if (decision === undefined) return 'overtaken';
       decisions.push(decision);
       if (decision.event === 0) continue;
@@ -232,11 +223,11 @@ export class TurnWorker {
     const { geometry } = this.#pair;
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       yield this.#postLook(this.#batch.clear());
-      const { generation } = tableStateIn(this.#words, TABLE);
+      const { generation } = tableStateIn(this.#words, PAIR.table);
       if (generation !== geometry.generation) yield* loadSegments(geometry);
       const look = this.#seen();
       if (look) return look;
-      const [turn, done] = [wordIn(this.#words, TURN), wordIn(this.#words, DONE)];
+      const [turn, done] = [wordIn(this.#words, PAIR.turn), wordIn(this.#words, PAIR.done)];
       if (isSame(turn, done)) continue;
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);
@@ -250,13 +241,13 @@ export class TurnWorker {
     const { hashMailbox: mailbox } = geometry;
     this.#rows = rows;
     batch
-      .read(geometry.base + PAIR.done, 8, this.#words, DONE)
-      .read(geometry.base + PAIR.turn, 8, this.#words, TURN)
-      .read(geometry.base + PAIR.hashLease, 8, this.#words, LEASE)
-      .read(geometry.base + PAIR.begun, 24, this.#words, BEGUN)
+      .read(geometry.base + PAIR.done, 8, this.#words, PAIR.done)
+      .read(geometry.base + PAIR.turn, 8, this.#words, PAIR.turn)
+      .read(geometry.base + PAIR.hashLease, 8, this.#words, PAIR.hashLease)
+      .read(geometry.base + PAIR.begun, 24, this.#words, PAIR.begun)
       .read(mailbox.rowsUsed, 8, this.#words, ROWS_USED)
-      .read(mailbox.request(0), 8 * rows, this.#words, HEADER)
-      .read(mailbox.answered(0), 8 * rows, this.#words, HEADER + 8 * mailbox.rows);
+      .read(mailbox.request(0), 8 * rows, this.#words, NUMBERS)
+      .read(mailbox.answered(0), 8 * rows, this.#words, NUMBERS + 8 * mailbox.rows);
     if (rows > ROWS_READ_WHOLE) return batch;
     return batch
       .read(mailbox.body(0), BODY_BYTES * rows, this.#bodies, 0)
@@ -271,13 +262,13 @@ export class TurnWorker {
       this.#pair.rowsUsed = Math.max(this.#pair.rowsUsed, used);
       return undefined;
     }
-    const turn = wordIn(this.#words, TURN);
-    const { isLost, generation } = tableStateIn(this.#words, TABLE);
-    if (!isSame(turn, wordIn(this.#words, DONE)) || generation !== geometry.generation) {
+    const turn = wordIn(this.#words, PAIR.turn);
+    const { isLost, generation } = tableStateIn(this.#words, PAIR.table);
+    if (!isSame(turn, wordIn(this.#words, PAIR.done)) || generation !== geometry.generation) {
       return undefined;
     }
-    const committed = readInteger(this.#words, COMMITTED);
-    const holder = holderIn(this.#words, LEASE);
+    const committed = readInteger(this.#words, PAIR.committed);
+    const holder = holderIn(this.#words, PAIR.hashLease);
     const isHolder = hashLease.isForTurns(holder);
     const isAlone = isHolder && !holder.yields;
     return { turn, committed, lost: isLost ? generation : undefined, isHolder, isAlone };
@@ -293,8 +284,8 @@ export class TurnWorker {
     const first = countOfTurn(turn);
     for (let i = 0; i < this.#rows; i++) {
       const row = (first + i) % this.#rows;
-      const number = readInteger(this.#words, HEADER + 8 * row);
-      const answered = readInteger(this.#words, HEADER + 8 * (mailbox.rows + row));
+      const number = readInteger(this.#words, NUMBERS + 8 * row);
+      const answered = readInteger(this.#words, NUMBERS + 8 * (mailbox.rows + row));
       if (number !== answered) waiting.push({ row, number });
     }
     return waiting;

@@ -1,9 +1,5 @@
 import { hasCode } from '../../../errors.ts';
-import type { Membership } from '../../../pool/clients/membership.ts';
-import type { Reclamation } from '../../../pool/clients/reclamation.ts';
-import type { Clock } from '../../../pool/clock.ts';
-import type { Allocator } from '../../../pool/memory/allocator.ts';
-import type { UnwaitedWrites } from '../../../pool/unwaited-writes.ts';
+import type { Pool } from '../../../pool/pool.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { Lease } from './lease.ts';
@@ -11,38 +7,12 @@ import { Mailbox } from './mailbox.ts';
 import { Replies } from './replies.ts';
 import { PATIENCE, type Patience } from './waiting.ts';
 
-/** What of the pool a client needs to use the words of a pair. */
-export interface PoolAccess {
-  readonly allocator: Allocator;
-  readonly membership: Membership;
-  readonly reclamation: Reclamation;
-  readonly clock: Clock;
-  readonly unwaited: UnwaitedWrites;
-}
-
-/** A block of so many lines; undefined when the pool is full. */
-export function* allocateUnlessFull(
-  { allocator, catalog }: Pick<PairAccess, 'allocator' | 'catalog'>,
-  units: number,
-): Operation<Address | undefined> {
-  try {
-    return yield* allocator.allocate(catalog, units);
-  } catch (error) {
-    if (hasCode(error, 'SW_POOL_FULL')) return undefined;
-    throw error;
-  }
-}
-
 /** The words of a pair of servers, as one client reads and writes them. */
 export class PairAccess {
   readonly geometry: PairGeometry;
   /** Number of the store in the pool's catalog: whose blocks these are. */
   readonly catalog: number;
-  readonly allocator: Allocator;
-  readonly membership: Membership;
-  readonly reclamation: Reclamation;
-  readonly clock: Clock;
-  readonly unwaited: UnwaitedWrites;
+  readonly pool: Pool;
   readonly mailbox: Mailbox;
   readonly hashLease: Lease;
   /** The requests of this client that wait for an answer. */
@@ -64,18 +34,11 @@ export class PairAccess {
   /** Shows that this client is at work, which takes longer than a holder may stand still. */
   readonly meanwhile = () => this.#meanwhile();
 
-  constructor(
-    geometry: PairGeometry,
-    catalog: number,
-    { allocator, membership, reclamation, clock, unwaited }: PoolAccess,
-  ) {
+  constructor(geometry: PairGeometry, catalog: number, pool: Pool) {
+    const { membership } = pool;
     this.geometry = geometry;
     this.catalog = catalog;
-    this.allocator = allocator;
-    this.membership = membership;
-    this.reclamation = reclamation;
-    this.clock = clock;
-    this.unwaited = unwaited;
+    this.pool = pool;
     this.mailbox = new Mailbox(geometry.hashMailbox, membership);
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
     this.replies = new Replies(geometry);
@@ -88,5 +51,20 @@ export class PairAccess {
   *#meanwhile(): Operation<void> {
     if (this.holds) yield* this.hashLease.beat();
     if (this.duties) yield* this.duties();
+  }
+
+  /** A block of so many lines; undefined when the pool is full. */
+  *allocate(units: number): Operation<Address | undefined> {
+    try {
+      return yield* this.pool.allocator.allocate(this.catalog, units);
+    } catch (error) {
+      if (hasCode(error, 'SW_POOL_FULL')) return undefined;
+      throw error;
+    }
+  }
+
+  /** Gives back a block of which no other client knows. */
+  discard(block: Address, units: number): void {
+    this.pool.allocator.discard(this.catalog, units, block);
   }
 }

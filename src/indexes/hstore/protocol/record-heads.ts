@@ -98,14 +98,15 @@ export function* readKeys(slots: readonly Word[]): Operation<PaddedKey[]> {
 }
 
 /**
- * Where the state bytes of the records stand that slots name. A slot does not tell the size of a
- * long record's block; its header does.
+ * Where the state bytes of the records stand that slots name, but for slots that are empty. A slot
+ * does not tell the size of a long record's block; its header does.
  */
 export function* stateBytesOf(allocator: Allocator, slots: readonly Word[]): Operation<Address[]> {
   const bytes: Address[] = [];
   for (const slot of slots) {
     const record = recordOf(slot);
     const units = unitsOfSlot(slot.high);
+    if (units === 0) continue;
     const head = units < SLOT_UNITS_MAX ? units : yield* headUnitsAt(record);
     bytes.push(allocator.stateByteOf(record, classOfHead(head)));
   }

@@ -115,22 +115,25 @@ export function unitsOfRecord(decisions: number): number {
  */
 export const CHAINED_BUCKET_UNITS: number = unitsOfRecord(1);
 
-/** Where the reply of a decision stands in the record, as it is to stand in the mailbox. */
-export function replyOffset(decision: number): number {
-  return HEAD_BYTES + decision * DECISION_BYTES + 32;
+/** Where a decision stands in the record. */
+export function decisionAt(decision: number): number {
+  return HEAD_BYTES + decision * DECISION_BYTES;
 }
+
+/** What is in it as it is to stand in the pool. */
+export const IN_DECISION = { number: 8, word: 24, reply: 32, header: 64 } as const;
 
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {
   writeInteger(words, 0, decisions.length);
   writeInteger(words, 8, before);
   decisions.forEach(({ row, number, reply, event, slot, low, high, header }, i) => {
-    const start = HEAD_BYTES + i * DECISION_BYTES;
+    const start = decisionAt(i);
     setWord(words, start, row | (event << 16), 0);
-    writeInteger(words, start + 8, number);
+    writeInteger(words, start + IN_DECISION.number, number);
     writeInteger(words, start + 16, slot);
-    setWord(words, start + 24, low, high);
-    encodeReply(reply, number, words, replyOffset(i));
-    words.i32.set(header, (start + 64) >> 2);
+    setWord(words, start + IN_DECISION.word, low, high);
+    encodeReply(reply, number, words, start + IN_DECISION.reply);
+    words.i32.set(header, (start + IN_DECISION.header) >> 2);
   });
 }
 
@@ -145,16 +148,16 @@ export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRec
   const damaged = { before, decisions: [], isDamaged: true };
   if (HEAD_BYTES + length * DECISION_BYTES > bytes) return damaged;
   const decisions = Array.from({ length }, (_, i) => {
-    const start = HEAD_BYTES + i * DECISION_BYTES;
+    const start = decisionAt(i);
     const word = start >> 2;
     return {
       row: i32[word] & 0xffff,
       event: i32[word] >>> 16,
-      number: readInteger(words, start + 8),
+      number: readInteger(words, start + IN_DECISION.number),
       slot: readInteger(words, start + 16),
       low: i32[word + 6],
       high: i32[word + 7],
-      reply: decodeReply(words, replyOffset(i), before),
+      reply: decodeReply(words, start + IN_DECISION.reply, before),
       header: [...i32.subarray(word + 16, word + 20)],
     };
   });

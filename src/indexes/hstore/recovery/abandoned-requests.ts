@@ -30,7 +30,7 @@ export function* abandonedScans(pair: Pair): Operation<Address[]> {
 }
 
 function* abandoned<T>(
-  { membership }: Pair,
+  { pool: { membership } }: Pair,
   geometry: MailboxGeometry,
   decode: (words: Scratch, at: number) => T,
 ): Operation<T[]> {
@@ -52,7 +52,7 @@ function* abandoned<T>(
 export function* answerAbandoned(pair: Pair): Operation<void> {
   // The mailbox is never re-used: only for turns has an epoch to be announced.
   if (yield* isSettled(pair)) return;
-  yield* pair.reclamation.duringEpoch(() => answerAll(pair));
+  yield* pair.pool.reclamation.duringEpoch(() => answerAll(pair));
 }
 
 function* answerAll(pair: Pair): Operation<void> {

@@ -54,7 +54,7 @@ export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
 export function* hasOtherSkiplistServer(pair: Pair): Operation<boolean> {
   const { client } = (yield* readState(pair)).skiplist.holder;
   if (client === 0 || client === pair.skiplistLease.own) return false;
-  return !(yield* isGone(pair.membership, client));
+  return !(yield* isGone(pair.pool.membership, client));
 }
 
 /**
@@ -118,18 +118,18 @@ function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Ope
     if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
     if (nodes.slot[node] === 0) continue;
     hash.compute(nodes.keyWords, nodes.keyOffset(node) / 4, nodes.keyBytes(node), seed);
-    if (!image.hasRoom(hash.h1)) yield* image.chain(hash.h1);
-    nodes.slot[node] = image.place(hash.h1, nodes.low[node], nodes.high[node]);
+    const slot = yield* image.put(hash.h1, nodes.low[node], nodes.high[node]);
+    nodes.slot[node] = slot;
     bySlot.add(node);
   }
   known.bySlot = bySlot;
 }
 
 function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
-  const { geometry, allocator, catalog } = pair;
+  const { geometry, pool, catalog } = pair;
   const { shape, number } = geometry;
   const hash = new KeyHash();
-  yield* allocator.eachCurrent(catalog, function* (blocks, units) {
+  yield* pool.allocator.eachCurrent(catalog, function* (blocks, units) {
     const records = blocks.map((block) => slotWord(block, Math.min(units, SLOT_UNITS_MAX), 0));
     const own: { h1: number; word: Word }[] = [];
     yield* readHeads(records, (i, { i32, at, bytes }, lines) => {
@@ -138,10 +138,7 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
       const { h1, h2 } = hash;
       own.push({ h1, word: slotWord(blocks[i], Math.min(lines, SLOT_UNITS_MAX), signatureOf(h2)) });
     });
-    for (const { h1, word } of own) {
-      if (!image.hasRoom(h1)) yield* image.chain(h1);
-      image.place(h1, word.low, word.high);
-    }
+    for (const { h1, word } of own) yield* image.put(h1, word.low, word.high);
     yield* pair.meanwhile();
   });
 }

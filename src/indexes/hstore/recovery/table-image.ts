@@ -3,6 +3,7 @@ import {
   Batch,
   type Operation,
   Scratch,
+  setWord,
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
@@ -41,31 +42,21 @@ export class TableImage {
 
   /** Takes memory for the segments: new memory, because others may read the old one yet. */
   *allocate(): Operation<void> {
-    const { geometry, allocator, catalog } = this.#pair;
+    const { geometry, pool, catalog } = this.#pair;
     const units = Math.ceil(this.#segmentBytes / UNIT_BYTES);
     for (let i = 0; i < segmentCount(geometry.shape); i++) {
-      this.#segments.push(yield* allocator.spans.allocate(catalog, units));
+      this.#segments.push(yield* pool.allocator.spans.allocate(catalog, units));
     }
   }
 
-  /** Whether the chain of a key has an empty slot. */
-  hasRoom(h1: number): boolean {
-    const { image, at } = this.#lastOf(this.#bucketOf(h1));
-    return emptySlotIn(image, at) >= 0;
-  }
-
-  /** Puts a slot into the chain of its key, which has room; returns where it will stand. */
-  place(h1: number, low: number, high: number): Address {
-    const last = this.#lastOf(this.#bucketOf(h1));
+  /** Puts a slot into the chain of its key; returns where it will stand. */
+  *put(h1: number, low: number, high: number): Operation<Address> {
+    const bucket = (h1 >>> 0) & (this.#pair.geometry.shape.buckets - 1);
+    let last = this.#lastOf(bucket);
+    if (emptySlotIn(last.image, last.at) < 0) last = yield* this.#chain(bucket, last);
     const slot = emptySlotIn(last.image, last.at);
-    const word = (last.at >> 2) + 2 * slot;
-    last.image.i32[word] = low;
-    last.image.i32[word + 1] = high;
+    setWord(last.image, last.at + 8 * slot, low, high);
     return last.address + 8 * slot;
-  }
-
-  #bucketOf(h1: number): number {
-    return (h1 >>> 0) & (this.#pair.geometry.shape.buckets - 1);
   }
 
   #lastOf(bucket: number): BucketAt {
@@ -77,26 +68,25 @@ export class TableImage {
     return { address: this.#segments[segment] + at, image: this.#images[segment], at };
   }
 
-  /** Puts an empty bucket at the end of a key's chain. */
-  *chain(h1: number): Operation<void> {
-    const { allocator, catalog } = this.#pair;
-    const bucket = this.#bucketOf(h1);
-    const before = this.#lastOf(bucket);
-    const address = yield* allocator.allocate(catalog, CHAINED_BUCKET_UNITS);
+  /** An empty bucket at the end of the chain of a bucket. */
+  *#chain(bucket: number, last: BucketAt): Operation<BucketAt> {
+    const { pool, catalog } = this.#pair;
+    const address = yield* pool.allocator.allocate(catalog, CHAINED_BUCKET_UNITS);
     const chained = { address, image: emptyBuckets(BUCKET_BYTES), at: 0 };
-    writeInteger(before.image, before.at + NEXT, address + VALID);
+    writeInteger(last.image, last.at + NEXT, address + VALID);
     this.#last.set(bucket, chained);
     this.#chained.push(chained);
+    return chained;
   }
 
   /** Gives back its memory, of which no other client knows: there is not enough for all of it. */
   *discard(): Operation<void> {
-    const { allocator, catalog } = this.#pair;
+    const { pool, catalog } = this.#pair;
     const units = this.#segmentBytes / UNIT_BYTES;
-    for (const segment of this.#segments) yield* allocator.spans.release(catalog, segment, units);
-    for (const { address } of this.#chained) {
-      allocator.discard(catalog, CHAINED_BUCKET_UNITS, address);
+    for (const segment of this.#segments) {
+      yield* pool.allocator.spans.release(catalog, segment, units);
     }
+    for (const { address } of this.#chained) this.#pair.discard(address, CHAINED_BUCKET_UNITS);
   }
 
   /** Writes it where no client looks yet. */

@@ -1,7 +1,6 @@
 import { control } from '../../../pool/control.ts';
 import { pad8 } from '../../../records/layout.ts';
 import { Batch, type Operation, Scratch, writeInteger } from '../../../verbs/index.ts';
-import type { KeyBound } from '../../contract.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { postBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
@@ -46,16 +45,15 @@ function* announceApplied(pair: Pair): Operation<void> {
 /** All in the same few round trips, from the skiplist as it is at one moment. */
 function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
   const { geometry } = pair.skiplistMailbox;
-  const batch = new Batch();
   const bodies = new Scratch(BODY_BYTES * waiting.length);
-  yield postBodies(geometry, waiting, bodies, batch);
+  yield postBodies(geometry, waiting, bodies, new Batch());
   const messages = waiting.map((_, i) => decodeScan(bodies, BODY_BYTES * i));
-  const bounds = yield* boundsOf(messages);
+  const keys = yield* keysOf(messages);
   // After all of them were posted: what their clients have seen before is in the answers.
   yield* catchUp(pair);
-  batch.clear();
+  const batch = new Batch();
   waiting.forEach((one, i) => {
-    postAnswer(pair, one, messages[i], bounds[i], batch);
+    postAnswer(pair, one, messages[i], keys[i], batch);
   });
   yield batch;
 }
@@ -64,7 +62,7 @@ function postAnswer(
   { skiplistMailbox: { geometry }, skiplist: { image } }: Pair,
   { row, number }: Unanswered,
   { reverse, count, block, keyBytes }: ScanMessage,
-  from: KeyBound | undefined,
+  from: Uint8Array | undefined,
   batch: Batch,
 ): void {
   const found = image.collect({ from, reverse, count });
@@ -84,15 +82,13 @@ function postAnswer(
 }
 
 /** From where each scan goes; undefined from its end. */
-function* boundsOf(messages: readonly ScanMessage[]): Operation<(KeyBound | undefined)[]> {
+function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | undefined)[]> {
   const batch = new Batch();
-  const keys = messages.map(({ block, keyBytes }) => {
+  const keys = messages.map(({ block, keyBytes, isBounded }) => {
     const words = new Scratch(pad8(keyBytes));
     if (keyBytes > 0) batch.read(block, pad8(keyBytes), words, 0);
-    return words.u8;
+    return isBounded ? words.u8.subarray(0, keyBytes) : undefined;
   });
   if (batch.length > 0) yield batch;
-  return messages.map(({ isBounded, inclusive, keyBytes }, i) => {
-    return isBounded ? { key: keys[i].subarray(0, keyBytes), inclusive } : undefined;
-  });
+  return keys;
 }

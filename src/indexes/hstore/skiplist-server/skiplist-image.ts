@@ -1,8 +1,8 @@
 import { Prng } from '../../../random/prng.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { KeyBound } from '../../contract.ts';
 import type { Folded } from '../protocol/log.ts';
 import type { PaddedKey } from '../protocol/record-heads.ts';
+import type { ScanPart } from '../protocol/scan-messages.ts';
 import { isEmpty, type NamedSlot } from '../protocol/slot.ts';
 import type { Word } from '../protocol/word.ts';
 import { Skiplist } from './skiplist.ts';
@@ -16,13 +16,6 @@ const NODES_BETWEEN_DUTIES = 2 ** 16;
 /** A key, a character for each byte, and the slot's word that names its record. */
 export interface OrderedSlot extends Word {
   readonly key: string;
-}
-
-/** Where a part of a scan begins, in which direction it goes, and how many records it takes. */
-export interface ScanPart {
-  from: KeyBound | undefined;
-  reverse: boolean;
-  count: number;
 }
 
 /**

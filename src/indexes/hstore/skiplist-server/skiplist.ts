@@ -1,4 +1,3 @@
-import type { KeyBound } from '../../contract.ts';
 import type { KeyBytes } from '../protocol/record-heads.ts';
 import { LEVELS_MAX, NONE, type SkiplistNodes } from './skiplist-nodes.ts';
 
@@ -16,17 +15,12 @@ export class Skiplist {
     this.#head = nodes.takeHead();
   }
 
-  /** The first node from a bound on, or from the end of the list, in this direction. */
-  begin(from: KeyBound | undefined, reverse: boolean): number {
-    const nodes = this.#nodes;
-    if (from === undefined) return reverse ? this.#last : nodes.next(this.#head, 0);
-    const key = { u8: from.key, at: 0, bytes: from.key.length };
-    const before = this.#before(key);
-    const at = nodes.next(before, 0);
-    const isHere = at !== NONE && nodes.compare(at, key) === 0;
-    if (isHere && from.inclusive) return at;
-    if (reverse) return before === this.#head ? NONE : before;
-    return isHere ? nodes.next(at, 0) : at;
+  /** The first node from a key on, or the last one below it; without a key from the end. */
+  begin(from: Uint8Array | undefined, reverse: boolean): number {
+    if (from === undefined) return reverse ? this.#last : this.#nodes.next(this.#head, 0);
+    const before = this.#before({ u8: from, at: 0, bytes: from.length });
+    if (!reverse) return this.#nodes.next(before, 0);
+    return before === this.#head ? NONE : before;
   }
 
   /** All nodes of an empty list at once, in the order of their keys: nothing is searched for. */

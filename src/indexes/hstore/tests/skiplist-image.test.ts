@@ -59,11 +59,10 @@ function checkAgainst(image: SkiplistImage, model: Model): void {
 
 function checkBounds(image: SkiplistImage, entries: readonly Entry[], key: string): void {
   for (const reverse of [false, true]) {
-    for (const inclusive of [false, true]) {
-      const from = { key: Buffer.from(key, 'latin1'), inclusive };
+    for (const bound of [key, `${key}\0`]) {
+      const from = Buffer.from(bound, 'latin1');
       const [node] = image.collect({ from, reverse, count: 1 });
-      const isWithin = (other: string) =>
-        (inclusive && other === key) || (reverse ? other < key : other > key);
+      const isWithin = (other: string) => (reverse ? other < bound : other >= bound);
       const expected = (reverse ? entries.toReversed() : entries).find((e) => isWithin(e.key));
       assert.deepEqual(node === undefined ? undefined : image.orderedSlot(node), expected);
     }

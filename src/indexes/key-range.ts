@@ -1,5 +1,25 @@
-import type { KeyRange } from '../../contract.ts';
-import { compareWhole } from '../nodes/keys.ts';
+import type { KeyRange } from './contract.ts';
+
+/** Byte strings in full lexicographic order: a prefix comes before what it begins. */
+export function compareKeys(
+  a: Uint8Array,
+  aAt: number,
+  aBytes: number,
+  b: Uint8Array,
+  bAt: number,
+  bBytes: number,
+): number {
+  const common = aBytes < bBytes ? aBytes : bBytes;
+  for (let i = 0; i < common; i++) {
+    const difference = a[aAt + i] - b[bAt + i];
+    if (difference !== 0) return difference;
+  }
+  return aBytes - bBytes;
+}
+
+export function compareWhole(a: Uint8Array, b: Uint8Array): number {
+  return compareKeys(a, 0, a.length, b, 0, b.length);
+}
 
 /** Keys from `from` to below `to`; without `to` to the highest. */
 export interface HalfOpenRange {
@@ -31,7 +51,7 @@ export function common(a: HalfOpenRange, b: HalfOpenRange): HalfOpenRange {
 }
 
 /** The key, or the lowest one behind it. */
-function edge(key: Uint8Array, behind: boolean): Uint8Array {
+export function edge(key: Uint8Array, behind: boolean): Uint8Array {
   if (!behind) return key.slice();
   const next = new Uint8Array(key.length + 1);
   next.set(key);
