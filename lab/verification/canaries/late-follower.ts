@@ -1,8 +1,8 @@
 import { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
 import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
+import type { SharingRequest } from '../../../src/indexes/substrates/delegation.ts';
 import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
-import type { SharingRequest } from '../../../src/indexes/substrates/planned-write.ts';
 import { Batch, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

@@ -1,8 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
-import type { Outcome } from '../contract.ts';
-import type { PlannedWrite, SharingRequest } from './planned-write.ts';
+import type { Condition, Outcome } from '../contract.ts';
 import type { Request } from './request.ts';
 
 /** Polls after which an operation stops waiting for another one, which may have been abandoned. */
@@ -11,6 +10,20 @@ const POLLS_MAX = 1000;
 const TAKEN_POLLS_MAX = 10_000_000;
 /** Errors that promise that nothing was done: each follower makes an attempt of its own. */
 const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
+
+/** A write of one caller, whose record stands sealed in its request. */
+export interface PlannedWrite<R extends Request> {
+  readonly request: R;
+  readonly condition: Condition;
+  readonly expected: number;
+  /** Set when the write has taken effect, or been refused. */
+  outcome?: Outcome;
+}
+
+/** A request that can take over what another one of the same key has found. */
+export interface SharingRequest<R> extends Request {
+  takeFound(from: R): void;
+}
 
 /** Operations of this client on one key. */
 interface Lane<R extends Request> {

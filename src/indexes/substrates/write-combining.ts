@@ -1,7 +1,7 @@
 import type { Operation } from '../../verbs/index.ts';
 import { INSERTED, type Outcome, REFUSED, REPLACED } from '../contract.ts';
 import { refuses, type SlotProtocol, writeSlot } from './claims/slot-operations.ts';
-import type { PlannedWrite, SharingRequest } from './planned-write.ts';
+import type { PlannedWrite, SharingRequest } from './delegation.ts';
 import type { Request } from './request.ts';
 
 /** Instead of a write: the record that was found in the table, or that there was none. */

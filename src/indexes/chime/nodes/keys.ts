@@ -1,4 +1,4 @@
-import { compareKeys, compareWhole } from '../../key-range.ts';
+import { compareKeys, compareWhole } from '../../substrates/key-range.ts';
 
 export { compareKeys, compareWhole };
 

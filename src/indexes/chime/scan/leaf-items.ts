@@ -7,7 +7,7 @@ import {
   valueOffset,
 } from '../../../records/layout.ts';
 import { Batch, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
-import { common, type HalfOpenRange, isEmpty as isEmptyRange } from '../../key-range.ts';
+import { common, type HalfOpenRange, isEmpty as isEmptyRange } from '../../substrates/key-range.ts';
 import {
   type EntrySums,
   isEmpty,

@@ -1,6 +1,6 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange, RecordBlock } from '../../contract.ts';
-import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from '../../key-range.ts';
+import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from '../../substrates/key-range.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { adoptInline } from '../../substrates/leaf/read-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';

@@ -11,8 +11,8 @@ import {
 } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
+import { holderIn } from '../protocol/lease.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
-import { readState } from '../protocol/pair-state.ts';
 import { readKeys, textOfKey } from '../protocol/record-heads.ts';
 import { answerOffset, encodeScan, type ScanPart } from '../protocol/scan-messages.ts';
 import { Waiting } from '../protocol/waiting.ts';
@@ -24,6 +24,7 @@ import {
   BODY_AT,
   type HStoreRequest,
   type HStoreTable,
+  LEASE_AT,
   NUMBER_AT,
   REPLY_AT,
 } from './table.ts';
@@ -125,14 +126,12 @@ function* waitForScan(
     yield batch
       .clear()
       .read(mailbox.geometry.answered(row), 8, words, ANSWERED_AT)
-      .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT);
+      .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT)
+      .read(skiplistLease.address, 16, words, LEASE_AT);
     if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
-    waiting.pass();
-    if (waiting.isTime) {
-      if (yield* withdraw(pair, asked)) return undefined;
-      const { holder, progress } = (yield* readState(pair)).skiplist;
-      yield* waiting.check(holder, progress);
-    }
+    // Its beat is the progress of a skiplist server.
+    yield* waiting.poll(holderIn(words, LEASE_AT), readInteger(words, LEASE_AT + 8));
+    if (waiting.isTime && (yield* withdraw(pair, asked))) return undefined;
     yield batch.clear().pause(waiting.pause, words);
   }
 }

@@ -1,6 +1,6 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
-import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../key-range.ts';
+import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../substrates/key-range.ts';
 import { type SlotRecord, visitRecords } from '../../substrates/record-visits.ts';
 import { textOfKey } from '../protocol/record-heads.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';

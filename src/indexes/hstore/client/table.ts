@@ -17,6 +17,7 @@ export const REPLY_AT = 128;
 export const NUMBER_AT = 160;
 export const ANSWERED_AT = 168;
 export const SWAP_AT = 192;
+export const LEASE_AT = 224;
 const WORD_BYTES = 256;
 
 /** A request with what HStore operations remember between their round trips. */

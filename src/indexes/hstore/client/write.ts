@@ -1,5 +1,4 @@
 import { hasCode, invariant, StepwellError } from '../../../errors.ts';
-import { control } from '../../../pool/control.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import {
@@ -25,9 +24,7 @@ import {
   OP_WRITE,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
-import { readState } from '../protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
-import { Waiting } from '../protocol/waiting.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
 import { callHashServer } from './hash-call.ts';
 import { foundRecord, readSlot, search } from './search.ts';
@@ -180,20 +177,18 @@ function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): Operatio
 }
 
 function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
-  const { skiplistLease, patience } = pair;
-  const waiting = new Waiting(skiplistLease, patience, 'the write is done, and not applied');
-  for (;;) {
-    const { holder, progress, applied } = (yield* readState(pair)).skiplist;
-    const { client } = holder;
-    if (client === 0 || client === skiplistLease.own) return yield* catchUp(pair);
-    if (applied >= sequence) return;
-    yield* waiting.poll(holder, progress);
-    if (waiting.isTime && (yield* skiplistLease.take(holder))) {
-      // The server is gone: the write is in its log, and in what the next one builds.
-      return yield* skiplistLease.release();
-    }
-    yield* control.pause(waiting.pause);
-  }
+  const { skiplistLease } = pair;
+  const what = 'the write is done, and not applied';
+  yield* pair.waitFor('skiplist', what, function* ({ skiplist }, waiting) {
+    const { holder, applied } = skiplist;
+    const isOwn = holder.client === 0 || holder.client === skiplistLease.own;
+    if (isOwn) yield* catchUp(pair);
+    if (isOwn || applied >= sequence) return true;
+    if (!waiting.isTime || !(yield* skiplistLease.take(holder))) return undefined;
+    // The server is gone: the write is in its log, and in what the next one builds.
+    yield* skiplistLease.release();
+    return true;
+  });
 }
 
 /**

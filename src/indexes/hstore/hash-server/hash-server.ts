@@ -1,5 +1,4 @@
 import { invariant, StepwellError } from '../../../errors.ts';
-import { control } from '../../../pool/control.ts';
 import {
   Batch,
   CAS_BYTES,
@@ -12,7 +11,7 @@ import { PAIR } from '../protocol/geometry.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { emptyTurnAfter, unitsOfRecord } from '../protocol/turn.ts';
-import { Waiting } from '../protocol/waiting.ts';
+import type { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import { ATTEMPTS_MAX, type TurnOptions, type TurnResult, TurnWorker } from './turn-worker.ts';
 
@@ -117,20 +116,17 @@ export class HashServer {
 
   /** A committed sequence that is no less than what had begun when it was called. */
   *committedFromNow(): Operation<number> {
-    const { hashLease, patience, geometry } = this.#pair;
     const { begun } = yield* readState(this.#pair);
-    const waiting = new Waiting(hashLease, patience, 'it does not complete its turn');
-    for (;;) {
-      const { committed, holder, progress } = yield* readState(this.#pair);
+    const { log } = this.#pair.geometry.shape;
+    const complete = (waiting: Waiting) => this.complete(waiting);
+    const what = 'it does not complete its turn';
+    return yield* this.#pair.waitFor('hash', what, function* ({ committed, holder }, waiting) {
       if (committed >= begun) return committed;
       // A server begins one turn at a time, and the log keeps two.
-      const isNear = begun - committed <= geometry.shape.log;
+      const isNear = begun - committed <= log;
       invariant(isNear, `change ${begun} has begun, and ${committed} are committed`);
       // The hash server is at it, or it died: then its turn is completed here.
-      yield* waiting.poll(holder, progress);
-      const isTime = holder.client === 0 || waiting.isTime;
-      if (isTime && (yield* this.complete(waiting))) continue;
-      yield* control.pause(waiting.pause);
-    }
+      if (holder.client === 0 || waiting.isTime) yield* complete(waiting);
+    });
   }
 }

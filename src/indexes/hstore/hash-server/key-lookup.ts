@@ -38,11 +38,11 @@ export class PostedRequest {
   readonly row: number;
   readonly number: number;
   readonly request: HashRequest;
-  /** The first one of the turn with the same hash, and most likely the same key: maybe itself. */
+  /** The first one of the turn with this hash, and most likely the same key: maybe itself. */
   readonly first: PostedRequest;
   /** Its key, and the heads of the candidates. */
   frame!: Request;
-  /** Of the first: the slots of its chain that have the signature, and the first empty one or 0. */
+  /** Of the first: the slots of its chain with the signature, and the first empty one or 0. */
   readonly candidates: NamedSlot[] = [];
   empty: Address = 0;
   /** The last bucket that was read of the chain. */
@@ -130,10 +130,9 @@ export class KeyLookup {
   }
 
   /**
-   * An empty slot for another key. If need be that of an empty bucket which is linked behind the
-   * last one before anything is decided: it may stay empty. A sweep frees a bucket whose server dies
-   * before it is linked. 'full' when there is no memory for one; 'overtaken' when another server has
-   * been at work meanwhile.
+   * An empty slot for another key. If need be that of an empty bucket, linked behind the last one
+   * before anything is decided: it may stay empty. A sweep frees a bucket whose server dies before.
+   * 'full' when there is no memory for one; 'overtaken' when another server has been at work.
    */
   *emptySlot({ empty, last }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
     if (empty !== 0) return empty;

@@ -1,11 +1,13 @@
 import { hasCode } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { PAIR, type PairGeometry } from './geometry.ts';
 import { Lease } from './lease.ts';
 import { Mailbox } from './mailbox.ts';
+import { type PairState, readState } from './pair-state.ts';
 import { Replies } from './replies.ts';
-import { PATIENCE, type Patience } from './waiting.ts';
+import { PATIENCE, type Patience, Waiting } from './waiting.ts';
 
 /** The words of a pair of servers, as one client reads and writes them. */
 export class PairAccess {
@@ -46,6 +48,27 @@ export class PairAccess {
     this.skiplistLease = new Lease(geometry.base + PAIR.skiplistLease, membership);
     // A skiplist is private memory: a client that scans may make sure that no server answers.
     this.skiplistLease.borrows = true;
+  }
+
+  /**
+   * Looks how far the servers are, again and again, until `attempt` has come to something; see
+   * Waiting for what this does to the server of the role, and how it ends in vain.
+   */
+  *waitFor<T>(
+    role: 'hash' | 'skiplist',
+    what: string,
+    attempt: (state: PairState, waiting: Waiting) => Operation<T | undefined>,
+  ): Operation<T> {
+    const lease = role === 'hash' ? this.hashLease : this.skiplistLease;
+    const waiting = new Waiting(lease, this.patience, what);
+    for (;;) {
+      const state = yield* readState(this);
+      const { holder, progress } = role === 'hash' ? state : state.skiplist;
+      yield* waiting.poll(holder, progress);
+      const result = yield* attempt(state, waiting);
+      if (result !== undefined) return result;
+      yield* control.pause(waiting.pause);
+    }
   }
 
   *#meanwhile(): Operation<void> {

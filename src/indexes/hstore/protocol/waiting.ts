@@ -1,5 +1,4 @@
 import { StepwellError } from '../../../errors.ts';
-import { control } from '../../../pool/control.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
 
@@ -79,23 +78,13 @@ export class Waiting {
     return this.#polls % this.#patience.polls === 0;
   }
 
-  /** Counts a poll. */
-  pass(): void {
-    this.#polls++;
-  }
-
-  /** `pass` and `check`. */
-  *poll(holder: Holder, progress: number): Operation<void> {
-    this.pass();
-    yield* this.check(holder, progress);
-  }
-
   /**
-   * After a look at the holder, and at all that it would have changed: fences one that stands
-   * still. Raises SW_TIMEOUT, or SW_NO_PRIMARY when no server is elected.
+   * Counts a poll: a look at the holder, and at all that it would have changed. Fences one that
+   * stands still. Raises SW_TIMEOUT, or SW_NO_PRIMARY when no server is elected.
    */
-  *check(holder: Holder, progress: number): Operation<void> {
+  *poll(holder: Holder, progress: number): Operation<void> {
     const { lapse, pollsMax } = this.#patience;
+    this.#polls++;
     const still = this.#stillness.look(holder.word, progress, this.#polls);
     this.#still = still;
     if (this.#polls > pollsMax || still > LAPSES * lapse) throw yield* this.#inVain(holder);
@@ -123,19 +112,13 @@ export class Waiting {
     return this.#polls < POLLS_BEFORE_LONG_PAUSES ? 0 : this.#patience.longMicroseconds;
   }
 
-  /** `poll`, and the pause after it. */
-  *pollAndPause(holder: Holder, progress: number): Operation<void> {
-    yield* this.poll(holder, progress);
-    yield* control.pause(this.pause);
-  }
-
   *#inVain(holder: Holder): Operation<StepwellError> {
     const { client, token } = holder;
     if (client === 0 && token !== 0) {
       return new StepwellError('SW_NO_PRIMARY', `no server is elected: ${this.#what}`);
     }
     const elsewhere = client !== 0 && (yield* this.#lease.isOutOfSight(holder)) ? OUT_OF_SIGHT : '';
-    const what = `the server did not answer in time: ${this.#what}${elsewhere}`;
-    return new StepwellError('SW_TIMEOUT', what);
+    const late = `the server did not answer in time: ${this.#what}${elsewhere}`;
+    return new StepwellError('SW_TIMEOUT', late);
   }
 }

@@ -1,13 +1,10 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
-import { control } from '../../../pool/control.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { postBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
-import { readState } from '../protocol/pair-state.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
-import { Waiting } from '../protocol/waiting.ts';
 import { servingTurns } from './serve-turns.ts';
 
 /** Longer than a client waits for a holder that stands still; a store opens in a full pool, too. */
@@ -56,19 +53,16 @@ export function* answerAbandoned(pair: Pair): Operation<void> {
 }
 
 function* answerAll(pair: Pair): Operation<void> {
-  const { hashLease, patience } = pair;
-  const waiting = new Waiting(hashLease, patience, 'what dead clients have asked for');
-  for (let poll = 0; poll < POLLS_MAX; poll++) {
-    const { holder, progress } = yield* readState(pair);
-    if (holder.token !== 0) return;
-    yield* waiting.poll(holder, progress);
-    if (holder.client === 0 || waiting.isTime) {
-      const isTaken = yield* hashLease.takeForTurns(waiting.seen(holder));
-      if (isTaken && !(yield* serve(pair))) return;
-      if (yield* isSettled(pair)) return;
-    }
-    yield* control.pause(waiting.pause);
-  }
+  const { hashLease } = pair;
+  const what = 'what dead clients have asked for';
+  let polls = 0;
+  yield* pair.waitFor('hash', what, function* ({ holder }, waiting) {
+    if (holder.token !== 0 || ++polls > POLLS_MAX) return true;
+    if (holder.client !== 0 && !waiting.isTime) return undefined;
+    const isTaken = yield* hashLease.takeForTurns(waiting.seen(holder));
+    if (isTaken && !(yield* serve(pair))) return true;
+    return (yield* isSettled(pair)) || undefined;
+  });
 }
 
 function* isSettled(pair: Pair): Operation<boolean> {

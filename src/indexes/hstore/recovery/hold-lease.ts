@@ -1,7 +1,7 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { readState } from '../protocol/pair-state.ts';
-import { Waiting } from '../protocol/waiting.ts';
+import type { Waiting } from '../protocol/waiting.ts';
 import { isSame } from '../protocol/word.ts';
 
 /**
@@ -39,13 +39,8 @@ export function* tryHolding<T>(
 
 /** As `tryHolding`; waits for the holder of the lease. */
 export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>): Operation<T> {
-  const waiting = new Waiting(pair.hashLease, pair.patience, what);
-  for (;;) {
-    const held = yield* tryHolding(pair, work, waiting);
-    if (held) return held.value;
-    const { holder, progress } = yield* readState(pair);
-    yield* waiting.pollAndPause(holder, progress);
-  }
+  const attempt = (_: unknown, waiting: Waiting) => tryHolding(pair, work, waiting);
+  return (yield* pair.waitFor('hash', what, attempt)).value;
 }
 
 /**
@@ -59,12 +54,9 @@ export function* readingAlone<T>(
   work: () => Operation<T>,
 ): Operation<T | undefined> {
   const { hashLease, hashServer } = pair;
-  const waiting = new Waiting(hashLease, pair.patience, what);
-  for (;;) {
-    const { holder, progress } = yield* readState(pair);
-    if (yield* hashLease.takeForTurns(waiting.seen(holder))) break;
-    yield* waiting.pollAndPause(holder, progress);
-  }
+  yield* pair.waitFor('hash', what, function* ({ holder }, waiting) {
+    return (yield* hashLease.takeForTurns(waiting.seen(holder))) || undefined;
+  });
   try {
     const before = yield* hashServer.recover();
     const value = yield* work();

@@ -8,7 +8,7 @@ import { type PairGeometry, pairOf } from '../protocol/geometry.ts';
 import { loadSegments, readState, reportLost } from '../protocol/pair-state.ts';
 import { readHeads } from '../protocol/record-heads.ts';
 import { BUCKET_BYTES, NEXT, signatureOf, slotWord } from '../protocol/slot.ts';
-import { Waiting } from '../protocol/waiting.ts';
+import type { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import type { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
 import { SlotMap } from '../skiplist-server/slot-map.ts';
@@ -26,21 +26,16 @@ const SLOTS_BETWEEN_DUTIES = 256;
  */
 export function* restoreTable(pair: Pair, met: number): Operation<void> {
   const { geometry } = pair;
-  const waiting = new Waiting(pair.hashLease, pair.patience, 'the hash table is lost');
-  for (;;) {
-    const { table, holder, progress } = yield* readState(pair);
+  yield* pair.waitFor('hash', 'the hash table is lost', function* ({ table }, waiting) {
     if (!table.isLost && table.generation !== met) {
       if (table.generation !== geometry.generation) yield* loadSegments(geometry);
-      return;
+      return true;
     }
     if (!table.isLost) yield* reportLost(geometry, met);
-    else if (yield* repair(pair, waiting)) return;
-    else {
-      yield* waiting.pollAndPause(holder, progress);
-      // A server that waits here for another one may have what that one waits for.
-      yield* pair.meanwhile();
-    }
-  }
+    if (yield* repair(pair, waiting)) return true;
+    // A server that waits here for another one may have what that one waits for.
+    yield* pair.meanwhile();
+  });
 }
 
 /** Builds the table anew if that is for this client to do, and can be done now. */
@@ -117,7 +112,8 @@ function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Ope
   for (let node = 1; node < nodes.end; node++) {
     if (node % SLOTS_BETWEEN_DUTIES === 0) yield* pair.meanwhile();
     if (nodes.slot[node] === 0) continue;
-    hash.compute(nodes.keyWords, nodes.keyOffset(node) / 4, nodes.keyBytes(node), seed);
+    const { i32, at, bytes } = nodes.keyOf(node);
+    hash.compute(i32, at >> 2, bytes, seed);
     const slot = yield* image.put(hash.h1, nodes.low[node], nodes.high[node]);
     nodes.slot[node] = slot;
     bySlot.add(node);

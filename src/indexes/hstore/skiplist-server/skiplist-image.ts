@@ -45,25 +45,19 @@ export class SkiplistImage {
    */
   *link(meanwhile: () => Operation<void>): Operation<void> {
     const { nodes, partitions } = this;
-    const partitionOf = new Uint8Array(nodes.end);
-    const counts = new Uint32Array(partitions.length);
     this.bySlot = new SlotMap(nodes, nodes.end);
+    const order = new Uint32Array(nodes.end);
+    let count = 0;
     for (let node = 1; node < nodes.end; node++) {
       if (node % NODES_BETWEEN_DUTIES === 0) yield* meanwhile();
       if (nodes.slot[node] === 0) continue;
       this.bySlot.add(node);
-      partitionOf[node] = this.#partitionOf(node);
-      counts[partitionOf[node]]++;
+      order[count++] = node;
     }
-    for (const [i, partition] of partitions.entries()) {
-      const order = new Uint32Array(counts[i]);
-      let count = 0;
-      for (let node = 1; node < nodes.end; node++) {
-        if (nodes.slot[node] !== 0 && partitionOf[node] === i) order[count++] = node;
-      }
-      yield* sortByKey(nodes, order, meanwhile);
-      partition.build(order);
-      yield* meanwhile();
+    yield* sortByKey(nodes, order.subarray(0, count), meanwhile);
+    for (let i = 0; i < count; i++) {
+      if (i % NODES_BETWEEN_DUTIES === 0) yield* meanwhile();
+      partitions[this.#partitionOf(order[i])].link(order[i]);
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Prng } from '../../../random/prng.ts';
 import { HASH_PADDING } from '../../../records/hash.ts';
+import { compareKeys } from '../../substrates/key-range.ts';
 import { type KeyBytes, type PaddedKey, paddedBytes } from '../protocol/record-heads.ts';
 import type { NamedSlot } from '../protocol/slot.ts';
 
@@ -104,7 +105,7 @@ export class SkiplistNodes {
   }
 
   #putKey(node: number, { i32, at, bytes }: PaddedKey): void {
-    const to = this.keyOffset(node) / 4;
+    const to = this.#keyOffset(node) / 4;
     for (let i = 0, from = at >> 2; i < paddedBytes(bytes) >> 2; i++) {
       this.#keyWords[to + i] = i32[from + i];
     }
@@ -133,49 +134,30 @@ export class SkiplistNodes {
     this.#links[this.#tower[node] + level] = next;
   }
 
-  keyBytes(node: number): number {
-    return this.#keyBytes[node];
-  }
-
-  /** The words among which the keys stand, each from its `keyOffset` on. */
-  get keyWords(): Int32Array {
-    return this.#keyWords;
-  }
-
-  keyOffset(node: number): number {
+  #keyOffset(node: number): number {
     return this.#keyAt[node] * HASH_PADDING;
   }
 
   /** A byte of a node's key, -1 behind its end. */
   byteAt(node: number, depth: number): number {
-    return depth < this.#keyBytes[node] ? this.#keys[this.keyOffset(node) + depth] : -1;
+    return depth < this.#keyBytes[node] ? this.#keys[this.#keyOffset(node) + depth] : -1;
   }
 
   /** A character for each byte of the key. */
   text(node: number): string {
-    const at = this.keyOffset(node);
+    const at = this.#keyOffset(node);
     return this.#keyTexts.latin1Slice(at, at + this.#keyBytes[node]);
   }
 
-  keyOf(node: number): KeyBytes {
-    return { u8: this.#keys, at: this.keyOffset(node), bytes: this.#keyBytes[node] };
+  /** Good until a node is taken. */
+  keyOf(node: number): PaddedKey {
+    const at = this.#keyOffset(node);
+    return { u8: this.#keys, i32: this.#keyWords, at, bytes: this.#keyBytes[node] };
   }
 
-  /**
-   * Negative, 0 or positive as a node's key is before, at or after this one; of what is known to be
-   * equal, the first `depth` bytes need not be compared.
-   */
-  compare(node: number, key: KeyBytes, depth = 0): number {
-    const { u8, at, bytes } = key;
-    const keys = this.#keys;
-    const offset = this.keyOffset(node);
-    const own = this.#keyBytes[node];
-    const shared = Math.min(own, bytes);
-    for (let i = depth; i < shared; i++) {
-      const difference = keys[offset + i] - u8[at + i];
-      if (difference !== 0) return difference;
-    }
-    return own - bytes;
+  /** Negative, 0 or positive as a node's key is before, at or after this one. */
+  compare(node: number, { u8, at, bytes }: KeyBytes): number {
+    return compareKeys(this.#keys, this.#keyOffset(node), this.#keyBytes[node], u8, at, bytes);
   }
 
   /** A quarter of the nodes of one level are in the next. */

@@ -7,12 +7,13 @@ export class Skiplist {
   readonly #head: number;
   #last = NONE;
   #levels = 1;
-  /** The last node before a key on each level. */
+  /** The last node before the one that was looked for, or put in, on each level. */
   readonly #path = new Uint32Array(LEVELS_MAX);
 
   constructor(nodes: SkiplistNodes) {
     this.#nodes = nodes;
     this.#head = nodes.takeHead();
+    this.#path.fill(this.#head);
   }
 
   /** The first node from a key on, or the last one below it; without a key from the end. */
@@ -23,22 +24,18 @@ export class Skiplist {
     return before === this.#head ? NONE : before;
   }
 
-  /** All nodes of an empty list at once, in the order of their keys: nothing is searched for. */
-  build(nodes: Iterable<number>): void {
-    const path = this.#path.fill(this.#head);
-    for (const node of nodes) this.#link(node, path);
-  }
-
   insert(node: number): void {
-    const path = this.#path;
-    this.#before(this.#nodes.keyOf(node), path);
-    for (let level = this.#levels; level < LEVELS_MAX; level++) path[level] = this.#head;
-    this.#link(node, path);
+    this.#before(this.#nodes.keyOf(node));
+    this.#path.fill(this.#head, this.#levels);
+    this.link(node);
   }
 
-  /** Puts a node behind those of the path, of which it takes the place. */
-  #link(node: number, path: Uint32Array): void {
-    const nodes = this.#nodes;
+  /**
+   * Puts a node behind those of the path, of which it takes the place: behind all others of a list
+   * that only this was done to.
+   */
+  link(node: number): void {
+    const [nodes, path] = [this.#nodes, this.#path];
     const height = nodes.height(node);
     const [before] = path;
     const behind = nodes.next(before, 0);
@@ -58,9 +55,8 @@ export class Skiplist {
    * had it, and in the one that has it.
    */
   remove(node: number): void {
-    const nodes = this.#nodes;
-    const path = this.#path;
-    this.#before(nodes.keyOf(node), path);
+    const [nodes, path] = [this.#nodes, this.#path];
+    this.#before(nodes.keyOf(node));
     for (let level = 0; level < nodes.height(node); level++) {
       let before = path[level];
       while (nodes.next(before, level) !== node) before = nodes.next(before, level);
@@ -71,8 +67,8 @@ export class Skiplist {
     else nodes.previous[behind] = nodes.previous[node];
   }
 
-  /** The last node before the key, and on each level if `path` is to take them. */
-  #before(key: KeyBytes, path?: Uint32Array): number {
+  /** The last node before the key; the path has that of each level. */
+  #before(key: KeyBytes): number {
     const nodes = this.#nodes;
     let node = this.#head;
     for (let level = this.#levels - 1; level >= 0; level--) {
@@ -81,7 +77,7 @@ export class Skiplist {
         node = next;
         next = nodes.next(node, level);
       }
-      if (path) path[level] = node;
+      this.#path[level] = node;
     }
     return node;
   }

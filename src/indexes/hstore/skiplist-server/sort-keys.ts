@@ -3,8 +3,6 @@ import type { SkiplistNodes } from './skiplist-nodes.ts';
 
 /** Nodes between two looks at other duties. */
 const NODES_BETWEEN_DUTIES = 2 ** 18;
-/** So few are sorted by insertion. */
-const INSERTION_MAX = 8;
 
 /** Nodes whose keys have the first `depth` bytes in common. */
 interface Range {
@@ -21,20 +19,17 @@ export function* sortByKey(
   nodes: SkiplistNodes,
   order: Uint32Array,
   meanwhile: () => Operation<void>,
-  insertionMax = INSERTION_MAX,
 ): Operation<void> {
   const open: Range[] = [{ first: 0, end: order.length, depth: 0 }];
   let sorted = 0;
   for (let range = open.pop(); range; range = open.pop()) {
     const { first, end, depth } = range;
-    if (end - first <= insertionMax) insertionSort(nodes, order, range);
-    else {
-      const pivot = nodes.byteAt(order[first + ((end - first) >> 1)], depth);
-      const [less, greater] = partition(nodes, order, range, pivot);
-      open.push({ first: greater, end, depth }, { first, end: less, depth });
-      // Keys that have ended are equal.
-      if (pivot >= 0) open.push({ first: less, end: greater, depth: depth + 1 });
-    }
+    if (end - first < 2) continue;
+    const pivot = nodes.byteAt(order[first + ((end - first) >> 1)], depth);
+    const [less, greater] = partition(nodes, order, range, pivot);
+    open.push({ first: greater, end, depth }, { first, end: less, depth });
+    // Keys that have ended are equal.
+    if (pivot >= 0) open.push({ first: less, end: greater, depth: depth + 1 });
     sorted += end - first;
     if (sorted < NODES_BETWEEN_DUTIES) continue;
     sorted = 0;
@@ -64,21 +59,4 @@ function partition(
     }
   }
   return [less, greater];
-}
-
-function insertionSort(
-  nodes: SkiplistNodes,
-  order: Uint32Array,
-  { first, end, depth }: Range,
-): void {
-  for (let i = first + 1; i < end; i++) {
-    const node = order[i];
-    const key = nodes.keyOf(node);
-    let at = i;
-    while (at > first && nodes.compare(order[at - 1], key, depth) > 0) {
-      order[at] = order[at - 1];
-      at--;
-    }
-    order[at] = node;
-  }
 }

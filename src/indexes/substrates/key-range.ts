@@ -1,4 +1,4 @@
-import type { KeyRange } from './contract.ts';
+import type { KeyRange } from '../contract.ts';
 
 /** Byte strings in full lexicographic order: a prefix comes before what it begins. */
 export function compareKeys(
