@@ -53,15 +53,20 @@ export function planted(index: Index, pool: LocalPool, canary: Canary | undefine
 
 /** Whether the bug shows in this index: one in the pool shows in all. */
 export function isIn(canary: Canary, subject: Subject): boolean {
-  const own = canary.index ? RACE_SUBJECT : subjectOf(canary);
-  return own === undefined || own === subject;
+  const kinds = KINDS.filter(([kind]) => canary[kind]);
+  return kinds.length === 0 || kinds.some(([, own]) => own === subject);
 }
 
-/** The index, other than RACE, that the bug is in. */
+/** The first index that the bug is in. */
 export function subjectOf(canary: Canary | undefined): Subject | undefined {
-  if (canary?.shard) return SHARD_SUBJECT;
-  if (canary?.chime) return CHIME_SUBJECT;
-  if (canary?.hstore) return HSTORE_SUBJECT;
-  if (canary?.hopscotch) return HOPSCOTCH_SUBJECT;
-  return canary?.sephash && SEPHASH_SUBJECT;
+  return KINDS.find(([kind]) => canary?.[kind])?.[1];
 }
+
+const KINDS = [
+  ['index', RACE_SUBJECT],
+  ['shard', SHARD_SUBJECT],
+  ['chime', CHIME_SUBJECT],
+  ['hstore', HSTORE_SUBJECT],
+  ['hopscotch', HOPSCOTCH_SUBJECT],
+  ['sephash', SEPHASH_SUBJECT],
+] as const;

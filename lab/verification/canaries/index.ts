@@ -9,6 +9,7 @@ import { ignoredRevocationCanary } from './ignored-revocation.ts';
 import { chimeLateFollowerCanary, shardLateFollowerCanary } from './late-follower.ts';
 import { lateRemovalCanary } from './late-removal.ts';
 import { leakedBlockCanary } from './leaked-block.ts';
+import { blindRemovalCanary, timelessSearchCanary } from './leaving.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
 import { publishedResizeCanary } from './published-resize.ts';
@@ -66,4 +67,6 @@ export const CANARIES: readonly Canary[] = [
   chimeLateFollowerCanary,
   ...HSTORE_CANARIES,
   ...HOPSCOTCH_CANARIES,
+  blindRemovalCanary,
+  timelessSearchCanary,
 ];

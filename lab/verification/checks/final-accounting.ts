@@ -29,7 +29,8 @@ export function checkMemory(
   const { subject, chains } = scenario;
   const alive = clients.filter((client) => !client.left && !deaths.has(client));
   const living = alive.map((client) => client.pool);
-  const crashed = records.filter((record) => record.crashed).length;
+  const died = clients.filter(({ dead, sweepsExpired }) => dead && sweepsExpired).length;
+  const crashed = records.filter((record) => record.crashed).length + died;
   const givenUp = givenUpIn(run);
   const check = (index: Index, isLost: Holders['isLost']) => {
     const pending = blocksGivenUp(alive, scenario);

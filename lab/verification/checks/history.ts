@@ -14,22 +14,18 @@ import {
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { decodeFrom } from '../../../src/records/codec.ts';
 import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
+import type { RunClock } from './run-clock.ts';
 
-/** What a key holds, as the checker models it. */
-export type KeyState = { value: string; version: number; expires?: true } | undefined;
-
-/** When the clock of a run has passed the deadline of its records: in steps, maybe never. */
-export interface Deadline {
-  passedAt: number;
-}
+/** What a key holds, as the checker models it, and when it expires at the earliest. */
+export type KeyState = { value: string; version: number; expires?: number } | undefined;
 
 export const encodeState = (state: KeyState): string =>
   state === undefined ? '-' : `${Number(state.value)}@${state.version}`;
 
 /** The request's found record, complete. */
 export function foundState(request: Request): KeyState {
-  const { found, foundValueAt, foundValueBytes, foundCodec, foundVersion } = request;
-  const value = String(decodeFrom(found, foundValueAt, foundValueBytes, foundCodec));
+  const { found, contentAt, contentBytes, foundCodec, foundVersion } = request;
+  const value = String(decodeFrom(found, contentAt, contentBytes, foundCodec));
   return { value, version: foundVersion };
 }
 
@@ -42,21 +38,28 @@ export const LAST_SEEN = -1;
  */
 export type Call = { key: number } & (
   | { kind: 'search'; by?: 'walk' | 'batch' }
-  /** With `expected`, only of the record of that version; `sampled`: of one that a sample meets. */
-  | { kind: 'remove'; expected?: number; sampled?: number }
+  /**
+   * With `expected`, only of the record of that version; `sampled`: of one that a sample meets,
+   * unless it is `usedAfter` so many ticks.
+   */
+  | { kind: 'remove'; expected?: number; sampled?: number; usedAfter?: number }
   | Write
   /** Adds 1 to the value, or stores `value` when there is none. */
   | { kind: 'modify'; value: string; version: number }
 );
 
-/** With `times` the record expires at the deadline of the run, or never, and notes its uses. */
+/**
+ * With `times` the record notes its uses, and expires at the next deadline of the run (`sliding`:
+ * the next one after a use), or never. The call that is made says which deadline that is.
+ */
 export interface Write {
   kind: 'write';
   condition: Condition;
   expected: number;
   value: string;
   version: number;
-  times?: 'deadline' | 'never';
+  times?: 'deadline' | 'sliding' | 'never';
+  deadline?: number;
 }
 
 export interface Result {
@@ -85,13 +88,16 @@ export class CallRecord implements HistoryOperation<KeyState> {
   crashed = false;
   /** Its client has given it up: it may have happened, or happen at any time later, or never. */
   givenUp = false;
-  /** Of records that expire. */
-  deadline: Deadline = { passedAt: Number.POSITIVE_INFINITY };
+  readonly clock: RunClock;
+  /** When it noted the use of a record that slides. */
+  usedAt = Number.POSITIVE_INFINITY;
 
-  constructor(client: string, call: Call, invoked: number) {
+  /** Records expire by `clock`. */
+  constructor(client: string, call: Call, invoked: number, clock: RunClock) {
     this.client = client;
     this.call = call;
     this.invoked = invoked;
+    this.clock = clock;
   }
 
   /** A search that was made together with others. */
@@ -101,8 +107,9 @@ export class CallRecord implements HistoryOperation<KeyState> {
     found: KeyState,
     invoked: number,
     responded: number,
+    clock: RunClock,
   ): CallRecord {
-    const record = new CallRecord(client, call, invoked);
+    const record = new CallRecord(client, call, invoked, clock);
     record.responded = responded;
     record.result = { outcome: found ? REPLACED : REFUSED, found, version: 0 };
     return record;
@@ -118,11 +125,21 @@ export class CallRecord implements HistoryOperation<KeyState> {
    * flight when the deadline passed may take it for present or for absent.
    */
   apply(state: KeyState): KeyState | typeof ILLEGAL {
-    if (state?.expires !== true) return this.#applyTo(state);
-    const { passedAt } = this.deadline;
-    const next = this.responded > passedAt ? this.#applyToExpired(state) : ILLEGAL;
-    const isOpen = next === ILLEGAL || (next === state && this.result === undefined);
-    return isOpen && this.invoked < passedAt ? this.#applyTo(state) : next;
+    if (state?.expires === undefined) return this.#applyTo(state);
+    const passedAt = this.clock.passedAt(state.expires);
+    return this.responded > passedAt ? this.#applyToExpired(state) : ILLEGAL;
+  }
+
+  /**
+   * The record counts for present. One that slides may so be present after it was absent: its uses
+   * are noted by WRITEs in any order, and the last one counts.
+   */
+  otherwise(state: KeyState): KeyState | typeof ILLEGAL {
+    if (state?.expires === undefined) return ILLEGAL;
+    const { clock, invoked, responded, usedAt } = this;
+    const before = Math.min(usedAt, responded);
+    const last = clock.lastDeadline(encodeState(state), state.expires, before);
+    return invoked < clock.passedAt(last) ? this.#applyTo(state) : ILLEGAL;
   }
 
   /** The record counts for absent; whether a sweep has taken it out nobody can tell. */
@@ -131,19 +148,22 @@ export class CallRecord implements HistoryOperation<KeyState> {
     this.anyVersion = true;
     const next = this.#applyTo(undefined);
     this.anyVersion = anyVersion;
-    return next === undefined && this.call.kind !== 'remove' ? state : next;
+    return next ?? state;
   }
 
   #applyTo(state: KeyState): KeyState | typeof ILLEGAL {
     const { call, result } = this;
     const tells = result !== undefined && tellsFound(call, result.outcome);
     if (tells && !same(result.found, state)) return ILLEGAL;
+    const spares = call.kind === 'remove' && call.usedAfter !== undefined;
+    if (spares && result?.outcome === REFUSED) return state;
     // A removal that spared the record does not tell which version it met.
     if (result?.outcome === REFUSED && call.kind === 'remove' && state?.version === ANY) {
       return call.expected === undefined ? ILLEGAL : state;
     }
     // Of a write that died only a reader learns the version.
-    const known = tells && state?.version === ANY ? result.found : state;
+    const seen = tells && state?.version === ANY ? result.found : undefined;
+    const known = state && seen ? { ...state, version: seen.version } : state;
     const outcome = expectedOutcome(call, known);
     if (result !== undefined && !agrees(result.outcome, outcome, call)) return ILLEGAL;
     const next = nextState(call, known, outcome);
@@ -200,8 +220,8 @@ function nextState(call: Call, state: KeyState, outcome: Outcome): KeyState {
   const version = state === undefined ? call.version : (state.version + 1) >>> 0;
   const increments = call.kind === 'modify' && state !== undefined;
   const value = increments ? String(Number(state.value) + 1) : call.value;
-  const expires = call.kind === 'write' && call.times === 'deadline';
-  return expires ? { value, version, expires } : { value, version };
+  const expires = call.kind === 'write' ? call.deadline : undefined;
+  return expires === undefined ? { value, version } : { value, version, expires };
 }
 
 const CONDITIONS = {

@@ -9,6 +9,8 @@ export interface HistoryOperation<S> {
   responded: number;
   /** The state after the operation, or ILLEGAL when its result is impossible in this state. */
   apply(state: S): S | typeof ILLEGAL;
+  /** Another state that there may be after it, of an operation for which there are two. */
+  otherwise?(state: S): S | typeof ILLEGAL;
 }
 
 export const ILLEGAL: unique symbol = Symbol('illegal');
@@ -84,9 +86,13 @@ class Search<S> {
 
   #tryNext(i: number, state: S): boolean {
     const operation = this.#operations[i];
-    const next = operation.apply(state);
+    if (this.#goesOn(i, operation.apply(state))) return true;
+    return operation.otherwise !== undefined && this.#goesOn(i, operation.otherwise(state));
+  }
+
+  #goesOn(i: number, next: S | typeof ILLEGAL): boolean {
     if (next === ILLEGAL) return false;
-    const completed = operation.responded !== Infinity ? 1 : 0;
+    const completed = this.#operations[i].responded !== Infinity ? 1 : 0;
     this.#done[i] = 1;
     this.#mustHappen -= completed;
     this.#order.push(i);

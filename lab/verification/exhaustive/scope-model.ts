@@ -11,11 +11,12 @@ import { type Canary, planted } from '../canary.ts';
 import { auditHistories, auditKeys, auditReclamation, auditStructure } from '../checks/audit.ts';
 import { blockOf } from '../checks/block-of.ts';
 import { VerificationFailure } from '../checks/failure.ts';
-import { type CallRecord, type Deadline, timeline } from '../checks/history.ts';
+import { type CallRecord, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
+import { RunClock } from '../checks/run-clock.ts';
 import { countingTimer } from '../counting-timer.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
-import { Caller, DEADLINE } from '../schedules/caller.ts';
+import { Caller } from '../schedules/caller.ts';
 import type { Model } from './explorer.ts';
 import { InFlight } from './in-flight.ts';
 import {
@@ -67,7 +68,7 @@ export class ScopeModel implements Model {
   #records: CallRecord[] = [];
   #entry: CatalogEntry | undefined;
   #now = 0;
-  #deadline: Deadline = { passedAt: Number.POSITIVE_INFINITY };
+  #clock = new RunClock();
   /** Where a sample meets a record. */
   #part = 0;
   #failure: VerificationFailure | undefined;
@@ -96,7 +97,7 @@ export class ScopeModel implements Model {
     this.#pools = [];
     this.#records = [];
     this.#now = 0;
-    this.#deadline = { passedAt: Number.POSITIVE_INFINITY };
+    this.#clock = new RunClock();
     this.#failure = undefined;
     this.#left.clear();
     this.cut = false;
@@ -181,12 +182,12 @@ export class ScopeModel implements Model {
 
   #time(): number {
     this.#touch(CLOCK, LOAD);
-    return this.#now > this.#deadline.passedAt ? DEADLINE : DEADLINE - 1;
+    return this.#clock.now;
   }
 
   /** To everybody at once, and to the checker: to it as if it were a call on every key. */
   *#expire(): Operation<void> {
-    this.#deadline.passedAt = this.#now;
+    this.#clock.pass(this.#now);
     this.#touch(CLOCK, STORE);
     this.#scope.keys.forEach((_, key) => {
       this.#touch(-1 - key, INVOKE);
@@ -223,6 +224,7 @@ export class ScopeModel implements Model {
     return {
       keys: this.#scope.keys,
       now: () => this.#now,
+      clock: this.#clock,
       record: (record) => this.#record(record),
       expire: () => this.#expire(),
     };
@@ -230,7 +232,6 @@ export class ScopeModel implements Model {
 
   #record(record: CallRecord): void {
     record.ownVersions = this.#scope.subject.ownVersions ?? false;
-    record.deadline = this.#deadline;
     this.#records.push(record);
     this.#touch(-1 - record.call.key, INVOKE);
   }

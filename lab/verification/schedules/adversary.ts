@@ -143,6 +143,7 @@ export class Execution {
     }
     if ((kind === CAS || kind === FAA) && offset % WORD !== 0) throw new Error('unaligned atomic');
     if (kind !== READ && kind !== WRITE) return [0, WORD];
+    if (bytes === 0) throw new Error('a READ or WRITE of no bytes');
     const size = cut(bytes);
     const pieces: number[] = [];
     for (let at = 0; at < bytes; ) {

@@ -8,29 +8,29 @@ import {
   STORED,
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
-import { bytesBound, decodeFrom } from '../../../src/records/codec.ts';
-import { HEADER_BYTES } from '../../../src/records/layout.ts';
+import { bytesBound } from '../../../src/records/codec.ts';
+import { FLAG_SLIDING, HEADER_BYTES } from '../../../src/records/layout.ts';
 import { type Expiry, NEVER } from '../../../src/records/times.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import {
   type Call,
   CallRecord,
+  encodeState,
+  foundState,
   type KeyState,
   LAST_SEEN,
   type Result,
   type Write,
 } from '../checks/history.ts';
+import type { RunClock } from '../checks/run-clock.ts';
 import type { Sight } from '../checks/snapshots.ts';
 
 /** Errors that promise that the operation did nothing. */
-const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
+export const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
 /** Of a client that soon gives up: that one too. */
 const CONTENTION = 'SW_CONTENTION';
 /** Errors of a client that has waited in vain for others, who may do it later all the same. */
 const TIMEOUT = 'SW_TIMEOUT';
-
-/** When the records of a run expire that do. */
-export const DEADLINE = 1_000_000;
 
 /** Records of a sample. */
 const SAMPLE = 4;
@@ -44,10 +44,15 @@ export function isHaste(error: unknown): boolean {
 /** Where a caller finds the time and the keys, and leaves what it did. */
 export interface CallLog {
   now(): number;
+  /** By which records expire. */
+  clock: RunClock;
   keys: readonly string[];
   /** Whether calls may be given up. */
   hasty?: boolean;
-  /** Whether operations have to say what they displace: not where merged ones share a request's. */
+  /**
+   * Whether operations have to say what they displace: not where merged ones share a request's, or
+   * where records expire, which count for absent and are displaced.
+   */
   counts?: boolean;
   /** Takes what a step of a scan has handed out, of an index of which that is of one moment. */
   snapshot?: (seen: readonly Sight[]) => void;
@@ -75,7 +80,8 @@ export class Caller {
 
   *perform(planned: Call): Operation<void> {
     const call = this.#concrete(yield* this.#victim(planned));
-    const record = new CallRecord(this.#name, call, this.#log.now());
+    const { now, clock } = this.#log;
+    const record = new CallRecord(this.#name, call, now(), clock);
     this.current = record;
     this.#log.record(record);
     try {
@@ -106,19 +112,26 @@ export class Caller {
     if (call.kind !== 'remove' || call.sampled === undefined || !index.sample) return call;
     const { keys } = this.#log;
     const met: Call[] = [];
-    const visit = ({ outgoing, foundVersion }: Request, keyBytes: number) => {
+    const visit = (request: Request, keyBytes: number) => {
+      const { outgoing, foundVersion: expected, foundTicks } = request;
       const name = Buffer.from(outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes));
       const key = keys.indexOf(name.toString());
-      if (key >= 0) met.push({ key, kind: 'remove', expected: foundVersion });
+      const usedAfter = request.accessAt < 0 ? undefined : foundTicks;
+      if (key >= 0) met.push({ key, kind: 'remove', expected, usedAfter });
     };
     yield* index.sample(this.#request, [call.sampled], SAMPLE, visit);
     return met[0] ?? call;
   }
 
   #concrete(call: Call): Call {
-    const compares = call.kind === 'write' || call.kind === 'remove';
-    if (!compares || call.expected !== LAST_SEEN) return call;
-    return { ...call, expected: this.#seen.get(call.key) ?? 0 };
+    if (call.kind !== 'write' && call.kind !== 'remove') return call;
+    const isSeen = call.expected === LAST_SEEN;
+    const expected = isSeen ? (this.#seen.get(call.key) ?? 0) : call.expected;
+    const made = { ...call, expected } as Call;
+    if (made.kind === 'write' && made.times && made.times !== 'never') {
+      made.deadline = this.#log.clock.deadline;
+    }
+    return made;
   }
 
   #remember({ found, version, outcome }: Result, key: number): void {
@@ -132,7 +145,7 @@ export class Caller {
     const { records } = index;
     const key = this.#log.keys[call.key];
     if (call.kind === 'write') {
-      records.encode(request, key, call.value, index.hashSeed, call.version, expiryOf(call));
+      records.encode(request, key, call.value, index.hashSeed, call.version, this.#expiryOf(call));
       const outcome = yield* index.write(request, call.condition, call.expected);
       this.#checkDisplaced(outcome, outcome === REPLACED);
       const blind = outcome === INSERTED || outcome === STORED;
@@ -140,18 +153,20 @@ export class Caller {
       return yield* this.#result(outcome, found);
     }
     request.setKey(key, index.hashSeed, call.kind === 'modify' ? bytesBound(call.value) : 0);
-    if (call.kind === 'search' || call.kind === 'remove') {
-      const present =
-        call.kind === 'search'
-          ? (yield* index.search(request)) && !records.isExpired(request)
-          : yield* index.remove(request, call.expected);
-      if (call.kind === 'remove') this.#checkDisplaced(REPLACED, present);
-      // As a hit of a bounded store: without the lock of the leaf that has the item.
-      else if (present && request.accessAt >= 0) yield* index.touch(request);
+    if (call.kind === 'search') {
+      const present = (yield* index.search(request)) && !records.isExpired(request);
+      if (present && request.accessAt >= 0) yield* this.#use();
+      return yield* this.#result(present ? REPLACED : REFUSED, present);
+    }
+    if (call.kind === 'remove') {
+      request.sparedIfUsedAfter = call.usedAfter ?? Number.POSITIVE_INFINITY;
+      const displaced = yield* index.remove(request, call.expected);
+      this.#checkDisplaced(REPLACED, displaced);
+      const present = displaced && !records.isExpired(request);
       return yield* this.#result(present ? REPLACED : REFUSED, present);
     }
     const compute = (present: boolean) => {
-      const next = present ? String(Number(textOf(request)) + 1) : call.value;
+      const next = present ? String(Number(foundState(request)?.value) + 1) : call.value;
       records.encodeValue(request, next, call.version);
     };
     const outcome = yield* index.modify(request, compute);
@@ -159,7 +174,28 @@ export class Caller {
     return yield* this.#result(outcome, outcome === REPLACED);
   }
 
-  /** What bounded stores count by, where nothing expires. */
+  /** As a hit of a bounded store: without the lock of the leaf that has the item. */
+  *#use(): Operation<void> {
+    const request = this.#request;
+    const { clock, now } = this.#log;
+    const slides = (request.foundFlags & FLAG_SLIDING) !== 0;
+    if (!slides) return yield* this.#index.touch(request);
+    const record = this.current as CallRecord;
+    record.usedAt = now();
+    const ends = clock.use(encodeState(foundState(request)), record.usedAt);
+    yield* this.#index.touch(request);
+    ends();
+  }
+
+  #expiryOf({ times }: Write): Expiry | undefined {
+    const { clock } = this.#log;
+    if (times === undefined) return undefined;
+    if (times === 'never') return NEVER;
+    const sliding = times === 'sliding';
+    return { deadline: sliding ? clock.span : clock.deadline, sliding };
+  }
+
+  /** What bounded stores count by. */
   #checkDisplaced(outcome: Outcome, expected: boolean): void {
     if (!this.#log.counts || outcome === STORED || this.#request.displaced === expected) return;
     const { name } = this.#index.manifest;
@@ -174,17 +210,8 @@ export class Caller {
     let found: KeyState;
     if (isFound) {
       yield* this.#index.records.complete(request);
-      found = { value: textOf(request), version: request.foundVersion };
+      found = foundState(request);
     }
     return { outcome, found, version: request.outgoingVersion };
   }
-}
-
-function expiryOf({ times }: Write): Expiry | undefined {
-  if (times === undefined) return undefined;
-  return times === 'never' ? NEVER : { deadline: DEADLINE, sliding: false };
-}
-
-function textOf({ found, contentAt, contentBytes, foundCodec }: Request): string {
-  return String(decodeFrom(found, contentAt, contentBytes, foundCodec));
 }

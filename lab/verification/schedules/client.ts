@@ -1,13 +1,14 @@
-import { hasCode } from '../../../src/errors.ts';
+import { hasCode, StepwellError } from '../../../src/errors.ts';
 import type { Index } from '../../../src/indexes/contract.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
 import { SUPERBLOCK } from '../../../src/pool/layout.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { Prng } from '../../../src/random/prng.ts';
+import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import type { Call, Note } from '../checks/history.ts';
 import type { AdversaryFabric } from './adversary.ts';
-import { Caller, type CallLog, isHaste } from './caller.ts';
+import { Caller, type CallLog, HARMLESS, isHaste } from './caller.ts';
 import { Lane } from './lane.ts';
 import { ManySearch } from './many-search.ts';
 import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
@@ -20,6 +21,10 @@ export interface ClientContext extends CallLog {
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
+  /** Whether records expire. */
+  expires: boolean;
+  /** The clock passes the next deadline. */
+  expire(): void;
   /** Is a server for a while. */
   serve(index: Index): Operation<void>;
   /** Joins the pool and opens the store. */
@@ -39,8 +44,8 @@ interface Duty {
 /** How a client walks, in turn. */
 const ORDERS: readonly WalkOrder[] = ['any', 'forward', 'reverse'];
 
-/** A write that finds the pool full is made again after each of these, as in store/full-pool.ts. */
-const REMEDIES = ['offline', 'sweep'] as const;
+/** A write that finds the pool full is made again after each of these, as in full-pool.ts. */
+const REMEDIES = ['offline', 'expire', 'sweep'] as const;
 
 /**
  * One client of the pool that runs its program a piece at a time. Its lanes share the pool handle,
@@ -57,6 +62,8 @@ export class SimulatedClient {
   readonly #callers: Caller[] = [];
   readonly #walkers: (Walker | undefined)[] = [];
   readonly #batches: (ManySearch | undefined)[] = [];
+  /** When the sections of its sweeps of expired records began. */
+  readonly #sections: (number | undefined)[] = [];
   readonly #items: ProgramItem[];
   readonly #duties: Duty[] = [];
   #index: Index | undefined;
@@ -105,7 +112,13 @@ export class SimulatedClient {
     const calls = this.#callers.map(({ current }) => current?.invoked);
     const steps = this.#walkers.map((walker) => walker?.since);
     const batches = this.#batches.map((batch) => batch?.since);
-    return [...calls, ...steps, ...batches].filter((since) => since !== undefined);
+    const all = [...calls, ...steps, ...batches, ...this.#sections];
+    return all.filter((since) => since !== undefined);
+  }
+
+  /** Whether it removes expired records, which is no call of its program. */
+  get sweepsExpired(): boolean {
+    return this.#sections.some((since) => since !== undefined);
   }
 
   /** Whether its time to die has come. */
@@ -222,10 +235,61 @@ export class SimulatedClient {
     if (item.after !== 'none') this.#duties.push(this.#duty('pause', this.#pause(item.after)));
     if (item.call === 'many') return this.#searchMany(at);
     if (item.call === 'serve') return this.#serve();
+    if (item.call === 'expire') return this.#expire();
+    if (item.call === 'turn') return this.#turn(at);
     if (item.call !== 'walk') return this.#call(item, item.call, this.#callers[at]);
     this.walks++;
     const how = { once: this.#context.walksOnce, form: this.#walkForm() };
     return this.#walkOn(new Walker(this.name, this.#index as Index, this.#context, how), at);
+  }
+
+  *#expire(): Operation<void> {
+    yield* [];
+    this.#context.expire();
+  }
+
+  *#turn(at: number): Operation<void> {
+    this.#context.clock.turn();
+    yield* this.#removing(this.#expirySweep(at).turn());
+  }
+
+  #expirySweep(lane: number): ExpirySweep {
+    const sections = this.#sections;
+    const { now } = this.#context;
+    const section = {
+      pool: this.pool,
+      *enter() {
+        yield* [];
+        sections[lane] = now();
+      },
+      exit() {
+        sections[lane] = undefined;
+      },
+    };
+    return new ExpirySweep(section, this.#index as Index);
+  }
+
+  /** What cannot be removed is left to the next sweep, as by `runTurns`. */
+  *#removing(sweeping: Operation<number>): Operation<void> {
+    try {
+      yield* this.#patiently(sweeping);
+    } catch (error) {
+      if (!(error instanceof StepwellError) || !HARMLESS.has(error.code)) throw error;
+    }
+  }
+
+  /** Makes room in a full pool. */
+  *#relieve(): Operation<void> {
+    const { reclamation } = this.pool;
+    const collect = function* () {
+      yield* reclamation.quiesce();
+      yield* reclamation.collect();
+      return true;
+    };
+    this.#online = true;
+    yield* reclamation.quiesce();
+    yield* this.#removing(this.#expirySweep(0).relieve(Number.POSITIVE_INFINITY, collect));
+    yield* collect();
   }
 
   /** A process has one server of a store. */
@@ -278,14 +342,13 @@ export class SimulatedClient {
   *#call(item: ProgramItem, call: Call, caller: Caller): Operation<void> {
     yield* caller.perform(call);
     if (!caller.refused || !this.plan.insists) return;
-    const remedy = REMEDIES[item.remedies ?? 0];
+    const remedies = REMEDIES.filter((one) => this.#context.expires || one !== 'expire');
+    const remedy = remedies[item.remedies ?? 0];
     if (remedy === undefined) return;
     this.#items.unshift({ ...item, after: 'none', remedies: (item.remedies ?? 0) + 1 });
-    this.#duties.push(
-      remedy === 'sweep'
-        ? this.#duty('sweep', this.#sweep())
-        : this.#duty('pause', this.#pause('offline')),
-    );
+    if (remedy === 'sweep') this.#duties.push(this.#duty('sweep', this.#sweep()));
+    else if (remedy === 'expire') this.#duties.push(this.#duty('sweep', this.#relieve()));
+    else this.#duties.push(this.#duty('pause', this.#pause('offline')));
   }
 
   *#perform({ text, operation }: Duty): Operation<void> {

@@ -28,13 +28,15 @@ export class ManySearch {
     yield* this.#index.searchMany(requests, requests.length, new Batch(), found);
     const states = [];
     for (const [key, request] of requests.entries()) {
-      if (found[key]) yield* index.records.complete(request);
-      states.push(found[key] ? foundState(request) : undefined);
+      const present = found[key] && !index.records.isExpired(request);
+      if (present) yield* index.records.complete(request);
+      states.push(present ? foundState(request) : undefined);
     }
     const until = this.#log.now();
     states.forEach((state, key) => {
       const call = { key, kind: 'search' as const, by: 'batch' as const };
-      this.#log.record(CallRecord.seen(this.#name, call, state, this.since, until));
+      const seen = CallRecord.seen(this.#name, call, state, this.since, until, this.#log.clock);
+      this.#log.record(seen);
     });
   }
 }

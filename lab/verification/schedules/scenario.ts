@@ -30,7 +30,8 @@ export type Phase = 'call' | 'startup' | 'burst' | 'pause' | 'recovery' | 'sweep
 export interface ProgramItem {
   /** Names the item in a shrunk reproduction. */
   id: number;
-  call: Call | 'walk' | 'many' | 'serve';
+  /** The clock passes the next deadline by 'expire'; 'turn' is one of `ExpirySweep`. */
+  call: Call | 'walk' | 'many' | 'serve' | 'expire' | 'turn';
   after: Pause;
   /** How many remedies for a full pool have been tried for the call. */
   remedies?: number;
@@ -75,6 +76,8 @@ export interface Scenario {
   startup: Startup;
   /** Whether some values are chained. */
   chains: boolean;
+  /** Whether some records expire. */
+  expires: boolean;
   clients: ClientPlan[];
   /** Steps after which the table is lost. */
   losses: number[];
@@ -89,6 +92,11 @@ const APART = 2000;
 const COMPARED = 2001;
 /** The stream of a seed that says which removals are of a record that a sample meets. */
 const SAMPLED = 2002;
+/** The stream of a seed that says whether records leave, and which expire. */
+const LEAVING = 2003;
+/** In a program of which records expire. */
+const JUMPS_MAX = 3;
+const TURNS_MAX = 6;
 /** Of a client that gives up soon. */
 const ATTEMPTS_MAX = 60;
 
@@ -101,8 +109,9 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const apart = Prng.fromSeed(seed).fork(APART);
   const compared = Prng.fromSeed(seed).fork(COMPARED);
   const sampled = Prng.fromSeed(seed).fork(SAMPLED);
+  const leaving = Prng.fromSeed(seed).fork(LEAVING);
   const { subject = RACE_SUBJECT } = options;
-  const swarm = chooseSwarm(prng, apart, compared, { ...options, subject });
+  const swarm = chooseSwarm(prng, { apart, compared, leaving }, { ...options, subject });
   const { crowded } = swarm;
   const parameters = { ...subject.parameters(prng, crowded), ...options.shape };
   const places = subject.placesOfKey(parameters);
@@ -122,6 +131,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     const haste = isHasty ? 1 + apart.below(ATTEMPTS_MAX) : 0;
     return { items, ...chooseFate(prng, swarm, client, length), haste };
   });
+  if (swarm.expiries > 0) chooseExpiries(leaving, clients, swarm, id);
   const { startup } = swarm;
   // A new table needs memory: a full pool has none until a client deletes.
   const chunks = swarm.losses > 0 ? CHUNKS_MAX : swarm.chunks;
@@ -130,8 +140,32 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const losses = Array.from({ length: swarm.losses }, () => prng.below(STEPS_TO_LOSS)).sort(
     (a, b) => a - b,
   );
-  const plan = { startup, chains, clients, losses, settlesAfter };
+  const expires = swarm.expiries > 0;
+  const plan = { startup, chains, expires, clients, losses, settlesAfter };
   return { seed, subject, parameters, chunks, keys, ...plan };
+}
+
+/** Which writes have times, and where in the programs the clock jumps and sweeps have turns. */
+function chooseExpiries(
+  prng: Prng,
+  clients: readonly ClientPlan[],
+  { expiries }: Swarm,
+  id: { last: number },
+): void {
+  for (const { call } of clients.flatMap(({ items }) => items)) {
+    if (typeof call !== 'object' || call.kind !== 'write') continue;
+    if (prng.below(100) < expiries) {
+      // The checker knows a record that slides by its value, which a chained one has later.
+      const slides = prng.below(3) === 0 && call.value.length < CHAINED_BYTES;
+      call.times = slides ? 'sliding' : 'deadline';
+    } else if (prng.below(4) === 0) call.times = 'never';
+  }
+  const insert = (call: 'expire' | 'turn') => {
+    const { items } = clients[prng.below(clients.length)];
+    items.splice(prng.below(items.length + 1), 0, { id: ++id.last, call, after: 'none' });
+  };
+  for (let jumps = 1 + prng.below(JUMPS_MAX); jumps > 0; jumps--) insert('expire');
+  for (let turns = 1 + prng.below(TURNS_MAX); turns > 0; turns--) insert('turn');
 }
 
 function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): ProgramItem {

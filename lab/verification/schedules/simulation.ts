@@ -15,6 +15,7 @@ import { type FailureKind, VerificationFailure } from '../checks/failure.ts';
 import { checkMemory } from '../checks/final-accounting.ts';
 import { type CallRecord, type Note, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
+import { RunClock } from '../checks/run-clock.ts';
 import { auditSnapshots, type Sight } from '../checks/snapshots.ts';
 import { countingTimer } from '../counting-timer.ts';
 import { growthsOf, retriesOf, type Subject } from '../subjects/subject.ts';
@@ -23,7 +24,7 @@ import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { type ClientPlan, type Scenario, scenarioOf } from './scenario.ts';
-import { CHUNKS_MAX, LANES_MAX, type Swarm } from './swarm.ts';
+import { CHUNKS_MAX, LANES_MAX, STAYING, type Swarm } from './swarm.ts';
 
 export interface RunOptions {
   /** The index; RACE when left out. */
@@ -93,8 +94,10 @@ const SETTLE_DUTY_PIECES = 50_000;
 
 export function scenarioFor(options: RunOptions): Scenario {
   const { seed, subject, crashes, swarm, canary } = options;
-  const chosen = { subject: subject ?? subjectOf(canary), crashes, ...(swarm && { swarm }) };
-  return scenarioOf(seed, { ...chosen, ...canary?.scenario });
+  const chosen = { subject: subject ?? subjectOf(canary), crashes };
+  // The seeds that show a canary are known of programs in which no record leaves.
+  const features = { ...(canary && STAYING), ...swarm, ...canary?.scenario?.swarm };
+  return scenarioOf(seed, { ...chosen, ...canary?.scenario, swarm: features });
 }
 
 /** Memory for one run after the other: most of a short run would be spent on fresh memory. */
@@ -122,6 +125,7 @@ class Simulation {
   readonly #steps: (readonly Sight[])[] = [];
   readonly #parameters: PoolParameters;
   readonly #thread = currentThread();
+  readonly #clock = new RunClock();
   #entry: CatalogEntry | undefined;
   #now = 0;
   #settledFor = 0;
@@ -164,7 +168,9 @@ class Simulation {
       grace: grace && !canary?.consequencesOnly,
       readsAhead: this.#scenario.subject.readsAhead,
       locksAhead: subject.locksAhead,
-      overwrites: (units) => subject.overwrites?.(units, this.#parameters.nodes) === true,
+      // A record that notes its uses is written as long as a client that has found it may be.
+      overwrites: (units) =>
+        this.#scenario.expires || subject.overwrites?.(units, this.#parameters.nodes) === true,
     });
     this.#scenario.clients.forEach((plan, i) => {
       const kept = options.keep ? plan.items.filter(({ id }) => options.keep?.has(id)) : plan.items;
@@ -194,6 +200,7 @@ class Simulation {
     const pool = new LocalPool(fabric, this.#parameters, this.#memory.source, thread);
     pool.membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
     pool.timer.now = countingTimer();
+    pool.clock.now = () => this.#clock.now;
     return pool;
   }
 
@@ -210,7 +217,10 @@ class Simulation {
   #contextOf({ haste }: ClientPlan): ClientContext {
     return {
       hasty: haste > 0,
-      counts: this.#options.swarm?.evictions !== undefined,
+      counts: this.#options.swarm?.evictions !== undefined && !this.#scenario.expires,
+      clock: this.#clock,
+      expires: this.#scenario.expires,
+      expire: () => this.#expire(),
       now: () => this.#now,
       keys: this.#scenario.keys,
       walksOnce: this.#scenario.subject.walksOnce,
@@ -237,6 +247,7 @@ class Simulation {
     }
     // At once: a check of the pool must know that this client may leave records behind.
     pool.run(pool.membership.nameStore(entry.id, true));
+    if (this.#scenario.expires) yield* pool.catalog.noteTimed(entry.id);
     const opened = yield* openIndex(pool, entry);
     // From a generator of its own: a seed's schedule stays what it was for other indexes.
     subject.vary?.(opened, Prng.fromSeed(this.#options.seed).fork(TECHNIQUES + number));
@@ -327,6 +338,13 @@ class Simulation {
     for (const { address, bytes } of segments) this.#memory.fill(address, bytes, 0);
     const at = { invoked: this.#now, responded: this.#now };
     this.#notes.push({ client: '-', ...at, text: 'the table is lost' });
+  }
+
+  /** To everybody at once. */
+  #expire(): void {
+    this.#clock.pass(this.#now);
+    const at = { invoked: this.#now, responded: this.#now };
+    this.#notes.push({ client: '-', ...at, text: 'the next deadline passes' });
   }
 
   /** Lanes of all clients, numbered through. */

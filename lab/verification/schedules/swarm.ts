@@ -19,6 +19,8 @@ export interface Swarm {
   removes: number;
   /** Of a removal: to be of a key that a sample of the index meets, as an eviction is. */
   evictions: number;
+  /** Of a write: to have a deadline; some of the others have times, and never expire. */
+  expiries: number;
   modifies: number;
   /** Of an item: to be a walk over everything. */
   walks: number;
@@ -58,16 +60,25 @@ export interface ScenarioOptions {
   swarm?: Partial<Swarm>;
 }
 
+/** No record leaves by itself: for seeds that are known from programs without that. */
+export const STAYING: Partial<Swarm> = { evictions: 0, expiries: 0 };
+
+/** Of a seed, beside its main stream. */
+export interface Streams {
+  apart: Prng;
+  compared: Prng;
+  leaving: Prng;
+}
+
 /**
  * Swarm testing (Groce et al., ISSTA 2012): each run leaves out some of the features and overdoes
  * others, because features hide each other's bugs. A pool that is always full never splits, and
- * where everybody dies nobody meets what the dead have left. What is drawn from `apart` and from
- * `compared` changes nothing of what a seed draws otherwise.
+ * where everybody dies nobody meets what the dead have left. What is drawn from the other streams
+ * changes nothing of what a seed draws otherwise.
  */
 export function chooseSwarm(
   prng: Prng,
-  apart: Prng,
-  compared: Prng,
+  { apart, compared, leaving }: Streams,
   { crashes = true, subject, swarm }: ScenarioOptions,
 ): Swarm {
   const oneIn = (n: number) => prng.below(n) === 0;
@@ -77,7 +88,8 @@ export function chooseSwarm(
     crowded,
     writes: (crowded ? 40 : 20) + prng.below(crowded ? 40 : 50),
     removes: crowded ? 2 + prng.below(15) : 5 + prng.below(25),
-    evictions: 0,
+    evictions: leaving.below(4) === 0 ? 20 + leaving.below(81) : 0,
+    expiries: leaving.below(4) === 0 ? 20 + leaving.below(81) : 0,
     modifies: prng.below(20),
     walks: oneIn(3) ? 3 + prng.below(25) : 0,
     batches: oneIn(3) ? 3 + prng.below(15) : 0,

@@ -40,6 +40,7 @@ export class Walker {
   readonly #name: string;
   readonly #log: CallLog;
   readonly #walk: IndexWalk | IndexScan;
+  readonly #index: Index;
   readonly #began: number;
   readonly #form: WalkForm;
   #met = 0;
@@ -58,6 +59,7 @@ export class Walker {
     { once, form }: { once: boolean; form: WalkForm },
   ) {
     this.#name = name;
+    this.#index = index;
     this.#once = once;
     this.#log = log;
     this.#form = isOrdered(index) ? form : { order: 'any', limit: undefined, first: undefined };
@@ -89,7 +91,7 @@ export class Walker {
     this.#checkOrder(bytes);
     const key = this.#log.keys.indexOf(name);
     if (key < 0) throw new Error(`a walk hands out ${name}, a key that was never there`);
-    return { key, found: foundState(request) };
+    return { key, found: this.#index.records.isExpired(request) ? undefined : foundState(request) };
   }
 
   #checkOrder(bytes: Uint8Array): void {
@@ -130,7 +132,7 @@ export class Walker {
 
   #search(key: number, found: KeyState, from: number, to: number): void {
     const call = { key, kind: 'search' as const, by: 'walk' as const };
-    this.#log.record(CallRecord.seen(this.#name, call, found, from, to));
+    this.#log.record(CallRecord.seen(this.#name, call, found, from, to, this.#log.clock));
   }
 }
 

@@ -64,8 +64,11 @@ function addLive(
   for (let at = start; at < start + bytes; at += 8) {
     const low = i32[at >> 2];
     const high = i32[(at >> 2) + 1];
-    if (stampOf(high) - 1 > version) return false;
-    if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
+    const stamp = stampOf(high);
+    if (stamp - 1 > version) return false;
+    // Of stamp 0 nothing is a record: a mover has taken the new bucket, and its name stands there.
+    if (stamp > 0 && isLive(low, high))
+      slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
   }
   return true;
 }

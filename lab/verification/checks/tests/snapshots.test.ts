@@ -8,6 +8,7 @@ import {
   REPLACED,
 } from '../../../../src/indexes/contract.ts';
 import { CallRecord, type KeyState } from '../history.ts';
+import { RunClock } from '../run-clock.ts';
 import { auditSnapshots } from '../snapshots.ts';
 
 const KEYS = ['a', 'b'];
@@ -17,7 +18,7 @@ function write(key: number, value: string, [invoked, responded]: number[], old?:
   const version = old ? old.version + 1 : Number(value);
   const condition: Condition = old ? EXCHANGE : ALWAYS;
   const call = { key, kind: 'write' as const, condition, expected: 0, value, version };
-  const record = new CallRecord('c0', call, invoked);
+  const record = new CallRecord('c0', call, invoked, new RunClock());
   record.responded = responded;
   record.result = { outcome: old ? REPLACED : INSERTED, found: old, version };
   return record;
