@@ -23,7 +23,7 @@ import { type HStoreRequest, HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import { modify, remove, write } from './client/write.ts';
 import { PairServers } from './index-server.ts';
-import { pairGeometries, rootBytes } from './protocol/geometry.ts';
+import { pairGeometries } from './protocol/geometry.ts';
 import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
 import { HSTORE_PARAMETER_NAMES, type HStoreShape, hstoreShape } from './protocol/parameters.ts';
@@ -149,7 +149,8 @@ export const HSTORE: IndexKind = {
   *create(pool, parameters, catalog) {
     const shape = parameters as HStoreShape;
     const { clientsMax } = pool.layout.parameters;
-    const units = Math.ceil(rootBytes(shape, clientsMax) / UNIT_BYTES);
+    const bytes = pairGeometries(shape, 0, clientsMax)[shape.pairs - 1].end;
+    const units = Math.ceil(bytes / UNIT_BYTES);
     const root = yield* pool.allocator.spans.allocate(catalog, units);
     for (const geometry of pairGeometries(shape, root, clientsMax)) {
       const table = new TableImage(new PairAccess(geometry, catalog, pool));

@@ -48,13 +48,16 @@ export function* callHashServer(
     encodeRequest(asked, request, words, BODY_AT);
     writeInteger(words, NUMBER_AT, ticket.number);
     table.records.post(request, batch.clear());
+    writeInteger(words, SWAP_AT, 0);
+    writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
     batch
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
-      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT)
+      .cas(pair.hashLease.address, words, SWAP_AT);
     posted = true;
     // A server that was overtaken may still read it: it comes free by epochs.
     request.blockExposed = true;
-    yield postTake(pair, request);
+    yield batch;
     if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
     const reply = ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
     failed = false;
@@ -76,14 +79,6 @@ function giveBack(pair: Pair, block: Address, { address, units }: SpareBlock): v
   else if (address !== NULL_ADDRESS) pair.discard(address, units);
 }
 
-/** Adds the attempt to take a lease that is free. */
-function postTake(pair: Pair, request: HStoreRequest) {
-  const { batch, words } = request;
-  writeInteger(words, SWAP_AT, 0);
-  writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
-  return batch.cas(pair.hashLease.address, words, SWAP_AT);
-}
-
 /**
  * Turns as the hash server until the own request is answered. It may be answered already: by the
  * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
@@ -97,8 +92,8 @@ function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> 
     if (result.next) return true;
     yield* pair.replies.look();
     if (ticket.reply || result.isOvertaken) return false;
-    if (result.released || result.answers.length === 0) throw forgotten();
-    return true;
+    if (!result.released && result.answers.length > 0) return true;
+    throw new StepwellError('SW_POOL_CORRUPT', 'the hash server has lost a request');
   });
 }
 
@@ -142,8 +137,4 @@ function* wait(
   } finally {
     retries.fences += waiting.fences;
   }
-}
-
-function forgotten(): StepwellError {
-  return new StepwellError('SW_POOL_CORRUPT', 'the hash server has lost a request');
 }

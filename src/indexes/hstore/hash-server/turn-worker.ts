@@ -29,26 +29,21 @@ const ROWS_READ_WHOLE = 128;
 /** Each attempt that fails is a turn of another server, or rows that were new. */
 export const ATTEMPTS_MAX = 10_000;
 
-/** What a turn has answered, and whether it has given the lease back. */
+/** What a turn has answered. */
 export interface TurnResult {
   answers: readonly Decision[];
-  released: boolean;
+  /** Whether it has given the lease back. */
+  released?: boolean;
   /** The generation of a table that has to be built anew before anything can be answered. */
-  lost: number | undefined;
+  lost?: number;
   /** Another server was faster: nothing of this turn has happened. */
-  isOvertaken: boolean;
+  isOvertaken?: boolean;
   /** What the last doorbell saw: where the worker's next turn begins. */
-  next: Look | undefined;
+  next?: Look | undefined;
 }
 
-const NOTHING: TurnResult = {
-  answers: [],
-  released: false,
-  lost: undefined,
-  isOvertaken: false,
-  next: undefined,
-};
-const OVERTAKEN: TurnResult = { ...NOTHING, isOvertaken: true };
+const NOTHING: TurnResult = { answers: [] };
+const OVERTAKEN: TurnResult = { answers: [], isOvertaken: true };
 
 export interface TurnOptions {
   /** Gives the lease back in the same doorbell when nothing is left. */
@@ -112,7 +107,7 @@ export class TurnWorker {
   *turn(options: TurnOptions, begun: Look | undefined, isLast: boolean): Operation<TurnResult> {
     const look = begun ?? (yield* this.look());
     if (!look.isHolder) return OVERTAKEN;
-    if (look.lost !== undefined) return { ...NOTHING, lost: look.lost };
+    if (look.lost !== undefined) return { answers: [], lost: look.lost };
     const waiting = this.#waiting(look.turn);
     if (waiting.length === 0) return NOTHING;
     const { turnMax } = this.#pair.geometry;
@@ -152,9 +147,9 @@ export class TurnWorker {
   ): Operation<TurnResult> {
     const posted = yield* this.#take(look, chosen);
     if (posted === undefined) return OVERTAKEN;
-    const answers = yield* this.#decide(posted, look.committed);
-    if (answers === 'overtaken') return OVERTAKEN;
-    if (typeof answers === 'number') return { ...NOTHING, lost: answers };
+    const decided = yield* this.#decide(posted, look.committed);
+    if (decided.isOvertaken || decided.lost !== undefined) return decided;
+    const { answers } = decided;
     const releases = release && answers.length === waiting.length;
     // A server process goes on in any case, a client as long as its own request waits. A client
     // whose request was answered by another server's turn looks for its reply.
@@ -178,38 +173,33 @@ export class TurnWorker {
     }
     for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
     const next = looksAhead && isDone ? this.#seen() : undefined;
-    // Spelled out: each write passes here, and spreading is slow.
-    return { answers, released: releases && isDone, lost: undefined, isOvertaken: false, next };
+    return { answers, released: releases && isDone, next };
   }
 
-  /** The generation of a table of which a bucket was none. */
-  *#decide(
-    posted: PostedRequest[],
-    committed: number,
-  ): Operation<Decision[] | number | 'overtaken'> {
+  *#decide(posted: readonly PostedRequest[], committed: number): Operation<TurnResult> {
     try {
       yield* this.#lookup.read(posted);
     } catch (error) {
       if (!(error instanceof TableLost)) throw error;
       yield* reportLost(this.#pair.geometry, error.generation);
-      return error.generation;
+      return { answers: [], lost: error.generation };
     }
-    const decisions: Decision[] = [];
+    const answers: Decision[] = [];
     let sequence = committed;
     for (const one of posted) {
       const { first } = one;
       if (first === one) this.#lookup.match(one);
       else if (!follows(one)) continue;
       const decision = yield* decide(this.#lookup, one, sequence + 1);
-      if (decision === undefined) return 'overtaken';
-      decisions.push(decision);
+      if (decision === undefined) return OVERTAKEN;
+      answers.push(decision);
       if (decision.event === 0) continue;
       sequence++;
       first.match = decision;
       first.version = decision.reply.version;
       first.isExpired = false;
     }
-    return decisions;
+    return { answers };
   }
 
   /**

@@ -167,18 +167,10 @@ export class PairGeometry {
 /** All pairs of an index, which stand behind one another. */
 export function pairGeometries(shape: HStoreShape, root: Address, clients: number): PairGeometry[] {
   const pairs: PairGeometry[] = [];
-  let base = root;
   for (let number = 0; number < shape.pairs; number++) {
-    const pair = new PairGeometry(shape, base, number, clients);
-    pairs.push(pair);
-    base = pair.end;
+    pairs.push(new PairGeometry(shape, pairs.at(-1)?.end ?? root, number, clients));
   }
   return pairs;
-}
-
-/** What the pairs take, but for their tables. */
-export function rootBytes(shape: HStoreShape, clients: number): number {
-  return pairGeometries(shape, 0, clients)[shape.pairs - 1].end;
 }
 
 export function segmentCount({ buckets }: HStoreShape): number {

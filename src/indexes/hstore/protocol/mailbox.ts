@@ -51,6 +51,17 @@ export function postBodies(
   return batch;
 }
 
+/** What these rows ask for. */
+export function* readBodies<T>(
+  geometry: MailboxGeometry,
+  rows: readonly Unanswered[],
+  decode: (words: Scratch, at: number) => T,
+): Operation<T[]> {
+  const bodies = new Scratch(BODY_BYTES * rows.length);
+  if (rows.length > 0) yield postBodies(geometry, rows, bodies, new Batch());
+  return rows.map((_, i) => decode(bodies, BODY_BYTES * i));
+}
+
 /**
  * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
  * fabric, for synchronous calls too, and a request survives the server that was to answer it.

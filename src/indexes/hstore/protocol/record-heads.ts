@@ -63,28 +63,20 @@ export function* readHeads(slots: readonly Word[], visit: HeadVisitor): Operatio
     for (let i = first; i < end; i++) {
       const at = (i - first) * HEAD_BYTES;
       const units = headUnitsIn(heads, at);
-      const key = keyIn(heads, at) ?? (yield* readLongKey(heads, at, slots[i]));
-      visit(i, key, units);
+      visit(i, yield* keyOf(heads, at, slots[i]), units);
     }
   }
 }
 
-/** The key of the record that stands at `at`, with zeros behind it; undefined if it is cut off. */
-function keyIn({ u8, i32 }: Scratch, at: number): PaddedKey | undefined {
-  const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-  const start = at + HEADER_BYTES;
-  const end = start + paddedBytes(bytes);
-  if (end > at + HEAD_BYTES) return undefined;
-  for (let i = start + bytes; i < end; i++) u8[i] = 0;
-  return { u8, i32, at: start, bytes };
-}
-
-function* readLongKey({ i32 }: Scratch, at: number, slot: Word): Operation<PaddedKey> {
-  const bytes = i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-  const key = new Scratch(paddedBytes(bytes));
-  yield new Batch().read(recordOf(slot) + HEADER_BYTES, pad8(bytes), key, 0);
-  key.u8.fill(0, bytes);
-  return { u8: key.u8, i32: key.i32, at: 0, bytes };
+/** The key of the record that stands at `at`, with zeros behind it: read again if it is cut off. */
+function* keyOf(heads: Scratch, at: number, slot: Word): Operation<PaddedKey> {
+  const bytes = heads.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+  const padded = paddedBytes(bytes);
+  const isCut = HEADER_BYTES + padded > HEAD_BYTES;
+  const [words, start] = isCut ? [new Scratch(padded), 0] : [heads, at + HEADER_BYTES];
+  if (isCut) yield new Batch().read(recordOf(slot) + HEADER_BYTES, pad8(bytes), words, 0);
+  words.u8.fill(0, start + bytes, start + padded);
+  return { u8: words.u8, i32: words.i32, at: start, bytes };
 }
 
 /** The keys of the records that slots name, each in memory of its own. */

@@ -1,9 +1,9 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
-import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
+import type { MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
-import { postBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
+import { readBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { servingTurns } from './serve-turns.ts';
 
@@ -36,9 +36,7 @@ function* abandoned<T>(
   for (const one of yield* readUnanswered(geometry)) {
     if (one.owner === clientWord(membership) || (yield* gone.has(one.owner))) rows.push(one);
   }
-  const bodies = new Scratch(BODY_BYTES * rows.length);
-  if (rows.length > 0) yield postBodies(geometry, rows, bodies, new Batch());
-  return rows.map((_, i) => decode(bodies, BODY_BYTES * i));
+  return yield* readBodies(geometry, rows, decode);
 }
 
 /**
@@ -79,5 +77,5 @@ function* serve(pair: Pair): Operation<boolean> {
     answers += result.answers.length;
     return result.answers.length > 0 && !result.released && !(yield* isSettled(pair));
   });
-  return answers > 0 || last.isOvertaken || last.lost !== undefined;
+  return answers > 0 || last.isOvertaken === true || last.lost !== undefined;
 }

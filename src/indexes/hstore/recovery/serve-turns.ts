@@ -19,7 +19,7 @@ export function* servingTurns(
   try {
     last = yield* pair.hashServer.serve({ release: true, spare }, function* (result) {
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
-      released = result.released;
+      released = result.released ?? false;
       return result.lost === undefined && (yield* goesOn(result));
     });
   } finally {

@@ -2,8 +2,8 @@ import { control } from '../../../pool/control.ts';
 import { pad8 } from '../../../records/layout.ts';
 import { Batch, type Operation, Scratch, writeInteger } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import { BODY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
-import { postBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
+import { PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
+import { readBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { answerOffset, decodeScan, type ScanMessage } from '../protocol/scan-messages.ts';
 import { catchUp } from './catch-up.ts';
 
@@ -44,10 +44,7 @@ function* announceApplied(pair: Pair): Operation<void> {
 
 /** All in the same few round trips, from the skiplist as it is at one moment. */
 function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
-  const { geometry } = pair.skiplistMailbox;
-  const bodies = new Scratch(BODY_BYTES * waiting.length);
-  yield postBodies(geometry, waiting, bodies, new Batch());
-  const messages = waiting.map((_, i) => decodeScan(bodies, BODY_BYTES * i));
+  const messages = yield* readBodies(pair.skiplistMailbox.geometry, waiting, decodeScan);
   const keys = yield* keysOf(messages);
   // After all of them were posted: what their clients have seen before is in the answers.
   yield* catchUp(pair);
