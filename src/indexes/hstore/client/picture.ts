@@ -1,9 +1,7 @@
 import { hasCode } from '../../../errors.ts';
-import { control } from '../../../pool/control.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { type IndexPicture, type PicturePart, pictureOf } from '../../picture.ts';
 import type { Pair } from '../pair.ts';
-import { PAIR } from '../protocol/geometry.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { BUCKET_BYTES, SLOTS } from '../protocol/slot.ts';
 import { readBuckets, STEP_BUCKETS } from '../protocol/table-reader.ts';
@@ -22,56 +20,50 @@ export function* paint(table: HStoreTable): Operation<IndexPicture> {
 }
 
 function* partOf(pair: Pair): Operation<PicturePart> {
-  const { geometry } = pair;
-  const { buckets, log } = geometry.shape;
-  const state = yield* readState(pair);
-  const done = Number(yield* control.load(geometry.base + PAIR.applied));
+  const { number, shape } = pair.geometry;
+  const { buckets, log } = shape;
+  const { committed, skiplist } = yield* readState(pair);
   const cells: number[] = [];
   let chained = 0;
   const steps = Math.min(STEPS, Math.ceil(buckets / STEP_BUCKETS));
   for (let step = 0; step < steps; step++) {
-    const first = Math.floor((step * buckets) / steps);
-    const some = yield* cellsFrom(pair, first);
-    cells.push(...some.cells);
-    chained += some.chained;
+    chained += yield* addCells(pair, Math.floor((step * buckets) / steps), cells);
   }
   const slots = SLOTS * buckets;
-  const fill = cells.reduce((sum, cell) => sum + cell, 0) / Math.max(1, cells.length);
-  const used = Math.round(fill * slots);
-  const behind = state.committed - done;
-  const all = buckets / Math.max(1, cells.length);
+  const part = 1 / Math.max(1, cells.length);
+  const used = Math.round(part * slots * cells.reduce((sum, cell) => sum + cell, 0));
+  const behind = Math.min(log, Math.max(0, committed - skiplist.applied));
   return {
-    name: `${geometry.number}`,
+    name: `${number}`,
     used,
     slots,
     cells: cells.map((cell) => Math.min(1, cell)),
     bars: [
       { name: 'hash table', used, slots },
-      { name: 'chained buckets', used: Math.round(all * chained), slots: buckets },
-      { name: 'log not in skiplist', used: Math.min(log, Math.max(0, behind)), slots: log },
+      { name: 'chained buckets', used: Math.round(part * buckets * chained), slots: buckets },
+      { name: 'log not in skiplist', used: behind, slots: log },
     ],
   };
 }
 
-/** How full buckets are with what is chained to them; nothing of a table that was lost. */
-function* cellsFrom(
-  { geometry }: Pair,
-  first: number,
-): Operation<{ cells: number[]; chained: number }> {
+/**
+ * Adds how full buckets are with what is chained to them, and returns how many are chained; nothing
+ * of a table that was lost.
+ */
+function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<number> {
   try {
     const { count, slots, chained } = yield* readBuckets(geometry, first);
-    const start = geometry.bucket(first);
     const cells = new Array<number>(count).fill(0);
-    let elsewhere = 0;
     for (const { slot } of slots) {
-      const bucket = Math.floor((slot - start) / BUCKET_BYTES);
+      const bucket = Math.floor((slot - geometry.bucket(first)) / BUCKET_BYTES);
+      // Which bucket a chained one hangs on is not told: they are shared out.
       if (bucket >= 0 && bucket < count) cells[bucket] += 1 / SLOTS;
-      else elsewhere++;
+      else for (let i = 0; i < count; i++) cells[i] += 1 / SLOTS / count;
     }
-    // Which bucket a chained one hangs on is not told: they are shared out.
-    return { cells: cells.map((c) => c + elsewhere / SLOTS / count), chained: chained.length };
+    all.push(...cells);
+    return chained.length;
   } catch (error) {
-    if (hasCode(error, 'SW_POOL_CORRUPT')) return { cells: [], chained: 0 };
+    if (hasCode(error, 'SW_POOL_CORRUPT')) return 0;
     throw error;
   }
 }

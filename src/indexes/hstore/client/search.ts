@@ -20,7 +20,6 @@ import {
   signatureOf,
   unitsOfSlot,
 } from '../protocol/slot.ts';
-import type { Word } from '../protocol/word.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import { askForSlots } from './scan-call.ts';
 import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
@@ -42,9 +41,8 @@ export function* search(table: HStoreTable, request: HStoreRequest): Operation<b
     const { generation } = table.pairOf(request).geometry;
     const found = yield* searchTable(table, request);
     if (found !== undefined) return found;
-    const slot = yield* searchDegraded(table, request, generation);
-    if (slot === 'nowhere') return false;
-    if (slot !== 'table') return yield* readSlot(request, slot.low, slot.high);
+    const answer = yield* searchDegraded(table, request, generation);
+    if (answer !== undefined) return answer;
   }
   throw new StepwellError('SW_CONTENTION', 'the hash table is lost again and again');
 }
@@ -70,33 +68,31 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
 
 /**
  * GET while the table is lost (section 3.2): the skiplist server tells the slot's word of the first
- * key from this one on, whose record the caller reads. Without such a server the table is restored
- * at once. 'nowhere' when there is no such key, 'table' when there is a table again. `met` is the
- * generation of the table in which a bucket was none.
+ * key from this one on, whose record is read. Without such a server the table is restored at once:
+ * then undefined. `met` is the generation of the table in which a bucket was none.
  */
 function* searchDegraded(
   table: HStoreTable,
   request: HStoreRequest,
   met: number,
-): Operation<Word | 'nowhere' | 'table'> {
+): Operation<boolean | undefined> {
   const pair = table.pairOf(request);
   const { table: state, skiplist } = yield* readState(pair);
-  const { isLost, generation } = state;
+  const isMet = state.generation === met;
   // Waiting finds out whether that client is gone: to ask first costs a walk over all clients.
   const { client } = skiplist.holder;
   const isServed = client !== 0 && client !== pair.skiplistLease.own;
-  const isMet = generation === met;
-  if (isMet && !isLost) yield* reportLost(pair.geometry, met);
-  if ((isMet || isLost) && isServed) {
+  if (isMet && !state.isLost) yield* reportLost(pair.geometry, met);
+  if ((isMet || state.isLost) && isServed) {
     const { outgoing, keyBytes } = request;
-    const key = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
-    const part = { from: key, reverse: false, count: 1 };
+    const from = outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
     table.retries.degraded++;
-    const slots = yield* askForSlots(table, pair, request, part);
-    if (slots) return slots[0] ?? 'nowhere';
+    const slots = yield* askForSlots(table, pair, request, { from, reverse: false, count: 1 });
+    if (slots?.length === 0) return false;
+    if (slots) return yield* readSlot(request, slots[0].low, slots[0].high);
   }
   yield* restoreTable(pair, met);
-  return 'table';
+  return undefined;
 }
 
 /** Searches that share two doorbells; what first buckets do not settle is searched for alone. */

@@ -74,7 +74,8 @@ function* rebuildTable(pair: Pair): Operation<void> {
   const known = yield* fill(pair, image, table.generation, committed);
   yield* unmarkBuckets(geometry);
   yield* image.publish(table.generation + 1);
-  if (known) skiplist.relocated(known, table.generation + 1);
+  // An interleaved operation may have noticed, and built a skiplist of the new table.
+  if (skiplist.image === known) skiplist.generation = table.generation + 1;
 }
 
 /** Writes the image. Returns the skiplist that it was made from, if it was. */

@@ -6,7 +6,6 @@ import { Stillness } from '../protocol/lease.ts';
 import { type Folded, FoldedLog } from '../protocol/log.ts';
 import { readState, TableLost } from '../protocol/pair-state.ts';
 import { readHeads, readKeys } from '../protocol/record-heads.ts';
-import { isEmpty } from '../protocol/slot.ts';
 import { walkSlots } from '../protocol/table-reader.ts';
 import { pauseAfter } from '../protocol/waiting.ts';
 import { holding, readingAlone } from '../recovery/hold-lease.ts';
@@ -85,11 +84,10 @@ function* rebuild(pair: Pair, attempt: number): Operation<void> {
     const built =
       attempt > FUZZY_ATTEMPTS
         ? yield* walkHolding(pair, image, attempt > FUZZY_ATTEMPTS + YIELDING_ATTEMPTS)
-        : yield* walkFollowing(pair, image);
+        : yield* walk(pair, image, false);
     if (built === undefined) return;
     const { committed, generation, changes } = built;
-    const named = changes.filter(({ high }) => !isEmpty(high));
-    image.change(changes, yield* readKeys(named));
+    image.change(changes, yield* readKeys(changes.filter((change) => image.wantsKeyOf(change))));
     skiplist.install(image, generation, committed);
   } catch (error) {
     if (!(error instanceof TableLost)) throw error;
@@ -98,56 +96,47 @@ function* rebuild(pair: Pair, attempt: number): Operation<void> {
 }
 
 /**
- * Reads the table while writes go on, and follows the log on the way: only a process that stands
- * still loses it. Then undefined.
- */
-function* walkFollowing(pair: Pair, image: SkiplistImage): Operation<Built | undefined> {
-  const { committed: from, generation } = yield* settledState(pair);
-  const log = new FoldedLog(pair.geometry, from);
-  // What was overwritten is found missing at the end.
-  yield* fill(pair, image, function* () {
-    yield* log.follow((yield* readState(pair)).committed);
-  });
-  const { committed, generation: end } = yield* settledState(pair);
-  // Slots of two tables are not one table.
-  if (generation !== end || !(yield* log.follow(committed))) return undefined;
-  const changes = log.changes.map((folded) => ({ ...folded, rekeyed: true }));
-  return { committed, generation, changes };
-}
-
-/**
- * Reads the table as the holder of the lease, under which no client writes. The list is linked
- * under it as well: in that time the log could come round again. A client that has tried that in
- * vain takes a lease that no other client takes from it, and is fenced when it stands still.
+ * As the holder of the lease, under which no client writes. The list is linked under it as well: in
+ * that time the log could come round again. A client that has tried that in vain takes a lease that
+ * no other client takes from it, and is fenced when it stands still.
  */
 function* walkHolding(
   pair: Pair,
   image: SkiplistImage,
   isPatient: boolean,
 ): Operation<Built | undefined> {
-  const walk = function* () {
-    const { committed, table } = yield* readState(pair);
-    yield* fill(pair, image, () => pair.hashLease.beat());
-    return { committed, generation: table.generation, changes: [] };
-  };
   const what = 'writes cannot be held to build the skiplist';
   const { serves, client, token } = yield* pair.hashLease.holder();
-  const isOwn = serves && client === pair.hashLease.own;
-  const isAlone = isPatient || isOwn || token !== 0;
-  return yield* isAlone ? holding(pair, what, walk) : readingAlone(pair, what, walk);
+  const isAlone = isPatient || token !== 0 || (serves && client === pair.hashLease.own);
+  const held = () => walk(pair, image, true);
+  return yield* isAlone ? holding(pair, what, held) : readingAlone(pair, what, held);
 }
 
-/** Takes all of the table into an image. */
-function* fill(pair: Pair, image: SkiplistImage, follow: () => Operation<void>): Operation<void> {
-  const { skiplist, meanwhile } = pair;
-  yield* walkSlots(pair, function* (slots) {
+/**
+ * Takes all of the table into an image, and follows the log on the way, or beats. Undefined when
+ * the log was lost, which happens only to a process that stands still.
+ */
+function* walk(pair: Pair, image: SkiplistImage, isHeld: boolean): Operation<Built | undefined> {
+  const { skiplist, meanwhile, hashLease } = pair;
+  const { committed: from, generation } = yield* settledState(pair);
+  const log = new FoldedLog(pair.geometry, from);
+  const follow = function* () {
     skiplist.progress++;
+    // What was overwritten is found missing at the end.
+    if (isHeld) yield* hashLease.beat();
+    else yield* log.follow((yield* readState(pair)).committed);
+  };
+  yield* walkSlots(pair, function* (slots) {
     yield* readHeads(slots, (i, key) => image.add(slots[i], key));
     yield* follow();
   });
   yield* image.link(function* () {
-    skiplist.progress++;
     yield* follow();
     yield* meanwhile();
   });
+  const { committed, generation: end } = yield* settledState(pair);
+  // Slots of two tables are not one table.
+  if (generation !== end || !(yield* log.follow(committed))) return undefined;
+  const changes = log.changes.map((folded) => ({ ...folded, rekeyed: true }));
+  return { committed, generation, changes };
 }

@@ -13,11 +13,11 @@ import { SkiplistImage } from './skiplist-image.ts';
  */
 export class SkiplistCopy {
   readonly #pair: PairAccess;
-  #image: SkiplistImage;
+  image: SkiplistImage;
   /** Everything up to here is in the skiplist; -1 before it was built. */
   applied = -1;
   /** The table that its slots are of. */
-  #generation = 0;
+  generation = 0;
   rebuilds = 0;
   /** Whether an operation of this client takes it further. */
   isAdvancing = false;
@@ -26,7 +26,7 @@ export class SkiplistCopy {
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
-    this.#image = this.empty();
+    this.image = this.empty();
   }
 
   empty(): SkiplistImage {
@@ -34,22 +34,12 @@ export class SkiplistCopy {
     return new SkiplistImage(partitions, seed);
   }
 
-  get image(): SkiplistImage {
-    return this.#image;
-  }
-
   /** Takes a skiplist that was built, unless an interleaved operation has come further. */
   install(image: SkiplistImage, generation: number, committed: number): void {
-    if (this.#generation > generation || this.has(generation, committed)) return;
-    this.#image = image;
-    this.#generation = generation;
+    if (this.generation > generation || this.has(generation, committed)) return;
+    this.image = image;
+    this.generation = generation;
     this.applied = committed;
-  }
-
-  /** The slots of an image are those of a new table. */
-  relocated(image: SkiplistImage, generation: number): void {
-    // An interleaved operation may have noticed, and built a skiplist of the new table.
-    if (this.#image === image) this.#generation = generation;
   }
 
   /**
@@ -57,12 +47,12 @@ export class SkiplistCopy {
    * that one before.
    */
   has(generation: number, committed: number): boolean {
-    return this.#generation >= generation && this.applied >= committed;
+    return this.generation >= generation && this.applied >= committed;
   }
 
   /** Goes to a sequence by the log alone, if it can from the table that it knows. */
   *followLog(generation: number, target: number): Operation<boolean> {
-    while (this.applied >= 0 && this.#generation === generation) {
+    while (this.applied >= 0 && this.generation === generation) {
       if (this.applied >= target) return true;
       // Again, when an interleaved operation was faster with a part of it.
       const from = this.applied;
@@ -91,9 +81,9 @@ export class SkiplistCopy {
    * operation began. Then all happens at once, unless an interleaved operation has done it.
    */
   *#apply(from: number, target: number, changes: readonly Folded[]): Operation<void> {
-    const image = this.#image;
+    const image = this.image;
     const keys = yield* readKeys(changes.filter((change) => image.wantsKeyOf(change)));
-    if (this.applied !== from || this.#image !== image) return;
+    if (this.applied !== from || this.image !== image) return;
     image.change(changes, keys);
     this.applied = target;
   }
