@@ -315,7 +315,7 @@ export class Connection implements Client, CommandContext {
   #send(): void {
     const socket = this.#socket;
     this.server.totals.bytesOut += this.reply.length;
-    socket.cork();
+    if (!this.reply.isOnePiece) socket.cork();
     this.reply.flush(socket);
     socket.uncork();
     // Nothing queued means that the system has taken all bytes already.

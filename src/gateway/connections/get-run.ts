@@ -20,10 +20,11 @@ export class GetRun {
    * requests it was. 0 leaves the request, and the error that it may cause, to the command itself.
    */
   serve(requests: readonly Request[], first: number, context: CommandContext): number {
-    const end = Math.min(requests.length, first + this.#lengthMax);
-    const keys: Buffer[] = [];
-    for (let at = first; at < end && isGet(requests[at]); at++) keys.push(requests[at][1]);
-    if (keys.length < RUN_MIN) return 0;
+    const endMax = Math.min(requests.length, first + this.#lengthMax);
+    let end = first;
+    while (end < endMax && isGet(requests[end])) end++;
+    if (end - first < RUN_MIN) return 0;
+    const keys = requests.slice(first, end).map((request) => request[1]);
     const { reply } = context;
     const before = reply.length;
     let values: ReturnType<typeof context.store.getMany>;

@@ -10,6 +10,9 @@ const COPY_BYTES_MAX = 16 * 1024;
 const BUFFER_BYTES = 16 * 1024;
 /** Longest header: a type byte, 20 characters of a 64-bit integer, CRLF. */
 const HEADER_BYTES_MAX = 24;
+/** Up to here loops beat calls that copy bytes or format numbers. */
+const LOOP_BYTES_MAX = 64;
+const LOOP_NUMBERS_MAX = 2 ** 31;
 
 const OK = Buffer.from('+OK\r\n');
 const PONG = Buffer.from('+PONG\r\n');
@@ -51,6 +54,11 @@ export class ReplyWriter {
   /** Bytes gathered since the last `flush`. */
   get length(): number {
     return this.#partsLength + this.#end - this.#start;
+  }
+
+  /** Whether `flush` writes to the sink once at most. */
+  get isOnePiece(): boolean {
+    return this.#parts.length === 0;
   }
 
   ok(): void {
@@ -173,13 +181,22 @@ export class ReplyWriter {
     this.#reserve(HEADER_BYTES_MAX);
     const buffer = this.#buffer;
     buffer[this.#end++] = type;
-    if (typeof value === 'number' && value >= 0 && value < 10) {
-      buffer[this.#end++] = DIGIT_ZERO + value;
-    } else {
-      this.#end += buffer.write(String(value), this.#end, 'latin1');
-    }
+    if (value >= 0 && value < LOOP_NUMBERS_MAX) this.#digits(Number(value));
+    else this.#end += buffer.write(String(value), this.#end, 'latin1');
     buffer[this.#end++] = CR;
     buffer[this.#end++] = LF;
+  }
+
+  /** A loop, because a string and its copy take several times as long. */
+  #digits(value: number): void {
+    let length = 1;
+    for (let rest = value; rest >= 10; rest = (rest / 10) | 0) length++;
+    let rest = value;
+    for (let at = this.#end + length - 1; at >= this.#end; at--) {
+      this.#buffer[at] = DIGIT_ZERO + (rest % 10);
+      rest = (rest / 10) | 0;
+    }
+    this.#end += length;
   }
 
   #crlf(): void {
@@ -195,9 +212,12 @@ export class ReplyWriter {
       this.#partsLength += bytes.length;
       return;
     }
-    this.#reserve(bytes.length);
-    this.#buffer.set(bytes, this.#end);
-    this.#end += bytes.length;
+    const { length } = bytes;
+    this.#reserve(length);
+    const buffer = this.#buffer;
+    if (length > LOOP_BYTES_MAX) buffer.set(bytes, this.#end);
+    else for (let i = 0; i < length; i++) buffer[this.#end + i] = bytes[i];
+    this.#end += length;
   }
 
   #reserve(length: number): void {

@@ -6,6 +6,9 @@ import { decodeValue, storedValue } from './decoding.ts';
 
 const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
+/** A number holds any so many digits exactly. */
+const EXACT_DIGITS = 15;
+const DIGIT_ZERO = 48;
 
 /** Decimal 64-bit integers as `increment` (and Redis) understand them: no sign but -, no zeros. */
 export function parseInteger(text: string): bigint {
@@ -25,10 +28,26 @@ export function checkRange(sum: bigint, safe: boolean): bigint {
 
 /** The counter in the found record: digits, or what a format decodes to an integer. */
 export function integerIn(request: Request, format: Format): bigint {
-  if (typeof format === 'string') return parseInteger(storedValue(request, 'utf8') as string);
+  if (typeof format === 'string') {
+    const short = shortNatural(request);
+    return short >= 0 ? BigInt(short) : parseInteger(storedValue(request, 'utf8') as string);
+  }
   const value = decodeValue(request, format);
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return BigInt(value as number);
   throw new StepwellError('SW_NOT_INTEGER', 'the value is not an integer');
+}
+
+/** What most counters are, read without making text of it; -1 for anything else. */
+function shortNatural({ found: { u8 }, contentAt, contentBytes }: Request): number {
+  if (contentBytes === 0 || contentBytes > EXACT_DIGITS) return -1;
+  if (u8[contentAt] === DIGIT_ZERO && contentBytes > 1) return -1;
+  let value = 0;
+  for (let at = contentAt; at < contentAt + contentBytes; at++) {
+    const digit = u8[at] - DIGIT_ZERO;
+    if (digit < 0 || digit > 9) return -1;
+    value = value * 10 + digit;
+  }
+  return value;
 }
 
 /** What is stored for a counter; in a format a number where that is exact, else a bigint. */

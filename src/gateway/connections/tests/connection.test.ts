@@ -127,7 +127,7 @@ describe('Connection', () => {
   it('ends itself, not the process, when the gateway fails', async () => {
     const { socket, failures } = startConnection();
     const failure = new Error('planted');
-    Object.defineProperty(socket, 'cork', {
+    Object.defineProperty(socket, 'write', {
       value() {
         throw failure;
       },

@@ -67,12 +67,12 @@ const CASES: Case[] = [
     resp3: '-ERR bad  +OK  \r\n',
     values: ['ERR bad  +OK  '],
   },
-  ...[0, 1, 7, 10, -1, -10, 2 ** 40].map((value) => ({
+  ...[0, 1, 7, 10, 99, 100, -1, -10, 2 ** 31 - 1, 2 ** 31, 2 ** 40, 42n].map((value) => ({
     name: `integer ${value}`,
     write: (r: ReplyWriter) => r.integer(value),
     resp2: `:${value}\r\n`,
     resp3: `:${value}\r\n`,
-    values: [value] as const,
+    values: [Number(value)] as const,
   })),
   {
     name: 'bigint',
