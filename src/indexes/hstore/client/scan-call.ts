@@ -1,6 +1,6 @@
 import { invariant } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
-import { pad8, sizeClassOf, unitsOf } from '../../../records/layout.ts';
+import { sizeClassOf, unitsOf } from '../../../records/layout.ts';
 import {
   type Address,
   Batch,
@@ -65,7 +65,9 @@ export function* askForSlots(
   part: ScanPart,
 ): Operation<Word[] | undefined> {
   const { skiplistMailbox: mailbox } = pair;
-  const answerAt = answerOffset(part.from?.length ?? 0);
+  const { batch, words } = request;
+  const keyBytes = part.from?.length ?? 0;
+  const answerAt = answerOffset(keyBytes);
   const units = sizeClassOf(unitsOf(answerAt + 8 * part.count));
   const row = yield* mailbox.take(pair.patience.waitsMax);
   let isOpen = false;
@@ -74,7 +76,17 @@ export function* askForSlots(
     if (block === undefined) return undefined;
     const asked = { row, number: mailbox.nextNumber(row) };
     isOpen = true;
-    yield postScan(pair, request, asked, part, block);
+    encodeScan(part, block, words, BODY_AT);
+    writeInteger(words, NUMBER_AT, asked.number);
+    batch.clear();
+    if (part.from && keyBytes > 0) {
+      const key = new Scratch(answerAt);
+      key.u8.set(part.from);
+      batch.write(block, answerAt, key, 0);
+    }
+    yield batch
+      .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
     const count = yield* waitForScan(table, pair, request, asked);
     isOpen = false;
     const isAsked = count === undefined || count <= part.count;
@@ -87,28 +99,6 @@ export function* askForSlots(
     if (isOpen) mailbox.giveUp(row);
     else mailbox.give(row);
   }
-}
-
-/** The key that the scan begins at, the request, and its number. */
-function postScan(
-  { skiplistMailbox: { geometry } }: Pair,
-  { batch, words }: HStoreRequest,
-  { row, number }: Unanswered,
-  part: ScanPart,
-  block: Address,
-): Batch {
-  const { from } = part;
-  encodeScan(part, block, words, BODY_AT);
-  writeInteger(words, NUMBER_AT, number);
-  batch.clear();
-  if (from && from.length > 0) {
-    const key = new Scratch(pad8(from.length));
-    key.u8.set(from);
-    batch.write(block, pad8(from.length), key, 0);
-  }
-  return batch
-    .write(geometry.body(row), BODY_BYTES, words, BODY_AT)
-    .write(geometry.request(row), 8, words, NUMBER_AT);
 }
 
 /** How many slots the answer has; undefined when the server is gone and the request withdrawn. */

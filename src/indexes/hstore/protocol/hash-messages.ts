@@ -45,30 +45,27 @@ export const OUT_OF_MEMORY = 7;
  *   32  the record's checksum without its version 32 | value bytes 32 | lengths, codec, flags 32
  *   48  expected slot 64
  */
-export interface HashRequest extends Asked, FoundSlot {
+export interface HashRequest {
+  operation: number;
+  condition: Condition | typeof IF_SLOT;
   units: number;
   keyBytes: number;
   block: Address;
   h1: number;
   h2: number;
+  expectedVersion: number;
   firstVersion: number;
   sealedBody: number;
   valueBytes: number;
   kind: number;
-}
-
-/** The slot that a search found, as it was read. */
-export interface FoundSlot {
   slotLow: number;
   slotHigh: number;
 }
 
 /** What a client asks about the key of its request. */
-export interface Asked {
-  operation: number;
-  condition: Condition | typeof IF_SLOT;
-  expectedVersion: number;
-}
+export type Asked = Pick<HashRequest, 'operation' | 'condition' | 'expectedVersion'>;
+/** The slot that a search found, as it was read. */
+export type FoundSlot = Pick<HashRequest, 'slotLow' | 'slotHigh'>;
 
 /** The slot is the one that a search found; only OP_REMOVE_FOUND and IF_SLOT need it. */
 export function encodeRequest(

@@ -85,32 +85,27 @@ export class FoldedLog {
    */
   *follow(target: number): Operation<boolean> {
     const kept = this.#geometry.entriesKept;
+    const words = this.#words;
     while (this.#sequence < target) {
-      const count = Math.min(ENTRIES_PER_READ, target - this.#sequence);
-      if (target - this.#sequence > kept) return false;
-      yield this.#postEntries(count);
-      const entries: (LogEntry | undefined)[] = Array.from({ length: count }, (_, i) =>
-        decodeEntry(this.#words, 8 + i * LOG_ENTRY_BYTES, this.#sequence + 1 + i),
-      );
-      if (readInteger(this.#words, 0) - this.#sequence > kept) return false;
-      for (const entry of entries) {
+      const from = this.#sequence;
+      const count = Math.min(ENTRIES_PER_READ, target - from);
+      if (target - from > kept) return false;
+      words.ensure(8 + count * LOG_ENTRY_BYTES);
+      const batch = new Batch();
+      for (let i = 0; i < count; i++) {
+        const entry = this.#geometry.logEntry(from + 1 + i);
+        batch.read(entry, LOG_ENTRY_BYTES, words, 8 + i * LOG_ENTRY_BYTES);
+      }
+      yield batch.read(this.#geometry.base + PAIR.begun, 8, words, 0);
+      if (readInteger(words, 0) - from > kept) return false;
+      for (let i = 0; i < count; i++) {
+        const entry = decodeEntry(words, 8 + i * LOG_ENTRY_BYTES, from + 1 + i);
         if (entry === undefined) return false;
         this.#sequence++;
         this.#fold(entry);
       }
     }
     return true;
-  }
-
-  /** The next entries, and then `begun`. */
-  #postEntries(count: number): Batch {
-    this.#words.ensure(8 + count * LOG_ENTRY_BYTES);
-    const batch = new Batch();
-    for (let i = 0; i < count; i++) {
-      const entry = this.#geometry.logEntry(this.#sequence + 1 + i);
-      batch.read(entry, LOG_ENTRY_BYTES, this.#words, 8 + i * LOG_ENTRY_BYTES);
-    }
-    return batch.read(this.#geometry.base + PAIR.begun, 8, this.#words, 0);
   }
 
   #fold({ event, slot, low, high }: LogEntry): void {

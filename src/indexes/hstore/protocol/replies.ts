@@ -91,10 +91,7 @@ export class Replies {
 
   /** Reads the pair's state and the answers to all that wait: one doorbell. */
   *look(): Operation<void> {
-    if (this.#looking) {
-      yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES));
-      return;
-    }
+    if (this.#looking) return yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES));
     this.#looking = true;
     try {
       yield* this.#lookWith(this.#batch.clear(), this.#words);
@@ -109,11 +106,12 @@ export class Replies {
     batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
     const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
     // The numbers before the replies: behind a number stands the reply to it, or a later one.
-    for (const { first, count } of runsOf(asked)) {
+    const runs = runsOf(asked);
+    for (const { first, count } of runs) {
       const numbersAt = PAIR_STATE_BYTES + 8 * first;
       batch.read(this.#mailbox.answered(asked[first].row), 8 * count, words, numbersAt);
     }
-    for (const { first, count } of runsOf(asked)) {
+    for (const { first, count } of runs) {
       const at = repliesAt + REPLY_BYTES * first;
       batch.read(this.#mailbox.reply(asked[first].row), REPLY_BYTES * count, words, at);
     }

@@ -33,29 +33,21 @@ export function* readBuckets(
 ): Operation<TableStep> {
   const { generation, shape } = geometry;
   const count = Math.min(most, shape.buckets - first);
-  const start = geometry.bucket(first);
   const words = new Scratch(count * BUCKET_BYTES);
   const slots: NamedSlot[] = [];
   const chained = new Set<Address>();
-  yield new Batch().read(start, count * BUCKET_BYTES, words, 0);
-  const buckets = Array.from({ length: count }, (_, i) => start + i * BUCKET_BYTES);
+  const buckets = Array.from({ length: count }, (_, i) => geometry.bucket(first + i));
+  yield new Batch().read(buckets[0], count * BUCKET_BYTES, words, 0);
   let open = take(buckets, words, generation, slots);
   while (open.length > 0) {
-    for (const bucket of open) {
+    const batch = new Batch();
+    open.forEach((bucket, i) => {
       invariant(!chained.has(bucket), `the bucket at ${bucket} is chained twice`);
       chained.add(bucket);
-    }
-    const behind: Address[] = [];
-    for (let some = 0; some < open.length; some += count) {
-      const part = open.slice(some, some + count);
-      const batch = new Batch();
-      part.forEach((bucket, i) => {
-        batch.read(bucket, BUCKET_BYTES, words, i * BUCKET_BYTES);
-      });
-      yield batch;
-      behind.push(...take(part, words, generation, slots));
-    }
-    open = behind;
+      batch.read(bucket, BUCKET_BYTES, words, i * BUCKET_BYTES);
+    });
+    yield batch;
+    open = take(open, words, generation, slots);
   }
   return { count, slots, chained: [...chained] };
 }

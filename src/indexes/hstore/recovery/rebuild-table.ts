@@ -71,34 +71,22 @@ function* rebuildTable(pair: Pair): Operation<void> {
   const { table, committed } = yield* readState(pair);
   if (!table.isLost) return yield* loadSegments(geometry);
   const image = new TableImage(pair);
-  const known = yield* fill(pair, image, table.generation, committed);
-  yield* unmarkBuckets(geometry);
-  yield* image.publish(table.generation + 1);
-  // An interleaved operation may have noticed, and built a skiplist of the new table.
-  if (skiplist.image === known) skiplist.generation = table.generation + 1;
-}
-
-/** Writes the image. Returns the skiplist that it was made from, if it was. */
-function* fill(
-  pair: Pair,
-  image: TableImage,
-  generation: number,
-  committed: number,
-): Operation<SkiplistImage | undefined> {
-  const { skiplist } = pair;
+  let known: SkiplistImage | undefined;
   try {
     yield* image.allocate();
-    const isKnown = yield* skiplist.followLog(generation, committed);
-    const known = isKnown ? skiplist.image : undefined;
+    if (yield* skiplist.followLog(table.generation, committed)) known = skiplist.image;
     if (known) yield* fromSkiplist(pair, known, image);
     else yield* fromRecords(pair, image);
     yield* image.write();
-    return known;
   } catch (error) {
     // Else each attempt in a full pool would make it fuller.
     if (hasCode(error, 'SW_POOL_FULL')) yield* image.discard();
     throw error;
   }
+  yield* unmarkBuckets(geometry);
+  yield* image.publish(table.generation + 1);
+  // An interleaved operation may have noticed, and built a skiplist of the new table.
+  if (skiplist.image === known) skiplist.generation = table.generation + 1;
 }
 
 /**
