@@ -1,4 +1,4 @@
-import type { Operation } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { checkEach } from '../substrates/claims/check-each.ts';
 import { search } from './client/search.ts';
@@ -23,13 +23,12 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
   for (const pair of table.pairs) yield* checkPair(pair, sink);
   const walk = new HStoreWalk(table);
   const newRequest = () => table.newRequest();
+  const visitChained = (bucket: Address) => sink.reachable(bucket, CHAINED_BUCKET_UNITS);
   let records = 0;
   while (!walk.done) {
     const group: NamedSlot[] = [];
     while (!walk.done && group.length < GROUP) {
-      group.push(
-        ...(yield* walk.nextSlots((bucket) => sink.reachable(bucket, CHAINED_BUCKET_UNITS))),
-      );
+      group.push(...(yield* walk.nextSlots(visitChained)));
     }
     yield* checkEach(sink, group, newRequest, (slot, request) =>
       checkSlot(table, request, slot, sink),

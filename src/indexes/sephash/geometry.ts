@@ -1,6 +1,5 @@
-import { StepwellError } from '../../errors.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
-import { inRange } from '../substrates/parameters.ts';
+import { inRange, powerInRange } from '../substrates/parameters.ts';
 import { mainEntries } from './segments/main-segment.ts';
 import { MainSizes } from './segments/main-sizes.ts';
 
@@ -123,7 +122,12 @@ export function sepHashShape(
   poolBytes: number,
   seed: number,
 ): SepHashShape {
-  const segmentBytes = powerOfTwo('segmentBytes', wishes.segmentBytes ?? 1024);
+  const segmentBytes = powerInRange(
+    'segmentBytes',
+    wishes.segmentBytes ?? 1024,
+    SEGMENT_BYTES_MIN,
+    SEGMENT_BYTES_MAX,
+  );
   const ratio = inRange('ratio', wishes.ratio ?? 64, RATIO_MIN, 64);
   const flag = (name: 'append' | 'signs' | 'filter' | 'depthBits' | 'zeroWait') =>
     inRange(name, wishes[name] ?? 1, 0, 1);
@@ -146,10 +150,4 @@ export function sepHashShape(
     maxDepth,
     seed,
   };
-}
-
-function powerOfTwo(name: string, value: number): number {
-  inRange(name, value, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-  if (Math.log2(value) % 1 === 0) return value;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a power of two, not ${value}`);
 }

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import { inRange } from '../substrates/parameters.ts';
+import { inRange, powerInRange } from '../substrates/parameters.ts';
 import { POOL_BYTES_MAX, VERSION_MAX } from './table/slot.ts';
 
 /** Parameters of a SHARD table; kept in the catalog. */
@@ -57,10 +57,7 @@ export function shardShape(
   const wanted = wishes.partitions ?? (nodes > 1 ? PARTITIONS_OVER_NODES : 1);
   const partitions = inRange('partitions', wanted, 1, PARTITIONS_MAX);
   const usual = partitions > 1 ? BUCKETS_OF_PARTITION : BUCKETS;
-  const buckets = inRange('buckets', wishes.buckets ?? usual, 1, 2 ** 20);
-  if ((buckets & (buckets - 1)) !== 0) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `buckets must be a power of two: ${buckets}`);
-  }
+  const buckets = powerInRange('buckets', wishes.buckets ?? usual, 1, 2 ** 20);
   const most = Math.min(VERSION_MAX, BUCKET_BITS_MAX - Math.log2(buckets));
   return {
     buckets,

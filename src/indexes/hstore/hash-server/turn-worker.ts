@@ -110,23 +110,21 @@ export class TurnWorker {
     if (look.lost !== undefined) return { answers: [], lost: look.lost };
     const waiting = this.#waiting(look.turn);
     if (waiting.length === 0) return NOTHING;
-    const { turnMax } = this.#pair.geometry;
+    const { geometry } = this.#pair;
     const { spare } = options;
-    const chosen = waiting.slice(0, turnMax);
+    let chosen = waiting.slice(0, geometry.turnMax);
     // A client that could not allocate its spare block has just found the pool full.
-    const isFull = spare !== undefined && this.#pair.geometry.isOwnRecord(spare.address);
-    const block = isFull
-      ? undefined
-      : ((yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(turnMax)));
-    if (block === undefined) {
-      const own = waiting.filter(({ row }) => row === spare?.row);
-      if (spare === undefined || own.length === 0) return NOTHING;
-      return yield* this.#answer(look, own, waiting, spare, options, isLast);
-    }
+    const isFull = spare !== undefined && geometry.isOwnRecord(spare.address);
+    let block = isFull ? spare : yield* this.#allocate(chosen.length);
+    block ??= (yield* this.#allocate(geometry.turnMax)) ?? spare;
+    if (block === spare) chosen = waiting.filter(({ row }) => row === spare?.row);
+    if (block === undefined || chosen.length === 0) return NOTHING;
     try {
       return yield* this.#answer(look, chosen, waiting, block, options, isLast);
     } finally {
-      if (block.address !== 0) this.#pair.discard(block.address, block.units);
+      if (block !== spare && block.address !== 0) {
+        this.#pair.discard(block.address, block.units);
+      }
     }
   }
 

@@ -78,7 +78,7 @@ export class Mailbox {
   readonly #free: number[] = [];
   readonly #last = new Map<number, number>();
   /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
-  #givenUp: number[] = [];
+  readonly #givenUp: number[] = [];
   /** Rows from this one on are for clients that have none: one for each that there can be. */
   readonly #firstKept: number;
   #claiming = false;
@@ -93,18 +93,8 @@ export class Mailbox {
   /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
   *take(waitsMax = PATIENCE.waitsMax): Operation<number> {
     for (let waits = 0; waits < waitsMax; waits++) {
-      const row = this.#free.pop() ?? (yield* this.#takeBack());
+      const row = this.#free.pop() ?? (yield* this.#takeBack()) ?? (yield* this.#claim());
       if (row !== undefined) return row;
-      if (!this.#claiming && this.#last.size < OWN_ROWS_MAX) {
-        // Of interleaved operations one looks for rows: two would take each other's for lost.
-        this.#claiming = true;
-        try {
-          const claimed = yield* this.#claim();
-          if (claimed !== undefined) return claimed;
-        } finally {
-          this.#claiming = false;
-        }
-      }
       yield* control.pause(pauseAfter(waits, PATIENCE));
     }
     const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
@@ -127,21 +117,18 @@ export class Mailbox {
    */
   *#takeBack(): Operation<number | undefined> {
     // Of interleaved operations one looks at a row; an error leaves all as it was.
-    const asked = this.#givenUp;
-    if (asked.length === 0) return undefined;
-    this.#givenUp = [];
-    let late = asked;
+    let late = this.#givenUp.splice(0);
+    if (late.length === 0) return undefined;
     try {
-      const words = new Scratch(8 * asked.length);
+      const words = new Scratch(8 * late.length);
       const batch = new Batch();
-      asked.forEach((row, i) => {
+      late.forEach((row, i) => {
         batch.read(this.geometry.answered(row), 8, words, 8 * i);
       });
       yield batch;
-      const isAnswered = (row: number, i: number) =>
-        readInteger(words, 8 * i) === this.#last.get(row);
-      this.#free.push(...asked.filter(isAnswered));
-      late = asked.filter((row, i) => !isAnswered(row, i));
+      const answered = late.filter((row, i) => readInteger(words, 8 * i) === this.#last.get(row));
+      late = late.filter((row) => !answered.includes(row));
+      this.#free.push(...answered);
     } finally {
       this.#givenUp.push(...late);
     }
@@ -155,8 +142,19 @@ export class Mailbox {
     return number;
   }
 
-  /** Takes the lowest row that is free, or whose owner is gone and has nothing waiting. */
+  /** Of interleaved operations one looks for rows: two would take each other's for lost. */
   *#claim(): Operation<number | undefined> {
+    if (this.#claiming || this.#last.size >= OWN_ROWS_MAX) return undefined;
+    this.#claiming = true;
+    try {
+      return yield* this.#claimLowest();
+    } finally {
+      this.#claiming = false;
+    }
+  }
+
+  /** Takes the lowest row that is free, or whose owner is gone and has nothing waiting. */
+  *#claimLowest(): Operation<number | undefined> {
     const { geometry } = this;
     const { rows } = geometry;
     const owners = new Scratch(8 * rows);

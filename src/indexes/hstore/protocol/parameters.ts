@@ -1,5 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
-import { inRange } from '../../substrates/parameters.ts';
+import { inRange, powerInRange } from '../../substrates/parameters.ts';
 
 /**
  * Parameters of an HStore index, in the order in which the catalog keeps them:
@@ -41,9 +40,14 @@ export function hstoreShape(
   const pairs = inRange('pairs', wishes.pairs ?? 1, 1, 16);
   return {
     pairs,
-    buckets: power('buckets', wishes.buckets ?? bucketsFor(poolBytes / pairs), 1, BUCKETS_MAX),
+    buckets: powerInRange(
+      'buckets',
+      wishes.buckets ?? bucketsFor(poolBytes / pairs),
+      1,
+      BUCKETS_MAX,
+    ),
     rows: inRange('rows', wishes.rows ?? rowsFor(poolBytes), 1, ROWS_MAX),
-    log: power('log', wishes.log ?? 4096, 2, 2 ** 20),
+    log: powerInRange('log', wishes.log ?? 4096, 2, 2 ** 20),
     partitions: inRange('partitions', wishes.partitions ?? 4, 1, 64),
     sync: inRange('sync', wishes.sync ?? 0, 0, 1),
     seed,
@@ -58,10 +62,4 @@ function rowsFor(poolBytes: number): number {
 function bucketsFor(poolBytes: number): number {
   const wanted = Math.floor(Math.log2(Math.max(1, poolBytes / POOL_BYTES_PER_BUCKET)));
   return Math.min(DEFAULT_BUCKETS_MAX, 2 ** wanted);
-}
-
-function power(name: string, value: number, low: number, high: number): number {
-  inRange(name, value, low, high);
-  if ((value & (value - 1)) === 0) return value;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a power of two: ${value}`);
 }
