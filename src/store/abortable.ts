@@ -1,5 +1,8 @@
+import { setMaxListeners } from 'node:events';
 import { StepwellError } from '../errors.ts';
+import type { Address, Operation, TrafficCounters } from '../verbs/index.ts';
 import { invalid, shown } from './calls/arguments.ts';
+import type { Attachment } from './calls/attachment.ts';
 
 /** Raises SW_INVALID_ARGUMENT. */
 export function checkSignal(signal: unknown): void {
@@ -19,17 +22,99 @@ export async function unlessAborted<T>(
 ): Promise<T> {
   checkSignal(signal);
   if (signal === undefined) return act();
-  const why = () =>
-    new StepwellError('SW_ABORTED', `${what} was aborted by its signal`, { cause: signal.reason });
-  if (signal.aborted) throw why();
+  refuseAborted(what, signal);
   const stop = new AbortController();
-  const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener('abort', () => reject(why()), { once: true, signal: stop.signal });
+  const ended = new Promise<never>((_, reject) => {
+    const abort = () => reject(aborted(what, signal));
+    signal.addEventListener('abort', abort, { once: true, signal: stop.signal });
   });
   try {
-    return await Promise.race([act(), aborted]);
+    return await Promise.race([act(), ended]);
   } finally {
     stop.abort();
+  }
+}
+
+function aborted(what: string, { reason: cause }: AbortSignal): StepwellError {
+  return new StepwellError('SW_ABORTED', `${what} was aborted by its signal`, { cause });
+}
+
+/** Raises SW_ABORTED. */
+export function refuseAborted(what: string, signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw aborted(what, signal);
+}
+
+/**
+ * A signal of its own that is aborted when either is. Raises SW_INVALID_ARGUMENT for what is no
+ * signal.
+ */
+export function eitherSignal(one: AbortSignal, other: AbortSignal | undefined): AbortSignal {
+  if (one === undefined) throw invalid('signal is an AbortSignal, and missing');
+  checkSignal(one);
+  checkSignal(other);
+  const either = AbortSignal.any(other === undefined ? [one] : [one, other]);
+  // As many calls may listen as are in flight: none of them is a leak.
+  setMaxListeners(0, either);
+  return either;
+}
+
+/** The options of a scan that ends with the signal, too. */
+export function untilAborted<O extends { signal?: AbortSignal }>(
+  options: O,
+  signal: AbortSignal | undefined,
+): O {
+  // What are no options is refused where they are read.
+  if (signal === undefined || typeof options !== 'object') return options;
+  return { ...options, signal: eitherSignal(signal, options?.signal) };
+}
+
+/** A store's handle by which an aborted call begins no more operations: SW_ABORTED ends it. */
+export class AbortableAttachment implements Attachment {
+  readonly #attachment: Attachment;
+  readonly #signal: AbortSignal;
+
+  constructor(attachment: Attachment, signal: AbortSignal) {
+    this.#attachment = attachment;
+    this.#signal = signal;
+  }
+
+  get pool(): Attachment['pool'] {
+    return this.#attachment.pool;
+  }
+
+  get traffic(): TrafficCounters {
+    return this.#attachment.traffic;
+  }
+
+  get width(): number {
+    return this.#attachment.width;
+  }
+
+  refuseClosed(): void {
+    this.#attachment.refuseClosed();
+  }
+
+  *enter(): Operation<void> {
+    yield* this.#attachment.enter();
+    if (!this.#signal.aborted) return;
+    this.exit();
+    throw aborted('the call', this.#signal);
+  }
+
+  exit(): void {
+    this.#attachment.exit();
+  }
+
+  exclusive<T>(operation: () => Operation<T>): Operation<T | undefined> {
+    return this.#attachment.exclusive(operation);
+  }
+
+  each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void> {
+    return this.#attachment.each(items, width, act);
+  }
+
+  window(address: Address, bytes: number): Uint8Array | undefined {
+    return this.#attachment.window(address, bytes);
   }
 }
 

@@ -697,6 +697,15 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
     prefix: Key,
     options: NamespaceOptions & { values: ValueFormat | ValueCodec<T> },
   ): AsyncStore<T, K, T>;
+  /**
+   * The same store, whose calls, walks and scans raise SW_ABORTED, with the signal's reason as
+   * `cause`, as soon as the signal is aborted; so do its namespaces. A call that was under way may
+   * have happened, or happens yet; one on many keys begins no more of them. `close` closes the
+   * store and does not go by the signal.
+   *
+   * @throws StepwellError SW_INVALID_ARGUMENT for what is no AbortSignal.
+   */
+  withSignal(signal: AbortSignal): AsyncStore<V, K, W>;
   /** The same store with synchronous calls, where the fabric is memory. */
   readonly sync: Store<V, K, W>;
   readonly handle: PoolHandle;

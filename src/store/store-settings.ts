@@ -29,6 +29,8 @@ export interface RemoteSettings extends Defaults {
   /** The pool, without the store. */
   url: string;
   delegation: boolean;
+  /** Ends the calls of this handle. */
+  signal?: AbortSignal | undefined;
 }
 
 /** Options of `namespace`, whichever values it has. */

@@ -15,6 +15,10 @@ test('what waits for a node that fell silent ends when it is aborted', async (t)
   t.after(() => store.close());
   await store.set('k', 1);
   const limiter = fixedWindow(store, { limit: 10, windowMs: 60_000 });
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => warnings.push(warning);
+  process.on('warning', warned);
+  t.after(() => process.off('warning', warned));
   const aborting = new AbortController();
   const { signal } = aborting;
   const watching = watch(store, { key: 'k' }, { signal, initial: true, everyMs: 1 });
@@ -22,6 +26,12 @@ test('what waits for a node that fell silent ends when it is aborted', async (t)
   const scan = store.scan({ signal });
   const begun = store.keys({ signal });
   await begun.next();
+  const cut = store.withSignal(signal);
+  const walk = cut.entries();
+  const hashed = await open(url, { ...PATIENT, store: 'hashed', index: 'race', values: 'json' });
+  t.after(() => hashed.close());
+  const many = Array.from({ length: 200 }, (_, i) => [`m${i}`, i] as const);
+  const keys = many.map(([key]) => key);
 
   await node.signal('SIGSTOP');
   const call = store.get('k');
@@ -37,6 +47,15 @@ test('what waits for a node that fell silent ends when it is aborted', async (t)
     limiter: limiter.wait('r', 1, { signal }),
     getOrSet: getOrSet(store, 'absent', load, { signal }),
     'getOrSet, stale': getOrSet(store, 'k', load, { signal, ttlMs: 1000, staleMs: 1000 }),
+    get: cut.get('k'),
+    getMany: cut.getMany(keys),
+    set: cut.set('k', 1),
+    setMany: hashed.withSignal(signal).setMany(many),
+    deleteMany: cut.deleteMany(['no', 'nor']),
+    size: cut.size(),
+    'a call of a namespace': cut.namespace('n').has('k'),
+    'a scan of a handle with a signal': cut.scan().next(),
+    'a walk': walk.next(),
     open: open(url, { ...PATIENT, store: 'other', signal }),
   };
   const ended = Object.entries(waiting).map(([name, each]) =>
@@ -56,5 +75,10 @@ test('what waits for a node that fell silent ends when it is aborted', async (t)
   assert.ok(await tryLease(store, 'l', { ttlMs: 60_000 }));
   assert.equal(await getOrSet(store, 'absent', () => 7, { waitMs: 5000 }), 7);
   assert.equal(loads, 0, 'no load begins behind the back of its caller');
+  await assert.rejects(cut.get('k'), ABORTED);
+  // What an aborted call had begun it ends, and begins no more.
+  const stored = await hashed.deleteMany(keys);
+  assert.ok(stored < many.length, `${stored} records were stored behind the back of the caller`);
   assert.equal(await store.size(), 2);
+  assert.deepEqual(warnings, [], 'many calls may wait for one signal');
 });

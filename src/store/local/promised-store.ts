@@ -1,4 +1,5 @@
 import { type InspectOptions, inspect } from 'node:util';
+import { eitherSignal, refuseAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Key, NamespaceOptions, PoolHandle, Store, Value } from '../api.ts';
 import {
   type CallForwarder,
@@ -23,8 +24,12 @@ export interface PromisedStore<V> extends PromisedCalls<V> {}
 export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
   readonly sync: Store<V, Key, Value>;
 
-  constructor(store: Store<V, Key, Value>) {
+  /** Aborted, it has calls refused: on shared memory none waits. */
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(store: Store<V, Key, Value>, signal?: AbortSignal) {
     this.sync = store;
+    this.#signal = signal;
   }
 
   get name(): string {
@@ -40,6 +45,7 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   }
 
   async call(name: CallName, args: unknown[]): Promise<unknown> {
+    refuseAborted(name, this.#signal);
     if (name === 'size') return this.sync.size;
     const call = this.sync[name] as (...args: unknown[]) => unknown;
     return call.apply(this.sync, args);
@@ -48,22 +54,22 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   entries(): AsyncIterableIterator<[Key, V]>;
   entries(range: ScanOptions): AsyncScan<[Key, V]>;
   entries(range?: ScanOptions): AsyncIterableIterator<[Key, V]> {
-    if (range === undefined) return promised(this.sync.entries());
-    return new PromisedScan(this.sync.entries(range));
+    if (range === undefined) return promised(this.sync.entries(), this.#signal);
+    return new PromisedScan(this.sync.entries(untilAborted(range, this.#signal)));
   }
 
   keys(): AsyncIterableIterator<Key>;
   keys(range: ScanOptions): AsyncScan<Key>;
   keys(range?: ScanOptions): AsyncIterableIterator<Key> {
-    if (range === undefined) return promised(this.sync.keys());
-    return new PromisedScan(this.sync.keys(range));
+    if (range === undefined) return promised(this.sync.keys(), this.#signal);
+    return new PromisedScan(this.sync.keys(untilAborted(range, this.#signal)));
   }
 
   values(): AsyncIterableIterator<V>;
   values(range: ScanOptions): AsyncScan<V>;
   values(range?: ScanOptions): AsyncIterableIterator<V> {
-    if (range === undefined) return promised(this.sync.values());
-    return new PromisedScan(this.sync.values(range));
+    if (range === undefined) return promised(this.sync.values(), this.#signal);
+    return new PromisedScan(this.sync.values(untilAborted(range, this.#signal)));
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]> {
@@ -71,21 +77,27 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   }
 
   async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
-    for (const [key, value] of this.sync) await use(value, key, this);
+    for await (const [key, value] of this) await use(value, key, this);
   }
 
-  scan(range?: ScanOptions): AsyncScan<[Key, V]> {
-    return new PromisedScan(this.sync.scan(range));
+  scan(range: ScanOptions = {}): AsyncScan<[Key, V]> {
+    return new PromisedScan(this.sync.scan(untilAborted(range, this.#signal)));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {
+    refuseAborted('loadSorted', this.#signal);
     const all = (await gathered(entries)) as Iterable<readonly [Key, Value]>;
     return this.sync.loadSorted(all);
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: the overloads of the interface say of what type
   namespace(prefix: Key, options?: AnyNamespaceOptions): AsyncStore<any, Key, any> {
-    return this.sync.namespace(prefix, options as NamespaceOptions).async;
+    const { async: all } = this.sync.namespace(prefix, options as NamespaceOptions);
+    return this.#signal ? all.withSignal(this.#signal) : all;
+  }
+
+  withSignal(signal: AbortSignal): AsyncStore<V, Key, Value> {
+    return new PromisedStore<V>(this.sync, eitherSignal(signal, this.#signal));
   }
 
   async close(): Promise<void> {
@@ -103,6 +115,13 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
 
 forwardCalls(PromisedStore);
 
-async function* promised<T>(items: Iterable<T>): AsyncIterableIterator<T> {
-  yield* items;
+async function* promised<T>(
+  items: Iterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncIterableIterator<T> {
+  refuseAborted('the walk', signal);
+  for (const item of items) {
+    yield item;
+    refuseAborted('the walk', signal);
+  }
 }

@@ -2,6 +2,7 @@ import { type InspectOptions, inspect } from 'node:util';
 import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { AbortableAttachment, eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
 import {
   type CallForwarder,
@@ -24,7 +25,7 @@ import { RemoteClients } from './remote-clients.ts';
 import { type OpenSession, RemoteScan } from './remote-scan.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
-import { type SessionSource, Sessions, SessionsOfNamespace } from './sessions.ts';
+import { type SessionSource, Sessions, SessionsOfView } from './sessions.ts';
 
 /** Opens a store in a pool on memory nodes, by a client of this thread; see `open`. */
 export async function openRemote<V>(
@@ -93,9 +94,17 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   /** A call begins at once when the session is there, so that it has the caller's bytes. */
   async call(name: CallName | 'loadSorted', args: unknown[]): Promise<unknown> {
     this.refuseClosed();
-    const { session, calls } = this.#sessions.current.over ? await this.live() : this.#calls();
-    const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
-    return session.pool.run(call.apply(calls, args));
+    const { signal } = this.#settings;
+    if (signal !== undefined) return unlessAborted(name, signal, () => this.#begin(name, args));
+    return this.#begin(name, args);
+  }
+
+  #begin(name: CallName | 'loadSorted', args: unknown[]): Promise<unknown> {
+    const run = ({ session, calls }: OpenSession) => {
+      const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
+      return session.pool.run(call.apply(calls, args));
+    };
+    return this.#sessions.current.over ? this.live().then(run) : run(this.#calls());
   }
 
   entries(): AsyncIterableIterator<[Key, V]>;
@@ -124,11 +133,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   async *#walk<T>(select: (entry: Entry<V>) => T): AsyncIterableIterator<T> {
-    const { session, calls } = await this.live();
+    const unlessOver = <R>(act: () => Promise<R>) =>
+      unlessAborted('the walk', this.#settings.signal, act);
+    const { session, calls } = await unlessOver(() => this.live());
     const walk = (calls as StoreCalls<V>).newWalk();
+    const next = () => session.pool.run((calls as StoreCalls<V>).entriesOf(walk));
     while (!walk.done) {
       this.refuseClosed();
-      for (const entry of await session.pool.run((calls as StoreCalls<V>).entriesOf(walk))) {
+      for (const entry of await unlessOver(next)) {
         this.refuseClosed();
         yield select(entry);
       }
@@ -147,26 +159,39 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     this.refuseClosed();
     // The store's index stays of one kind, whatever session is open.
     orderedIndex(this.#sessions.current.index, this.name);
-    return new RemoteScan(this, planScan(options, part, taker, this.#settings.namespace));
+    const { namespace, signal } = this.#settings;
+    return new RemoteScan(this, planScan(untilAborted(options, signal), part, taker, namespace));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {
-    return this.call('loadSorted', [await gathered(entries)]) as Promise<number>;
+    const load = async () => this.call('loadSorted', [await gathered(entries)]) as Promise<number>;
+    return unlessAborted('loadSorted', this.#settings.signal, load);
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: the overloads of the interface say of what type
   namespace(prefix: Key, options?: AnyNamespaceOptions): AsyncStore<any, Key, any> {
     this.refuseClosed();
     const settings = inNamespace(this.#settings, prefix, options);
-    const sessions = new SessionsOfNamespace(this.#sessions, () => this.refuseClosed());
+    const sessions = new SessionsOfView(this.#sessions, () => this.refuseClosed());
     return new RemoteStore(sessions, settings);
+  }
+
+  withSignal(signal: AbortSignal): AsyncStore<V, Key, Value> {
+    this.refuseClosed();
+    const settings = { ...this.#settings, signal: eitherSignal(signal, this.#settings.signal) };
+    const close = () => this.close();
+    return new RemoteStore<V>(
+      new SessionsOfView(this.#sessions, () => this.refuseClosed(), close),
+      settings,
+    );
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#sessions.close();
-    if (!this.#settings.namespace) publish('close', () => ({ url: this.url, store: this.name }));
+    const { namespace, signal } = this.#settings;
+    if (!namespace && !signal) publish('close', () => ({ url: this.url, store: this.name }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -204,7 +229,9 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
 
   #callsIn(session: Session): OpenSession {
     const { index, bounded } = session;
-    return { session, calls: new StoreCalls<unknown>(session, index, this.#settings, bounded) };
+    const { signal } = this.#settings;
+    const attachment = signal ? new AbortableAttachment(session, signal) : session;
+    return { session, calls: new StoreCalls<unknown>(attachment, index, this.#settings, bounded) };
   }
 }
 

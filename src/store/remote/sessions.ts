@@ -82,13 +82,20 @@ export class Sessions implements SessionSource {
 }
 
 /** Those of a store, for a namespace in it. Its `close` ends nothing. */
-export class SessionsOfNamespace implements SessionSource {
+export class SessionsOfView implements SessionSource {
   readonly #source: SessionSource;
   readonly refuseClosed: () => void;
+  readonly close: () => Promise<void>;
 
-  constructor(source: SessionSource, refuseClosed: () => void) {
+  /** `close` is left out where closing the view does not close the store. */
+  constructor(
+    source: SessionSource,
+    refuseClosed: () => void,
+    close = async (): Promise<void> => {},
+  ) {
     this.#source = source;
     this.refuseClosed = refuseClosed;
+    this.close = close;
   }
 
   get current(): Session {
@@ -98,8 +105,6 @@ export class SessionsOfNamespace implements SessionSource {
   live(): Promise<void> {
     return this.#source.live();
   }
-
-  async close(): Promise<void> {}
 }
 
 function sweepOf(session: Session, name: string): ExpirySweep {

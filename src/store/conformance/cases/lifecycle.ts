@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
+import type { ErrorCode } from '../../../errors.ts';
 import type { AsyncStore, StoreStats, Value } from '../../api.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { numbered } from '../../tests/support/pools.ts';
@@ -33,11 +34,11 @@ const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   stats: (s) => s.stats(),
 };
 
-async function assertClosed(s: AsyncStore<Value>): Promise<void> {
-  for (const [name, call] of Object.entries(CALLS)) {
-    await rejectsCode('SW_CLOSED', () => call(s), name);
-  }
+async function assertRefused(s: AsyncStore<Value>, code: ErrorCode): Promise<void> {
+  for (const [name, call] of Object.entries(CALLS)) await rejectsCode(code, () => call(s), name);
 }
+
+const assertClosed = (s: AsyncStore<Value>) => assertRefused(s, 'SW_CLOSED');
 
 export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
   check('after close every call says so, and others go on', async ({ s, attach }) => {
@@ -56,6 +57,31 @@ export function lifecycleCases({ check, manifest, checkSync }: Suite): void {
     await rejectsCode('SW_CLOSED', async () => {
       for await (const key of s.keys()) if (key) await s.close();
     });
+  });
+
+  check('a signal ends all calls of a handle, and no others', async ({ s }) => {
+    const aborting = new AbortController();
+    const cut = s.withSignal(aborting.signal);
+    await cut.setMany(numbered('k', 400).map((key) => [key, key] as const));
+    assert.deepEqual([cut.name, cut.url], [s.name, s.url]);
+    let met = 0;
+    await assert.rejects(
+      async () => {
+        for await (const _ of cut) if (++met === 3) aborting.abort('enough');
+      },
+      { code: 'SW_ABORTED', cause: 'enough' },
+    );
+    assert.ok(met < 400, `${met} records`);
+    await assertRefused(cut, 'SW_ABORTED');
+    await assertRefused(cut.namespace('k'), 'SW_ABORTED');
+    await assertRefused(cut.withSignal(new AbortController().signal), 'SW_ABORTED');
+    await assertRefused(s.namespace('k').withSignal(aborting.signal), 'SW_ABORTED');
+    assert.equal(await s.size(), 400);
+    for (const wrong of ['now', undefined] as never[]) {
+      await rejectsCode('SW_INVALID_ARGUMENT', async () => s.withSignal(wrong).get('k'));
+    }
+    await cut.close();
+    await assertClosed(s);
   });
 
   check('asyncDispose closes', async ({ s }) => {

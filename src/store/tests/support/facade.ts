@@ -27,6 +27,8 @@ export function asyncFacade(store: Store<Value>): AsyncStore<Value> {
         return (...given: Parameters<Store['namespace']>) =>
           asyncFacade(target.namespace(...given));
       }
+      // Calls that do not wait take no signal: the twin's are those of the product.
+      if (property === 'withSignal') return (one: AbortSignal) => target.async.withSignal(one);
       if (property === 'size') return async () => target.size;
       const value = Reflect.get(target, property, target);
       if (typeof value !== 'function') return value;

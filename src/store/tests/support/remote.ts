@@ -89,6 +89,13 @@ export function deferredStore(
             known,
           );
       }
+      if (property === 'withSignal') {
+        return (signal: AbortSignal) =>
+          deferredStore(
+            opening.then((store) => store.withSignal(signal)),
+            known,
+          );
+      }
       return async (...words: unknown[]) => {
         const store = (await opening) as unknown as Record<
           PropertyKey,
