@@ -8,7 +8,7 @@ import {
 } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
-import type { Candidacy, Coordinator } from '../../../contract.ts';
+import type { Candidacy, Coordinator, KeyRange } from '../../../contract.ts';
 import { ALWAYS } from '../../../contract.ts';
 import { HSTORE, type HStoreIndex } from '../../hstore.ts';
 
@@ -54,9 +54,9 @@ export function get(client: Client, key: string): string | undefined {
 }
 
 /** All keys, in the order of a scan. */
-export function* scanned({ index }: Client): Operation<string[]> {
+export function* scanned({ index }: Client, range: KeyRange = {}): Operation<string[]> {
   const keys: string[] = [];
-  const scan = index.scan();
+  const scan = index.scan(range);
   while (!scan.done) {
     yield* scan.next(({ outgoing }, bytes) => {
       keys.push(Buffer.from(outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + bytes)).toString());
