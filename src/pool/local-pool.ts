@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import { type Fabric, type Operation, run } from '../verbs/index.ts';
-import type { ThreadIdentity } from './clients/thread-identity.ts';
+import { currentThread, type ThreadIdentity } from './clients/thread-identity.ts';
 import { control } from './control.ts';
 import { type PoolParameters, SUPERBLOCK } from './layout.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
@@ -34,7 +34,8 @@ export class LocalPool extends Pool {
     memory: PoolMemory,
     thread?: ThreadIdentity,
   ) {
-    super(parameters, memory, LIVENESS_INTERVAL_MS, thread);
+    const self = thread ?? currentThread(memory.isInFile);
+    super(parameters, memory, LIVENESS_INTERVAL_MS, self);
     this.fabric = fabric;
   }
 

@@ -33,7 +33,7 @@ export interface PoolSizing {
 /** Checks the wishes of a creator and turns them into the parameters of a pool. */
 export function poolParameters(
   { size, regionSize, maxClients, nodes = 1 }: PoolSizing,
-  defaults: { size: number },
+  defaults: { size: number; regionSize?: number },
 ): PoolParameters {
   const wanted = positiveInteger('size', size ?? defaults.size);
   const clientsMax = positiveInteger('maxClients', maxClients ?? DEFAULT_CLIENTS);
@@ -42,7 +42,7 @@ export function poolParameters(
   }
   const region = positiveInteger(
     'regionSize',
-    regionSize ?? Math.min(wanted, DEFAULT_REGION_BYTES),
+    regionSize ?? Math.min(wanted, defaults.regionSize ?? DEFAULT_REGION_BYTES),
   );
   if (region > REGION_BYTES_MAX) {
     throw new StepwellError('SW_INVALID_ARGUMENT', 'regionSize is at most 2 GiB');

@@ -1,40 +1,70 @@
-/** Pools in memory and on memory nodes, without anything of Linux: as on macOS. */
+/**
+ * Pools in memory, in files and on memory nodes, without anything of Linux: as on macOS, which
+ * nothing here is. Only the numbers of constants are Linux's.
+ */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { after, before, describe, it } from 'node:test';
+import { loadKoffi } from '../fabrics/shared/libc.ts';
 import { INDEX_KINDS } from '../indexes/kinds.ts';
+import { currentThread, livenessOf } from '../pool/clients/thread-identity.ts';
+import { growSync } from '../store/administration/grow.ts';
 import type { IndexName } from '../store/api.ts';
-import { check, checkSync, openSync } from '../store/open.ts';
-import { throwsCode } from '../store/tests/support/codes.ts';
-import { keepOpen, numbered, SMALL } from '../store/tests/support/pools.ts';
+import { check, checkSync, inspectSync, openSync } from '../store/open.ts';
+import { startMemoryNode } from '../store/servers/memory-node.ts';
+import { rejectsCode, throwsCode } from '../store/tests/support/codes.ts';
+import { freshUrl, keepOpen, numbered, pathOf, SMALL } from '../store/tests/support/pools.ts';
+import { Child } from '../store/tests/support/processes/children.ts';
 import { openAlone, startNodes } from '../store/tests/support/remote.ts';
+
+/** Loads koffi for this system, and says that it is macOS. */
+const AS_MACOS = new URL('./support/as-macos.ts', import.meta.url);
 
 /** File systems that only Linux has. */
 const LINUX_ONLY = /^\/(proc|sys|dev)\//;
 
 describe('a platform that is not Linux', () => {
   const platform = Object.getOwnPropertyDescriptor(process, 'platform') as PropertyDescriptor;
-  const { readFileSync, readlinkSync, existsSync } = fs;
+  const names = [
+    'readFileSync',
+    'readlinkSync',
+    'existsSync',
+    'openSync',
+    'statSync',
+    'lstatSync',
+    'readdirSync',
+  ] as const;
+  const real = Object.fromEntries(names.map((name) => [name, fs[name]]));
+  // Loaded as what it is for, this system.
+  const koffi = loadKoffi();
+  const { load } = koffi;
+  const symbols = new Set<string>();
 
   before(() => {
+    koffi.load = (...words: unknown[]) => {
+      const library = load(...words);
+      return {
+        func: (prototype: string) => {
+          symbols.add(/(\w+)\(/.exec(prototype)?.[1] ?? prototype);
+          return library.func(prototype);
+        },
+      };
+    };
     Object.defineProperty(process, 'platform', { ...platform, value: 'darwin' });
     const refusing = <F extends (path: never, ...rest: never[]) => unknown>(call: F) =>
       ((path, ...rest) => {
         assert.doesNotMatch(String(path), LINUX_ONLY);
         return call(path, ...rest);
       }) as F;
-    Object.assign(fs, {
-      readFileSync: refusing(readFileSync),
-      readlinkSync: refusing(readlinkSync),
-      existsSync: refusing(existsSync),
-    });
+    for (const name of names) Object.assign(fs, { [name]: refusing(fs[name] as never) });
     syncBuiltinESMExports();
   });
 
   after(() => {
     Object.defineProperty(process, 'platform', platform);
-    Object.assign(fs, { readFileSync, readlinkSync, existsSync });
+    koffi.load = load;
+    Object.assign(fs, real);
     syncBuiltinESMExports();
   });
 
@@ -65,8 +95,50 @@ describe('a platform that is not Linux', () => {
     assert.deepEqual((await check(url)).problems, []);
   });
 
-  it('files that are mapped are refused with a remedy', () => {
+  for (const index of ['race', 'chime'] as const) {
+    it(`${index} works in a file that several processes map, and that grows`, async (t) => {
+      const url = freshUrl(t, 'file');
+      const options = { index, size: 4 * 2 ** 20, regionSize: 2 ** 20 };
+      const store = keepOpen(t, openSync(url, { ...options, client: 'first' }));
+      const child = new Child(t, false, AS_MACOS);
+      const churned = {
+        kind: 'churn',
+        url,
+        options: { index, client: 'child' },
+        keys: 100,
+      } as const;
+      assert.equal(await child.ask(churned), 'churned');
+      assert.equal(store.size, 50);
+      const value = 'v'.repeat(2000);
+      for (const key of numbered('k', 200)) store.set(key, value);
+      growSync(url, { size: 16 * 2 ** 20 });
+      for (const key of numbered('l', 2000)) store.set(key, value);
+      const file = fs.statSync(pathOf(url));
+      assert.ok(file.size > 4 * 2 ** 20 && file.blocks * 512 >= file.size, 'no page is missing');
+      const named = () => inspectSync(url).clients.map(({ name }) => name);
+      assert.ok(named().includes('child'));
+      await child.signal('SIGKILL');
+      store.close();
+      const second = keepOpen(t, openSync(url, { index, client: 'second' }));
+      assert.ok(!named().includes('child'), 'a client that was killed is gone');
+      for (const key of numbered('l', 2000)) assert.equal(second.get(key), value);
+      assert.deepEqual(checkSync(url).problems, []);
+    });
+  }
+
+  it('files use calls that POSIX has', () => {
+    assert.deepEqual([...symbols].sort(), ['flock', 'mmap']);
+  });
+
+  it('a process is told from one that has its number later', () => {
+    const self = currentThread(true);
+    assert.equal(livenessOf(self, self), 'alive');
+    assert.equal(livenessOf({ ...self, startTime: self.startTime - 60 }, self), 'gone');
+    assert.equal(livenessOf({ ...self, tid: 4_194_303 }, self), 'gone');
+  });
+
+  it('what it has not is refused with a remedy', async () => {
     throwsCode('SW_UNSUPPORTED', () => openSync('shm:elsewhere'));
-    throwsCode('SW_UNSUPPORTED', () => openSync('file:/tmp/elsewhere'));
+    await rejectsCode('SW_UNSUPPORTED', () => startMemoryNode({ port: 0, file: '/tmp/elsewhere' }));
   });
 });

@@ -1,10 +1,10 @@
 import { closeSync, fstatSync } from 'node:fs';
+import { constants } from 'node:os';
 import { StepwellError } from '../../errors.ts';
 
 /** Far behind the data of any file, where no other program locks anything. */
 const FIRST_BYTE = 2n ** 62n;
-const EAGAIN = 11;
-const EACCES = 13;
+const { EAGAIN, EACCES } = constants.errno;
 
 /** The system calls below. */
 export interface ByteLocks {

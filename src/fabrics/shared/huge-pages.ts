@@ -9,6 +9,7 @@ export interface MappedRange {
 
 /** Whether any of these mappings stands on huge pages, as far as the system tells. */
 export function hasHugePages(isAsked: (range: MappedRange) => boolean): boolean {
+  if (process.platform !== 'linux') return false;
   let isOne = false;
   for (const line of readFileSync('/proc/self/smaps', 'utf8').split('\n')) {
     const [, from, end, inode] = /^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ (\d+)/.exec(line) ?? [];

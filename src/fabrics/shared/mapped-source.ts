@@ -1,14 +1,16 @@
-import { closeSync, fstatSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, ftruncateSync, openSync } from 'node:fs';
 import { FileLocks } from './file-locks.ts';
 import { hasHugePages } from './huge-pages.ts';
-import { type Libc, loadLibc, type Mapping } from './libc.ts';
+import { loadLibc } from './libc.ts';
+import type { Libc, Mapping } from './mapping.ts';
 import { fileSystemRefused } from './refused-memory.ts';
 import { Region, type RegionSource } from './region.ts';
 
 /** `shm:` and `file:`: one sparse file, mapped region by region. */
 export class MappedSource implements RegionSource {
   readonly path: string;
-  readonly locks: FileLocks;
+  readonly isInFile = true;
+  readonly locks: FileLocks | undefined;
   readonly #fd: number;
   readonly #regionBytes: number;
   readonly #libc: Libc;
@@ -22,7 +24,14 @@ export class MappedSource implements RegionSource {
     this.#fd = fd;
     this.#regionBytes = regionBytes;
     this.#libc = loadLibc();
-    this.locks = new FileLocks(this.#libc, fd, reopen);
+    const { byteLocks } = this.#libc;
+    this.locks = byteLocks && new FileLocks(byteLocks, fd, reopen);
+  }
+
+  /** Of a file that no other client knows yet. */
+  begin(): void {
+    if (this.#libc.isSparse) ftruncateSync(this.#fd, this.#regionBytes);
+    else this.extend(1);
   }
 
   map(index: number): Region | undefined {
@@ -61,7 +70,7 @@ export class MappedSource implements RegionSource {
   /** The locks say that the memory is in use, so they go last. */
   close(): void {
     for (const mapping of this.#mappings.splice(0)) if (mapping) this.#libc.release(mapping);
-    this.locks.close();
+    this.locks?.close();
     closeSync(this.#fd);
   }
 }

@@ -1,13 +1,11 @@
 import { statfsSync } from 'node:fs';
+import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import type { StepwellError } from '../../errors.ts';
 import { poolFull } from './region.ts';
 
 const MIB = 2 ** 20;
-const ENOMEM = 12;
-const EFBIG = 27;
-const ENOSPC = 28;
-const EDQUOT = 122;
+const { ENOMEM, EFBIG, ENOSPC, EDQUOT } = constants.errno;
 
 /** Whether an error's number says that there is no room, and not that a call cannot be done. */
 export function isFull(errno: number): boolean {

@@ -17,6 +17,7 @@ import {
   livenessOf,
   NAMESPACE_BITS,
   NETWORK_NAMESPACE,
+  statReader,
   type ThreadIdentity,
 } from './thread-identity.ts';
 
@@ -88,6 +89,7 @@ export interface Registrar extends RowLocks {
 /** The client table: which clients are attached, and which of them are gone. */
 export class Membership {
   readonly #layout: PoolLayout;
+  readonly #statOf = statReader();
   readonly thread: ThreadIdentity;
   /** 0 before joining and after leaving. */
   id = 0;
@@ -214,7 +216,7 @@ export class Membership {
   /** As far as the row, as it was read, tells. */
   liveness(row: ClientRow): Liveness {
     if (row.thread.namespace === NETWORK_NAMESPACE) return 'unknown';
-    return livenessOf(row.thread, this.thread);
+    return livenessOf(row.thread, this.thread, this.#statOf);
   }
 
   /**

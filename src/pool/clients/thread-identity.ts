@@ -1,5 +1,14 @@
 import { existsSync, readFileSync, readlinkSync } from 'node:fs';
+import { isMainThread } from 'node:worker_threads';
 import { StepwellError } from '../../errors.ts';
+import {
+  askPs,
+  exists,
+  readProcess,
+  rememberingProcesses,
+  type Stat,
+  type StatOf,
+} from './process-stat.ts';
 
 /** A row's state word has room for so many bits of the namespace. */
 export const NAMESPACE_BITS = 22;
@@ -17,7 +26,10 @@ export const NETWORK_NAMESPACE = NAMESPACE_MASK;
 export interface ThreadIdentity {
   pid: number;
   tid: number;
-  /** Clock ticks after boot at which the thread started: tells a re-used pid from the old one. */
+  /**
+   * When the thread started: tells a re-used pid from the old one. In clock ticks after boot; where
+   * only processes can be asked for, in seconds since 1970, of the process.
+   */
   startTime: number;
   /** Differs after a reboot. LXC and systemd-nspawn show each container a boot id of its own. */
   boot: number;
@@ -27,13 +39,20 @@ export interface ThreadIdentity {
 
 export type Liveness = 'alive' | 'gone' | 'unknown';
 
+/** `ps` computes when a process started from two clocks, on some systems. */
+const START_SLACK_SECONDS = 2;
+
 /**
- * Raises SW_UNSUPPORTED where the operating system does not tell (except for `memory:` off Linux),
- * SW_PERMISSION_DENIED where Node may not ask it.
+ * Off Linux only processes can be asked for. The main thread ends with its process, so in a file it
+ * stands as thread `pid`; of any other thread (0) nothing tells that it was terminated while its
+ * process lives on. Raises SW_UNSUPPORTED where the operating system does not tell (except for
+ * `memory:` off Linux), SW_PERMISSION_DENIED where Node may not ask it.
  */
-export function currentThread(): ThreadIdentity {
+export function currentThread(isInFile = false): ThreadIdentity {
   if (process.platform !== 'linux') {
-    return { pid: process.pid, tid: 0, startTime: 0, boot: 0, namespace: 0 };
+    const { pid } = process;
+    const startTime = isInFile ? ownStart(pid) : 0;
+    return { pid, tid: isInFile && isMainThread ? pid : 0, startTime, boot: 0, namespace: 0 };
   }
   try {
     const [pid, , tid] = readlinkSync('/proc/thread-self').split('/').map(Number);
@@ -50,6 +69,20 @@ export function currentThread(): ThreadIdentity {
   } catch (cause) {
     throw noProc(cause);
   }
+}
+
+function ownStart(pid: number): number {
+  const why = 'a pool in a file needs the command ps to tell its clients apart';
+  try {
+    const stat = askPs(pid);
+    if (stat !== 'unreadable') return stat.startTime;
+  } catch (cause) {
+    const isDenied = (cause as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED';
+    if (!isDenied) throw new StepwellError('SW_UNSUPPORTED', why, { cause });
+    const remedy = "which Node's permission model (--permission) denies: add --allow-child-process";
+    throw new StepwellError('SW_PERMISSION_DENIED', `${why}, ${remedy}`, { cause });
+  }
+  throw new StepwellError('SW_UNSUPPORTED', `${why}, with -o stat= -o lstart=`);
 }
 
 /**
@@ -81,16 +114,27 @@ function noProc(cause: unknown): StepwellError {
  * others, says nothing. Threads of another pid namespace cannot be asked about, not even when they
  * name another boot: a container may have been given that id.
  */
-export function livenessOf(other: ThreadIdentity, self: ThreadIdentity): Liveness {
+export function livenessOf(
+  other: ThreadIdentity,
+  self: ThreadIdentity,
+  statOf: StatOf = readStat,
+): Liveness {
   if (other.namespace !== self.namespace) return 'unknown';
   if (self.tid === 0 || other.tid === 0) return exists(other.pid) ? 'unknown' : 'gone';
   if (other.boot !== self.boot) return 'gone';
-  const stat = readStat(other.tid);
+  const stat = statOf(other.tid);
   if (stat === 'unreadable') return 'unknown';
   // A zombie executes nothing any more; it waits only for its parent.
   if (stat === undefined || stat.state === 'Z' || stat.state === 'X') return 'gone';
-  if (other.startTime !== 0 && stat.startTime !== other.startTime) return 'gone';
+  const slack = process.platform === 'linux' ? 0 : START_SLACK_SECONDS;
+  const isOther = Math.abs(stat.startTime - other.startTime) > slack;
+  if (other.startTime !== 0 && isOther) return 'gone';
   return 'alive';
+}
+
+/** For a client that asks again and again. */
+export function statReader(): StatOf {
+  return process.platform === 'linux' ? readStat : rememberingProcesses();
 }
 
 /**
@@ -117,10 +161,8 @@ export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean
  * none of this process. A /proc that is mounted with hidepid=2 has no entries of processes that
  * this one may not look into.
  */
-function readStat(
-  tid: number,
-  pid = tid,
-): { state: string; startTime: number } | 'unreadable' | undefined {
+function readStat(tid: number, pid = tid): Stat | 'unreadable' | undefined {
+  if (process.platform !== 'linux') return readProcess(pid);
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/task/${tid}/stat`, 'latin1');
@@ -132,16 +174,6 @@ function readStat(
   // The second field is the command in parentheses and may hold spaces and parentheses itself.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0], startTime: Number(fields[19]) };
-}
-
-/** Whether a process or a thread has the id; one that may not be signalled is there, too. */
-function exists(id: number): boolean {
-  try {
-    process.kill(id, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
-  }
 }
 
 /** 32-bit FNV-1a. */

@@ -9,7 +9,9 @@ const PAGE_BYTES = 4096;
 
 /** What a pool needs of the machine below the verbs. */
 export interface PoolMemory {
-  /** Of a pool in a file. */
+  /** Whether clients of several processes can have it. */
+  readonly isInFile?: boolean;
+  /** Of a pool in a file, where the system has them. */
   readonly locks?: FileLocks;
   extend(regions: number): void;
   reserve(region: number, offset: number, bytes: number): void;

@@ -77,12 +77,13 @@ function whileNotLent(
   const reopen = () => guardIo(url, path, () => openSync(path, 'r+'));
   const fd = reopen();
   const libc = loadLibc();
-  const locks = new FileLocks(libc, fd, reopen);
+  const locks = libc.byteLocks && new FileLocks(libc.byteLocks, fd, reopen);
   try {
-    if (locks.take(GROWER_LOCK) === LOCK_HELD) {
+    if (locks?.take(GROWER_LOCK) === LOCK_HELD) {
       throw new StepwellError('SW_POOL_BUSY', `another process raises ${url}; try again`);
     }
-    if (!libc.lock(fd)) {
+    // Where there are no such locks, no node lends a file.
+    if (locks !== undefined && !libc.lock(fd)) {
       if (regions > NODE_REGIONS_MAX) {
         const why = `a memory node lends ${path}, and at most ${NODE_REGIONS_MAX} regions of it`;
         throw new StepwellError('SW_INVALID_ARGUMENT', `${why}: ${url} cannot have ${regions}`);
@@ -92,7 +93,7 @@ function whileNotLent(
     }
     act();
   } finally {
-    locks.close();
+    locks?.close();
     closeSync(fd);
   }
 }

@@ -1,8 +1,6 @@
 import {
   closeSync,
-  existsSync,
   fstatSync,
-  ftruncateSync,
   linkSync,
   lstatSync,
   openSync,
@@ -17,6 +15,7 @@ import { StepwellError } from '../../errors.ts';
 import { MappedSource } from '../../fabrics/shared/mapped-source.ts';
 import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
 import { SharedFabric } from '../../fabrics/shared/shared-fabric.ts';
+import { exists } from '../../pool/clients/process-stat.ts';
 import { PoolLayout, type PoolParameters } from '../../pool/layout.ts';
 import {
   isMarkedDestroyed,
@@ -33,6 +32,8 @@ import { type OpenedPool, type PoolPlace, writeSuperblock } from './pool-place.t
  * of a file is lower where the whole file system is smaller.
  */
 const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
+/** Where a region is written when the file gets it. */
+const WRITTEN_REGION_BYTES = 64 * 2 ** 20;
 /** A creator needs milliseconds; one in another pid namespace cannot be asked whether it lives. */
 const ABANDONED_AFTER_MS = 60_000;
 /** As many as Linux follows. */
@@ -48,13 +49,13 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
   const lookUp = () => lstatSync(path, { throwIfNoEntry: false });
   if (guardIo(url, path, lookUp, 'create') !== undefined) return false;
   removeAbandoned(path, url);
-  const parameters = poolParameters(options, { size: defaultFileBytes(path) });
+  const parameters = poolParameters(options, defaultsFor(path));
   const draft = draftOf(path);
   const fd = guardIo(url, path, () => openSync(draft, 'wx+', 0o600), 'create');
   try {
-    ftruncateSync(fd, parameters.regionBytes);
     const source = new MappedSource(draft, fd, parameters.regionBytes);
     try {
+      source.begin();
       // Every table, or a full file system would be a bus error at the first touch of a page.
       source.reserve(0, 0, tableBytes(parameters));
       writeSuperblock(new SharedFabric(source), parameters);
@@ -92,8 +93,10 @@ export function linkTarget(path: string): string {
 }
 
 /** All of the file system, not what is available now: others may give back what they have. */
-function defaultFileBytes(path: string): number {
-  return Math.min(DEFAULT_FILE_BYTES, capacityOf(dirname(path))?.total ?? DEFAULT_FILE_BYTES);
+function defaultsFor(path: string): { size: number; regionSize?: number } {
+  const total = capacityOf(dirname(path))?.total ?? DEFAULT_FILE_BYTES;
+  const size = Math.min(DEFAULT_FILE_BYTES, total);
+  return process.platform === 'linux' ? { size } : { size, regionSize: WRITTEN_REGION_BYTES };
 }
 
 /** Whole pages up to the end of the chunk table. */
@@ -111,7 +114,7 @@ export function removeAbandoned(path: string, url: string): void {
     const pid = Number(name.slice(prefix.length).split('.')[0]);
     const draft = join(dirname(path), name);
     const age = Date.now() - (statSync(draft, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
-    if (age > ABANDONED_AFTER_MS && !existsSync(`/proc/${pid}`)) rmSync(draft, { force: true });
+    if (age > ABANDONED_AFTER_MS && !exists(pid)) rmSync(draft, { force: true });
   }
 }
 

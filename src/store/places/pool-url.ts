@@ -13,7 +13,7 @@ export interface FileLocation {
   url: string;
 }
 
-/** Raises SW_INVALID_URL. */
+/** Raises SW_INVALID_URL, and SW_UNSUPPORTED of a place that this system has not. */
 export function parseUrl(url: unknown): Location {
   if (typeof url !== 'string') {
     throw new StepwellError('SW_INVALID_URL', `a pool URL is a string, not ${typeof url}`);
@@ -21,6 +21,9 @@ export function parseUrl(url: unknown): Location {
   if (url === 'memory:') return { kind: 'memory' };
   const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
   if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
+    if (process.platform !== 'linux') {
+      throw new StepwellError('SW_UNSUPPORTED', 'shm: pools need Linux; use file: or memory:');
+    }
     return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
   }
   if (scheme === 'file' && rest.length > 0 && !rest.includes('\0')) {

@@ -246,6 +246,9 @@ function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) 
  * the file stays locked as long as the node is there, however it ends.
  */
 function fileMemory(path: string, options: MemoryNodeOptions): Memory {
+  if (process.platform !== 'linux') {
+    throw unsupported('memory nodes lend files on Linux only: leave the file out');
+  }
   const fd = openFile(path);
   try {
     if (!loadLibc().lock(fd)) {

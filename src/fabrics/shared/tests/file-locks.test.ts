@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { FileLocks, LOCK_HELD, LOCK_REFUSED, LOCK_TAKEN } from '../file-locks.ts';
+import { type ByteLocks, FileLocks, LOCK_HELD, LOCK_REFUSED, LOCK_TAKEN } from '../file-locks.ts';
 import { loadLibc } from '../libc.ts';
 
 function newFile(t: TestContext): string {
@@ -23,9 +23,15 @@ function newFile(t: TestContext): string {
   return path;
 }
 
+function byteLocks(): ByteLocks {
+  const { byteLocks: calls } = loadLibc();
+  assert.ok(calls);
+  return calls;
+}
+
 function locksOf(t: TestContext, path: string): FileLocks {
   const fd = openSync(path, 'r+');
-  const locks = new FileLocks(loadLibc(), fd, () => openSync(path, 'r+'));
+  const locks = new FileLocks(byteLocks(), fd, () => openSync(path, 'r+'));
   t.after(() => {
     locks.close();
     closeSync(fd);
@@ -69,8 +75,8 @@ test('a file that took the place of the mapped one is not locked', (t) => {
 test('where the system fails nothing is taken, and nothing is free', (t) => {
   const path = newFile(t);
   const fd = openSync(path, 'r+');
-  const errors = { lockByte: () => 22, isByteLocked: loadLibc().isByteLocked };
-  const locks = new FileLocks({ ...loadLibc(), ...errors }, fd, () => openSync(path, 'r+'));
+  const errors = { lockByte: () => 22, isByteLocked: byteLocks().isByteLocked };
+  const locks = new FileLocks(errors, fd, () => openSync(path, 'r+'));
   assert.equal(locks.take(1), LOCK_REFUSED);
   closeSync(fd);
   assert.equal(locks.isTaken(1), true, 'the descriptor is none any more');

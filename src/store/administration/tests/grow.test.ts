@@ -137,7 +137,8 @@ test('of two growers one waits for the other, and takes it for no memory node', 
   createSync(url, SIZES);
   const reopen = () => openFile(pathOf(url), 'r+');
   const [fd, libc] = [reopen(), loadLibc()];
-  const locks = new FileLocks(libc, fd, reopen);
+  assert.ok(libc.byteLocks);
+  const locks = new FileLocks(libc.byteLocks, fd, reopen);
   try {
     assert.equal(locks.take(GROWER_LOCK), LOCK_TAKEN);
     assert.ok(libc.lock(fd));

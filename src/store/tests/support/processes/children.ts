@@ -20,16 +20,21 @@ export function noPidNamespaces(): false | string {
 
 /**
  * A child process that obeys one order at a time (child-tasks.ts); with `alone` in a pid namespace
- * of its own, as a container is.
+ * of its own, as a container is; with `preload` it imports a module first.
  */
 export class Child {
   readonly process: ChildProcess;
   readonly exited: Promise<unknown[]>;
   readonly #alone: boolean;
 
-  constructor(scope: Scope, alone = false) {
+  constructor(scope: Scope, alone = false, preload?: URL) {
+    const first = preload ? ['--import', preload.href] : [];
     const [execPath, ...words] = alone ? [...UNSHARE, process.execPath] : [process.execPath];
-    this.process = fork(SCRIPT, [], { execPath, execArgv: [...words, ...RUNTIME], silent: true });
+    this.process = fork(SCRIPT, [], {
+      execPath,
+      execArgv: [...words, ...RUNTIME, ...first],
+      silent: true,
+    });
     this.#alone = alone;
     this.exited = once(this.process, 'exit');
     scope.after(async () => {

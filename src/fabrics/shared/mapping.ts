@@ -1,0 +1,89 @@
+import { constants, type } from 'node:os';
+import { StepwellError } from '../../errors.ts';
+import type { ByteLocks } from './file-locks.ts';
+
+const PROT_READ_WRITE = 3;
+const MAP_SHARED = 0x01;
+const MAP_PRIVATE = 0x02;
+const MAP_FIXED = 0x10;
+/** The numbers that differ are those of the system that runs, whatever calls are asked of it. */
+const IS_DARWIN = type() === 'Darwin';
+const MAP_ANONYMOUS = IS_DARWIN ? 0x1000 : 0x20;
+const MAP_NORESERVE = IS_DARWIN ? 0x40 : 0x4000;
+const MAP_FAILED = 2n ** 64n - 1n;
+const { EPERM, ENOMEM, EACCES, EAGAIN } = constants.errno;
+
+export interface Mapping {
+  readonly memory: ArrayBuffer;
+  readonly address: bigint;
+}
+
+/** The few system calls that Node does not offer, through koffi. */
+export interface Libc {
+  mapShared(fd: number, offset: number, bytes: number): Mapping;
+  /**
+   * Gives the file's pages back while the addresses stay valid: a stale typed array then reads
+   * zeros of private memory instead of crashing the process.
+   */
+  release(mapping: Mapping): void;
+  /**
+   * Whether a file takes memory as parts of it are populated. Else each part is written when the
+   * file gets it, so that it has no holes.
+   */
+  readonly isSparse: boolean;
+  /**
+   * Lengthens a file to at least `bytes`; never shortens it, also when others lengthen it too.
+   * Returns 0, or the number of the error with which the system refuses.
+   */
+  lengthen(fd: number, bytes: number): number;
+  /** Takes all of a file from the file system now; returns 0 or an error's number. */
+  allocate(fd: number, bytes: number): number;
+  /**
+   * Locks the file against others that lock it, until the descriptor is closed or the process ends;
+   * false when another process has it locked. On a file system that knows no locks it does nothing.
+   */
+  lock(fd: number): boolean;
+  /** Undefined where they would be of the process, and not of one open file. */
+  readonly byteLocks: ByteLocks | undefined;
+  /**
+   * Makes pages of a mapping present for writing now, so that a refusal is no bus error at the
+   * first touch; returns 0 or an error's number. Honours the mapping's huge-page advice, which
+   * fallocate does not.
+   */
+  populate(mapping: Mapping, offset: number, bytes: number): number;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
+export type Foreign = any;
+
+/** What POSIX has, with the same meaning everywhere. */
+export function mappingCalls(libc: Foreign, koffi: Foreign): Pick<Libc, 'mapShared' | 'release'> {
+  const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
+  return {
+    mapShared(fd, offset, bytes) {
+      const pointer = mmap(null, bytes, PROT_READ_WRITE, MAP_SHARED, fd, offset);
+      const address = BigInt(koffi.address(pointer));
+      if (address === MAP_FAILED || address === -1n) {
+        throw mapFailed(koffi.errno());
+      }
+      return { memory: koffi.view(pointer, bytes), address };
+    },
+    release({ memory, address }) {
+      const flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+      mmap(address, memory.byteLength, PROT_READ_WRITE, flags, -1, 0);
+    },
+  };
+}
+
+function mapFailed(errno: number): StepwellError {
+  if (errno === ENOMEM || errno === EAGAIN) {
+    const remedy = 'open fewer pools, or allow more (ulimit -v, vm.max_map_count)';
+    return new StepwellError('SW_OUT_OF_MEMORY', `the system has no addresses left: ${remedy}`);
+  }
+  if (errno === EACCES || errno === EPERM) {
+    const why = 'the system lets this process not map the pool file for writing';
+    return new StepwellError('SW_PERMISSION_DENIED', `${why} (errno ${errno})`);
+  }
+  const why = 'the file system of the pool cannot map files into memory; use another';
+  return new StepwellError('SW_UNSUPPORTED', `${why} (mmap: errno ${errno})`);
+}

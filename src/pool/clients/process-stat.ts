@@ -1,0 +1,61 @@
+import { execFileSync } from 'node:child_process';
+
+/** What the system tells of a thread or a process that is there. */
+export interface Stat {
+  /** As `ps` writes it; Z and X are of what executes nothing any more. */
+  state: string;
+  /** Tells one that has got the same id from the one that had it; see ThreadIdentity. */
+  startTime: number;
+}
+
+/** Undefined when there is none; `unreadable` when the system does not tell. */
+export type StatOf = (pid: number) => Stat | 'unreadable' | undefined;
+
+const TIMEOUT_MS = 5000;
+/** So long an answer of `ps` holds: it takes some milliseconds. */
+const FRESH_MS = 1000;
+
+/** Whether a process or a thread has the id; one that may not be signalled is there, too. */
+export function exists(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+/** A process as POSIX has it: by `ps`, to the second. */
+export function readProcess(pid: number): Stat | 'unreadable' | undefined {
+  if (!exists(pid)) return undefined;
+  try {
+    return askPs(pid);
+  } catch {
+    // It may have ended meanwhile.
+    return exists(pid) ? 'unreadable' : undefined;
+  }
+}
+
+/** Raises what `execFileSync` raises. */
+export function askPs(pid: number): Stat | 'unreadable' {
+  const env = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
+  const words = ['-o', 'stat=', '-o', 'lstart=', '-p', String(pid)];
+  const stdio: ('ignore' | 'pipe')[] = ['ignore', 'pipe', 'ignore'];
+  const text = execFileSync('ps', words, { env, encoding: 'utf8', timeout: TIMEOUT_MS, stdio });
+  const [, state, started] = /^\s*(\S+)\s+(.*\S)\s*$/.exec(text) ?? [];
+  const startTime = Date.parse(`${started} UTC`) / 1000;
+  return Number.isSafeInteger(startTime) ? { state: state[0], startTime } : 'unreadable';
+}
+
+/** The same for one client that asks again and again; that there is none it says at once. */
+export function rememberingProcesses(now = () => performance.now()): StatOf {
+  const known = new Map<number, { stat: Stat | 'unreadable'; at: number }>();
+  return (pid) => {
+    const one = known.get(pid);
+    if (one !== undefined && now() - one.at < FRESH_MS && exists(pid)) return one.stat;
+    const stat = readProcess(pid);
+    if (stat === undefined) known.delete(pid);
+    else known.set(pid, { stat, at: now() });
+    return stat;
+  };
+}
