@@ -109,10 +109,10 @@ describe('a platform that is not Linux', () => {
       } as const;
       assert.equal(await child.ask(churned), 'churned');
       assert.equal(store.size, 50);
-      const value = 'v'.repeat(2000);
-      for (const key of numbered('k', 200)) store.set(key, value);
+      const value = 'v'.repeat(20_000);
+      for (const key of numbered('k', 20)) store.set(key, value);
       growSync(url, { size: 16 * 2 ** 20 });
-      for (const key of numbered('l', 2000)) store.set(key, value);
+      for (const key of numbered('l', 240)) store.set(key, value);
       const file = fs.statSync(pathOf(url));
       assert.ok(file.size > 4 * 2 ** 20 && file.blocks * 512 >= file.size, 'no page is missing');
       const named = () => inspectSync(url).clients.map(({ name }) => name);
@@ -121,7 +121,7 @@ describe('a platform that is not Linux', () => {
       store.close();
       const second = keepOpen(t, openSync(url, { index, client: 'second' }));
       assert.ok(!named().includes('child'), 'a client that was killed is gone');
-      for (const key of numbered('l', 2000)) assert.equal(second.get(key), value);
+      for (const key of numbered('l', 240)) assert.equal(second.get(key), value);
       assert.deepEqual(checkSync(url).problems, []);
     });
   }
