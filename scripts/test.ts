@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   cpSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -11,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
@@ -22,7 +23,7 @@ import { buildPage } from './page.ts';
  * run in a copy of the project, made anew each time, in which each module stands compiled beside
  * its source. A process or thread that starts from sources takes three times as long, and tests
  * start hundreds: what they start is one file each, with all that it imports, and starts in half
- * the time again.
+ * the time again. What test files share stands in a few hundred chunks rather than in its modules.
  *
  * `--node` runs them on each of these major versions of Node in turn, which npm brings. `--arm64`
  * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process;
@@ -33,6 +34,11 @@ const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
 /** Beyond two processors: many tests wait for timers, processes and sockets. */
 const CONCURRENCY = 3;
+/**
+ * Bytes from which glibc asks the system for zeroed memory of its own; left to itself it raises the
+ * limit when a pool is freed, and from then on zeroes each new pool by hand.
+ */
+const MALLOC_MMAP_THRESHOLD_ = String(2 ** 20);
 /** Where processes and threads begin that tests start. */
 const PROGRAMS = [
   'src/cli/main.ts',
@@ -61,14 +67,15 @@ function filesBelow(folder: string): string[] {
     .filter((path) => path.endsWith('.ts') && !/^(lab\/dist|src\/web\/page)\//.test(path));
 }
 
-/** A module in a program's one file still finds what stands beside its source. */
+/** A module within another file still finds what stands beside its source. */
 const placed = (copy: string): Plugin => ({
   name: 'placed',
   setup({ onLoad }) {
     onLoad({ filter: /\.ts$/ }, ({ path }) => {
       const compiled = join(copy, relative(ROOT, path).replace(/ts$/, 'js'));
-      const url = JSON.stringify(pathToFileURL(compiled).href);
-      const contents = readFileSync(path, 'utf8').replaceAll('import.meta.url', url);
+      const contents = readFileSync(path, 'utf8')
+        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(compiled).href))
+        .replaceAll('import.meta.dirname', JSON.stringify(dirname(compiled)));
       return { contents, loader: 'ts' };
     });
   },
@@ -85,19 +92,27 @@ async function compile(copy: string): Promise<void> {
     target: 'node20',
     platform: 'node',
   };
-  const modules = files.filter((path) => !PROGRAMS.includes(path));
-  const [apart, whole] = await Promise.all([
+  const bundled: BuildOptions = {
+    ...options,
+    bundle: true,
+    packages: 'external',
+    plugins: [placed(copy)],
+  };
+  const isTest = (path: string) => path.endsWith('.test.ts');
+  const modules = files.filter((path) => !PROGRAMS.includes(path) && !isTest(path));
+  const outputs = await Promise.all([
     build({ ...options, entryPoints: modules }),
+    build({ ...bundled, entryPoints: PROGRAMS }),
     build({
-      ...options,
-      entryPoints: PROGRAMS,
-      bundle: true,
-      packages: 'external',
-      plugins: [placed(copy)],
+      ...bundled,
+      entryPoints: files.filter(isTest),
+      splitting: true,
+      chunkNames: 'chunks/[hash]',
     }),
     buildPage(ROOT, join(copy, 'src/web/page')),
   ]);
-  for (const { path, text } of [...(apart.outputFiles ?? []), ...(whole.outputFiles ?? [])]) {
+  mkdirSync(join(copy, 'chunks'));
+  for (const { path, text } of outputs.flatMap((output) => output?.outputFiles ?? [])) {
     writeFileSync(path, text.replace(IMPORTS, '$1.js"'));
   }
 }
@@ -131,7 +146,8 @@ function reporters(): string[] {
 
 async function run(node: string, copy: string, files: readonly string[]): Promise<number> {
   const words = ['--test', `--test-concurrency=${CONCURRENCY}`, ...reporters(), ...files];
-  return await ended(spawn(node, words, { cwd: copy, stdio: 'inherit' }));
+  const env = { ...process.env, MALLOC_MMAP_THRESHOLD_ };
+  return await ended(spawn(node, words, { cwd: copy, stdio: 'inherit', env }));
 }
 
 async function runOnArm(copy: string, files: readonly string[], pattern: string): Promise<number> {

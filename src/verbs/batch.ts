@@ -16,6 +16,9 @@ export const FAA_BYTES = 16;
 /** Local head of a CALL: bytes of what follows it, and the method (in a reply, 0). */
 export const CALL_HEAD_BYTES = 8;
 
+/** Before a batch grows. V8 keeps arrays of up to 64 bytes on its own heap, which costs a fifth. */
+const ROWS = 8;
+
 /**
  * One doorbell: an ordered list of verbs on one queue pair, one round trip.
  *
@@ -31,11 +34,11 @@ export class Batch {
   length = 0;
   /** Whether the operation that yields it goes on only when it was executed: see unwaited.ts. */
   isWaitedFor = true;
-  kind = new Uint8Array(16);
-  address = new Float64Array(16);
-  bytes = new Int32Array(16);
+  kind = new Uint8Array(ROWS);
+  address = new Float64Array(ROWS);
+  bytes = new Int32Array(ROWS);
   /** Byte offset into the scratch of the same row. */
-  offset = new Int32Array(16);
+  offset = new Int32Array(ROWS);
   scratch: Scratch[] = [];
 
   clear(): this {

@@ -99,7 +99,9 @@ export class AdversaryFabric implements Fabric {
 
   execute(batch: Batch): void {
     const execution = new Execution(this, batch, () => WHOLE);
-    while (!execution.finished) execution.perform(execution.openRows()[0], 0);
+    for (let row = 0; row < batch.length; row++) {
+      while (execution.pieces(row).length > 0) execution.perform(row, 0);
+    }
   }
 
   window(address: Address, bytes: number): Uint8Array {

@@ -405,13 +405,16 @@ export class Membership {
       limboFloor: Number(view.getBigUint64(at + LIMBO_FLOOR, true)),
       attachedAt: Number(view.getBigUint64(at + ATTACHED_AT, true)),
       stores: view.getBigUint64(at + STORES, true),
-      name: new TextDecoder().decode(
-        name.subarray(0, (name.indexOf(0) + CLIENT_NAME_BYTES + 1) % (CLIENT_NAME_BYTES + 1)),
-      ),
+      name: name[0] === 0 ? '' : nameIn(name),
       figures: live ? figuresIn(view, at) : undefined,
       word,
     };
   }
+}
+
+function nameIn(bytes: Uint8Array): string {
+  const end = bytes.indexOf(0);
+  return new TextDecoder().decode(end === -1 ? bytes : bytes.subarray(0, end));
 }
 
 function lockedElsewhere(): StepwellError {
