@@ -22,6 +22,7 @@ const READY = 2;
 const DROPPED = 3;
 
 const STATE_FIELDS = [4, 8] as const;
+const STATE_MASK = 2 ** STATE_FIELDS[0] - 1;
 const ROOT = 8;
 const PARAMETERS = 16;
 const NAME_LENGTH = 64;
@@ -93,8 +94,8 @@ export class Catalog {
     const found: CatalogEntry[] = [];
     for (let row = 0; row < CATALOG_ENTRIES; row++) {
       const at = row * CATALOG_ENTRY_BYTES;
+      if ((view.getUint8(at) & STATE_MASK) === EMPTY) continue;
       const [state, kind] = unpackFields(view.getBigUint64(at, true), STATE_FIELDS);
-      if (state === EMPTY) continue;
       const length = Math.min(view.getUint8(at + NAME_LENGTH), STORE_NAME_BYTES);
       found.push({
         id: row + 1,
