@@ -14,7 +14,7 @@ export function processContext(): Context {
     stdout: new Output(process.stdout),
     stderr: new Output(process.stderr),
     env: process.env,
-    version: packageVersion(),
+    version: packageVersion(import.meta.url),
     pid: process.pid,
     now,
     pause: (milliseconds, wake) => delay(milliseconds, undefined, { signal: wake }).catch(() => {}),
@@ -37,9 +37,13 @@ export function processContext(): Context {
   };
 }
 
-/** Of the package that this file is a part of, compiled or not. */
-function packageVersion(): string {
-  let file = new URL('../package.json', import.meta.url);
-  while (!existsSync(file)) file = new URL('../package.json', file);
+/** Of the package that a file is a part of, compiled or not; 'unknown' when it is part of none. */
+export function packageVersion(from: string): string {
+  let file = new URL('../package.json', from);
+  while (!existsSync(file)) {
+    const above = new URL('../package.json', file);
+    if (above.href === file.href) return 'unknown';
+    file = above;
+  }
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { createClient } from 'redis';
+import { packageVersion } from '../process-context.ts';
 import { type Ended, program, type Server, start, startServer } from './support/program.ts';
 
 interface City {
@@ -249,5 +250,9 @@ describe('stepwell without a pool', { timeout: 60_000 }, () => {
     const { version } = createRequire(import.meta.url)('../../../package.json');
     assert.equal((await succeeds('--version')).out, `stepwell ${version}\n`);
     assert.equal((await program(['gett'])).code, 2);
+  });
+
+  it('has no version when it is bundled into a program without a package', () => {
+    assert.equal(packageVersion('file:///nowhere/at/all/program.js'), 'unknown');
   });
 });
