@@ -5,7 +5,7 @@ import { type Address, addressOf, regionOf, UNIT_BYTES } from '../verbs/index.ts
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 11;
+export const LAYOUT_VERSION = 12;
 
 /** Memory is handed to clients in chunks; a client carves one block size out of each. */
 export const CHUNK_BYTES = 256 * 1024;
