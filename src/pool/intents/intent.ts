@@ -59,7 +59,7 @@ export class Intent {
 
   begin(ownLow: number, ownHigh: number): void {
     const { memory } = this;
-    memory.i32.fill(0, 0, HEAD_BYTES >> 2);
+    for (let at = 0; at < HEAD_BYTES; at += 8) setWord(memory, at, 0, 0);
     setWord(memory, OWN_AT, ownLow, ownHigh);
     setWord(memory, OTHER_AT, ownLow, ownHigh);
     this.#end = HEAD_BYTES;
