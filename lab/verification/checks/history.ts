@@ -50,7 +50,7 @@ export type Call = { key: number } & (
 
 /**
  * With `times` the record notes its uses, and expires at the next deadline of the run (`sliding`:
- * the next one after a use), or never. The call that is made says which deadline that is.
+ * the second one after a use), or never. The call that is made says which deadline that is.
  */
 export interface Write {
   kind: 'write';
@@ -139,7 +139,11 @@ export class CallRecord implements HistoryOperation<KeyState> {
     const { clock, invoked, responded, usedAt } = this;
     const before = Math.min(usedAt, responded);
     const last = clock.lastDeadline(encodeState(state), state.expires, before);
-    return invoked < clock.passedAt(last) ? this.#applyTo(state) : ILLEGAL;
+    const passedAt = clock.passedAt(last);
+    // It looks at the clock when the record is gone: it may have expired since, for it alone.
+    const judgesLate = this.call.kind === 'remove' && this.result?.outcome === REFUSED;
+    if (judgesLate && invoked < passedAt && passedAt < responded) return undefined;
+    return invoked < passedAt ? this.#applyTo(state) : ILLEGAL;
   }
 
   /** The record counts for absent; whether a sweep has taken it out nobody can tell. */

@@ -29,8 +29,13 @@ export class RunClock {
     return (this.#passed.length + 1) * PERIOD;
   }
 
-  /** How long a record that slides lives behind a use: to the deadline that is next then. */
-  readonly span: number = 0.75 * PERIOD;
+  /** How long a record that slides lives behind a use: to the second deadline from then on. */
+  readonly span: number = 1.75 * PERIOD;
+
+  /** Where that ends if the use is now. */
+  get slidingDeadline(): number {
+    return this.deadline + PERIOD;
+  }
 
   /** Passes the next deadline in this step of the run. */
   pass(at: number): void {
@@ -47,12 +52,17 @@ export class RunClock {
     return this.#passed[deadline / PERIOD - 1] ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Somebody has found the record in this step; returns what to call when its use is noted. */
+  /**
+   * A client has found the record in this step; returns what to call when its use is noted, maybe
+   * under a lock that it has waited for. That counts only if the record is still there then.
+   */
   use(record: string, at: number): () => void {
-    const use: Use = { at, deadline: Number.POSITIVE_INFINITY };
-    this.#uses.set(record, [...(this.#uses.get(record) ?? []), use]);
+    const use: Use = { at, deadline: this.slidingDeadline };
+    const uses = [...(this.#uses.get(record) ?? []), use];
+    this.#uses.set(record, uses);
     return () => {
-      use.deadline = this.deadline;
+      const isThere = uses.some(({ deadline }) => deadline > this.now);
+      if (isThere) use.deadline = this.slidingDeadline;
     };
   }
 

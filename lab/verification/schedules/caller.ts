@@ -129,7 +129,8 @@ export class Caller {
     const expected = isSeen ? (this.#seen.get(call.key) ?? 0) : call.expected;
     const made = { ...call, expected } as Call;
     if (made.kind === 'write' && made.times && made.times !== 'never') {
-      made.deadline = this.#log.clock.deadline;
+      const { deadline, slidingDeadline } = this.#log.clock;
+      made.deadline = made.times === 'sliding' ? slidingDeadline : deadline;
     }
     return made;
   }

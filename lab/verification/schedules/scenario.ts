@@ -95,7 +95,7 @@ const SAMPLED = 2002;
 /** The stream of a seed that says whether records leave, and which expire. */
 const LEAVING = 2003;
 /** In a program of which records expire. */
-const JUMPS_MAX = 3;
+const JUMPS_MAX = 4;
 const TURNS_MAX = 6;
 /** Of a client that gives up soon. */
 const ATTEMPTS_MAX = 60;

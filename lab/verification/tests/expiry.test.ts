@@ -3,10 +3,22 @@ import { test } from 'node:test';
 import { blindRemovalCanary, timelessSearchCanary } from '../canaries/leaving.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
+import type { Swarm } from '../schedules/swarm.ts';
 import { SUBJECTS } from '../subjects/index.ts';
 import { findFailure } from './support/find-failure.ts';
 
 const SEEDS = 6;
+/** Records expire while a write, or the note of a use, waits for a lock or for other writes. */
+const BUSY: Partial<Swarm> = { expiries: 90, writes: 30, removes: 3, walks: 0, deaths: 0 };
+/**
+ * Schedules in which a use revived an expired item (142), writes behind an expired one of the same
+ * lock met it (165), and a conditional write was told that it had replaced nothing (79).
+ */
+const LATE: Partial<Record<string, readonly number[]>> = {
+  hopscotch: [142, 165],
+  chime: [165],
+  hstore: [79],
+};
 
 for (const subject of SUBJECTS) {
   const { name } = subject.kind.manifest;
@@ -19,6 +31,13 @@ for (const subject of SUBJECTS) {
       }
     }
   });
+
+  for (const seed of LATE[name] ?? []) {
+    test(`${name}: what has expired meanwhile is absent, schedule ${seed}`, () => {
+      const { failure } = runSchedule({ seed, policy: 'uniform', subject, swarm: BUSY });
+      assert.equal(failure, undefined, failure?.text);
+    });
+  }
 
   for (const canary of [blindRemovalCanary, timelessSearchCanary]) {
     test(`${name}: the canary is caught: ${canary.name}`, () => {

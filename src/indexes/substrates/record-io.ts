@@ -89,6 +89,12 @@ export class RecordIo {
     return this.#clock.now() >= request.foundExpiresAt;
   }
 
+  /** Whether the deadline of the record that the request writes has passed already. */
+  isPast({ expiry }: Request): boolean {
+    if (expiry === undefined || expiry.sliding || expiry.deadline === 0) return false;
+    return this.#clock.now() >= expiry.deadline;
+  }
+
   /** Whether a read has the found record live longer, and it was not just read. */
   slides(request: Request): boolean {
     if ((request.foundFlags & FLAG_SLIDING) === 0) return false;

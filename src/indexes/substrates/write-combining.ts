@@ -49,7 +49,8 @@ export function* writeTogether<R extends SharingRequest<R>>(
       if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
       const isThere = yield* protocol.locate(request);
       const present = isThere && !records.isExpired(request);
-      const combined = combine(group, numbers, present, request.foundVersion);
+      const isPast = (one: Request) => records.isPast(one);
+      const combined = combine(group, numbers, present, request.foundVersion, isPast);
       if (combined.carrier !== NOBODY && combined.carrier !== carrier) {
         records.discard(request);
         carrier = combined.carrier;
@@ -89,17 +90,21 @@ function* perform<R extends Request>(
   return true;
 }
 
-/** What each write of the group comes to when the key has this state at first. */
+/**
+ * What each write of the group comes to when the key has this state at first. A record whose
+ * deadline has passed while its write waited is none for those behind it.
+ */
 function combine(
   group: readonly PlannedWrite<Request>[],
   numbers: readonly number[],
   present: boolean,
   version: number,
+  isPast: (request: Request) => boolean,
 ): Combination {
   const combined: Combination = { outcomes: [], met: [], versions: [], carrier: NOBODY };
   let owner = present ? IN_TABLE : ABSENT;
   let current = version;
-  group.forEach(({ condition, expected }, i) => {
+  group.forEach(({ request, condition, expected }, i) => {
     combined.met.push(owner);
     const refused = refuses(condition, expected, owner !== ABSENT, current);
     if (!refused) current = owner === ABSENT ? numbers[i] : (current + 1) >>> 0;
@@ -107,7 +112,7 @@ function combine(
     combined.outcomes.push(refused ? REFUSED : done);
     combined.versions.push(current);
     if (refused) return;
-    owner = i;
+    owner = isPast(request) ? ABSENT : i;
     combined.carrier = i;
   });
   return combined;
@@ -115,9 +120,9 @@ function combine(
 
 /** As if the key were present with a version that no caller expects, else as if it were absent. */
 function guessCarrier(group: readonly PlannedWrite<Request>[], numbers: readonly number[]): number {
-  const ifPresent = combine(group, numbers, true, Number.NaN).carrier;
+  const ifPresent = combine(group, numbers, true, Number.NaN, () => false).carrier;
   if (ifPresent !== NOBODY) return ifPresent;
-  return Math.max(0, combine(group, numbers, false, 0).carrier);
+  return Math.max(0, combine(group, numbers, false, 0, () => false).carrier);
 }
 
 /** Gives each caller its outcome, its version and the record that it met. */

@@ -5,6 +5,7 @@ import {
   ALWAYS,
   type Condition,
   IF_ABSENT,
+  IF_PRESENT,
   IF_VERSION,
   INSERTED,
   type Outcome,
@@ -47,7 +48,9 @@ export function* write(
     const reply = yield* call(table, request, OP_WRITE, condition, expected);
     if (reply.outcome === INSERTED) return INSERTED;
     if (reply.outcome === REPLACED) {
-      return yield* replaced(table, request, reply, condition === ALWAYS);
+      const outcome = yield* replaced(table, request, reply, condition === ALWAYS);
+      // It may have expired since the server found it there.
+      return condition === IF_PRESENT || condition === IF_VERSION ? REPLACED : outcome;
     }
     request.foundAt = -1;
     if (reply.oldHigh !== 0) yield* readOld(request, reply);

@@ -13,7 +13,10 @@ import type { RecordIo } from '../record-io.ts';
 import type { Request } from '../request.ts';
 
 /** What becomes of the block of a record that is written. */
-type RecordBlocks = Pick<RecordIo, 'take' | 'allocate' | 'discard' | 'complete' | 'isExpired'>;
+type RecordBlocks = Pick<
+  RecordIo,
+  'take' | 'allocate' | 'discard' | 'complete' | 'isExpired' | 'isPast'
+>;
 
 /** The steps of an index whose slots point at records, of which its operations are made. */
 export interface SlotProtocol<R extends Request> {

@@ -141,7 +141,8 @@ export function* modifyItem(
 /**
  * `Index.touch` of an item that stands in the leaf, under the lock: an access word that is written
  * without it could be another item's by now. Nothing when the item was changed since it was found,
- * or when the lock is stuck: what was read counts all the same.
+ * or has expired, which others may have seen, or when the lock is stuck: what was read counts all
+ * the same.
  */
 export function* touchInline(client: LeafClient, found: LeafRequest): Operation<void> {
   const { outgoing, keyBytes, foundVersion } = found;
@@ -156,7 +157,7 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
     yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
     const isSame = isThere && request.foundVersion === foundVersion && sumOf(request) === sum;
-    if (isSame) yield* touchItem(client, request);
+    if (isSame && !client.records.isExpired(request)) yield* touchItem(client, request);
     else yield* unlock(request);
   } catch (error) {
     if (!hasCode(error, 'SW_CONTENTION')) throw error;
@@ -178,6 +179,7 @@ export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
       allocate: (request) => records.allocate(request),
       discard: (request) => records.discard(request),
       isExpired: (request) => records.isExpired(request),
+      isPast: (request) => records.isPast(request),
       complete: (request) => records.complete(request),
     },
     locate: (request) => searchLeaf(client, request),
