@@ -87,7 +87,7 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   }
 }
 
-/** One descent to a key; whether something was merged. */
+/** One descent to a key; whether something was merged, or others did so meanwhile. */
 export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   const path =
     (yield* wayTo(tree, key)) ?? ((yield* finishPending(tree, key)) && (yield* wayTo(tree, key)));
@@ -147,7 +147,9 @@ function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolea
     try {
       // The parent's copy: else the merged leaf would stay as long as the pool is full.
       yield* nodes.reserve(unitsBeside(1 << sizeOfLink(node.high)));
-      if (!(yield* mark(node, left))) return false;
+      // Others are at work on this node. What they leave is looked at again: after the last
+      // deletion of many at once nobody else comes by.
+      if (!(yield* mark(node, left))) return true;
     } finally {
       nodes.discard();
     }
@@ -193,9 +195,11 @@ function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean
   const lower = left === 0 ? lowest : separatorIn(image, left - 1);
   const [moves] = yield* usedOf(tree, node, [left + 1]);
   const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower, moves };
-  const isMerged = yield* tree.isMerged(pair.right);
-  if (!isMerged && !(yield* mergeLeaves(tree, pair, new Mark(tree, node)))) return false;
-  return yield* rebuild(tree, step, key);
+  const mark = new Mark(tree, node);
+  const isMerged = (yield* tree.isMerged(pair.right)) || (yield* mergeLeaves(tree, pair, mark));
+  if (isMerged) return yield* rebuild(tree, step, key);
+  // With the mark there, another operation has one of the locks, maybe to merge them.
+  return !mark.isDropped;
 }
 
 function leafAt(image: Scratch, child: number): Link {
@@ -204,6 +208,7 @@ function leafAt(image: Scratch, child: number): Link {
 }
 
 class Mark implements PairMark {
+  isDropped = false;
   readonly #tree: ChimeTree;
   readonly #node: Visit;
 
@@ -223,6 +228,7 @@ class Mark implements PairMark {
   *drop(): Operation<void> {
     const { address, image } = this.#node;
     yield* swapPair(address, childrenIn(image), pairIn(image), 0);
+    this.isDropped = true;
   }
 }
 
