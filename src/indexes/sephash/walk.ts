@@ -68,14 +68,22 @@ export class SepHashWalk implements IndexWalk {
     if (end === FINGERPRINTS) this.#position = this.#halves.pop() ?? following(position);
   }
 
-  /** Visits the records of one step at the segment's own depth, wherever that may be by now. */
+  /**
+   * Visits the records of one step at the segment's own depth, wherever that may be by now. Behind
+   * the highest fingerprints come the lowest ones, which would be met less often than all others.
+   */
   *sample(visit: (request: SepHashRequest, keyBytes: number) => void): Operation<void> {
     const { suffix, fingerprint } = this.#position as WalkPosition;
     yield* this.#snapshot.take(suffix);
     const { depth } = this.#snapshot.main;
-    const entries = yield* this.#entries(fingerprint, this.#stepEnd(fingerprint));
     const place = { suffix: suffix & (2 ** depth - 1), depth, fingerprint };
+    const end = this.#stepEnd(fingerprint);
+    const entries = yield* this.#entries(fingerprint, end);
     yield* this.#visitEntries(place, entries, visit, true);
+    const missing = this.#enough - (entries.length >> 1);
+    if (end < FINGERPRINTS || missing <= 0 || fingerprint === 0) return;
+    const lowest = Math.min(fingerprint, this.#stepEnd(0, missing));
+    yield* this.#visitEntries(place, yield* this.#entries(0, lowest), visit, true);
   }
 
   /** The segment has been split since: go through one half after the other, from here on. */
@@ -84,9 +92,12 @@ export class SepHashWalk implements IndexWalk {
     this.#position = { suffix, depth: depth + 1, fingerprint };
   }
 
-  #stepEnd(from: number): number {
+  get #enough(): number {
+    return Math.min(ENTRIES_PER_STEP_MAX, this.#table.geometry.slots);
+  }
+
+  #stepEnd(from: number, enough = this.#enough): number {
     const { ends, current } = this.#snapshot;
-    const enough = Math.min(ENTRIES_PER_STEP_MAX, this.#table.geometry.slots);
     const recent = new Uint16Array(FINGERPRINTS);
     for (let at = 1; at < current.length; at += 2) recent[fingerprintOf(current[at])]++;
     let entries = 0;
