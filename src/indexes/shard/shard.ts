@@ -24,8 +24,7 @@ import {
   writeSlot,
 } from '../substrates/claims/slot-operations.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
-import type { PlannedWrite } from '../substrates/delegation.ts';
-import { LockTable } from '../substrates/delegation.ts';
+import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
 import { checkTables } from './check.ts';
 import { insert } from './operations/insert.ts';

@@ -11,8 +11,7 @@ import type {
 import type { IndexPicture } from '../../picture.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
-import type { PlannedWrite } from '../delegation.ts';
-import { LockTable } from '../delegation.ts';
+import { LockTable, type PlannedWrite } from '../delegation.ts';
 import { writeTogether } from '../write-combining.ts';
 import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
