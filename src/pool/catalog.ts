@@ -90,7 +90,7 @@ export class Catalog {
 
   *entries(): Operation<CatalogEntry[]> {
     const bytes = yield* control.readBytes(CATALOG_OFFSET, CATALOG_ENTRIES * CATALOG_ENTRY_BYTES);
-    const view = new DataView(bytes.buffer);
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
     const found: CatalogEntry[] = [];
     for (let row = 0; row < CATALOG_ENTRIES; row++) {
       const at = row * CATALOG_ENTRY_BYTES;

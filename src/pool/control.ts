@@ -48,6 +48,11 @@ export const control = {
     return scratch.u8.subarray(0, bytes);
   },
 
+  *readView(address: Address, bytes: number): Operation<DataView> {
+    const { buffer, byteOffset } = yield* control.readBytes(address, bytes);
+    return new DataView(buffer, byteOffset, bytes);
+  },
+
   *writeBytes(address: Address, data: Uint8Array): Operation<void> {
     const scratch = new Scratch(data.length);
     scratch.u8.set(data);

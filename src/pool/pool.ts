@@ -70,7 +70,7 @@ export class Pool {
     this.#livenessIntervalMs = livenessIntervalMs;
     this.layout = new PoolLayout(parameters);
     const locks = registrar ?? (memory.locks && new LocalRowLocks(memory.locks));
-    this.membership = new Membership(this.layout, thread, registrar, locks);
+    this.membership = new Membership(this.layout, this.clock, thread, registrar, locks);
     this.chunks = new ChunkTable(this.layout, memory);
     this.allocator = new Allocator(this.layout, this.chunks);
     this.catalog = new Catalog(this.membership, this.chunks, () => this.recovering(() => true));

@@ -1,6 +1,6 @@
 /**
  * A client's own memory, the local end of every verb (what RDMA calls a local memory region).
- * All views share one buffer. Words are little-endian, as the layouts in the pool are.
+ * All views are of the same bytes. Words are little-endian, as the layouts in the pool are.
  */
 export class Scratch {
   u8!: Uint8Array;
@@ -15,7 +15,7 @@ export class Scratch {
 
   /** For the native string codecs, which only a Buffer offers; made when first asked for. */
   get buffer(): Buffer {
-    this.#buffer ??= Buffer.from(this.u8.buffer);
+    this.#buffer ??= Buffer.from(this.u8.buffer, this.u8.byteOffset, this.u8.length);
     return this.#buffer;
   }
 
@@ -24,12 +24,14 @@ export class Scratch {
     if (bytes > this.u8.length) this.#replace(Math.max(bytes, 2 * this.u8.length));
   }
 
+  /** A small one is a part of Node's pool of buffers: memory of its own takes ten times as long. */
   #replace(bytes: number): void {
-    const memory = new ArrayBuffer(Math.ceil(bytes / 64) * 64);
-    this.u8 = new Uint8Array(memory);
-    this.i32 = new Int32Array(memory);
-    this.f64 = new Float64Array(memory);
-    this.i64 = new BigInt64Array(memory);
+    const size = Math.ceil(bytes / 64) * 64;
+    const { buffer: memory, byteOffset: at } = Buffer.allocUnsafe(size).fill(0);
+    this.u8 = new Uint8Array(memory, at, size);
+    this.i32 = new Int32Array(memory, at, size / 4);
+    this.f64 = new Float64Array(memory, at, size / 8);
+    this.i64 = new BigInt64Array(memory, at, size / 8);
     this.#buffer = undefined;
   }
 }

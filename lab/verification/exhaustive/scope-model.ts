@@ -11,9 +11,10 @@ import { type Canary, planted } from '../canary.ts';
 import { auditHistories, auditKeys, auditReclamation, auditStructure } from '../checks/audit.ts';
 import { blockOf } from '../checks/block-of.ts';
 import { VerificationFailure } from '../checks/failure.ts';
-import { type CallRecord, timeline } from '../checks/history.ts';
+import { CallRecord, timeline } from '../checks/history.ts';
 import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
 import { RunClock } from '../checks/run-clock.ts';
+import type { Sight } from '../checks/snapshots.ts';
 import { countingTimer } from '../counting-timer.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
 import { Caller } from '../schedules/caller.ts';
@@ -72,6 +73,8 @@ export class ScopeModel implements Model {
   /** Where a sample meets a record. */
   #part = 0;
   #failure: VerificationFailure | undefined;
+  /** Many executions leave the same memory: what audits have seen, by what they looked at. */
+  readonly #audited = new Map<string, readonly Sight[]>();
   /** What the step under way touches. */
   #words: number[] = [];
   #kinds: number[] = [];
@@ -358,12 +361,36 @@ export class ScopeModel implements Model {
   #audit(): void {
     this.#memory.observer = undefined;
     auditReclamation(this.#clients.filter(({ dead }) => !dead).map(({ pool }) => pool));
+    this.#now++;
+    const end = this.#end();
+    const known = this.#audited.get(end);
+    if (known === undefined) this.#audited.set(end, this.#auditMemory());
+    else for (const sight of known) this.#seeAgain(sight);
+    auditHistories(this.#records, this.#scope.keys);
+  }
+
+  /** All that an audit of the memory depends on. */
+  #end(): string {
+    const dead = this.#clients.map(({ dead }) => Number(dead)).join('');
+    return `${dead} ${this.#clock.now} ${this.#memory.digest()}`;
+  }
+
+  /** Returns what every key holds. */
+  #auditMemory(): Sight[] {
+    const { length } = this.#records;
     const pool = this.#attach();
     auditStructure(pool);
-    this.#now++;
     auditKeys(pool, this.#open(pool), this.#log());
     if (compacts(this.#scope)) this.#compactAgain(pool);
-    auditHistories(this.#records, this.#scope.keys);
+    return this.#records.slice(length).map(({ call: { key }, result }) => {
+      return { key, found: result?.found };
+    });
+  }
+
+  #seeAgain({ key, found }: Sight): void {
+    const at = this.#now;
+    const call = { key, kind: 'search' } as const;
+    this.#record(CallRecord.seen('audit', call, found, at, at, this.#clock));
   }
 
   /** Where a client died as it compacted, the next one does: from whatever it has left. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { MemorySource } from '../../../src/fabrics/shared/memory-source.ts';
 import type { Region } from '../../../src/fabrics/shared/region.ts';
 import {
@@ -44,6 +45,19 @@ export class AdversaryMemory {
         dirty[page] = 0;
       }
     });
+  }
+
+  /** Equal when the bytes are, of memories of which the same pages were touched. */
+  digest(): string {
+    const hash = createHash('sha1');
+    this.#dirty.forEach((dirty, region) => {
+      const { u8 } = this.#regions[region];
+      for (let page = 0; page < dirty.length; page++) {
+        if (dirty[page] === 0) continue;
+        hash.update(`${region} ${page}`).update(u8.subarray(page * PAGE, (page + 1) * PAGE));
+      }
+    });
+    return hash.digest('base64');
   }
 
   /** Call before bytes change. */

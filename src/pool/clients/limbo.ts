@@ -13,7 +13,7 @@ export const EPOCHS_TO_RIPEN = 3;
 const FIELDS = 3;
 const UNITS = 1;
 const TAG = 2;
-const BLOCKS_AT_FIRST = 1024;
+const BLOCKS_AT_FIRST = 64;
 
 /** A ring of numbers: every write of a record retires one, so nothing is allocated for each. */
 export class Limbo {

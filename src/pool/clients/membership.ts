@@ -6,6 +6,7 @@ import {
   LOCK_TAKEN,
 } from '../../fabrics/shared/file-locks.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
+import type { Clock } from '../clock.ts';
 import { control, packFields, unpackFields } from '../control.ts';
 import { CATALOG_ENTRIES, CLIENT_ENTRY_BYTES, type PoolLayout } from '../layout.ts';
 import { type ClientFigures, figuresIn } from './meter.ts';
@@ -89,6 +90,7 @@ export interface Registrar extends RowLocks {
 /** The client table: which clients are attached, and which of them are gone. */
 export class Membership {
   readonly #layout: PoolLayout;
+  readonly #clock: Pick<Clock, 'now'>;
   readonly #statOf = statReader();
   readonly thread: ThreadIdentity;
   /** 0 before joining and after leaving. */
@@ -104,11 +106,13 @@ export class Membership {
 
   constructor(
     layout: PoolLayout,
+    clock: Pick<Clock, 'now'>,
     thread = currentThread(),
     registrar?: Registrar,
     locks?: RowLocks,
   ) {
     this.#layout = layout;
+    this.#clock = clock;
     this.thread = thread;
     this.#registrar = registrar;
     this.#locks = locks;
@@ -193,14 +197,13 @@ export class Membership {
     const perRead = 32;
     for (let first = 1; first <= clientsMax; first += perRead) {
       const count = Math.min(perRead, clientsMax - first + 1);
-      const bytes = yield* control.readBytes(
+      const view = yield* control.readView(
         this.#layout.clientEntry(first),
         count * CLIENT_ENTRY_BYTES,
       );
-      const view = new DataView(bytes.buffer);
       for (let i = 0; i < count; i++) {
-        const row = this.#parse(first + i, view, i * CLIENT_ENTRY_BYTES);
-        if (all || !row.isFree) rows.push(row);
+        const at = i * CLIENT_ENTRY_BYTES;
+        if (all || stateAt(view, at) !== FREE) rows.push(this.#parse(first + i, view, at));
       }
     }
     return rows;
@@ -254,8 +257,8 @@ export class Membership {
   }
 
   *#row(id: number): Operation<ClientRow> {
-    const bytes = yield* control.readBytes(this.#layout.clientEntry(id), CLIENT_ENTRY_BYTES);
-    return this.#parse(id, new DataView(bytes.buffer), 0);
+    const view = yield* control.readView(this.#layout.clientEntry(id), CLIENT_ENTRY_BYTES);
+    return this.#parse(id, view, 0);
   }
 
   /**
@@ -375,7 +378,7 @@ export class Membership {
     identity.setUint32(12, this.thread.pid, true);
     yield* control.writeBytes(address + START_TIME, new Uint8Array(identity.buffer));
     const label = new Uint8Array(STORES - ATTACHED_AT);
-    new DataView(label.buffer).setBigUint64(0, BigInt(Date.now()), true);
+    new DataView(label.buffer).setBigUint64(0, BigInt(this.#clock.now()), true);
     new TextEncoder().encodeInto(name, label.subarray(NAME - ATTACHED_AT));
     yield* control.writeBytes(address + ATTACHED_AT, label);
   }
@@ -384,7 +387,7 @@ export class Membership {
     const word = view.getBigUint64(at + STATE, true);
     const [state, incarnation, namespace, tid, lock] = unpackFields(word, STATE_FIELDS);
     const locked = lock === 1;
-    const name = new Uint8Array(view.buffer, at + NAME, CLIENT_NAME_BYTES);
+    const name = new Uint8Array(view.buffer, view.byteOffset + at + NAME, CLIENT_NAME_BYTES);
     const live = state === LIVE;
     return {
       id,
@@ -410,6 +413,11 @@ export class Membership {
       word,
     };
   }
+}
+
+/** The lowest of STATE_FIELDS. */
+function stateAt(view: DataView, at: number): number {
+  return view.getUint8(at + STATE) & 3;
 }
 
 function nameIn(bytes: Uint8Array): string {

@@ -430,8 +430,7 @@ export class ChunkTable {
     const end = regions * this.#layout.chunksPerRegion;
     for (let first = this.#layout.reservedChunks; first < end; ) {
       const count = Math.min(TABLE_READ_WORDS, end - first, this.#layout.wordsFrom(first));
-      const bytes = yield* control.readBytes(this.#layout.chunkWord(first), 8 * count);
-      const view = new DataView(bytes.buffer);
+      const view = yield* control.readView(this.#layout.chunkWord(first), 8 * count);
       for (let i = 0; i < count; i++) {
         const word = view.getBigUint64(8 * i, true);
         if (word !== 0n) words.push([first + i, word]);

@@ -94,7 +94,7 @@ export function writeMain(
   writeInteger(image, SIBLING, header.sibling);
   i32[UNITS >> 2] = header.units;
   writeInteger(image, HOME, header.home);
-  const ends = new Uint16Array(image.u8.buffer, FPTABLE, FINGERPRINTS);
+  const ends = new Uint16Array(image.u8.buffer, image.u8.byteOffset + FPTABLE, FINGERPRINTS);
   for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
     while (2 * end < entries.length && fingerprintOf(entries[2 * end + 1]) === fp) end++;
     ends[fp] = end;
