@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sweep } from '../../../src/indexes/sweep.ts';
-import { type Client, Stage, step } from './support/stage.ts';
+import type { AdversaryMemory } from '../schedules/adversary.ts';
+import { type Client, newStageMemory, Stage, step } from './support/stage.ts';
 
 /** 17 of them fill a chunk. */
 const VALUE_BYTES = 15_000;
@@ -71,13 +72,14 @@ const HABITS = ['naps', 'is restless', 'is busy'] as const;
 type Habit = (typeof HABITS)[number];
 
 class Wakened {
-  readonly #stage = new Stage();
+  readonly #stage: Stage;
   readonly #cast: Cast;
   readonly #written: string[] = [];
   readonly #habit: Habit;
   readonly #records: number;
 
-  constructor(habit: Habit, records: number, plant: Bug = () => {}) {
+  constructor(memory: AdversaryMemory, habit: Habit, records: number, plant: Bug = () => {}) {
+    this.#stage = new Stage(memory);
     this.#habit = habit;
     this.#records = records;
     this.#cast = emptied(this.#stage, records);
@@ -136,10 +138,11 @@ function longValue(key: string): string {
 }
 
 function wakeEverywhere(habit: Habit, dies: boolean, plant?: Bug): number {
+  const memory = newStageMemory();
   let steps = 0;
   for (const records of FILLS) {
     steps = 0;
-    while (!new Wakened(habit, records, plant).wakeAfter(steps, dies)) steps++;
+    while (!new Wakened(memory, habit, records, plant).wakeAfter(steps, dies)) steps++;
   }
   return steps;
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { ALWAYS } from '../../../../src/indexes/contract.ts';
 import { createStore } from '../../../../src/indexes/kinds.ts';
 import { openRace, RACE, type RaceIndex } from '../../../../src/indexes/race/race.ts';
+import type { RaceRequest } from '../../../../src/indexes/race/request.ts';
 import { sweep } from '../../../../src/indexes/sweep.ts';
 import { currentThread } from '../../../../src/pool/clients/thread-identity.ts';
 import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../../../src/pool/layout.ts';
@@ -25,6 +26,12 @@ const SHAPE = { associativity: 2, groups: 3, initialDepth: 0, maxDepth: 8, seed:
 export interface Client {
   pool: LocalPool;
   index: RaceIndex;
+  /** Of its calls, one after the other. */
+  request: RaceRequest;
+}
+
+export function newStageMemory(): AdversaryMemory {
+  return new AdversaryMemory(1, PARAMETERS.regionBytes);
 }
 
 /** Does the next piece of a client's operation; what it returned, if that was the last one. */
@@ -37,12 +44,15 @@ export function step<T>({ pool }: Client, operation: Iterator<Batch, T>): T | un
 
 /** Clients of one small table that are moved, and killed, by hand. */
 export class Stage {
-  readonly memory = new AdversaryMemory(1, PARAMETERS.regionBytes);
+  readonly memory: AdversaryMemory;
   readonly #dead = new Set<number>();
   readonly #root: number;
   #clients = 0;
 
-  constructor() {
+  /** In new memory, or in that of another stage that is not needed any more. */
+  constructor(memory = newStageMemory()) {
+    memory.reset();
+    this.memory = memory;
     this.memory.put(0, formatSuperblock(PARAMETERS));
     const pool = this.#join();
     const entry = pool.run(createStore(pool, 's', RACE, SHAPE));
@@ -62,7 +72,8 @@ export class Stage {
 
   client(): Client {
     const pool = this.#join();
-    return { pool, index: pool.run(openRace(pool, SHAPE, 1, this.#root)) };
+    const index = pool.run(openRace(pool, SHAPE, 1, this.#root));
+    return { pool, index, request: index.newRequest() };
   }
 
   kill({ pool }: Client): void {
@@ -80,16 +91,14 @@ export class Stage {
     return pool.betweenOperations(() => sweep(pool, index)) ?? 0;
   }
 
-  put({ pool, index }: Client, key: string, value = 'value'): void {
-    const request = index.newRequest();
+  put({ pool, index, request }: Client, key: string, value = 'value'): void {
     index.table.records.encode(request, key, value, SHAPE.seed, 1000);
     pool.enter();
     pool.run(index.write(request, ALWAYS));
     pool.exit();
   }
 
-  remove({ pool, index }: Client, key: string): void {
-    const request = index.newRequest();
+  remove({ pool, index, request }: Client, key: string): void {
     request.setKey(key, SHAPE.seed);
     pool.enter();
     pool.run(index.remove(request));
@@ -101,8 +110,7 @@ export class Stage {
     pool.betweenOperations(() => pool.reclamation.goOffline());
   }
 
-  valueOf({ pool, index }: Client, key: string): string | undefined {
-    const request = index.newRequest();
+  valueOf({ pool, index, request }: Client, key: string): string | undefined {
     request.setKey(key, SHAPE.seed);
     pool.enter();
     const isThere = pool.run(index.search(request));
@@ -120,8 +128,7 @@ export class Stage {
   }
 
   /** Where the record of a key stands. */
-  addressOf({ pool, index }: Client, key: string): Address {
-    const request = index.newRequest();
+  addressOf({ pool, index, request }: Client, key: string): Address {
     request.setKey(key, SHAPE.seed);
     if (!pool.run(index.search(request))) throw new Error(`${key} is absent`);
     return index.foundAddress(request);
