@@ -3,9 +3,9 @@ import { register } from 'node:module';
 import { isMainThread } from 'node:worker_threads';
 
 /**
- * Lets tests run on what the package ships: `node --import tsx --import ./scripts/built-form.mjs`.
- * Every module of src/ that a test imports is taken from dist/ instead, where operations stand in
- * their synchronous form.
+ * Lets tests run on what the package is made of: `node --import tsx --import
+ * ./scripts/built-form.mjs`. Every module of src/ that a test imports is taken from dist/modules/
+ * instead, where operations stand in their synchronous form.
  */
 const newest = (folder, ending) =>
   Math.max(
@@ -21,7 +21,7 @@ if (isMainThread) {
 }
 
 const source = new URL('../src/', import.meta.url).href;
-const dist = new URL('../dist/', import.meta.url).href;
+const dist = new URL('../dist/modules/', import.meta.url).href;
 const hook = `
   import { existsSync } from 'node:fs';
   const [source, dist] = ${JSON.stringify([source, dist])};

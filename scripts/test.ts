@@ -17,6 +17,7 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { buildPage } from './page.ts';
+import { PROGRAMS } from './programs.ts';
 
 /**
  * Runs the tests: `tsx scripts/test.ts [--node N,…] [file…]`; all of them when none is named. They
@@ -39,24 +40,14 @@ const CONCURRENCY = 3;
  * limit when a pool is freed, and from then on zeroes each new pool by hand.
  */
 const MALLOC_MMAP_THRESHOLD_ = String(2 ** 20);
-/** Where processes and threads begin that tests start. */
-const PROGRAMS = [
-  'src/cli/main.ts',
-  'src/cli/bench/worker.ts',
-  'src/fabrics/tcp/node/node-worker.ts',
-  'src/fabrics/ucx/node/node-worker.ts',
-  'src/fabrics/ucx/node/verb-loop.ts',
+/** Where processes and threads begin that only tests start. */
+const TEST_PROGRAMS: readonly string[] = [
   'src/helpers/tests/support/tasks.ts',
-  'src/store/remote/blocking-worker.ts',
   'src/store/tests/support/processes/child-tasks.ts',
   'src/store/tests/support/processes/remote-tasks.ts',
   'src/store/tests/support/processes/worker-tasks.ts',
-  'lab/main.ts',
-  'lab/bench/worker.ts',
-  'src/fabrics/shared/selftest/litmus-thread.ts',
-  'lab/torture/network/client-process.ts',
-  'lab/torture/worker.ts',
 ];
+const STARTED = [...PROGRAMS, ...TEST_PROGRAMS];
 
 /** What a compiled module imports, and which file it names beside itself, is compiled as well. */
 const IMPORTS = /(\b(?:from|import|import\(|new URL\()\s*"\.{1,2}\/[^"\n]*)\.ts"/g;
@@ -99,10 +90,10 @@ async function compile(copy: string): Promise<void> {
     plugins: [placed(copy)],
   };
   const isTest = (path: string) => path.endsWith('.test.ts');
-  const modules = files.filter((path) => !PROGRAMS.includes(path) && !isTest(path));
+  const modules = files.filter((path) => !STARTED.includes(path) && !isTest(path));
   const outputs = await Promise.all([
     build({ ...options, entryPoints: modules }),
-    build({ ...bundled, entryPoints: PROGRAMS }),
+    build({ ...bundled, entryPoints: STARTED }),
     build({
       ...bundled,
       entryPoints: files.filter(isTest),

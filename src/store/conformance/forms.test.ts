@@ -9,7 +9,7 @@ import type { IndexName, Store } from '../api.ts';
 /**
  * The package has operations in two forms (scripts/derive.ts); these tests compare them as built.
  */
-const built = new URL('../../../dist/', import.meta.url).href;
+const built = new URL('../../../dist/modules/', import.meta.url).href;
 const OPERATIONS = 2000;
 const KEYS = 200;
 

@@ -1,0 +1,14 @@
+/** Where processes and threads of the product and of the workbench begin, apart from tests. */
+export const PROGRAMS: readonly string[] = [
+  'src/cli/main.ts',
+  'src/cli/bench/worker.ts',
+  'src/fabrics/shared/selftest/litmus-thread.ts',
+  'src/fabrics/tcp/node/node-worker.ts',
+  'src/fabrics/ucx/node/node-worker.ts',
+  'src/fabrics/ucx/node/verb-loop.ts',
+  'src/store/remote/blocking-worker.ts',
+  'lab/main.ts',
+  'lab/bench/worker.ts',
+  'lab/torture/network/client-process.ts',
+  'lab/torture/worker.ts',
+];
