@@ -126,7 +126,9 @@ export function* searchMany(
 
 /**
  * The first round trips of insertion, update and deletion: a search that writes the operation's
- * own record in the same doorbell, and after which the buckets that were read may be written to.
+ * own record in the same doorbell. After a hit the entry may be changed, whatever the rest of its
+ * bucket is: it is of the key's version and not frozen, and the CAS expects that word. After a miss
+ * the buckets that were read may be written to.
  */
 export function* locate(table: ShardTable, request: ShardRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
@@ -135,13 +137,17 @@ export function* locate(table: ShardTable, request: ShardRequest): Operation<boo
     if (!isReadAgain(table, request)) postLevel1(table, request, batch);
     if (request.block !== 0) table.records.post(request, batch);
     if (batch.length > 0) yield batch;
-    beginGathering(request);
-    gather(table, request, 0);
-    if (!request.isSettled) {
-      yield* catchUp(table, request, 0, attempt);
-      continue;
-    }
+    gatherFirst(table, request);
     if (yield* readMatch(request)) return true;
+    if (!request.isSettled) {
+      beginGathering(request);
+      gather(table, request, 0);
+      if (!request.isSettled) {
+        yield* catchUp(table, request, 0, attempt);
+        continue;
+      }
+      if (yield* readMatch(request)) return true;
+    }
     if (!hasOverflowed(request)) return false;
     const found = yield* searchLower(table, request);
     const place = unsettledPlace(table, request);
