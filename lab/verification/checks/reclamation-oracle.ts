@@ -1,6 +1,6 @@
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { type Address, CAS, READ, UNIT_BYTES, WRITE } from '../../../src/verbs/index.ts';
-import type { AccessObserver, AdversaryMemory } from '../schedules/adversary.ts';
+import { type AccessObserver, type AdversaryMemory, WORD } from '../schedules/adversary.ts';
 import type { LinesOfBlock } from './block-of.ts';
 
 const POISON = 0xdb;
@@ -120,7 +120,16 @@ export class ReclamationOracle implements AccessObserver {
     }
   }
 
-  onAccess(client: number, kind: number, address: Address): void {
+  onAccess(client: number, kind: number, address: Address, words: number): void {
+    if (this.#free.size === 0 && this.#retired.size === 0) return;
+    const end = address + WORD * words;
+    for (let at = address; at < end; at += UNIT_BYTES - (at % UNIT_BYTES)) {
+      this.#onLine(client, kind, at);
+    }
+  }
+
+  /** An access of a line from this word on. */
+  #onLine(client: number, kind: number, address: Address): void {
     const unit = Math.floor(address / UNIT_BYTES);
     const free = this.#free.get(unit);
     if (free) {
@@ -132,9 +141,10 @@ export class ReclamationOracle implements AccessObserver {
         this.#fail(`client ${client} ${does} block ${unit * UNIT_BYTES} after it was given back`);
       }
     }
-    if (kind === WRITE && address === unit * UNIT_BYTES) this.#beginUse(unit);
+    if (kind !== WRITE) return;
+    if (address === unit * UNIT_BYTES) this.#beginUse(unit);
     const retired = this.#retired.get(unit * UNIT_BYTES);
-    if (kind === WRITE && retired !== undefined && !this.#overwrites(retired.units)) {
+    if (retired !== undefined && !this.#overwrites(retired.units)) {
       this.#fail(`client ${client} writes into retired block ${unit * UNIT_BYTES}`);
     }
   }

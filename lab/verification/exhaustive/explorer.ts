@@ -80,7 +80,6 @@ export class Explorer {
   #execute(): void {
     const model = this.#model;
     model.begin();
-    this.#trace.clear();
     for (const node of this.#nodes) this.#perform(node);
     for (;;) {
       const enabled = model.enabled();
@@ -108,12 +107,12 @@ export class Explorer {
   }
 
   #perform(node: Node): void {
-    const known = node.step !== undefined;
     const step = this.#model.perform(node.chosen);
     this.#result.steps++;
+    // It is in the trace already.
+    if (node.step !== undefined) return;
     node.step = step;
     const races = this.#trace.push(node.chosen, step);
-    if (known) return;
     for (const earlier of races) this.#reverse(earlier, this.#trace.length - 1);
   }
 
@@ -148,6 +147,7 @@ export class Explorer {
         if (node.sleep.has(id)) continue;
         node.chosen = id;
         node.step = undefined;
+        this.#trace.truncate(this.#nodes.length - 1);
         return true;
       }
       this.#nodes.pop();

@@ -271,10 +271,13 @@ export class ScopeModel implements Model {
       },
     );
     this.#memory.observer = {
-      onAccess: (client, kind, address) => {
-        this.#touch(address / WORD, kind === READ ? LOAD : STORE);
-        if (kind !== READ && this.#runsFirst(client)) this.#left.set(address, undefined);
-        oracle.onAccess(client, kind, address);
+      onAccess: (client, kind, address, words) => {
+        const isLeft = kind !== READ && this.#runsFirst(client);
+        for (let at = address; at < address + WORD * words; at += WORD) {
+          this.#touch(at / WORD, kind === READ ? LOAD : STORE);
+          if (isLeft) this.#left.set(at, undefined);
+        }
+        oracle.onAccess(client, kind, address, words);
       },
     };
     return oracle;

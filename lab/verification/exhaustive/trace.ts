@@ -30,9 +30,11 @@ export function independent(a: Step, b: Step): boolean {
   return true;
 }
 
+/** An access of a word, and those before it. */
 interface Access {
   event: number;
   kind: number;
+  former: Access | undefined;
 }
 
 /**
@@ -46,8 +48,10 @@ export class Trace {
   /** By event: a bit for every event that happens before it. */
   readonly #before: Uint32Array[] = [];
   readonly #eventOf = new Map<StepId, number>();
-  /** By word: the accesses since and including the last STORE. */
-  readonly #accesses = new Map<number, Access[]>();
+  /** By word: the accesses since and including the last STORE, the latest first. */
+  readonly #accesses = new Map<number, Access>();
+  /** By event: the words that it touched, with the accesses before it. */
+  readonly #former: (readonly [word: number, Access | undefined])[][] = [];
 
   get length(): number {
     return this.ids.length;
@@ -57,12 +61,17 @@ export class Trace {
     return this.#steps[event];
   }
 
-  clear(): void {
-    this.ids.length = 0;
-    this.#steps.length = 0;
-    this.#before.length = 0;
-    this.#eventOf.clear();
-    this.#accesses.clear();
+  /** Takes steps back until so many are left. */
+  truncate(length: number): void {
+    while (this.length > length) {
+      for (const [word, access] of this.#former.pop()?.reverse() ?? []) {
+        if (access === undefined) this.#accesses.delete(word);
+        else this.#accesses.set(word, access);
+      }
+      this.#steps.pop();
+      this.#before.pop();
+      this.#eventOf.delete(this.ids.pop() as StepId);
+    }
   }
 
   happensBefore(earlier: number, later: number): boolean {
@@ -107,7 +116,8 @@ export class Trace {
   #conflicts({ words, kinds }: Step): number[] {
     const found = new Set<number>();
     for (let i = 0; i < words.length; i++) {
-      for (const access of this.#accesses.get(words[i]) ?? []) {
+      let access = this.#accesses.get(words[i]);
+      for (; access !== undefined; access = access.former) {
         if (conflict(access.kind, kinds[i])) found.add(access.event);
       }
     }
@@ -115,12 +125,13 @@ export class Trace {
   }
 
   #note(event: number, { words, kinds }: Step): void {
-    for (let i = 0; i < words.length; i++) {
+    const touched = words.map((word, i) => {
       const kind = kinds[i];
-      const accesses = this.#accesses.get(words[i]);
-      if (accesses === undefined || kind === STORE) this.#accesses.set(words[i], [{ event, kind }]);
-      else accesses.push({ event, kind });
-    }
+      const former = this.#accesses.get(word);
+      this.#accesses.set(word, { event, kind, former: kind === STORE ? undefined : former });
+      return [word, former] as const;
+    });
+    this.#former.push(touched);
   }
 
   /**

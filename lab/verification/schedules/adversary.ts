@@ -3,7 +3,6 @@ import { MemorySource } from '../../../src/fabrics/shared/memory-source.ts';
 import type { Region } from '../../../src/fabrics/shared/region.ts';
 import {
   type Address,
-  addressOf,
   type Batch,
   CAS,
   FAA,
@@ -16,9 +15,10 @@ import {
   WRITE,
 } from '../../../src/verbs/index.ts';
 
-/** Sees every access, as the reclamation oracle does. Addresses of aligned words. */
+/** Sees every access, as the reclamation oracle does. */
 export interface AccessObserver {
-  onAccess(client: number, kind: number, address: Address): void;
+  /** Of so many aligned words from an address on. */
+  onAccess(client: number, kind: number, address: Address, words: number): void;
 }
 
 /** The pool's real bytes. One thread: a piece of a verb is atomic because nothing else runs. */
@@ -112,9 +112,56 @@ export class AdversaryFabric implements Fabric {
   }
 
   execute(batch: Batch): void {
-    const execution = new Execution(this, batch, () => WHOLE);
     for (let row = 0; row < batch.length; row++) {
-      while (execution.pieces(row).length > 0) execution.perform(row, 0);
+      this.check(batch, row);
+      this.perform(batch, row, 0, batch.bytes[row]);
+    }
+  }
+
+  check({ kind: kinds, address, bytes }: Batch, row: number): void {
+    const kind = kinds[row];
+    if (kind === PAUSE) return;
+    const offset = offsetOf(address[row]);
+    if (offset + bytes[row] > this.memory.region(regionOf(address[row])).bytes) {
+      throw new Error(`a verb reaches beyond its region: offset ${offset}, ${bytes[row]} bytes`);
+    }
+    if ((kind === CAS || kind === FAA) && offset % WORD !== 0) throw new Error('unaligned atomic');
+    if ((kind === READ || kind === WRITE) && bytes[row] === 0) {
+      throw new Error('a READ or WRITE of no bytes');
+    }
+  }
+
+  /** Lets a piece of a verb happen: so many of its bytes from `at` on. */
+  perform(batch: Batch, row: number, at: number, bytes: number): void {
+    const { memory } = this;
+    const kind = batch.kind[row];
+    if (kind === PAUSE) return;
+    const address = batch.address[row];
+    const region = memory.region(regionOf(address));
+    const offset = offsetOf(address) + at;
+    const local = batch.offset[row] + at;
+    const scratch = batch.scratch[row];
+    const ahead = offset % WORD;
+    const words = Math.ceil((ahead + bytes) / WORD);
+    memory.observer?.onAccess(this.client, kind, address + at - ahead, words);
+    if (kind === READ) {
+      scratch.u8.set(region.u8.subarray(offset, offset + bytes), local);
+      return;
+    }
+    memory.touch(address + at, bytes);
+    if (kind === WRITE) {
+      region.u8.set(scratch.u8.subarray(local, local + bytes), offset);
+      return;
+    }
+    const { i64 } = scratch;
+    const word = local >> 3;
+    const old = region.i64[offset >>> 3];
+    if (kind === CAS) {
+      if (old === i64[word]) region.i64[offset >>> 3] = i64[word + 1];
+      i64[word + 2] = old;
+    } else if (kind === FAA) {
+      region.i64[offset >>> 3] = BigInt.asIntN(64, old + i64[word]);
+      i64[word + 1] = old;
     }
   }
 
@@ -149,17 +196,12 @@ export class Execution {
   }
 
   #cut(row: number, cut: (bytes: number) => number): number[] {
+    this.#fabric.check(this.#batch, row);
     const kind = this.#batch.kind[row];
     const bytes = this.#batch.bytes[row];
-    const { memory } = this.#fabric;
     if (kind === PAUSE) return [0, 0];
-    const offset = offsetOf(this.#batch.address[row]);
-    if (offset + bytes > memory.region(regionOf(this.#batch.address[row])).bytes) {
-      throw new Error(`a verb reaches beyond its region: offset ${offset}, ${bytes} bytes`);
-    }
-    if ((kind === CAS || kind === FAA) && offset % WORD !== 0) throw new Error('unaligned atomic');
     if (kind !== READ && kind !== WRITE) return [0, WORD];
-    if (bytes === 0) throw new Error('a READ or WRITE of no bytes');
+    const offset = offsetOf(this.#batch.address[row]);
     const size = cut(bytes);
     const pieces: number[] = [];
     for (let at = 0; at < bytes; ) {
@@ -200,42 +242,7 @@ export class Execution {
     pieces[2 * choice + 1] = pieces[last + 1];
     pieces.length = last;
     if (last === 0) this.#left--;
-    this.#perform(row, at, bytes);
-  }
-
-  #perform(row: number, at: number, bytes: number): void {
-    const batch = this.#batch;
-    const { memory, client } = this.#fabric;
-    const kind = batch.kind[row];
-    this.paused = kind === PAUSE;
-    if (kind === PAUSE) return;
-    const address = batch.address[row];
-    const region = memory.region(regionOf(address));
-    const offset = offsetOf(address) + at;
-    const local = batch.offset[row] + at;
-    const scratch = batch.scratch[row];
-    const { observer } = memory;
-    if (observer !== undefined) {
-      const end = offset + bytes;
-      for (let word = offset & ~7; word < end; word += WORD) {
-        observer.onAccess(client, kind, addressOf(regionOf(address), word));
-      }
-    }
-    if (kind !== READ) memory.touch(address + at, bytes);
-    if (kind === READ) {
-      scratch.u8.set(region.u8.subarray(offset, offset + bytes), local);
-    } else if (kind === WRITE) {
-      region.u8.set(scratch.u8.subarray(local, local + bytes), offset);
-    } else if (kind === CAS) {
-      const word = local >> 3;
-      const old = region.i64[offset >>> 3];
-      if (old === scratch.i64[word]) region.i64[offset >>> 3] = scratch.i64[word + 1];
-      scratch.i64[word + 2] = old;
-    } else if (kind === FAA) {
-      const word = local >> 3;
-      const old = region.i64[offset >>> 3];
-      region.i64[offset >>> 3] = BigInt.asIntN(64, old + scratch.i64[word]);
-      scratch.i64[word + 1] = old;
-    }
+    this.paused = this.#batch.kind[row] === PAUSE;
+    this.#fabric.perform(this.#batch, row, at, bytes);
   }
 }
