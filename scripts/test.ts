@@ -137,7 +137,9 @@ function reporters(): string[] {
 
 async function run(node: string, copy: string, files: readonly string[]): Promise<number> {
   const words = ['--test', `--test-concurrency=${CONCURRENCY}`, ...reporters(), ...files];
-  const env = { ...process.env, MALLOC_MMAP_THRESHOLD_ };
+  const first = JSON.stringify(join(copy, 'scripts/optimise-later.cjs'));
+  const NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} --require ${first}`;
+  const env = { ...process.env, MALLOC_MMAP_THRESHOLD_, NODE_OPTIONS };
   return await ended(spawn(node, words, { cwd: copy, stdio: 'inherit', env }));
 }
 
