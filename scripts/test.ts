@@ -34,7 +34,7 @@ const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
 /** Beyond two processors: many tests wait for timers, processes and sockets. */
-const CONCURRENCY = 3;
+const CONCURRENCY = 4;
 /**
  * Bytes from which glibc asks the system for zeroed memory of its own; left to itself it raises the
  * limit when a pool is freed, and from then on zeroes each new pool by hand.
