@@ -1,25 +1,11 @@
-import { existsSync, readdirSync, statSync } from 'node:fs';
 import { register } from 'node:module';
-import { isMainThread } from 'node:worker_threads';
+import './fresh-build.mjs';
 
 /**
  * Lets tests run on what the package is made of: `node --import tsx --import
  * ./scripts/built-form.mjs`. Every module of src/ that a test imports is taken from dist/modules/
  * instead, where operations stand in their synchronous form.
  */
-const newest = (folder, ending) =>
-  Math.max(
-    ...readdirSync(new URL(`../${folder}`, import.meta.url), { recursive: true })
-      .filter((path) => path.endsWith(ending) && !/(^|\/)(tests|conformance)\//.test(path))
-      .map((path) => statSync(new URL(`../${folder}/${path}`, import.meta.url)).mtimeMs),
-  );
-
-if (isMainThread) {
-  const built = new URL('../dist/index.js', import.meta.url);
-  const fresh = existsSync(built) && statSync(built).mtimeMs >= newest('src', '.ts');
-  if (!fresh) throw new Error('dist/ is older than src/; run: npm run build');
-}
-
 const source = new URL('../src/', import.meta.url).href;
 const dist = new URL('../dist/modules/', import.meta.url).href;
 const hook = `

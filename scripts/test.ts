@@ -62,12 +62,12 @@ function filesBelow(folder: string): string[] {
 const placed = (copy: string): Plugin => ({
   name: 'placed',
   setup({ onLoad }) {
-    onLoad({ filter: /\.ts$/ }, ({ path }) => {
+    onLoad({ filter: /\.ts$|\/scripts\/[^/]*\.mjs$/ }, ({ path }) => {
       const compiled = join(copy, relative(ROOT, path).replace(/ts$/, 'js'));
       const contents = readFileSync(path, 'utf8')
         .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(compiled).href))
         .replaceAll('import.meta.dirname', JSON.stringify(dirname(compiled)));
-      return { contents, loader: 'ts' };
+      return { contents, loader: path.endsWith('.ts') ? 'ts' : 'js' };
     });
   },
 });

@@ -1,3 +1,4 @@
+import '../../scripts/fresh-build.mjs';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,12 +8,15 @@ import { test } from 'node:test';
 import { ucxMissing } from '../fabrics/ucx/tests/support/nodes.ts';
 import { INDEX_KINDS } from '../indexes/kinds.ts';
 import type { IndexName } from '../store/api.ts';
+import { bundled } from '../store/tests/support/bundled.ts';
 import { type Scope, temporaryDirectory } from '../store/tests/support/pools.ts';
 
 /** What `npm run build` has put together (scripts/bundle.ts), and what that starts by itself. */
 const ROOT = resolve(import.meta.dirname, '../..');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 const COMMAND = join(ROOT, PACKAGE.bin.stepwell);
+/** What has nearly all of the code. */
+const TOGETHER = [join(ROOT, 'dist/stepwell.js'), join(dirname(COMMAND), 'command.js')];
 const MODULES: string[] = Object.values<{ default?: string }>(PACKAGE.exports).flatMap(
   (entry) => entry.default ?? [],
 );
@@ -102,11 +106,10 @@ test('the package serves the page and Redis clients', async (scope) => {
 
 test('the threads that the package starts are where it looks for them', () => {
   const starts = /startWorker\(import\.meta\.url\.replace\(\S+ "(\S*)"\), '([a-z-]+)'/g;
-  const found = [COMMAND.replace('main', 'command'), join(ROOT, 'dist/stepwell.js')].flatMap(
-    (file) =>
-      [...readFileSync(file, 'utf8').matchAll(starts)].map(([, place, name]) =>
-        join(dirname(file), dirname(place), `${name}.js`),
-      ),
+  const found = TOGETHER.flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(starts)].map(([, place, name]) =>
+      join(dirname(file), dirname(place), `${name}.js`),
+    ),
   );
   for (const file of found) assert.ok(existsSync(file), file);
   for (const name of ['worker', 'litmus-thread', 'blocking-worker']) {
@@ -117,14 +120,21 @@ test('the threads that the package starts are where it looks for them', () => {
   }
 });
 
-test('a stack of the package names its sources', () => {
-  for (const file of [...MODULES, PACKAGE.bin.stepwell]) {
-    const map = join(ROOT, `${file}.map`);
-    assert.ok(existsSync(map), file);
-    const { sources } = JSON.parse(readFileSync(map, 'utf8')) as { sources: string[] };
-    assert.ok(
-      sources.every((source) => /\/src\/.*\.ts$/.test(source)),
-      file,
-    );
+test('the files of the package have maps that lead to its sources', () => {
+  for (const file of TOGETHER) {
+    const map = JSON.parse(readFileSync(`${file}.map`, 'utf8')) as { sources: string[] };
+    assert.ok(map.sources.length > 300, file);
+    for (const source of map.sources) {
+      assert.match(source, /\/src\/.*\.ts$/);
+      assert.ok(existsSync(resolve(dirname(file), source)), source);
+    }
   }
 });
+
+for (const format of ['esm', 'cjs'] as const) {
+  test(`an application bundles the package into ${format} modules`, (scope) => {
+    const program = "import { openSync } from 'stepwell'; console.log(openSync('memory:').size);";
+    const file = bundled(scope, program, { format, from: join(ROOT, 'dist/index.js') });
+    assert.equal(execFileSync(process.execPath, [file], { encoding: 'utf8' }), '0\n');
+  });
+}

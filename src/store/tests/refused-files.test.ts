@@ -108,7 +108,8 @@ function asOrdinaryUser(): string[] | undefined {
 const CALLS = `import ${JSON.stringify(join(import.meta.dirname, 'support/refused-calls.ts'))};`;
 
 function outcomesOf(words: string[]): Record<string, string> {
-  const env = { ...process.env, NODE_NO_WARNINGS: '1' };
+  // What a test run preloads, a program with few rights may not read.
+  const env = { ...process.env, NODE_NO_WARNINGS: '1', NODE_OPTIONS: '' };
   return JSON.parse(execFileSync(words[0], words.slice(1), { env, encoding: 'utf8' }));
 }
 

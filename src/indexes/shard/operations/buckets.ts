@@ -201,6 +201,19 @@ export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): vo
   request.isSettled = request.candidateCount === 0 && (strange & SETTLED_MASK) === 0;
 }
 
+/** After `gatherFirst`, when that entry is another key's: the others, as `gather` collects them. */
+export function gatherOthers(table: ShardTable, request: ShardRequest): void {
+  const { candidates, candidateCount } = request;
+  const tried = candidateCount > 0 ? candidates[0] : 0;
+  beginGathering(request);
+  gather(table, request, 0);
+  let kept = 0;
+  for (let i = 0; i < request.candidateCount; i++) {
+    if (candidates[i] !== tried) candidates[kept++] = candidates[i];
+  }
+  request.candidateCount = kept;
+}
+
 /** From word `from` on; returns in which bits the words passed over differ from settled ones. */
 function firstBetween(
   request: ShardRequest,

@@ -13,6 +13,7 @@ import {
   gather,
   gatherFirst,
   gatherNodes,
+  gatherOthers,
   hasOverflowed,
   isReadAgain,
   placeBehind,
@@ -29,7 +30,7 @@ import {
  * one of those words when it was read.
  *
  * The first entry that agrees with the key is tried alone. Where it is another key's, which is
- * rare, all entries of the bucket are looked at, and a round trip more is made.
+ * rare, the other entries of the bucket are looked at: a round trip more if one of them may be it.
  *
  * Only a bucket that has overflowed makes a search look into levels 2 and 3: one doorbell, and one
  * round trip for each node of a chain.
@@ -40,8 +41,7 @@ export function* search(table: ShardTable, request: ShardRequest): Operation<boo
     gatherFirst(table, request);
     if (yield* readMatch(request)) return true;
     if (!request.isSettled) {
-      beginGathering(request);
-      gather(table, request, 0);
+      gatherOthers(table, request);
       const { isSettled } = request;
       if (yield* readMatch(request)) return yield* movingOn(table, request);
       if (!isSettled) {
@@ -140,8 +140,7 @@ export function* locate(table: ShardTable, request: ShardRequest): Operation<boo
     gatherFirst(table, request);
     if (yield* readMatch(request)) return true;
     if (!request.isSettled) {
-      beginGathering(request);
-      gather(table, request, 0);
+      gatherOthers(table, request);
       if (!request.isSettled) {
         yield* catchUp(table, request, 0, attempt);
         continue;

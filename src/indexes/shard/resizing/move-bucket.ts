@@ -17,10 +17,11 @@ import { DONE, Move, type View } from './move.ts';
  *   4  set what was frozen to the next version, the first word last         CAS x m]
  *
  * The first word of the old bucket is frozen until 3 is done. So a bucket all of whose words are of
- * a version has a complete new bucket, and no client writes to one before: until 3 is done no
- * record that leaves can be changed. From then on the frozen words that leave mean nothing. Emptied
- * slots become fresh ones; pending ones are dropped, their owners begin again. The overflow bit
- * goes to both buckets, the chain of level 3 is shared by both.
+ * a version has a complete new bucket. Until 3 is done no record that leaves can be changed, and no
+ * client inserts; records that stay may be replaced and removed at once. From then on the frozen
+ * words that leave mean nothing. Emptied slots become fresh ones; pending ones are dropped, and
+ * their owners begin again. The overflow bit goes to both buckets, the chain of level 3 is shared
+ * by both.
  *
  * Returns whether this client made the last step, and with it the READs of the tail.
  */

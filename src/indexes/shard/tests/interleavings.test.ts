@@ -6,6 +6,7 @@ import {
   Stepped,
   shardByHand,
 } from '../../../store/tests/support/by-hand.ts';
+import type { Scope } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
 import { resize } from '../resizing/resize.ts';
@@ -126,6 +127,46 @@ test('a mover that dies between two verbs of a doorbell leaves nothing stale to 
       if (last) break;
     }
   }
+});
+
+/** A mover that has done `steps` doorbells of a write and `verbs` verbs of the next one. */
+function halfMoved(t: Scope, resizes: number, steps: number, verbs: number) {
+  const [mover, other, late] = clients(t, 3, { ...SMALL, level1: 6 });
+  for (const key of KEYS.slice(0, 5)) put(mover, key, 'old');
+  for (let i = 0; i < resizes; i++) assert.ok(mover.pool.run(resize(mover.index.table)));
+  other.pool.run(other.index.table.segments.load());
+  const write = mover.index.write(requestFor(mover, 'key 9', 'v'), ALWAYS);
+  const slow = new Stepped(mover.pool.fabric, write);
+  while (!slow.done && slow.steps < steps) slow.step();
+  const rest = slow.verbs - verbs;
+  if (rest >= 0) slow.stepPart(verbs);
+  return { mover, other, late, slow, rest };
+}
+
+test('what is written into a bucket that is half moved stays when the mover goes on', (t) => {
+  let moments = 0;
+  for (const resizes of [1, 4]) {
+    for (let [steps, verbs] = [0, 1]; ; verbs++) {
+      const { mover, other, late, slow, rest } = halfMoved(t, resizes, steps, verbs);
+      if (slow.done) break;
+      const [changed, removed] = [KEYS[moments % 5], KEYS[(moments + 1) % 5]];
+      // Nobody searches before: a search would move the bucket.
+      assert.equal(put(other, changed, 'new'), REPLACED);
+      assert.ok(remove(other, removed));
+      assert.equal(slow.finish(), INSERTED);
+      for (const client of [late, other, mover]) {
+        for (const key of KEYS.slice(0, 5)) {
+          const value = key === changed ? 'new' : 'old';
+          assert.equal(get(client, key), key === removed ? undefined : value);
+        }
+        assert.equal(get(client, 'key 9'), 'v');
+      }
+      assertWhole(late);
+      moments++;
+      if (rest === 0) [steps, verbs] = [steps + 1, 0];
+    }
+  }
+  assert.ok(moments > 40, `${moments} moments`);
 });
 
 test('a reader that has read an old bucket half moved finds what was written since', (t) => {

@@ -133,3 +133,15 @@ test('every fourth resize a move reads the records: one round trip more', (t) =>
   const withRecords = ['READ', 'READ', 'CASes READ', 'READ', 'WRITE CASes READ'];
   assert.deepEqual(costs, [move, move, move, withRecords, move]);
 });
+
+test('a key that is not there and agrees with an entry: its record is read, once', (t) => {
+  const client = quietClient(t, { buckets: 1, level1: 8, level2: 2 });
+  const [first, ...others] = numbered('key ', 20_000);
+  inserting(client, first);
+  const isAlike = (key: string) => searching(client, key).length > 1;
+  const alike = others.find(isAlike);
+  assert.ok(alike, 'some key has the same fingerprint');
+  assert.deepEqual(searching(client, alike), ['READ', 'READ']);
+  assert.deepEqual(removing(client, alike), ['READ', 'READ']);
+  assert.deepEqual(inserting(client, alike), ['READ WRITE', 'READ', 'CAS']);
+});

@@ -7,6 +7,14 @@ import { type Scope, temporaryDirectory } from './pools.ts';
 const SOURCE = resolve(import.meta.dirname, '../../..');
 const KOFFI = resolve(SOURCE, '../node_modules/koffi');
 
+interface BundleOptions {
+  format?: 'esm' | 'cjs';
+  /** Whether koffi is installed beside the bundle. */
+  koffi?: boolean;
+  /** What `stepwell` stands for. */
+  from?: string;
+}
+
 /**
  * Bundles a program that imports `stepwell`, as an application would, into a folder of its own.
  * Returns the file. It starts without tsx, so it also runs where Node allows little.
@@ -14,13 +22,13 @@ const KOFFI = resolve(SOURCE, '../node_modules/koffi');
 export function bundled(
   scope: Scope,
   program: string,
-  { format = 'esm', koffi = true }: { format?: 'esm' | 'cjs'; koffi?: boolean } = {},
+  { format = 'esm', koffi = true, from = join(SOURCE, 'index.ts') }: BundleOptions = {},
 ): string {
   const folder = temporaryDirectory(scope);
   const outfile = join(folder, format === 'esm' ? 'app.mjs' : 'app.cjs');
   const { warnings } = buildSync({
     stdin: { contents: program, resolveDir: SOURCE, loader: 'ts' },
-    alias: { stepwell: join(SOURCE, 'index.ts') },
+    alias: { stepwell: from },
     bundle: true,
     platform: 'node',
     target: 'node20',

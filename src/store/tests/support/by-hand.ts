@@ -198,6 +198,17 @@ export class Stepped<T> {
     this.#fabric.execute(batch);
   }
 
+  /** Executes only the first verbs of the batch that waits; the others wait on. */
+  stepPart(verbs: number): void {
+    const batch = this.#pending as Batch;
+    const { length, kind, address, bytes, offset, scratch } = batch;
+    batch.length = verbs;
+    this.#fabric.execute(batch);
+    for (const rows of [kind, address, bytes, offset]) rows.copyWithin(0, verbs, length);
+    scratch.copyWithin(0, verbs, length);
+    batch.length = length - verbs;
+  }
+
   /** Verbs of the batch that waits. */
   get verbs(): number {
     return this.#pending?.length ?? 0;
