@@ -23,8 +23,8 @@ export interface WalkPosition {
 
 /**
  * A walk over all records, some fingerprints of a segment at a time. It goes through the suffixes
- * in the order of their reversed bits and through the fingerprints in each; both are a key's own
- * for ever, so a key that is present during the whole walk is handed out exactly once, whatever is
+ * in the order of their reversed bits and through the fingerprints in each. Both are a key's own
+ * for ever. So a key that is present during the whole walk is handed out exactly once, whatever is
  * merged and split meanwhile.
  */
 export class SepHashWalk implements IndexWalk {

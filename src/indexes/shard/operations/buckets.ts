@@ -156,9 +156,9 @@ export function beginGathering(request: ShardRequest): void {
 /**
  * Collects the live entries of a place that have the key's fingerprint and segment id, in the
  * rotated order of the key. An entry counts at whatever version it is, since no slot of a bucket
- * ever serves another one; a frozen one only if it stays, because of one that leaves there may be
- * a newer word in the new bucket already, as there may be when its bucket is migrated. Notes on
- * the way whether all entries are settled.
+ * ever serves another one. A frozen entry counts only if it stays: of one that leaves, or whose
+ * bucket is migrated, the new bucket may have a newer word already. Notes on the way whether all
+ * entries are settled.
  */
 export function gather(table: ShardTable, request: ShardRequest, place: number): void {
   const { geometry } = table;

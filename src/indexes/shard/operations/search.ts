@@ -25,8 +25,8 @@ import {
 
 /**
  * Search (Algorithm 2): 1 round trip to the index and 1 for the record. A hit counts whatever the
- * rest of its bucket is; a miss counts only when every word of the bucket was of the version that
- * the key's bucket was computed by, and not frozen: a key that was there throughout then stood in
+ * rest of its bucket is. A miss counts only when no word of the bucket was frozen, and each was of
+ * the version by which the key's bucket was computed. A key that was there throughout then stood in
  * one of those words when it was read.
  *
  * The first entry that agrees with the key is tried alone. Where it is another key's, which is
