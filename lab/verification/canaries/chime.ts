@@ -1,5 +1,6 @@
 import { siblingIn, writePivot } from '../../../src/indexes/chime/bounds.ts';
 import type { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
+import { rootLink } from '../../../src/indexes/chime/nodes/finish-pending.ts';
 import {
   CHILDREN_AT,
   childrenIn,
@@ -10,7 +11,7 @@ import {
 import { compareWhole } from '../../../src/indexes/chime/nodes/keys.ts';
 import { isInternal, type Link } from '../../../src/indexes/chime/nodes/link.ts';
 import type { LeafBounds } from '../../../src/indexes/chime/nodes/node-client.ts';
-import { rootLink, visit } from '../../../src/indexes/chime/nodes/node-io.ts';
+import { visit } from '../../../src/indexes/chime/nodes/node-io.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import {
   isEmpty,

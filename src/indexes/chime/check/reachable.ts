@@ -17,6 +17,7 @@ export function* eachReachable(
   visit(tree.root);
   yield* eachNode(tree, {
     node: ({ low, high }) => visit(addressOfLink(low, high)),
+    children: () => {},
     leaf: (part) =>
       eachLeaf(tree, part, {
         block: visit,

@@ -1,10 +1,18 @@
-import { invariant } from '../../../errors.ts';
-import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
-import { bytesOfNode, checkNode, PackedSeparators, packedNode } from './internal-node.ts';
-import { addressOfLink, INTERNAL, nodeIdentityHigh, nodeIdentityLow, UP } from './link.ts';
+import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import { PackedSeparators, packedNode } from './internal-node.ts';
+import {
+  addressOfLink,
+  INTERNAL,
+  nodeIdentityHigh,
+  nodeIdentityLow,
+  sizeOfLink,
+  UP,
+} from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { NodeClient } from './node-client.ts';
-import { internalLink, PATH_MAX, rootLink } from './node-io.ts';
+
+/** Levels of the tree, and replacements that are not yet linked, of one descent. */
+const STEPS_MAX = 10_000;
 
 /**
  * Goes down the remembered internal nodes to the key's leaf, see `NodeArena.descend`. Undefined
@@ -22,19 +30,20 @@ export function descend({ cache }: NodeClient, request: RoutedRequest): CachedNo
  * trips).
  */
 export function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
-  for (let step = 0; step < PATH_MAX; step++) {
+  for (let step = 0; step < STEPS_MAX; step++) {
     const node = descend(tree, request);
     if (node !== undefined && request.leaf !== 0) return;
     if (node === undefined) yield* loadRoot(tree);
     else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
   }
-  invariant(false, 'the path to a leaf does not end');
+  throw endless();
 }
 
 /** Reads the root link. */
 function* loadRoot(tree: NodeClient): Operation<CachedNode> {
-  const { low, high } = yield* rootLink(tree);
-  const links = Int32Array.of(low, high);
+  const word = new Scratch(8);
+  yield new Batch().read(tree.root, 8, word, 0);
+  const links = word.i32.slice(0, 2);
   const top = tree.cache.remember({ links, separators: PackedSeparators.of([]) });
   const older = tree.cache.top;
   if (older) top.inherit(older);
@@ -51,11 +60,12 @@ function* loadRoot(tree: NodeClient): Operation<CachedNode> {
  * operation, which names its replacement.
  */
 function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operation<boolean> {
-  const { low, high } = internalLink({ low: parent.linkLow(child), high: parent.linkHigh(child) });
+  const low = parent.linkLow(child);
+  const high = parent.linkHigh(child);
   const known = tree.cache.isKnown(parent, child);
   const { epoch } = tree.cache;
   const address = addressOfLink(low, high);
-  const bytes = bytesOfNode({ high });
+  const bytes = UNIT_BYTES << sizeOfLink(high);
   const image = new Scratch(bytes + 8);
   const batch = new Batch().read(address, bytes, image, 0);
   if (!known) batch.read(address, 8, image, bytes);
@@ -71,12 +81,10 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
   // Another lane of this client may have remembered more meanwhile.
   if (!parent.leadsTo(child, low, high)) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
-    checkNode(image, bytes);
     parent.setNode(child, tree.cache.remember(packedNode(image), { low, high }));
     parent.know(child, epoch);
   } else {
-    const to = internalLink({ low: firstLow, high: firstHigh });
-    parent.relink(child, to.low, to.high, epoch);
+    parent.relink(child, firstLow, firstHigh, epoch);
   }
   return true;
 }
@@ -88,7 +96,7 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
 export function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
   let older = tree.cache.top;
   let node = yield* loadRoot(tree);
-  for (let step = 0; step < PATH_MAX; step++) {
+  for (let step = 0; step < STEPS_MAX; step++) {
     const child = node.childFor(request);
     if ((node.linkHigh(child) & INTERNAL) === 0) return;
     const olderChild: CachedNode | undefined = older && olderNode(older, request);
@@ -100,9 +108,13 @@ export function* refresh(tree: NodeClient, request: RoutedRequest): Operation<vo
     older = olderChild;
     node = next;
   }
-  invariant(false, 'the path to a leaf does not end');
+  throw endless();
 }
 
 function olderNode(older: CachedNode, request: RoutedRequest): CachedNode | undefined {
   return older.node(older.childFor(request));
+}
+
+function endless(): Error {
+  return new Error('the path to a leaf does not end');
 }
