@@ -91,6 +91,7 @@ export class LocalPool extends Pool {
     this.run(this.reclamation.quiesce());
     if (this.stores.isStale) this.run(this.stores.tend());
     this.#budget = OPERATIONS_PER_QUIESCENCE;
+    this.run(this.recyclingOwn());
     this.run(this.prefetchBlocks());
     this.run(this.recoverLagging());
     this.#tellIfDue();
@@ -129,7 +130,7 @@ export class LocalPool extends Pool {
   }
 
   get #hasIdleWork(): boolean {
-    return this.reclamation.retired > 0 || this.allocator.mayHaveEmptied;
+    return this.reclamation.retired > 0 || this.allocator.hasEmptied;
   }
 
   #collectLater(): void {
@@ -164,7 +165,7 @@ export class LocalPool extends Pool {
     this.run(this.recovering(() => true));
   }
 
-  /** Leaves the pool: blocks go back, chunks become orphans, the row is free. */
+  /** Leaves the pool: blocks go back, the row is free. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

@@ -15,9 +15,12 @@ import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
 import { ChunkTable } from './memory/chunks.ts';
+import { recycleEmptied, unlockEmptied } from './memory/emptied-chunks.ts';
 import { OpenStores } from './open-stores.ts';
 import { UnwaitedWrites } from './unwaited-writes.ts';
 
+/** Chunks that are recycled at one quiescent point: no operation waits for more. */
+const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
 /** How long a leaving client waits for the others to let go of what it retired. */
 const DEPARTURE_ATTEMPTS = 20;
@@ -109,11 +112,18 @@ export class Pool {
     }
   }
 
-  /** What an idle client does: frees what it retired, and gives back chunks that this empties. */
+  /** What an idle client does: frees what it retired, and recycles chunks that this empties. */
   *collectIdle(): Operation<void> {
     const { allocator, reclamation } = this;
     if (reclamation.retired > 0) yield* reclamation.collect();
-    if (reclamation.retired === 0 && allocator.mayHaveEmptied) yield* allocator.releaseEmptied();
+    if (reclamation.retired > 0 || !allocator.hasEmptied) return;
+    allocator.leaveChunks();
+    yield* reclamation.duringEpoch(() => recycleEmptied(this, EMPTIED_AT_ONCE));
+  }
+
+  /** At a quiescent point: recycles chunks that this client may have emptied. */
+  *recyclingOwn(): Operation<void> {
+    if (this.allocator.hasEmptied) yield* recycleEmptied(this, EMPTIED_AT_ONCE);
   }
 
   /**
@@ -133,13 +143,19 @@ export class Pool {
   }
 
   /**
-   * Tries to bring back memory after SW_POOL_FULL: only between operations. True when something may
-   * have come free.
+   * Tries to bring back memory after SW_POOL_FULL: only between operations. It gives back what this
+   * client has claimed ahead, recycles chunks that have no block in use, whatever they were for, and
+   * frees what this client has retired. True when something may have come free.
    */
   *reclaiming(): Operation<boolean> {
-    const { reclamation } = this;
+    const { allocator, reclamation } = this;
+    yield* reclamation.quiesce();
+    yield* allocator.surrender();
+    yield* recycleEmptied(this, EMPTIED_AT_ONCE);
     const before = reclamation.retired;
     if (before === 0) return false;
+    yield* reclamation.collect();
+    if (reclamation.retired < before) return true;
     yield* reclamation.goOffline();
     for (let attempt = 0; attempt < RECLAIM_ATTEMPTS; attempt++) {
       yield* reclamation.collect();
@@ -192,9 +208,9 @@ export class Pool {
 
   /**
    * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
-   * about to link may be swept. That may fail, so the row is claimed only afterwards. Then its
-   * chunks become orphans that any client may adopt. What it had half done without locks is
-   * finished by the client that meets it.
+   * about to link may be swept. That may fail, so the row is claimed only afterwards. What it had
+   * half done without locks is finished by the client that meets it, and a sweep brings back the
+   * blocks that it had claimed or retired.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.repairs.settleRow(row))) return;
@@ -205,19 +221,26 @@ export class Pool {
     };
     publish('death', message);
     yield* this.#bury(row.id);
-    yield* this.chunks.orphan(row.id, row.incarnation);
+    yield* this.#settleChunks(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);
     publish('recovery', message);
   }
 
   /**
    * Counts a client that leaves blocks behind which are in use and which nothing reaches, in every
-   * store that its row names. Comes before its chunks have no owner: a recoverer that dies in
-   * between lets the client be counted twice, and a sweep never finds such blocks uncounted.
+   * store that its row names. Comes before its row is free: a recoverer that dies in between lets
+   * the client be counted twice, and a sweep never finds such blocks uncounted.
    */
   *#bury(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);
     for (const catalog of storesIn(stores)) yield* this.catalog.addUnswept(catalog, 1);
+  }
+
+  /** What a client that is gone had begun to do with chunks of its own. */
+  *#settleChunks(owner: number, incarnation: number): Operation<void> {
+    for (const chunk of yield* this.chunks.settleOwned(owner, incarnation)) {
+      yield* unlockEmptied(this, chunk, owner);
+    }
   }
 
   /**
@@ -236,8 +259,7 @@ export class Pool {
       if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
     if (this.reclamation.retired > 0) yield* this.#bury(this.membership.id);
-    yield* this.allocator.surrender();
-    yield* this.chunks.orphan(this.membership.id, this.membership.incarnation);
+    yield* this.#settleChunks(this.membership.id, this.membership.incarnation);
     yield* this.membership.leave();
   }
 }

@@ -128,6 +128,7 @@ export class RemotePool extends Pool {
     await this.run(this.reclamation.quiesce());
     const { stores } = this;
     if (stores.isStale) await this.run(stores.tend());
+    await this.run(this.recyclingOwn());
     await this.run(this.recoverLagging());
     this.#budget = OPERATIONS_PER_QUIESCENCE;
   }

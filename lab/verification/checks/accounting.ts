@@ -11,7 +11,7 @@ import type { Subject } from '../subjects/subject.ts';
 export interface Holders {
   living: readonly LocalPool[];
   /** Whether the block went down with a client that died. */
-  isLost(address: Address, chunk: number): boolean;
+  isLost(address: Address, units: number): boolean;
   /** Blocks of what living clients have given up, and others may do yet. */
   pending: readonly Address[];
   /** Operations that died in flight or were given up: each may have left a slot it had claimed. */
@@ -57,7 +57,7 @@ export function account(
     if (state !== CHUNK_BLOCKS) continue;
     for (const address of claimedBlocks(pool, chunk, units)) {
       if (reached.get(address) === units) reached.delete(address);
-      else if (!held.has(address) && !holders.isLost(address, chunk)) {
+      else if (!held.has(address) && !holders.isLost(address, units)) {
         problems.push(`block ${address} of ${units} lines is claimed, and nobody has it`);
       }
     }

@@ -9,8 +9,8 @@ export interface LeftChunk {
 }
 
 /**
- * Chunks of stores that are not there, of which only their makers knew: spans, and chunks of blocks
- * that no client owns. One that has an owner is in use by a living client's allocator.
+ * Chunks of stores that are not there, of which only their makers knew: spans and chunks of blocks.
+ * A store counts as there as long as a client's row names it.
  */
 export function* chunksLeft(
   chunks: ChunkTable,
@@ -19,8 +19,7 @@ export function* chunksLeft(
   const left: LeftChunk[] = [];
   for (const [chunk, packed] of yield* chunks.words()) {
     const word = unpackChunk(packed);
-    const ownerless = word.state === CHUNK_BLOCKS && word.owner === 0;
-    if (word.state !== CHUNK_SPAN && !ownerless) continue;
+    if (word.state !== CHUNK_SPAN && word.state !== CHUNK_BLOCKS) continue;
     if (!isThere(word.catalog)) left.push({ chunk, word });
   }
   return left;

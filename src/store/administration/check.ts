@@ -9,6 +9,7 @@ import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layou
 import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
 import {
   CHUNK_BLOCKS,
+  CHUNK_EMPTIED,
   CHUNK_FREE,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
@@ -21,7 +22,14 @@ import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckOptions, CheckReport } from '../reports.ts';
 import { UnreachableRecords, type UnreachedBlock, type Walked } from './unreachable-records.ts';
 
-const CHUNK_STATES = [CHUNK_BLOCKS, CHUNK_FREE, CHUNK_INTENTS, CHUNK_PREPARING, CHUNK_SPAN];
+const CHUNK_STATES = [
+  CHUNK_BLOCKS,
+  CHUNK_EMPTIED,
+  CHUNK_FREE,
+  CHUNK_INTENTS,
+  CHUNK_PREPARING,
+  CHUNK_SPAN,
+];
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;

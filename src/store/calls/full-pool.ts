@@ -192,6 +192,8 @@ export class FullPool {
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
     yield* this.#vain.note(kind, brought);
+    // Chunks that it emptied can serve other sizes.
+    if (brought > 0) yield* this.#reclaim();
     return brought > 0;
   }
 
