@@ -45,11 +45,13 @@ onStores('an error goes to its own caller, and the next one loads', async ({ s, 
 
 onStores('a leader that is gone is replaced at once', async ({ s, attach }) => {
   const doomed = await attach();
-  const never = getOrSet(doomed, 'k', () => setTimeout(60_000, 'late', { ref: false }));
-  never.catch(() => {});
-  while ((await getOrSet(s, 'k', () => 'early', { waitMs: 0 }).catch(() => '')) === 'early') {
-    await s.delete('k');
-  }
+  await new Promise<void>((leads) => {
+    const load = () => {
+      leads();
+      return setTimeout(60_000, 'late', { ref: false });
+    };
+    getOrSet(doomed, 'k', load).catch(() => {});
+  });
   await doomed.close();
   assert.equal(await getOrSet(s, 'k', () => 'next', { waitMs: 30_000 }), 'next');
 });
