@@ -32,9 +32,9 @@ const TURN_WAITS_MAX = 500;
  *
  * Why no block in use is freed. After step 2, no living client has a block of an earlier phase in
  * its cache or in an operation: it has given back the cached ones, and its operation has ended. So
- * at step 3 a suspect is linked, in a living client's limbo, or lost. A linked one is reached by the
- * walk, unless it is unlinked before; then it is in a limbo, too. Blocks in a limbo are freed in
- * step 5. A block that is freed and claimed again has this phase's byte, so step 6 leaves it.
+ * at step 3 a suspect is linked, in a living client's limbo, or lost. A linked one is reached by
+ * the walk, unless it is unlinked before; then it is in a limbo, too. Blocks in a limbo are freed
+ * in step 5. A block that is freed and claimed again has this phase's byte, so step 6 leaves it.
  *
  * Crash points. A sweeper that dies leaves the phase odd. Clients keep no freed blocks until the
  * next sweeper takes over; it begins a phase of its own. Each block that was freed stays free.

@@ -9,6 +9,8 @@ import { Pool } from './pool.ts';
 
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;
+/** In a full pool, where others lack what this client has retired. */
+const TIGHT_OPERATIONS = 16;
 const IDLE_COLLECT_MS = 25;
 const LIVENESS_INTERVAL_MS = 50;
 
@@ -90,7 +92,7 @@ export class LocalPool extends Pool {
     if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
     this.run(this.reclamation.quiesce());
     if (this.stores.isStale) this.run(this.stores.tend());
-    this.#budget = OPERATIONS_PER_QUIESCENCE;
+    this.#budget = this.allocator.isTight ? TIGHT_OPERATIONS : OPERATIONS_PER_QUIESCENCE;
     this.run(this.recyclingOwn());
     this.run(this.prefetchBlocks());
     this.run(this.recoverLagging());

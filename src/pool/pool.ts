@@ -150,20 +150,27 @@ export class Pool {
   *reclaiming(): Operation<boolean> {
     const { allocator, reclamation } = this;
     yield* reclamation.quiesce();
-    yield* allocator.surrender();
-    yield* recycleEmptied(this, EMPTIED_AT_ONCE);
     const before = reclamation.retired;
-    if (before === 0) return false;
-    yield* reclamation.collect();
-    if (reclamation.retired < before) return true;
-    yield* reclamation.goOffline();
-    for (let attempt = 0; attempt < RECLAIM_ATTEMPTS; attempt++) {
+    if (before > 0) yield* reclamation.collect();
+    const hasFreed = reclamation.retired < before;
+    yield* allocator.surrender();
+    const recycled = yield* recycleEmptied(this, EMPTIED_AT_ONCE);
+    if (recycled > 0) yield* reclamation.collect();
+    return hasFreed || (yield* this.#outwaiting(before + recycled));
+  }
+
+  /** Is idle until fewer blocks and chunks wait than so many; false when others hold them back. */
+  *#outwaiting(most: number): Operation<boolean> {
+    const { reclamation } = this;
+    if (most === 0) return false;
+    for (let attempt = 0; reclamation.retired >= most; attempt++) {
+      if (attempt === RECLAIM_ATTEMPTS) return false;
+      yield* reclamation.goOffline();
       yield* reclamation.collect();
-      if (reclamation.retired < before) return true;
       yield* this.recoverLagging();
-      yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
+      if (reclamation.retired >= most) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
-    return false;
+    return true;
   }
 
   /**

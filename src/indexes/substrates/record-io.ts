@@ -181,6 +181,18 @@ export class RecordIo {
     return request.block !== 0;
   }
 
+  /**
+   * Whether this client has fewer blocks than it may hold in a full pool, claimed or retired, of
+   * the size that the request has written.
+   */
+  isShort({ headUnits }: Request): boolean {
+    const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));
+    const most = sizeClass.claimsMax(true);
+    if (sizeClass.cache.length >= most) return false;
+    const waiting = this.#reclamation.waitingOf(this.#catalog, sizeClass.units);
+    return sizeClass.cache.length + waiting < most;
+  }
+
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
     const units = classOfHead(request.headUnits);

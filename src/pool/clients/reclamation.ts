@@ -142,6 +142,11 @@ export class Reclamation {
     return this.#limbo.addresses();
   }
 
+  /** How many of these are of a store and size. */
+  waitingOf(catalog: number, units: number): number {
+    return this.#limbo.count(catalog * 65536 + units);
+  }
+
   /** Whether some of these is a store's. */
   isWaiting(catalog: number): boolean {
     return this.#limbo.some((key) => Math.floor(key / 65536) === catalog);

@@ -16,6 +16,7 @@ import {
   CHUNK_BLOCKS,
   CHUNK_PREPARING,
   freeBlocks,
+  holdsBlocks,
   ownedWord,
   unpackChunk,
   useOf,
@@ -29,6 +30,9 @@ import { Spans } from './spans.ts';
 const CATALOG_KEYS = 256;
 /** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
 const MAPS_AT_ONCE = 64;
+/** Chunks that a store which evicts records leaves free: one of so many, and two at most. */
+const CHUNKS_PER_RESERVED = 48;
+const RESERVE_MAX = 2;
 /** The pool has room again when a client sees so many recycled chunks. */
 const ROOMY_CHUNKS = 4;
 
@@ -66,6 +70,14 @@ export class Allocator {
   #phase = 0;
   /** Whether the pool was full when this client last looked for memory. */
   isTight = false;
+  /** What it looked for then: of which store, and how many lines. */
+  lacking: { readonly catalog: number; readonly units: number } | undefined;
+  /** Stores that evict records. They leave some chunks free for blocks of other sizes. */
+  readonly #evicting = new Set<number>();
+  /** Whether the next chunk of such a store may be one of those. */
+  mayTakeReserve = false;
+  /** Chunks that this client drains: see store/eviction/chunk-drain.ts. */
+  readonly draining = new Set<number>();
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
@@ -105,6 +117,11 @@ export class Allocator {
     return this.#phase % 2 === 1;
   }
 
+  /** The store evicts records: what it does not find free it can make free. */
+  keepReserve(catalog: number): void {
+    this.#evicting.add(catalog);
+  }
+
   /** What the state byte of a block becomes that this client claims now. */
   get claim(): number {
     return claimedIn(Math.ceil(this.#phase / 2));
@@ -138,11 +155,20 @@ export class Allocator {
    * have: only the caller knows whether another one would do.
    */
   *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.spans.allocate(catalog, units, undefined, node);
+    if (units > BLOCK_UNITS_MAX) return yield* this.#allocateSpan(catalog, units, node);
     const sizeClass =
       node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
     return sizeClass.take();
+  }
+
+  *#allocateSpan(catalog: number, units: number, node: number): Operation<Address> {
+    try {
+      return yield* this.spans.allocate(catalog, units, undefined, node);
+    } catch (error) {
+      if (hasCode(error, 'SW_POOL_FULL')) this.lacking = { catalog, units };
+      throw error;
+    }
   }
 
   /** Takes back a block of which no client but this one knows. */
@@ -238,6 +264,7 @@ export class Allocator {
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       this.isTight = true;
+      this.lacking = { catalog, units };
       const any = yield* this.#chunks.partlyFree(use, 1, node, true);
       if (any === undefined) throw error;
       return this.#enteredBeside(sizeClass, any);
@@ -253,7 +280,9 @@ export class Allocator {
     const { catalog, units, node, blocks } = sizeClass;
     const word = blocksWord(catalog, units, blocks);
     const owned = ownedWord(CHUNK_PREPARING, catalog, units, this.client);
-    const { chunk, origin } = yield* this.#chunks.take(word, owned, node);
+    const spared = this.#spared(sizeClass);
+    const { chunk, origin } = yield* this.#chunks.take(word, owned, node, spared);
+    this.mayTakeReserve = false;
     if (origin === 'recycled') {
       const start = this.#layout.chunkStart(chunk);
       yield* control.writeBytes(start, new Uint8Array(sizeClass.mapBytes));
@@ -261,6 +290,12 @@ export class Allocator {
     }
     if (origin === 'fresh' || this.#chunks.survey.recycled >= ROOMY_CHUNKS) this.isTight = false;
     return { chunk, next: 0 };
+  }
+
+  /** How many free chunks the class leaves to others. */
+  #spared({ catalog, node }: SizeClass): number {
+    if (this.mayTakeReserve || node !== ANY_NODE || !this.#evicting.has(catalog)) return 0;
+    return Math.min(RESERVE_MAX, Math.floor(this.#layout.chunksMax / CHUNKS_PER_RESERVED));
   }
 
   /**
@@ -273,7 +308,8 @@ export class Allocator {
     const sizeClass = this.#classOf(address, catalog, units);
     const room = 2 * sizeClass.claimsMax(this.isTight);
     const keeps = this.#isOnline && !this.#isSweeping && sizeClass.isUsed;
-    if (keeps && sizeClass.cache.length < room) sizeClass.cache.push(address);
+    const isDrained = this.draining.size > 0 && this.draining.has(this.#chunks.chunkOf(address));
+    if (keeps && sizeClass.cache.length < room && !isDrained) sizeClass.cache.push(address);
     else this.#returning.add(address, units, catalog);
   }
 
@@ -297,7 +333,7 @@ export class Allocator {
   ): Operation<void> {
     for (const [chunk, packed] of yield* this.#chunks.words()) {
       const word = unpackChunk(packed);
-      if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) continue;
+      if (!holdsBlocks(word.state) || word.catalog !== catalog) continue;
       const sizeClass = new SizeClass(catalog, word.units);
       const start = this.#layout.chunkStart(chunk);
       const map = yield* control.readBytes(start, sizeClass.mapBytes);
@@ -347,6 +383,7 @@ export class Allocator {
   /** Gives up all that this client has of a store. */
   *leaveStore(catalog: number): Operation<void> {
     yield* this.surrender(catalog);
+    this.#evicting.delete(catalog);
     for (const [key, one] of this.#classes) if (one.catalog === catalog) this.#classes.delete(key);
     this.#last = new SizeClass(0, 1);
   }
@@ -375,7 +412,7 @@ export class Allocator {
     const classes = new Map<number, SizeClass>();
     for (const [chunk, packed] of yield* this.#chunks.words()) {
       const word = unpackChunk(packed);
-      if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) continue;
+      if (!holdsBlocks(word.state) || word.catalog !== catalog) continue;
       const sizeClass = classes.get(word.units) ?? new SizeClass(catalog, word.units);
       classes.set(word.units, sizeClass);
       all.push({ sizeClass, chunk });

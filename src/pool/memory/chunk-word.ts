@@ -12,6 +12,11 @@ export const CHUNK_PREPARING = 4;
 export const CHUNK_INTENTS = 5;
 /** Its owner is about to recycle it, because no block of it is in use: emptied-chunks.ts. */
 export const CHUNK_EMPTIED = 6;
+/**
+ * Carved into blocks, as CHUNK_BLOCKS, but no client claims blocks of it any more: a store evicts
+ * its records so that the chunk can serve another size. Any client may go on with that, or end it.
+ */
+export const CHUNK_DRAINING = 7;
 
 export interface ChunkWord {
   state: number;
@@ -23,8 +28,8 @@ export interface ChunkWord {
   owner: number;
   incarnation: number;
   /**
-   * How many blocks of CHUNK_BLOCKS, or CHUNK_EMPTIED, are free. It is a hint: a client that dies
-   * leaves it too high by what it was about to claim or to free.
+   * Of a chunk of blocks: how many of them are free. It is a hint: a client that dies leaves it
+   * too high by what it was about to claim or to free.
    */
   free: number;
 }
@@ -52,8 +57,13 @@ export function unpackChunk(word: bigint): ChunkWord {
   return { state, catalog, units, owner, incarnation, free: counts ? signed(top) : 0 };
 }
 
+/** Whether blocks of such a chunk may be in use. */
+export function holdsBlocks(state: number): boolean {
+  return state === CHUNK_BLOCKS || state === CHUNK_DRAINING;
+}
+
 function countsFree(state: number): boolean {
-  return state === CHUNK_BLOCKS || state === CHUNK_EMPTIED;
+  return holdsBlocks(state) || state === CHUNK_EMPTIED;
 }
 
 function signed(top: bigint): number {

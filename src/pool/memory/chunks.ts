@@ -21,12 +21,12 @@ import {
 import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
 import { ChunkSurvey } from './chunk-survey.ts';
 import {
-  CHUNK_BLOCKS,
   CHUNK_EMPTIED,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
   CHUNK_SPAN,
   type ChunkWord,
+  holdsBlocks,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -88,15 +88,17 @@ export class ChunkTable {
    * Takes one chunk, a recycled one or a fresh one. The word of a fresh one, whose bytes are all
    * zero, becomes `word` at once; a recycled one is `owned` until the caller has zeroed its state
    * bytes and calls `prepared`. Raises SW_POOL_FULL, also when only the node that is asked for is
-   * full.
+   * full, and when no more than `spared` chunks are free for any use.
    */
   *take(
     word: ChunkWord,
     owned: ChunkWord,
     node: number = ANY_NODE,
+    spared = 0,
   ): Operation<{ chunk: number; origin: ChunkOrigin }> {
     const demand: Demand = { word, node, bytes: this.#layout.parameters.chunkBytes };
     yield* this.survey.refresh(false);
+    if (spared > 0 && !(yield* this.hasMoreThan(spared))) throw this.#full(demand);
     const recycled = yield* this.#takeRecycled(demand, owned);
     if (recycled !== undefined) return { chunk: recycled, origin: 'recycled' };
     const chunk = yield* this.#takeFresh(demand, 1);
@@ -107,6 +109,14 @@ export class ChunkTable {
     const overlooked = yield* this.#takeRecycled(demand, owned);
     if (overlooked === undefined) throw this.#full(demand);
     return { chunk: overlooked, origin: 'recycled' };
+  }
+
+  /** Whether more than so many chunks are free for any use. */
+  *hasMoreThan(spared: number): Operation<boolean> {
+    const unused = this.#layout.chunksMax - (yield* this.#readFrontier());
+    if (unused + this.survey.recycled > spared) return true;
+    yield* this.survey.refresh(true);
+    return unused + this.survey.recycled > spared;
   }
 
   /**
@@ -424,7 +434,7 @@ export class ChunkTable {
     const chunk = this.chunkOf(address);
     if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
-    if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) return false;
+    if (!holdsBlocks(word.state) || word.catalog !== catalog) return false;
     const blocks = blocksPerChunk(units);
     const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
     const index = (address - first) / (units * UNIT_BYTES);

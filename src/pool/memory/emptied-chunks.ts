@@ -1,9 +1,27 @@
 import { Batch, CAS_BYTES, type Operation, Scratch, swapped } from '../../verbs/index.ts';
+import type { Membership } from '../clients/membership.ts';
+import type { Reclamation } from '../clients/reclamation.ts';
 import { control } from '../control.ts';
-import { blocksPerChunk, stateMapBytes } from '../layout.ts';
-import type { Pool } from '../pool.ts';
+import { blocksPerChunk, type PoolLayout, stateMapBytes } from '../layout.ts';
+import type { Allocator } from './allocator.ts';
 import { BLOCK_FREE, BLOCK_LOCKED } from './block-state.ts';
-import { CHUNK_BLOCKS, CHUNK_EMPTIED, type ChunkWord, packChunk } from './chunk-word.ts';
+import {
+  CHUNK_BLOCKS,
+  CHUNK_EMPTIED,
+  type ChunkWord,
+  holdsBlocks,
+  packChunk,
+} from './chunk-word.ts';
+import type { ChunkTable } from './chunks.ts';
+
+/** What of a pool this needs. */
+export interface PoolOfChunks {
+  readonly layout: PoolLayout;
+  readonly membership: Membership;
+  readonly chunks: ChunkTable;
+  readonly allocator: Allocator;
+  readonly reclamation: Reclamation;
+}
 
 /** How often a chunk's word may change under a client that wants to replace it. */
 const SWAPS_MAX = 64;
@@ -31,10 +49,10 @@ const SWAPS_MAX = 64;
  * free, its recoverer makes locked words free and the chunk's word CHUNK_BLOCKS again
  * (`unlockEmptied`). A recoverer that dies leaves the rest to the next one.
  */
-export function* recycleEmptied(pool: Pool, most: number): Operation<number> {
+export function* recycleEmptied(pool: PoolOfChunks, most: number): Operation<number> {
   const { allocator, chunks, reclamation } = pool;
   yield* chunks.survey.refresh(true);
-  const emptied = chunks.survey.emptied();
+  const { emptied } = chunks.survey;
   allocator.hasEmptied = emptied.length > most;
   let recycled = 0;
   for (const chunk of emptied.slice(0, most)) {
@@ -48,22 +66,23 @@ export function* recycleEmptied(pool: Pool, most: number): Operation<number> {
 }
 
 /** Steps 1 and 2; returns the chunk's store, or undefined when a block is in use. */
-function* lock(pool: Pool, chunk: number): Operation<number | undefined> {
+function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined> {
   const { allocator, chunks, membership } = pool;
   const word = yield* chunks.wordOf(chunk);
-  if (word.state !== CHUNK_BLOCKS || word.free < blocksPerChunk(word.units)) return undefined;
+  if (!holdsBlocks(word.state) || word.free < blocksPerChunk(word.units)) return undefined;
   const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id };
   if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
   if (yield* lockBlocks(pool, chunk, word.units)) {
     allocator.noteEmptied(chunk, packChunk(yield* chunks.wordOf(chunk)));
     return word.catalog;
   }
+  chunks.survey.noteFutile(chunk, word.free);
   yield* restore(pool, chunk);
   return undefined;
 }
 
 /** Locks every block of the chunk, or none. */
-function* lockBlocks(pool: Pool, chunk: number, units: number): Operation<boolean> {
+function* lockBlocks(pool: PoolOfChunks, chunk: number, units: number): Operation<boolean> {
   const start = pool.layout.chunkStart(chunk);
   const words = lockedWords(units);
   const swaps = new Scratch(CAS_BYTES * words.length);
@@ -88,7 +107,7 @@ function lockedWords(units: number): bigint[] {
 }
 
 /** Only the locker, or its recoverer, writes words of locked bytes. */
-function* unlock(pool: Pool, chunk: number, words: readonly number[]): Operation<void> {
+function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): Operation<void> {
   if (words.length === 0) return;
   const start = pool.layout.chunkStart(chunk);
   const zero = new Scratch(8);
@@ -98,7 +117,7 @@ function* unlock(pool: Pool, chunk: number, words: readonly number[]): Operation
 }
 
 /** The chunk is one of blocks again; clients that have read its word before may change the count. */
-function* restore({ chunks, membership }: Pool, chunk: number, owner = membership.id) {
+function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = membership.id) {
   for (let i = 0; i < SWAPS_MAX; i++) {
     const word: ChunkWord = yield* chunks.wordOf(chunk);
     if (word.state !== CHUNK_EMPTIED || word.owner !== owner) return;
@@ -110,7 +129,7 @@ function* restore({ chunks, membership }: Pool, chunk: number, owner = membershi
 }
 
 /** Undoes what a client that is gone has done to a chunk that it was about to recycle. */
-export function* unlockEmptied(pool: Pool, chunk: number, owner: number): Operation<void> {
+export function* unlockEmptied(pool: PoolOfChunks, chunk: number, owner: number): Operation<void> {
   const { units } = yield* pool.chunks.wordOf(chunk);
   const start = pool.layout.chunkStart(chunk);
   const map = yield* control.readBytes(start, stateMapBytes(blocksPerChunk(units)));

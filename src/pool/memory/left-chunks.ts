@@ -1,5 +1,5 @@
 import type { Operation } from '../../verbs/index.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkWord, unpackChunk } from './chunk-word.ts';
+import { CHUNK_SPAN, type ChunkWord, holdsBlocks, unpackChunk } from './chunk-word.ts';
 import type { ChunkTable } from './chunks.ts';
 
 /** A chunk of a store that is not there, as it was read. */
@@ -19,7 +19,7 @@ export function* chunksLeft(
   const left: LeftChunk[] = [];
   for (const [chunk, packed] of yield* chunks.words()) {
     const word = unpackChunk(packed);
-    if (word.state !== CHUNK_SPAN && word.state !== CHUNK_BLOCKS) continue;
+    if (word.state !== CHUNK_SPAN && !holdsBlocks(word.state)) continue;
     if (!isThere(word.catalog)) left.push({ chunk, word });
   }
   return left;

@@ -9,11 +9,13 @@ import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layou
 import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
 import {
   CHUNK_BLOCKS,
+  CHUNK_DRAINING,
   CHUNK_EMPTIED,
   CHUNK_FREE,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
   CHUNK_SPAN,
+  holdsBlocks,
   unpackChunk,
 } from '../../pool/memory/chunk-word.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
@@ -24,6 +26,7 @@ import { UnreachableRecords, type UnreachedBlock, type Walked } from './unreacha
 
 const CHUNK_STATES = [
   CHUNK_BLOCKS,
+  CHUNK_DRAINING,
   CHUNK_EMPTIED,
   CHUNK_FREE,
   CHUNK_INTENTS,
@@ -192,7 +195,7 @@ class BlockAccounts {
       const word = unpackChunk(packed);
       this.#checkUse(chunk, word);
       untaken.delete(chunk);
-      if (word.state === CHUNK_BLOCKS) {
+      if (holdsBlocks(word.state)) {
         const unreached = yield* this.#compareChunk(chunk, word.units, totals);
         const walked = this.#walked.get(word.catalog);
         if (alone && walked) yield* this.#lost.look(walked, word.units, unreached);
@@ -209,7 +212,7 @@ class BlockAccounts {
     const reached = this.#reached.get(chunk);
     if (reached === undefined) return;
     const { units, catalog } = reached;
-    if (word.state === CHUNK_BLOCKS && word.units === units && word.catalog === catalog) return;
+    if (holdsBlocks(word.state) && word.units === units && word.catalog === catalog) return;
     this.#problem(`chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`);
   }
 

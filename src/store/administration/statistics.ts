@@ -1,6 +1,6 @@
 import type { Index } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { StoreStats } from '../api.ts';
@@ -29,8 +29,8 @@ export function sumByKind(
     const { state, catalog: owner, units } = unpackChunk(word);
     if (owner !== catalog) continue;
     if (state === CHUNK_SPAN) memory.directory += CHUNK_BYTES;
-    else if (state === CHUNK_BLOCKS && tableUnits.includes(units)) memory.subtables += CHUNK_BYTES;
-    else if (state === CHUNK_BLOCKS) memory.records += CHUNK_BYTES;
+    else if (holdsBlocks(state) && tableUnits.includes(units)) memory.subtables += CHUNK_BYTES;
+    else if (holdsBlocks(state)) memory.records += CHUNK_BYTES;
   }
   return memory;
 }

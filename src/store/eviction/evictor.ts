@@ -9,16 +9,21 @@ import {
   type Index,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { CODEC_STATE } from '../../records/codec.ts';
 import { blockBytesOf } from '../../records/layout.ts';
-import type { Operation } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../calls/attachment.ts';
+import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
+import { ChunkDrain } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
 
 /** Samples in vain that one write takes before it leaves what is too much to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
+/** Of what a write stores, a chunk that is owed is paid with a bit more. */
+const PAYMENT = 1.25;
 /** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
 const LEFT: readonly ErrorCode[] = [
   'SW_POOL_FULL',
@@ -31,12 +36,20 @@ const LEFT: readonly ErrorCode[] = [
 export class Evictor {
   readonly store: BoundedStore;
   readonly #attachment: Attachment;
+  readonly #index: Index;
   readonly #recount: Recount;
   readonly #name: string;
+  readonly #blocks: BlockRecord;
+  readonly drain: ChunkDrain;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
     this.#attachment = attachment;
+    this.#index = index;
+    this.#blocks = new BlockRecord(attachment.pool, index);
+    const evictAt = (block: Address, units: number) => this.#evictAt(block, units);
+    this.drain = new ChunkDrain(index, attachment, evictAt);
+    if (store.evicts) attachment.pool.allocator.keepReserve(index.catalog);
     this.#recount = new Recount(store, index, attachment);
     this.#name = name;
   }
@@ -125,10 +138,19 @@ export class Evictor {
     if (!isOver && !isSuspect && !ledger.hasNews) return;
     try {
       yield* this.#evictExcess(request);
+      if (request !== undefined) yield* this.#keepPace(request);
       if (ledger.hasNews) yield* this.publish();
     } catch (error) {
       if (!(error instanceof StepwellError)) throw error;
     }
+  }
+
+  /** In a full pool makes room for about what was written, so that the next write finds some. */
+  *#keepPace(request: Request): Operation<void> {
+    if (!this.store.evicts) return;
+    if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
+    const { allocator } = this.#attachment.pool;
+    if (allocator.isTight && this.#index.records.isShort(request)) yield* this.evictOne(request);
   }
 
   *#evictExcess(request: Request | undefined): Operation<void> {
@@ -150,9 +172,18 @@ export class Evictor {
   }
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
-  *evictOne(spared?: Request): Operation<boolean> {
+  evictOne(spared?: Request): Operation<boolean> {
+    return this.#tried(() => this.#evict(spared));
+  }
+
+  /** Evicts the record that has the block; false when there is none, or it stays. */
+  #evictAt(block: Address, units: number): Operation<boolean> {
+    return this.#tried(() => this.#removeAt(block, units));
+  }
+
+  *#tried(evict: () => Operation<boolean>): Operation<boolean> {
     try {
-      return yield* inSection(this.#attachment, () => this.#evict(spared));
+      return yield* inSection(this.#attachment, evict);
     } catch (error) {
       if (LEFT.some((code) => hasCode(error, code))) return false;
       throw error;
@@ -171,6 +202,29 @@ export class Evictor {
       yield* store.noteEviction(victim);
       yield* store.ledger.publish();
       publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
+      return true;
+    } finally {
+      store.underWay--;
+      store.giveBack(sampling);
+    }
+  }
+
+  *#removeAt(block: Address, units: number): Operation<boolean> {
+    const { store } = this;
+    const sampling = store.newSampling();
+    const request = sampling.met;
+    store.underWay++;
+    try {
+      if (!(yield* this.#blocks.find(request, block, units))) return false;
+      const isExpired = this.#index.records.isExpired(request);
+      if (request.foundCodec === CODEC_STATE && !isExpired) return false;
+      request.displaced = false;
+      yield* this.#index.remove(request, request.foundVersion);
+      if (!request.displaced) return false;
+      store.ledger.evictedOne(foundBytes(request));
+      if (!isExpired) store.ledger.countEviction();
+      yield* store.ledger.publish();
+      publish('eviction', () => ({ store: this.#name, expired: isExpired }));
       return true;
     } finally {
       store.underWay--;
