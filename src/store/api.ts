@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { CopiedRecord } from './calls/changes/copies.ts';
 import type { Decide } from './calls/changes/decide.ts';
+import type { CloseListener } from './closing.ts';
 import type {
   Decoded,
   Encoding,
@@ -611,6 +612,13 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * of this process alone.
    */
   readonly handle: PoolHandle;
+  /**
+   * Tells a helper that this handle is about to be closed, until the function is called that it
+   * returns.
+   *
+   * @internal
+   */
+  beforeClose(listener: CloseListener): () => void;
   /** Lets go of the store; calls then raise SW_CLOSED. The records stay in the pool. */
   close(): void;
   [Symbol.dispose](): void;
@@ -709,6 +717,8 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
   /** The same store with synchronous calls, where the fabric is memory. */
   readonly sync: Store<V, K, W>;
   readonly handle: PoolHandle;
+  /** @internal */
+  beforeClose(listener: CloseListener): () => void;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }

@@ -8,6 +8,7 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
+import type { CloseListener } from '../closing.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import type { AnyNamespaceOptions } from '../store-settings.ts';
 import { PromisedScan } from './promised-scan.ts';
@@ -98,6 +99,11 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
 
   withSignal(signal: AbortSignal): AsyncStore<V, Key, Value> {
     return new PromisedStore<V>(this.sync, eitherSignal(signal, this.#signal));
+  }
+
+  /** @internal */
+  beforeClose(listener: CloseListener): () => void {
+    return this.sync.beforeClose(listener);
   }
 
   async close(): Promise<void> {
