@@ -1,12 +1,14 @@
 import { type ErrorCode, hasCode, StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
-import { checkOptions } from '../store/calls/arguments.ts';
+import { checkFlag, checkOptions } from '../store/calls/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
 import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';
 
 /** A permit is renewed when this part of its time has passed. */
 const RENEWALS = 3;
+
+const LEASE_OPTIONS = ['ttlMs', 'renew', 'waitMs', 'signal'] as const;
 
 /** What a renewal meets in a store by which no lease can be held any more. */
 const GONE: readonly ErrorCode[] = [
@@ -78,6 +80,7 @@ export async function tryLease(
   name: string,
   options: Omit<LeaseOptions, keyof WaitOptions>,
 ): Promise<Lease | undefined> {
+  checkOptions(options, LEASE_OPTIONS);
   try {
     return await hold(store, 'lease', name, 1, { ...options, waitMs: 0 });
   } catch (error) {
@@ -96,10 +99,12 @@ export interface SemaphoreOptions extends LeaseOptions {
 export async function semaphore(
   store: AnyStore,
   name: string,
-  { permits, ...options }: SemaphoreOptions,
+  options: SemaphoreOptions,
 ): Promise<Lease> {
+  checkOptions(options, ['permits', ...LEASE_OPTIONS]);
+  const { permits, ...rest } = options;
   checkPositive('permits', permits, true);
-  return hold(store, 'semaphore', name, permits, options);
+  return hold(store, 'semaphore', name, permits, rest);
 }
 
 async function hold(
@@ -110,9 +115,10 @@ async function hold(
   options: LeaseOptions,
 ): Promise<Lease> {
   checkName(name);
-  checkOptions(options, ['ttlMs', 'renew', 'waitMs', 'signal']);
+  checkOptions(options, LEASE_OPTIONS);
   const { ttlMs, renew = true } = options;
   checkPositive('ttlMs', ttlMs);
+  checkFlag('renew', renew);
   const host = promised(store);
   const state = `${kind}:${name}`;
   const waiting = new Waiting(`${kind} ${name}`, options);

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, ExpiryOptions, Key } from '../store/api.ts';
-import { checkOptions, invalid, isRecord, shown } from '../store/calls/arguments.ts';
+import { checkFunction, checkOptions, isRecord } from '../store/calls/arguments.ts';
 import type { StateChange, StateLook } from '../store/calls/changes/decide.ts';
 import { checkTtl } from '../store/calls/expiry.ts';
 import { keyBytes } from '../store/calls/ranges/key-range.ts';
@@ -58,16 +58,16 @@ export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
  * looks for the value once more first. Errors are stored nowhere: the next caller that waits leads.
  *
  * No older value follows a newer one. An absent key does not tell a late leader that the key was
- * absent all the time: a newer value may have come and expired. The flight does tell. A client that
- * leads replaces the flight, and later removes it. So a late leader finds its own flight only if no
- * other client has led since; without it the leader stores nothing. This is why a late flight is
- * remembered for KEPT_MS.
+ * absent all the time: a newer value may have come and expired. The flight does tell. A client
+ * that leads replaces the flight, and later removes it. So a late leader finds its own flight
+ * only if no other client has led since; without it the leader stores nothing. This is why a
+ * late flight is remembered for KEPT_MS.
  *
- * A leader may stop between `keep` and its write. The next client leads at least `loadMs` after that
- * `keep`. A value lives for `ttlMs` from its `keep`, not from its write, so the older value expires
- * first: a write that comes after the newer value has expired stores a record that has expired, too.
- * This needs the same `ttlMs` of all callers. Without `ttlMs` the store's own lifetime begins with
- * the write, directly after `keep`.
+ * A leader may stop between `keep` and its write. The next client leads at least `loadMs` after
+ * that `keep`. A value lives for `ttlMs` from its `keep`, not from its write, so the older value
+ * expires first: a write that comes after the newer value has expired stores a record that has
+ * expired, too. This needs the same `ttlMs` of all callers. Without `ttlMs` the store's own
+ * lifetime begins with the write, directly after `keep`.
  */
 interface Flight {
   readonly flight: string;
@@ -91,10 +91,11 @@ export async function getOrSet<V, W extends V>(
   options: GetOrSetOptions = {},
 ): Promise<V> {
   checkOptions(options, ['ttlMs', 'staleMs', 'loadMs', 'waitMs', 'signal', 'onRefreshError']);
-  if (typeof load !== 'function') throw invalid(`load is a function, not ${shown(load)}`);
-  const { loadMs = LOAD_MS, ttlMs, staleMs = 0 } = options;
+  checkFunction('load', load);
+  const { loadMs = LOAD_MS, ttlMs, staleMs = 0, onRefreshError } = options;
   checkPositive('loadMs', loadMs);
   if (ttlMs !== undefined) checkTtl(ttlMs);
+  if (onRefreshError !== undefined) checkFunction('onRefreshError', onRefreshError);
   if (staleMs !== 0) {
     checkPositive('staleMs', staleMs);
     checkPositive('ttlMs', ttlMs);

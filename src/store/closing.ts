@@ -26,9 +26,10 @@ export class Closing {
     };
   }
 
-  /** Tells all listeners, and then waits for what they have begun. */
-  async announce(): Promise<void> {
+  /** Tells all listeners. Settles when what they began has ended; undefined if none listens. */
+  announce(): Promise<unknown> | undefined {
     this.#isOver = true;
-    await Promise.all([...this.#listeners].map((listener) => listener()));
+    if (this.#listeners.size === 0) return undefined;
+    return Promise.all([...this.#listeners].map((listener) => listener()));
   }
 }

@@ -189,6 +189,13 @@ test('what a lease cannot be asked for', async (t) => {
   await rejectsCode('SW_INVALID_ARGUMENT', () => lease({} as never, 'job', LONG));
   await rejectsCode('SW_INVALID_ARGUMENT', () => lease(s, 'job', { ttl: 1 } as never));
   await rejectsCode('SW_INVALID_ARGUMENT', () => semaphore(s, 'job', { ...LONG, permits: 0 }));
+  for (const wrong of [null, undefined, 5, 'x'] as never[]) {
+    await rejectsCode('SW_INVALID_ARGUMENT', () => lease(s, 'job', wrong));
+    await rejectsCode('SW_INVALID_ARGUMENT', () => tryLease(s, 'job', wrong));
+    await rejectsCode('SW_INVALID_ARGUMENT', () => semaphore(s, 'job', wrong));
+    const renew = wrong ?? 'no';
+    await rejectsCode('SW_INVALID_ARGUMENT', () => lease(s, 'job', { ...LONG, renew }));
+  }
   const aborted = AbortSignal.abort('enough');
   await rejectsCode('SW_ABORTED', () => lease(s, 'job', { ...LONG, signal: aborted }));
   const held = await lease(s, 'job', LONG);

@@ -241,6 +241,8 @@ test('values of a format; what cannot be asked for', async (t) => {
     const load = () => assert.fail('nothing is loaded in vain');
     await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'absent', load, { ttlMs }));
   }
+  const hearing = { onRefreshError: 'log' as never };
+  await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'k', () => '', hearing));
   const forever = { ttlMs: Number.POSITIVE_INFINITY };
   assert.equal(await getOrSet(s, 'forever', () => 'kept', forever), 'kept');
   assert.equal(await s.ttl('forever'), Number.POSITIVE_INFINITY);

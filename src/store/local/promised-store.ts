@@ -1,6 +1,7 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { eitherSignal, refuseAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Key, NamespaceOptions, PoolHandle, Store, Value } from '../api.ts';
+import { checkFunction } from '../calls/arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -78,6 +79,7 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   }
 
   async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
+    checkFunction('the argument of forEach', use);
     for await (const [key, value] of this) await use(value, key, this);
   }
 

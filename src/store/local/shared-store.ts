@@ -20,6 +20,7 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../api.ts';
+import { checkFunction } from '../calls/arguments.ts';
 import type { CopiedRecord } from '../calls/changes/copies.ts';
 import type { Decide } from '../calls/changes/decide.ts';
 import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
@@ -233,6 +234,8 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   }
 
   forEach(use: (value: V, key: Key, store: this) => void): void {
+    this.#attachment.refuseClosed();
+    checkFunction('the argument of forEach', use);
     for (const [key, value] of this.entries()) use(value, key, this);
   }
 
@@ -312,7 +315,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   close(): void {
     if (this.#attachment.closed) return;
     // Calls end where they begin, so nothing is left to wait for.
-    void this.#closing.announce();
+    this.#closing.announce();
     // A listener may have closed it.
     if (this.#attachment.closed) return;
     this.#attachment.close();

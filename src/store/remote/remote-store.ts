@@ -4,6 +4,7 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { AbortableAttachment, eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
+import { checkFunction } from '../calls/arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -151,6 +152,8 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
+    this.refuseClosed();
+    checkFunction('the argument of forEach', use);
     for await (const [key, value] of this) await use(value, key, this);
   }
 
@@ -202,7 +205,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     if (this.#closed) return;
     this.#closed = true;
     // Without a session nothing is given back: the others find out that this client is gone.
-    if (!this.#sessions.current.over) await announced;
+    if (announced && !this.#sessions.current.over) await announced;
     await this.#sessions.close();
     const { namespace, signal } = this.#settings;
     if (!namespace && !signal) publish('close', () => ({ url: this.url, store: this.name }));
