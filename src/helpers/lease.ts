@@ -158,7 +158,7 @@ class HeldPermit implements Lease {
   /** By a clock that never jumps, and a little before the time that others know. */
   #end: number;
   #over = false;
-  readonly #forgetStore: () => void;
+  #forgetStore = () => {};
   #ending: NodeJS.Timeout | undefined;
   #renewing: NodeJS.Timeout | undefined;
 
@@ -178,6 +178,8 @@ class HeldPermit implements Lease {
     this.#ttlMs = ttlMs;
     this.#end = end;
     this.#forgetStore = store.beforeClose(() => this.#giveBeforeClose());
+    // The store was closed while the permit was on its way.
+    if (this.#over) return;
     this.#endInTime();
     if (renews) this.#renewInTime();
   }
@@ -187,7 +189,9 @@ class HeldPermit implements Lease {
   }
 
   get isHeld(): boolean {
-    return !this.#over && performance.now() < this.#end;
+    // No timer tells while the event loop stands still.
+    if (performance.now() >= this.#end) this.#finish('its time ran out');
+    return !this.#over;
   }
 
   /** Ends when its time has run out, also while a renewal waits for a node in vain. */

@@ -108,6 +108,23 @@ onStores('a holder that hears of its end may close the store', async ({ s, share
   assert.equal(await s.get('k'), 'v');
 });
 
+onStores('a lease that arrives when its store has been closed is over', async ({ share }) => {
+  const store = await share();
+  const asked = lease(store, 'job', LONG);
+  const closed = store.close();
+  const [outcome] = await Promise.allSettled([asked, closed]);
+  if (outcome.status === 'fulfilled') await assertOver(outcome.value, /its store was closed/);
+  else assert.ok(hasCode(outcome.reason, 'SW_CLOSED'));
+});
+
+test('a holder that asks while the event loop stands still is told, too', async (t) => {
+  const { s } = inMemory(t, 'race');
+  const held = await lease(s, 'job', { ttlMs: 20 });
+  while (held.isHeld);
+  assert.ok(held.signal.aborted);
+  await assertOver(held, /its time ran out/);
+});
+
 onStores('a lease that is released is over', async ({ s }) => {
   const held = await lease(s, 'job', LONG);
   assert.equal(await held.release(), true);
